@@ -6,14 +6,14 @@ import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/colle
 import { collectPlans, createBackfillPlans, pollMarketLists } from '../src/collector/steps/poll-steps.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
-/** Fetches the windows of the past that coverage lacks. */
+/** Fetches the uncovered windows of a past time range. */
 export const job: Job<BackfillFlags> = {
   name: 'backfill',
   run: (context, { window, symbols, showPlan, ...how }) =>
     runJob(context, 'backfill', { usesUpstream: true }, async (run) => {
       if (symbols.length === 0 && readAllSymbols(run.archive.state.db).length === 0) await pollMarketLists(run);
-      const until = { from: window.from, to: Math.min(window.to, context.clock.nowMs()) };
-      const { plans, facts } = createBackfillPlans(run, until, symbols, how);
+      const range = { from: window.from, to: Math.min(window.to, context.clock.nowMs()) };
+      const { plans, facts } = createBackfillPlans(run, range, symbols, how);
       if (showPlan !== null) {
         const { pageLimit } = context.settings.poll;
         const requests = plans.reduce(
@@ -21,15 +21,15 @@ export const job: Job<BackfillFlags> = {
           0,
         );
         const windows = plans.reduce((sum, plan) => sum + plan.windows.length, 0);
-        const confirming = how.recheckInferred === true ? confirmRequestsPerWindow * windows : 0;
-        const expectedSeconds = (requests + confirming) / context.settings.upstream.requestsPerSecond;
-        showPlan({ plans, windows, expectedRequests: requests + confirming, expectedSeconds });
+        const confirmRequests = how.recheckInferred === true ? confirmRequestsPerWindow * windows : 0;
+        const expectedSeconds = (requests + confirmRequests) / context.settings.upstream.requestsPerSecond;
+        showPlan({ plans, windows, expectedRequests: requests + confirmRequests, expectedSeconds });
         return;
       }
       await collectPlans(run, plans, 'backfill');
       await publishJournal(run);
       await verifyPublishedFiles(run);
-      reportGaps(run, { symbols, window: until, isFromNamed: true });
+      reportGaps(run, { symbols, window: range, isFromNamed: true });
       reportSuspendedSymbols(run);
       reportDataLoss(run);
     }),

@@ -4,7 +4,7 @@ import { runJob } from '../src/collector/run/run.ts';
 import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
 import { verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
-/** Takes recordings from files through the same checks, dedupe and publish as what is polled. */
+/** Imports recordings from files, with the same checks, deduplication and publish as polled ticks. */
 export const job: Job<ImportFlags> = {
   name: 'import',
   async run(context, flags) {

@@ -3,7 +3,7 @@ import { runJob } from '../src/collector/run/run.ts';
 import { pollMarketLists, reportShortLists } from '../src/collector/steps/poll-steps.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
-/** One poll of the market lists, published. */
+/** Polls the market lists once and publishes. */
 export const job: Job = {
   name: 'markets',
   run: (context) =>

@@ -8,7 +8,10 @@ import { computePollEnd, pollMarketLists, pollTicks } from '../src/collector/ste
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 import { recheckCoverage } from '../src/collector/steps/recheck-step.ts';
 
-/** The main job: markets, ticks of every live symbol from its cursor on, order books, rechecks of a sample, publish, verify what changed. */
+/**
+ * The main job. Polls the market lists, the ticks of every live symbol from its cursor, and order books; rechecks a sample of
+ * the coverage; publishes; verifies the published files.
+ */
 export const job: Job<NightlyFlags> = {
   name: 'nightly',
   async run(context, { day }) {
@@ -16,7 +19,7 @@ export const job: Job<NightlyFlags> = {
     return runJob(context, 'nightly', { usesUpstream: true }, async (run) => {
       const markets = await pollMarketLists(run);
       await pollTicks(run, end, []);
-      // Books are of the present: a poll of a past day has none, and repeated changes nothing.
+      // The service has only current order books, so a poll of a past day skips them.
       if (day === null || day + dayMs > end) await pollConfiguredBooks(run);
       const damage = await recheckCoverage(run, end);
       await publishJournal(run);

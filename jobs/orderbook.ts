@@ -5,7 +5,7 @@ import { pollMarketLists } from '../src/collector/steps/poll-steps.ts';
 import { hasNoListedSymbols } from '../src/collector/steps/polled-symbols.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
-/** One poll of order books, published. */
+/** Polls order books once and publishes. */
 export const job: Job<OrderbookFlags> = {
   name: 'orderbook',
   run: (context, { symbols }) =>

@@ -3,7 +3,7 @@ import { runJob } from '../src/collector/run/run.ts';
 import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
-/** Merges what is journaled into the day partitions. */
+/** Merges the journal into the day partitions. */
 export const job: Job = {
   name: 'publish',
   run: (context) =>

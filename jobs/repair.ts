@@ -11,18 +11,18 @@ import {
 import { countRestored } from '../src/collector/steps/track-lost-windows.ts';
 import { requireOtherUpstream } from '../src/settings/settings.ts';
 
-/** Mends what is damaged and has what was lost again: of answers that were kept, from the upstream or another oddslake. */
+/** Repairs damage and restores lost ticks: from raw responses, then from the upstream or another oddslake. */
 export const job: Job<RepairFlags> = {
   name: 'repair',
   async run(context, { fromUrl, onRepaired }) {
     const other = fromUrl === null ? null : requireOtherUpstream(context.settings, fromUrl);
     const { baseUrl, apiKey } = context.settings.upstream;
-    // An archive is mended where nothing is collected, too: a copy on another machine.
-    const upstream = other === null && baseUrl !== null && apiKey !== null;
-    return runJob(context, 'repair', { usesUpstream: upstream, otherUpstream: other, isRepair: true }, async (run) => {
+    // A copy on a machine that does not collect can be repaired without an upstream.
+    const usesUpstream = other === null && baseUrl !== null && apiKey !== null;
+    return runJob(context, 'repair', { usesUpstream, otherUpstream: other, isRepair: true }, async (run) => {
       await repairDamage(run, onRepaired);
       await countRestored(run, 'raw', () => replayRawResponses(run));
-      if (upstream || other !== null) await countRestored(run, 'asked', () => refetchLostWindows(run));
+      if (usesUpstream || other !== null) await countRestored(run, 'asked', () => refetchLostWindows(run));
       else reportLossesWithoutUpstream(run);
       await publishJournal(run);
       await verifyPublishedFiles(run);

@@ -10,16 +10,16 @@ import { computePollEnd, pollMarketLists, pollTicks } from '../src/collector/ste
 import { hasNoListedSymbols } from '../src/collector/steps/polled-symbols.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
-/** One poll of ticks up to now, published. */
+/** Polls ticks up to now and publishes. */
 export const job: Job<TicksFlags> = {
   name: 'ticks',
-  async run(context, { symbols: given, retriesSuspended }) {
+  async run(context, { symbols: requested, retriesSuspended }) {
     const end = computePollEnd(context, null);
     return runJob(context, 'ticks', { usesUpstream: true }, async (run) => {
-      const symbols = retriesSuspended === true && given.length === 0 ? listSuspendedNames(run) : given;
+      const symbols = retriesSuspended === true && requested.length === 0 ? listSuspendedNames(run) : requested;
       if (retriesSuspended === true && symbols.length === 0) return;
-      const unnamed = symbols.length === 0 && context.settings.symbols.length === 0;
-      if (unnamed && hasNoListedSymbols(run)) await pollMarketLists(run);
+      const usesMarketLists = symbols.length === 0 && context.settings.symbols.length === 0;
+      if (usesMarketLists && hasNoListedSymbols(run)) await pollMarketLists(run);
       await pollTicks(run, end, symbols);
       await publishJournal(run);
       await verifyPublishedFiles(run);

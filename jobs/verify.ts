@@ -2,7 +2,7 @@ import type { Job, VerifyFlags } from '../src/collector/run/job.ts';
 import { runJob } from '../src/collector/run/run.ts';
 import { verifyAllFiles } from '../src/collector/steps/publish-step.ts';
 
-/** Re-reads and re-hashes every published file; what is damaged is remembered until a verify or a repair is clean. */
+/** Reads and hashes every published file. Records damage until a verify or a repair finds none. */
 export const job: Job<VerifyFlags> = {
   name: 'verify',
   run: (context, { onVerified }) =>

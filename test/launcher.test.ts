@@ -115,13 +115,13 @@ describe('the Node that it takes', () => {
     const path = fakeNode('machine/node', version);
     const { status, stdout, stderr } = run('bin/oddslake', [], { path });
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
-    expect(stderr).toMatch(/^oddslake needs Node 24 or newer; found here: .*\. In a checkout, run: make setup\n$/);
+    expect(stderr).toMatch(/^oddslake needs Node 24 or newer; found: .*\. In a checkout, run: make setup\n$/);
   });
 
   test('missing from the machine is said in the same way', () => {
     const path = fakeNode('machine/node', 'v20.0.0');
     writeFileSync(join(path, 'node'), '#!/bin/sh\nexit 127\n');
-    expect(run('bin/oddslake', [], { path }).stderr).toContain('found here: none.');
+    expect(run('bin/oddslake', [], { path }).stderr).toContain('found: none.');
   });
 });
 

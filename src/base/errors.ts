@@ -1,6 +1,6 @@
 import type { Window } from './window.ts';
 
-/** Exit codes of every command; CONTRACT: 130 and 143 come from the signal itself. */
+/** Exit codes of all commands. 130 and 143 are 128 plus the signal number (CONTRACT). */
 export const exitCodes = {
   done: 0,
   unexpected: 1,
@@ -16,7 +16,7 @@ export const exitCodes = {
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** An error whose message is meant for the person at the terminal: what happened, to what, and what to do. */
+/** An error whose message is printed as it is. The message says what happened, to what, and what to do. */
 export class OddslakeError extends Error {
   readonly exitCode: ExitCode;
   constructor(exitCode: ExitCode, message: string, options?: ErrorOptions) {
@@ -26,7 +26,7 @@ export class OddslakeError extends Error {
   }
 }
 
-/** A disk that is full: nothing could be written there. */
+/** The disk is full. */
 export class DiskFullError extends OddslakeError {
   constructor(message: string, options?: ErrorOptions) {
     super(exitCodes.unexpected, message, options);
@@ -34,7 +34,7 @@ export class DiskFullError extends OddslakeError {
   }
 }
 
-/** Bad usage or bad settings: nothing was done. */
+/** Invalid arguments or settings. Nothing was changed. */
 export class UsageError extends OddslakeError {
   constructor(message: string, options?: ErrorOptions) {
     super(exitCodes.usage, message, options);
@@ -51,24 +51,24 @@ export class DamageError extends OddslakeError {
 }
 
 /**
- * Why the upstream gave no usable answer.
- * - `credential`: 401 or 403; the run stops
+ * Why the upstream returned no usable response.
+ * - `credential`: status 401 or 403; the run stops
  * - `unreachable`: no connection, name not found, connection refused
- * - `transient`: 408, 425, 429, 5xx, reset, timeout, half body, unreadable answer; retries are used up
- * - `refused`: any other status, a redirect included; the same request would fail again
+ * - `transient`: status 408, 425, 429 or 5xx, reset, timeout, truncated or unreadable response, after all retries
+ * - `refused`: any other status, including redirects; a retry would fail again
  */
 export type UpstreamFailure = 'credential' | 'unreachable' | 'transient' | 'refused';
 
 export interface UpstreamErrorFacts {
   readonly failure: UpstreamFailure;
-  /** One clause for the reader, e.g. `answered 503 five times`. */
+  /** One clause, e.g. `answered 503 five times`. */
   readonly reason: string;
   readonly status?: number;
   readonly symbol?: string;
   readonly window?: Window;
 }
 
-/** A request that brought no usable answer, after its retries. */
+/** A request failed after its retries. */
 export class UpstreamError extends Error {
   readonly failure: UpstreamFailure;
   readonly reason: string;

@@ -1,4 +1,4 @@
-/** `12,345`. The locale's own way takes 20 ms at its first number, and most commands print few. */
+/** `12,345`. Avoids toLocaleString for integers, as its first call takes 20 ms. */
 export const formatThousands = (value: number): string =>
   Number.isSafeInteger(value) ? String(value).replaceAll(/\B(?=(?:\d{3})+$)/g, ',') : value.toLocaleString('en-US');
 
@@ -9,7 +9,7 @@ export const formatNumber = formatThousands;
 export const formatCount = (count: number, noun: string): string =>
   `${formatNumber(count)} ${noun}${count === 1 ? '' : 's'}`;
 
-/** `1.2 MB`; decimal units, as disks are sold. */
+/** `1.2 MB`; decimal units. */
 export function formatBytes(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   // 999.95 kB is shown as 1.0 MB.
@@ -19,7 +19,7 @@ export function formatBytes(bytes: number): string {
 
 /** `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 5 min`. */
 export function formatDuration(ms: number): string {
-  // Rounded before it is cut into units: there are no 60 s.
+  // Round before splitting into units, so that 59.96 s is not shown as 60.0 s.
   if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
   if (Math.round(ms / 100) < 600) return `${(ms / 1000).toFixed(1)} s`;
   const seconds = Math.round(ms / 1000);

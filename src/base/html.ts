@@ -1,4 +1,4 @@
-/** A piece of HTML that is escaped already. */
+/** HTML that is already escaped. */
 export class Html {
   readonly text: string;
   constructor(text: string) {
@@ -18,7 +18,7 @@ const htmlEntities: Readonly<Record<string, string>> = {
 
 const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => htmlEntities[c]!);
 
-/** HTML with every value escaped, unless it is HTML itself: good for text and for attributes in quotes. */
+/** Builds HTML and escapes every value that is not HTML. Safe for text and for quoted attributes. */
 export const html = (strings: TemplateStringsArray, ...values: readonly HtmlValue[]): Html =>
   new Html(strings.map((text, i) => text + (i < values.length ? renderValue(values[i]!) : '')).join(''));
 
@@ -28,7 +28,7 @@ function renderValue(value: HtmlValue): string {
   return escapeHtml(String(value));
 }
 
-/** The colours of every page, light and dark, as variables of its style. */
+/** CSS variables with the colours of all pages, light and dark. */
 export const palette = `:root {
   color-scheme: light dark;
   --paper: #fcfcfb;

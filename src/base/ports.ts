@@ -1,23 +1,23 @@
-/** Time as the rest of the program sees it; the real one comes from src/base/system.ts, tests bring their own. */
+/** Source of time. src/base/system.ts has the real one; tests supply their own. */
 export interface Clock {
   /** Wall clock, epoch milliseconds UTC. It may jump. */
   nowMs(): number;
-  /** Milliseconds since some fixed moment, the same for all processes of the machine until that starts anew; never goes back. */
+  /** Milliseconds since a fixed moment, which all processes of the machine share until it restarts. Never decreases. */
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with the signal's reason when aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
 /**
- * How far ahead of the clock what is remembered may lie, in ms. Further ahead the clock was wrong then: waiting until it
- * gets there again would hide all that comes before.
+ * How far a stored time may be ahead of the clock, in ms. A time further ahead was written while the clock was wrong, and
+ * is ignored.
  */
 export const clockAheadMsMax = 3_600_000;
 
-/** A number in [0, 1), as Math.random gives it. */
+/** Returns a number in [0, 1), as Math.random does. */
 export type Random = () => number;
 
-/** One fact-first line: `log.info({ symbol, ticks }, 'published')`. A pino logger is one. */
+/** Logger that takes the fields before the message: `log.info({ symbol, ticks }, 'published')`. A pino logger fits. */
 export interface Log {
   debug(facts: object, message: string): void;
   info(facts: object, message: string): void;

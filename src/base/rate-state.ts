@@ -1,45 +1,45 @@
 /**
- * What everyone who asks under one key remembers together, so that they keep one pace: one process by itself, or all
- * that write one archive. Times are of a clock that all of them share and that never goes back, in milliseconds.
+ * State of the rate limiter. All processes that write one archive share it, so that they keep one rate limit together.
+ * Times are in milliseconds of a monotonic clock that all of these processes share.
  */
 export interface RateState {
-  /** Requests started so far; the number of the next one. */
+  /** Requests started so far; also the number of the next request. */
   readonly count: number;
-  /** The last slot taken; starts are spaced from it. */
+  /** Time of the last start; the next start keeps its distance from it. */
   readonly slotMs: number;
-  /** Least time from a start to the headers of its answer, and how many answers it was the least of. */
+  /** Minimum time from a start to the response headers, and the number of responses it was taken over. */
   readonly leastMs: number;
   readonly answers: number;
-  /** Nothing starts before; the service asked for it. */
+  /** No request starts before this time (Retry-After). */
   readonly resumeMs: number;
-  /** The least rate that somebody was lately configured with, and when that one last looked. */
+  /** The lowest rate that a process was recently configured with, and when that process last read the state. */
   readonly lowest: number;
   readonly lowestAtMs: number;
-  /** When something was last written here. */
+  /** Time of the last write. */
   readonly atMs: number;
-  /** What was learned of the service's limit, as JSON: the only part that outlives a restart of the machine. */
+  /** The inferred rate limit of the server, as JSON. The only field that is kept across restarts of the machine. */
   readonly learned: string | null;
 }
 
-/** A request started; null: not answered yet. */
+/** Start of a request. `tookMs` is null until the response. */
 export interface RequestStart {
   readonly atMs: number;
   readonly tookMs: number | null;
 }
 
-/** Where a pace is kept. Starts older than `startsRetentionMs` may be forgotten, the last one never. */
+/** Store for the state of a rate limiter. It may delete starts older than `startsRetentionMs`, except the last one. */
 export interface RateStateStore {
-  /** Runs `work` with nobody else reading or writing meanwhile; everything below is called inside of it. */
+  /** Runs `work` under an exclusive lock. All methods below must be called inside it. */
   runExclusive<T>(work: () => T): T;
   read(): RateState;
   write(pace: RateState): void;
   getStart(request: number): RequestStart | undefined;
   addStart(request: number, atMs: number): void;
-  /** Notes that a request is over; `letThrough`: the service answered and did not refuse it for its rate. */
+  /** Records the end of a request. `letThrough` is true if the server responded and did not reject it for its rate. */
   endStart(request: number, tookMs: number, letThrough: boolean): void;
-  /** Requests from number `first` on and below `end` that started after `afterMs` and were let through. */
+  /** Counts requests numbered `first` to `end` (exclusive) that started after `afterMs` and were let through. */
   countAccepted(first: number, end: number, afterMs: number): number;
-  /** Forgets every start. */
+  /** Deletes all starts. */
   clear(): void;
 }
 

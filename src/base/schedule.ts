@@ -1,28 +1,28 @@
 import type { Random } from './ports.ts';
 import { dayMs, minuteMs } from './window.ts';
 
-/** The moments of a schedule, in epoch milliseconds. */
+/** The times of a schedule, in epoch milliseconds. */
 export interface Timetable {
-  /** The last moment at or before `ms`; null where there was none. */
+  /** The last time at or before `ms`; null if there is none. */
   findLast(ms: number): number | null;
-  /** The first moment after `ms`; null where none will come. */
+  /** The first time after `ms`; null if there is none. */
   findNext(ms: number): number | null;
 }
 
 export interface ScheduleRules {
-  /** A run starts up to so long after its moment, in ms, but always before the next one. */
+  /** Maximum random delay of a start, in ms. A run always starts before the next scheduled time. */
   readonly jitterMs: number;
-  /** How old a missed moment may be for its run to be made up for, in ms. */
+  /** Maximum age of a missed time whose run is still made up for, in ms. */
   readonly catchUpMs: number;
 }
 
-/** Where one job stands with its schedule. */
+/** State of one scheduled job. */
 export interface ScheduleEntry {
   readonly name: string;
   readonly timetable: Timetable;
-  /** Moments up to here are dealt with. */
+  /** Scheduled times up to and including this one are handled. */
   readonly handledThrough: number;
-  /** A moment that has come and whose run is still to start. */
+  /** A scheduled time that has passed and whose run has not started yet. */
   readonly waiting: { readonly moment: number; readonly startAt: number } | null;
 }
 
@@ -34,37 +34,37 @@ export interface ScheduledRun {
 export interface ScheduleDecision {
   readonly entries: readonly ScheduleEntry[];
   readonly start: readonly ScheduledRun[];
-  /** Moments without a run: the one before is still running, or they were missed for too long. */
+  /** Scheduled times without a run: the previous run has not ended, or the time was missed by too much. */
   readonly skipped: readonly (ScheduledRun & { readonly why: 'running' | 'missed' })[];
-  /** When to look again; after `nowMs`, by a minute at most. */
+  /** When to decide again: after `nowMs`, at most one minute later. */
   readonly wakeAt: number;
 }
 
-/** How late a run may start and still count as in time, in ms: the clock is looked at every minute. */
+/** A start this late still counts as on time, in ms. The clock is read once a minute. */
 const delayMsMax = 2 * minuteMs;
 
 /**
- * How far ahead of the clock a dealt-with moment may lie, in ms. Further ahead, the clock was wrong then, and has been
- * set back since: waiting until it gets there again would be no schedule at all.
+ * How far `handledThrough` may be ahead of the clock, in ms. If it is further ahead, the clock has been set back since, and
+ * `handledThrough` is reset to the present: otherwise nothing would run until the clock catches up.
  */
 const handledAheadMsMax = dayMs;
 
-/** A job as it stands when the schedule begins. One that never ran has missed nothing. */
+/** State of a job when the schedule starts. A job that never ran has missed nothing. */
 export const createScheduleEntry = (
   name: string,
-  rhythm: Timetable,
+  timetable: Timetable,
   lastStart: number | null,
   nowMs: number,
 ): ScheduleEntry => ({
   name,
-  timetable: rhythm,
+  timetable: timetable,
   handledThrough: lastStart ?? nowMs,
   waiting: null,
 });
 
 /**
- * What to start now. Of the moments that have come since the last look only the latest counts, so that a machine that
- * slept makes up for them with one run; a moment that was dealt with never comes again when the clock goes back.
+ * Decides which jobs to start now. Of several scheduled times that have passed only the latest counts, so a machine that
+ * slept makes up for them with one run. A handled time is not repeated if the clock is set back.
  */
 export function decideRuns(
   entries: readonly ScheduleEntry[],
@@ -79,10 +79,11 @@ export function decideRuns(
     const due = markDue(entry, nowMs, rules, random);
     const { name, waiting } = due;
     if (waiting === null || waiting.startAt > nowMs) return due;
-    const turn = { name, moment: waiting.moment };
-    if (nowMs - waiting.startAt > Math.max(rules.catchUpMs, delayMsMax)) skipped.push({ ...turn, why: 'missed' });
-    else if (running.has(name)) skipped.push({ ...turn, why: 'running' });
-    else start.push(turn);
+    const scheduledRun = { name, moment: waiting.moment };
+    if (nowMs - waiting.startAt > Math.max(rules.catchUpMs, delayMsMax))
+      skipped.push({ ...scheduledRun, why: 'missed' });
+    else if (running.has(name)) skipped.push({ ...scheduledRun, why: 'running' });
+    else start.push(scheduledRun);
     return { ...due, waiting: null };
   });
   const wakeAt = Math.min(nowMs + minuteMs, ...after.map((entry) => computeNextWake(entry, nowMs)));
@@ -98,19 +99,18 @@ function markDue(entry: ScheduleEntry, nowMs: number, { jitterMs }: ScheduleRule
   return { ...entry, handledThrough: moment, waiting: { moment, startAt } };
 }
 
-/** When an entry next calls for a decision. */
 const computeNextWake = ({ waiting, timetable }: ScheduleEntry, nowMs: number): number =>
   Math.min(waiting?.startAt ?? Number.POSITIVE_INFINITY, timetable.findNext(nowMs) ?? Number.POSITIVE_INFINITY);
 
 /**
- * The latest moment that lies `lateMs` back or more, where no run begun at or after it has ended.
- * @param endedStart when the last run that has ended began; where none has, since when the schedule is kept
+ * Returns the latest scheduled time that is at least `lateMs` ago and has no finished run; null if there is none.
+ * @param endedStart start of the last run that ended; if none has ended, the start of the schedule
  */
-export function findLateMoment(rhythm: Timetable, endedStart: number, nowMs: number, lateMs: number): number | null {
-  const moment = rhythm.findLast(nowMs - lateMs);
+export function findLateMoment(timetable: Timetable, endedStart: number, nowMs: number, lateMs: number): number | null {
+  const moment = timetable.findLast(nowMs - lateMs);
   return moment !== null && moment > endedStart ? moment : null;
 }
 
-/** When a job starts next, as far as that is known; null where no moment will come. */
+/** When a job starts next, before any jitter that is not drawn yet; null if never. */
 export const computeNextStart = ({ waiting, timetable }: ScheduleEntry, nowMs: number): number | null =>
   waiting?.startAt ?? timetable.findNext(nowMs);

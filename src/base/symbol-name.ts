@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 
 /**
- * Whether a text can name a market, so that every reader tells it from others: half a surrogate pair would be stored as
- * U+FFFD, a leading byte order mark is dropped by what decodes text (Arrow and DuckDB among it), and a NUL ends a text in
- * many a program and stands in no URL.
+ * Whether a text is a valid symbol, which every reader tells from all others. An unpaired surrogate would be stored as
+ * U+FFFD. Text decoders (also those of Arrow and DuckDB) drop a leading byte order mark. NUL ends a text in many programs and
+ * cannot be part of a URL.
  */
 export const isSymbolName = (text: string): boolean =>
   text !== '' && text.isWellFormed() && !text.includes('\0') && !text.startsWith('\ufeff');
@@ -27,8 +27,8 @@ export function compareUtf8(a: string, b: string): number {
 }
 
 /**
- * The part that holds a symbol: the first four bytes, big-endian, of sha256 of its UTF-8 text, modulo `parts`. In one
- * call: a publish asks for every symbol of a day, and hash objects take four times as long.
+ * The number of the part file that holds a symbol: the first four bytes, big-endian, of the sha256 of its UTF-8 text, modulo
+ * `parts`. A publish calls this for every symbol of a day; hash objects would take four times as long.
  */
 export const computePartNumber = (symbol: string, parts: number): number =>
   Number.parseInt(hash('sha256', symbol, 'hex').slice(0, 8), 16) % parts;

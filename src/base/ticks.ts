@@ -1,10 +1,10 @@
-/** Ticks of one symbol as columns of equal length: `t` in whole epoch milliseconds, `p` the price as it arrived. */
+/** Ticks of one symbol as columns of equal length: `t` in integer epoch milliseconds, `p` the price as received. */
 export interface TickColumns {
   readonly t: Float64Array;
   readonly p: Float64Array;
 }
 
-/** Input set aside as received, with the reason; `raw` is its JSON text. */
+/** Rejected input and the reason. `raw` is its JSON text as received. */
 export interface RejectedInput {
   readonly reason: string;
   readonly raw: string;

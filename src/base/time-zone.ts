@@ -1,35 +1,34 @@
 import { UsageError } from './errors.ts';
 
-/** What a clock on the wall of a zone means. All times in milliseconds. */
+/** Converts wall-clock times of a time zone. All times are in milliseconds. */
 export interface TimeZone {
   readonly name: string;
   /**
-   * The instant at which clocks of the zone show `localMs`, a wall-clock time counted as if it were UTC; `skipped`
-   * where they never show it, `twice` where they do so twice.
+   * Returns the instant of a wall-clock time, which is given as if it were UTC. Returns `skipped` for a time that does not
+   * occur, and `twice` for one that occurs twice (changes of daylight saving time).
    */
   toInstant(localMs: number): number | 'skipped' | 'twice';
 }
 
-/** The zone of clocks that show UTC. */
 export const utcZone: TimeZone = { name: 'UTC', toInstant: (localMs) => localMs };
 
-/** Wall clocks differ from UTC by less than this, in ms. */
+/** Offsets from UTC are smaller than this, in ms. */
 const offsetMsMax = 26 * 3_600_000;
-/** Within this span a zone changes its offset at most once, in ms. */
+/** A zone changes its offset at most once within this time, in ms. */
 const spanMs = 6 * 3_600_000;
 const blockMs = 900_000;
-/** Blocks remembered at most: far more than a file touches that is in order of time. */
+/** Cache limit. A file sorted by time touches far fewer blocks. */
 const blocksMax = 100_000;
 
 interface OffsetSpan {
   readonly before: number;
   readonly after: number;
-  /** The instant from which `after` holds. */
+  /** The first instant with the offset `after`. */
   readonly changesAt: number;
 }
 
 /**
- * Opens an IANA zone by its name, or an offset such as `+02:00`.
+ * Opens an IANA time zone by name, or an offset such as `+02:00`.
  * @throws UsageError for a name that Node's zone data does not have
  */
 export function openTimeZone(name: string): TimeZone {
@@ -49,7 +48,7 @@ export function openTimeZone(name: string): TimeZone {
     const span = spanAt(Math.floor(utcMs / spanMs));
     return utcMs < span.changesAt ? span.before : span.after;
   };
-  /** Every offset that may hold when clocks show a time in this block of wall-clock time. */
+  /** All offsets that may apply to wall-clock times in this block. */
   const offsetsNear = (block: number): number[] => {
     const found = new Set<number>();
     const first = Math.floor((block * blockMs - offsetMsMax) / spanMs);
@@ -94,7 +93,7 @@ function findOffsetSpan(offsetAt: (utcMs: number) => number, from: number): Offs
   return { before, after, changesAt: high };
 }
 
-/** The offset of a zone from UTC at an instant, in ms, by the zone data that comes with Node. */
+/** Returns a function for the offset from UTC at an instant, in ms. Uses the time zone data of Node. */
 function createOffsetLookup(name: string): (utcMs: number) => number {
   let format: Intl.DateTimeFormat;
   try {

@@ -3,7 +3,7 @@ import { dayMs } from './window.ts';
 
 export { dayMs };
 
-/** Times that oddslake takes, in epoch milliseconds: the years 2000 to 2100, `timeMin <= t < timeEnd`. */
+/** Valid times, in epoch milliseconds: the years 2000 to 2100, `timeMin <= t < timeEnd`. */
 export const timeMin = Date.UTC(2000, 0, 1);
 export const timeEnd = Date.UTC(2101, 0, 1);
 
@@ -13,9 +13,9 @@ const instantPattern =
   /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,3})0*)?)?(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)$/;
 
 /**
- * A time as people write it, as epoch milliseconds: epoch milliseconds, `YYYY-MM-DD` (its UTC midnight) or an ISO-8601
- * instant with a zone. Anything finer than a millisecond is refused, not rounded.
- * @param name what the value was given as, for the message, e.g. `--from`
+ * Parses epoch milliseconds, `YYYY-MM-DD` (UTC midnight) or an ISO-8601 instant with a zone, and returns epoch
+ * milliseconds. Rejects anything finer than a millisecond.
+ * @param name the flag or field for the error message, e.g. `--from`
  * @throws UsageError for anything else, dates that do not exist and years outside 2000 to 2100
  */
 export function parseTime(text: string, name: string): number {
@@ -25,7 +25,7 @@ export function parseTime(text: string, name: string): number {
 }
 
 /**
- * A UTC day as people write it, checked: `YYYY-MM-DD`.
+ * Checks a UTC day `YYYY-MM-DD`.
  * @throws UsageError for anything else, days that do not exist and years outside 2000 to 2100
  */
 export function parseDay(text: string, name: string): string {
@@ -34,7 +34,7 @@ export function parseDay(text: string, name: string): string {
   throw new UsageError(`${name} ${quoteText(text)}: expected a day as YYYY-MM-DD (UTC), in the years 2000 to 2100`);
 }
 
-/** An instant for people and logs: `2026-07-01T12:00:00Z`, with milliseconds only where there are any. */
+/** `2026-07-01T12:00:00Z`; milliseconds are shown only if they are not 0. */
 export const formatIsoUtc = (ms: number): string => new Date(ms).toISOString().replace('.000Z', 'Z');
 
 /** The UTC day that holds `ms`, as `YYYY-MM-DD`. */
@@ -47,14 +47,14 @@ export function parseDayStart(day: string): number {
   return ms;
 }
 
-/** The day `days` later, or earlier where negative. */
+/** The day `days` later; earlier if negative. */
 export const addDays = (day: string, days: number): string => formatDay(parseDayStart(day) + days * dayMs);
 
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: dayMs } as const;
 
 /**
- * A duration such as `90s`, `15m`, `2h` or `1d`, in milliseconds. At most 100 years.
- * @throws UsageError for anything else, a number without a unit included
+ * Parses a duration such as `90s`, `15m`, `2h` or `1d` of at most 100 years, and returns milliseconds.
+ * @throws UsageError for anything else, including a number without a unit
  */
 export function parseDuration(text: string, name: string): number {
   const [, amount, unit] = /^(\d{1,10})([smhd])$/.exec(text) ?? [];
@@ -68,7 +68,7 @@ export function parseDuration(text: string, name: string): number {
 function parseMidnight(text: string): number | undefined {
   const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)$/.exec(text) ?? [];
   const ms = Date.UTC(Number(year), Number(month) - 1, Number(day));
-  // Date.UTC carries February 30 over into March; only a day that exists comes back as it was.
+  // Date.UTC turns February 30 into a day in March; only an existing day survives the round trip.
   return Number.isFinite(ms) && formatDay(ms) === text ? ms : undefined;
 }
 

@@ -1,15 +1,15 @@
-/** A half-open span of time, `from <= t < to`, in epoch milliseconds UTC. */
+/** A half-open time range, `from <= t < to`, in epoch milliseconds UTC. */
 export interface Window {
   readonly from: number;
   readonly to: number;
 }
 
-/** Milliseconds in a UTC day; days have no leap seconds in epoch time. */
 export const minuteMs = 60_000;
 export const hourMs = 3_600_000;
+/** Milliseconds in a UTC day. Epoch time has no leap seconds. */
 export const dayMs = 86_400_000;
 
-/** UTC midnight at or before `t`, in epoch milliseconds: the key under which a day is known inside. */
+/** UTC midnight at or before `t`, in epoch milliseconds. Used internally as the key of a day. */
 export const floorToDay = (t: number): number => Math.floor(t / dayMs) * dayMs;
 
 export const isEmpty = (w: Window): boolean => w.from >= w.to;
@@ -21,9 +21,9 @@ export const intersectTwo = (a: Window, b: Window): Window => ({
   to: Math.min(a.to, b.to),
 });
 
-/** Sorted, disjoint, with adjoining windows joined; empty ones are gone. */
+/** Returns sorted, disjoint windows. Joins adjacent windows and drops empty ones. */
 export function union(windows: readonly Window[]): Window[] {
-  // Most symbols have one.
+  // Fast path: most symbols have one window.
   if (windows.length < 2) return windows.filter((w) => !isEmpty(w)).map(({ from, to }) => ({ from, to }));
   const sorted = windows.filter((w) => !isEmpty(w)).sort((a, b) => a.from - b.from);
   const out: { from: number; to: number }[] = [];
@@ -35,7 +35,7 @@ export function union(windows: readonly Window[]): Window[] {
   return out;
 }
 
-/** What of `windows` is left without `taken`. Both may be in any order; the result is sorted and disjoint. */
+/** Returns `windows` minus `taken`, sorted and disjoint. Both may be in any order. */
 export function subtract(windows: readonly Window[], taken: readonly Window[]): Window[] {
   const holes = union(taken);
   const out: Window[] = [];
@@ -51,7 +51,7 @@ export function subtract(windows: readonly Window[], taken: readonly Window[]): 
   return out;
 }
 
-/** What `windows` and `others` share, sorted and disjoint. */
+/** Returns the intersection of `windows` and `others`, sorted and disjoint. */
 export function intersect(windows: readonly Window[], others: readonly Window[]): Window[] {
   const left = union(windows);
   const right = union(others);
@@ -65,12 +65,12 @@ export function intersect(windows: readonly Window[], others: readonly Window[])
   return out;
 }
 
-/** The end of the stretch of `windows` that holds `start`; `start` itself where none does. This is the cursor. */
+/** Returns the end of the contiguous coverage from `start`, which is the cursor; `start` itself if it is not covered. */
 export function findContiguousEnd(windows: readonly Window[], start: number): number {
   return union(windows).find((w) => isWithin(start, w))?.to ?? start;
 }
 
-/** Cuts a window at UTC midnights. */
+/** Splits a window at UTC midnights. */
 export function splitByDay(w: Window): Window[] {
   const out: Window[] = [];
   for (let from = w.from; from < w.to; ) {
@@ -81,5 +81,5 @@ export function splitByDay(w: Window): Window[] {
   return out;
 }
 
-/** True where every instant of `w` is in `windows`. */
+/** Whether `windows` contain all of `w`. */
 export const covers = (windows: readonly Window[], w: Window): boolean => subtract([w], windows).length === 0;

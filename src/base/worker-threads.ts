@@ -2,75 +2,76 @@ import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import type { Tinypool } from 'tinypool';
 
-/** Threads that all have one entry, whose exports are what they can be asked to do. */
+/** Threads that run one module. Its exports are the tasks. */
 export interface WorkerPool {
-  /** Tasks beyond one a thread wait. Rejects with the task's error, or where the threads are ended before it is done. */
+  /** Runs a task on a free thread; waits for one if all are busy. Rejects with the error of the task, or if the threads are terminated. */
   run(task: string, value: unknown, transfer?: readonly ArrayBuffer[]): Promise<unknown>;
-  /** Ends the threads, whatever they are at. */
+  /** Terminates the threads, also during a task. */
   close(): Promise<void>;
 }
 
-/** How many threads are worth their while: more add little to what a disk, and one thread that commits, can take. */
+/** Maximum number of useful threads. With more, the disk and the committing thread are the bottleneck. */
 export const computeThreadsMax = (): number => Math.min(availableParallelism(), 4);
 
 /**
- * Starts threads. Their entry is a module beside another: `./name`, without its ending, and that one's `import.meta.url`.
- * @param heapMb what the heap of a thread may grow to before all of it is marked, outside memory counting towards it; 0:
- *   as little as the engine holds to be right
+ * Starts threads.
+ * @param entry path of the module relative to `beside`, without extension, e.g. `./worker`
+ * @param beside `import.meta.url` of the calling module
+ * @param heapMb heap size at which a thread first runs a full garbage collection, including external memory; 0: V8's default
  */
-export async function openWorkerPool(entry: string, beside: string, count: number, heapMb = 0): Promise<WorkerPool> {
+export async function openWorkerPool(entry: string, callerUrl: string, count: number, heapMb = 0): Promise<WorkerPool> {
   const { Tinypool } = await import('tinypool');
-  // The launcher lets this thread's heap grow further before it is swept; each of several would hold that much more.
+  // The launcher sets a larger value for the main thread; each worker thread would use that much more memory.
   setFlagsFromString(`--initial-old-space-size=${heapMb}`);
-  // The ending is that of the asking module: what is published is JavaScript, and the build renames those of imports only.
-  const ending = /\.[jt]s$/.exec(beside)![0];
+  // The extension follows the calling module: the npm package ships JavaScript, and the build rewrites only imports.
+  const extension = /\.[jt]s$/.exec(callerUrl)![0];
   const pool = new Tinypool({
-    filename: new URL(`${entry}${ending}`, beside).href,
+    filename: new URL(`${entry}${extension}`, callerUrl).href,
     minThreads: count,
     maxThreads: count,
     execArgv: ['--disable-warning=ExperimentalWarning'],
-    // What they allocate is mostly large and short-lived.
+    // Most allocations are large and short-lived.
     resourceLimits: { maxYoungGenerationSizeMb: 8 },
   });
-  let ended = false;
-  let broken: Error | undefined;
-  // One that dies without a task, as it starts perhaps: the library would start others for ever.
+  let isClosed = false;
+  let threadError: Error | undefined;
+  // A thread may exit without a task, for example while it starts. The library would start new ones forever.
   pool.on('error', (error: Error) => {
-    broken ??= new Error(`a thread ended early: ${error.message}`, { cause: error });
+    threadError ??= new Error(`a thread ended early: ${error.message}`, { cause: error });
     void endThreads(pool);
   });
   return {
     async run(task, value, transfer = []) {
-      if (broken !== undefined) throw broken;
-      // The library would start others.
-      if (ended) throw new Error('the threads have ended');
+      if (threadError !== undefined) throw threadError;
+      // The library would start new threads.
+      if (isClosed) throw new Error('the threads have ended');
       return await pool.run(value, { name: task, transferList: [...transfer] });
     },
     async close() {
-      ended = true;
+      isClosed = true;
       await endThreads(pool);
     },
   };
 }
 
 /**
- * Ends the threads. One that dies of an error just then is ended too: the library, which waits for their exits by Node's
- * `once`, lacks what that calls in this case, and the process would go down with it.
+ * Terminates the threads. The library waits for their exit with `events.once`, which calls `removeListener` if a thread
+ * fails at that moment; its threads do not have that method, and the process would crash.
  */
 async function endThreads(pool: Tinypool): Promise<void> {
   for (const thread of pool.threads) Object.assign(thread, { removeListener: () => thread });
   await pool.destroy().catch(() => {});
 }
 
-/** What a task gives back, the buffers being moved to the thread that asked and not copied: it may use them no more. */
+/** Marks the result of a task so that `buffers` are transferred to the caller, not copied. The task must not use them afterwards. */
 export async function moveToCaller<T extends object>(value: T, buffers: readonly ArrayBuffer[]): Promise<T> {
   const { Tinypool } = await import('tinypool');
-  const given = { [Tinypool.transferableSymbol]: [...buffers], [Tinypool.valueSymbol]: value };
-  // What arrives is the value.
-  return Tinypool.move(given as never) as unknown as T;
+  const transferable = { [Tinypool.transferableSymbol]: [...buffers], [Tinypool.valueSymbol]: value };
+  // The caller receives the plain value.
+  return Tinypool.move(transferable as never) as unknown as T;
 }
 
-/** The buffers of arrays that are all that their buffers hold; of others somebody else may need the rest. */
+/** Returns the buffers of arrays that span their whole buffer. Other buffers may be in use elsewhere. */
 export const listWholeBuffers = (arrays: readonly (Uint8Array | Float64Array)[]): ArrayBuffer[] => [
   ...new Set(
     arrays.filter((array) => array.byteLength === array.buffer.byteLength).map(({ buffer }) => buffer as ArrayBuffer),

@@ -23,9 +23,9 @@ export interface CommonFlags {
   readonly strict?: boolean;
 }
 
-function appendValue(value: string, previous: readonly string[]): string[] {
-  if (value === '') throw new InvalidArgumentError('Expected a non-empty value.');
-  return [...previous, value];
+function appendValue(value: string, before: readonly string[]): string[] {
+  if (value === '') throw new InvalidArgumentError('Expected a non-empty string.');
+  return [...before, value];
 }
 
 /** Config file that `init` writes by default. It is read only if --config or ODDSLAKE_CONFIG names it. */

@@ -4,59 +4,59 @@ import type { Clock, Log, Random } from '../base/ports.ts';
 import type { OpenTransport } from '../client/transport.ts';
 import type { Settings } from '../settings/settings.ts';
 
-/** A display of long work; see the CLI's progress. */
+/** A progress display. */
 export interface ProgressDisplay {
   update(update: {
     readonly done: number;
     readonly total?: number;
     readonly ticks?: number;
-    /** Another count, in words, e.g. `3/10 files`. */
+    /** Additional text, e.g. `3/10 files`. */
     readonly note?: string;
   }): void;
   stop(): void;
 }
 
-/** How the service is being asked, at this moment: what a display shows beside what is done. */
+/** Current request rate, for the progress display. */
 export interface RequestRateStatus {
   /** Requests started so far. */
   readonly requests: number;
   readonly allowedPerSecond: number;
-  /** Milliseconds for which the service holds all requests back from now on. */
+  /** Remaining milliseconds of a pause that the server requested. */
   readonly heldBackMs: number;
 }
 
-/** What every command gets from outside. */
+/** The environment of a command. */
 export interface Context {
   readonly settings: Settings;
   readonly clock: Clock;
   readonly random: Random;
-  /** Where the IDs of commits come from; the system's where it is not given. */
+  /** Source of commit IDs; the system's random bytes by default. */
   readonly randomBytes?: (count: number) => Uint8Array;
   readonly log: Log;
-  /** What the archive is written to. */
+  /** The file system of the archive. */
   readonly disk: Disk;
-  /** Opens the archive's state; the usual way where it is not given. */
+  /** Opens the state database; node:sqlite by default. */
   readonly openDatabase?: OpenDatabase | undefined;
-  /** Opens what requests go over; undici's connections where it is not given. */
+  /** Opens the HTTP transport; undici by default. */
   readonly openWire?: OpenTransport | undefined;
-  /** Aborted by SIGINT and SIGTERM, with `Interrupted` as the reason. */
+  /** Aborted by SIGINT and SIGTERM, with an `InterruptedError` as the reason. */
   readonly signal: AbortSignal;
   readonly version: string;
-  /** The words of the command line behind the program's name, none of them secret; absent where nobody typed any. */
+  /** Command-line arguments after the program's name, without secrets; absent if not started from a command line. */
   readonly argv?: readonly string[] | undefined;
-  /** Threads that work may be shared among; 1 for all in one. */
+  /** Number of threads for parallel work; 1: no worker threads. */
   readonly threads: number;
-  /** How long to wait for another writer, in ms. */
+  /** Maximum wait for another writer, in ms. */
   readonly waitMs: number;
-  /** Warnings count as failures. */
+  /** Whether warnings count as failures (--strict). */
   readonly strict: boolean;
-  /** Whether a missing archive may be started though nobody named the output. */
+  /** Whether a missing archive may be created at the default output path. */
   readonly canCreateArchive: boolean;
-  /** @param asking of work that asks the service */
+  /** @param asking returns the request rate, for work that sends requests */
   startDisplay(label: string, total: number, unit: string, asking?: () => RequestRateStatus): Promise<ProgressDisplay>;
 }
 
-/** The reason of the context's signal. */
+/** The abort reason of the context's signal. */
 export class InterruptedError extends Error {
   readonly signalName: 'SIGINT' | 'SIGTERM';
   constructor(by: 'SIGINT' | 'SIGTERM') {

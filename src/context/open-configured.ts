@@ -8,56 +8,54 @@ import type { ReceivedResponse, Upstream } from '../client/upstream.ts';
 import type { Settings, UpstreamAccess } from '../settings/settings.ts';
 import type { Context } from './context.ts';
 
-// What the settings say, in the terms of those who need it.
-
 /**
- * The archive that the settings name. Only a run that `collects` may start one, and only there it matters which
- * upstream the settings name; a mistyped --output of a reader is an error.
+ * Opens the archive of the settings. Only a run with `canCollect` may create one, and only such a run checks the upstream of
+ * the settings. For readers a missing archive is an error, because --output may be mistyped.
  */
 export function openConfiguredArchive(
   context: Pick<Context, 'settings' | 'canCreateArchive' | 'version' | 'disk' | 'openDatabase' | 'randomBytes'> &
     Partial<Pick<Context, 'waitMs'>>,
-  collects: boolean,
-  mends = false,
+  canCollect: boolean,
+  isRepair = false,
 ): Archive {
   const { archive, source, upstream } = context.settings;
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const options = {
     root: archive.output,
-    // Where there is none, there is nothing to mend.
-    create: collects && !mends && (archive.outputNamed || context.canCreateArchive),
-    upstream: collects ? (source.name ?? origin) : null,
+    // A repair needs an existing archive.
+    create: canCollect && !isRepair && (archive.outputNamed || context.canCreateArchive),
+    upstream: canCollect ? (source.name ?? origin) : null,
     parts: archive.parts,
     writer: `oddslake ${context.version}`,
     settleMs: archive.settleMinutes * minuteMs,
-    mends,
+    mends: isRepair,
     ...(context.waitMs !== undefined && { waitMs: context.waitMs }),
     ...(context.randomBytes !== undefined && { randomBytes: context.randomBytes }),
   };
   return openArchive(options, context.disk, context.openDatabase);
 }
 
-/** When a symbol's lifetime begins, and when one that turned inactive is left alone. */
+/** When the lifetime of a symbol begins, and how long an inactive symbol is still polled. */
 export const getLingerRules = ({ settings }: Context): LingerRules => toCompletenessRules(settings).lifetimeRules;
 
-/** How far before its cursor a poll reads again by now, in ms: as configured, or farther where ticks come later. */
+/** The overlap of a poll, in ms: as configured, or more if ticks have been measured to come later. */
 export const getOverlapMs = ({ settings }: Context, memory: RecheckMemory): number =>
   computeOverlapMs(memory, settings.poll.overlapMinutes * minuteMs, settings.poll.overlapMinutesMax * minuteMs);
 
-/** How far ahead of ours the service's clock may be, in ms. */
+/** How far the server's clock may be ahead of the local one, in ms. */
 export const getFutureSkewMs = ({ settings }: Pick<Context, 'settings'>): number =>
   settings.poll.futureSkewSeconds * 1000;
 
-/** Symbols that the config names, or null where the market lists decide. */
+/** Symbols of the settings; null if the market lists decide. */
 export const getConfiguredSymbols = ({ settings }: Context): ReadonlySet<string> | null =>
   toCompletenessRules(settings).namedSymbols;
 
-/** Opens a client of the archive's upstream with the settings' bounds, at this pace. */
+/** Opens a client of the archive's upstream with the limits of the settings and the given rate limit store. */
 export async function openConfiguredUpstream(
   context: Context,
-  pace: RateStateStore,
+  rateStore: RateStateStore,
   { baseUrl, apiKey }: UpstreamAccess,
-  onAnswer?: (answer: ReceivedResponse) => void,
+  onResponse?: (answer: ReceivedResponse) => void,
 ): Promise<Upstream> {
   const { upstream } = context.settings;
   const { openUpstream } = await import('../client/client.ts');
@@ -79,23 +77,23 @@ export async function openConfiguredUpstream(
       clock: context.clock,
       random: context.random,
       log: context.log,
-      rateStore: pace,
+      rateStore: rateStore,
       openTransport: context.openWire,
-      ...(onAnswer === undefined ? {} : { onResponse: onAnswer }),
+      ...(onResponse === undefined ? {} : { onResponse: onResponse }),
     },
   );
 }
 
 /**
- * Opens a client of another service than the archive's upstream: what that one has taught of its rate says nothing of
- * this one, and its answers are not kept as the upstream's.
+ * Opens a client of a service other than the archive's upstream. It has a rate limit of its own, and its responses are not
+ * recorded as raw responses.
  */
 export async function openOtherUpstream(context: Context, access: UpstreamAccess): Promise<Upstream> {
   const { createLocalRateStore } = await import('../client/local-rate-store.ts');
   return openConfiguredUpstream(context, createLocalRateStore(), access);
 }
 
-/** By what the settings have an archive judged: the same for whoever writes it, reads it or serves it. */
+/** The completeness rules of the settings. Writers, readers and the HTTP service use the same rules. */
 export const toCompletenessRules = ({
   symbols,
   source,

@@ -18,27 +18,27 @@ import { createFindings, type Finding } from './finding.ts';
 
 export interface ArchiveFacts {
   readonly root: string;
-  /** What the folder is; `named`: somebody named the output, so that a run may start an archive there. */
   readonly kind: 'archive' | 'none' | 'other files';
+  /** Whether the output is set explicitly, so that a run may create an archive there. */
   readonly isOutputNamed: boolean;
-  /** The upstream that the settings name; null where they name none. */
+  /** The upstream in the settings; null if none is set. */
   readonly upstream: string | null;
-  /** What manifest.json says; null before the first publish. */
+  /** Contents of manifest.json; null before the first publish. */
   readonly manifest: ManifestFacts | ReadFault | null;
-  /** Null where it is lost. */
+  /** Null if it is missing. */
   readonly state: StateFacts | ReadFault | null;
   readonly currentFormat: number;
   readonly currentSchema: number;
-  /** Whether another process has the write lock at this moment. */
+  /** Whether another process holds the write lock. */
   readonly isBeingWritten: boolean;
-  /** Published files that are not as the manifest has them, of those looked at. */
+  /** Checked published files; `wrong`: paths that differ from the manifest. */
   readonly files: { readonly listed: number; readonly hashed: number; readonly wrong: readonly string[] };
-  /** Files in the folders that hold what was set aside. */
+  /** Number of files in .oddslake/damaged. */
   readonly damagedFiles: number;
   readonly quarantine: { readonly files: number; readonly bytes: number };
 }
 
-/** What could not be read, with the sentence and the exit code that a run would end with. */
+/** Something could not be read: the error message and exit code that a run would have. */
 export interface ReadFault {
   readonly fault: string;
   readonly exitCode: ExitCode;
@@ -50,10 +50,10 @@ export interface ManifestFacts {
   readonly upstream: string;
   readonly ticks: number;
   readonly bytes: number;
-  /** How far all is covered but for what is lost, epoch ms; null where no symbol lives. */
+  /** The watermark including inferred windows and not stopped by lost windows, epoch ms; null if no symbol is live. */
   readonly reached: number | null;
   readonly lostWindows: number;
-  /** How whole the archive is, with the damage that is known or was just found. */
+  /** Completeness of the archive, including known and newly found damage. */
   readonly verdict: CompletenessCounts;
   readonly sha256: string;
 }
@@ -62,12 +62,12 @@ export interface StateFacts {
   readonly schema: number;
   readonly generation: number;
   readonly upstream: string;
-  /** sha256 of the manifest that the last publish wrote; null before the first. */
+  /** sha256 of the manifest of the last publish; null before the first. */
   readonly manifestSha256: string | null;
-  /** A publish past its commit point that is not ended. */
+  /** Whether a publish is past its commit point and not finished. */
   readonly hasOpenIntent: boolean;
   readonly journaledTicks: number;
-  /** Files that an earlier run found not as published. */
+  /** Files that an earlier run found damaged. */
   readonly damaged: readonly { readonly path: string }[];
   readonly lastRun: LastRunFacts | null;
 }
@@ -77,7 +77,7 @@ export interface LastRunFacts {
   readonly startedAt: number;
   readonly finishedAt: number | null;
   readonly exitCode: number | null;
-  /** Whether its process is gone. */
+  /** Whether its process has ended. */
   readonly isOver: boolean;
 }
 
@@ -86,101 +86,116 @@ const isFault = (facts: object | null): facts is ReadFault => facts !== null && 
 export function judgeArchive(facts: ArchiveFacts, nowMs: number, lagMsMax: number): Finding[] {
   if (facts.kind !== 'archive') return [judgeNonArchive(facts)];
   const { manifest, state } = facts;
-  const told = isFault(manifest) ? null : manifest;
-  const known = isFault(state) ? null : state;
+  const readableManifest = isFault(manifest) ? null : manifest;
+  const readableState = isFault(state) ? null : state;
   return [
     judgeManifest(facts),
-    judgeState(facts, told),
-    ...(known === null ? [] : [judgeJournal(facts, known), judgeRun(known, nowMs)]),
-    ...(told === null ? [] : [judgeFiles(facts, known), judgeLag(told, nowMs, lagMsMax), ...judgeCompleteness(told)]),
-    judgeQuarantine(facts, told),
+    judgeState(facts, readableManifest),
+    ...(readableState === null ? [] : [judgeJournal(facts, readableState), judgeRun(readableState, nowMs)]),
+    ...(readableManifest === null
+      ? []
+      : [
+          judgeFiles(facts, readableState),
+          judgeLag(readableManifest, nowMs, lagMsMax),
+          ...judgeCompleteness(readableManifest),
+        ]),
+    judgeQuarantine(facts, readableManifest),
   ];
 }
 
 function judgeNonArchive({ root, kind, isOutputNamed }: ArchiveFacts): Finding {
   const { ok, problem } = createFindings('archive', 'archive');
   if (kind === 'other files')
-    return problem(exitCodes.usage, `${root} holds other files and is no archive`, 'Name an empty or new folder.');
+    return problem(
+      exitCodes.usage,
+      `${root} contains other files and is not an archive`,
+      'Use an empty or new folder.',
+    );
   return isOutputNamed
-    ? ok(`none yet at ${root}: the first run starts it`)
+    ? ok(`none yet at ${root}: the first run creates it`)
     : problem(
         exitCodes.usage,
-        `there is none at ${root}, the place where it is by default`,
-        'Name its folder with --output or ODDSLAKE_OUTPUT, or start one with oddslake init.',
+        `none at the default path ${root}`,
+        'Set its folder with --output or ODDSLAKE_OUTPUT, or create an archive with oddslake init.',
       );
 }
 
 function judgeManifest({ root, manifest, upstream, state, currentFormat }: ArchiveFacts): Finding {
   const { ok, problem } = createFindings('archive', 'archive');
-  if (isFault(manifest)) return problem(manifest.exitCode, manifest.fault, 'To mend it: oddslake verify --repair');
+  if (isFault(manifest)) return problem(manifest.exitCode, manifest.fault, 'To repair it: oddslake verify --repair');
   const owner = manifest?.upstream ?? (isFault(state) ? undefined : state?.upstream);
-  // Before the first publish another address simply takes its place.
+  // Before the first publish the upstream may still be changed.
   if (manifest !== null && upstream !== null && owner !== upstream)
     return problem(
       exitCodes.usage,
-      `${root} belongs to the upstream ${owner}, not to ${upstream}`,
+      `${root} is an archive of the upstream ${owner}, not of ${upstream}`,
       'Use another output folder, or set source.name if both are the same service.',
     );
-  if (manifest === null) return ok(`${root}, of ${owner ?? 'nobody yet'}, nothing published yet`);
+  if (manifest === null) return ok(`${root}, upstream ${owner ?? 'not set yet'}, nothing published yet`);
   const { format, generation, ticks, bytes } = manifest;
   if (format < currentFormat)
     return problem(
       exitCodes.usage,
-      `${root} has format ${format}, and this oddslake writes format ${currentFormat}`,
-      'Once no older oddslake runs against it any more: oddslake upgrade',
+      `${root} has format ${format}; this version of oddslake writes format ${currentFormat}`,
+      'When no older version of oddslake uses it any more, run: oddslake upgrade',
     );
-  return ok(`${root}, of ${owner}, generation ${generation}: ${formatCount(ticks, 'tick')}, ${formatBytes(bytes)}`);
+  return ok(
+    `${root}, upstream ${owner}, generation ${generation}: ${formatCount(ticks, 'tick')}, ${formatBytes(bytes)}`,
+  );
 }
 
 function judgeState({ state, currentSchema }: ArchiveFacts, manifest: ManifestFacts | null): Finding {
   const { ok, warning, problem } = createFindings('archive', 'state');
   if (state === null)
     return warning(
-      'lost: the next command fills it again from what is published',
-      'Nothing has to be done; what was journaled and not published is asked for again.',
+      'missing: the next command rebuilds it from the published files',
+      'No action is needed. Ticks that were journaled and not published are fetched again.',
     );
-  if (isFault(state)) return problem(state.exitCode, state.fault, 'docs/RELIABILITY.md says what is kept.');
+  if (isFault(state)) return problem(state.exitCode, state.fault, 'See docs/RELIABILITY.md.');
   const { schema, hasOpenIntent, generation, manifestSha256 } = state;
   if (schema > currentSchema)
     return problem(
       exitCodes.usage,
-      `of schema ${schema}, and this oddslake knows ${currentSchema}`,
-      'A newer oddslake was here: use that one.',
+      `has schema ${schema}; this version of oddslake supports up to ${currentSchema}`,
+      'Use the newer version of oddslake that wrote it.',
     );
-  // What manifest.json says is of the generation before, as long as a publish is being carried out.
-  if (hasOpenIntent) return ok(`of generation ${generation}, whose publish is being carried out`);
+  // Until the publish is finished, manifest.json is of the previous generation.
+  if (hasOpenIntent) return ok(`generation ${generation}, publish in progress`);
   if (manifestSha256 !== null && manifest?.sha256 !== manifestSha256)
     return problem(
       exitCodes.damaged,
       manifest === null
-        ? 'manifest.json is missing or damaged, though the state knows of a publish'
-        : 'manifest.json is not the one that the last publish wrote',
-      'Put that one back with oddslake verify --repair; where the whole tree was restored from a backup, move .oddslake away instead.',
+        ? 'manifest.json is missing or damaged, although the state has a publish'
+        : 'manifest.json differs from the one of the last publish',
+      'To restore it: oddslake verify --repair. If the whole archive was restored from a backup, move .oddslake away instead.',
     );
   return schema < currentSchema
-    ? ok(`of schema ${schema}: the next command brings it up to ${currentSchema}`)
-    : ok('knows what is published');
+    ? ok(`schema ${schema}: the next command upgrades it to ${currentSchema}`)
+    : ok('matches the published files');
 }
 
 function judgeJournal({ isBeingWritten }: ArchiveFacts, { hasOpenIntent, journaledTicks }: StateFacts): Finding {
   const { ok, warning } = createFindings('archive', 'journal');
-  if (isBeingWritten) return ok(`${formatCount(journaledTicks, 'tick')}; a run is publishing at this moment`);
+  if (isBeingWritten) return ok(`${formatCount(journaledTicks, 'tick')}; a run is publishing`);
   if (hasOpenIntent)
-    return warning('a publish was broken off after its commit point', 'Nothing is lost: oddslake publish ends it.');
+    return warning(
+      'a publish was interrupted after its commit point',
+      'Nothing is lost. To finish it: oddslake publish',
+    );
   return journaledTicks === 0
     ? ok('empty')
     : warning(
         `${formatCount(journaledTicks, 'tick')} not yet published`,
-        'The next run publishes them, or oddslake publish.',
+        'The next run publishes them. To publish them now: oddslake publish',
       );
 }
 
 const exitCodeMeanings: Readonly<Record<number, string>> = {
-  1: 'an unexpected failure, or a full disk',
-  2: 'bad usage or settings',
-  3: 'the key was refused',
+  1: 'an unexpected error or a full disk',
+  2: 'invalid arguments or settings',
+  3: 'the API key was rejected',
   4: 'incomplete',
-  5: 'another run was writing',
+  5: 'another run was publishing',
   6: 'the archive was damaged',
   7: 'the upstream could not be reached',
   130: 'stopped by SIGINT',
@@ -191,18 +206,18 @@ function judgeRun({ lastRun }: StateFacts, nowMs: number): Finding {
   const { ok, warning } = createFindings('archive', 'last run');
   if (lastRun === null) return ok('none yet');
   const { job, startedAt, finishedAt, exitCode, isOver } = lastRun;
-  const begun = `${job}, ${formatDuration(Math.max(0, nowMs - startedAt))} ago`;
+  const started = `${job}, ${formatDuration(Math.max(0, nowMs - startedAt))} ago`;
   if (finishedAt === null)
     return isOver
-      ? warning(`${begun}, was broken off`, 'What it had accepted is kept: the next run goes on from there.')
-      : ok(`${begun}, is under way`);
-  if (exitCode === exitCodes.done) return ok(`${begun}, ended well after ${formatDuration(finishedAt - startedAt)}`);
+      ? warning(`${started}, was interrupted`, 'Accepted ticks are kept; the next run resumes from there.')
+      : ok(`${started}, is running`);
+  if (exitCode === exitCodes.done) return ok(`${started}, succeeded after ${formatDuration(finishedAt - startedAt)}`);
   const meaning = exitCodeMeanings[exitCode ?? -1];
   return warning(
-    `${begun}, ended with ${exitCode}${meaning === undefined ? '' : `: ${meaning}`}`,
+    `${started}, ended with exit code ${exitCode}${meaning === undefined ? '' : `: ${meaning}`}`,
     exitCode === exitCodes.incomplete
-      ? 'The next run asks again for what is missing; oddslake gaps lists it.'
-      : 'Its last lines say why; run it again once that is mended.',
+      ? 'The next run fetches the missing windows. To list them: oddslake gaps'
+      : 'See the end of its log, fix the cause, and run it again.',
   );
 }
 
@@ -211,11 +226,13 @@ function judgeFiles({ files }: ArchiveFacts, state: StateFacts | null): Finding 
   const { listed, hashed } = files;
   const wrong = [...new Set([...files.wrong, ...(state?.damaged ?? []).map(({ path }) => path)])];
   if (wrong.length === 0)
-    return ok(`${formatCount(listed, 'file')} of the right size, ${formatNumber(hashed)} of them read: as published`);
+    return ok(
+      `${formatCount(listed, 'file')} have the right size; ${formatNumber(hashed)} of them were hashed and match`,
+    );
   return problem(
     exitCodes.damaged,
-    `${wrong.slice(0, 3).join(', ')}${wrong.length > 3 ? ` and ${wrong.length - 3} more` : ''} not as published`,
-    'oddslake verify looks at every file; oddslake verify --repair mends them.',
+    `${wrong.slice(0, 3).join(', ')}${wrong.length > 3 ? ` and ${wrong.length - 3} more` : ''} damaged`,
+    'To check every file: oddslake verify. To repair: oddslake verify --repair',
   );
 }
 
@@ -224,19 +241,19 @@ function judgeLag({ reached, generation, verdict }: ManifestFacts, nowMs: number
   if (generation === 0) return ok('nothing yet');
   if (reached === null)
     return verdict.live === 0
-      ? ok('no symbol lives')
+      ? ok('no live symbols')
       : warning(
-          `nothing yet of ${formatCount(verdict.live, 'live symbol')}`,
-          'Run oddslake nightly, and see why requests fail.',
+          `nothing yet for ${formatCount(verdict.live, 'live symbol')}`,
+          'Run oddslake nightly, and check why requests fail.',
         );
   const lagMs = Math.max(0, nowMs - reached);
-  const found = `every live symbol up to ${formatIsoUtc(reached)}, ${formatDuration(lagMs)} ago`;
+  const found = `all live symbols up to ${formatIsoUtc(reached)}, ${formatDuration(lagMs)} ago`;
   return lagMs <= lagMsMax
     ? ok(found)
-    : warning(found, 'Run oddslake nightly, and see that a scheduler does so every night.');
+    : warning(found, 'Run oddslake nightly, and check that a scheduler runs it every night.');
 }
 
-/** Tells what the judge of the archive says; what is damaged is told with the files. */
+/** Reports the completeness. Damage is reported by `judgeFiles`. */
 function judgeCompleteness({ generation, verdict }: ManifestFacts): Finding[] {
   const { ok, warning } = createFindings('archive', 'verdict');
   if (generation === 0) return [];
@@ -246,13 +263,13 @@ function judgeCompleteness({ generation, verdict }: ManifestFacts): Finding[] {
     state === 'incomplete' || state === 'damaged'
       ? warning(
           text,
-          'oddslake gaps lists what is missing: the next run asks for it, and oddslake gaps accept lets it be. A list that was cut off is in the summaries.',
+          'The next run fetches the missing windows. To list them: oddslake gaps. To accept them: oddslake gaps accept. Summaries report truncated market lists.',
         )
       : ok(text);
   if (suspended === 0) return [judged];
   const known = createFindings('archive', 'suspended').warning(
-    `${formatCount(suspended, 'active symbol')} that the service says it does not know`,
-    'oddslake gaps names them; oddslake symbols retry asks for them at once.',
+    `${formatCount(suspended, 'active symbol')}, which the service reports as unknown`,
+    'To list them: oddslake gaps. To request them now: oddslake symbols retry',
   );
   return [judged, known];
 }
@@ -260,67 +277,67 @@ function judgeCompleteness({ generation, verdict }: ManifestFacts): Finding[] {
 function judgeQuarantine({ damagedFiles, quarantine }: ArchiveFacts, manifest: ManifestFacts | null): Finding {
   const { ok, warning } = createFindings('archive', 'quarantined');
   const lost = manifest?.lostWindows ?? 0;
-  const kept =
+  const found =
     quarantine.files === 0 ? 'nothing' : `${formatBytes(quarantine.bytes)} of unusable input in .oddslake/quarantine`;
   if (lost > 0)
     return warning(
-      `${formatCount(lost, 'window')} of ticks were had once and are lost`,
-      'oddslake gaps names them; oddslake verify --repair --from-url asks another oddslake for them.',
+      `${formatCount(lost, 'window')} with lost ticks`,
+      'To list them: oddslake gaps. To restore them from another oddslake: oddslake verify --repair --from-url URL',
     );
   if (damagedFiles > 0)
     return warning(
-      `${formatCount(damagedFiles, 'file')} that a repair found damaged in .oddslake/damaged`,
-      'All that could be kept of them is published: remove them once you need them no more.',
+      `${formatCount(damagedFiles, 'damaged file')} of a repair in .oddslake/damaged`,
+      'Their intact rows are published. Remove the files when you no longer need them.',
     );
-  return ok(kept);
+  return ok(found);
 }
 
-/** What was looked at, and what of it is to be judged. */
+/** The inspected archive, and the facts to judge. */
 export interface ArchiveProbe {
   readonly inspection: ArchiveInspection;
   readonly manifest: Manifest | null;
   readonly facts: ArchiveFacts;
 }
 
-/** Publishes that may come between the manifest and its files before they are given up on. */
+/** Maximum inspections while publishes change the archive between reading the manifest and its files. */
 const inspectionAttemptsMax = 3;
 
 export function probeArchive({ settings, disk, random, clock }: Context): ArchiveProbe {
   const { archive, source, upstream } = settings;
   const root = archive.output;
-  let look = inspectArchive(root, disk);
-  let files = filesOf(root, look);
-  for (let looks = 1; looks < inspectionAttemptsMax && files.wrong.length > 0; looks++) {
-    const before = look;
-    look = inspectArchive(root, disk);
-    if (getManifestSha256(look) === getManifestSha256(before)) break;
-    files = filesOf(root, look);
+  let inspection = inspectArchive(root, disk);
+  let files = checkFiles(root, inspection);
+  for (let attempts = 1; attempts < inspectionAttemptsMax && files.wrong.length > 0; attempts++) {
+    const before = inspection;
+    inspection = inspectArchive(root, disk);
+    if (getManifestSha256(inspection) === getManifestSha256(before)) break;
+    files = checkFiles(root, inspection);
   }
-  const manifest = getManifest(look);
-  const hidden = createLayout(root).privateFolder;
+  const manifest = getManifest(inspection);
+  const { privateFolder } = createLayout(root);
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const facts: ArchiveFacts = {
     root,
-    kind: look.kind,
+    kind: inspection.kind,
     isOutputNamed: archive.outputNamed,
     upstream: source.name ?? origin,
-    manifest: toManifestFacts(look, files.wrong, clock.nowMs()),
-    state: toStateFacts(look),
+    manifest: toManifestFacts(inspection, files.wrong, clock.nowMs()),
+    state: toStateFacts(inspection),
     currentFormat: formatVersion,
     currentSchema: schemaVersion,
-    isBeingWritten: look.isBeingWritten,
+    isBeingWritten: inspection.isBeingWritten,
     files,
-    damagedFiles: measureFolder(join(hidden, 'damaged')).files,
-    quarantine: measureFolder(join(hidden, 'quarantine')),
+    damagedFiles: measureFolder(join(privateFolder, 'damaged')).files,
+    quarantine: measureFolder(join(privateFolder, 'quarantine')),
   };
-  return { inspection: look, manifest, facts };
+  return { inspection, manifest, facts };
 
-  /** As long as a publish is carried out, its files are at either place. */
-  function filesOf(at: string, found: ArchiveInspection): FileSample {
+  /** During a publish, its files may not be in place yet, so only the manifest is read. */
+  function checkFiles(at: string, found: ArchiveInspection): FileSample {
     const listed = getManifest(found);
     if (listed === null) return { listed: 0, hashed: 0, wrong: [] };
-    const moving = found.state !== null && !(found.state instanceof OddslakeError) && found.state.hasOpenIntent;
-    return moving
+    const isPublishing = found.state !== null && !(found.state instanceof OddslakeError) && found.state.hasOpenIntent;
+    return isPublishing
       ? { listed: listManifestFiles(listed).length, hashed: 0, wrong: [] }
       : checkFileSample(at, listed, disk, random);
   }
@@ -354,7 +371,7 @@ function toManifestFacts(
     sha256,
     lostWindows: lost.length,
     verdict: updatePublishedCompleteness(manifest, computeKnownDamage([...known, ...isNew], manifest.parts), nowMs),
-    // One that somebody edited may say anything.
+    // A manifest may have been edited by hand.
     reached: typeof reached === 'number' ? reached : null,
     ticks: sumFileTotals(manifest.datasets.ticks.files).rows,
     bytes: sumFileTotals(listManifestFiles(manifest)).bytes,
@@ -377,7 +394,7 @@ function toStateFacts({ state }: ArchiveInspection): StateFacts | ReadFault | nu
   return { schema, generation, upstream, manifestSha256, hasOpenIntent: openIntent, journaledTicks, damaged, lastRun };
 }
 
-/** Files below a folder and their bytes; none where it is not there, or may not be read. */
+/** Number and bytes of the files below a folder; 0 if it is missing or unreadable. */
 function measureFolder(folder: string): { files: number; bytes: number } {
   try {
     return readdirSync(folder, { withFileTypes: true, recursive: true })

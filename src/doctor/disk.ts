@@ -8,32 +8,32 @@ import { dayMs } from '../base/window.ts';
 import { createFindings, type Finding } from './finding.ts';
 
 export interface DiskFacts {
-  /** The archive's root. */
+  /** Root folder of the archive. */
   readonly root: string;
-  /** What was looked at: the root, or where there is none the nearest folder above it. */
+  /** The root folder, or its nearest existing parent. */
   readonly folder: string;
-  /** As statfs tells it; null where it could not be asked. */
+  /** Result of statfs; null if it failed. */
   readonly fileSystem: FileSystemFacts | null;
-  /** What a day adds; null where that is not known yet. */
+  /** Growth per day; null if unknown. */
   readonly bytesPerDay: number | null;
-  /** What this user may not write, and would have to. */
+  /** Paths that runs write and this user may not. */
   readonly unwritablePaths: readonly string[];
-  /** Files with a secret in them that others may read, and what to do about it. */
+  /** Files with a secret that other users may read, and how to fix that. */
   readonly exposedSecrets: readonly { readonly path: string; readonly mode: number; readonly advice: string }[];
 }
 
 export interface FileSystemFacts {
-  /** The magic number of its kind. */
+  /** Magic number of the file system type. */
   readonly type: number;
   readonly bytes: number;
-  /** For this user. */
+  /** Available to this user. */
   readonly freeBytes: number;
-  /** 0 where it does not count them. */
+  /** Total inodes; 0 if the file system does not limit them. */
   readonly files: number;
   readonly freeFiles: number;
 }
 
-/** Below this a publish, which writes its files beside those it replaces, is not to be begun. */
+/** A publish needs free space, because it writes new files before it removes the old ones. */
 const freeBytesMin = 100e6;
 const daysLeftMin = 30;
 const freeFilesMin = 1_000;
@@ -41,19 +41,20 @@ const freeFilesWarnMin = 50_000;
 
 export function judgeDisk(facts: DiskFacts): Finding[] {
   const { fileSystem } = facts;
-  const places =
+  const fileSystemFindings =
     fileSystem === null ? [] : [judgeSpace(facts, fileSystem), judgeInodes(fileSystem), judgeKind(fileSystem)];
-  return [...places, judgePermissions(facts), ...judgeSecrets(facts)];
+  return [...fileSystemFindings, judgePermissions(facts), ...judgeSecrets(facts)];
 }
 
 function judgeSpace({ bytesPerDay, folder }: DiskFacts, { bytes, freeBytes }: FileSystemFacts): Finding {
   const { ok, warning, problem } = createFindings('disk', 'space');
-  const room = `${formatBytes(freeBytes)} free of ${formatBytes(bytes)}`;
-  const free = `Free some space on the file system of ${folder}, or move the archive to a larger one.`;
+  const space = `${formatBytes(freeBytes)} free of ${formatBytes(bytes)}`;
+  const advice = `Free disk space on the file system of ${folder}, or move the archive to a larger one.`;
   const days = bytesPerDay === null || bytesPerDay === 0 ? null : Math.floor(freeBytes / bytesPerDay);
-  const growth = days === null ? room : `${room}, at ${formatBytes(bytesPerDay!)} a day enough for ${formatDays(days)}`;
-  if (freeBytes < freeBytesMin || days === 0) return problem(exitCodes.unexpected, growth, free);
-  return days !== null && days < daysLeftMin ? warning(growth, free) : ok(growth);
+  const growth =
+    days === null ? space : `${space}, enough for ${formatDays(days)} at ${formatBytes(bytesPerDay!)} a day`;
+  if (freeBytes < freeBytesMin || days === 0) return problem(exitCodes.unexpected, growth, advice);
+  return days !== null && days < daysLeftMin ? warning(growth, advice) : ok(growth);
 }
 
 const formatDays = (days: number): string =>
@@ -61,16 +62,16 @@ const formatDays = (days: number): string =>
 
 function judgeInodes({ files, freeFiles }: FileSystemFacts): Finding {
   const { ok, warning, problem } = createFindings('disk', 'files');
-  if (files === 0) return ok('as many as there is room for');
-  const found = `${formatNumber(freeFiles)} more of ${formatNumber(files)}`;
-  const advice = 'Remove small files there, or move the archive: no file can be made once the inodes are used up.';
+  if (files === 0) return ok('no limit on inodes');
+  const found = `${formatNumber(freeFiles)} of ${formatNumber(files)} inodes free`;
+  const advice = 'Remove files there, or move the archive. No file can be created when all inodes are in use.';
   if (freeFiles < freeFilesMin) return problem(exitCodes.unexpected, found, advice);
   return freeFiles < freeFilesWarnMin ? warning(found, advice) : ok(found);
 }
 
 type FileSystemKind = 'local' | 'network' | 'memory' | 'layer' | 'other';
 
-/** By magic number: Linux's statfs(2), and the kernel's linux/magic.h. */
+/** File systems by magic number, from statfs(2) and linux/magic.h. */
 const fileSystemKinds: ReadonlyMap<number, readonly [name: string, kind: FileSystemKind]> = new Map([
   [0xef53, ['ext4', 'local']],
   [0x58465342, ['XFS', 'local']],
@@ -101,42 +102,39 @@ const fileSystemKinds: ReadonlyMap<number, readonly [name: string, kind: FileSys
   [0x786f4256, ['VirtualBox folder', 'other']],
   [0x4d44, ['FAT', 'other']],
   [0x2011bab0, ['exFAT', 'other']],
-  // macOS counts its kinds: 26 is APFS, 17 HFS+.
+  // macOS numbers its file systems: 26 is APFS, 17 is HFS+.
   [26, ['APFS', 'local']],
   [17, ['HFS+', 'local']],
 ]);
 
 function judgeKind({ type }: FileSystemFacts): Finding {
   const { ok, warning, problem } = createFindings('disk', 'file system');
-  // Some give it as a signed number.
+  // Some systems return a signed number.
   const known = fileSystemKinds.get(type >>> 0);
   if (known === undefined)
     return warning(
-      `of a kind that is not known here (0x${(type >>> 0).toString(16)})`,
-      'See that it is local, and keeps the locks of processes.',
+      `of an unknown type (0x${(type >>> 0).toString(16)})`,
+      'Check that it is local and supports file locks.',
     );
   const [name, kind] = known;
   switch (kind) {
     case 'network':
       return problem(
         exitCodes.usage,
-        `${name}, which is a network's`,
-        "Keep the working copy on a local disk: an archive's locks are the operating system's. oddslake snapshot makes copies for elsewhere.",
+        `${name}, which is a network file system`,
+        'Keep the archive on a local disk: it relies on the file locks of the operating system. To copy it elsewhere: oddslake snapshot',
       );
     case 'memory':
-      return warning(
-        `${name}, which is memory`,
-        'The archive is gone with the next start of the machine: keep it on a disk.',
-      );
+      return warning(`${name}, which is in memory`, 'A restart of the machine deletes the archive. Keep it on a disk.');
     case 'layer':
       return warning(
-        `${name}, a container's own layer`,
-        'The archive is gone with the container: mount a volume for it.',
+        `${name}, the writable layer of a container`,
+        'The archive is deleted with the container. Mount a volume for it.',
       );
     case 'other':
       return warning(
-        `${name}, which may not keep the locks of processes`,
-        'Keep the working copy on a local disk, ext4 or XFS for example.',
+        `${name}, which may not support file locks`,
+        'Keep the archive on a local file system such as ext4 or XFS.',
       );
     default:
       return ok(`${name}, local`);
@@ -146,30 +144,30 @@ function judgeKind({ type }: FileSystemFacts): Finding {
 function judgePermissions({ unwritablePaths, root, folder }: DiskFacts): Finding {
   const { ok, problem } = createFindings('disk', 'permissions');
   if (unwritablePaths.length === 0)
-    return ok(folder === root ? 'this user may write the archive' : `this user may make ${root}`);
+    return ok(folder === root ? 'this user may write the archive' : `this user may create ${root}`);
   return problem(
     exitCodes.unexpected,
     `this user may not write ${unwritablePaths.slice(0, 3).join(', ')}${unwritablePaths.length > 3 ? ` and ${unwritablePaths.length - 3} more` : ''}`,
-    'Run as the user that the archive belongs to, or give it to this one with chown -R.',
+    'Run as the owner of the archive, or change its owner to this user with chown -R.',
   );
 }
 
 const judgeSecrets = ({ exposedSecrets }: DiskFacts): Finding[] =>
   exposedSecrets.map(({ path, mode, advice }) =>
     createFindings('disk', 'secrets').warning(
-      `${path} can be read by others (mode ${(mode & 0o777).toString(8)})`,
+      `${path} is readable by other users (mode ${(mode & 0o777).toString(8)})`,
       advice,
     ),
   );
 
-/** A user, and the groups that files of its own have and that it is let in by. */
+/** A user, its primary group and its supplementary groups. */
 export interface ProcessUser {
   readonly uid: number;
   readonly gid: number;
   readonly groups: readonly number[];
 }
 
-/** What keeps a file with a secret from others, this user still being able to read it; null where it is kept from them. */
+/** Returns a command that makes a secret file unreadable for others but readable for this user; null if not needed. */
 export function suggestPermissionFix(
   path: string,
   { mode, uid, gid }: { readonly mode: number; readonly uid: number; readonly gid: number },
@@ -177,15 +175,15 @@ export function suggestPermissionFix(
 ): string | null {
   const isOwn = uid === user.uid;
   if (isOwn && gid === user.gid) return (mode & 0o044) === 0 ? null : `chmod 600 ${path}`;
-  // Another owner's or another group: whoever is to read it is let in by its group.
+  // With another owner or group, members of the group are meant to read it.
   if ((mode & 0o004) === 0) return null;
   return isOwn || user.groups.includes(gid) ? `chmod o= ${path}` : `chown ${user.uid} ${path} && chmod 600 ${path}`;
 }
 
-/** Days that a rate of growth is taken of, at most. */
+/** Maximum number of days in the growth rate. */
 const growthDaysMax = 7;
 
-/** What a day adds, by the last seven days before today that have files; null where there are fewer than two. */
+/** Growth per day over the last seven days before today that have files; null if fewer than two have. */
 export function computeBytesPerDay(
   files: readonly { readonly date: string | null; readonly bytes: number }[],
   nowMs: number,
@@ -199,8 +197,8 @@ export function computeBytesPerDay(
 }
 
 /**
- * Looks at the place of the archive at `root`.
- * @param secrets files that hold a secret, if they are there
+ * Gathers the facts about the disk of the archive at `root`.
+ * @param secrets paths of secret files; they may be missing
  */
 export function probeDisk(
   root: string,
@@ -219,7 +217,7 @@ export function probeDisk(
   };
 }
 
-/** The folder itself, or where there is none the next one above it. */
+/** The folder itself, or its nearest existing parent. */
 function findExistingFolder(path: string): string {
   return existsSync(path) || dirname(path) === path ? path : findExistingFolder(dirname(path));
 }
@@ -233,13 +231,18 @@ function readFileSystem(folder: string): FileSystemFacts | null {
   }
 }
 
-/** What a run writes: folders, and the files of the state. Files that are published it replaces by renaming. */
+/** Paths that a run writes: folders and state files. Published files are replaced by rename, so they are not in the list. */
 function listWrittenPaths(root: string, folder: string): string[] {
   if (folder !== root) return [folder];
-  const hidden = join(root, '.oddslake');
+  const privateFolder = join(root, '.oddslake');
   const datasets = ['ticks', 'markets', 'symbols', 'coverage', 'conflicts', 'orderbooks', 'candles_1h', 'candles_1d'];
-  const own = ['state.sqlite', 'lock.sqlite', 'rate.sqlite', 'staging', 'raw', 'quarantine'];
-  return [root, hidden, ...datasets.map((name) => join(root, name)), ...own.map((name) => join(hidden, name))];
+  const stateFiles = ['state.sqlite', 'lock.sqlite', 'rate.sqlite', 'staging', 'raw', 'quarantine'];
+  return [
+    root,
+    privateFolder,
+    ...datasets.map((name) => join(root, name)),
+    ...stateFiles.map((name) => join(privateFolder, name)),
+  ];
 }
 
 function isWritable(path: string): boolean {
@@ -253,11 +256,11 @@ function isWritable(path: string): boolean {
 }
 
 function checkSecretFile(path: string): DiskFacts['exposedSecrets'] {
-  const found = statSync(path, { throwIfNoEntry: false });
-  // Pipes and devices, as a shell's <(…), are nobody else's to read.
-  if (found?.isFile() !== true) return [];
+  const stats = statSync(path, { throwIfNoEntry: false });
+  // Ignore pipes and devices, such as a shell's <(…).
+  if (stats?.isFile() !== true) return [];
   const { getuid, getgid, getgroups } = process;
-  const user = { uid: getuid?.() ?? found.uid, gid: getgid?.() ?? found.gid, groups: getgroups?.() ?? [] };
-  const advice = suggestPermissionFix(path, found, user);
-  return advice === null ? [] : [{ path, mode: found.mode, advice }];
+  const user = { uid: getuid?.() ?? stats.uid, gid: getgid?.() ?? stats.gid, groups: getgroups?.() ?? [] };
+  const advice = suggestPermissionFix(path, stats, user);
+  return advice === null ? [] : [{ path, mode: stats.mode, advice }];
 }

@@ -16,12 +16,12 @@ import { judgeUpstream, probeUpstream } from './upstream.ts';
 export interface Diagnosis {
   readonly version: string;
   readonly checked_at: number;
-  /** That of the problem that a run would meet first; with --strict warnings are 4. */
+  /** Exit code of the problem that a run would meet first. With --strict, warnings alone give 4. */
   readonly exit_code: ExitCode;
   readonly problems: number;
   readonly warnings: number;
   readonly findings: readonly Finding[];
-  /** Settings that are not the default, and where each is from; secrets are hidden. */
+  /** Settings that differ from the default, with their sources. Secrets are hidden. */
   readonly settings: readonly NonDefaultSetting[];
 }
 
@@ -33,8 +33,8 @@ export interface DoctorOptions {
 }
 
 /**
- * Looks at everything that a run needs, from the machine to the archive, and changes nothing of it. One request goes to
- * the upstream, in its turn of the pace that the archive's processes share.
+ * Checks everything that a run needs, from the machine to the archive, and changes nothing. Sends one request to the upstream,
+ * within the rate limit that the processes of the archive share.
  */
 export async function diagnose(
   context: Context,
@@ -42,39 +42,39 @@ export async function diagnose(
 ): Promise<Diagnosis> {
   const { settings, clock } = context;
   const findings: Finding[] = [];
-  const look = async (
+  const check = async (
     group: FindingGroup,
-    check: string,
-    judged: () => Finding[] | Promise<Finding[]>,
+    name: string,
+    runCheck: () => Finding[] | Promise<Finding[]>,
   ): Promise<void> => {
     try {
-      findings.push(...(await judged()));
+      findings.push(...(await runCheck()));
     } catch (error) {
       context.signal.throwIfAborted();
       const { message } = error as Error;
       findings.push(
-        createFindings(group, check).problem(
+        createFindings(group, name).problem(
           getErrorExitCode(error),
-          `could not be looked at: ${message}`,
-          'Mend that first.',
+          `could not be checked: ${message}`,
+          'Fix this first.',
         ),
       );
     }
   };
   const probed: { found: ArchiveProbe | null } = { found: null };
-  await look('archive', 'archive', () => {
+  await check('archive', 'archive', () => {
     probed.found = probeArchive(context);
     return judgeArchive(probed.found.facts, clock.nowMs(), settings.service.lagSecondsMax * 1000);
   });
   const { inspection: archive, manifest } = probed.found ?? { inspection: null, manifest: null };
   const root = settings.archive.output;
-  await look('machine', 'node', () => judgeMachine(probeMachine(clock)));
-  await look('disk', 'space', () =>
+  await check('machine', 'node', () => judgeMachine(probeMachine(clock)));
+  await check('disk', 'space', () =>
     judgeDisk(probeDisk(root, manifest, listSecretFiles(context, nonDefaultSettings), clock.nowMs())),
   );
   findings.push(judgeSettings(nonDefaultSettings));
-  await look('settings', 'schedule', async () => [judgeSchedule(await readScheduledJobs(context))]);
-  await look('upstream', 'address', async () => {
+  await check('settings', 'schedule', async () => [judgeSchedule(await readScheduledJobs(context))]);
+  await check('upstream', 'address', async () => {
     const state = archive?.state instanceof OddslakeError ? null : (archive?.state ?? null);
     const privateFolder = archive?.kind === 'archive' ? createLayout(root).privateFolder : null;
     const facts = await probeUpstream(context, {
@@ -85,11 +85,11 @@ export async function diagnose(
     });
     return judgeUpstream(facts, settings.poll.futureSkewSeconds * 1000);
   });
-  await look('service', 'database', async () => [judgeService(await probeService(context))]);
+  await check('service', 'database', async () => [judgeService(await probeService(context))]);
   return buildDiagnosis(context.version, clock.nowMs(), context.strict, findings, nonDefaultSettings);
 }
 
-/** What can be said where the settings cannot be read. */
+/** The diagnosis if the settings cannot be read. */
 export const diagnoseUnreadableSettings = (
   error: OddslakeError,
   version: string,
@@ -126,18 +126,18 @@ function buildDiagnosis(
 const getErrorExitCode = (error: unknown): ExitCode =>
   error instanceof OddslakeError ? error.exitCode : exitCodes.unexpected;
 
-/** The files that hold a secret: those that the settings name, and a config that has one in it. */
-function listSecretFiles({ settings }: Context, chosen: readonly NonDefaultSetting[]): string[] {
+/** Files that contain a secret: key files, and the config file if it has one. */
+function listSecretFiles({ settings }: Context, changed: readonly NonDefaultSetting[]): string[] {
   const { configFile, upstream, repair } = settings;
-  const inConfig = chosen.some(({ value, from }) => value === hiddenValue && from === configFile);
-  const named = [upstream.apiKeyFile, repair.fromApiKeyFile, inConfig ? configFile : null];
-  return named.filter((path) => path !== null);
+  const isInConfig = changed.some(({ value, from }) => value === hiddenValue && from === configFile);
+  const files = [upstream.apiKeyFile, repair.fromApiKeyFile, isInConfig ? configFile : null];
+  return files.filter((path) => path !== null);
 }
 
-/** What stands for a secret's value. */
+/** Shown instead of a secret. */
 export const hiddenValue = '(hidden)';
 
-/** The rest of that section says how the jobs are kept. */
+/** Other settings of the section are not jobs. */
 const isCronSetting = (name: string): boolean =>
   settingSchemas.get(`schedule.${name}`)?.anyOf?.some(({ description }) => description === 'a cron expression') ===
   true;
@@ -152,59 +152,62 @@ async function readScheduledJobs({ settings, clock }: Context): Promise<Schedule
 async function probeService({ settings }: Context): Promise<ServiceFacts> {
   const { databaseUrl } = settings.service;
   const file = join(createLayout(settings.archive.output).privateFolder, 'service.sqlite');
-  let told = databaseUrl === null ? "SQLite in the archive's .oddslake" : 'the one that ODDSLAKE_DATABASE_URL names';
+  let description =
+    databaseUrl === null ? "SQLite in the archive's .oddslake" : 'the database of ODDSLAKE_DATABASE_URL';
   try {
     const location = parseDatabaseUrl(databaseUrl, file);
-    if (databaseUrl !== null) told = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
+    if (databaseUrl !== null) description = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
     const { inspectWorkspace } = await import('../server/workspace/inspect.ts');
     const pending = await inspectWorkspace(location);
-    return { description: told, database: pending === null ? null : { pending } };
+    return { description, database: pending === null ? null : { pending } };
   } catch (error) {
     if (!(error instanceof OddslakeError)) throw error;
     return {
-      description: told,
+      description,
       database: { fault: error.message, exitCode: error.exitCode === exitCodes.usage ? 2 : 1 },
     };
   }
 }
 
-/** A setting that is not the default. */
+/** A setting that differs from the default. */
 export interface NonDefaultSetting {
   readonly path: string;
   /** As JSON; `(hidden)` for a secret. */
   readonly value: string;
-  /** Where it is from: the config's path, a variable of the environment, a flag. */
+  /** Source: path of the config file, environment variable or flag. */
   readonly from: string;
 }
 
 export interface ScheduledJobFacts {
   readonly job: string;
-  /** When it is to start next, epoch ms; null where that is never. */
+  /** Next start, epoch ms; null if never. */
   readonly next: number | null;
 }
 
-export function judgeSettings(chosen: readonly NonDefaultSetting[]): Finding {
+export function judgeSettings(changed: readonly NonDefaultSetting[]): Finding {
   const { ok } = createFindings('settings', 'settings');
   return ok(
-    chosen.length === 0 ? 'all as they are by default' : `${formatCount(chosen.length, 'setting')} not the default:`,
+    changed.length === 0
+      ? 'all have their defaults'
+      : `${formatCount(changed.length, 'setting')} changed from the default:`,
   );
 }
 
-/** Settings that could not be read: nothing else of what depends on them can be looked at. */
+/** The finding if the settings cannot be read. Checks that depend on settings are skipped then. */
 export const createUnreadableSettingsFinding = ({ message, exitCode }: OddslakeError): Finding =>
   createFindings('settings', 'settings').problem(
     exitCode,
     message,
-    'Every setting: docs/SETTINGS.md and config/default.yaml.',
+    'All settings are in docs/SETTINGS.md and config/default.yaml.',
   );
 
 export function judgeSchedule(jobs: readonly ScheduledJobFacts[]): Finding {
   const { ok } = createFindings('settings', 'schedule');
-  const set = jobs.filter((job): job is { job: string; next: number } => job.next !== null);
+  const scheduled = jobs.filter((job): job is { job: string; next: number } => job.next !== null);
   return ok(
-    set.length === 0
-      ? 'nothing, so that oddslake schedule has nothing to run'
-      : `${set.map(({ job, next }) => `${job} next at ${formatIsoUtc(next)}`).join(', ')}, where oddslake schedule runs`,
+    scheduled.length === 0
+      ? 'no jobs: oddslake schedule has nothing to run'
+      : `${scheduled.map(({ job, next }) => `${job} next at ${formatIsoUtc(next)}`).join(', ')}, if oddslake schedule is running`,
   );
 }
 
@@ -212,20 +215,20 @@ export function judgeSchedule(jobs: readonly ScheduledJobFacts[]): Finding {
 export interface ServiceFacts {
   /** E.g. `SQLite in .oddslake`, `postgres://db.example/oddslake`; never with a password. */
   readonly description: string;
-  /** Null where there is none yet: the first key makes it. */
+  /** Null if it does not exist yet; the first API key creates it. */
   readonly database: { readonly pending: number } | { readonly fault: string; readonly exitCode: 1 | 2 } | null;
 }
 
 export function judgeService({ description, database }: ServiceFacts): Finding {
   const { ok, problem } = createFindings('service', 'database');
-  if (database === null) return ok(`${description}, not made yet: oddslake keys create makes it`);
+  if (database === null) return ok(`${description}, not created yet: oddslake keys create creates it`);
   if ('fault' in database)
     return problem(
       database.exitCode,
       database.fault,
-      'Only oddslake serve, keys and tokens need it; check ODDSLAKE_DATABASE_URL, and that the database runs.',
+      'Check ODDSLAKE_DATABASE_URL, and that the database is running. Only oddslake serve, keys and tokens use it.',
     );
   return database.pending === 0
     ? ok(description)
-    : ok(`${description}, of an older oddslake: the next oddslake serve brings it up to date`);
+    : ok(`${description}, of an older version: the next oddslake serve upgrades it`);
 }

@@ -4,20 +4,20 @@ export const findingGroups = ['machine', 'disk', 'settings', 'upstream', 'archiv
 
 export type FindingGroup = (typeof findingGroups)[number];
 
-/** What one look found. */
+/** Result of one check. */
 export interface Finding {
   readonly group: FindingGroup;
   readonly check: string;
   readonly level: 'ok' | 'warning' | 'problem';
-  /** What is so, as a clause without a full stop. */
+  /** What was found: a clause without a full stop. */
   readonly found: string;
-  /** What to do; null where nothing has to be done. */
+  /** What to do; null if there is nothing to do. */
   readonly advice: string | null;
-  /** What a run would end with because of it; 0 but for a problem. */
+  /** Exit code that a run would have because of this problem; 0 for `ok` and `warning`. */
   readonly exit_code: ExitCode;
 }
 
-/** The three kinds of findings of one check. */
+/** Creates findings of one check, for each level. */
 export function createFindings(group: FindingGroup, check: string) {
   const finding = (level: Finding['level'], found: string, advice: string | null, exit_code: ExitCode): Finding => ({
     group,
@@ -35,7 +35,7 @@ export function createFindings(group: FindingGroup, check: string) {
   };
 }
 
-/** The order in which a run comes upon what is wrong: settings, the archive, the disk, the service, what is left out. */
+/** The order in which a run meets problems: settings, archive, disk, service, incomplete data. */
 const exitCodePrecedence: readonly ExitCode[] = [
   exitCodes.usage,
   exitCodes.damaged,
@@ -45,10 +45,10 @@ const exitCodePrecedence: readonly ExitCode[] = [
   exitCodes.incomplete,
 ];
 
-/** What `doctor` exits with: 0 where nothing is a problem; `strict`: warnings are 4. */
+/** The exit code of `doctor`: 0 without problems. With `strict`, warnings alone give 4. */
 export function computeDoctorExitCode(findings: readonly Finding[], strict: boolean): ExitCode {
   const problems = findings.filter(({ level }) => level === 'problem').map(({ exit_code }) => exit_code);
   if (problems.length > 0) return exitCodePrecedence.find((code) => problems.includes(code)) ?? problems[0]!;
-  const warned = findings.some(({ level }) => level === 'warning');
-  return strict && warned ? exitCodes.incomplete : exitCodes.done;
+  const hasWarnings = findings.some(({ level }) => level === 'warning');
+  return strict && hasWarnings ? exitCodes.incomplete : exitCodes.done;
 }

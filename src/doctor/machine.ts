@@ -9,26 +9,26 @@ import { createFindings, type Finding } from './finding.ts';
 export interface MachineFacts {
   /** `v24.21.0`. */
   readonly nodeVersion: string;
-  /** The Node that runs this, without links in its path. */
+  /** Real path of the running Node. */
   readonly nodePath: string;
-  /** The Node that bin/setup put beside the program, in the same way; null where it put none. */
+  /** Real path of the Node that bin/setup installed; null if there is none. */
   readonly bundledNodePath: string | null;
   readonly platform: string;
   readonly arch: string;
   readonly memoryBytes: number;
-  /** What this process may still take, of a container's bound too. */
+  /** Memory available to this process, within the limit of a container. */
   readonly availableBytes: number;
   /** The machine's clock, epoch ms. */
   readonly nowMs: number;
 }
 
-/** The oldest major version that runs TypeScript as it is and has node:sqlite. */
+/** Oldest major version that strips types and has node:sqlite. */
 const nodeMajorMin = 24;
 
-/** A run of some thousands of symbols stays below this. */
+/** Enough for a run with some thousands of symbols. */
 const memoryBytesMin = 512 * 2 ** 20;
 
-/** What there is a Node of for bin/setup, and what the tests run on. */
+/** Platforms that bin/setup supports and the tests run on. */
 const supportedPlatforms = new Set(['linux', 'darwin']);
 
 export function judgeMachine(facts: MachineFacts): Finding[] {
@@ -42,16 +42,16 @@ function judgeNode({ nodeVersion, nodePath, bundledNodePath, platform, arch }: M
     return problem(
       exitCodes.unexpected,
       found,
-      `oddslake needs Node ${nodeMajorMin} or newer: in a checkout, make setup.`,
+      `oddslake needs Node ${nodeMajorMin} or newer. In a checkout, run: make setup`,
     );
   if (!supportedPlatforms.has(platform))
-    return warning(found, 'oddslake is tried on Linux and macOS only: use one of them.');
+    return warning(found, 'oddslake is tested on Linux and macOS only. Use one of them.');
   if (bundledNodePath !== null && bundledNodePath !== nodePath)
     return warning(
-      `${found}, from ${nodePath}, though bin/setup has put one at ${bundledNodePath}`,
-      'Start oddslake by bin/oddslake, which takes that one.',
+      `${found}, from ${nodePath}; bin/setup installed another at ${bundledNodePath}`,
+      'Start oddslake with bin/oddslake, which uses the installed one.',
     );
-  return ok(bundledNodePath === null ? found : `${found}, the one of bin/setup`);
+  return ok(bundledNodePath === null ? found : `${found}, installed by bin/setup`);
 }
 
 function judgeMemory({ memoryBytes, availableBytes }: MachineFacts): Finding {
@@ -60,25 +60,25 @@ function judgeMemory({ memoryBytes, availableBytes }: MachineFacts): Finding {
   return availableBytes < memoryBytesMin
     ? warning(
         found,
-        `A run may take ${formatBytes(memoryBytesMin)}: end what is not needed, or give the container more.`,
+        `A run may use ${formatBytes(memoryBytesMin)}. Stop other programs, or raise the memory limit of the container.`,
       )
     : ok(found);
 }
 
-/** Against another clock it is judged where there is one: see upstream.ts. */
+/** Checks the plausibility of the clock; upstream.ts compares it with the clock of the server. */
 function judgeTime({ nowMs }: MachineFacts): Finding[] {
   if (nowMs >= timeMin && nowMs < timeEnd) return [];
   const shown = Math.abs(nowMs) < 8.64e15 ? formatIsoUtc(nowMs) : String(nowMs);
   return [
     createFindings('machine', 'clock').problem(
       exitCodes.unexpected,
-      `it says ${shown}, which cannot be`,
-      'Set the clock, and run again.',
+      `it says ${shown}, which is not a valid time`,
+      'Set the clock and run again.',
     ),
   ];
 }
 
-/** Beside the program in a checkout, one folder further up in the built package, where there is none. */
+/** Path in a checkout. In the built package it points outside the package and does not exist. */
 const bundledNodeUrl = new URL('../../.node/bin/node', import.meta.url);
 
 export function probeMachine(clock: Clock): MachineFacts {
@@ -88,7 +88,7 @@ export function probeMachine(clock: Clock): MachineFacts {
     arch: process.arch,
     nodePath: realpathSync(process.execPath),
     bundledNodePath: existsSync(bundledNodeUrl) ? realpathSync(bundledNodeUrl) : null,
-    // Without a bound it is more than there is.
+    // Without a limit this is larger than the total memory.
     memoryBytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
     availableBytes: process.availableMemory(),
     nowMs: clock.nowMs(),

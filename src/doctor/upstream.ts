@@ -15,20 +15,20 @@ import { createFindings, type Finding } from './finding.ts';
 export interface UpstreamFacts {
   readonly baseUrl: string | null;
   readonly hasKey: boolean;
-  /** Variables that name a proxy, which requests do not go through. */
+  /** Environment variables of a proxy, which oddslake does not use. */
   readonly proxies: readonly string[];
-  /** Null where it was not tried. */
+  /** Null if it was not tried. */
   readonly connection: ConnectionFacts | ConnectionFailure | null;
-  /** What came of the one request; null where none was made. */
+  /** Result of the test request; null if none was sent. */
   readonly response: ProbeResponse | null;
   readonly rate: RateFacts;
 }
 
 export interface ConnectionFacts {
   readonly address: string;
-  /** For the name, the connection and its TLS. */
+  /** Time for DNS, TCP and TLS. */
   readonly ms: number;
-  /** Null without TLS. `distrusted`: why the certificate is not trusted. */
+  /** Null without TLS. `distrusted`: why the certificate is not trusted; null if it is. */
   readonly tls: {
     readonly protocol: string;
     readonly daysLeft: number | null;
@@ -43,21 +43,21 @@ export interface ConnectionFailure {
 
 export interface ProbeResponse {
   readonly status: number | null;
-  /** Why it is of no use; null where it is. */
+  /** Why the request failed; null if it succeeded. */
   readonly failure: { readonly kind: UpstreamFailure; readonly reason: string } | null;
   readonly requestedAt: number;
   readonly receivedAt: number;
-  /** By the answer's head, epoch ms, in whole seconds; null where it does not say. */
+  /** Date header, epoch ms, in whole seconds; null if there is none. */
   readonly servedAt: number | null;
-  /** Requests a second that its headers allow; null where they say nothing. */
+  /** Requests a second according to the response headers; null if they do not state it. */
   readonly statedPerSecond: number | null;
 }
 
 export interface RateFacts {
   readonly configuredPerSecond: number;
-  /** What refusals have taught the processes of this archive; null where there were none. */
+  /** Rate inferred from rejected requests by the processes of this archive; null if there were none. */
   readonly adaptedPerSecond: number | null;
-  /** Of the last run that asked. */
+  /** The last run that sent requests. */
   readonly lastRun: { readonly throttledMs: number; readonly ms: number } | null;
 }
 
@@ -76,16 +76,16 @@ function judgeAddress({ baseUrl, hasKey }: UpstreamFacts): Finding[] {
     return [
       createFindings('upstream', 'address').problem(
         exitCodes.usage,
-        'nothing says where the market data service is',
-        'Set ODDSLAKE_BASE_URL, e.g. https://example.org, or name a config with --config.',
+        'the address of the market data service is not set',
+        'Set ODDSLAKE_BASE_URL, e.g. https://example.org, or use a config file with --config.',
       ),
     ];
   if (hasKey) return [];
   return [
     createFindings('upstream', 'key').problem(
       exitCodes.usage,
-      `there is none for ${baseUrl}`,
-      'Set ODDSLAKE_API_KEY, or ODDSLAKE_API_KEY_FILE to a file that holds it.',
+      `no API key for ${baseUrl} is set`,
+      'Set ODDSLAKE_API_KEY, or ODDSLAKE_API_KEY_FILE to a file with the key.',
     ),
   ];
 }
@@ -95,9 +95,9 @@ const certificateDaysMin = 14;
 function judgeReachability({ baseUrl, connection, proxies }: UpstreamFacts): Finding[] {
   const { ok, warning, problem } = createFindings('upstream', 'reachable');
   if (connection === null) return [];
-  const around = proxies.length === 0 ? '' : ` Requests go straight there: ${proxies.join(', ')} is not followed.`;
-  const unreachable = (why: string, advice: string) => [
-    problem(exitCodes.unreachable, `${baseUrl}: ${why}`, `${advice}${around}`),
+  const proxyNote = proxies.length === 0 ? '' : ` oddslake connects directly: ${proxies.join(', ')} is ignored.`;
+  const unreachable = (reason: string, advice: string) => [
+    problem(exitCodes.unreachable, `${baseUrl}: ${reason}`, `${advice}${proxyNote}`),
   ];
   if ('failure' in connection) return unreachable(connection.failure, 'Check ODDSLAKE_BASE_URL and the network.');
   const { address, ms, tls } = connection;
@@ -106,83 +106,83 @@ function judgeReachability({ baseUrl, connection, proxies }: UpstreamFacts): Fin
   if (tls.distrusted !== null)
     return unreachable(
       `its certificate is not trusted (${tls.distrusted})`,
-      'Check ODDSLAKE_BASE_URL; a certificate authority of your own goes into NODE_EXTRA_CA_CERTS.',
+      'Check ODDSLAKE_BASE_URL. To trust a private certificate authority, set NODE_EXTRA_CA_CERTS.',
     );
   if (tls.daysLeft === null || tls.daysLeft >= certificateDaysMin) return [ok(found)];
   return [
     warning(
-      `${found}, with a certificate that ends in ${tls.daysLeft} days`,
-      'Tell those who run the service: without a new one no run will reach it.',
+      `${found}; its certificate expires in ${tls.daysLeft} days`,
+      'Ask the operator of the service to renew it. Otherwise runs will fail.',
     ),
   ];
 }
 
-/** Whether the one request was answered as it should be: it is the key that most often is not right. */
+/** Judges the test request. Most failures are caused by the API key. */
 function judgeResponse({ baseUrl }: UpstreamFacts, { status, failure }: ProbeResponse): Finding {
   const { ok, warning, problem } = createFindings('upstream', 'key');
-  if (failure === null) return ok(`accepted (a list of one market: ${status})`);
+  if (failure === null) return ok(`accepted (list of one market: status ${status})`);
   const { kind, reason } = failure;
   if (kind === 'credential')
     return problem(
       exitCodes.credential,
-      `the service refused it (${reason})`,
-      'Check ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE; ask those who run the service whether it is still good.',
+      `the service rejected it (${reason})`,
+      'Check ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE. Ask the operator of the service whether the key is still valid.',
     );
-  if (kind === 'unreachable') return problem(exitCodes.unreachable, `not tried: ${reason}`, 'Check the network.');
+  if (kind === 'unreachable') return problem(exitCodes.unreachable, `not checked: ${reason}`, 'Check the network.');
   if (status === 429)
     return warning(
-      `not told: the service is asked too often (${reason})`,
-      'Something else uses this key, or upstream.requests_per_second is too high.',
+      `not checked: rate limit exceeded (${reason})`,
+      'Another program uses this key, or upstream.requests_per_second is too high.',
     );
   return problem(
     exitCodes.incomplete,
-    `not told: ${reason}`,
+    `not checked: ${reason}`,
     kind === 'refused'
-      ? `See that ${baseUrl} is a market data service, and which part of its path belongs to the address.`
-      : 'The service has a fault now: try again later.',
+      ? `Check that ${baseUrl} is the address of a market data service, and that its path is right.`
+      : 'The service has an error. Try again later.',
   );
 }
 
-/** Below this a whole second, and the way there and back, may be all of it. */
+/** Smaller differences may be due to rounding to seconds and the round-trip time. */
 const skewMsWarnMin = 5_000;
 
 function judgeClock({ requestedAt, receivedAt, servedAt }: ProbeResponse, skewMsMax: number): Finding[] {
   if (servedAt === null) return [];
   const { ok, warning, problem } = createFindings('machine', 'clock');
-  // A Date header is cut to whole seconds.
+  // A Date header is truncated to whole seconds, so add half a second.
   const aheadMs = (requestedAt + receivedAt) / 2 - (servedAt + 500);
   const skewMs = Math.abs(aheadMs);
-  if (skewMs < Math.min(skewMsWarnMin, skewMsMax)) return [ok("as the service's")];
-  const found = `${formatDuration(skewMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the service's`;
-  const advice = 'Set the clock, and keep it by NTP (systemd-timesyncd, chrony).';
+  if (skewMs < Math.min(skewMsWarnMin, skewMsMax)) return [ok('same time as the service')];
+  const found = `${formatDuration(skewMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the service`;
+  const advice = 'Set the clock, and synchronize it with NTP (systemd-timesyncd, chrony).';
   if (skewMs <= skewMsMax) return [warning(found, advice)];
   return [
     problem(
       exitCodes.unexpected,
       `${found}, more than poll.future_skew_seconds (${skewMsMax / 1000} s)`,
-      `${advice} Ticks that seem to lie in the future are set aside.`,
+      `${advice} Ticks with a time in the future are quarantined.`,
     ),
   ];
 }
 
-/** Share of a run that it may stand still because the service asked for it. */
+/** Share of a run that may be spent waiting for Retry-After without a warning. */
 const throttledShareMax = 0.1;
 
 function judgeRate({ rate, response }: UpstreamFacts): Finding {
   const { ok, warning } = createFindings('upstream', 'rate');
-  const { configuredPerSecond: configured, adaptedPerSecond: learned, lastRun } = rate;
+  const { configuredPerSecond: configured, adaptedPerSecond: inferred, lastRun } = rate;
   const found = `${formatPerSecond(configured)} configured`;
-  const lower = (allowed: number): string =>
-    `Set upstream.requests_per_second to ${formatRate(allowed)}, or ask for a higher rate under this key.`;
+  const suggestRate = (allowed: number): string =>
+    `Set upstream.requests_per_second to ${formatRate(allowed)}, or request a higher rate limit for this key.`;
   const stated = response?.statedPerSecond ?? null;
   if (stated !== null && stated < configured)
-    return warning(`${found}, and the service states ${formatPerSecond(stated)}`, lower(stated));
-  if (learned !== null && learned < configured)
-    return warning(`${found}, and ${formatPerSecond(learned)} is what the service lets through`, lower(learned));
+    return warning(`${found}; the service allows ${formatPerSecond(stated)}`, suggestRate(stated));
+  if (inferred !== null && inferred < configured)
+    return warning(`${found}; the service accepts about ${formatPerSecond(inferred)}`, suggestRate(inferred));
   if (lastRun !== null && lastRun.throttledMs > throttledShareMax * lastRun.ms)
     return warning(
-      `${found}; the service held the last run back for ${formatDuration(lastRun.throttledMs)} of ${formatDuration(lastRun.ms)}`,
-      'Lower upstream.requests_per_second, or see who else uses this key.',
+      `${found}; the last run was throttled for ${formatDuration(lastRun.throttledMs)} of ${formatDuration(lastRun.ms)}`,
+      'Lower upstream.requests_per_second, or find out what else uses this key.',
     );
   return ok(stated === null ? found : `${found}; the service allows ${formatPerSecond(stated)}`);
 }
@@ -194,20 +194,20 @@ export interface UpstreamProbe {
   /** Whether the network may be used. */
   readonly isOnline: boolean;
   readonly env: Environment;
-  /** The archive's private folder; null where there is no archive. */
+  /** The private folder of the archive; null if there is no archive. */
   readonly privateFolder: string | null;
-  /** The summary of the last run that asked, as JSON; null where there is none. */
+  /** Summary of the last run that sent requests, as JSON; null if there is none. */
   readonly lastRunSummary: string | null;
 }
 
-/** Seconds that the one request may take: whoever looks does not wait for a whole night's patience. */
+/** Maximum seconds for the test request; the deadline of a nightly run is too long for a user who waits. */
 const deadlineSecondsMax = 20;
 
 export async function probeUpstream(context: Context, probe: UpstreamProbe): Promise<UpstreamFacts> {
   const { baseUrl, apiKey, requestsPerSecond } = context.settings.upstream;
   const connection = baseUrl === null || !probe.isOnline ? null : await probeConnection(baseUrl, context.clock);
-  const mayAsk = connection !== null && !('failure' in connection) && (connection.tls?.distrusted ?? null) === null;
-  const pace =
+  const canRequest = connection !== null && !('failure' in connection) && (connection.tls?.distrusted ?? null) === null;
+  const rateStore =
     probe.privateFolder === null
       ? null
       : (await import('../archive/journal/rate-limit-store.ts')).joinSharedRateStore(probe.privateFolder);
@@ -217,16 +217,16 @@ export async function probeUpstream(context: Context, probe: UpstreamProbe): Pro
       hasKey: apiKey !== null,
       proxies: listProxyVariables(probe.env),
       connection,
-      response: mayAsk && apiKey !== null ? await sendProbeRequest(context, pace) : null,
-      rate: gatherRateFacts(requestsPerSecond, pace, probe.lastRunSummary),
+      response: canRequest && apiKey !== null ? await sendProbeRequest(context, rateStore) : null,
+      rate: gatherRateFacts(requestsPerSecond, rateStore, probe.lastRunSummary),
     };
   } finally {
-    pace?.close();
+    rateStore?.close();
   }
 }
 
-/** The list of one market: what costs a service least. One try, in its turn of the pace that all processes share. */
-async function sendProbeRequest(context: Context, pace: SharedRateStore | null): Promise<ProbeResponse> {
+/** Requests a list of one market, which is cheap for the service. One attempt, within the shared rate limit. */
+async function sendProbeRequest(context: Context, rateStore: SharedRateStore | null): Promise<ProbeResponse> {
   const { settings, clock } = context;
   const [{ openTransport }, { parseServedAt }, { parseRateHeaders }, { createLocalRateStore }] = await Promise.all([
     import('../client/transport.ts'),
@@ -234,35 +234,39 @@ async function sendProbeRequest(context: Context, pace: SharedRateStore | null):
     import('../client/rate-headers.ts'),
     import('../client/local-rate-store.ts'),
   ]);
-  const seen: { askedAt: number; receivedAt: number; head: Parameters<typeof parseServedAt>[0] | null } = {
+  const observed: { askedAt: number; receivedAt: number; head: Parameters<typeof parseServedAt>[0] | null } = {
     askedAt: clock.nowMs(),
     receivedAt: clock.nowMs(),
     head: null,
   };
-  const watched: OpenTransport = (options, own) => {
+  const openObserved: OpenTransport = (options, own) => {
     const wire = (context.openWire ?? openTransport)(options, own);
     return {
       ...wire,
       get(path, signal, onHead) {
-        seen.askedAt = clock.nowMs();
+        observed.askedAt = clock.nowMs();
         return wire.get(path, signal, (head) => {
-          Object.assign(seen, { head, receivedAt: clock.nowMs() });
+          Object.assign(observed, { head, receivedAt: clock.nowMs() });
           onHead(head);
         });
       },
     };
   };
-  const once = {
+  const upstream = {
     ...settings.upstream,
     retryAttemptsMax: 1,
     requestDeadlineSeconds: Math.min(settings.upstream.requestDeadlineSeconds, deadlineSecondsMax),
-    // A pause that somebody else was asked for is not sat out.
+    // Do not wait for a long Retry-After of an earlier request.
     retryAfterSecondsMax: Math.min(settings.upstream.retryAfterSecondsMax, deadlineSecondsMax),
   };
-  // What it says is told in the findings, once.
+  // The findings report the errors.
   const silent = { debug() {}, info() {}, warn() {}, error() {} };
-  const asking = { ...context, settings: { ...settings, upstream: once }, openWire: watched, log: silent };
-  const client = await openConfiguredUpstream(asking, pace ?? createLocalRateStore(), requireUpstream(settings));
+  const probeContext = { ...context, settings: { ...settings, upstream }, openWire: openObserved, log: silent };
+  const client = await openConfiguredUpstream(
+    probeContext,
+    rateStore ?? createLocalRateStore(),
+    requireUpstream(settings),
+  );
   let failure: ProbeResponse['failure'] = null;
   try {
     await client.markets({ view: settings.source.views[0]!, limit: 1 }, context.signal);
@@ -272,7 +276,7 @@ async function sendProbeRequest(context: Context, pace: SharedRateStore | null):
   } finally {
     await client.close();
   }
-  const { askedAt, receivedAt, head } = seen;
+  const { askedAt, receivedAt, head } = observed;
   return {
     status: head?.status ?? null,
     failure,
@@ -288,17 +292,17 @@ const listProxyVariables = (env: Environment): string[] =>
 
 function gatherRateFacts(
   configuredPerSecond: number,
-  pace: SharedRateStore | null,
-  lastAsking: string | null,
+  rateStore: SharedRateStore | null,
+  lastSummary: string | null,
 ): RateFacts {
-  const learned = pace === null ? null : pace.runExclusive(() => pace.read().learned);
-  const last = lastAsking === null ? null : (JSON.parse(lastAsking) as Partial<LastRunTimes>);
+  const learned = rateStore === null ? null : rateStore.runExclusive(() => rateStore.read().learned);
+  const last = lastSummary === null ? null : (JSON.parse(lastSummary) as Partial<LastRunTimes>);
   const { throttled_ms: throttledMs, started_at: from, finished_at: to } = last ?? {};
-  const known = typeof throttledMs === 'number' && typeof from === 'number' && typeof to === 'number';
+  const isComplete = typeof throttledMs === 'number' && typeof from === 'number' && typeof to === 'number';
   return {
     configuredPerSecond,
     adaptedPerSecond: learned === null ? null : ((JSON.parse(learned) as { rate?: number }).rate ?? null),
-    lastRun: known ? { throttledMs, ms: to - from } : null,
+    lastRun: isComplete ? { throttledMs, ms: to - from } : null,
   };
 }
 
@@ -312,15 +316,15 @@ const connectMsMax = 10_000;
 
 const connectErrorReasons: Readonly<Record<string, string>> = {
   ENOTFOUND: 'host name not found',
-  EAI_AGAIN: 'host name not found for now',
+  EAI_AGAIN: 'temporary failure of the name resolution',
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
   EHOSTUNREACH: 'no route to the host',
   ENETUNREACH: 'no route to the network',
-  ETIMEDOUT: 'no connection in time',
+  ETIMEDOUT: 'connection timed out',
 };
 
-/** Finds the host of a URL and connects to it, in TLS where it asks for that; nothing is sent. */
+/** Resolves the host of a URL and connects to it, with TLS for https. Sends no request. */
 export async function probeConnection(url: string, clock: Clock): Promise<ConnectionFacts | ConnectionFailure> {
   const { protocol, hostname, port } = new URL(url);
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
@@ -329,7 +333,7 @@ export async function probeConnection(url: string, clock: Clock): Promise<Connec
     const { address } = await lookup(host);
     const at = { host: address, port: Number(port) || (protocol === 'https:' ? 443 : 80) };
     const isTls = protocol === 'https:';
-    // A certificate that is not trusted is to be told as such, and nothing is sent over what it is of.
+    // Accept an untrusted certificate, in order to report why. Nothing is sent over this connection.
     const servername = host === address ? {} : { servername: host };
     const socket = await waitForConnection(
       isTls ? connectTls({ ...at, ...servername, rejectUnauthorized: false }) : connect(at),
@@ -347,7 +351,7 @@ export async function probeConnection(url: string, clock: Clock): Promise<Connec
 
 function waitForConnection(socket: Socket, isTls: boolean): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    socket.setTimeout(connectMsMax, () => socket.destroy(Object.assign(new Error('late'), { code: 'ETIMEDOUT' })));
+    socket.setTimeout(connectMsMax, () => socket.destroy(Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' })));
     socket.once('error', reject);
     socket.once(isTls ? 'secureConnect' : 'connect', () => resolve(socket));
   });
@@ -359,7 +363,7 @@ function readCertificate(socket: TLSSocket, nowMs: number): ConnectionFacts['tls
   return {
     protocol: socket.getProtocol() ?? 'TLS',
     daysLeft: Number.isNaN(validTo) ? null : Math.floor((validTo - nowMs) / 86_400_000),
-    // The types say an error; it is the name of one.
+    // Typed as an Error, but a string at run time.
     distrusted: socket.authorized ? null : String((error as { code?: string } | null)?.code ?? error),
   };
 }

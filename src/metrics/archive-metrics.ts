@@ -2,21 +2,21 @@ import type { Log } from '../base/ports.ts';
 import { archiveStates, type CompletenessCounts, dayStates, gapReasons } from '../contract/completeness-counts.ts';
 import type { Sample } from './metric-definitions.ts';
 
-/** How the archive stands, as archive/read/archive-status.ts has it. */
+/** The status of the archive, a subset of archive/read/archive-status.ts. */
 interface ArchiveGauges {
   readonly generation: number;
-  /** Up to where every live symbol is covered by proven windows, epoch ms; null where no symbol is live. */
+  /** Every live symbol is covered up to here without inferred windows, epoch ms; null if no symbol is live. */
   readonly watermark: number | null;
-  /** The same with inferred windows. */
+  /** The same, including inferred windows. */
   readonly reached: number | null;
   readonly ticksPublished: number;
   readonly ticksJournaled: number;
   readonly verdict: CompletenessCounts;
-  /** Since when every published byte has been hashed, epoch ms; null where some never were. */
+  /** Every published byte has been hashed since this time, epoch ms; null if some have never been. */
   readonly verifiedThrough: number | null;
 }
 
-/** How the archive stands now; that it cannot be read is a figure, too, and leaves the others unknown. */
+/** Returns the samples of the archive. If it cannot be read, `archive_readable` is 0 and the others are NaN. */
 export function readArchiveSamples(read: () => ArchiveGauges, nowMs: number, log: Log): Sample[] {
   try {
     return toStatusSamples(read(), nowMs);
@@ -47,7 +47,7 @@ function toStatusSamples(now: ArchiveGauges | null, nowMs: number): Sample[] {
   ];
 }
 
-/** How whole the archive is; null leaves every figure unknown. */
+/** Returns the samples of the completeness; NaN for all of them if it is null. */
 export function toVerdictSamples(verdict: CompletenessCounts | null): Sample[] {
   const one = (name: string, value: number | undefined, labels: Record<string, string> = {}): Sample => ({
     name: `oddslake_${name}`,

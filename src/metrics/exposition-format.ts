@@ -1,7 +1,7 @@
 import { Gauge, Registry } from 'prom-client';
 import { metricFamilies, type Sample } from './metric-definitions.ts';
 
-/** Samples in the text format of Prometheus, in the order of their families; each ends its line. */
+/** Formats samples in the Prometheus text format, ordered by family. */
 export async function formatExposition(samples: readonly Sample[]): Promise<string> {
   const registry = new Registry();
   const byName = Map.groupBy(samples, ({ name }) => name);
@@ -14,22 +14,21 @@ export async function formatExposition(samples: readonly Sample[]): Promise<stri
   return byName.size === 0 ? '' : ensureTrailingNewline(await registry.metrics());
 }
 
-/** A text after which another may follow. */
 export const ensureTrailingNewline = (text: string): string => (text.endsWith('\n') ? text : `${text}\n`);
 
-/** Of the text format, version 0.0.4. */
+/** Content type of the text format, version 0.0.4. */
 export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
 
 const samplePattern = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/;
 const labelPattern = /([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)",?/g;
 
-/** The samples of a text that `textOf` wrote; what it would not write is passed over. */
+/** Parses a text that `formatExposition` wrote. Ignores all other lines. */
 export function parseExposition(text: string): Sample[] {
   return text.split('\n').flatMap((line) => {
     const [, name, labels, value] = samplePattern.exec(line) ?? [];
     if (name === undefined || !Object.hasOwn(metricFamilies, name) || !Number.isFinite(Number(value))) return [];
     const pairs = [...(labels ?? '').matchAll(labelPattern)].map(
-      ([, key, written]) => [key!, unescapeLabel(written!)] as const,
+      ([, key, escaped]) => [key!, unescapeLabel(escaped!)] as const,
     );
     const known = metricFamilies[name]!.labels;
     if (pairs.length !== known.length || pairs.some(([key]) => !known.includes(key))) return [];

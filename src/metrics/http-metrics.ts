@@ -2,22 +2,22 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { ensureTrailingNewline } from './exposition-format.ts';
 import { outcomes } from './last-run.ts';
 
-/** One request that was answered, or whose client was gone before the end. */
+/** A request that was answered, or whose client disconnected before the end. */
 export interface CompletedRequest {
   readonly route: string;
   readonly method: string;
-  /** Of the answer, or `aborted`. */
+  /** Status code, or `aborted`. */
   readonly status: string;
   readonly seconds: number;
-  /** Sent, headers included. */
+  /** Bytes sent, including headers. */
   readonly bytes: number;
 }
 
-/** What an HTTP service counts of its requests, and the process of itself, in a registry of its own. */
+/** Metrics of HTTP requests and of the process, in a separate registry. */
 export interface RequestMetrics {
   recordStart(): void;
-  recordEnd(answered: CompletedRequest): void;
-  /** In the text format of Prometheus. */
+  recordEnd(request: CompletedRequest): void;
+  /** Returns the metrics in the Prometheus text format. */
   formatText(): Promise<string>;
   close(): void;
 }
@@ -32,24 +32,24 @@ export function openRequestMetrics(): RequestMetrics {
     registers,
     name: 'oddslake_http_requests_total',
     labelNames: ['route', 'method', 'status'],
-    help: 'Requests answered, by route, method and status; status is "aborted" where the client was gone before the end',
+    help: 'Requests by route, method and status; status is "aborted" if the client disconnected before the end',
   });
   const duration = new Histogram({
     registers,
     name: 'oddslake_http_request_duration_seconds',
     labelNames: ['route', 'method'],
-    help: 'Seconds from a request to the end of its answer',
+    help: 'Seconds from a request to the end of its response',
     buckets: secondsBuckets,
   });
   const sent = new Counter({
     registers,
     name: 'oddslake_http_response_bytes_total',
-    help: 'Bytes sent, headers included',
+    help: 'Bytes sent, including headers',
   });
   const underWay = new Gauge({
     registers,
     name: 'oddslake_http_requests_in_flight',
-    help: 'Requests that are being answered',
+    help: 'Requests in progress',
   });
   return {
     recordStart: () => underWay.inc(),
@@ -64,15 +64,15 @@ export function openRequestMetrics(): RequestMetrics {
   };
 }
 
-/** What the process of a schedule counts: itself, and the runs since it began. */
+/** Metrics of a schedule: its process, and the runs since it started. */
 export interface ScheduleMetrics {
   recordRun(job: string, outcome: string): void;
-  /** In the text format of Prometheus. */
+  /** Returns the metrics in the Prometheus text format. */
   formatText(): Promise<string>;
   close(): void;
 }
 
-/**  names the jobs that are scheduled: of a count that is not there yet the first step would be lost */
+/** @param names the scheduled jobs. Their counters start at 0: Prometheus misses the first increment of a new series. */
 export function openScheduleMetrics(names: readonly string[]): ScheduleMetrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -80,7 +80,7 @@ export function openScheduleMetrics(names: readonly string[]): ScheduleMetrics {
     registers: [registry],
     name: 'oddslake_schedule_runs_total',
     labelNames: ['name', 'outcome'],
-    help: 'Runs that ended since the schedule began, by job and what they came to',
+    help: 'Runs that ended since the schedule started, by job and outcome',
   });
   for (const name of names) for (const outcome of outcomes) runs.inc({ name, outcome }, 0);
   return {

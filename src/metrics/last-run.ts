@@ -2,7 +2,7 @@ import type { CompletenessCounts } from '../contract/completeness-counts.ts';
 import { toVerdictSamples } from './archive-metrics.ts';
 import type { Sample } from './metric-definitions.ts';
 
-/** What is told of a job's last run: a part of its summary, as it is kept. Times are epoch milliseconds. */
+/** The part of a stored summary that the metrics of a job's last run use. Times are epoch milliseconds. */
 export interface LastRun {
   readonly job: string;
   readonly run_id: string | null;
@@ -23,11 +23,11 @@ export interface LastRun {
   readonly schema_drift_count: number;
   readonly generation: number;
   readonly watermark: number | null;
-  /** The same with inferred windows; absent in a run of an older oddslake. */
+  /** The watermark including inferred windows; absent in a run of an older version. */
   readonly reached?: number | null;
-  /** How whole the archive was; absent in a run of an older oddslake. */
+  /** Completeness of the archive; absent in a run of an older version. */
   readonly verdict?: CompletenessCounts;
-  /** Absent in a run of an older oddslake. */
+  /** Absent in a run of an older version. */
   readonly damaged_count?: number;
   readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly wait_ms: number };
   readonly night?: {
@@ -41,7 +41,7 @@ export interface LastRun {
 
 const marketChangeKinds = ['new', 'delisted', 'resolved', 'overdue'] as const;
 
-/** Every outcome, so that one that is over goes back to 0 and does not merely vanish. */
+/** All outcomes. Each has a sample, so that a past outcome returns to 0 and does not disappear. */
 export const outcomes = [
   'done',
   'failed',
@@ -56,12 +56,12 @@ export const outcomes = [
 
 const metricPrefix = 'oddslake_job_last_run_';
 
-/** What a run says of its job. A figure that an older oddslake did not keep is left out. */
+/** Returns the samples of a job's last run. Omits values that an older version did not store. */
 export function toRunSamples(run: LastRun): Sample[] {
   const one = (name: string, value: number | undefined, more: Record<string, string> = {}): Sample[] =>
     Number.isFinite(value) ? [{ name: metricPrefix + name, labels: { name: run.job, ...more }, value: value! }] : [];
   const { ticks, symbols, published, rate, night, rechecks } = run;
-  // Of a run that did not get as far as the archive nothing of its work is known, and 0 would be a claim.
+  // A run without an archive has no counts; 0 would be misleading.
   const work = (): Sample[] => [
     ...one('ticks', ticks.accepted, { kind: 'new' }),
     ...one('ticks', ticks.duplicates, { kind: 'duplicate' }),
@@ -102,20 +102,20 @@ export function toRunSamples(run: LastRun): Sample[] {
   ];
 }
 
-/** When a job last ended with 0; `atMs` null where that is not known. */
+/** Returns the sample for the last exit with code 0; none if `atMs` is null. */
 export const toSuccessSamples = (job: string, atMs: number | null): Sample[] =>
   atMs === null
     ? []
     : [{ name: 'oddslake_job_last_success_timestamp_seconds', labels: { name: job }, value: atMs / 1000 }];
 
-/** How the archive stood at the end of the latest of these runs; none where none of them had it open. */
+/** Returns the samples of the archive at the end of the latest of these runs; none if no run opened it. */
 export function toArchiveSamples(runs: readonly LastRun[]): Sample[] {
   const [latest] = runs.filter((run) => run.run_id !== null).sort((a, b) => b.finished_at - a.finished_at);
   if (latest === undefined) return [];
   const { generation, watermark, reached = watermark, damaged_count, symbols, verdict } = latest;
   const seconds = (name: string, ms: number | null): Sample[] =>
     ms === null ? [] : [{ name: `oddslake_${name}_timestamp_seconds`, labels: {}, value: ms / 1000 }];
-  // An older oddslake suspended nobody.
+  // Older versions did not suspend symbols.
   const older = [
     ...(damaged_count === undefined ? [] : [{ name: 'oddslake_damaged_files', labels: {}, value: damaged_count }]),
     { name: 'oddslake_symbols_suspended', labels: {}, value: symbols.suspended ?? 0 },

@@ -1,100 +1,95 @@
-/** What a metric is about: its help, and the names of its labels. Names and units follow Prometheus' rules. */
+/** Help text and label names of a metric. Names and units follow the conventions of Prometheus. */
 export interface MetricFamily {
   readonly help: string;
   readonly labels: readonly string[];
 }
 
-/** By `name`, as `job` is a label of Prometheus' own. */
+/** The label is `name`, because Prometheus itself sets `job`. */
 const defineJobMetric = (help: string, ...more: string[]): MetricFamily => ({ help, labels: ['name', ...more] });
 const defineMetric = (help: string): MetricFamily => ({ help, labels: [] });
 
-/** Every gauge of jobs and archive, by its name: the same wherever it is told, so that one rule fits all of them. */
+/** All gauges of jobs and archive, by name. They have the same names on every endpoint, so that one alert fits all. */
 export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
-  oddslake_build_info: { help: '1, with the version of oddslake that wrote this', labels: ['version'] },
+  oddslake_build_info: { help: 'Always 1; the label is the version of oddslake', labels: ['version'] },
 
-  oddslake_job_last_run_start_timestamp_seconds: defineJobMetric(
-    "When the job's last run that has ended began, Unix time",
-  ),
-  oddslake_job_last_run_end_timestamp_seconds: defineJobMetric("When the job's last run ended, Unix time"),
-  oddslake_job_last_run_duration_seconds: defineJobMetric("Seconds that the job's last run took"),
-  oddslake_job_last_success_timestamp_seconds: defineJobMetric('When the job last ended with exit code 0, Unix time'),
-  oddslake_job_last_run_exit_code: defineJobMetric("The exit code of the job's last run; 0: all is done"),
-  oddslake_job_last_run_outcome: defineJobMetric("1 for what the job's last run came to, else 0", 'outcome'),
-  oddslake_job_last_run_ticks: defineJobMetric("Ticks fetched by the job's last run, by what became of them", 'kind'),
+  oddslake_job_last_run_start_timestamp_seconds: defineJobMetric("Start of the job's last finished run, Unix time"),
+  oddslake_job_last_run_end_timestamp_seconds: defineJobMetric("End of the job's last run, Unix time"),
+  oddslake_job_last_run_duration_seconds: defineJobMetric("Duration of the job's last run in seconds"),
+  oddslake_job_last_success_timestamp_seconds: defineJobMetric('Last exit of the job with code 0, Unix time'),
+  oddslake_job_last_run_exit_code: defineJobMetric("Exit code of the job's last run; 0: success"),
+  oddslake_job_last_run_outcome: defineJobMetric("1 for the outcome of the job's last run, else 0", 'outcome'),
+  oddslake_job_last_run_ticks: defineJobMetric("Ticks fetched by the job's last run, by result", 'kind'),
   oddslake_job_last_run_recovered_ticks: defineJobMetric(
-    'Ticks that an earlier, broken run had journaled, and the last run published',
+    'Ticks that an interrupted run had journaled and the last run published',
   ),
-  oddslake_job_last_run_requests: defineJobMetric("Requests that the job's last run made"),
-  oddslake_job_last_run_retries: defineJobMetric('Those of its requests that were made again'),
-  oddslake_job_last_run_throttled_seconds: defineJobMetric('Seconds for which the service held it back'),
+  oddslake_job_last_run_requests: defineJobMetric("Requests of the job's last run"),
+  oddslake_job_last_run_retries: defineJobMetric('Requests that were retries'),
+  oddslake_job_last_run_throttled_seconds: defineJobMetric(
+    'Seconds of waiting that the server requested (Retry-After)',
+  ),
   oddslake_job_last_run_rate_allowed_requests_per_second: defineJobMetric(
-    'Requests a second that were allowed when it ended',
+    'Requests a second allowed at the end of the run',
   ),
   oddslake_job_last_run_rate_used_ratio: defineJobMetric(
-    'Share of the allowed requests that were made, while there was something to ask',
+    'Share of the allowed request rate that was used while requests were pending',
   ),
-  oddslake_job_last_run_rate_limit_wait_seconds: defineJobMetric(
-    'Seconds for which requests stood ready and waited for their turn',
-  ),
-  oddslake_job_last_run_symbols_planned: defineJobMetric('Symbols that it set out to poll'),
-  oddslake_job_last_run_symbols: defineJobMetric('Symbols of it, by what became of them', 'state'),
-  oddslake_job_last_run_gaps: defineJobMetric('Windows that it could not fetch'),
-  oddslake_job_last_run_failures: defineJobMetric('Its failures, the gaps included'),
-  oddslake_job_last_run_warnings: defineJobMetric('Its warnings'),
-  oddslake_job_last_run_schema_drifts: defineJobMetric("Fields of the service's answers that are not what they were"),
-  oddslake_job_last_run_published_files: defineJobMetric('Files that it published'),
-  oddslake_job_last_run_published_rows: defineJobMetric('Rows of the files that it published'),
-  oddslake_job_last_run_published_bytes: defineJobMetric('Bytes of the files that it published'),
+  oddslake_job_last_run_rate_limit_wait_seconds: defineJobMetric('Seconds that requests waited on the rate limiter'),
+  oddslake_job_last_run_symbols_planned: defineJobMetric('Symbols planned for the run'),
+  oddslake_job_last_run_symbols: defineJobMetric('Symbols of the run, by result', 'state'),
+  oddslake_job_last_run_gaps: defineJobMetric('Windows that could not be fetched'),
+  oddslake_job_last_run_failures: defineJobMetric('Failures, including gaps'),
+  oddslake_job_last_run_warnings: defineJobMetric('Warnings'),
+  oddslake_job_last_run_schema_drifts: defineJobMetric('Changed fields in the responses of the service'),
+  oddslake_job_last_run_published_files: defineJobMetric('Files published'),
+  oddslake_job_last_run_published_rows: defineJobMetric('Rows of the published files'),
+  oddslake_job_last_run_published_bytes: defineJobMetric('Bytes of the published files'),
 
-  oddslake_job_last_run_late_ticks: defineJobMetric('Ticks that came after their window was covered; of nightly'),
-  oddslake_job_last_run_markets: defineJobMetric(
-    'Markets, by what the lists say of them against the night before',
-    'change',
-  ),
+  oddslake_job_last_run_late_ticks: defineJobMetric('Ticks that appeared after their window was covered; nightly only'),
+  oddslake_job_last_run_markets: defineJobMetric('Markets, by change since the previous night', 'change'),
   oddslake_job_last_run_gap_seconds: defineJobMetric(
-    'Seconds of the lives of symbols, since the night before, that nothing covers',
+    'Uncovered seconds of symbol lifetimes since the previous night, summed over symbols',
   ),
   oddslake_job_last_run_symbols_fetched_late: defineJobMetric(
-    'Symbols fetched so late that the service may have thinned their past',
+    'Symbols fetched so late that the service may have thinned out their ticks',
   ),
   oddslake_job_last_run_rechecked_windows: defineJobMetric(
-    'Settled windows that were read again with other bounds; of nightly',
+    'Settled windows that were fetched again with other bounds; nightly only',
   ),
-  oddslake_job_last_run_contradicted_windows: defineJobMetric('Those of them that brought ticks which were missing'),
-  oddslake_job_last_run_lateness_seconds: defineJobMetric('How late ticks came at least in the last 30 days'),
-  oddslake_job_last_run_overlap_seconds: defineJobMetric('How far before its cursor the next poll reads again'),
+  oddslake_job_last_run_contradicted_windows: defineJobMetric('Rechecked windows with ticks that were missing before'),
+  oddslake_job_last_run_lateness_seconds: defineJobMetric(
+    'Greatest measured lateness of ticks in the last 30 days, in seconds',
+  ),
+  oddslake_job_last_run_overlap_seconds: defineJobMetric('Overlap of the next poll in seconds'),
 
-  oddslake_generation: defineMetric('The published generation'),
-  oddslake_symbols_suspended: defineMetric('Active symbols that are suspended: the watermark leaves them out'),
+  oddslake_generation: defineMetric('Published generation'),
+  oddslake_symbols_suspended: defineMetric('Active symbols that are suspended; the watermark excludes them'),
   oddslake_watermark_timestamp_seconds: defineMetric(
-    'Up to where every live symbol is covered by proven windows but for what is lost, expired or accepted, Unix time',
+    'Watermark: every live symbol is covered up to here, except for lost, expired and accepted windows, Unix time',
   ),
-  oddslake_reached_timestamp_seconds: defineMetric('The same with windows that only inference speaks for, Unix time'),
-  oddslake_archive_state: { help: '1 for how whole the archive is, else 0', labels: ['state'] },
-  oddslake_days: { help: 'UTC days that are over, by how whole they are', labels: ['state'] },
+  oddslake_reached_timestamp_seconds: defineMetric('Watermark including inferred windows, Unix time'),
+  oddslake_archive_state: { help: '1 for the completeness state of the archive, else 0', labels: ['state'] },
+  oddslake_days: { help: 'Past UTC days, by completeness state', labels: ['state'] },
   oddslake_gaps: { help: 'Windows that are not covered, by reason', labels: ['reason'] },
-  oddslake_windows_inferred: defineMetric('Windows that are covered by inference alone, and owed a confirmation'),
+  oddslake_windows_inferred: defineMetric('Windows that are covered by inference only and not confirmed yet'),
   oddslake_lag_seconds: defineMetric(
-    'Seconds that what is covered without a gap lies behind now, inferred windows included; NaN where there is none',
+    'Lag of the watermark in seconds, including inferred windows; NaN if there is no watermark',
   ),
-  oddslake_archive_readable: defineMetric('1 where manifest and state can be read, else 0'),
-  oddslake_damaged_files: defineMetric('Files that are known not to be as published'),
+  oddslake_archive_readable: defineMetric('1 if manifest and state can be read, else 0'),
+  oddslake_damaged_files: defineMetric('Published files that are known to be damaged'),
   oddslake_verified_through_timestamp_seconds: defineMetric(
-    'Since when every published byte has been hashed, Unix time; NaN where some never were',
+    'Every published byte has been hashed since this time, Unix time; NaN if some never were',
   ),
   oddslake_ticks_published: defineMetric('Ticks in the published files'),
-  oddslake_ticks_journaled: defineMetric('Ticks accepted and not published yet'),
-  oddslake_cache_bytes: defineMetric('Bytes of published files, checked, that are in memory'),
-  oddslake_cache_files: defineMetric('Published files, checked, that are in memory'),
+  oddslake_ticks_journaled: defineMetric('Ticks in the journal, not published yet'),
+  oddslake_cache_bytes: defineMetric('Bytes of verified published files in memory'),
+  oddslake_cache_files: defineMetric('Verified published files in memory'),
 
-  oddslake_schedule_job_running: defineJobMetric('1 while the schedule has a run of the job under way, else 0'),
+  oddslake_schedule_job_running: defineJobMetric('1 while the schedule runs the job, else 0'),
   oddslake_schedule_job_running_seconds: defineJobMetric(
-    'Seconds for which that run is under way; 0 where there is none',
+    'Seconds since the start of the current run; 0 if there is none',
   ),
-  oddslake_schedule_job_next_start_timestamp_seconds: defineJobMetric(
-    'When the schedule starts the job next, Unix time',
-  ),
-  oddslake_schedule_job_late: defineJobMetric('1 where no run of the job has ended in time, else 0'),
+  oddslake_schedule_job_next_start_timestamp_seconds: defineJobMetric('Next start of the job, Unix time'),
+  oddslake_schedule_job_late: defineJobMetric('1 if the last scheduled run of the job is late, else 0'),
 };
 
 /** One value of a metric. */

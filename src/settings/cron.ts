@@ -2,26 +2,26 @@ import { Cron } from 'croner';
 import type { Timetable } from '../base/schedule.ts';
 
 /**
- * The moments of a cron expression of five fields (or a name such as `@daily`), in UTC.
- * @throws Error saying what is wrong with it, a moment that never comes included
+ * Parses a cron expression of five fields, or a name such as `@daily`. Times are in UTC.
+ * @throws Error if it is invalid or never occurs
  */
 export function parseCron(text: string): Timetable {
   const cron = openCron(text);
   const rhythm: Timetable = {
-    // The library looks at whole seconds, and at what is strictly before or after them.
+    // The library works in whole seconds and returns times strictly before or after its argument.
     findLast: (ms) => cron.previousRuns(1, new Date((Math.floor(ms / 1000) + 1) * 1000))[0]?.getTime() ?? null,
     findNext: (ms) => cron.nextRun(new Date(Math.floor(ms / 1000) * 1000))?.getTime() ?? null,
   };
-  if (rhythm.findNext(leapYearMs) === null) throw new Error('it names a day that never comes');
+  if (rhythm.findNext(leapYearMs) === null) throw new Error('it names a day that never occurs');
   return rhythm;
 }
 
-/** Any fixed moment will do: five fields come round within some years. */
+/** Any fixed start works: every expression of five fields that occurs at all occurs within a few years. */
 const leapYearMs = Date.UTC(2024, 0, 1);
 
 function openCron(text: string): Cron {
   try {
-    // Only asked for times: without a function to call it starts no timer.
+    // Without a callback it starts no timer.
     return new Cron(text, { paused: true, timezone: 'UTC', mode: '5-part' });
   } catch (error) {
     throw new Error((error as Error).message.replace(/^CronPattern: /, '').replace(/\.$/, ''), { cause: error });

@@ -15,27 +15,27 @@ import {
   settingSchemas,
 } from './source.ts';
 
-/** Where settings come from; every text as it was given. */
+/** The sources of settings. All texts are unparsed. */
 export interface SettingSources {
   readonly env: Environment;
   /** Absolute path of the working folder. */
   readonly cwd: string;
-  /** `--config`; beats ODDSLAKE_CONFIG. */
+  /** `--config`; overrides ODDSLAKE_CONFIG. */
   readonly config?: string | undefined;
-  /** `--output`; beats a `--set archive.output=…`. */
+  /** `--output`; overrides a `--set archive.output=…`. */
   readonly output?: string | undefined;
-  /** `--log-level`; beats a `--set log.level=…`. */
+  /** `--log-level`; overrides a `--set log.level=…`. */
   readonly logLevel?: string | undefined;
-  /** Each `--set key.path=value`, in order; the last one of a key wins. */
+  /** Each `--set key.path=value`, in order; the last value of a key wins. */
   readonly set?: readonly string[] | undefined;
-  /** What a command was told in its own way; beats all of the above. */
+  /** Settings from flags of a command; override all of the above. */
   readonly layers?: readonly SettingsLayer[] | undefined;
 }
 
 /**
- * Settings of a run: flags beat environment, environment beats the config file, the file beats the defaults.
- * Reads only the config file and the key file that were named, so neither network nor archive has to be there.
- * @throws UsageError naming the place, the key, the value (`(hidden)` for a secret) and what was expected
+ * Loads the settings of a run. Flags override the environment, which overrides the config file, which overrides the
+ * defaults. Reads only the config file and the key files; needs neither network nor archive.
+ * @throws UsageError that names the source, the key, the value (`(hidden)` for a secret) and what is expected
  */
 export async function loadSettings(sources: SettingSources): Promise<Settings> {
   const configFile = findConfigFile(sources);
@@ -67,8 +67,8 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
 }
 
 /**
- * The settings that somebody set to other than the default: path, value as JSON (`(hidden)` for a secret) and the place that
- * it came from. Throws as `loadSettings` does.
+ * Returns the settings that differ from the default: path, value as JSON (`(hidden)` for a secret) and source. Throws as
+ * `loadSettings` does.
  */
 export async function listChosenSettings(
   sources: SettingSources,
@@ -86,7 +86,7 @@ async function loadMergedSettings(sources: SettingSources, configFile: string | 
   return mergeLayers(levels);
 }
 
-/** A value and the place that it came from. */
+/** A value and its source. */
 interface SourcedValue {
   readonly value: unknown;
   readonly from: string;
@@ -99,10 +99,10 @@ function findConfigFile({ config, env, cwd }: SettingSources): string | null {
   return named === '' ? null : resolve(cwd, named);
 }
 
-/** The setting of one `--set key.path=value`. Throws UsageError for an unknown key or a bad value. */
+/** Parses one `--set key.path=value`. Throws UsageError for an unknown key or an invalid value. */
 export function parseSetOption(text: string): SettingsLayer {
   const at = text.indexOf('=');
-  // Without a key there is no telling whether the text is a secret, so it is not shown.
+  // Without a key the text may be a secret, so the message does not show it.
   if (at <= 0) throw new UsageError('--set: expected key.path=value, e.g. --set poll.overlap_minutes=90');
   return parseTextLayer(text.slice(0, at).trim(), text.slice(at + 1), '--set');
 }
@@ -114,7 +114,7 @@ function parseFlagLayers({ set = [], output, logLevel }: SettingSources): Settin
   return layers;
 }
 
-/** The settings that hold a key, each with the one that names a file with it. */
+/** The settings that contain a key, each with the setting for a file that contains it. */
 const secretSettings = [
   { key: 'upstream.api_key', keyFile: 'upstream.api_key_file' },
   { key: 'repair.from_api_key', keyFile: 'repair.from_api_key_file' },
@@ -124,21 +124,22 @@ const secretSettings = [
 function mergeLayers(levels: readonly (readonly SettingsLayer[])[]): MergedSettings {
   const merged: MergedSettings = new Map();
   for (const level of levels) {
-    const own: MergedSettings = new Map();
-    for (const { from, values } of level) for (const [path, value] of values) own.set(path, { value, from });
-    for (const { key, keyFile } of secretSettings) replaceLowerKey(own, merged, key, keyFile);
-    for (const [path, sourced] of own) merged.set(path, sourced);
+    const levelValues: MergedSettings = new Map();
+    for (const { from, values } of level) for (const [path, value] of values) levelValues.set(path, { value, from });
+    for (const { key, keyFile } of secretSettings) replaceLowerKey(levelValues, merged, key, keyFile);
+    for (const [path, sourced] of levelValues) merged.set(path, sourced);
   }
   return merged;
 }
 
-/** A key and a key file are two ways to say one thing: either of them replaces both of the levels below. */
-function replaceLowerKey(own: MergedSettings, below: MergedSettings, key: string, keyFile: string): void {
-  const given = [key, keyFile].filter((path) => (own.get(path)?.value ?? null) !== null);
-  if (given.length > 1) throw new UsageError(`${own.get(key)!.from}: give either ${key} or ${keyFile}, not both`);
-  if (given.length === 0) return;
-  const { from } = own.get(given[0]!)!;
-  for (const path of [key, keyFile]) if (path !== given[0]) below.set(path, { value: null, from });
+/** A key and its key file are alternatives: either of them replaces both of the lower levels. */
+function replaceLowerKey(levelValues: MergedSettings, below: MergedSettings, key: string, keyFile: string): void {
+  const present = [key, keyFile].filter((path) => (levelValues.get(path)?.value ?? null) !== null);
+  if (present.length > 1)
+    throw new UsageError(`${levelValues.get(key)!.from}: give either ${key} or ${keyFile}, not both`);
+  if (present.length === 0) return;
+  const { from } = levelValues.get(present[0]!)!;
+  for (const path of [key, keyFile]) if (path !== present[0]) below.set(path, { value: null, from });
 }
 
 function checkDependentSettings(merged: MergedSettings): void {
@@ -146,17 +147,17 @@ function checkDependentSettings(merged: MergedSettings): void {
   checkAtMost(merged, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max');
 }
 
-function checkAtMost(merged: MergedSettings, small: string, great: string): void {
-  const [low, high] = [merged.get(small)!, merged.get(great)!];
+function checkAtMost(merged: MergedSettings, lower: string, upper: string): void {
+  const [low, high] = [merged.get(lower)!, merged.get(upper)!];
   if ((low.value as number) <= (high.value as number)) return;
-  // Blame what was set, not the default it collides with.
-  const [path, { value, from }] = low.from === defaultLayer.from ? [great, high] : [small, low];
-  throw createBadValueError(path, value, from, `${small} (${low.value}) to be at most ${great} (${high.value})`);
+  // Report the value that was set, not the default it conflicts with.
+  const [path, { value, from }] = low.from === defaultLayer.from ? [upper, high] : [lower, low];
+  throw createBadValueError(path, value, from, `${lower} (${low.value}) to be at most ${upper} (${high.value})`);
 }
 
 const isCronSetting = (path: string): boolean => settingSchemas.get(path)?.anyOf?.[0]?.description === cronDescription;
 
-/** Reads every cron expression that was set; the library is loaded only where there is one. */
+/** Validates the cron expressions that were set. Loads the library only if there is one. */
 async function checkCrons(merged: MergedSettings): Promise<void> {
   for (const [path, { value, from }] of merged) {
     if (!isCronSetting(path) || typeof value !== 'string' || from === defaultLayer.from) continue;
@@ -188,14 +189,14 @@ function readApiKey(merged: MergedSettings, base: string, key: string, keyFile: 
   return value === null ? null : parseKey(value as string, from, key);
 }
 
-/** A key goes into a header, where only printable ASCII is safe. */
+/** Validates a key. It is sent in a header, where only printable ASCII is safe. */
 function parseKey(text: string, from: string, key: string): string {
   const trimmed = text.trim();
   if (/^[\x20-\x7e]{1,4096}$/.test(trimmed)) return trimmed;
   throw createBadValueError(key, text, from, 'one line of 1 to 4096 printable ASCII characters');
 }
 
-/** Where a run is told of: http or https, its path and query being the secret. */
+/** Validates the webhook URL. Its path and query are secret. */
 function parseWebhookUrl(text: string | null, merged: MergedSettings): string | null {
   if (text === null) return null;
   const url = URL.parse(text);
@@ -207,7 +208,7 @@ function parseWebhookUrl(text: string | null, merged: MergedSettings): string | 
   throw createBadValueError('notify.webhook_url', text, from, 'an http or https URL without credentials or fragment');
 }
 
-/** The node exporter reads what ends with .prom, and passes over all else without a word. */
+/** Validates the path of the textfile. The node exporter silently ignores files that do not end with .prom. */
 function parseTextfilePath({ value, from }: SourcedValue, base: string): string | null {
   if (typeof value !== 'string') return null;
   if (value.endsWith('.prom')) return resolve(base, value);
@@ -222,7 +223,7 @@ function parseTextfilePath({ value, from }: SourcedValue, base: string): string 
 const configBytesMax = 4 * 1024 * 1024;
 const keyBytesMax = 16 * 1024;
 
-/** Reads a config file that was named. Throws UsageError where it is missing, unreadable, no YAML or holds bad settings. */
+/** Reads a config file. Throws UsageError if it is missing, unreadable or not YAML, or has invalid settings. */
 export async function readConfigFile(path: string): Promise<SettingsLayer> {
   const text = readText(path, 'config file', configBytesMax);
   const { parse } = await import('yaml');
@@ -230,7 +231,7 @@ export async function readConfigFile(path: string): Promise<SettingsLayer> {
   try {
     document = parse(text, { prettyErrors: true, stringKeys: true, logLevel: 'error' });
   } catch (error) {
-    // The parser's message shows the line that it stumbled over, and that may be the one with the key.
+    // The message of the parser quotes the line, which may contain the key.
     const { code, linePos } = error as { code?: string; linePos?: { line: number; col: number }[] };
     const at = linePos?.[0] === undefined ? '' : ` at line ${linePos[0].line}, column ${linePos[0].col}`;
     throw new UsageError(`${path}: not valid YAML${at} (${code ?? 'unreadable'})`);
@@ -238,7 +239,7 @@ export async function readConfigFile(path: string): Promise<SettingsLayer> {
   return parseDocumentLayer(document, path);
 }
 
-/** Reads the file that holds a key, whole; `setting` names it. Throws UsageError where it is missing or unreadable. */
+/** Reads a key file. `setting` names it in messages. Throws UsageError if it is missing or unreadable. */
 export const readKeyFile = (path: string, setting: string): string => readText(path, setting, keyBytesMax);
 
 const readFailureReasons: Readonly<Record<string, string>> = {
@@ -262,7 +263,7 @@ function readBounded(path: string, bytesMax: number): Buffer {
   try {
     const buffer = Buffer.alloc(bytesMax + 1);
     let length = 0;
-    // A pipe, such as a shell's <(…), comes in pieces.
+    // A pipe, such as a shell's <(…), returns partial reads.
     for (let read = -1; read !== 0 && length <= bytesMax; length += read) {
       read = readSync(file, buffer, length, buffer.length - length, null);
     }

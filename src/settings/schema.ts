@@ -1,11 +1,11 @@
 import type { Static } from 'typebox';
 
-/** What a cron expression is called; load.ts looks into the expression itself. */
+/** Marks settings that are cron expressions; load.ts parses them. */
 export const cronDescription = 'a cron expression';
 
 /**
- * Every setting with its bounds and default, as JSON Schema in the file's snake_case. TypeBox gives the types; it is not
- * loaded at run time, as that alone would double the start-up of every command.
+ * All settings with bounds and defaults, as JSON Schema with the snake_case names of the config file. TypeBox supplies only
+ * the types: loading it at run time would double the start-up time of every command.
  */
 export const settingsSchema = createSection({
   upstream: createSection({
@@ -139,7 +139,7 @@ export const settingsSchema = createSection({
         minLength: 32,
         maxLength: 4096,
         secret: true,
-        description: 'a text of 32 to 4096 characters',
+        description: 'a string of 32 to 4096 characters',
       }),
       jwks_url: createNullable({ type: 'string', minLength: 1, maxLength: 2000 }),
       jwks_file: createNullable({ type: 'string', minLength: 1 }),
@@ -150,7 +150,7 @@ export const settingsSchema = createSection({
   }),
 });
 
-/** The JSON Schema keywords that settings use; `secret` keeps a value out of messages. */
+/** The JSON Schema keywords that settings use. The value of a `secret` is not shown in messages. */
 export interface LeafSchema {
   readonly type?: 'string' | 'number' | 'integer' | 'boolean' | 'array' | 'null';
   readonly anyOf?: readonly LeafSchema[];
@@ -163,7 +163,7 @@ export interface LeafSchema {
   readonly maxItems?: number;
   readonly items?: LeafSchema;
   readonly secret?: boolean;
-  /** What a text has to be, where its length does not say it. */
+  /** What a text must be, if its length does not say it. */
   readonly description?: string;
   readonly default?: unknown;
 }
@@ -175,7 +175,7 @@ export interface SectionSchema {
 
 type CamelCase<K> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelCase<Tail>>}` : K;
 
-/** The values that a schema describes, deeply read-only, their names in camelCase. */
+/** The values that a schema describes, deeply read-only, with camelCase names. */
 export type SchemaValues<S> = S extends { readonly properties: infer P }
   ? { readonly [K in keyof P as CamelCase<K>]: SchemaValues<P[K]> }
   : S extends { readonly items: infer I }
@@ -190,7 +190,7 @@ function createNullable<const S extends LeafSchema>(schema: S) {
   return { anyOf: [schema, { type: 'null' }], default: null } as const;
 }
 
-/** When a job runs. */
+/** The schedule of a job; null: it is not scheduled. */
 function createCron(value: string | null) {
   const text = { type: 'string', minLength: 1, maxLength: 200, description: cronDescription } as const;
   return { anyOf: [text, { type: 'null' }], default: value } as const;
@@ -208,7 +208,7 @@ function createFlag(value: boolean) {
   return { type: 'boolean', default: value } as const;
 }
 
-/** A list of some of these names, by default of all. */
+/** A list of some of these names; all of them by default. */
 function createChoiceList<const N extends string>(names: readonly N[]) {
   return { type: 'array', items: { type: 'string', enum: names }, maxItems: 100, default: names } as const;
 }

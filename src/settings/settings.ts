@@ -1,29 +1,29 @@
 import { UsageError } from '../base/errors.ts';
 import type { SchemaValues, settingsSchema } from './schema.ts';
 
-/** What schema.ts describes, in camelCase. */
+/** The values of schema.ts, with camelCase names. */
 export type SettingValues = SchemaValues<typeof settingsSchema>;
 
-/** Every setting of a run, deeply frozen. Secret: `upstream.apiKey`, `repair.fromApiKey`, `notify.webhookUrl`. */
+/** All settings of a run, deeply frozen. Secrets: see `listSecrets`. */
 export interface Settings extends Omit<SettingValues, 'archive'> {
   readonly archive: SettingValues['archive'] & {
-    /** Whether flag, environment or config named the output; a default archive that is missing is not created. */
+    /** Whether flag, environment or config file set the output. A missing archive is not created at the default path. */
     readonly outputNamed: boolean;
-    /** Whether the flag --output named it. */
+    /** Whether the flag --output set it. */
     readonly outputFlagged: boolean;
   };
-  /** The config file that was named, absolute; null where none was. */
+  /** Absolute path of the config file; null if there is none. */
   readonly configFile: string | null;
 }
 
-/** Where the upstream is and the key that it asks for. */
+/** Address and API key of an upstream. */
 export interface UpstreamAccess {
-  /** Absolute, http or https, without credentials, query, fragment or a slash at its end. */
+  /** Absolute http or https URL without credentials, query, fragment or trailing slash. */
   readonly baseUrl: string;
   readonly apiKey: string;
 }
 
-/** For jobs that collect. Throws UsageError saying which variable to set where the upstream or its key is missing. */
+/** Returns the upstream, for jobs that collect. Throws UsageError if its address or API key is not set. */
 export function requireUpstream(settings: Settings): UpstreamAccess {
   const { baseUrl, apiKey } = settings.upstream;
   if (baseUrl === null) {
@@ -38,8 +38,8 @@ export function requireUpstream(settings: Settings): UpstreamAccess {
 }
 
 /**
- * For a repair that asks another oddslake, at `url`, for what was lost here.
- * @throws UsageError for a URL that is none, and saying which variable to set where its key is missing
+ * Returns the other oddslake, at `url`, from which a repair restores lost ticks.
+ * @throws UsageError if the URL is invalid or the API key is not set
  */
 export function requireOtherUpstream(settings: Settings, url: string): UpstreamAccess {
   const baseUrl = parseServiceUrl(url, '--from-url');
@@ -50,7 +50,7 @@ export function requireOtherUpstream(settings: Settings, url: string): UpstreamA
   return { baseUrl, apiKey };
 }
 
-/** Dotted snake_case paths to nested, frozen camelCase: the one place that maps the names. */
+/** Converts dotted snake_case paths to nested, frozen objects with camelCase names. */
 export function nestSettings(values: ReadonlyMap<string, unknown>): SettingValues {
   const root: SettingsBranch = {};
   for (const [path, value] of values) {
@@ -66,7 +66,7 @@ export function nestSettings(values: ReadonlyMap<string, unknown>): SettingValue
   return freezeDeep(root) as unknown as SettingValues;
 }
 
-/** Freezes a tree of plain objects and arrays, and gives it back. */
+/** Freezes a tree of plain objects and arrays, and returns it. */
 export function freezeDeep<T>(value: T): T {
   if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(freezeDeep);
   return value;
@@ -79,11 +79,11 @@ interface SettingsBranch {
 const toCamelCase = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * The address of a service without a slash at its end; `what` names where the text is from.
- * @throws UsageError where it is no http or https URL, or holds credentials, a query or a fragment
+ * Parses the address of a service and removes trailing slashes. `what` names the source of the text for the error message.
+ * @throws UsageError if it is not an http or https URL, or has credentials, a query or a fragment
  */
-export function parseServiceUrl(given: string, what: string): string {
-  const text = given.trim();
+export function parseServiceUrl(input: string, what: string): string {
+  const text = input.trim();
   const url = URL.parse(text);
   const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
   if (usable && url.search === '' && url.hash === '') return url.href.replace(/\/+$/, '');
@@ -91,13 +91,13 @@ export function parseServiceUrl(given: string, what: string): string {
   throw new UsageError(`${what} is ${shown}: expected an http or https URL without credentials, query or fragment`);
 }
 
-/** Every text of the settings that no log line may hold, in each form that it may be written in. */
+/** All secrets of the settings, in every form in which they may appear in a log line. */
 export function listSecrets({ upstream, repair, service, notify }: Settings): string[] {
   const url = service.databaseUrl ?? '';
-  // Up to the last @: a password that was not escaped may hold one.
+  // Up to the last @, as an unescaped password may contain one.
   const password = /^[a-z]+:\/\/[^:@/]*:(.*)@/is.exec(url)?.[1];
   const parameter = /[?&]password=([^&#]*)/i.exec(url)?.[1];
-  const given = [
+  const secrets = [
     upstream.apiKey,
     repair.fromApiKey,
     service.tokens.secret,
@@ -106,16 +106,16 @@ export function listSecrets({ upstream, repair, service, notify }: Settings): st
     password && decodePercent(password),
     ...listWebhookSecrets(notify.webhookUrl),
   ];
-  return [...given, parameter && decodePercent(parameter)].filter(
+  return [...secrets, parameter && decodePercent(parameter)].filter(
     (text) => typeof text === 'string' && text !== '',
   ) as string[];
 }
 
-/** Whoever has the address of a webhook may write there: it is secret as a whole, and so is what follows the host. */
+/** The URL of a webhook is a secret, and so is its path, because anyone who knows it can post there. */
 function listWebhookSecrets(url: string | null): string[] {
   if (url === null) return [];
   const { pathname, search } = new URL(url);
-  // A short path, as of a receiver of one's own, guards nothing, and hiding it would eat holes into other lines.
+  // A short path, as of a self-hosted receiver, is no secret; redacting it would damage unrelated log lines.
   return [url, ...[pathname + search, pathname].filter((text) => text.length >= 16)];
 }
 
@@ -127,10 +127,10 @@ function decodePercent(text: string): string {
   }
 }
 
-/** Takes secrets out of a finished text; redaction by name cannot see one inside an error's message. */
+/** Returns a function that removes secrets from a text. Redaction by field name misses those inside error messages. */
 export function createRedactor(secrets: readonly string[]): (text: string) => string {
-  // A text this short is no secret, and hiding it would eat holes into every word.
-  const long = secrets.filter((secret) => secret.length >= 4);
-  const written = new Set(long.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]));
-  return (text) => [...written].reduce((shown, secret) => shown.replaceAll(secret, '(hidden)'), text);
+  // Redacting texts this short would damage unrelated words.
+  const redactable = secrets.filter((secret) => secret.length >= 4);
+  const spellings = new Set(redactable.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]));
+  return (text) => [...spellings].reduce((shown, secret) => shown.replaceAll(secret, '(hidden)'), text);
 }

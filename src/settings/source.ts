@@ -1,13 +1,13 @@
 import { UsageError } from '../base/errors.ts';
 import { type LeafSchema, type SectionSchema, settingsSchema } from './schema.ts';
 
-/** Settings from one place, by dotted snake_case path, checked; `from` names the place in messages. */
+/** Validated settings of one source, by dotted snake_case path. `from` names the source in messages. */
 export interface SettingsLayer {
   readonly from: string;
   readonly values: ReadonlyMap<string, unknown>;
 }
 
-/** Every setting's schema by its dotted path, in the order of the schema. */
+/** The schema of each setting by dotted path, in schema order. */
 export const settingSchemas: ReadonlyMap<string, LeafSchema> = new Map(listLeaves(settingsSchema, ''));
 
 export const defaultLayer: SettingsLayer = {
@@ -15,7 +15,7 @@ export const defaultLayer: SettingsLayer = {
   values: new Map([...settingSchemas].map(([path, leaf]) => [path, leaf.default])),
 };
 
-/** Checks a document of nested sections, as a config file holds them. Throws UsageError. */
+/** Validates a document of nested sections, as in a config file. Throws UsageError. */
 export function parseDocumentLayer(document: unknown, from: string): SettingsLayer {
   const values = new Map<string, unknown>();
   collectValues(settingsSchema, document, '', from, values);
@@ -23,9 +23,9 @@ export function parseDocumentLayer(document: unknown, from: string): SettingsLay
 }
 
 /**
- * Checks one setting given as text, as the environment and flags hold them.
- * @param from what it was given as, e.g. `--set` or `ODDSLAKE_OUTPUT`
- * @throws UsageError for an unknown key or a bad value
+ * Parses and validates one setting that is given as text, as in the environment and in flags.
+ * @param from the source, e.g. `--set` or `ODDSLAKE_OUTPUT`
+ * @throws UsageError for an unknown key or an invalid value
  */
 export function parseTextLayer(path: string, text: string, from: string): SettingsLayer {
   const leaf = settingSchemas.get(path);
@@ -35,7 +35,7 @@ export function parseTextLayer(path: string, text: string, from: string): Settin
   return { from, values: new Map([[path, value]]) };
 }
 
-/** The message for a value that is refused: where, which, what, and what was expected. */
+/** The error for an invalid value. Its message names the source, the setting, the value and what is expected. */
 export function createBadValueError(path: string, value: unknown, from: string, expectation: string): UsageError {
   return new UsageError(`${from}: ${path} is ${formatSettingValue(path, value)}: expected ${expectation}`);
 }
@@ -84,11 +84,11 @@ function checkValue(path: string, leaf: LeafSchema, value: unknown, from: string
   const index = value.findIndex((item) => !isValid(leaf.items!, item));
   const quoted = typeof value[index] === 'number' ? '; quote it' : '';
   const { maxLength, enum: names } = leaf.items!;
-  const wanted = names === undefined ? `a text of 1 to ${maxLength} characters` : `one of ${names.join(', ')}`;
-  throw createBadValueError(`${path}[${index}]`, value[index], from, wanted + quoted);
+  const expected = names === undefined ? `a string of 1 to ${maxLength} characters` : `one of ${names.join(', ')}`;
+  throw createBadValueError(`${path}[${index}]`, value[index], from, expected + quoted);
 }
 
-/** Settings that were renamed, by the name that they had. */
+/** Current names of renamed settings, by old name. */
 const renamedSettings: ReadonlyMap<string, string> = new Map([
   ['source.retire_after_runs', 'source.suspend_after_days'],
   ['source.life_margin_hours', 'source.lifetime_margin_hours'],
@@ -98,9 +98,11 @@ const renamedSettings: ReadonlyMap<string, string> = new Map([
 ]);
 
 function createUnknownKeyError(path: string, from: string): UsageError {
-  const now = renamedSettings.get(path);
-  if (now !== undefined)
-    return new UsageError(`${from}: ${path} is now called ${now}, ${describeExpected(settingSchemas.get(now)!)}`);
+  const newName = renamedSettings.get(path);
+  if (newName !== undefined)
+    return new UsageError(
+      `${from}: ${path} was renamed to ${newName}: expected ${describeExpected(settingSchemas.get(newName)!)}`,
+    );
   const inside = [...settingSchemas.keys()].filter((key) => key.startsWith(`${path}.`));
   if (inside.length > 0) return new UsageError(`${from}: ${path} is a section: expected one of ${inside.join(', ')}`);
   const guess = findNearestKey(path, [...settingSchemas.keys()]);
@@ -108,14 +110,14 @@ function createUnknownKeyError(path: string, from: string): UsageError {
   return new UsageError(`${from}: unknown setting ${clipText(path)}: ${advice}`);
 }
 
-/** A value for messages; `(hidden)` for a secret. */
+/** Formats a value for messages; `(hidden)` for a secret. */
 export function formatSettingValue(path: string, value: unknown): string {
   if (isSecretSetting(path)) return '(hidden)';
   // JSON has no NaN and no Infinity.
   return typeof value === 'number' ? String(value) : clipText(JSON.stringify(value) ?? String(value));
 }
 
-/** Whether a setting is kept out of messages and files. */
+/** Whether a setting is a secret, which messages and files must not contain. */
 export const isSecretSetting = (path: string): boolean =>
   settingSchemas.get(path)?.anyOf?.some((option) => option.secret === true) ?? false;
 const isTextSetting = (leaf: LeafSchema): boolean => (leaf.anyOf?.[0] ?? leaf).type === 'string';
@@ -125,22 +127,22 @@ function isSection(schema: SectionSchema | LeafSchema): schema is SectionSchema 
   return 'properties' in schema;
 }
 
-/** The known key that was probably meant, or undefined: another spelling, its own name alone, or a few slips away. */
+/** Returns the known key that was probably meant: another spelling, the last name alone, or a few typos away. */
 export function findNearestKey(given: string, known: readonly string[]): string | undefined {
-  const wanted = normalizeKey(given);
-  const same = known.filter((key) => normalizeKey(key) === wanted);
+  const target = normalizeKey(given);
+  const same = known.filter((key) => normalizeKey(key) === target);
   if (same.length > 0) return same[0];
   const sameName = known.filter((key) => normalizeKey(toLastName(key)) === normalizeKey(toLastName(given)));
   if (sameName.length === 1) return sameName[0];
-  const slips = (key: string) =>
+  const countTypos = (key: string) =>
     Math.min(
-      computeEditDistance(wanted, normalizeKey(key)),
-      computeEditDistance(wanted, normalizeKey(toLastName(key))),
+      computeEditDistance(target, normalizeKey(key)),
+      computeEditDistance(target, normalizeKey(toLastName(key))),
     );
-  const ranked = known.map((key) => ({ key, slips: slips(key) })).sort((a, b) => a.slips - b.slips);
+  const ranked = known.map((key) => ({ key, typos: countTypos(key) })).sort((a, b) => a.typos - b.typos);
   const best = ranked[0];
-  // Keys are short; a long one is no slip of theirs, and comparing costs its length.
-  return best !== undefined && best.slips <= Math.min(3, wanted.length / 4) ? best.key : undefined;
+  // Keys are short. A long text is not a typo of one, and the cost of a comparison grows with its length.
+  return best !== undefined && best.typos <= Math.min(3, target.length / 4) ? best.key : undefined;
 }
 
 const toLastName = (key: string): string => key.slice(key.lastIndexOf('.') + 1);
@@ -165,7 +167,7 @@ function computeEditDistance(a: string, b: string): number {
   return above[b.length]!;
 }
 
-/** Whether a value is what its schema asks for: the JSON Schema keywords of LeafSchema, nothing more. */
+/** Whether a value matches its schema. Supports only the JSON Schema keywords of LeafSchema. */
 export function isValid(schema: LeafSchema, value: unknown): boolean {
   if (schema.anyOf !== undefined) return schema.anyOf.some((option) => isValid(option, value));
   switch (schema.type) {
@@ -196,7 +198,7 @@ function isNumber({ type, minimum, exclusiveMinimum, maximum }: LeafSchema, valu
   return maximum === undefined || value <= maximum;
 }
 
-/** What a schema asks for, in words: `a whole number from 1 to 1024`. */
+/** Describes what a schema accepts: `a whole number from 1 to 1024`. */
 export function describeExpected(schema: LeafSchema): string {
   if (schema.anyOf !== undefined) return schema.anyOf.map(describeExpected).join(' or ');
   switch (schema.type) {
@@ -204,13 +206,13 @@ export function describeExpected(schema: LeafSchema): string {
       return 'null';
     case 'array':
       return schema.items?.enum === undefined
-        ? 'a list of texts, none of them empty'
+        ? 'a list of non-empty strings'
         : `a list of ${schema.items.enum.join(', ')}`;
     case 'boolean':
       return 'true or false';
     case 'string':
       if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`;
-      return schema.description ?? 'a text that is not empty';
+      return schema.description ?? 'a non-empty string';
     default:
       return `a ${schema.type === 'integer' ? 'whole number' : 'number'} ${describeBounds(schema)}`;
   }
@@ -223,8 +225,8 @@ function describeBounds({ minimum, exclusiveMinimum, maximum }: LeafSchema): str
 }
 
 /**
- * The value that a text from the environment or a flag stands for; the text itself where it stands for none, so that
- * the check can name it. A list is separated by commas or written as JSON; `null` and the empty text are null.
+ * Parses a text from the environment or a flag. Returns the text itself if it does not parse, so that the validation can
+ * report it. A list is separated by commas or written as JSON; `null` and the empty string are null.
  */
 export function parseSettingText(schema: LeafSchema, text: string): unknown {
   if (schema.anyOf !== undefined) {
@@ -251,10 +253,10 @@ function parseList(text: string): unknown {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The one place that reads the process's environment; everything else is handed it as a value. */
+/** The only reader of the environment of the process; all other code receives it as a value. */
 export const readProcessEnvironment = (): Environment => process.env;
 
-/** The variables and the setting that each of them is. */
+/** The setting of each environment variable. */
 export const settingByVariable: Readonly<Record<string, string>> = {
   ODDSLAKE_BASE_URL: 'upstream.base_url',
   ODDSLAKE_API_KEY: 'upstream.api_key',
@@ -269,7 +271,7 @@ export const settingByVariable: Readonly<Record<string, string>> = {
   ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
 };
 
-/** The settings that the environment names; an empty variable counts as not set, unknown ones are left alone. */
+/** The settings of the environment. An empty variable counts as not set; unknown variables are ignored. */
 export function readEnvironmentLayers(env: Environment): SettingsLayer[] {
   return Object.entries(settingByVariable).flatMap(([name, path]) => {
     const text = env[name]?.trim();

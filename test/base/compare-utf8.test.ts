@@ -4,7 +4,7 @@ import { compareUtf8 } from '../../src/base/symbol-name.ts';
 
 const bytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** Letters on either side of every border of UTF-8 and UTF-16. */
+/** Characters on both sides of every boundary of UTF-8 and UTF-16. */
 const borders = ['', 'a', '\0', '\x7f', '\x80', '߿', 'ࠀ', '퟿', '', '￿', '\u{10000}', '😀', '\u{10ffff}'];
 const text = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 6 }),
@@ -12,7 +12,7 @@ const text = fc.oneof(
 );
 
 describe('strings', () => {
-  test('sort by their UTF-8 bytes, emoji after everything in the basic plane', () => {
+  test('sort by UTF-8 bytes, emoji after the basic plane', () => {
     expect(compareUtf8('😀', '￿')).toBeGreaterThan(0);
     expect('😀' > '￿').toBe(false);
     fc.assert(
@@ -23,7 +23,7 @@ describe('strings', () => {
     );
   });
 
-  test('sort the same behind any common beginning, half of a pair included', () => {
+  test('sort the same after any common prefix, including half a surrogate pair', () => {
     fc.assert(
       fc.property(text, text, text, (start, a, b) => {
         expect(Math.sign(compareUtf8(start + a, start + b))).toBe(bytes(start + a, start + b));
@@ -33,7 +33,7 @@ describe('strings', () => {
     expect(compareUtf8('😀', '😁')).toBeLessThan(0);
   });
 
-  test('have one order even where they hold half of a pair, which UTF-8 cannot say', () => {
+  test('have a total order even with unpaired surrogates', () => {
     const broken = fc.array(fc.constantFrom('a', '\ud800', '\udc00', '\udfff', '\ue000', '😀'), { maxLength: 3 });
     const anyText = broken.map((units) => units.join(''));
     fc.assert(

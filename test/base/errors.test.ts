@@ -9,7 +9,7 @@ import {
 } from '../../src/base/errors.ts';
 
 describe('errors', () => {
-  test('end a command with the code that is promised', () => {
+  test('have the documented exit codes', () => {
     expect(exitCodes).toEqual({
       done: 0,
       unexpected: 1,
@@ -30,7 +30,7 @@ describe('errors', () => {
     ]);
   });
 
-  test('keep what caused them', () => {
+  test('keep their cause', () => {
     const cause = new Error('disk');
     expect(new OddslakeError(1, 'm', { cause }).cause).toBe(cause);
     expect(new UsageError('m', { cause }).cause).toBe(cause);
@@ -38,7 +38,7 @@ describe('errors', () => {
     expect(new UpstreamError('m', { failure: 'refused', reason: 'r' }, { cause }).cause).toBe(cause);
   });
 
-  test('of the upstream say what was asked for and why there is no answer', () => {
+  test('of the upstream name the request and the reason', () => {
     const facts: UpstreamErrorFacts = {
       failure: 'transient' as const,
       reason: 'answered 503 five times',

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { formatBytes, formatDuration } from '../../src/base/format-quantity.ts';
 import { formatLength, formatBytes as formatReportBytes } from '../../src/report/time-spans.ts';
 
-test('a duration has no sixtieth second and no thousandth millisecond', () => {
+test('never shows 60 s or 1000 ms', () => {
   expect([0, 850.4, 999.4, 999.6, 59_949, 59_950, 60_000].map(formatDuration)).toEqual([
     '0 ms',
     '850 ms',
@@ -21,7 +21,7 @@ test('a duration has no sixtieth second and no thousandth millisecond', () => {
   expect([59_400, 59_600, 119_600].map(formatLength)).toEqual(['59 s', '1 min', '2 min']);
 });
 
-test('a size has fewer than a thousand of its unit', () => {
+test('shows sizes below 1000 of their unit', () => {
   for (const of of [formatBytes, formatReportBytes])
     expect([999, 1000, 999_940, 999_950, 1e6, 999_960_000].map(of)).toEqual([
       '999 B',

@@ -5,7 +5,7 @@ import { formatThousands } from '../../src/base/format-quantity.ts';
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`grouped: SEED=${seed}`);
 
-test('numbers are grouped as the locale does it', () => {
+test('groups digits like toLocaleString', () => {
   const some = fc.oneof(fc.maxSafeInteger(), fc.integer(), fc.double(), fc.constantFrom(-0, 999, 1000, -1000));
   fc.assert(
     fc.property(some, (value) => {

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 
-describe('the part of a symbol', () => {
-  test('is what anyone gets from sha256sum: the first eight hex digits, modulo the parts', () => {
+describe('the part number of a symbol', () => {
+  test('is the first eight hex digits of sha256, modulo the parts', () => {
     // printf %s BTC | sha256sum begins with da8562e7.
     expect(createHash('sha256').update('BTC').digest('hex').slice(0, 8)).toBe('da8562e7');
     expect(computePartNumber('BTC', 4)).toBe(0xda8562e7 % 4);
@@ -16,7 +16,7 @@ describe('the part of a symbol', () => {
     );
   });
 
-  test('spreads symbols about evenly', () => {
+  test('spreads symbols evenly', () => {
     const counts = [0, 0, 0, 0];
     for (let i = 0; i < 4000; i++) counts[computePartNumber(`KX-${i}`, 4)]!++;
     for (const count of counts) expect(count).toBeGreaterThan(850);

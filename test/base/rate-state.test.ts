@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { initialRateState } from '../../src/base/rate-state.ts';
 
-test('a pace that nobody has kept yet holds nobody up, at whatever moment the clock begins', () => {
+test('an initial state delays no request, at any time of the clock', () => {
   const moments = [
     initialRateState.slotMs,
     initialRateState.resumeMs,

@@ -13,7 +13,7 @@ const hour = 60 * minute;
 const day = 24 * hour;
 const start = Date.UTC(2026, 6, 10);
 
-/** A moment every `period`, beginning with the epoch. */
+/** A time every `period`, starting at the epoch. */
 const every = (period: number): Timetable => ({
   findLast: (ms) => Math.floor(ms / period) * period,
   findNext: (ms) => (Math.floor(ms / period) + 1) * period,
@@ -25,7 +25,7 @@ const look = (entry: ScheduleEntry, nowMs: number, running = nobody, own = rules
 const hourly = (lastStart: number | null, nowMs = start) => createScheduleEntry('job', every(hour), lastStart, nowMs);
 
 describe('a scheduled job', () => {
-  test('starts when its moment comes, once, and is looked at every minute until then', () => {
+  test('starts once at its scheduled time, and is checked every minute', () => {
     const before = look(hourly(null, start + 1), start + 10 * minute);
     expect(before).toMatchObject({ start: [], skipped: [], wakeAt: start + 11 * minute });
     const near = look(before.entries[0]!, start + hour - 5);
@@ -39,38 +39,38 @@ describe('a scheduled job', () => {
     expect(look(hourly(null, start + 30 * minute), start + 30 * minute).start).toEqual([]);
   });
 
-  test('makes up at once for what it missed since its last start, with one run for all of it', () => {
+  test('makes up for all missed starts with one run', () => {
     const late = start + 5 * hour + 20 * minute;
     const decision = look(hourly(start + 5, late), late);
     expect(decision.start).toEqual([{ name: 'job', moment: start + 5 * hour }]);
     expect(look(decision.entries[0]!, late + minute).start).toEqual([]);
   });
 
-  test('makes up for nothing where it has started since, by whose hand ever', () => {
+  test('makes up for nothing after a manual start', () => {
     expect(look(hourly(start + 5 * minute), start + 20 * minute).start).toEqual([]);
   });
 
-  test('says that a moment was missed for too long, and goes on with the next one', () => {
+  test('skips a start that was missed by too much', () => {
     const daily = createScheduleEntry('job', every(day), start - 3 * day, start + 7 * hour);
     const decision = look(daily, start + 7 * hour);
     expect(decision).toMatchObject({ start: [], skipped: [{ name: 'job', moment: start, why: 'missed' }] });
     expect(look(decision.entries[0]!, start + day).start).toEqual([{ name: 'job', moment: start + day }]);
   });
 
-  test('starts in time also where nothing is made up for, though the clock was looked at late', () => {
+  test('starts on time without catch-up, even if the clock is read late', () => {
     const strict = { jitterMs: 0, catchUpMs: 0 };
     expect(look(hourly(null, start + 1), start + hour + minute, nobody, strict).start).toHaveLength(1);
     expect(look(hourly(null, start + 1), start + hour + 3 * minute, nobody, strict).skipped).toHaveLength(1);
   });
 
-  test('is left out where its last run is still under way', () => {
+  test('is skipped while its previous run has not ended', () => {
     const decision = look(hourly(start), start + hour, new Set(['job']));
     expect(decision).toMatchObject({ start: [], skipped: [{ moment: start + hour, why: 'running' }] });
     expect(look(decision.entries[0]!, start + hour + minute).start).toEqual([]);
     expect(look(hourly(start), start + hour, new Set(['another'])).start).toHaveLength(1);
   });
 
-  test('starts a little later by chance, yet before its next moment', () => {
+  test('starts with jitter, before the next scheduled time', () => {
     const loose = { jitterMs: 40 * minute, catchUpMs: 0 };
     const waiting = look(hourly(start), start + hour, nobody, loose);
     expect(waiting).toMatchObject({ start: [], wakeAt: start + hour + minute });
@@ -82,7 +82,7 @@ describe('a scheduled job', () => {
     expect(last.startAt).toBeLessThan(start + 2 * hour);
   });
 
-  test('does not run again when the clock goes back over its moment', () => {
+  test('does not run again when the clock is set back', () => {
     const ran = look(hourly(start), start + hour).entries[0]!;
     const back = look(ran, start + hour - 10 * minute);
     expect(back.start).toEqual([]);
@@ -90,7 +90,7 @@ describe('a scheduled job', () => {
     expect(look(back.entries[0]!, start + 2 * hour).start).toEqual([{ name: 'job', moment: start + 2 * hour }]);
   });
 
-  test('is not lost for years where the clock stood in the future by mistake', () => {
+  test('recovers after the clock was in the future', () => {
     const future = look(hourly(start), start + 4000 * day).entries[0]!;
     const right = look(future, start + 30 * minute);
     expect(right.start).toEqual([]);
@@ -98,7 +98,7 @@ describe('a scheduled job', () => {
     expect(look(hourly(start + 4000 * day), start + 30 * minute).entries[0]!.handledThrough).toBe(start + 30 * minute);
   });
 
-  test('whose moments have all passed is left alone', () => {
+  test('without further times does not start', () => {
     const over: Timetable = { findLast: () => start - 50 * day, findNext: () => null };
     expect(look(createScheduleEntry('job', over, start - day, start), start)).toMatchObject({
       start: [],
@@ -108,12 +108,12 @@ describe('a scheduled job', () => {
 });
 
 interface Step {
-  /** How the wall clock jumps beside the time that passes. */
+  /** Jumps of the wall clock in addition to the elapsed time. */
   readonly jumpMs: number;
   readonly runMs: number;
 }
 
-/** Plays a schedule on a clock that jumps; runs last as long as they are told to. */
+/** Simulates a schedule on a clock that jumps, with runs of given durations. */
 function play(periods: readonly number[], steps: readonly Step[], own: typeof rules, seed: number) {
   let nowMs = start;
   let random = seed;
@@ -147,7 +147,7 @@ function play(periods: readonly number[], steps: readonly Step[], own: typeof ru
 const periods = fc.array(fc.integer({ min: 2, max: 180 }), { minLength: 1, maxLength: 3 });
 const jitter = fc.constantFrom(0, 30_000, 10 * minute);
 const calm = fc.record({ jumpMs: fc.constant(0), runMs: fc.integer({ min: 0, max: 3 * hour }) });
-/** One jump in ten; those back add up to less than a day, since a clock set back by more begins anew. */
+/** One step in ten is a jump. Jumps back add up to less than a day, because a larger one resets the schedule. */
 const shaky = fc
   .array(
     fc.record({
@@ -170,7 +170,7 @@ const shaky = fc
 const seed = fc.integer({ min: 1, max: 1e9 });
 
 describe('any schedule', () => {
-  test('deals with every moment in its turn where the clock goes as it should', () => {
+  test('handles every scheduled time in order with a correct clock', () => {
     fc.assert(
       fc.property(periods, fc.array(calm, { minLength: 50, maxLength: 400 }), jitter, seed, (minutes, steps, j, n) => {
         const own = { jitterMs: j, catchUpMs: 0 };
@@ -179,7 +179,7 @@ describe('any schedule', () => {
         lengths.forEach((period, i) => {
           const turns = log.filter(({ name }) => name === `J${i}`);
           const first = every(period).findNext(start)!;
-          // The last moment may still be waiting for its jitter.
+          // The last time may still be delayed by its jitter.
           expect(turns.map(({ moment }) => moment)).toEqual(turns.map((_, k) => first + k * period));
           expect(first + turns.length * period).toBeGreaterThan(end - period - minute);
           for (const { moment, at, overlap, what } of turns) {
@@ -194,7 +194,7 @@ describe('any schedule', () => {
     );
   });
 
-  test('runs no moment twice and no job beside itself, however the clock jumps', () => {
+  test('runs no time twice and no job concurrently with itself, however the clock jumps', () => {
     fc.assert(
       fc.property(periods, shaky, jitter, seed, (minutes, steps, j, n) => {
         const lengths = minutes.map((m) => m * minute);

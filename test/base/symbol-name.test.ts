@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { isSymbolName } from '../../src/base/symbol-name.ts';
 
-test.each(['A', ' ', 'KXBTC-26 "x"', 'É😀', 'A\ufeff', '\ufffd'])('%j can name a market', (text) => {
+test.each(['A', ' ', 'KXBTC-26 "x"', 'É😀', 'A\ufeff', '\ufffd'])('%j is a valid symbol', (text) => {
   expect(isSymbolName(text)).toBe(true);
 });
 
-test.each(['', '\0', 'A\0B', '\ufeffA', 'A\ud83d', '\ude00A'])('%j cannot name a market', (text) => {
+test.each(['', '\0', 'A\0B', '\ufeffA', 'A\ud83d', '\ude00A'])('%j is not a valid symbol', (text) => {
   expect(isSymbolName(text)).toBe(false);
 });

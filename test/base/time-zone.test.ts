@@ -25,7 +25,7 @@ const zoneOf = (name: string): TimeZone => {
   return zone;
 };
 
-/** What clocks of the zone show at an instant, as if it were UTC: by Intl alone. */
+/** The wall-clock time of an instant, as if it were UTC, from Intl alone. */
 const shown = new Map(
   names.map((name) => [
     name,
@@ -35,7 +35,7 @@ const shown = new Map(
 const localOf = (name: string, utcMs: number): number =>
   Date.parse(`${shown.get(name)!.format(utcMs).replace(' ', 'T')}Z`) + (utcMs % 1000);
 
-/** The instants at which clocks show a time, by trying every quarter of an hour that an offset can be. */
+/** The instants of a wall-clock time, by trying all offsets in steps of a quarter of an hour. */
 const instantsOf = (name: string, localMs: number): number[] =>
   Array.from({ length: 4 * 28 + 1 }, (_, i) => localMs - (i - 4 * 13) * 900_000).filter(
     (utcMs) => localOf(name, utcMs) === localMs,
@@ -45,7 +45,7 @@ const from = Date.UTC(2000, 0, 1);
 const to = Date.UTC(2030, 0, 1);
 
 describe('a time zone', () => {
-  test('gives the instants that Intl gives, wherever clocks were changed', () => {
+  test('agrees with Intl around every change of the offset', () => {
     const anyTime = fc.record({ name: fc.constantFrom(...names), ms: fc.integer({ min: from, max: to }) });
     fc.assert(
       fc.property(anyTime, ({ name, ms }) => {
@@ -57,9 +57,9 @@ describe('a time zone', () => {
     );
   });
 
-  test('gives back every instant from what clocks show then, or says that they show it twice', () => {
+  test('maps every wall-clock time back to its instant, or reports two', () => {
     const day = 86_400_000;
-    // The nights in which clocks are changed, and the skipped day of Samoa.
+    // Changes of daylight saving time, and the skipped day of Samoa.
     const nights = [Date.UTC(2026, 2, 8), Date.UTC(2026, 10, 1), Date.UTC(2026, 9, 25), Date.UTC(2011, 11, 30)];
     const anyTime = fc.record({
       name: fc.constantFrom(...names),
@@ -90,7 +90,7 @@ describe('a time zone', () => {
     expect(typeof found === 'number' ? new Date(found).toISOString() : found).toBe(wanted);
   });
 
-  test('has to be one that is known', () => {
+  test('must be known', () => {
     for (const name of ['Mars/Olympus', '', 'EST5EDT4', 'local']) expect(() => openTimeZone(name)).toThrow(UsageError);
   });
 });

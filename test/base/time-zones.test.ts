@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { addDays, formatDay, parseTime } from '../../src/base/time.ts';
 
-// Sets the zone of the whole process, which a thread cannot: so these stand apart.
+// Sets the time zone of the process, which a worker thread cannot, so these tests have their own file.
 describe('times and days are the same in every time zone', () => {
   const zone = process.env.TZ;
   afterEach(() => {

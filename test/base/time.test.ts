@@ -19,12 +19,12 @@ const time = (text: string) => parseTime(text, '--from');
 const anyTime = fc.integer({ min: timeMin, max: timeEnd - 1 });
 
 describe('a time', () => {
-  test('is taken as epoch milliseconds, from the first of 2000 to the last of 2100', () => {
+  test('is accepted as epoch milliseconds from 2000 to 2100', () => {
     for (const ms of [noon, timeMin, timeEnd - 1]) expect(time(String(ms))).toBe(ms);
     for (const ms of [timeMin - 1, timeEnd]) expect(() => time(String(ms))).toThrow(UsageError);
   });
 
-  test('is taken as a day, at its UTC midnight', () => {
+  test('is accepted as a day, at UTC midnight', () => {
     expect(time('2026-07-01')).toBe(Date.UTC(2026, 6, 1));
     expect(time('2028-02-29')).toBe(Date.UTC(2028, 1, 29));
   });
@@ -39,7 +39,7 @@ describe('a time', () => {
     '2026-07-01T14:00:00+02',
     '2026-07-01T08:30:00-03:30',
     '2026-07-02T00:15:00+12:15',
-  ])('is taken as an instant with a zone: %s', (text) => {
+  ])('is accepted as an instant with a zone: %s', (text) => {
     expect(time(text)).toBe(noon);
   });
 
@@ -79,34 +79,34 @@ describe('a time', () => {
     '9'.repeat(400),
     '2026-07-01\n',
     '2026-07-01T12:00:00Z\n',
-  ])('is refused by name and value: %j', (text) => {
+  ])('is rejected with name and value: %j', (text) => {
     expect(() => time(text)).toThrow(UsageError);
     expect(() => time(text)).toThrow(/^--from ".*": expected epoch milliseconds, YYYY-MM-DD or an ISO-8601 instant/);
   });
 
-  test('that lacks its zone or counts seconds is told so', () => {
+  test('without a zone or in seconds is explained in the error', () => {
     expect(() => time('2026-07-01T12:00:00')).toThrow(/no zone/);
     expect(() => time('1782907200')).toThrow(/looks like seconds/);
     expect(() => time('soon')).toThrow(/the years 2000 to 2100$/);
   });
 
-  test('that is refused is told whole up to eighty characters, and by its beginning beyond', () => {
+  test('is quoted in the error up to eighty characters', () => {
     expect(() => time('x'.repeat(80))).toThrow(`--from "${'x'.repeat(80)}":`);
     expect(() => time('x'.repeat(81))).toThrow(`--from "${'x'.repeat(80)}…":`);
   });
 
-  test('survives being written and read again', () => {
+  test('survives a round trip', () => {
     fc.assert(fc.property(anyTime, (ms) => time(formatIsoUtc(ms)) === ms && time(String(ms)) === ms));
   });
 
-  test('is written without milliseconds where there are none', () => {
+  test('is formatted without zero milliseconds', () => {
     expect(formatIsoUtc(noon)).toBe('2026-07-01T12:00:00Z');
     expect(formatIsoUtc(noon + 1)).toBe('2026-07-01T12:00:00.001Z');
   });
 });
 
 describe('a day', () => {
-  test('holds every instant from its UTC midnight to the next', () => {
+  test('contains every instant from its UTC midnight to the next', () => {
     expect(formatDay(parseDayStart('2026-07-01'))).toBe('2026-07-01');
     expect(formatDay(parseDayStart('2026-07-02') - 1)).toBe('2026-07-01');
     fc.assert(
@@ -120,7 +120,7 @@ describe('a day', () => {
     expect(addDays('2026-03-01', -1)).toBe('2026-02-28');
   });
 
-  test('that does not exist is refused', () => {
+  test('that does not exist is rejected', () => {
     for (const day of ['2026-07-01', '2000-01-01', '2100-12-31']) expect(parseDay(day, '--date')).toBe(day);
     for (const text of ['2026-02-30', '2026-7-1', '1999-12-31', '2101-01-01', '', '2026-07-01T00:00Z']) {
       expect(() => parseDay(text, '--date')).toThrow(/^--date ".*": expected a day/);

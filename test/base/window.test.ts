@@ -21,14 +21,14 @@ const anyWindow = fc
   .map(([from, to]): Window => ({ from, to }));
 const anyWindows = fc.array(anyWindow, { maxLength: 8 });
 
-/** The model: a window is the set of moments in it. */
+/** The model: a window is the set of its instants. */
 const moments = (windows: readonly Window[]): boolean[] =>
   Array.from({ length: size }, (_, t) => windows.some((w) => w.from <= t && t < w.to));
 
 const both = (a: readonly boolean[], b: readonly boolean[], join: (x: boolean, y: boolean) => boolean): boolean[] =>
   a.map((x, i) => join(x, b[i]!));
 
-/** Sorted, disjoint, none adjoining or empty: the one way to write a set of moments. */
+/** Sorted, disjoint, not adjacent and not empty: the canonical form of a set of instants. */
 function expectTidy(windows: readonly Window[]): void {
   windows.forEach((w, i) => {
     expect(w.from).toBeLessThan(w.to);
@@ -37,14 +37,14 @@ function expectTidy(windows: readonly Window[]): void {
 }
 
 describe('windows', () => {
-  test('hold their start and not their end', () => {
+  test('include their start and exclude their end', () => {
     expect([4, 5, 6, 7].map((t) => isWithin(t, { from: 5, to: 7 }))).toEqual([false, true, true, false]);
     expect(isEmpty({ from: 5, to: 5 })).toBe(true);
     expect(isEmpty({ from: 6, to: 5 })).toBe(true);
     expect(isEmpty({ from: 5, to: 6 })).toBe(false);
   });
 
-  test('unite, in whatever order they come and however they overlap', () => {
+  test('unite in any order and with any overlap', () => {
     fc.assert(
       fc.property(anyWindows, (windows) => {
         const all = union(windows);
@@ -54,7 +54,7 @@ describe('windows', () => {
     );
   });
 
-  test('leave what is not taken', () => {
+  test('subtract', () => {
     fc.assert(
       fc.property(anyWindows, anyWindows, (windows, taken) => {
         const left = subtract(windows, taken);
@@ -64,7 +64,7 @@ describe('windows', () => {
     );
   });
 
-  test('share what is in both', () => {
+  test('intersect', () => {
     fc.assert(
       fc.property(anyWindows, anyWindows, (windows, others) => {
         const shared = intersect(windows, others);
@@ -79,7 +79,7 @@ describe('windows', () => {
     );
   });
 
-  test('cover a window only where every moment of it is in them', () => {
+  test('cover a window only if they contain every instant', () => {
     fc.assert(
       fc.property(anyWindows, anyWindow, (windows, w) => {
         const missing = both(moments([w]), moments(windows), (x, y) => x && !y);
@@ -88,7 +88,7 @@ describe('windows', () => {
     );
   });
 
-  test('have a contiguous end: the first moment from the start on that they lack', () => {
+  test('have a contiguous end: the first uncovered instant from the start', () => {
     fc.assert(
       fc.property(anyWindows, fc.integer({ min: 0, max: size }), (windows, start) => {
         const set = moments(windows);
@@ -99,7 +99,7 @@ describe('windows', () => {
     );
   });
 
-  test('may be without bound', () => {
+  test('may be unbounded', () => {
     const always = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
     expect(subtract([always], [{ from: 3, to: 5 }])).toEqual([
       { from: Number.NEGATIVE_INFINITY, to: 3 },
@@ -108,7 +108,7 @@ describe('windows', () => {
     expect(intersect([always], [{ from: 3, to: 5 }])).toEqual([{ from: 3, to: 5 }]);
   });
 
-  test('are cut at midnights into pieces that adjoin and stay within one day', () => {
+  test('are split at midnights into adjacent windows of one day', () => {
     const anyTime = fc.integer({ min: -3 * dayMs, max: 5 * dayMs });
     fc.assert(
       fc.property(anyTime, anyTime, (from, to) => {

@@ -13,7 +13,7 @@ import { computeDoctorExitCode, createFindings, type Finding } from '../../src/d
 import { judgeMachine, type MachineFacts } from '../../src/doctor/machine.ts';
 import { judgeUpstream, type UpstreamFacts } from '../../src/doctor/upstream.ts';
 
-// What facts come to, without a machine that has them.
+// Findings from facts, without a real machine.
 
 const levels = (findings: readonly Finding[]): Record<string, string> =>
   Object.fromEntries(
@@ -39,7 +39,7 @@ describe('the machine', () => {
   };
   const judged = (change: Partial<MachineFacts>) => levels(judgeMachine({ ...facts, ...change }));
 
-  test('is as it should be', () => {
+  test('has no findings if all is well', () => {
     expect(judged({})).toEqual({ node: 'ok', memory: 'ok' });
     expect(judged({ bundledNodePath: '/n/node' })).toMatchObject({ node: 'ok' });
   });
@@ -70,10 +70,10 @@ describe('the disk', () => {
   const judged = (change: Partial<FileSystemFacts>, rest: Partial<DiskFacts> = {}) =>
     judgeDisk({ ...facts, fileSystem: { ...ext4, ...change }, ...rest });
 
-  test('is as it should be', () => {
+  test('has no findings if all is well', () => {
     expect(levels(judged({}))).toEqual({ space: 'ok', files: 'ok', 'file system': 'ok', permissions: 'ok' });
     expect(one(judged({}), 'space').found).toBe(
-      '50.0 GB free of 100.0 GB, at 1.0 MB a day enough for more than 100 years',
+      '50.0 GB free of 100.0 GB, enough for more than 100 years at 1.0 MB a day',
     );
     expect(one(judged({}, { bytesPerDay: null }), 'space').found).toBe('50.0 GB free of 100.0 GB');
   });
@@ -96,7 +96,7 @@ describe('the disk', () => {
     expect(levels(judged(change, rest))).toMatchObject(found);
   });
 
-  test('grows by what the last seven days before today have, in the mean', () => {
+  test('growth is the mean of the last seven days before today', () => {
     const files = [
       { date: '2026-11-20', bytes: 5 },
       { date: '2026-11-19', bytes: 100 },
@@ -118,7 +118,7 @@ describe('the disk', () => {
     ['the same, for others too', 0o644, 0, service, 'chmod o= /k'],
     ['my own, for the group of the service', 0o640, me, service, null],
     ['of root, which I read as others do', 0o644, 0, 0, 'chown 1000 /k && chmod 600 /k'],
-  ])('a key is closed to others, and not to who needs it: %s', (_, mode, uid, gid, advice) => {
+  ])('suggests a permission fix that keeps the key readable: %s', (_, mode, uid, gid, advice) => {
     const user = { uid: me, gid: mine, groups: [mine, service] };
     expect(suggestPermissionFix('/k', { mode: 0o100000 | mode, uid, gid }, user)).toBe(advice);
   });
@@ -153,7 +153,7 @@ describe('the upstream', () => {
       },
     });
 
-  test('is as it should be', () => {
+  test('has no findings if all is well', () => {
     expect(levels(judged({}))).toEqual({ reachable: 'ok', key: 'ok', clock: 'ok', rate: 'ok' });
     expect(levels(judged({ connection: null, response: null }))).toEqual({ rate: 'ok' });
   });
@@ -166,36 +166,40 @@ describe('the upstream', () => {
       judged({ connection: { failure: 'connection refused' }, response: null }),
       { reachable: 'problem 7' },
     ],
-    ['a certificate of nobody', tls({ distrusted: 'SELF_SIGNED_CERT_IN_CHAIN' }), { reachable: 'problem 7' }],
-    ['a certificate near its end', tls({ daysLeft: 3 }), { reachable: 'warning' }],
-    ['a key refused', failed('credential', 401), { key: 'problem 3' }],
+    ['an untrusted certificate', tls({ distrusted: 'SELF_SIGNED_CERT_IN_CHAIN' }), { reachable: 'problem 7' }],
+    ['a certificate that expires soon', tls({ daysLeft: 3 }), { reachable: 'warning' }],
+    ['a rejected key', failed('credential', 401), { key: 'problem 3' }],
     ['too many requests', failed('transient', 429), { key: 'warning' }],
     ['a fault', failed('transient', 503), { key: 'problem 4' }],
     ['another service', failed('refused', 404), { key: 'problem 4' }],
-    ['a connection lost', failed('unreachable'), { key: 'problem 7' }],
+    ['a lost connection', failed('unreachable'), { key: 'problem 7' }],
     ['a clock far ahead', answered({ servedAt: nowMs - 301_000 }), { clock: 'problem 1' }],
     ['a clock behind', answered({ servedAt: nowMs + 20_000 }), { clock: 'warning' }],
     ['a second of rounding', answered({ servedAt: nowMs - 999 }), { clock: 'ok' }],
     ['a lower rate stated', answered({ statedPerSecond: 2 }), { rate: 'warning' }],
-    ['a higher one', answered({ statedPerSecond: 20 }), { rate: 'ok' }],
-    ['a lower rate learned', judged({ rate: { ...facts.rate, adaptedPerSecond: 3 } }), { rate: 'warning' }],
+    ['a higher rate stated', answered({ statedPerSecond: 20 }), { rate: 'ok' }],
+    ['a lower inferred rate', judged({ rate: { ...facts.rate, adaptedPerSecond: 3 } }), { rate: 'warning' }],
     [
-      'a run held back',
+      'a throttled run',
       judged({ rate: { ...facts.rate, lastRun: { throttledMs: 60, ms: 100 } } }),
       { rate: 'warning' },
     ],
-    ['one hardly so', judged({ rate: { ...facts.rate, lastRun: { throttledMs: 1, ms: 100 } } }), { rate: 'ok' }],
+    [
+      'a hardly throttled run',
+      judged({ rate: { ...facts.rate, lastRun: { throttledMs: 1, ms: 100 } } }),
+      { rate: 'ok' },
+    ],
   ] as const)('%s', (_what, findings, found) => {
     expect(levels(findings)).toMatchObject(found);
   });
 
-  test('a proxy that requests do not go through is named where the service cannot be reached', () => {
+  test('names an ignored proxy if the service cannot be reached', () => {
     const [found] = judged({
-      connection: { failure: 'no connection in time' },
+      connection: { failure: 'connection timed out' },
       response: null,
       proxies: ['HTTPS_PROXY'],
     });
-    expect(found!.advice).toContain('HTTPS_PROXY is not followed');
+    expect(found!.advice).toContain('HTTPS_PROXY is ignored');
   });
 });
 
@@ -248,7 +252,7 @@ describe('the archive', () => {
   const judged = (change: Partial<ArchiveFacts>) => levels(judgeArchive({ ...facts, ...change }, nowMs, 48 * hourMs));
   const ofState = (change: Partial<StateFacts>, rest = {}) => judged({ state: { ...state, ...change }, ...rest });
 
-  test('is as it should be', () => {
+  test('has no findings if all is well', () => {
     expect(new Set(Object.values(judged({})))).toEqual(new Set(['ok']));
   });
 
@@ -259,32 +263,32 @@ describe('the archive', () => {
     ['a reader without an upstream', judged({ upstream: null }), { archive: 'ok' }],
     ['an older format', judged({ currentFormat: 3 }), { archive: 'problem 2' }],
     [
-      'a manifest that is none',
+      'an unreadable manifest',
       judged({ manifest: { fault: 'x', exitCode: 6 } }),
       { archive: 'problem 6', state: 'problem 6' },
     ],
     ['another manifest', ofState({ manifestSha256: 'b' }), { state: 'problem 6' }],
     ['a lost state', judged({ state: null }), { state: 'warning' }],
-    ['a state of a newer oddslake', ofState({ schema: 5 }), { state: 'problem 2' }],
-    ['one of an older', ofState({ schema: 3 }), { state: 'ok' }],
+    ['a state of a newer version', ofState({ schema: 5 }), { state: 'problem 2' }],
+    ['a state of an older version', ofState({ schema: 3 }), { state: 'ok' }],
     [
-      'a publish broken off',
+      'an interrupted publish',
       ofState({ hasOpenIntent: true, manifestSha256: 'b' }),
       { state: 'ok', journal: 'warning' },
     ],
-    ['one under way', ofState({ hasOpenIntent: true }, { isBeingWritten: true }), { journal: 'ok' }],
-    ['ticks that wait', ofState({ journaledTicks: 5 }), { journal: 'warning' }],
+    ['a publish in progress', ofState({ hasOpenIntent: true }, { isBeingWritten: true }), { journal: 'ok' }],
+    ['unpublished ticks', ofState({ journaledTicks: 5 }), { journal: 'warning' }],
     ['no run yet', ofState({ lastRun: null }), { 'last run': 'ok' }],
     [
-      'a run under way',
+      'a running run',
       ofState({ lastRun: { ...state.lastRun!, finishedAt: null, isOver: false } }),
       { 'last run': 'ok' },
     ],
-    ['one broken off', ofState({ lastRun: { ...state.lastRun!, finishedAt: null } }), { 'last run': 'warning' }],
-    ['one that failed', ofState({ lastRun: { ...state.lastRun!, exitCode: 3 } }), { 'last run': 'warning' }],
+    ['an interrupted run', ofState({ lastRun: { ...state.lastRun!, finishedAt: null } }), { 'last run': 'warning' }],
+    ['a failed run', ofState({ lastRun: { ...state.lastRun!, exitCode: 3 } }), { 'last run': 'warning' }],
     ['files that an earlier run found damaged', ofState({ damaged: [{ path: 'a' }] }), { published: 'problem 6' }],
-    ['files not as published', judged({ files: { listed: 9, hashed: 8, wrong: ['a'] } }), { published: 'problem 6' }],
-    ['a long silence', judged({ manifest: { ...manifest, reached: 0 } }), { covered: 'warning' }],
+    ['damaged files', judged({ files: { listed: 9, hashed: 8, wrong: ['a'] } }), { published: 'problem 6' }],
+    ['a large lag', judged({ manifest: { ...manifest, reached: 0 } }), { covered: 'warning' }],
     [
       'an incomplete day',
       judged({ manifest: { ...manifest, verdict: { ...whole, state: 'incomplete' } } }),
@@ -296,9 +300,9 @@ describe('the archive', () => {
       { verdict: 'ok', suspended: 'warning' },
     ],
     ['nothing covered of live symbols', judged({ manifest: { ...manifest, reached: null } }), { covered: 'warning' }],
-    ['what is lost', judged({ manifest: { ...manifest, lostWindows: 1 } }), { quarantined: 'warning' }],
-    ['what a repair set aside', judged({ damagedFiles: 2 }), { quarantined: 'warning' }],
-    ['unusable input', judged({ quarantine: { files: 1, bytes: 9 } }), { quarantined: 'ok' }],
+    ['lost windows', judged({ manifest: { ...manifest, lostWindows: 1 } }), { 'set aside': 'warning' }],
+    ['damaged files of a repair', judged({ damagedFiles: 2 }), { 'set aside': 'warning' }],
+    ['unusable input', judged({ quarantine: { files: 1, bytes: 9 } }), { 'set aside': 'ok' }],
   ] as const)('%s', (_what, found, wanted) => {
     expect(found).toMatchObject(wanted);
   });
@@ -307,7 +311,7 @@ describe('the archive', () => {
 describe('the verdict', () => {
   const { ok, warning, problem } = createFindings('disk', 'x');
 
-  test('is the exit code of what a run would meet first, and warnings count where that is asked for', () => {
+  test('is the exit code of the first problem of a run, and counts warnings with --strict', () => {
     expect(computeDoctorExitCode([ok('')], true)).toBe(0);
     expect(computeDoctorExitCode([ok(''), warning('', '')], false)).toBe(0);
     expect(computeDoctorExitCode([ok(''), warning('', '')], true)).toBe(4);
@@ -315,14 +319,14 @@ describe('the verdict', () => {
     expect(computeDoctorExitCode([problem(1, '', ''), problem(6, '', ''), problem(2, '', '')], false)).toBe(2);
   });
 
-  test('settings and schedule are told, and nothing is made of them', () => {
-    expect(judgeSettings([]).found).toBe('all as they are by default');
+  test('settings and schedule are reported without judgement', () => {
+    expect(judgeSettings([]).found).toBe('all have their defaults');
     expect(
       judgeSchedule([
         { job: 'nightly', next: nowMs },
         { job: 'ticks', next: null },
       ]).found,
-    ).toBe('nightly next at 2026-11-20T12:00:00Z, where oddslake schedule runs');
+    ).toBe('nightly next at 2026-11-20T12:00:00Z, if oddslake schedule is running');
     expect(judgeSchedule([{ job: 'ticks', next: null }]).found).toContain('nothing');
   });
 });

@@ -52,11 +52,11 @@ test('reports no problem for a healthy archive, and changes nothing', async () =
   const before = bytesOf(output).filter((file) => !file.startsWith('.oddslake/rate.sqlite'));
   const { code, diagnosis, finding } = await doctor(output, env);
   expect([code, diagnosis.problems, diagnosis.exit_code]).toEqual([0, 0, 0]);
-  expect(finding('key')).toMatchObject({ level: 'ok', found: 'accepted (a list of one market: 200)' });
+  expect(finding('key')).toMatchObject({ level: 'ok', found: 'accepted (list of one market: status 200)' });
   expect(finding('clock')).toMatchObject({ level: 'ok' });
-  expect(finding('state')).toMatchObject({ level: 'ok', found: 'knows what is published' });
+  expect(finding('state')).toMatchObject({ level: 'ok', found: 'matches the published files' });
   expect(finding('last run')).toMatchObject({ level: 'ok' });
-  expect(finding('published')?.found).toMatch(/^\d+ files of the right size, 8 of them read: as published$/);
+  expect(finding('published')?.found).toMatch(/^\d+ files have the right size; 8 of them were hashed and match$/);
   expect(bytesOf(output).filter((file) => !file.startsWith('.oddslake/rate.sqlite'))).toEqual(before);
   expect(diagnosis.settings).toContainEqual({ path: 'upstream.api_key', value: '(hidden)', from: 'ODDSLAKE_API_KEY' });
   const held = bytesOf(output);
@@ -128,10 +128,10 @@ test('a clock off by more than poll.future_skew_seconds is a problem, by less a 
   const { output } = await polled();
   const off = await doctor(output, access(await skewed(-3_600_000)));
   expect([off.code, off.finding('clock')]).toMatchObject([1, { level: 'problem', group: 'machine' }]);
-  expect(off.finding('clock')?.found).toMatch(/^(1 h 0 min|59 min \d+ s|60 min 0 s) ahead of the service's/);
+  expect(off.finding('clock')?.found).toMatch(/^(1 h 0 min|59 min \d+ s|60 min 0 s) ahead of the service,/);
   const slightly = await doctor(output, access(await skewed(60_000)));
   expect([slightly.code, slightly.finding('clock')?.level]).toEqual([0, 'warning']);
-  expect(slightly.finding('clock')?.found).toContain("behind the service's");
+  expect(slightly.finding('clock')?.found).toContain('behind the service');
 });
 
 test(
@@ -161,7 +161,7 @@ test(
     const { findings } = JSON.parse(told.stdout) as Diagnosis;
     expect(findings.find(({ check }) => check === 'reachable')).toMatchObject({
       level: 'warning',
-      found: expect.stringMatching(/with a certificate that ends in 2 days$/),
+      found: expect.stringMatching(/; its certificate expires in 2 days$/),
     });
   },
 );
@@ -202,7 +202,7 @@ test('damage is a problem with exit code 6: files, manifest and state', async ()
   for (const bytes of [flipped, Buffer.concat([intact, intact])]) {
     writeFileSync(join(output, path), bytes);
     const { code, finding } = await doctor(output, env);
-    expect([code, finding('published')?.found]).toEqual([6, `${path} not as published`]);
+    expect([code, finding('published')?.found]).toEqual([6, `${path} damaged`]);
   }
   rmSync(join(output, path));
   expect((await doctor(output, env)).code).toBe(6);
@@ -235,7 +235,7 @@ test('a failed run, journaled ticks and a long pause are warnings', async () => 
   state.close();
   const { code, finding } = await doctor(output, env, '--set', 'service.lag_seconds_max=0');
   expect(code).toBe(0);
-  expect(finding('last run')).toMatchObject({ level: 'warning', found: expect.stringContaining('ended with 4') });
+  expect(finding('last run')).toMatchObject({ level: 'warning', found: expect.stringContaining('ended with exit code 4') });
   expect(finding('journal')).toMatchObject({ level: 'warning', found: '12 ticks not yet published' });
   expect(finding('covered')).toMatchObject({ level: 'warning' });
   mkdirSync(join(output, '.oddslake/damaged'));
@@ -248,7 +248,7 @@ test('an archive of another upstream and a folder without archive are problems w
   const other = await doctor(output, env, '--set', 'source.name=another');
   expect([other.code, other.finding('archive')?.found]).toEqual([
     2,
-    `${output} belongs to the upstream box, not to another`,
+    `${output} is an archive of the upstream box, not of another`,
   ]);
   const files = folder();
   writeFileSync(join(files, 'holiday.jpg'), '');
@@ -271,7 +271,7 @@ test('an unreachable database is a problem of the service', async () => {
   expect((await runHere(['keys', 'create', '--name', 'one', '--output', output])).code).toBe(0);
   expect((await doctor(output, env)).finding('database')).toMatchObject({
     level: 'ok',
-    found: expect.not.stringMatching('not made'),
+    found: expect.not.stringMatching('not created'),
   });
 });
 
@@ -287,7 +287,7 @@ test('a full disk is a problem with exit code 1', needsRoot, async (context) => 
   try {
     const { code, finding } = await doctor(join(at, 'lake'), access('http://127.0.0.1:1'), '--offline');
     expect([code, finding('space')]).toMatchObject([1, { level: 'problem' }]);
-    expect(finding('file system')).toMatchObject({ level: 'warning', found: 'tmpfs, which is memory' });
+    expect(finding('file system')).toMatchObject({ level: 'warning', found: 'tmpfs, which is in memory' });
   } finally {
     spawnSync('umount', [at]);
   }
@@ -326,7 +326,7 @@ beforeAll(async () => {
 
 test('prints findings with marks and advice, without colour if there is no terminal', () => {
   expect(text).toMatch(/^ {2}✓ node {9}v\d+/m);
-  expect(text).toMatch(/^ {2}✗ address {6}nothing says where .*\n {17}→ Set ODDSLAKE_BASE_URL/m);
-  expect(text).toMatch(/\n\d problems?, \d warnings?, \d+ ok\. A run would end with exit code 2\.\n$/);
+  expect(text).toMatch(/^ {2}✗ address {6}the address of the market .*\n {17}→ Set ODDSLAKE_BASE_URL/m);
+  expect(text).toMatch(/\n\d problems?, \d warnings?, \d+ in order\. A run would end with exit code 2\.\n$/);
   expect(text).not.toContain('\u001b');
 });

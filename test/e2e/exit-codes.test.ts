@@ -36,7 +36,7 @@ describe('errors of the upstream', () => {
     box.set({ key: 'another' });
     const asked = box.stats().requests;
     const refused = await job('nightly', box.url, output, '--date', fixedDay);
-    expectSentence(refused, 3, /refused the key.*401/);
+    expectSentence(refused, 3, /rejected the API key.*401/);
     expect(box.stats().requests - asked).toBe(1);
     expect(refused.stdout + refused.stderr).not.toContain('sandbox-key');
     expect(hashes(output, 'ticks')).toEqual(before);
@@ -52,7 +52,7 @@ describe('errors of the upstream', () => {
     await until(() => box.stats().tickRows > 0, 'an answer with ticks');
     box.set({ key: 'another' });
     const ended = await running.ended;
-    expectSentence(ended, 3, /refused the key/);
+    expectSentence(ended, 3, /rejected the API key/);
     expect(ended.summary.ticks.accepted).toBeGreaterThan(0);
     box.set({ key: 'sandbox-key', latencyMs: 0 });
     const next = await jobHere('nightly', box.url, output, '--date', fixedDay);

@@ -218,7 +218,7 @@ describe('the quarantine', () => {
     };
     expect(await keptLines()).toEqual({
       lines: 3000,
-      warning: expect.stringMatching(/^3000 unusable ticks were set aside in/),
+      warning: expect.stringMatching(/^3000 unusable ticks were quarantined in/),
     });
     const ofFile = await keptLines('quarantine.file_bytes_max=20000');
     expect(ofFile.lines).toBeGreaterThan(300);

@@ -77,7 +77,7 @@ test('the collector alone mirrors an archive through the service to an equal one
   expect(night.summary, night.stderr).toMatchObject({ exit_code: 0, failures: [] });
   // The lists name them as active, and they were last polled long ago.
   expect(night.summary.warnings).toEqual([
-    expect.stringMatching(/^The service itself is behind: .* since .* of \d+ symbols/),
+    expect.stringMatching(/^The service is behind: .* since .* for \d+ symbols/),
   ]);
   // Symbols that no list names any more are known by name only.
   const file = join(folder(), 'symbols.txt');

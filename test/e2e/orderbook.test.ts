@@ -66,7 +66,7 @@ describe('orderbook', () => {
     const { quarantined, planned } = ended.summary.orderbooks;
     expect(quarantined).toBeGreaterThan(10);
     expect(ended.summary.warnings[0]).toMatch(
-      /order books were set aside in .oddslake\/quarantine: .* is outside 0 to 1/,
+      /order books were quarantined in .oddslake\/quarantine: .* is outside 0 to 1/,
     );
     expect(ended.summary.ticks.quarantined).toBe(0);
     // Empty books are empty in cents, too.

@@ -62,7 +62,7 @@ test('ticks that the upstream no longer has stay a gap until another oddslake pr
   box.set({ nowMs: fixedNow + dayMs });
   const night = await job('nightly', box.url, output, '--date', '2025-06-15', ...few);
   expect(night.summary).toMatchObject({ exit_code: 0, failures: [] });
-  expect(night.summary.warnings).toEqual([expect.stringContaining('lost ticks that were published once')]);
+  expect(night.summary.warnings).toEqual([expect.stringContaining('lost ticks that had been published')]);
   expect(await lostOf(output)).toEqual(gaps);
 
   const key = await keyOf(other);

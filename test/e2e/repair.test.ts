@@ -106,7 +106,7 @@ describe('verify --repair', () => {
     );
     expect(repaired.code, repaired.stderr).toBe(4);
     expect(repaired.stdout).toContain(`${path}: differs; removed, 0 of ${rows} rows kept`);
-    expect(repaired.stdout).toContain(`lost for good: ${rows} rows of markets in ${path}`);
+    expect(repaired.stdout).toContain(`lost permanently: ${rows} rows of markets in ${path}`);
     expect((await run(['verify', '--output', output])).code).toBe(0);
     expect((await job('nightly', box.url, output, '--date', '2025-06-14')).code).toBe(0);
   });

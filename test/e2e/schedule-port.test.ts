@@ -154,9 +154,9 @@ test('reports that it is stopping, and responds until running jobs end', async (
   const { ready, metrics, running, logged } = await scheduled(box.url, output, '--set', `notify.webhook_url=${url}`);
   const answer = await told.promise;
   running.child.kill('SIGTERM');
-  await until(() => logged().includes('stopping: waiting for what is under way'), 'that it heard the signal');
+  await until(() => logged().includes('stopping: waiting for running jobs'), 'that it heard the signal');
   const [{ status, errors }, samples] = await Promise.all([ready(), metrics()]).catch((error: unknown) => {
-    throw logged().includes('did not answer in time') ? new MachineTooSlow('an answer of the port', 10_000) : error;
+    throw logged().includes('did not respond in time') ? new MachineTooSlow('an answer of the port', 10_000) : error;
   });
   answer.end('ok');
   expect([status, errors]).toEqual([503, expect.arrayContaining(['schedule is stopping'])]);
@@ -171,13 +171,13 @@ test('an unavailable port exits 2 before any run', async () => {
   const flags = ['--set', `schedule.port=${port}`, '--set', 'schedule.ticks=* * * * *'];
   const ended = await run(jobArgs('schedule', output, ...flags), access(box.url));
   expect(ended.code).toBe(2);
-  expect(ended.stderr).toMatch(`oddslake: schedule.port ${port} at 127.0.0.1 cannot be had: another program has it.`);
-  expect(JSON.parse(ended.stdout)).toEqual({ error: expect.stringContaining('cannot be had'), exit_code: 2 });
+  expect(ended.stderr).toMatch(`oddslake: Could not listen on 127.0.0.1 port ${port} (schedule.port): another program uses it.`);
+  expect(JSON.parse(ended.stdout)).toEqual({ error: expect.stringContaining('Could not listen'), exit_code: 2 });
   const nowhere = await run(
     jobArgs('schedule', output, ...flags, '--set', 'schedule.host=203.0.113.1'),
     access(box.url),
   );
-  expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('this machine has no such address')]);
+  expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('this machine does not have this address')]);
 });
 
 test('rejects slow, oversized and unknown requests, and keeps serving', async () => {

@@ -130,7 +130,7 @@ describe('schedule', () => {
       ['--set', 'schedule.ticks=61 * * * *'],
       /--set: schedule\.ticks is "61 \* \* \* \*"/,
     ],
-    ['a day that never comes', ['--set', 'schedule.nightly=0 0 31 2 *'], /schedule\.nightly.*never comes/],
+    ['a day that never comes', ['--set', 'schedule.nightly=0 0 31 2 *'], /schedule\.nightly.*never occurs/],
     ['a job that cannot be scheduled', ['--set', 'schedule.backfill=0 0 * * *'], /unknown setting schedule\.backfill/],
     ['nothing to do', ['--set', 'schedule.nightly=null'], /Nothing is scheduled: .*schedule\.nightly/],
     ['an archive that nobody named', [], /no archive/],

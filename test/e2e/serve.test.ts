@@ -23,7 +23,7 @@ test('serve prints its address and exits 0 when stopped', async () => {
   const port = new URL(url!).port;
   const second = await run(['serve', '--output', output, '--set', `service.port=${port}`]);
   expect(second.code).toBe(2);
-  expect(second.stderr).toContain(`service.port ${port} at 127.0.0.1 cannot be had: another program has it.`);
+  expect(second.stderr).toContain(`Could not listen on 127.0.0.1 port ${port} (service.port): another program uses it.`);
   expect(second.stderr).not.toMatch(/\n\s+at /);
 
   // An open connection does not delay the exit.
@@ -59,7 +59,7 @@ test('serve on a terminal names the documentation and how to make a key', async 
 test('serve listens on service.host, and reports why it cannot', async () => {
   const output = await lake();
   const away = await run(['serve', '--output', output, '--set', 'service.host=203.0.113.1', '--set', 'service.port=0']);
-  expect([away.code, away.stderr]).toEqual([2, expect.stringContaining('this machine has no such address')]);
+  expect([away.code, away.stderr]).toEqual([2, expect.stringContaining('this machine does not have this address')]);
   const { first } = await served('--output', output, '--json', '--set', 'service.host=::1', '--set', 'service.port=0');
   expect((await fetch(`${(JSON.parse(first) as { url: string }).url}/healthz`)).status).toBe(200);
 });

@@ -1,4 +1,4 @@
-/** The text format of Prometheus, version 0.0.4, checked as strictly as it is described: https://prometheus.io/docs/instrumenting/exposition_formats */
+/** Strict parser of the Prometheus text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats */
 
 export interface Read {
   readonly type: string;
@@ -13,7 +13,7 @@ const sample = new RegExp(
 );
 const number = /^(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?Inf|NaN)$/i;
 
-/** Every family by its name. Throws for the first line that is not as it has to be. */
+/** Returns families by name. Throws for the first invalid line. */
 export function readExposition(text: string): Map<string, Read> {
   if (!text.endsWith('\n')) throw new Error('the last line does not end');
   const families = new Map<string, { type: string; help: string; values: Map<string, number> }>();
@@ -33,7 +33,7 @@ export function readExposition(text: string): Map<string, Read> {
   }
   for (const [name, { type, help, values }] of families) {
     if (help === '') throw new Error(`no HELP: ${name}`);
-    // The runtime of Node tells of some by type, and may have none of any.
+    // Metrics of the Node runtime may have no samples.
     if (values.size === 0 && !name.startsWith('nodejs_')) throw new Error(`no sample: ${name}`);
     if (type === 'counter' && !name.endsWith('_total')) throw new Error(`a counter not named _total: ${name}`);
   }
@@ -60,6 +60,6 @@ function addSample(
   family.values.set(key, Number(value!.replace(/^([+-]?)Inf$/i, '$1Infinity')));
 }
 
-/** The value of one sample; undefined where it is not there. */
+/** Value of one sample; undefined if it is missing. */
 export const sampleOf = (families: ReadonlyMap<string, Read>, name: string, labels = ''): number | undefined =>
   families.get(name)?.values.get(labels);

@@ -47,7 +47,7 @@ const run: LastRun = {
   rechecks: { windows: 20, contradicted: 1, lateness_ms: 5000, overlap_ms: 7500 },
 };
 
-test('a run is told in base units, each figure in a family of its own', async () => {
+test('run metrics are in base units, one family each', async () => {
   const told = readExposition(
     await formatExposition([...toRunSamples(run), ...toArchiveSamples([run]), toBuildInfoSample('1.2.3')]),
   );
@@ -70,7 +70,7 @@ test('a run is told in base units, each figure in a family of its own', async ()
   expect(sampleOf(told, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);
 });
 
-test('of all outcomes one is 1, whichever it is', () => {
+test('exactly one outcome is 1', () => {
   for (const outcome of outcomes) {
     const told = toRunSamples({ ...run, outcome }).filter(({ name }) => name.endsWith('_outcome'));
     expect(told.filter(({ value }) => value === 1).map(({ labels }) => labels.outcome)).toEqual([outcome]);
@@ -78,10 +78,10 @@ test('of all outcomes one is 1, whichever it is', () => {
   }
 });
 
-test('names and units of every family are as Prometheus asks for', () => {
+test('names and units follow the conventions of Prometheus', () => {
   for (const [name, { help, labels }] of Object.entries(metricFamilies)) {
     expect(name).toMatch(/^oddslake_[a-z]+(_[a-z]+)*$/);
-    // Milliseconds, minutes or kilobytes are no base units; a gauge is no _total; job and instance are Prometheus' own.
+    // Milliseconds, minutes and kilobytes are not base units; a gauge must not end with _total; Prometheus sets job and instance.
     expect(name).not.toMatch(/_(ms|millis\w*|minutes|hours|days|kb|mb|kilobytes|percent|total|count|sum|bucket)(_|$)/);
     expect(help).not.toMatch(/\.$|\n/);
     expect(labels).not.toContain('job');
@@ -89,7 +89,7 @@ test('names and units of every family are as Prometheus asks for', () => {
   }
 });
 
-test('what was written is read again, whatever the labels hold, and what is not ours is passed over', async () => {
+test('parses its own text with any labels, and ignores foreign lines', async () => {
   const text = fc.string({ unit: 'binary' }).filter((one) => !/[\r\u2028\u2029]/.test(one));
   const value = fc.double({ noNaN: true, noDefaultInfinity: true });
   await fc.assert(
@@ -110,7 +110,7 @@ describe('after a run', () => {
   const summary = { ...run, job: 'ticks', run_id: 'r2', finished_at: 2_000_000 } as unknown as Summary;
   const of = (samples: readonly Sample[], job: string) => samples.filter(({ labels }) => labels.name === job);
 
-  test('other jobs stand as the state has them, and those that it does not know as the file had them', async () => {
+  test('other jobs come from the state, or else from the file', async () => {
     const verify: LastRun = { ...run, job: 'verify', run_id: null, finished_at: 500_000 };
     const old: LastRun = { ...run, exit_code: 7, finished_at: 400_000 };
     const file = await formatExposition([verify, old].flatMap((one) => toRunSamples(one)));
@@ -121,7 +121,7 @@ describe('after a run', () => {
     readExposition(await formatExposition(told));
   });
 
-  test('when a job last succeeded stays, though the runs of that time are forgotten, and moves with a success', async () => {
+  test('keeps the last success of a job after its runs are deleted', async () => {
     const file = await formatExposition(toSuccessSamples('ticks', 1_000));
     expect(of(mergeSamples(summary, [], file), 'ticks')).toContainEqual(toSuccessSamples('ticks', 1_000)[0]);
     const well = mergeSamples({ ...summary, exit_code: 0 }, [], file);
@@ -130,12 +130,12 @@ describe('after a run', () => {
     );
   });
 
-  test('a success in the time to come, told by a clock that was wrong, does not stay', async () => {
+  test('drops a success in the future', async () => {
     const file = await formatExposition(toSuccessSamples('ticks', summary.finished_at + 7_200_000));
     expect(of(mergeSamples(summary, [], file), 'ticks')).toEqual(toRunSamples(summary));
   });
 
-  test('a run that never had the archive says nothing of work or generation, and wipes nothing of others', async () => {
+  test('a run without an archive has no counts, and keeps those of other jobs', async () => {
     const failed = summarizeNotStarted('nightly', '1', 3_000_000, new UsageError('no key'), 3_000_001);
     const file = await formatExposition([...toRunSamples(run), ...toArchiveSamples([run])]);
     const told = mergeSamples(failed, [], file);

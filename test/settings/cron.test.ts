@@ -5,7 +5,7 @@ const at = (text: string): number => Date.parse(text);
 const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 describe('a cron expression', () => {
-  test('has its moments in UTC, whatever the zone of the machine', () => {
+  test('is in UTC in any time zone of the machine', () => {
     const { findLast, findNext } = parseCron('17 3 * * *');
     expect(iso(findNext(at('2026-11-21T03:16:59.999Z')))).toBe('2026-11-21T03:17:00.000Z');
     expect(iso(findNext(at('2026-11-21T03:17:00.000Z')))).toBe('2026-11-22T03:17:00.000Z');
@@ -21,7 +21,7 @@ describe('a cron expression', () => {
     ['0 0 1,15 * MON', (d: Date) => minuteOfDay(d) === 0 && ([1, 15].includes(d.getUTCDate()) || d.getUTCDay() === 1)],
     ['@hourly', (d: Date) => d.getUTCMinutes() === 0],
     ['5-10 22 * 3,11 0', (d: Date) => inside(d, 22, 5, 10) && [2, 10].includes(d.getUTCMonth()) && d.getUTCDay() === 0],
-  ])('%s comes when a look at every minute says so, over changes to and from summer time', (text, holds) => {
+  ])('%s matches a check of every minute, across changes of summer time', (text, holds) => {
     const { findLast, findNext } = parseCron(text);
     for (const from of ['2026-03-07T00:00:00Z', '2026-10-31T12:00:00Z']) {
       let expected: number | null = null;
@@ -39,9 +39,9 @@ describe('a cron expression', () => {
     ['61 * * * *', /minute: 61/],
     ['nonsense', /space separated/],
     ['* * * * * *', /5 parts/],
-    ['0 0 31 2 *', /never comes/],
+    ['0 0 31 2 *', /never occurs/],
     ['*/0 * * * *', /stepping/],
-  ])('%s is refused', (text, why) => {
+  ])('%s is rejected', (text, why) => {
     expect(() => parseCron(text)).toThrow(why);
   });
 });

@@ -27,7 +27,7 @@ async function refusal(sources: Partial<SettingSources>): Promise<string> {
 }
 
 describe('precedence', () => {
-  test('flags beat environment, environment beats the file, the file beats the defaults', async () => {
+  test('flags override environment, environment the file, the file the defaults', async () => {
     const config = write('c.yaml', 'upstream: {requests_per_second: 2, concurrency: 9, retry_attempts_max: 2}');
     const env = { ODDSLAKE_REQUESTS_PER_SECOND: '3' };
     const settings = await load({ config, env });
@@ -36,7 +36,7 @@ describe('precedence', () => {
     expect(flagged.upstream.requestsPerSecond).toBe(4);
   });
 
-  test('of one key set twice the last wins, and a flag of its own beats --set', async () => {
+  test('the last --set of a key wins, and a specific flag overrides --set', async () => {
     const { log, archive } = await load({
       set: ['log.level=warn', 'log.level=error', 'archive.output=a'],
       output: 'b',
@@ -45,7 +45,7 @@ describe('precedence', () => {
     expect(archive.output).toBe(join(folder, 'b'));
   });
 
-  test('--config beats ODDSLAKE_CONFIG', async () => {
+  test('--config overrides ODDSLAKE_CONFIG', async () => {
     write('one.yaml', 'log: {level: warn}');
     write('two.yaml', 'log: {level: error}');
     const env = { ODDSLAKE_CONFIG: 'one.yaml' };
@@ -53,25 +53,25 @@ describe('precedence', () => {
     expect((await load({ env, config: 'two.yaml' })).log.level).toBe('error');
   });
 
-  test('an empty variable counts as not set, an unknown one is left alone', async () => {
+  test('ignores empty and unknown variables', async () => {
     const empty = { ODDSLAKE_OUTPUT: '', ODDSLAKE_CONFIG: ' ', ODDSLAKE_REQUESTS_PER_SECOND: '', ODDSLAKE_API_KEY: '' };
     expect(await load({ env: { ...empty, ODDSLAKE_COLOUR: 'blue' } })).toEqual(await load());
   });
 
-  test('a config in the working folder that nobody named is not read', async () => {
+  test('does not read a config of the working folder by default', async () => {
     write('oddslake.yaml', 'log: {level: error}');
     expect((await load()).log.level).toBe('info');
   });
 });
 
 describe('the output', () => {
-  test('starts at the working folder and is not named by default', async () => {
+  test('is relative to the working folder and not named by default', async () => {
     const { archive, configFile } = await load();
     expect(archive).toMatchObject({ output: join(folder, 'output/archive'), outputNamed: false });
     expect(configFile).toBeNull();
   });
 
-  test('starts at the folder of a named config, wherever it was named', async () => {
+  test('is relative to the folder of the config file', async () => {
     const config = write('there/c.yaml', '');
     expect((await load({ config })).archive).toMatchObject({
       output: join(folder, 'there/output/archive'),
@@ -81,7 +81,7 @@ describe('the output', () => {
     expect((await load({ config, output: '/elsewhere' })).archive.output).toBe('/elsewhere');
   });
 
-  test('is named by flag, environment or file', async () => {
+  test('is named by flag, environment or config file', async () => {
     const config = write('c.yaml', 'archive: {output: output/archive}');
     const named = [{ output: 'o' }, { set: ['archive.output=o'] }, { env: { ODDSLAKE_OUTPUT: 'o' } }, { config }];
     for (const sources of named) expect((await load(sources)).archive.outputNamed).toBe(true);
@@ -89,7 +89,7 @@ describe('the output', () => {
 });
 
 describe('values given as text', () => {
-  test('become numbers, lists, texts and null as the setting asks', async () => {
+  test('are parsed as numbers, lists, strings and null', async () => {
     const set = ['poll.overlap_minutes=1.5e2', 'symbols=A, B?,C.d', 'source.name=007', 'source.views=["a,b"]'];
     const settings = await load({ set });
     expect(settings.poll.overlapMinutes).toBe(150);
@@ -107,26 +107,26 @@ describe('values given as text', () => {
     ['upstream.concurrency=0x4', 'is "0x4": expected a whole number'],
     ['upstream.concurrency=1e999', 'is Infinity: expected a whole number'],
     ['archive.parts=1025', 'is 1025: expected a whole number from 1 to 1024'],
-    ['archive.output=', 'is "": expected a text that is not empty'],
+    ['archive.output=', 'is "": expected a non-empty string'],
     ['log.level=loud', 'is "loud": expected one of trace, debug'],
-    ['symbols=A,,B', 'symbols[1] is "": expected a text of 1 to 1000 characters'],
+    ['symbols=A,,B', 'symbols[1] is "": expected a string of 1 to 1000 characters'],
     ['archive.candles=1h,5m', 'archive.candles[1] is "5m": expected one of 1h, 1d'],
     ['archive.candles=[1h', 'archive.candles is "[1h": expected a list of 1h, 1d'],
-    ['symbols=[7]', 'symbols[0] is 7: expected a text of 1 to 1000 characters; quote it'],
+    ['symbols=[7]', 'symbols[0] is 7: expected a string of 1 to 1000 characters; quote it'],
     ['symbols=[A', 'is "[A": expected a list'],
-  ])('are refused with key, value and what was expected: %s', async (set, message) => {
+  ])('are rejected with key, value and expectation: %s', async (set, message) => {
     expect(await refusal({ set: [set] })).toContain(message);
     expect(await refusal({ set: [set] })).toMatch(/^--set: [a-z_.]+/);
   });
 
-  test('name the variable that they came from', async () => {
+  test('errors name the variable', async () => {
     const env = { ODDSLAKE_REQUESTS_PER_SECOND: 'fast' };
     expect(await refusal({ env })).toMatch(
       /^ODDSLAKE_REQUESTS_PER_SECOND: upstream.requests_per_second is "fast": expected/,
     );
   });
 
-  test.each(['', 'upstream', '=3'])('without a key are refused: %j', async (set) => {
+  test.each(['', 'upstream', '=3'])('are rejected without a key: %j', async (set) => {
     expect(await refusal({ set: [set] })).toContain('expected key.path=value');
   });
 });
@@ -138,7 +138,7 @@ describe('an unknown setting', () => {
     ['upstream.requestsPerSecond', 'upstream.requests_per_second'],
     ['poll.overlap-minutes', 'poll.overlap_minutes'],
     ['poll.parts', 'archive.parts'],
-  ])('%s brings up %s', async (given, meant) => {
+  ])('%s suggests %s', async (given, meant) => {
     expect(await refusal({ set: [`${given}=1`] })).toBe(`--set: unknown setting ${given}: did you mean ${meant}?`);
   });
 
@@ -151,7 +151,7 @@ describe('an unknown setting', () => {
     },
   );
 
-  test('is refused in a file too, by the path in it', async () => {
+  test('is rejected in a file by its path', async () => {
     const config = write('c.yaml', 'poll:\n  overlap_minuets: 3\n');
     expect(await refusal({ config })).toBe(
       `${join(folder, config)}: unknown setting poll.overlap_minuets: did you mean poll.overlap_minutes?`,
@@ -159,7 +159,7 @@ describe('an unknown setting', () => {
     expect(await refusal({ config: write('d.yaml', '__proto__: {x: 1}') })).toContain('unknown setting __proto__');
   });
 
-  test('that is a section is answered with its settings', async () => {
+  test('that is a section lists its settings', async () => {
     expect(await refusal({ set: ['poll=1'] })).toContain('poll is a section: expected one of poll.overlap_minutes');
   });
 });
@@ -173,31 +173,27 @@ describe('a config file', () => {
   test.each([
     ['a list at the top', '- 1', 'the file is [1]: expected a section with upstream'],
     ['a value for a section', 'poll: 3', 'poll is 3: expected a section with overlap_minutes'],
-    [
-      'a number for a text',
-      'source: {name: 12}',
-      'source.name is 12: expected a text that is not empty or null; quote it',
-    ],
+    ['a number for a string', 'source: {name: 12}', 'source.name is 12: expected a non-empty string or null; quote it'],
     [
       'a token id that lost its digits',
       `symbols: [${'7'.repeat(78)}]`,
-      'expected a text of 1 to 1000 characters; quote it',
+      'expected a string of 1 to 1000 characters; quote it',
     ],
-    ['a text for a number', "archive: {parts: '4'}", 'archive.parts is "4": expected a whole number from 1 to 1024'],
+    ['a string for a number', "archive: {parts: '4'}", 'archive.parts is "4": expected a whole number from 1 to 1024'],
     ['nothing for a number', 'archive:\n  parts:\n', 'archive.parts is null: expected a whole number'],
     ['no number', 'archive: {parts: .nan}', 'archive.parts is NaN: expected a whole number'],
-    ['a text for a list', 'symbols: A', 'symbols is "A": expected a list'],
+    ['a string for a list', 'symbols: A', 'symbols is "A": expected a list'],
     ['a key twice', 'log: {level: info}\nlog: {level: warn}', 'not valid YAML at line 2, column 1'],
     ['broken YAML', 'upstream: {api_key: hush', 'not valid YAML at line 1'],
     ['two documents', 'log: {}\n---\nlog: {}\n', 'not valid YAML'],
-  ])('with %s is refused', async (_, text, message) => {
+  ])('with %s is rejected', async (_, text, message) => {
     const refused = await refusal({ config: write('c.yaml', text) });
     expect(refused).toContain(message);
     expect(refused).toContain(join(folder, 'c.yaml'));
     expect(refused).not.toContain('hush');
   });
 
-  test('that is missing, a folder, not UTF-8 or far too long is refused by its path', async () => {
+  test('is rejected if missing, a folder, not UTF-8 or too long', async () => {
     expect(await refusal({ config: 'none.yaml' })).toBe(
       `config file ${join(folder, 'none.yaml')}: there is no such file`,
     );
@@ -209,14 +205,14 @@ describe('a config file', () => {
 });
 
 describe('the key', () => {
-  test('comes from a file beside the config, trimmed', async () => {
+  test('is read from a file relative to the config, and trimmed', async () => {
     write('there/key', ' sesame-1 \n');
     const config = write('there/c.yaml', 'upstream: {api_key_file: key}');
     const { upstream } = await load({ config });
     expect(upstream).toMatchObject({ apiKey: 'sesame-1', apiKeyFile: join(folder, 'there/key') });
   });
 
-  test('of a higher level replaces a key file of a lower one, and the other way round', async () => {
+  test('replaces a key file of a lower level, and vice versa', async () => {
     write('key', 'from-file');
     const config = write('c.yaml', 'upstream: {api_key_file: missing}');
     const settings = await load({ config, env: { ODDSLAKE_API_KEY: 'from-env' } });
@@ -225,7 +221,7 @@ describe('the key', () => {
     expect((await load({ config: other, env: { ODDSLAKE_API_KEY_FILE: 'key' } })).upstream.apiKey).toBe('from-file');
   });
 
-  test('given twice in one place is refused', async () => {
+  test('is rejected if given twice in one source', async () => {
     const env = { ODDSLAKE_API_KEY: 'sesame', ODDSLAKE_API_KEY_FILE: 'key' };
     expect(await refusal({ env })).toBe(
       'ODDSLAKE_API_KEY: give either upstream.api_key or upstream.api_key_file, not both',
@@ -244,7 +240,7 @@ describe('the key', () => {
     },
   );
 
-  test('of another oddslake comes the same ways, and is no key of the upstream', async () => {
+  test('of another oddslake is separate from the key of the upstream', async () => {
     write('other', ' sesame-2 \n');
     const env = { ODDSLAKE_API_KEY: 'sesame-1', ODDSLAKE_FROM_API_KEY_FILE: 'other' };
     const settings = await load({ env });
@@ -260,7 +256,7 @@ describe('the key', () => {
     expect(refused).toContain('ODDSLAKE_FROM_API_KEY: repair.from_api_key is (hidden): expected one line');
   });
 
-  test('of another oddslake is required by those who ask it, and its address is one', async () => {
+  test('of another oddslake is required, and its URL is validated', async () => {
     const settings = await load({});
     expect(() => requireOtherUpstream(settings, 'https://other.example')).toThrow(
       'No key for https://other.example: set ODDSLAKE_FROM_API_KEY or ODDSLAKE_FROM_API_KEY_FILE',
@@ -273,13 +269,13 @@ describe('the key', () => {
     );
   });
 
-  test('of a wrong type is hidden as well', async () => {
+  test('of a wrong type is hidden too', async () => {
     const refused = await refusal({ config: write('c.yaml', 'upstream: {api_key: 12345678}') });
     expect(refused).toContain('upstream.api_key is (hidden): expected');
     expect(refused).not.toContain('1234');
   });
 
-  test('file that is missing, empty or blank is refused', async () => {
+  test('file is rejected if missing, empty or blank', async () => {
     expect(await refusal({ env: { ODDSLAKE_API_KEY_FILE: 'none' } })).toContain('none: there is no such file');
     write('key', '\n');
     expect(await refusal({ env: { ODDSLAKE_API_KEY_FILE: 'key' } })).toContain('expected one line of 1 to 4096');
@@ -287,13 +283,13 @@ describe('the key', () => {
 });
 
 describe('the upstream', () => {
-  test('loses the slash at its end', async () => {
+  test('loses its trailing slash', async () => {
     const at = async (url: string) => (await load({ env: { ODDSLAKE_BASE_URL: url } })).upstream.baseUrl;
     expect(await at('https://Example.org/')).toBe('https://example.org');
     expect(await at('http://127.0.0.1:8080/prefix//')).toBe('http://127.0.0.1:8080/prefix');
   });
 
-  test.each(['example.org', 'ftp://example.org', 'file:///etc', 'https://'])('is refused: %s', async (url) => {
+  test.each(['example.org', 'ftp://example.org', 'file:///etc', 'https://'])('is rejected: %s', async (url) => {
     expect(await refusal({ env: { ODDSLAKE_BASE_URL: url } })).toBe(
       `ODDSLAKE_BASE_URL: upstream.base_url is "${url}": expected an http or https URL without credentials, query or fragment`,
     );
@@ -308,7 +304,7 @@ describe('the upstream', () => {
     },
   );
 
-  test('is required only by those who ask for it, and then by the variable to set', async () => {
+  test('is required only if used, and the error names the variable', async () => {
     const settings = await load();
     expect(() => requireUpstream(settings)).toThrow(/set ODDSLAKE_BASE_URL/);
     const keyless = await load({ env: { ODDSLAKE_BASE_URL: 'https://example.org' } });
@@ -320,7 +316,7 @@ describe('the upstream', () => {
 });
 
 describe('settings that depend on each other', () => {
-  test('settling may not take longer than the overlap that reads again', async () => {
+  test('settle_minutes is at most overlap_minutes', async () => {
     expect((await load({ set: ['archive.settle_minutes=90', 'poll.overlap_minutes=90'] })).archive.settleMinutes).toBe(
       90,
     );
@@ -330,12 +326,12 @@ describe('settings that depend on each other', () => {
     expect(await refusal({ set: ['poll.overlap_minutes=5'] })).toMatch(/^--set: poll.overlap_minutes is 5: expected/);
   });
 
-  test('the least delay may not exceed the greatest', async () => {
+  test('the minimum delay is at most the maximum', async () => {
     expect(await refusal({ set: ['upstream.retry_delay_seconds_min=31'] })).toContain('to be at most');
   });
 });
 
-test('settings cannot be changed, at any depth', async () => {
+test('settings are deeply frozen', async () => {
   const settings = await load({ set: ['symbols=A'] });
   const frozen = [settings, settings.archive, settings.symbols, settings.source.fieldPaths.outcome];
   for (const value of frozen) expect(Object.isFrozen(value)).toBe(true);

@@ -15,12 +15,12 @@ import {
 const defaultFile = new URL('../../config/default.yaml', import.meta.url).pathname;
 
 describe('config/default.yaml', () => {
-  test('holds every key of the schema and no other, at its default', async () => {
+  test('has exactly the keys of the schema, with their defaults', async () => {
     const { values } = await readConfigFile(defaultFile);
     expect([...values]).toEqual([...defaultLayer.values]);
   });
 
-  test('says above every key what it may be, in the words of the refusal', () => {
+  test('describes every key with the words of its error message', () => {
     const said = commentsByKey(readFileSync(defaultFile, 'utf8'));
     for (const [path, leaf] of settingSchemas) {
       expect(said.get(path.split('.').at(-1)!), path).toContainEqual(
@@ -30,7 +30,7 @@ describe('config/default.yaml', () => {
   });
 });
 
-test('config/example.env names variables that are read', () => {
+test('config/example.env names only variables that are read', () => {
   const text = readFileSync(new URL('../../config/example.env', import.meta.url), 'utf8');
   const named = [...text.matchAll(/^#?(ODDSLAKE_[A-Z_]+)=/gm)].map(([, name]) => name!);
   expect(named.length).toBe(12);
@@ -40,7 +40,7 @@ test('config/example.env names variables that are read', () => {
 });
 
 describe('the schema', () => {
-  test('is JSON Schema that accepts its own defaults', () => {
+  test('is a JSON Schema that accepts its defaults', () => {
     for (const [path, leaf] of settingSchemas) expect(isValid(leaf, leaf.default), path).toBe(true);
     expect(Value.Check(settingsSchema, {})).toBe(false);
     const poll = {
@@ -55,7 +55,7 @@ describe('the schema', () => {
     expect(Value.Check(settingsSchema.properties.poll, { ...poll, other: 1 })).toBe(false);
   });
 
-  test('is checked as a JSON Schema validator checks it', () => {
+  test('validates like a JSON Schema validator', () => {
     const value = fc.oneof(
       fc.constantFrom(null, undefined, true, '', 'info', 'x'.repeat(201), {}, [], Number.NaN, Number.POSITIVE_INFINITY),
       fc.constantFrom(0, -0, 1, 0.25, 4, 1024, 1025, 3600, 3600.5, 100_000, 100_001, -1, '4'),
@@ -74,7 +74,7 @@ describe('the schema', () => {
   });
 });
 
-/** The comment above each key, by the key's own name; a name that stands twice has two. */
+/** The comments above each key, by the last name of the key. */
 function commentsByKey(yaml: string): Map<string, string[]> {
   const said = new Map<string, string[]>();
   let comment = '';

@@ -4,7 +4,7 @@ import { listSecrets } from '../../src/settings/settings.ts';
 
 const settingsOf = (...set: string[]) => loadSettings({ env: {}, cwd: '/w', set });
 
-test('every secret of the settings is hidden from the log, in each form that it may come in', async () => {
+test('redacts every secret in each of its forms from the log', async () => {
   const token = 'a secret of more than 32 characters, for tests';
   const database = 'service.database_url=postgres://me:p%40ss@w0rd@host:5432/db?password=o%2Fther&sslmode=disable';
   const settings = await settingsOf('upstream.api_key=key-1234', `service.tokens.secret=${token}`, database);
@@ -13,14 +13,11 @@ test('every secret of the settings is hidden from the log, in each form that it 
   );
 });
 
-test.each(['postgres://host/db', 'postgres://me@host/db', 'sqlite:service.sqlite'])(
-  '%s holds no secret',
-  async (url) => {
-    expect(listSecrets(await settingsOf(`service.database_url=${url}`))).toEqual([]);
-  },
-);
+test.each(['postgres://host/db', 'postgres://me@host/db', 'sqlite:service.sqlite'])('%s has no secret', async (url) => {
+  expect(listSecrets(await settingsOf(`service.database_url=${url}`))).toEqual([]);
+});
 
-test('a password that is no good as an escape is hidden as it is', async () => {
+test('redacts a password with an invalid escape unchanged', async () => {
   expect(listSecrets(await settingsOf('service.database_url=postgres://me:50%off@host/db'))).toContain('50%off');
 });
 
@@ -34,16 +31,16 @@ test.each([
   expect((await settingsOf(`service.database_url=${given}`)).service.databaseUrl).toBe(resolved);
 });
 
-test('the address of a webhook is hidden as a whole, and what follows its host', async () => {
+test('redacts the URL of a webhook and its path', async () => {
   const url = 'https://hooks.example.org/services/T000/B000/abcdef?thread=1';
   const secrets = listSecrets(await settingsOf(`notify.webhook_url=${url}`));
   expect(secrets).toEqual([url, '/services/T000/B000/abcdef?thread=1', '/services/T000/B000/abcdef']);
-  // A short path guards nothing, and to hide it would eat holes into other lines.
+  // A short path is no secret; redacting it would damage other lines.
   expect(listSecrets(await settingsOf('notify.webhook_url=http://box/hook'))).toEqual(['http://box/hook']);
 });
 
 test.each(['hooks.example', 'ftp://host/x', 'https://user:pass@host/x', 'https://host/x#part'])(
-  'the webhook %s is refused, and not shown',
+  'rejects the webhook %s without showing it',
   async (url) => {
     const refused = settingsOf(`notify.webhook_url=${url}`);
     await expect(refused).rejects.toThrow('--set: notify.webhook_url is (hidden): expected an http or https URL');

@@ -6,7 +6,7 @@ import { formatIsoUtc, timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import type { Run } from '../run/run.ts';
-import type { FailureLine } from '../run/summary.ts';
+import type { RunFailure } from '../run/summary.ts';
 import { type JobWorkers, openJobWorkers } from '../run/worker-pool.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
 import { openRawReplay } from './import-raw.ts';
@@ -193,7 +193,7 @@ async function importToArchive(
     }
     const over = checked.filter((file) => file.isOverShare);
     if (over.length > 0) {
-      run.failures.push(...over.map((file) => createFailure(formatOverShare(file, shareMax))));
+      run.failures.push(...over.map((file) => createFailure(formatOverShare(file, shareMax), file.flags)));
       return;
     }
     await writer.release();
@@ -217,7 +217,13 @@ async function importToArchive(
   run.warnings.push(...formatWarnings(input, rejectedGroups));
 }
 
-const createFailure = (reason: string): FailureLine => ({ symbol: null, from: null, to: null, reason });
+const createFailure = (reason: string, flags: readonly string[] = []): RunFailure => ({
+  symbol: null,
+  from: null,
+  to: null,
+  reason,
+  flags,
+});
 
 /** Number of reasons shown for a rejected file. */
 const reasonsShown = 3;

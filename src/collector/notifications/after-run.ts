@@ -1,9 +1,9 @@
 import type { Context } from '../../context/context.ts';
 import type { Summary } from '../run/summary.ts';
 
-/** One thing that is done with the summary of every run. */
+/** A step after every run. */
 interface AfterRunStep {
-  /** As a warning names it, e.g. `the report`. */
+  /** Name for warnings, e.g. `the report`. */
   readonly label: string;
   run(context: Context, summary: Summary): Promise<void>;
 }
@@ -23,11 +23,11 @@ const steps: readonly AfterRunStep[] = [
       await (await import('./notify.ts')).notifyRunEnd(context, summary);
     },
   },
-  // Last: it takes the longest, and who stopped the run waits for its end.
+  // Last, because it takes the longest.
   {
     label: 'the report',
     async run(context, { job, run_id }) {
-      // Without a run there was no archive that could be opened.
+      // Without a run ID the archive could not be opened.
       if (job !== 'nightly' || run_id === null || !context.settings.report.nightly) return;
       if (context.signal.aborted) return;
       const { writeReportAfterRun } = await import('../../report/write-report.ts');
@@ -37,15 +37,15 @@ const steps: readonly AfterRunStep[] = [
 ];
 
 /**
- * What follows a run, whatever its end: the archive is closed and the summary is settled. None of it changes how the run
- * ended; what fails is a warning in the log.
+ * Runs the steps after a run, with any outcome. The archive is closed and the summary is final. An error of a step is logged
+ * as a warning and does not change the outcome of the run.
  */
 export async function afterRun(context: Context, summary: Summary): Promise<void> {
   for (const { label, run } of steps) {
     try {
       await run(context, summary);
     } catch (err) {
-      context.log.warn({ err, run_id: summary.run_id }, `${label} failed; the run is not touched by it`);
+      context.log.warn({ err, run_id: summary.run_id }, `${label} failed; the outcome of the run is unchanged`);
     }
   }
 }

@@ -9,18 +9,18 @@ import type { Summary } from '../run/summary.ts';
 
 const defaultBounds: RetryBounds = { totalMsMax: 10_000, attemptMsMax: 5000, attemptsMax: 3, delayMs: 500 };
 
-/** Who sends SIGTERM ends the process soon after (Docker: 10 s), and is not to wait for a receiver that hangs. */
+/** Limits after SIGTERM, which is soon followed by SIGKILL (Docker: 10 s). */
 const terminatingBounds: RetryBounds = { totalMsMax: 3000, attemptMsMax: 2000, attemptsMax: 2, delayMs: 250 };
 
-/** Tells the webhook of a run's end. Throws where it could not be told, without the address. */
+/** Notifies the webhook of the end of a run. Throws if that fails; the message does not contain the URL. */
 export async function notifyRunEnd({ settings, clock }: Context, summary: Summary): Promise<void> {
   const { webhookUrl, when } = settings.notify;
   if (webhookUrl === null || !shouldNotify(summary, when)) return;
-  const place = { host: hostname(), archive: settings.archive.output };
-  // What the service or a proxy answered may hold what it was asked with. Before the cut, which might leave a piece of it.
-  const hide = createRedactor(listSecrets(settings));
-  const shown = JSON.parse(hide(JSON.stringify(summary))) as Summary;
-  const body = hide(JSON.stringify(buildNotification(shown, place)));
+  const location = { host: hostname(), archive: settings.archive.output };
+  // A response of the service or of a proxy may contain secrets of the request. Redact before truncating, which may cut a secret.
+  const redact = createRedactor(listSecrets(settings));
+  const redacted = JSON.parse(redact(JSON.stringify(summary))) as Summary;
+  const body = redact(JSON.stringify(buildNotification(redacted, location)));
   await postWebhook(
     webhookUrl,
     body,
@@ -29,26 +29,26 @@ export async function notifyRunEnd({ settings, clock }: Context, summary: Summar
   );
 }
 
-/** Where a run was, as its summary does not say it. */
+/** Where a run took place; not part of the summary. */
 export interface RunLocation {
   readonly host: string;
-  /** The archive's root. */
+  /** Root folder of the archive. */
   readonly archive: string;
 }
 
-/** Whether a run's end is told. Somebody who stops one at the terminal knows that it is stopped. */
+/** Whether the end of a run is reported. A run that was stopped with Ctrl-C is not. */
 export function shouldNotify({ exit_code, warnings_count }: Summary, when: Settings['notify']['when']): boolean {
   if (exit_code === 130) return false;
   return when === 'always' || exit_code !== 0 || (when === 'warning' && warnings_count > 0);
 }
 
-/** Discord takes 2,000 characters, and a line that is read on a telephone fewer. */
+/** Discord accepts at most 2,000 characters; a shorter text is readable on a telephone. */
 const textLengthMax = 1000;
 const reasonLengthMax = 300;
 
 /**
- * What is sent: `text` is what Slack, Mattermost and their like show, `content` what Discord shows, the rest is for
- * programs. Times are ISO 8601 in UTC.
+ * Builds the payload. Slack and Mattermost show `text`, Discord shows `content`; the other fields are for programs. Times are
+ * ISO 8601 in UTC.
  */
 export function buildNotification(summary: Summary, { host, archive }: RunLocation) {
   const { job, outcome, exit_code, error, run_id, version, generation, watermark, ticks, symbols } = summary;
@@ -90,16 +90,16 @@ export function buildNotification(summary: Summary, { host, archive }: RunLocati
 const outcomeTexts: Record<Summary['outcome'], string> = {
   done: 'done',
   failed: 'failed',
-  usage: 'was not started',
-  credential: 'stopped: the key was refused',
+  usage: 'did not start',
+  credential: 'stopped: the API key was rejected',
   incomplete: 'done, but incomplete',
-  busy: 'did not publish: another run is writing',
+  busy: 'did not publish: another run is publishing',
   damaged: 'ended: the archive is damaged',
   unreachable: 'failed: the upstream could not be reached',
-  interrupted: 'was stopped; what was accepted is kept',
+  interrupted: 'was stopped; accepted ticks are kept',
 };
 
-/** One line: what ended how and where, why, what is missing, what to do. */
+/** One line: job, host and outcome, the error, what is missing, and the next action. */
 function formatNotificationText({ job, outcome, exit_code, error, ticks, ...more }: Summary, host: string): string {
   const [first] = more.failures;
   const others = more.failures_count > 1 ? `, and ${formatThousands(more.failures_count - 1)} more` : '';
@@ -124,72 +124,72 @@ function formatNotificationText({ job, outcome, exit_code, error, ticks, ...more
 const formatSuspended = (count: number): string =>
   `${formatThousands(count)} active ${count === 1 ? 'symbol is' : 'symbols are'} suspended: oddslake symbols retry.`;
 
-/** A text of the service's may stand in it: nobody is called by it, nothing is linked, and it stays one line. */
+/** Makes a text with parts from the service safe: no mentions, no links, one line. */
 const neutralizeMarkup = (text: string): string =>
   truncateText(text.replace(/\p{Cc}+/gu, ' '), textLengthMax)
     .replaceAll('<', '‹')
     .replaceAll('>', '›')
     .replace(/@(?=\S)/g, '@\u200b');
 
-/** Half of a character at the cut would be no text any more, which strict receivers refuse whole. */
+/** Does not split a surrogate pair: strict receivers reject the whole payload. */
 const truncateText = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;
 
-/** Times in milliseconds. */
+/** Limits of retries. Times are in milliseconds. */
 export interface RetryBounds {
-  /** All attempts and the waits between them. */
+  /** Total time, including waits. */
   readonly totalMsMax: number;
   readonly attemptMsMax: number;
   readonly attemptsMax: number;
-  /** Before the second attempt; three times as long before each later one. */
+  /** Wait before the second attempt; tripled for each further attempt. */
   readonly delayMs: number;
 }
 
 /**
- * Sends JSON to an address that is a secret, and reads nothing of the answer but its status. A redirect is not followed:
- * the body is for this address alone.
- * @throws Error that says why it was not taken, and does not name the address
+ * Posts JSON to a secret URL, and reads only the status of the response. Does not follow redirects, because the body is for
+ * this URL only.
+ * @throws Error with the reason and without the URL
  */
 export async function postWebhook(url: string, body: string, bounds: RetryBounds, clock: Clock): Promise<void> {
-  const endMs = clock.monotonicMs() + bounds.totalMsMax;
+  const deadlineMs = clock.monotonicMs() + bounds.totalMsMax;
   for (let attempt = 1, delayMs = bounds.delayMs; ; attempt++, delayMs *= 3) {
-    const leftMs = endMs - clock.monotonicMs();
+    const leftMs = deadlineMs - clock.monotonicMs();
     const failure = await attemptOnce(url, body, Math.max(1, Math.min(bounds.attemptMsMax, leftMs)));
     if (failure === null) return;
     const waitMs = Math.max(delayMs, failure.retryAfterMs);
-    const over = attempt >= bounds.attemptsMax || clock.monotonicMs() + waitMs >= endMs;
-    if (!failure.canRetry || over) {
+    const isOver = attempt >= bounds.attemptsMax || clock.monotonicMs() + waitMs >= deadlineMs;
+    if (!failure.canRetry || isOver) {
       const times = attempt === 1 ? '' : `, ${attempt} times`;
-      throw new Error(`The webhook was not told: it ${failure.reason}${times}.`);
+      throw new Error(`Could not notify the webhook: it ${failure.reason}${times}.`);
     }
     await clock.sleep(waitMs);
   }
 }
 
 interface AttemptFailure {
-  /** What the receiver did, as the end of a sentence. */
+  /** What the receiver did; the end of a sentence. */
   readonly reason: string;
-  /** Whether another attempt may be taken. */
+  /** Whether a retry may succeed. */
   readonly canRetry: boolean;
-  /** 0 where it asks for no pause. */
+  /** Retry-After; 0 if there is none. */
   readonly retryAfterMs: number;
 }
 
 async function attemptOnce(url: string, body: string, msMax: number): Promise<AttemptFailure | null> {
   try {
-    const answer = await fetch(url, {
+    const response = await fetch(url, {
       method: 'POST',
       body,
       redirect: 'manual',
       signal: AbortSignal.timeout(Math.ceil(msMax)),
       headers: { 'content-type': 'application/json', 'user-agent': 'oddslake', connection: 'close' },
     });
-    await answer.body?.cancel();
-    return answer.ok ? null : toAttemptFailure(answer);
+    await response.body?.cancel();
+    return response.ok ? null : toAttemptFailure(response);
   } catch (error) {
     const { name, cause } = error as Error;
     const { code } = (cause ?? {}) as NodeJS.ErrnoException;
-    const reason = name === 'TimeoutError' ? 'did not answer in time' : `could not be reached (${code ?? name})`;
+    const reason = name === 'TimeoutError' ? 'did not respond in time' : `could not be reached (${code ?? name})`;
     return { reason, canRetry: true, retryAfterMs: 0 };
   }
 }
@@ -198,7 +198,9 @@ function toAttemptFailure({ status, headers }: Response): AttemptFailure {
   const seconds = Number(headers.get('retry-after') ?? 0);
   return {
     reason:
-      status >= 300 && status < 400 ? `answered ${status}, a redirect, which is not followed` : `answered ${status}`,
+      status >= 300 && status < 400
+        ? `responded with ${status}; redirects are not followed`
+        : `responded with ${status}`,
     canRetry: status === 408 || status === 429 || status >= 500,
     retryAfterMs: Number.isFinite(seconds) ? Math.max(0, seconds * 1000) : 0,
   };

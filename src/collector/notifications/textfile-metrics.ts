@@ -10,10 +10,10 @@ import type { Sample } from '../../metrics/metric-definitions.ts';
 import { type LastRunRecord, mergeLastRun, readLastRunRecords } from '../run/last-runs.ts';
 import type { Summary } from '../run/summary.ts';
 
-/** How long a run waits for another that writes the same file at the same moment, in ms. */
+/** Maximum wait for another run that writes the same file, in ms. */
 const waitMsMax = 2000;
 
-/** Writes what Prometheus is told of every job's last run: see `metrics.textfile`. */
+/** Writes the metrics of the last run of every job to `metrics.textfile`. */
 export async function writeTextfileMetrics(context: Context, summary: Summary): Promise<void> {
   const path = context.settings.metrics.textfile;
   if (path === null) return;
@@ -26,23 +26,21 @@ export async function writeTextfileMetrics(context: Context, summary: Summary): 
   }
 }
 
-/**
- * What is told once this run has ended. Jobs that the state does not know (it may be lost) stay as the file has them.
- */
+/** Merges the samples of a run that has ended with the state and the file. Keeps samples of jobs that the state lacks. */
 export function mergeSamples(summary: Summary, known: readonly LastRunRecord[], file: string): Sample[] {
-  const runs = mergeLastRun(known, summary);
-  const told = [
-    ...runs.flatMap(({ run, succeededAt }) => [...toRunSamples(run), ...toSuccessSamples(run.job, succeededAt)]),
-    ...toArchiveSamples(runs.map(({ run }) => run)),
+  const lastRuns = mergeLastRun(known, summary);
+  const samples = [
+    ...lastRuns.flatMap(({ run, succeededAt }) => [...toRunSamples(run), ...toSuccessSamples(run.job, succeededAt)]),
+    ...toArchiveSamples(lastRuns.map(({ run }) => run)),
   ];
-  const names = new Set(told.map(toSampleKey));
-  const jobs = new Set(runs.map(({ run }) => run.job));
-  // Of a job that is told of nothing else stays but when it last succeeded: that may be longer ago than runs are kept.
-  const stays = (sample: Sample): boolean =>
+  const keys = new Set(samples.map(toSampleKey));
+  const jobs = new Set(lastRuns.map(({ run }) => run.job));
+  // A job's last success may be older than the oldest run in the state, so the file is its only source.
+  const isRetained = (sample: Sample): boolean =>
     retainedMetrics.has(sample.name)
-      ? !names.has(toSampleKey(sample)) && !isFromFuture(sample, summary.finished_at)
+      ? !keys.has(toSampleKey(sample)) && !isFromFuture(sample, summary.finished_at)
       : sample.labels.name !== undefined && !jobs.has(sample.labels.name);
-  return [...parseExposition(file).filter(stays), ...told];
+  return [...parseExposition(file).filter(isRetained), ...samples];
 }
 
 const retainedMetrics = new Set([
@@ -58,23 +56,23 @@ const retainedMetrics = new Set([
   'oddslake_symbols_suspended',
 ]);
 
-/** Whether it was told by a clock that was wrong. */
+/** Whether a timestamp is in the future, written while the clock was wrong. */
 const isFromFuture = ({ name, value }: Sample, nowMs: number): boolean =>
   name.endsWith('_timestamp_seconds') && value * 1000 > nowMs + clockAheadMsMax;
 
 const toSampleKey = ({ name, labels }: Sample): string => JSON.stringify([name, labels.name]);
 
-/** A state that cannot be read, as on a full disk, is no reason to tell nothing. */
+/** Returns no runs if the state cannot be read, for example on a full disk. */
 function tryReadLastRunRecords(context: Context): LastRunRecord[] {
   try {
     return readLastRunRecords(context);
   } catch (err) {
-    context.log.debug({ err }, 'the runs before this one could not be read');
+    context.log.debug({ err }, 'could not read earlier runs');
     return [];
   }
 }
 
-/** Of two runs that end together one waits: each reads the file that it replaces. Null where it cannot be had. */
+/** Locks the file, because a run reads it before it replaces it. Returns null if that fails. */
 async function tryLockTextfile({ settings, disk, clock }: Context): Promise<WriteLock | null> {
   const { privateFolder: folder } = createLayout(settings.archive.output);
   if (!disk.isFolder(folder)) return null;
@@ -93,15 +91,15 @@ function tryReadFile(path: string): string {
   }
 }
 
-/** The node exporter may read at any moment, as another user: it finds one whole file or the other. */
+/** Replaces the file atomically, readable for the node exporter, which may run as another user. */
 function replaceFile(path: string, text: string): void {
-  const beside = join(dirname(path), `.${basename(path)}.${process.pid}`);
+  const temporary = join(dirname(path), `.${basename(path)}.${process.pid}`);
   try {
-    writeFileSync(beside, text);
-    chmodSync(beside, 0o644);
-    renameSync(beside, path);
+    writeFileSync(temporary, text);
+    chmodSync(temporary, 0o644);
+    renameSync(temporary, path);
   } catch (error) {
-    rmSync(beside, { force: true });
+    rmSync(temporary, { force: true });
     throw error;
   }
 }

@@ -11,16 +11,16 @@ import { toCompletenessRules } from '../../context/open-configured.ts';
 import { publishVerdict } from './publish-verdict.ts';
 
 /**
- * Accepts the gaps of a symbol in a window, and publishes that. A run that failed because of one has told of it: it is a
- * warning from now on. Any other is told as a failure once.
- * @throws UsageError for a symbol that is not known, or a window without a gap
+ * Accepts the gaps of a symbol in a window, and publishes that. A gap that a run has already reported as a failure is a
+ * warning from now on. Any other gap is reported as a failure once.
+ * @throws UsageError for an unknown symbol, or a window without a gap
  */
 export async function acceptGaps(
   context: Context,
   archive: Archive,
-  asked: Window & { readonly symbol: string; readonly reason: string },
+  request: Window & { readonly symbol: string; readonly reason: string },
 ): Promise<AcceptedWindow> {
-  const { symbol, from, to, reason } = asked;
+  const { symbol, from, to, reason } = request;
   const { db } = archive.state;
   const facts = readSymbol(db, symbol);
   if (facts === undefined) throw new UsageError(`${symbol} is not known in this archive.`);
@@ -31,18 +31,18 @@ export async function acceptGaps(
     : { gaps: [] };
   if (gaps.length === 0)
     throw new UsageError(
-      `There is no gap of ${symbol} from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}: nothing to accept.`,
+      `${symbol} has no gap from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}: there is nothing to accept.`,
     );
-  const isTold = gaps.every((gap) => gap.reason !== 'never asked');
-  const accepted = { symbol, from, to, reason, acceptedAt: nowMs, reportedAt: isTold ? nowMs : null };
+  const isReported = gaps.every((gap) => gap.reason !== 'never asked');
+  const accepted = { symbol, from, to, reason, acceptedAt: nowMs, reportedAt: isReported ? nowMs : null };
   acceptWindow(db, accepted);
   await publishVerdict(context, archive, 'gaps');
   return accepted;
 }
 
 /**
- * Takes back what was accepted of a symbol in a window, and publishes that. Returns what it was.
- * @throws UsageError where nothing was
+ * Revokes the accepted gaps of a symbol in a window, and publishes that. Returns the revoked windows.
+ * @throws UsageError if there are none
  */
 export async function revokeAcceptedGaps(
   context: Context,
@@ -50,7 +50,8 @@ export async function revokeAcceptedGaps(
   { symbol, ...window }: Window & { readonly symbol: string },
 ): Promise<AcceptedWindow[]> {
   const revoked = revokeAccepted(archive.state.db, symbol, window);
-  if (revoked.length === 0) throw new UsageError(`No gap of ${symbol} was accepted there: oddslake gaps lists them.`);
+  if (revoked.length === 0)
+    throw new UsageError(`${symbol} has no accepted gap in this window. To list the accepted gaps: oddslake gaps`);
   await publishVerdict(context, archive, 'gaps');
   return revoked;
 }

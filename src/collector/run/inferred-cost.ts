@@ -4,18 +4,18 @@ import { readAllSymbols } from '../../archive/journal/symbols.ts';
 import { dayMs } from '../../base/window.ts';
 import { confirmRequestsPerWindow, estimateRequests } from '../paging/plan.ts';
 
-/** The windows that only inferred evidence speaks for, and what it takes to have them confirmed. */
+/** The windows with inferred evidence, and the requests that confirm them. */
 export interface RecheckCost {
   readonly windows: number;
   readonly symbols: number;
-  /** From the first of them to the last, epoch ms. */
+  /** From the start of the first window to the end of the last, epoch ms. */
   readonly from: number;
   readonly to: number;
-  /** Of `backfill --recheck inferred`: its pages, and the requests that confirm them. */
+  /** Requests of `backfill --recheck inferred`: for the pages and for their confirmation. */
   readonly expected_requests: number;
 }
 
-/** Computes what a recheck of all inferred windows would cost. @param pageLimit ticks asked for in one request */
+/** Estimates the requests to recheck all inferred windows. @param pageLimit ticks per request */
 export function estimateRecheckCost(db: Database, pageLimit: number): RecheckCost {
   const inferred = findInferred(db, { from: -8.64e15, to: 8.64e15 });
   const facts = new Map(readAllSymbols(db).map((known) => [known.symbol, known]));

@@ -7,52 +7,52 @@ import type { ImportFlags } from '../import/import-step.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
 import type { Summary } from './summary.ts';
 
-/** What a scheduler or a person can start; `flags` are its own, the common ones are in the context. */
+/** A job that a scheduler or a user can start. `flags` are specific to the job; common ones are in the context. */
 export interface Job<Flags = undefined> {
   readonly name: string;
   run(context: Context, flags: Flags): Promise<Summary>;
 }
 
 export interface NightlyFlags {
-  /** UTC midnight of the day to whose end is polled; null for now. */
+  /** UTC midnight of the day whose end is the end of the poll; null: poll up to now. */
   readonly day: number | null;
 }
 
 export interface TicksFlags {
-  /** Symbols to poll; none: those of the config, else those that the market lists ask for. */
+  /** Symbols to poll; empty: those of the settings, or else those of the market lists. */
   readonly symbols: readonly string[];
-  /** Poll suspended symbols at once: those given, else all of them. */
+  /** Poll suspended symbols now: the given ones, or all of them. */
   readonly retriesSuspended?: boolean;
 }
 
 export interface OrderbookFlags {
-  /** Symbols to poll; none: those of `orderbooks.symbols`, else every live one. */
+  /** Symbols to poll; empty: those of `orderbooks.symbols`, or else all live symbols. */
   readonly symbols: readonly string[];
 }
 
 export interface BackfillFlags {
   readonly window: Window;
-  /** None: every symbol known. */
+  /** Empty: all known symbols. */
   readonly symbols: readonly string[];
-  /** Ask for all of the window, covered or not. */
+  /** Fetch the whole window, including covered parts. */
   readonly force: boolean;
-  /** Ask for symbols outside of their life too. */
+  /** Also fetch outside the lifetime of a symbol. */
   readonly allKnown: boolean;
-  /** Ask for windows that only inferred evidence speaks for as if they were not covered. */
+  /** Treat windows with inferred evidence as not covered. */
   readonly recheckInferred?: boolean;
-  /** Called with the plan in place of fetching anything; null to fetch. */
+  /** For a dry run: called with the plan, and nothing is fetched; null to fetch. */
   readonly showPlan: ((plan: BackfillPlan) => void) | null;
 }
 
 export interface RepairFlags {
-  /** The oddslake to ask for what is lost in place of the upstream; null for the upstream. */
+  /** URL of another oddslake to restore lost ticks from; null: the upstream. */
   readonly fromUrl: string | null;
-  /** Called with what was mended, before anything is asked for. */
+  /** Called after the repair, before any request. */
   readonly onRepaired?: (repaired: RepairReport) => void;
 }
 
 export interface VerifyFlags {
-  /** Called with what was found, before it is judged. */
+  /** Called with the findings at the end of the verification. */
   readonly onVerified: (found: VerifyResult, archive: Archive, runId: string) => void;
 }
 
@@ -60,11 +60,11 @@ export interface BackfillPlan {
   readonly plans: readonly SymbolPlan[];
   readonly windows: number;
   readonly expectedRequests: number;
-  /** At the configured rate. */
+  /** At the configured request rate. */
   readonly expectedSeconds: number;
 }
 
-/** Every job by its name, each loaded when it is started. */
+/** Loaders of all jobs by name. A job is loaded when it is started. */
 export interface JobLoaders {
   nightly(): Promise<Job<NightlyFlags>>;
   markets(): Promise<Job>;

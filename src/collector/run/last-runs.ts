@@ -6,34 +6,34 @@ import { clockAheadMsMax } from '../../base/ports.ts';
 import type { Context } from '../../context/context.ts';
 import type { LastRun } from '../../metrics/last-run.ts';
 
-/** A job's last run, and when the job last ended with 0 (epoch ms). */
+/** The last run of a job, and when the job last exited with code 0 (epoch ms). */
 export interface LastRunRecord {
   readonly run: LastRun;
   readonly succeededAt: number | null;
 }
 
-/** What the state knows of the last run of each job. */
+/** Reads the last run of each job from the state. */
 export const listLastRunRecords = (db: Database, nowMs: number): LastRunRecord[] =>
   readLastEndedRuns(db, nowMs + clockAheadMsMax).flatMap(({ summary, succeededAt }) => {
     const run = parseLastRun(summary);
     return run === null ? [] : [{ run, succeededAt }];
   });
 
-/** A summary as it was kept; one of an older oddslake may lack what a later one has, and then nothing is told of it. */
+/** Parses a stored summary. Returns null if it lacks required fields, which a summary of an older version may. */
 function parseLastRun(summary: string | null): LastRun | null {
   try {
-    const run = parseRunSummary(summary ?? 'null') as Partial<LastRun> | null;
-    const whole = run?.ticks !== undefined && run.symbols !== undefined && run.published !== undefined;
-    return whole ? (run as LastRun) : null;
+    const run = JSON.parse(summary ?? 'null') as Partial<LastRun> | null;
+    const isComplete = run?.ticks !== undefined && run.symbols !== undefined && run.published !== undefined;
+    return isComplete ? (run as LastRun) : null;
   } catch {
     return null;
   }
 }
 
-/** The same from the archive's state, which is closed at the moment; none where there is none. */
+/** The same for an archive whose state is not open; empty if there is no state. */
 export function readLastRunRecords({ settings, disk, clock, openDatabase }: Context): LastRunRecord[] {
   const { privateFolder: folder } = createLayout(settings.archive.output);
-  // Nothing is made by those that only look.
+  // A reader does not create the state.
   if (disk.size(toStateFilePath(folder)) === null) return [];
   const state = openState(folder, { upstream: '', parts: settings.archive.parts }, openDatabase);
   try {
@@ -43,7 +43,7 @@ export function readLastRunRecords({ settings, disk, clock, openDatabase }: Cont
   }
 }
 
-/** What is known, and a run that has just ended: the state may not have it, as it could not be opened or written. */
+/** Adds a run that has just ended, which the state lacks if it could not be opened or written. */
 export function mergeLastRun(known: readonly LastRunRecord[], run: LastRun): LastRunRecord[] {
   const before = known.find((one) => one.run.job === run.job);
   if (before !== undefined && before.run.finished_at > run.finished_at) return [...known];

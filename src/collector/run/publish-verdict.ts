@@ -5,7 +5,7 @@ import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Context } from '../../context/context.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';
 
-/** Publishes the verdict as it is judged now, with whatever is journaled. */
+/** Publishes the journal and the current verdict. */
 export async function publishVerdict(context: Context, archive: Archive, runId: string): Promise<void> {
   await publish(archive, {
     runId,
@@ -20,8 +20,8 @@ export async function publishVerdict(context: Context, archive: Archive, runId: 
 }
 
 /**
- * Publishes the verdict once more where a run has found damage since its last publish: else the manifest would call a day
- * complete whose file is damaged. Left to the next run where another one publishes, or the manifest itself is damaged.
+ * Publishes the verdict again if the run has found damage since its last publish. Otherwise the manifest would report a day
+ * with a damaged file as complete. If another run is publishing or the manifest is damaged, the next run does this.
  */
 export async function publishDamageVerdict(context: Context, archive: Archive, runId: string): Promise<void> {
   const files = readRecordedDamage(archive.state.db).length;
@@ -33,6 +33,6 @@ export async function publishDamageVerdict(context: Context, archive: Archive, r
     const isLeft =
       error instanceof DamageError || (error instanceof OddslakeError && error.exitCode === exitCodes.busy);
     if (!isLeft) throw error;
-    context.log.warn({ err: error }, 'the damage that was found is not in the manifest yet');
+    context.log.warn({ err: error }, 'the manifest does not contain the new damage yet');
   }
 }

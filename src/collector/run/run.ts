@@ -38,69 +38,69 @@ import { addNextAction } from './suggest-action.ts';
 import {
   type BookCounts,
   emptyBookCounts,
-  type FailureLine,
   type NightSummary,
   type RateUse,
   type RecheckCounts,
   type RestoredCounts,
   type RunFacts,
+  type RunFailure,
   type Summary,
   summarize,
 } from './summary.ts';
 
-/** A run under way: what its steps share and what they add up. */
+/** A run in progress: the state that its steps share, and its counters. */
 export interface Run {
   readonly context: Context;
   readonly id: string;
   readonly archive: Archive;
-  /** The client of the upstream, opened at the first call. */
+  /** Returns the client of the upstream; opens it at the first call. */
   upstream(): Promise<Upstream>;
   readonly warnings: string[];
-  readonly failures: FailureLine[];
+  readonly failures: RunFailure[];
   /** Files published by this run, by path. */
   readonly files: Map<string, PublishedFile>;
   readonly symbols: { planned: number; done: number; failed: number; suspended: number };
-  /** Symbols that it was to ask for by name. */
+  /** Symbols that were requested by name. */
   readonly requestedSymbols: Set<string>;
   readonly bookCounts: { -readonly [name in keyof BookCounts]: BookCounts[name] };
-  /** What the upstream's answers look like, and what of it is not as it was. */
+  /** The shapes of the responses, and their changes since earlier runs. */
   readonly shapes: ResponseShapes;
   readonly drifts: DriftLine[];
-  /** Lost windows that it asked for, and those for which it had an answer: see steps/lost-asked.ts. */
+  /** The lost windows that the run requested; see steps/track-lost-windows.ts. */
   readonly lostWindows: LostWindowState;
-  /** Whether another service than the archive's upstream is asked: what that one knows of a symbol is its own affair. */
+  /** Whether requests go to a service other than the archive's upstream, whose errors then do not affect the symbols. */
   readonly usesOtherUpstream: boolean;
-  /** What its polls note for the summary of a night, and that summary once the night is over. */
+  /** Counters for the summary of a night, and that summary at the end of the night. */
   readonly nightCounters: NightCounters;
   nightSummary?: NightSummary;
-  /** What its rechecks came to; absent where it made none. */
+  /** Results of the rechecks; absent if there were none. */
   rechecks?: RecheckCounts;
-  /** Whether markets or ticks fell sharply against the last nights, and which symbols are overdue by more than a day. */
+  /** Whether markets or ticks dropped sharply, and which symbols are overdue by more than a day. */
   hasSharpDrop: boolean;
   longOverdueSymbols: readonly string[];
-  /** The lost windows that it made whole again; absent where it did not set out to. */
+  /** Restored lost windows; absent if the run did not try to restore any. */
   restored?: Partial<RestoredCounts>;
   pages: number;
-  /** Markets that its last poll of the lists named; null where it polled none. */
+  /** Markets in the market lists; null if the run polled no lists. */
   markets: number | null;
-  /** Whether the upstream has answered anything. */
+  /** Whether the upstream has sent any response. */
   hasUpstreamResponded: boolean;
 }
 
 export interface JobRequirements {
-  /** Whether it polls the upstream, so that address and key must be there. */
+  /** Whether the job polls the upstream, so that its address and API key must be set. */
   readonly usesUpstream: boolean;
-  /** Whether it may start an archive, though it polls nothing. */
+  /** Whether the job may create an archive although it does not poll. */
   readonly canCreateArchive?: boolean;
-  /** Another service than the archive's upstream, which is asked in its place at a pace of its own. */
+  /** A service that is used instead of the archive's upstream, with a separate rate limit. */
   readonly otherUpstream?: UpstreamAccess | null;
-  /** Whether it mends the archive, so that a damaged manifest is no reason not to open it. */
+  /** Whether the job repairs the archive, so that a damaged manifest must not prevent opening it. */
   readonly isRepair?: boolean;
-  /** Whether it looks at the whole archive and changes nothing of it: it takes one of an older format too. */
+  /** Whether the job only reads the archive, so that an older format is accepted. */
   readonly isVerify?: boolean;
 }
 
-/** Runs a job from opening the archive to its summary. Never rejects: what went wrong is in the summary. */
+/** Runs a job, from opening the archive to the summary. Never rejects: the summary contains the error. */
 export async function runJob(
   context: Context,
   job: string,
@@ -108,21 +108,27 @@ export async function runJob(
   body: (run: Run) => Promise<void>,
 ): Promise<Summary> {
   const startedAt = context.clock.nowMs();
-  const parts: { archive?: Archive; pace?: SharedRateStore; raw?: RawWriter | null; client?: Upstream; run?: Run } = {};
+  const parts: {
+    archive?: Archive;
+    rateStore?: SharedRateStore;
+    raw?: RawWriter | null;
+    client?: Upstream;
+    run?: Run;
+  } = {};
   let thrown: unknown;
   try {
     requirePlausibleTime(startedAt);
     if (needs.usesUpstream) requireUpstream(context.settings);
-    const mends = needs.isRepair === true;
-    const verifies = needs.isVerify === true;
-    parts.archive = openConfiguredArchive(context, needs.usesUpstream || needs.canCreateArchive === true, mends);
-    // Of one that is to be mended nothing is read before it is.
-    if (!mends && !verifies) {
+    const isRepair = needs.isRepair === true;
+    const isVerify = needs.isVerify === true;
+    parts.archive = openConfiguredArchive(context, needs.usesUpstream || needs.canCreateArchive === true, isRepair);
+    // A repair must not read the archive before it is repaired.
+    if (!isRepair && !isVerify) {
       requireCurrentFormat(parts.archive);
-      // What a killed import had put aside may fill the disk.
+      // Scratch files of a killed import may fill the disk.
       removeAbandonedScratch(parts.archive);
     }
-    if (!verifies) await finishInterruptedPublish(parts.archive, context);
+    if (!isVerify) await finishInterruptedPublish(parts.archive, context);
     const { state, layout } = parts.archive;
     const shapes = createResponseShapes();
     parts.run = createRun(context, job, parts.archive, startedAt, shapes, Boolean(needs.otherUpstream), async () => {
@@ -130,22 +136,22 @@ export async function runJob(
         parts.client ??= await openOtherUpstream(context, needs.otherUpstream);
         return parts.client;
       }
-      parts.pace ??= openSharedRateStore(state, layout.privateFolder);
+      parts.rateStore ??= openSharedRateStore(state, layout.privateFolder);
       parts.raw ??= await openRawCapture(parts.run!);
       parts.client ??= shapes.observeUpstream(
-        await openConfiguredUpstream(context, parts.pace, requireUpstream(context.settings), (answer) => {
-          parts.raw?.write(answer);
-          shapes.onResponse(answer);
+        await openConfiguredUpstream(context, parts.rateStore, requireUpstream(context.settings), (response) => {
+          parts.raw?.write(response);
+          shapes.onResponse(response);
         }),
       );
       return parts.client;
     });
-    if (!mends && !verifies) checkPublishedSizes(parts.run);
+    if (!isRepair && !isVerify) checkPublishedSizes(parts.run);
     await body(parts.run);
   } catch (error) {
     thrown = error;
   }
-  // A part that is refused keeps nobody from looking at the others.
+  // A damaged part file must not prevent the check of the other files.
   if (
     parts.run !== undefined &&
     !needs.isRepair &&
@@ -158,7 +164,7 @@ export async function runJob(
         thrown ??= error;
       });
   if (parts.run !== undefined) await closeRawCapture(parts.run, parts.raw ?? null);
-  const ended = (run: Run | undefined): Summary => {
+  const createSummary = (run: Run | undefined): Summary => {
     const facts = {
       ...(run === undefined ? emptyFacts : collectFacts(run, parts.client)),
       version: context.version,
@@ -173,7 +179,7 @@ export async function runJob(
   let summary: Summary;
   try {
     if (parts.run !== undefined) parts.run.drifts.push(...detectSchemaDrift(parts.run, parts.run.shapes));
-    summary = ended(parts.run);
+    summary = createSummary(parts.run);
     if (parts.run !== undefined) {
       finishRun(
         parts.run.archive.state.db,
@@ -184,14 +190,14 @@ export async function runJob(
       );
     }
   } catch (error) {
-    // The state can be read or written no more (a full disk): what was first to go wrong is what is said.
+    // The state can no longer be read or written, for example because the disk is full. Report the first error.
     thrown ??= error;
-    summary = ended(undefined);
+    summary = createSummary(undefined);
   }
   if (thrown !== undefined) context.log.debug({ err: thrown }, 'the run ended early');
   parts.archive?.close();
   await parts.client?.close();
-  parts.pace?.close();
+  parts.rateStore?.close();
   await afterRun(context, summary);
   return summary;
 }
@@ -223,10 +229,10 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : countJournaledTicks(archive, run.id);
   const counts = readRunCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
-  const { generation, watermark, reached } = archive.readManifest();
-  const asked = client?.counters();
+  const { generation, watermark, reached: reached } = archive.readManifest();
+  const counters = client?.counters();
   const verdict = readPublishedVerdict(archive, context.clock.nowMs());
-  const { requests, retries, throttledMs } = asked ?? { requests: 0, retries: 0, throttledMs: 0 };
+  const { requests, retries, throttledMs } = counters ?? { requests: 0, retries: 0, throttledMs: 0 };
   const { failures, pages, hasUpstreamResponded } = run;
   const symbols = {
     ...run.symbols,
@@ -255,7 +261,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     schema_drift: run.drifts,
     usesOtherUpstream: run.usesOtherUpstream,
     ...(run.restored && { restored: run.restored }),
-    ...(asked !== undefined && asked.requests > 0 && { rate: toRateUse(asked) }),
+    ...(counters !== undefined && counters.requests > 0 && { rate: toRateUse(counters) }),
     ...(run.nightSummary && { night: run.nightSummary }),
     ...(run.rechecks && { rechecks: run.rechecks }),
     files: [...run.files.values()],
@@ -266,8 +272,8 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
 
 function formatQuarantineWarnings(quarantined: number, dropped: number): string[] {
   if (quarantined === 0) return [];
-  const told = `${quarantined} unusable ticks were set aside in .oddslake/quarantine`;
-  return [dropped === 0 ? `${told}.` : `${told}; ${dropped} of them were only counted, as it has no room for more.`];
+  const text = `${quarantined} unusable ticks were quarantined in .oddslake/quarantine`;
+  return [dropped === 0 ? `${text}.` : `${text}; ${dropped} of them were only counted, because it is full.`];
 }
 
 const toRateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters): RateUse => ({
@@ -282,7 +288,7 @@ function createRun(
   archive: Archive,
   startedAt: number,
   shapes: ResponseShapes,
-  asksOther: boolean,
+  usesOtherUpstream: boolean,
   upstream: () => Promise<Upstream>,
 ): Run {
   const id = createRunId(startedAt, context.random());
@@ -302,7 +308,7 @@ function createRun(
     shapes,
     drifts: [],
     lostWindows: { requested: new Map(), tried: new Set(), confirmedLost: new Set() },
-    usesOtherUpstream: asksOther,
+    usesOtherUpstream,
     nightCounters: createNightCounters(),
     hasSharpDrop: false,
     longOverdueSymbols: [],
@@ -312,34 +318,34 @@ function createRun(
   };
 }
 
-/** A clock that was never set, as after a flat battery, would date everything wrong. */
+/** Rejects a clock outside the valid times, for example after a flat battery. */
 function requirePlausibleTime(nowMs: number): void {
   if (nowMs >= timeMin && nowMs < timeEnd) return;
   const shown = Math.abs(nowMs) < 8.64e15 ? formatIsoUtc(nowMs) : String(nowMs);
   throw new OddslakeError(
     exitCodes.unexpected,
-    `The clock of this machine says ${shown}, which cannot be: set it, and run again.`,
+    `The clock of this machine says ${shown}, which is not a valid time. Set the clock and run again.`,
   );
 }
 
-/** Sorts by time; the rest tells runs of one moment apart. */
+/** Run IDs sort by time. The random suffix distinguishes runs of the same second. */
 const createRunId = (startedAt: number, random: number): string =>
   `${new Date(startedAt).toISOString().replace(/[-:]|\.\d+/g, '')}-${Math.floor(random * 36 ** 6)
     .toString(36)
     .padStart(6, '0')}`;
 
-/** A publish that was broken after its commit point is finished first, unless its holder is still at it. */
+/** Finishes a publish that was interrupted after its commit point, unless another process is still running it. */
 async function finishInterruptedPublish(archive: Archive, { clock, signal, log }: Context): Promise<void> {
   if (readOpenIntent(archive.state.db) === undefined) return;
   try {
     await recoverPublish(archive, 0, clock, signal);
-    log.info({}, 'finished the publish of a broken run');
+    log.info({}, 'finished an interrupted publish');
   } catch (error) {
     if (!(error instanceof OddslakeError) || error.exitCode !== exitCodes.busy) throw error;
   }
 }
 
-/** What of a run matters here. */
+/** The parts of a run that the raw capture needs. */
 interface RawCaptureRun {
   readonly context: Pick<Context, 'settings' | 'clock'>;
   readonly archive: Archive;
@@ -347,10 +353,10 @@ interface RawCaptureRun {
   readonly warnings: string[];
 }
 
-/** How long an answer may wait for others, in ms: what a kill can cost of them. */
+/** How long responses are gathered before a write, in ms. A kill loses at most these. */
 const gatherMs = 50;
 
-/** Opens what keeps the answers of a run as they come; null where none are kept. */
+/** Opens the writer of raw responses; null if `raw.keep_days` is 0. */
 export async function openRawCapture({
   context: { settings, clock },
   archive,
@@ -362,16 +368,16 @@ export async function openRawCapture({
   return openRawWriter(archive, { runId, secret: requireUpstream(settings).apiKey, gather, ...settings.raw });
 }
 
-/** Writes what is left of the answers, and removes old ones. What goes wrong with it is a warning, whatever it is. */
+/** Writes the remaining responses and removes old ones. Errors become warnings of the run. */
 export async function closeRawCapture(
   { context, archive, warnings }: RawCaptureRun,
-  keeper: RawWriter | null,
+  writer: RawWriter | null,
 ): Promise<void> {
-  const lost = await keeper?.close();
+  const lost = await writer?.close();
   if (typeof lost === 'string') warnings.push(lost);
   try {
     pruneRawFiles(archive, context.settings.raw, context.clock.nowMs());
   } catch (error) {
-    warnings.push(`Old answers under .oddslake/raw could not be removed: ${(error as Error).message}`);
+    warnings.push(`Could not remove old raw responses in .oddslake/raw: ${(error as Error).message}`);
   }
 }

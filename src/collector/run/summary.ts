@@ -9,7 +9,7 @@ import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import type { DriftLine } from '../steps/drift-step.ts';
 import { formatErrorMessage } from './error-message.ts';
 
-/** One window that could not be fetched; `symbol` and window are null where it was not one symbol's. */
+/** One failure of a run. `symbol`, `from` and `to` are null if it does not concern a window of one symbol. */
 export interface FailureLine {
   readonly symbol: string | null;
   readonly from: number | null;
@@ -17,7 +17,17 @@ export interface FailureLine {
   readonly reason: string;
 }
 
-/** One file that is not as published, and when that was first found, epoch ms. */
+/** A failure as the run records it. `kind` and `flags` decide on the next action; the summary omits them. */
+export interface RunFailure extends FailureLine {
+  /** Absent for a window that could not be fetched, and for failures that need no action of their own. */
+  readonly kind?: FailureKind;
+  /** Command-line flags that would have prevented the failure. */
+  readonly flags?: readonly string[];
+}
+
+export type FailureKind = 'accepted' | 'expired' | 'lost' | 'market list' | 'order book' | 'suspended';
+
+/** A damaged published file, and when the damage was first found, epoch ms. */
 export interface DamageLine {
   readonly path: string;
   readonly kind: DamageKind;
@@ -31,7 +41,7 @@ export interface Summary {
   readonly run_id: string | null;
   readonly outcome: Outcome;
   readonly exit_code: ExitCode;
-  /** The sentence of the error that ended the run; null where none did. */
+  /** Message of the error that ended the run; null if there was none. */
   readonly error: string | null;
   readonly started_at: number;
   readonly finished_at: number;
@@ -51,84 +61,84 @@ export interface Summary {
     readonly planned: number;
     readonly done: number;
     readonly failed: number;
-    /** Symbols that are suspended when the run ends, of those that polls are for. */
+    /** Active symbols that are suspended at the end of the run. */
     readonly suspended: number;
   };
-  /** Markets that the lists named, by canonical_id, of a run that polled them. */
+  /** Number of listed markets, by canonical_id; absent if the run polled no market lists. */
   readonly markets?: number;
-  /** Order books, counted apart from ticks. */
-  readonly orderbooks: BookCounts;
+  /** Counts of order books. */
+  readonly books: BookCounts;
   readonly published: {
     readonly files: number;
     readonly rows: number;
     readonly bytes: number;
     readonly dates: readonly string[];
     readonly dates_count: number;
-    /** Ticks that the generations of this run, and of broken runs before it, have more than those before them, and less. */
+    /** Ticks that the generations of this run, and of interrupted runs before it, added and lost. */
     readonly added: number;
     readonly lost: number;
   };
   readonly generation: number;
   readonly watermark: number | null;
-  /** The same but for windows that are lost, which nobody may ever have again. */
+  /** The watermark including inferred windows, and not stopped by lost windows. */
   readonly reached?: number | null;
   readonly gaps: number;
-  /** How whole the archive is, all of it; absent where it was not opened. */
+  /** Completeness of the archive; absent if it was not opened. */
   readonly verdict?: CompletenessCounts;
   readonly warnings: readonly string[];
   readonly warnings_count: number;
   readonly failures: readonly FailureLine[];
   readonly failures_count: number;
-  /** Fields of the upstream's answers that are not what they were. */
+  /** Changed fields in the responses of the upstream. */
   readonly schema_drift: readonly DriftLine[];
   readonly schema_drift_count: number;
-  /** Files that are not as published, until a verify or a repair is clean. */
+  /** Damaged published files, until a verify or a repair finds no damage. */
   readonly damaged: readonly DamageLine[];
   readonly damaged_count: number;
-  /** Lost windows that are whole again, of a run that was to have them again. */
+  /** Restored lost windows; absent if the run did not try to restore any. */
   readonly restored?: Partial<RestoredCounts>;
-  /** How the request rate was used, of a run that asked the upstream. */
+  /** Use of the request rate; absent if the run sent no requests. */
   readonly rate?: RateUse;
-  /** What a night brought, beside the nights before it; of `nightly` alone. */
+  /** Counts of a night compared with previous nights; `nightly` only. */
   readonly night?: NightSummary;
-  /** What came of reading a sample of settled windows again; of `nightly` alone, zeros where it made none. */
+  /** Results of the rechecks; `nightly` only, zeros if there were none. */
   readonly rechecks?: RecheckCounts;
-  /** The one thing to do next, as a sentence with its command; null where nothing has to be done. */
+  /** The next action, as a sentence with its command; null if there is nothing to do. */
   readonly next_action?: string | null;
 }
 
 export interface RateUse {
-  /** Requests a second that were allowed when the run ended. */
+  /** Requests a second allowed at the end of the run. */
   readonly allowed_per_second: number;
-  /** Share, 0 to 1, of what was allowed while there was something to ask for. */
+  /** Share of the allowed rate that was used while requests were pending, 0 to 1. */
   readonly used: number;
-  /** Milliseconds for which requests stood ready and waited for their turn. */
+  /** Milliseconds that requests waited on the rate limiter. */
   readonly wait_ms: number;
 }
 
 export interface RecheckCounts {
-  /** Requests of the sample, and of all that was fetched again. */
+  /** Requests for the sample and for all windows that were fetched again. */
   readonly requests: number;
-  /** Settled windows that were read again, those of them that brought ticks which were missing, and these ticks. */
+  /** Rechecked settled windows, those that had missing ticks, and the number of these ticks. */
   readonly windows: number;
   readonly contradicted: number;
   readonly new_ticks: number;
-  /** Windows of coverage that were withdrawn, or count as inferred until they are read again. */
+  /** Windows whose coverage was withdrawn or demoted to inferred. */
   readonly withdrawn_windows: number;
-  /** Windows in doubt that were read again, and those that are left for the next nights. */
+  /** Doubtful windows that were read again, and those left for the next nights. */
   readonly reread_windows: number;
   readonly doubtful_windows: number;
-  /** How late ticks came at least in the last 30 days, 0 where none did, and how far before its cursor the next poll reads again. */
+  /** Greatest measured lateness in the last 30 days, 0 if no tick was late, and the overlap of the next poll. */
   readonly lateness_ms: number;
   readonly overlap_ms: number;
 }
 
 export interface NightSummary {
-  /** Nights that the medians are of, at most the last seven. */
+  /** Number of previous nights in the medians, at most seven. */
   readonly nights: number;
   /**
-   * Of this run and of the polls since the night before: new ones; those of them that came after their window was
-   * covered; those that differ from a published price.
+   * Counts of this run and of the polls since the previous night: new ticks; late ticks among them; conflicts with a
+   * published price.
    */
   readonly ticks: {
     readonly new: CountComparison;
@@ -136,20 +146,20 @@ export interface NightSummary {
     readonly conflicts: CountComparison;
   };
   /**
-   * Symbols of the market lists, against those of the night before. Each is new, resolved or gone (inactive or not listed
-   * any more) once at most; overdue: still listed, past their close, and not resolved.
+   * Changes of the market lists since the previous night. A symbol counts at most once as new, resolved or gone (inactive
+   * or no longer listed). Overdue: still listed, past its close, and not resolved.
    */
   readonly markets: MarketChanges;
   /**
-   * Symbols of which all of this night is covered, and the minutes of symbols' lives since the night before that nothing
-   * covers, summed over symbols.
+   * Symbols that are fully covered in this night, and the uncovered minutes of symbol lifetimes since the previous night,
+   * summed over symbols.
    */
   readonly covered: { readonly symbols: number; readonly gap_minutes: number };
-  /** Symbols some of whose days were first fetched so long after they had ended that the upstream may have thinned them. */
+  /** Symbols with days that were first fetched so late that the upstream may have thinned them out. */
   readonly fetched_late: NamedCount;
 }
 
-/** Lost windows of ticks that were had again, by where from: answers kept under .oddslake/raw, or those asked for anew. */
+/** Restored windows of lost ticks, by source: raw responses in .oddslake/raw, or new requests. */
 export type RestoredCounts = Readonly<Record<'raw' | 'asked', { readonly windows: number; readonly ticks: number }>>;
 
 export interface BookCounts {
@@ -157,12 +167,12 @@ export interface BookCounts {
   readonly planned: number;
   readonly done: number;
   readonly failed: number;
-  /** Symbols of the market lists that the service has no order book of. */
+  /** Listed symbols without an order book. */
   readonly missing: number;
-  /** Snapshots had, the empty ones included. */
+  /** Snapshots, including empty ones. */
   readonly snapshots: number;
   readonly empty: number;
-  /** Answers of which something was not understood. */
+  /** Responses that were partly unreadable. */
   readonly quarantined: number;
 }
 
@@ -200,22 +210,23 @@ const outcomeByExitCode: Record<ExitCode, Outcome> = {
   143: 'interrupted',
 };
 
-/** What a run knows of itself when it ends. */
+/** Input of `summarize`: the state of a run at its end. */
 export interface RunFacts
-  extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | 'schema_drift' | DerivedField> {
+  extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | 'failures' | 'schema_drift' | DerivedField> {
+  readonly failures: readonly RunFailure[];
   readonly files: readonly PublishedFile[];
-  /** None where it is not given. */
+  /** 0 by default. */
   readonly publishedTicks?: { readonly added: number; readonly lost: number };
-  /** None where it is not given. */
+  /** Empty by default. */
   readonly schema_drift?: readonly DriftLine[];
   readonly strict: boolean;
-  /** Whether the upstream answered anything in this run. */
+  /** Whether the upstream sent any response in this run. */
   readonly hasUpstreamResponded: boolean;
-  /** Whether it asked another service in the upstream's place; not where it is not given. */
+  /** Whether the run used another service instead of the upstream; false by default. */
   readonly usesOtherUpstream?: boolean;
-  /** What is not as published, as far as anybody has found; nothing where it is not given. */
+  /** Known damage of published files; empty by default. */
   readonly damage?: readonly RecordedDamage[];
-  /** What ended the run early, if anything did. */
+  /** The error that ended the run; undefined if none did. */
   readonly thrown: unknown;
 }
 
@@ -262,7 +273,9 @@ export function summarize(facts: RunFacts): Summary {
     ...(facts.verdict && { verdict: facts.verdict }),
     warnings: facts.warnings.slice(0, listLengthMax),
     warnings_count: facts.warnings.length,
-    failures: facts.failures.slice(0, listLengthMax),
+    failures: facts.failures
+      .slice(0, listLengthMax)
+      .map(({ symbol, from, to, reason }) => ({ symbol, from, to, reason })),
     failures_count: facts.failures.length,
     schema_drift: drifts.slice(0, listLengthMax),
     schema_drift_count: drifts.length,
@@ -278,7 +291,7 @@ export function summarize(facts: RunFacts): Summary {
 
 function computeExitCode(facts: RunFacts): ExitCode {
   const code = computeWorkExitCode(facts);
-  // 6 before 4 before 0; what kept the run from its work is told first.
+  // Precedence: 6 over 4 over 0. Other exit codes take precedence over 6.
   const isDamaged = (facts.damage ?? []).length > 0;
   return isDamaged && (code === exitCodes.done || code === exitCodes.incomplete) ? exitCodes.damaged : code;
 }
@@ -289,29 +302,29 @@ function computeWorkExitCode({ thrown, failures, warnings, strict, hasUpstreamRe
   return exitCodes.done;
 }
 
-/** Damage that nothing was thrown for is told all the same, where the run ends by it. */
+/** Adds known damage to the error message if the exit code is 6, even if no DamageError was thrown. */
 function formatRunError({ thrown, usesOtherUpstream, damage = [] }: RunFacts, exitCode: ExitCode): string | null {
-  const why = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream);
-  if (exitCode !== exitCodes.damaged || thrown instanceof DamageError) return why;
-  return [why, formatDamageSummary(damage)].filter((one) => one !== null).join('; ') || null;
+  const message = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream);
+  if (exitCode !== exitCodes.damaged || thrown instanceof DamageError) return message;
+  return [message, formatDamageSummary(damage)].filter((one) => one !== null).join('; ') || null;
 }
 
-/** The exit code that an error stands for; `reached`: whether the upstream had answered anything before. */
-export function toExitCode(error: unknown, reached: boolean): ExitCode {
+/** The exit code for an error. `hasResponded`: whether the upstream has sent any response. */
+export function toExitCode(error: unknown, hasResponded: boolean): ExitCode {
   if (error instanceof InterruptedError)
     return error.signalName === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated;
   if (error instanceof OddslakeError) return error.exitCode;
   if (!(error instanceof UpstreamError)) return exitCodes.unexpected;
   if (error.failure === 'credential') return exitCodes.credential;
-  return error.failure === 'unreachable' && !reached ? exitCodes.unreachable : exitCodes.incomplete;
+  return error.failure === 'unreachable' && !hasResponded ? exitCodes.unreachable : exitCodes.incomplete;
 }
 
-/** What is said wherever damage is known; null where there is none. */
+/** One clause about known damage; null if there is none. */
 function formatDamageSummary(damage: readonly RecordedDamage[]): string | null {
   const [first] = damage;
   if (first === undefined) return null;
   const { path, kind, foundAt } = first;
   const others = damage.length === 1 ? '' : ` and ${formatCount(damage.length - 1, 'other file')}`;
   const verb = damage.length === 1 ? 'is' : 'are';
-  return `${path}${others} ${verb} not as published (${kind}, found ${formatIsoUtc(foundAt)}); to mend it: oddslake verify --repair`;
+  return `${path}${others} ${verb} damaged (${kind}, found ${formatIsoUtc(foundAt)}); to repair: oddslake verify --repair`;
 }

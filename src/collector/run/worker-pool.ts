@@ -9,55 +9,54 @@ import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.
 import { listWholeBuffers, openWorkerPool } from '../../base/worker-threads.ts';
 import { type ReadPagesTask, readPages, type TickPageRead } from '../import/pages.ts';
 
-/** Threads that read saved pages and work on parts (see worker.ts), the one that asks among them. */
+/** Threads that read saved pages and merge part files (see worker.ts). The calling thread is one of them. */
 export interface JobWorkers {
   readonly count: number;
   readonly parts: MergeWorkers;
   readPages(task: ReadPagesTask): Promise<TickPageRead[]>;
-  /** Ends the threads, whatever they are at. */
+  /** Terminates the threads, also during a task. */
   close(): Promise<void>;
 }
 
-/** Tasks that a thread is given: one to work on, and one so that it need not wait for the next. */
+/** Tasks per thread: one that runs, and one that is queued so that the thread is never idle. */
 const tasksPerThread = 2;
 
 /**
- * Starts threads. The one that asks does what the others have no room for: it is there while they are still starting,
- * and has loaded what it takes.
+ * Starts threads. The calling thread runs the tasks that the others have no room for; it is also available while they start.
  * @param count at least 2
  */
 export async function openJobWorkers(count: number): Promise<JobWorkers> {
   const pool = await openWorkerPool('./worker', import.meta.url, count - 1);
-  const most = (count - 1) * tasksPerThread;
-  let under = 0;
+  const tasksMax = (count - 1) * tasksPerThread;
+  let running = 0;
   let spill: SpillFile | undefined;
   const inPool = async <T>(task: string, value: unknown, transfer: readonly ArrayBuffer[] = []): Promise<T> => {
-    under++;
+    running++;
     try {
       return (await pool.run(task, value, transfer)) as T;
     } finally {
-      under--;
+      running--;
     }
   };
-  let turns = Promise.resolve();
-  /** One task after the other finds its place, once it was heard what the others have done. */
-  const turn = (): Promise<void> => {
-    turns = turns.then(() => new Promise((resolve) => setImmediate(resolve)));
-    return turns;
+  let assignments = Promise.resolve();
+  /** Assigns one task after the other, each after the completion messages of the threads have been processed. */
+  const waitForAssignment = (): Promise<void> => {
+    assignments = assignments.then(() => new Promise((resolve) => setImmediate(resolve)));
+    return assignments;
   };
   return {
     count,
     async readPages(task) {
-      await turn();
-      if (under < most) return await inPool<TickPageRead[]>('pages', task);
+      await waitForAssignment();
+      if (running < tasksMax) return await inPool<TickPageRead[]>('pages', task);
       spill ??= openSpillFile(join(task.scratch, 'ticks-0'));
       return readPages(task, spill);
     },
     parts: {
-      // One that this thread is at, and one that is done before its turn to be staged: it would wait for the others else.
-      concurrency: most + 2,
+      // In addition: one task on this thread, and one finished task that waits to be staged in order.
+      concurrency: tasksMax + 2,
       async merge(task, standings) {
-        if (under < most)
+        if (running < tasksMax)
           return await inPool<MergeResult>('part', { task, standings: standings.readAll() }, listTransferables(task));
         return mergePartition(task, standings.lookup);
       },
@@ -69,7 +68,7 @@ export async function openJobWorkers(count: number): Promise<JobWorkers> {
   };
 }
 
-/** What is moved to a thread, not copied. */
+/** Buffers that are transferred to the thread instead of copied. */
 function listTransferables({ old, chunks }: MergeTask): ArrayBuffer[] {
   const columns = chunks.flatMap((chunk) => ('t' in chunk ? [chunk.t, chunk.p] : []));
   return listWholeBuffers(old === null ? columns : [old, ...columns]);

@@ -6,7 +6,7 @@ import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.
 import { listWholeBuffers, moveToCaller } from '../../base/worker-threads.ts';
 import { type ReadPagesTask, readPages, type TickPageRead } from '../import/pages.ts';
 
-// What a thread of the pool is asked to do. It ends with the import that it reads for.
+// Tasks of a worker thread. The threads of an import end with the import, so the spill file needs no close.
 
 let spill: SpillFile | undefined;
 
@@ -16,6 +16,6 @@ export function pages(task: ReadPagesTask): TickPageRead[] {
 }
 
 export function part({ task, standings }: { task: MergeTask; standings: SymbolsPrecedence }): Promise<MergeResult> {
-  const done = mergePartition(task, toKnownPrecedence(standings));
-  return moveToCaller(done, listWholeBuffers(done.files.map(({ bytes }) => bytes)));
+  const result = mergePartition(task, toKnownPrecedence(standings));
+  return moveToCaller(result, listWholeBuffers(result.files.map(({ bytes }) => bytes)));
 }

@@ -21,16 +21,16 @@ import { type LastRunRecord, listLastRunRecords } from '../run/last-runs.ts';
 import type { Summary } from '../run/summary.ts';
 import type { JobStatusBoard, ScheduleStatus } from './job-status.ts';
 
-/** What is told on the health and metrics port of a schedule. */
+/** The health and metrics port of a schedule. */
 export interface ScheduleMonitor {
   recordRun(summary: Summary): void;
   close(): void;
 }
 
-/** How long what was read of the archive is told again, in ms: a large manifest takes its time, and anyone may ask often. */
+/** Maximum age of the cached archive status, in ms: reading a large manifest is slow, and requests may be frequent. */
 const cacheMsMax = 1000;
 
-/** Opens the port that `schedule.port` names. Throws UsageError where it cannot be had. */
+/** Opens the port. Throws UsageError if that fails. */
 export async function openScheduleMonitor(
   context: Context,
   port: number,
@@ -39,31 +39,31 @@ export async function openScheduleMonitor(
   const { host } = context.settings.schedule;
   const counts = openScheduleMetrics(board.names);
   const reader = openStatusReader(context);
-  const look = (): { seen: ScheduleStatus; readable: boolean } => {
+  const readSchedule = (): { status: ScheduleStatus; readable: boolean } => {
     const known = reader.readLastRuns();
-    return { seen: board.readStatus(known ?? [], context.clock.nowMs()), readable: known !== null };
+    return { status: board.readStatus(known ?? [], context.clock.nowMs()), readable: known !== null };
   };
-  const answers = {
+  const handlers = {
     metricsType: expositionContentType,
     wrong() {
-      const { seen, readable } = look();
-      if (!readable) return [{ name: 'archive', reason: 'cannot be read' }, ...seen.faults];
+      const { status, readable } = readSchedule();
+      if (!readable) return [{ name: 'archive', reason: 'cannot be read' }, ...status.faults];
       const damaged = reader.countDamaged();
-      if (damaged === 0) return seen.faults;
-      return [{ name: 'archive', reason: `has ${formatCount(damaged, 'file')} not as published` }, ...seen.faults];
+      if (damaged === 0) return status.faults;
+      return [{ name: 'archive', reason: `has ${formatCount(damaged, 'damaged file')}` }, ...status.faults];
     },
     verdict: () => reader.readVerdict(),
-    metrics: async () => formatMetrics(context, counts, look().seen, reader),
+    metrics: async () => formatMetrics(context, counts, readSchedule().status, reader),
   };
-  const opened = await openHealthServer(host, port, answers, context.log).catch((error) => {
+  const server = await openHealthServer(host, port, handlers, context.log).catch((error) => {
     counts.close();
     throw error;
   });
-  context.log.info({ url: opened.url }, 'health and metrics are told');
+  context.log.info({ url: server.url }, 'serving health and metrics');
   return {
     recordRun: ({ job, outcome }) => counts.recordRun(job, outcome),
     close() {
-      opened.close();
+      server.close();
       counts.close();
       reader.close();
     },
@@ -73,67 +73,70 @@ export async function openScheduleMonitor(
 async function formatMetrics(
   { version, clock, log }: Context,
   counts: ScheduleMetrics,
-  seen: ScheduleStatus,
+  schedule: ScheduleStatus,
   reader: StatusReader,
 ) {
   const samples = [
     toBuildInfoSample(version),
-    ...seen.runs.flatMap(({ run, succeededAt }) => [...toRunSamples(run), ...toSuccessSamples(run.job, succeededAt)]),
+    ...schedule.runs.flatMap(({ run, succeededAt }) => [
+      ...toRunSamples(run),
+      ...toSuccessSamples(run.job, succeededAt),
+    ]),
     ...readArchiveSamples(reader.readStatus, clock.nowMs(), log),
-    ...seen.samples,
+    ...schedule.samples,
   ];
   return (await counts.formatText()) + (await formatExposition(samples));
 }
 
 interface StatusReader {
-  /** The last runs; null where they cannot be read. */
+  /** The last runs; null if they cannot be read. */
   readLastRuns(): readonly LastRunRecord[] | null;
-  /** How many files are known not to be as published. */
+  /** Number of known damaged files. */
   countDamaged(): number;
   readStatus(): ReturnType<typeof readArchiveStatus>;
-  /** How whole the archive is; null where it cannot be read. */
+  /** Completeness of the archive; null if it cannot be read. */
   readVerdict(): CompletenessCounts | null;
   close(): void;
 }
 
 type ReadAttempt<T> = { readonly value: T } | { readonly error: unknown };
 
-/** Reads the archive, which is opened when it is first needed and again where its state was replaced. */
+/** Reads the archive. Opens it at the first use, and again if its state file was replaced. */
 function openStatusReader(context: Context): StatusReader {
   let archive: Archive | null = null;
-  const opened = (): Archive => {
+  const openCurrent = (): Archive => {
     if (archive !== null && !archive.state.isFileCurrent()) {
       archive.close();
       archive = null;
     }
     const file = toStateFilePath(createLayout(context.settings.archive.output).privateFolder);
-    // To make one anew is the work of a run, and may take long.
+    // Only a run rebuilds the state, which may take long.
     if (context.disk.size(file) === null) throw new DamageError(`${file} is missing.`);
     archive ??= openConfiguredArchive(context, false);
     return archive;
   };
-  const tried = <T>(read: () => T): ReadAttempt<T> => {
+  const attempt = <T>(read: () => T): ReadAttempt<T> => {
     try {
       return { value: read() };
     } catch (error) {
       return { error };
     }
   };
-  let last: { readonly look: ReturnType<typeof readAll>; readonly atMs: number } | null = null;
-  // All of one moment, so that readiness and metrics do not contradict each other.
+  let last: { readonly results: ReturnType<typeof readAll>; readonly atMs: number } | null = null;
+  // Read everything at once, so that readiness and metrics are consistent.
   const readAll = () => ({
-    known: tried(() => listLastRunRecords(opened().state.db, context.clock.nowMs())),
-    damaged: tried(() => readRecordedDamage(opened().state.db).length),
-    standing: tried(() => readArchiveStatus(opened(), context.clock.nowMs())),
+    known: attempt(() => listLastRunRecords(openCurrent().state.db, context.clock.nowMs())),
+    damaged: attempt(() => readRecordedDamage(openCurrent().state.db).length),
+    status: attempt(() => readArchiveStatus(openCurrent(), context.clock.nowMs())),
   });
-  const look = (): ReturnType<typeof readAll> => {
+  const readCached = (): ReturnType<typeof readAll> => {
     const nowMs = context.clock.monotonicMs();
     if (last === null || nowMs - last.atMs >= cacheMsMax) {
-      last = { look: readAll(), atMs: nowMs };
-      const { known } = last.look;
+      last = { results: readAll(), atMs: nowMs };
+      const { known } = last.results;
       if ('error' in known) context.log.error({ err: known.error }, 'the archive cannot be read');
     }
-    return last.look;
+    return last.results;
   };
   const valueOrThrow = <T>(of: ReadAttempt<T>): T => {
     if ('error' in of) throw of.error;
@@ -141,43 +144,43 @@ function openStatusReader(context: Context): StatusReader {
   };
   const valueOrNull = <T>(of: ReadAttempt<T>): T | null => ('error' in of ? null : of.value);
   return {
-    readLastRuns: () => valueOrNull(look().known),
-    countDamaged: () => valueOrThrow(look().damaged),
-    readStatus: () => valueOrThrow(look().standing),
-    readVerdict: () => valueOrNull(look().standing)?.verdict ?? null,
+    readLastRuns: () => valueOrNull(readCached().known),
+    countDamaged: () => valueOrThrow(readCached().damaged),
+    readStatus: () => valueOrThrow(readCached().status),
+    readVerdict: () => valueOrNull(readCached().status)?.verdict ?? null,
     close: () => archive?.close(),
   };
 }
 
-/** What is answered on the port. */
+/** Content of the responses on the port. */
 export interface HealthHandlers {
-  /** What is wrong, by the part that it is wrong with; none where all is well. */
+  /** Faults by component; empty if there are none. */
   wrong(): readonly { readonly name: string; readonly reason: string }[];
-  /** How whole the archive is; null where it cannot be read. */
+  /** Completeness of the archive; null if it cannot be read. */
   verdict(): CompletenessCounts | null;
-  /** In the text format of Prometheus. */
+  /** Returns the metrics in the Prometheus text format. */
   metrics(): Promise<string>;
   readonly metricsType: string;
 }
 
 export interface HealthServer {
-  /** Where it listens, e.g. http://127.0.0.1:9464 */
+  /** Base URL, e.g. http://127.0.0.1:9464 */
   readonly url: string;
   close(): void;
 }
 
-/** What one client may take; times in milliseconds. A scrape is one small request. */
+/** Limits of a connection. Times are in milliseconds. A scrape is one small request. */
 const limits = { headerBytesMax: 8192, headersMsMax: 5000, requestMsMax: 5000, idleMsMax: 5000, stalledMsMax: 10_000 };
 const connectionsMax = 64;
 
 /**
- * Opens the health and metrics port. Port 0 is a free one.
- * @throws UsageError where it cannot be had
+ * Opens the health and metrics port; 0: a free port.
+ * @throws UsageError if that fails
  */
 export async function openHealthServer(
   host: string,
   port: number,
-  answers: HealthHandlers,
+  handlers: HealthHandlers,
   log: Log,
 ): Promise<HealthServer> {
   const server = createServer(
@@ -188,7 +191,7 @@ export async function openHealthServer(
       keepAliveTimeout: limits.idleMsMax,
       connectionsCheckingInterval: 1000,
     },
-    (request, response) => void handleRequest(request, response, answers, log),
+    (request, response) => void handleRequest(request, response, handlers, log),
   );
   server.maxConnections = connectionsMax;
   server.setTimeout(limits.stalledMsMax);
@@ -211,12 +214,12 @@ function getListenUrl(server: Server, host: string): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-async function handleRequest(request: IncomingMessage, response: ServerResponse, answers: HealthHandlers, log: Log) {
-  // Nobody has anything to send here: what comes all the same is not waited for.
+async function handleRequest(request: IncomingMessage, response: ServerResponse, handlers: HealthHandlers, log: Log) {
+  // Do not wait for a request body, which no route accepts.
   if (request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined)
     response.setHeader('connection', 'close');
   try {
-    const { status, type, body, headers } = await routeRequest(request, answers);
+    const { status, type, body, headers } = await routeRequest(request, handlers);
     response.writeHead(status, {
       'content-type': type,
       'content-length': Buffer.byteLength(body),
@@ -247,22 +250,22 @@ const toJsonResponse = (status: number, value: object): HealthResponse => ({
 const toProblemResponse = (status: number, title: string, more: object = {}): HealthResponse =>
   toJsonResponse(status, { type: 'about:blank', title, status, ...more });
 
-async function routeRequest(request: IncomingMessage, answers: HealthHandlers): Promise<HealthResponse> {
+async function routeRequest(request: IncomingMessage, handlers: HealthHandlers): Promise<HealthResponse> {
   const path = (request.url ?? '').split('?', 1)[0];
   if (path !== paths.health && path !== paths.ready && path !== paths.metrics)
     return toProblemResponse(404, 'Not Found', {
-      detail: `There are ${paths.health}, ${paths.ready} and ${paths.metrics}.`,
+      detail: `Available paths: ${paths.health}, ${paths.ready} and ${paths.metrics}.`,
     });
   if (request.method !== 'GET' && request.method !== 'HEAD')
     return { ...toProblemResponse(405, 'Method Not Allowed'), headers: { allow: 'GET, HEAD' } };
   if (path === paths.health) return toJsonResponse(200, { status: 'ok' });
-  if (path === paths.metrics) return { status: 200, type: answers.metricsType, body: await answers.metrics() };
-  const wrong = answers.wrong();
-  if (wrong.length === 0) return toJsonResponse(200, { status: 'ready', verdict: answers.verdict()?.state ?? null });
-  const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
+  if (path === paths.metrics) return { status: 200, type: handlers.metricsType, body: await handlers.metrics() };
+  const faults = handlers.wrong();
+  if (faults.length === 0) return toJsonResponse(200, { status: 'ready', verdict: handlers.verdict()?.state ?? null });
+  const detail = faults.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
   return toProblemResponse(503, 'Service Unavailable', {
     detail,
-    errors: wrong,
-    verdict: answers.verdict()?.state ?? null,
+    errors: faults,
+    verdict: handlers.verdict()?.state ?? null,
   });
 }

@@ -5,24 +5,24 @@ import type { LastRun } from '../../metrics/last-run.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
 import { type LastRunRecord, mergeLastRun } from '../run/last-runs.ts';
 
-/** What a schedule tells of its jobs while it is kept. */
+/** Status of the jobs of a running schedule. */
 export interface JobStatusBoard {
   readonly names: readonly string[];
-  /** Where the jobs stand with their schedules, after each look at the clock. */
+  /** Sets the state of the jobs after each decision. */
   updateEntries(entries: readonly ScheduleEntry[]): void;
   recordStart(job: string, atMs: number): void;
-  /** The state may not have it: a run that could not open the archive is kept nowhere else. */
+  /** Records a finished run. A run that could not open the archive is recorded nowhere else. */
   recordEnd(run: LastRun): void;
-  /** From now on it starts nothing more. */
+  /** Records that the schedule starts no more jobs. */
   recordStopping(): void;
-  /** @param known the last runs of all jobs, as the state has them */
+  /** @param known the last runs of all jobs in the state */
   readStatus(known: readonly LastRunRecord[], nowMs: number): ScheduleStatus;
 }
 
 export interface ScheduleStatus {
-  /** The last run of each job, those that are not scheduled included. */
+  /** The last run of each job, including unscheduled jobs. */
   readonly runs: readonly LastRunRecord[];
-  /** What is wrong, by the job that it is wrong with; none where all is well. */
+  /** Faults by job; empty if there are none. */
   readonly faults: readonly { readonly name: string; readonly reason: string }[];
   readonly samples: readonly Sample[];
 }
@@ -32,11 +32,11 @@ export interface BoardJob {
   readonly rhythm: Timetable;
 }
 
-/** A board of these jobs; `lateMs`: how long after its moment a run may end and still count as in time. */
-export function openJobStatusBoard(jobs: readonly BoardJob[], lateMs: number, begunAt: number): JobStatusBoard {
+/** Opens a status board. `lateMs`: how long after its scheduled time a run may end without counting as late. */
+export function openJobStatusBoard(jobs: readonly BoardJob[], lateMs: number, startedAt: number): JobStatusBoard {
   const running = new Map<string, number>();
   let entries: readonly ScheduleEntry[] = [];
-  let here: readonly LastRunRecord[] = [];
+  let ownRuns: readonly LastRunRecord[] = [];
   let isStopping = false;
   return {
     names: jobs.map(({ name }) => name),
@@ -46,9 +46,9 @@ export function openJobStatusBoard(jobs: readonly BoardJob[], lateMs: number, be
     recordStart: (job, atMs) => void running.set(job, atMs),
     recordEnd(run) {
       running.delete(run.job);
-      // Whatever the clock said before: it is the last one.
-      here = mergeLastRun(
-        here.filter((one) => one.run.job !== run.job || one.run.finished_at <= run.finished_at),
+      // This run is the last one, even if the clock was set back since an earlier run.
+      ownRuns = mergeLastRun(
+        ownRuns.filter((one) => one.run.job !== run.job || one.run.finished_at <= run.finished_at),
         run,
       );
     },
@@ -56,25 +56,25 @@ export function openJobStatusBoard(jobs: readonly BoardJob[], lateMs: number, be
       isStopping = true;
     },
     readStatus(known, nowMs) {
-      const sure = here.filter(({ run }) => run.finished_at <= nowMs + clockAheadMsMax);
-      const runs = sure.reduce<readonly LastRunRecord[]>((all, { run }) => mergeLastRun(all, run), known);
-      const looks = jobs.map(({ name, rhythm }) => {
+      const plausible = ownRuns.filter(({ run }) => run.finished_at <= nowMs + clockAheadMsMax);
+      const runs = plausible.reduce<readonly LastRunRecord[]>((all, { run }) => mergeLastRun(all, run), known);
+      const statuses = jobs.map(({ name, rhythm }) => {
         const last = runs.find(({ run }) => run.job === name)?.run;
         const entry = entries.find((one) => one.name === name);
         return {
           name,
           since: running.get(name) ?? null,
           next: isStopping || entry === undefined ? null : computeNextStart(entry, nowMs),
-          late: findLateMoment(rhythm, last?.started_at ?? begunAt, nowMs, lateMs),
+          late: findLateMoment(rhythm, last?.started_at ?? startedAt, nowMs, lateMs),
         };
       });
-      const wrong = looks.flatMap(({ name, late, since }) =>
+      const lateJobs = statuses.flatMap(({ name, late, since }) =>
         late === null ? [] : [{ name, reason: formatLateReason(late, since) }],
       );
       return {
         runs,
-        faults: isStopping ? [...wrong, { name: 'schedule', reason: 'is stopping' }] : wrong,
-        samples: looks.flatMap((look) => toJobSamples(look, nowMs)),
+        faults: isStopping ? [...lateJobs, { name: 'schedule', reason: 'is stopping' }] : lateJobs,
+        samples: statuses.flatMap((status) => toJobSamples(status, nowMs)),
       };
     },
   };

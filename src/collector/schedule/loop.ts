@@ -11,9 +11,9 @@ import { formatIsoUtc } from '../../base/time.ts';
 export interface ScheduledJob {
   readonly name: string;
   readonly rhythm: Timetable;
-  /** When it last started, by whoever; null where it never did. */
+  /** When the job last started, by the schedule or by hand; null if it never did. */
   readonly lastStart: number | null;
-  /** Runs it once. Never rejects; ends early when the signal comes. */
+  /** Runs the job once. Never rejects; ends early when the signal is aborted. */
   run(): Promise<void>;
 }
 
@@ -22,11 +22,11 @@ export interface ScheduleLoopContext {
   readonly random: Random;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Told where the jobs stand, after each look at the clock. */
+  /** Called with the state of the jobs after each decision. */
   onEntries?(entries: readonly ScheduleEntry[]): void;
 }
 
-/** Runs jobs on their schedules until the signal comes, and resolves when those under way are over. */
+/** Runs jobs on their schedules until the signal is aborted. Resolves when running jobs have ended. */
 export async function runScheduleLoop(
   jobs: readonly ScheduledJob[],
   rules: ScheduleRules,
@@ -47,7 +47,7 @@ export async function runScheduleLoop(
     entries = decision.entries;
     onEntries?.(entries);
     for (const { name, moment, why } of decision.skipped) {
-      const text = why === 'running' ? 'left out: it is still running' : 'left out: it was missed for too long';
+      const text = why === 'running' ? 'skipped: the previous run has not ended' : 'skipped: it was missed by too much';
       log.warn({ job: name, moment: formatIsoUtc(moment) }, text);
     }
     for (const { name, moment } of decision.start) {
@@ -60,12 +60,12 @@ export async function runScheduleLoop(
     }
     await pause(clock, decision.wakeAt - nowMs, signal);
   }
-  if (running.size > 0) log.info({ jobs: [...running.keys()] }, 'stopping: waiting for what is under way');
+  if (running.size > 0) log.info({ jobs: [...running.keys()] }, 'stopping: waiting for running jobs');
   await Promise.all(running.values());
   log.info({}, 'the schedule has ended');
 }
 
-/** Sleeps until then or until the signal comes. */
+/** Sleeps for `ms` or until the signal is aborted. */
 async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   try {
     await clock.sleep(ms, signal);

@@ -4,7 +4,7 @@ import type { Archive } from '../../archive/open-archive.ts';
 import type { ReceivedResponse, Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
 
-/** One field of the service's answers that is not what it was. */
+/** A field of the service's responses that has changed. */
 export interface DriftLine extends Drift {
   readonly resource: Resource;
 }
@@ -12,24 +12,24 @@ export interface DriftLine extends Drift {
 const resources = ['markets', 'ticks', 'orderbook'] as const;
 type Resource = (typeof resources)[number];
 
-/** What the answers of a run look like. */
+/** The shapes of the responses of a run. */
 export interface ResponseShapes {
   readonly samples: Readonly<Record<Resource, ShapeSample>>;
-  /** Whether every market list was had whole: what single answers lack may stand in the others. */
+  /** Whether all market lists are complete. Fields that single responses lack may be in the others. */
   areListsComplete: boolean;
-  /** The same client, its answers looked at. */
+  /** Wraps a client so that its responses are sampled. */
   observeUpstream(upstream: Upstream): Upstream;
-  /** Looks at pages of ticks, which are decoded without their fields being named. */
-  onResponse(answer: ReceivedResponse): void;
+  /** Samples tick pages, whose decoder does not keep field names. */
+  onResponse(response: ReceivedResponse): void;
 }
 
-/** Bytes of tick pages that are parsed to look at their fields in any case, and the share of the others. */
+/** Minimum bytes of tick pages to sample, and the share of all further bytes. */
 const sampledBytesMin = 512 * 1024;
 const sampledShare = 0.01;
 
 export function createResponseShapes(): ResponseShapes {
   const samples = { markets: createShapeSample(), ticks: createShapeSample(), orderbook: createShapeSample() };
-  let [came, lookedAt] = [0, 0];
+  let [receivedBytes, sampledBytes] = [0, 0];
   return {
     samples,
     areListsComplete: false,
@@ -41,26 +41,26 @@ export function createResponseShapes(): ResponseShapes {
         return page;
       },
       async orderbook(query, signal) {
-        const answer = await upstream.orderbook(query, signal);
-        samples.orderbook.add(answer.body);
-        return answer;
+        const response = await upstream.orderbook(query, signal);
+        samples.orderbook.add(response.body);
+        return response;
       },
     }),
     onResponse({ asked, body }) {
       if (asked.route !== 'ticks') return;
-      came += body.length;
-      if (lookedAt > sampledBytesMin + sampledShare * came) return;
-      lookedAt += body.length;
+      receivedBytes += body.length;
+      if (sampledBytes > sampledBytesMin + sampledShare * receivedBytes) return;
+      sampledBytes += body.length;
       try {
         samples.ticks.add(JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8')));
       } catch {
-        // What is no JSON has no shape; the decoder tells of it.
+        // Not JSON. The decoder reports it.
       }
     },
   };
 }
 
-/** Compares what the answers look like with the runs before, and says what changed. */
+/** Compares the shapes of the responses with those of earlier runs, and warns about changes. */
 export function detectSchemaDrift(
   { context, archive, warnings }: { context: Pick<Context, 'clock' | 'log'>; archive: Archive; warnings: string[] },
   { samples, areListsComplete }: ResponseShapes,

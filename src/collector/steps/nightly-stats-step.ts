@@ -28,36 +28,36 @@ import type { NightSummary, RecheckCounts } from '../run/summary.ts';
 import { reportShortLists } from './poll-steps.ts';
 
 /**
- * Compares this night with the last ones, once it is published, and remembers it. What fell sharply is a failure of the
- * run; nothing is withheld for it.
- * @param markets how many the lists named; null where one could not be had whole
+ * Compares a published night with the previous nights, and records it. A sharp drop is a failure of the run; the data are
+ * published nevertheless.
+ * @param markets number of listed markets; null if a list is incomplete
  */
 export function recordNightStats(run: Run, end: number, markets: number | null): void {
   const { settings, log, clock } = run.context;
   const { db } = run.archive.state;
-  // A night that lies ahead was polled by a clock that was wrong: waiting for it would be no watch at all.
+  // Ignore nights in the future: they were polled while the clock was wrong.
   const past = readLastNights(db).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
   const lookbackMs = settings.source.firstLookbackDays * dayMs;
   const polledMs = computeNewlyPolledMs(past[0], end, lookbackMs);
   const counts = countPolled(db, run.id, past[0]?.runId ?? run.id);
-  // What is repeated is no night: it is compared with nothing, and nothing will be with it.
-  const lacking = new Set(run.nightCounters.missingWindows.map(({ symbol }) => symbol));
-  const others = polledMs === null ? [] : past.slice(0, comparedMax);
+  // A repeated night is neither compared nor recorded.
+  const symbolsWithGaps = new Set(run.nightCounters.missingWindows.map(({ symbol }) => symbol));
+  const compared = polledMs === null ? [] : past.slice(0, comparedMax);
   run.nightSummary = {
-    nights: others.length,
+    nights: compared.length,
     ticks: {
-      new: compareWithPast(counts.ticks, pickColumn(others, 'ticks')),
-      late: compareWithPast(counts.late, pickColumn(others, 'late')),
-      conflicts: compareWithPast(counts.conflicts, pickColumn(others, 'conflicts')),
+      new: compareWithPast(counts.ticks, pickColumn(compared, 'ticks')),
+      late: compareWithPast(counts.late, pickColumn(compared, 'late')),
+      conflicts: compareWithPast(counts.conflicts, pickColumn(compared, 'conflicts')),
     },
     markets: summarizeMarketChanges(run, past[0]),
     covered: summarizeNightCoverage(run, {
       from: past.find((night) => night.polledTo < end)?.polledTo ?? end - lookbackMs,
       to: end,
     }),
-    fetched_late: toNamedCount(run.nightCounters.tooLateSymbols.filter((symbol) => !lacking.has(symbol))),
+    fetched_late: toNamedCount(run.nightCounters.tooLateSymbols.filter((symbol) => !symbolsWithGaps.has(symbol))),
   };
-  // What was published since the rechecks may have grown the overlap.
+  // The publish since the rechecks may have increased the overlap.
   const known = readRechecks(db);
   run.rechecks = {
     ...(run.rechecks ?? emptyRecheckCounts),
@@ -72,13 +72,13 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
   const night: NightVolume = { polledTo: end, polledMs, markets, ticks: counts.ticks };
   recordNight(db, { ...night, runId: run.id, late: counts.late, conflicts: counts.conflicts, listedAt });
   const falls = describeVolumeDrops(past, night, settings.drops);
-  // The same is told once.
+  // Report a drop of the markets only once.
   if (shortListsReason !== null && !falls.some((reason) => reason.startsWith('markets')))
     falls.push(`markets: ${shortListsReason}`);
   for (const reason of falls) {
-    log.warn({ reason }, 'a sharp fall against the last nights');
+    log.warn({ reason }, 'a sharp drop compared with the previous nights');
     run.hasSharpDrop = true;
-    // Before the windows that failed, of which there may be more than a summary lists.
+    // Before the failed windows, which may exceed the limit of the summary.
     run.failures.unshift({ symbol: null, from: null, to: null, reason });
   }
 }
@@ -96,51 +96,51 @@ const emptyRecheckCounts: Omit<RecheckCounts, 'lateness_ms' | 'overlap_ms'> = {
 const pickColumn = (nights: readonly RecordedNight[], name: 'ticks' | 'late' | 'conflicts'): (number | null)[] =>
   nights.map((night) => night[name]);
 
-/** Since the lists that the night before polled; where there was none, what these lists were the first to tell. */
+/** Compares with the market lists of the previous night; without one, all listed symbols are new. */
 function summarizeMarketChanges(run: Run, before: RecordedNight | undefined): NightSummary['markets'] {
   const { archive, context, nightCounters } = run;
   const nowMs = context.clock.nowMs();
   const since = before?.listedAt ?? before?.polledTo ?? (nightCounters.listedAt ?? nowMs) - 1;
   const states = readListedStates(archive.state.db, since, nowMs);
-  // Of one that closed a moment ago nothing could be told yet: it is counted, and nothing to look into.
+  // A market that closed less than a day ago counts as overdue, but does not need attention yet.
   run.longOverdueSymbols = computeMarketChanges(states, since, nowMs - dayMs).overdue.names;
   return computeMarketChanges(states, since, nowMs);
 }
 
-function summarizeNightCoverage({ archive, context, nightCounters }: Run, span: Window): NightSummary['covered'] {
+function summarizeNightCoverage({ archive, context, nightCounters }: Run, night: Window): NightSummary['covered'] {
   const rules = getLingerRules(context);
-  const lives = new Map<string, Window>();
-  const lifeIn = (symbol: string): Window => {
-    const known = lives.get(symbol);
+  const lifetimes = new Map<string, Window>();
+  const getLifetime = (symbol: string): Window => {
+    const known = lifetimes.get(symbol);
     if (known !== undefined) return known;
     const facts = readSymbol(archive.state.db, symbol);
-    const life =
-      facts === undefined ? span : computeLifetime(facts, readSymbolCoverage(archive.state.db, symbol), rules);
-    lives.set(symbol, life);
-    return life;
+    const lifetime =
+      facts === undefined ? night : computeLifetime(facts, readSymbolCoverage(archive.state.db, symbol), rules);
+    lifetimes.set(symbol, lifetime);
+    return lifetime;
   };
   return computeNightCoverage(
     nightCounters.polledCount,
-    nightCounters.missingWindows.map((window) => ({ ...window, lifetime: lifeIn(window.symbol) })),
-    span,
+    nightCounters.missingWindows.map((window) => ({ ...window, lifetime: getLifetime(window.symbol) })),
+    night,
   );
 }
 
-/** What the polls of a run note for the summary of a night. */
+/** Counters of the polls of a run, for the summary of a night. */
 export interface NightCounters {
-  /** How late ticks are counted; absent where it polls no ticks. */
+  /** When a tick counts as late; absent if the run polls no ticks. */
   lateRules?: LateTickRules;
-  /** Whether responses to its polls contradicted each other. */
+  /** Whether responses to the polls contradicted each other. */
   isPagingContradicted: boolean;
-  /** The moment of the market lists that it polled, epoch ms; null where none could be had. */
+  /** When the market lists were polled, epoch ms; null if the poll failed. */
   listedAt: number | null;
-  /** Why its lists are suspiciously short, one clause; null where they are not. */
+  /** Why the lists are suspiciously short, one clause; null if they are not. */
   shortListsReason: string | null;
-  /** Symbols whose ticks it was to have up to its end. */
+  /** Number of symbols whose ticks were polled. */
   polledCount: number;
-  /** What it asked for and has not got. */
+  /** Requested windows that are not covered. */
   readonly missingWindows: (Window & { readonly symbol: string })[];
-  /** Symbols of which it asked for a time that the service may have thinned out by now. */
+  /** Symbols with requested windows so old that the service may have thinned them out. */
   readonly tooLateSymbols: string[];
 }
 

@@ -2,33 +2,39 @@ import { UpstreamError } from '../../base/errors.ts';
 import { type BookCollectOutcome, collectBooks } from '../order-books/collect-books.ts';
 import { openBookJournalWriter } from '../paging/journal-writer.ts';
 import type { Run } from '../run/run.ts';
-import type { FailureLine } from '../run/summary.ts';
+import type { RunFailure } from '../run/summary.ts';
 import { formatNameList } from './poll-steps.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 
 /**
- * The order books that nightly polls: those that the config asks for, none by default. A key that reads ticks and no order
- * books is a failure of the run, no more: what came before is published all the same.
+ * Polls the order books of the settings, none by default. If the API key may read ticks but not order books, that is a failure
+ * of the run, which publishes its ticks nevertheless.
  */
 export async function pollConfiguredBooks(run: Run): Promise<void> {
   const { symbols, allLive } = run.context.settings.orderbooks;
-  const reached = run.hasUpstreamResponded;
+  const hadResponse = run.hasUpstreamResponded;
   try {
     await pollBooks(run, symbols, allLive ? listLiveSymbols(run) : []);
   } catch (error) {
-    if (!(error instanceof UpstreamError) || error.failure !== 'credential' || !reached) throw error;
-    run.failures.push({ symbol: null, from: null, to: null, reason: `order books: ${error.reason}` });
+    if (!(error instanceof UpstreamError) || error.failure !== 'credential' || !hadResponse) throw error;
+    run.failures.push({
+      symbol: null,
+      from: null,
+      to: null,
+      kind: 'order book',
+      reason: `order books: ${error.reason}`,
+    });
   }
 }
 
-/** Whether `pollRequestedBooks` needs to know which symbols are live by the market lists. */
+/** Whether `pollRequestedBooks` needs the market lists to find the live symbols. */
 export const needsMarketLists = ({ context: { settings } }: Run, chosen: readonly string[]): boolean =>
   chosen.length === 0 &&
   settings.symbols.length === 0 &&
   (settings.orderbooks.allLive || settings.orderbooks.symbols.length === 0);
 
-/** Polls the order books of the symbols chosen by hand, else those that the config asks for, else those of all live ones. */
+/** Polls the order books of the given symbols, or else those of the settings, or else those of all live symbols. */
 export async function pollRequestedBooks(run: Run, chosen: readonly string[]): Promise<void> {
   const { symbols, allLive } = run.context.settings.orderbooks;
   if (chosen.length > 0) return pollBooks(run, chosen, []);
@@ -38,7 +44,7 @@ export async function pollRequestedBooks(run: Run, chosen: readonly string[]): P
 const listLiveSymbols = (run: Run): string[] =>
   listPolledSymbols(run, [], run.context.clock.nowMs()).map(({ facts }) => facts.symbol);
 
-/** Polls order books into the journal; a symbol of the lists may have none, one that is named must. */
+/** Polls order books into the journal. A listed symbol may lack an order book; for a named symbol that is a failure. */
 async function pollBooks(run: Run, named: readonly string[], listed: readonly string[]): Promise<void> {
   const symbols = [...new Set([...named, ...listed])];
   run.bookCounts.planned += symbols.length;
@@ -67,7 +73,7 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
     );
     recordCollectedBooks(run, collected, symbols, new Set(named));
   } catch (error) {
-    // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
+    // Keep the accepted responses. The original error takes precedence over errors of this.
     await sink.drain().catch(() => {});
     throw error;
   } finally {
@@ -75,7 +81,7 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
   }
 }
 
-/** Enters what a poll brought into the run. Throws what stopped it where nothing more can be done. */
+/** Adds the results of a poll to the run. Throws the error that stopped the poll if the run cannot continue. */
 function recordCollectedBooks(
   run: Run,
   collected: BookCollectOutcome,
@@ -90,7 +96,7 @@ function recordCollectedBooks(
   bookCounts.quarantined += quarantineReasons.length;
   if (quarantineReasons.length > 0)
     run.warnings.push(
-      `${quarantineReasons.length} order books were set aside in .oddslake/quarantine: ${quarantineReasons[0]}.`,
+      `${quarantineReasons.length} order books were quarantined in .oddslake/quarantine: ${quarantineReasons[0]}.`,
     );
   context.signal.throwIfAborted();
   const missing = done.length === 0 ? [] : collected.missing.filter(({ symbol }) => !named.has(symbol));
@@ -105,29 +111,41 @@ function recordCollectedBooks(
   if (stopError !== null)
     context.log.warn(
       { reason: stopError.reason },
-      'the upstream is out of reach or out of order; what was had is kept',
+      'the upstream does not respond or keeps failing; received order books are kept',
     );
 }
 
-/** What could not be had; one line where it is one cause, and no matter of single symbols. */
+/** Failures of a poll; a single one if all symbols failed for the same reason. */
 function toFailureLines(
   { done, failures, missing, stopError, refusedReason }: BookCollectOutcome,
   symbols: readonly string[],
   named: ReadonlySet<string>,
   nowMs: number,
-): FailureLine[] {
-  const noneHasOne = named.size === 0 && missing.length === symbols.length ? missing[0]!.reason : null;
-  const why = stopError?.reason ?? refusedReason ?? noneHasOne;
+): RunFailure[] {
+  const noBookReason = named.size === 0 && missing.length === symbols.length ? missing[0]!.reason : null;
+  const why = stopError?.reason ?? refusedReason ?? noBookReason;
   if (done.length === 0 && why !== null)
     return [
-      { symbol: null, from: null, to: null, reason: `order books of ${formatNameList(symbols, 'symbol')}: ${why}` },
+      {
+        symbol: null,
+        from: null,
+        to: null,
+        kind: 'order book',
+        reason: `order books of ${formatNameList(symbols, 'symbol')}: ${why}`,
+      },
     ];
-  const tried = new Set([...done, ...[...failures, ...missing].map(({ symbol }) => symbol)]);
-  const left = symbols.filter((symbol) => !tried.has(symbol));
+  const requested = new Set([...done, ...[...failures, ...missing].map(({ symbol }) => symbol)]);
+  const notRequested = symbols.filter((symbol) => !requested.has(symbol));
   const failed = [
     ...failures,
     ...missing.filter(({ symbol }) => named.has(symbol) || done.length === 0),
-    ...left.map((symbol) => ({ symbol, at: nowMs, reason: why ?? 'not asked for' })),
+    ...notRequested.map((symbol) => ({ symbol, at: nowMs, reason: why ?? 'not requested' })),
   ];
-  return failed.map(({ symbol, at, reason }) => ({ symbol, from: at, to: at + 1, reason: `order book: ${reason}` }));
+  return failed.map(({ symbol, at, reason }) => ({
+    symbol,
+    from: at,
+    to: at + 1,
+    kind: 'order book',
+    reason: `order book: ${reason}`,
+  }));
 }

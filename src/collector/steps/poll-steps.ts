@@ -55,8 +55,8 @@ import { publishJournal } from './publish-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
 
 /**
- * Polls the market lists and journals what they say. A list that fails in passing is a failure of the run, no more.
- * Resolves to how many markets they name; null where a list could not be had whole.
+ * Polls the market lists and journals them. A transient error of a list is a failure of the run, which continues.
+ * Resolves to the number of listed markets; null if a list is incomplete.
  */
 export async function pollMarketLists(run: Run): Promise<number | null> {
   const { context, archive } = run;
@@ -83,35 +83,39 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
     run.markets = new Set(markets.map(({ canonicalId }) => canonicalId)).size;
     run.nightCounters.listedAt = poll.observedAt;
     run.shapes.areListsComplete = poll.complete;
-    for (const reason of poll.shortfalls) run.failures.push({ symbol: null, from: null, to: null, reason });
+    for (const reason of poll.shortfalls)
+      run.failures.push({ symbol: null, from: null, to: null, kind: 'market list', reason });
     for (const { view, reason } of poll.failed)
-      run.failures.push({ symbol: null, from: null, to: null, reason: `markets of view ${view}: ${reason}` });
+      run.failures.push({
+        symbol: null,
+        from: null,
+        to: null,
+        kind: 'market list',
+        reason: `markets of view ${view}: ${reason}`,
+      });
     if (rejected.length > 0)
-      run.warnings.push(`${rejected.length} market records were set aside: ${rejected[0]!.reason}.`);
+      run.warnings.push(`${rejected.length} market records were rejected: ${rejected[0]!.reason}.`);
     context.log.info({ markets: markets.length, complete: poll.complete }, 'markets polled');
     return poll.complete ? markets.length : null;
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.failure === 'credential' || error.failure === 'unreachable')
       throw error;
-    run.failures.push({ symbol: null, from: null, to: null, reason: `markets: ${error.reason}` });
+    run.failures.push({ symbol: null, from: null, to: null, kind: 'market list', reason: `markets: ${error.reason}` });
     const none = { at: context.clock.nowMs(), named: 0, reason: error.reason };
     recordListings(
       archive.state.db,
       source.views.map((view) => ({ ...none, view, total: null })),
       none,
     );
-    context.log.warn(
-      { reason: error.reason },
-      'the market lists could not be had; known symbols are polled all the same',
-    );
+    context.log.warn({ reason: error.reason }, 'the market lists could not be fetched; polling the known symbols');
     return null;
   }
 }
 
 /**
- * Journals a poll of the market lists; durable when it returns. Returns why its lists, whole as they are, are suspiciously
- * short; null where they are not: then, too, no absence means that a market is gone.
- * @param shareMax the share by which they may fall against the last days
+ * Journals a poll of the market lists; durable when it returns. Returns why complete lists are suspiciously short; null if
+ * they are not. Markets that are absent from short lists do not count as gone.
+ * @param shareMax maximum drop compared with the last days, as a share
  */
 export function journalMarketsPoll(state: State, runId: string, poll: MarketsPoll, shareMax: number): string | null {
   const { observedAt, markets, rejected, complete, lists } = poll;
@@ -123,30 +127,31 @@ export function journalMarketsPoll(state: State, runId: string, poll: MarketsPol
     appendMarkets(state, { runId, observedAt, markets }, rejected);
     recordMarkets(db, markets, observedAt, complete && short === null);
     const reason = short === null ? null : shortListReason;
-    const cut = lists.find((list) => list.reason !== null)?.reason ?? null;
+    const incomplete = lists.find((list) => list.reason !== null)?.reason ?? null;
     const listings = lists.map((list) => ({ ...list, reason: list.reason ?? reason }));
-    recordListings(db, listings, { at: observedAt, named: markets.length, reason: cut ?? reason });
+    recordListings(db, listings, { at: observedAt, named: markets.length, reason: incomplete ?? reason });
     return short;
   });
 }
 
-/** Tells, in a run that is no night, of lists that are suspiciously short. */
+/** Reports suspiciously short lists, in a run that is not a new night. */
 export function reportShortLists(run: Run): void {
   const { shortListsReason: reason } = run.nightCounters;
-  if (reason !== null) run.failures.push({ symbol: null, from: null, to: null, reason: `markets: ${reason}` });
+  if (reason !== null)
+    run.failures.push({ symbol: null, from: null, to: null, kind: 'market list', reason: `markets: ${reason}` });
 }
 
-/** Polls ticks up to `end` for the symbols given by name, else those of the config, else those that the lists ask for. */
+/** Polls ticks up to `end` of the `chosen` symbols, or else those of the settings, or else those of the market lists. */
 export async function pollTicks(run: Run, end: number, chosen: readonly string[]): Promise<void> {
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
   for (const symbol of chosen) run.requestedSymbols.add(symbol);
   const rechecks = readRechecks(db);
-  const isCaught = rechecks.caughtAt !== null;
+  const omitsTicks = rechecks.caughtAt !== null;
   const rules = { ...getLingerRules(context), overlapMs: getOverlapMs(context, rechecks) };
   run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: rules.overlapMs };
-  // Those of the config are there to stay; one on the command line is known once it has answered.
+  // Symbols of the settings are recorded now; a symbol of the command line after its first response.
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
   const [lostBySymbol, owedBySymbol, settled] = [readAllLostTicks(db), readAllOwedWindows(db), readSettledGaps(db)];
@@ -154,14 +159,17 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   const { downsampledAfterDays } = context.settings.source;
   for (const { facts, coverage } of listPolledSymbols(run, chosen, nowMs)) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
-    // What a run was told to be lost for good, or is settled otherwise, is nothing to ask for night after night.
-    const told = lost.filter(({ reportedAt }) => reportedAt !== null);
-    const untold = lost.filter(({ reportedAt }) => reportedAt === null);
-    const left = union([...coverage, ...told, ...(settled.get(facts.symbol) ?? [])]);
-    const windows = extendToLostWindows(planPoll(facts, left, end, rules, owedBySymbol.get(facts.symbol)), untold);
+    // Losses that were reported and settled gaps are not requested every night.
+    const reported = lost.filter(({ reportedAt }) => reportedAt !== null);
+    const unreported = lost.filter(({ reportedAt }) => reportedAt === null);
+    const excluded = union([...coverage, ...reported, ...(settled.get(facts.symbol) ?? [])]);
+    const windows = extendToLostWindows(
+      planPoll(facts, excluded, end, rules, owedBySymbol.get(facts.symbol)),
+      unreported,
+    );
     const { confirm } = context.settings.poll;
-    // Of a service that leaves ticks out, the known tick coming again says nothing of what follows it.
-    const plan = isCaught
+    // If the service leaves ticks out, receiving the last known tick again does not prove that no tick follows.
+    const plan = omitsTicks
       ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }
       : addTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
     run.nightCounters.polledCount++;
@@ -172,18 +180,18 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
       run.nightCounters.tooLateSymbols.push(facts.symbol);
     if (plan.windows.length > 0) plans.push(plan);
   }
-  // A service whose clock is behind would have seen a new symbol earlier than it was planned to be.
-  const fresh = chosen.filter((symbol) => readSymbol(db, symbol) === undefined);
+  // If the clock of the service is behind, its responses would date a new symbol before this poll.
+  const newSymbols = chosen.filter((symbol) => readSymbol(db, symbol) === undefined);
   await collectPlans(run, plans, 'poll');
-  setFirstSeen(db, fresh, nowMs);
+  setFirstSeen(db, newSymbols, nowMs);
 }
 
-/** Symbols of a backfill: those named, else every one known, active or not, but for suspended ones that were asked for today. */
+/** Plans a backfill of the chosen symbols, or else of all known symbols except suspended ones that were requested today. */
 export function createBackfillPlans(
   run: Run,
   window: Window,
   chosen: readonly string[],
-  how: Pick<BackfillFlags, 'force' | 'allKnown' | 'recheckInferred'>,
+  options: Pick<BackfillFlags, 'force' | 'allKnown' | 'recheckInferred'>,
 ): { plans: SymbolPlan[]; facts: Map<string, SymbolFacts> } {
   const { context, archive } = run;
   const { db } = archive.state;
@@ -195,13 +203,13 @@ export function createBackfillPlans(
       : readNamedSymbolFacts(db, chosen, nowMs);
   const { lookbackMs } = getLingerRules(context);
   const lifetimeMarginMs = context.settings.source.lifetimeMarginHours * 60 * minuteMs;
-  const byHand = getConfiguredSymbols(context);
-  const isNamed = (symbol: string): boolean => chosen.length > 0 || byHand?.has(symbol) === true;
+  const configured = getConfiguredSymbols(context);
+  const isNamed = (symbol: string): boolean => chosen.length > 0 || configured?.has(symbol) === true;
   const plans = symbols
     .map((facts) => {
-      const rules = { ...how, lifetimeMarginMs, lookbackMs, named: isNamed(facts.symbol) };
+      const rules = { ...options, lifetimeMarginMs, lookbackMs, named: isNamed(facts.symbol) };
       const covered = readCoverageWithoutLost(db, facts.symbol, nowMs + getFutureSkewMs(context));
-      const proven = how.recheckInferred === true ? subtract(covered, findInferredOf(db, facts.symbol)) : covered;
+      const proven = options.recheckInferred === true ? subtract(covered, findInferredOf(db, facts.symbol)) : covered;
       const plan = planBackfill(facts, proven, window, rules);
       return extendToLostWindows(plan, readLostTicks(db, facts.symbol));
     })
@@ -210,13 +218,13 @@ export function createBackfillPlans(
 }
 
 interface CollectOptions {
-  /** Ticks the journal may hold; infinite where the answers have to be published together. As configured by default. */
+  /** Maximum ticks in the journal; infinite if the responses must be published together. Default: as configured. */
   readonly journalTicksMax?: number;
-  /** Of windows that a recheck put in doubt: their symbols are counted already, and each response is compared. */
+  /** Whether the plans are doubtful windows of a recheck: their symbols are already counted, and each response is compared. */
   readonly isRecheck?: boolean;
 }
 
-/** Fetches what the plans ask for into the journal, publishing on the way when it grows too large. */
+/** Fetches the plans into the journal. Publishes on the way if the journal grows too large. */
 export async function collectPlans(
   run: Run,
   plans: readonly SymbolPlan[],
@@ -235,7 +243,7 @@ export async function collectPlans(
   let ticks = 0;
   let done = 0;
   const behavior = createServerBehavior(readOldestShown(db), readKnownPages<KnownPages>(db));
-  // A service that was caught has all of its windows compared with narrower ones.
+  // If the service leaves ticks out, all windows are compared with narrower ones.
   const contradictions = isRecheck || readRechecks(db).caughtAt !== null ? 1 : 0;
   behavior.contradictions = contradictions;
   const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
@@ -273,7 +281,7 @@ export async function collectPlans(
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected);
     if (isRecheck) Object.assign(run.symbols, symbols);
   } catch (error) {
-    // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
+    // Keep the accepted responses. The original error takes precedence over errors of this.
     await sink.drain().catch(() => {});
     throw error;
   } finally {
@@ -281,7 +289,7 @@ export async function collectPlans(
   }
 }
 
-/** What was covered before and could not be fetched again is no failure. */
+/** Drops failures of windows that were already covered. */
 function keepUncoveredFailures({ archive }: Run, collected: TickCollectOutcome): TickCollectOutcome {
   const failures = collected.failures.flatMap((failure) =>
     subtract([failure], readSymbolCoverage(archive.state.db, failure.symbol)).map((w) => ({ ...failure, ...w })),
@@ -289,14 +297,14 @@ function keepUncoveredFailures({ archive }: Run, collected: TickCollectOutcome):
   return { ...collected, failures, notServed: new Set(), behind: [] };
 }
 
-/** Enters what a collection brought into the run. Throws what stopped it where nothing more can be done. */
+/** Adds the results of a collection to the run. Throws the error that stopped it if the run cannot continue. */
 function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
   const { context, archive } = run;
   run.symbols.done += collected.done.length;
   run.symbols.failed += collected.failed.length;
   for (const window of [...collected.failures, ...collected.behind]) run.nightCounters.missingWindows.push(window);
   const { db } = archive.state;
-  // A suspended symbol that is tried again and fails is no failure of this run, unless it was to be asked for by name.
+  // The failed retry of a suspended symbol is a failure of this run only if the symbol was requested by name.
   const suspended = new Set(
     collected.failed.filter(
       (symbol) => !run.requestedSymbols.has(symbol) && (readSymbol(db, symbol)?.suspendedAt ?? null) !== null,
@@ -309,12 +317,10 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
     recordOwedWindows(run, collected);
   }
   if (collected.behind.length > 0) {
-    const since = formatIsoUtc(
-      collected.behind.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY),
-    );
+    const since = formatIsoUtc(collected.behind.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY));
     const symbols = [...new Set(collected.behind.map((w) => w.symbol))];
     run.warnings.push(
-      `The service itself is behind: it has nothing yet since ${since} of ${formatNameList(symbols, 'symbol')}.`,
+      `The service is behind: it has no ticks yet since ${since} for ${formatNameList(symbols, 'symbol')}.`,
     );
   }
   context.signal.throwIfAborted();
@@ -323,15 +329,15 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
     if (stopError.failure === 'credential' || !run.hasUpstreamResponded) throw stopError;
     context.log.warn(
       { reason: stopError.reason },
-      'the upstream is out of reach or out of order; what was had is kept',
+      'the upstream does not respond or keeps failing; received ticks are kept',
     );
     return;
   }
 }
 
 /**
- * Notes what the collection asked for in vain, and where the service goes back no further: there a lifetime begins, at the
- * latest with the first sight of the symbol. What the service had no more when it first answered is expired.
+ * Records the windows that the collection could not fetch, and where the history of the service starts. A lifetime begins
+ * there, or when the symbol was first seen if that is earlier. A window between the first sight and that start is expired.
  */
 function recordOwedWindows(run: Run, { done, failures, failed, shortHistories }: TickCollectOutcome): void {
   const { context, archive } = run;
@@ -343,16 +349,16 @@ function recordOwedWindows(run: Run, { done, failures, failed, shortHistories }:
     if (facts === undefined) continue;
     recordServedFrom(db, symbol, Math.min(from, facts.firstSeen));
     const since = Math.max(facts.firstSeen, facts.opensAt ?? facts.firstSeen);
-    const reason = `expired: the service goes back no further than ${formatIsoUtc(from)}`;
+    const reason = `expired: the service has no ticks before ${formatIsoUtc(from)}`;
     if (since < from) expired.push({ symbol, from: since, to: from, reason, isTooOld: true });
   }
-  for (const failure of expired) run.failures.push(failure);
+  for (const failure of expired) run.failures.push({ ...failure, kind: 'expired' });
   if (shortHistories.length > expired.length) {
     const names = shortHistories
       .map(({ symbol }) => symbol)
       .filter((name) => !expired.some(({ symbol }) => symbol === name));
     run.warnings.push(
-      `The service does not go back as far as asked for ${formatNameList(names, 'symbol')}: what was before is not known.`,
+      `The service has no ticks for the start of the requested window of ${formatNameList(names, 'symbol')}: earlier ticks are unknown.`,
     );
   }
   const bySymbol = Map.groupBy([...failures, ...expired], ({ symbol }) => symbol);
@@ -373,7 +379,7 @@ function recordOwedWindows(run: Run, { done, failures, failed, shortHistories }:
   recordOwed(db, owed, nowMs);
 }
 
-/** `3 symbols (A, B, C)`, so many of them by name. */
+/** `3 symbols (A, B, C)`, with at most `namedMax` names. */
 export const formatNameList = (symbols: readonly string[], noun: string, namedMax = 3): string =>
   `${symbols.length} ${noun}${symbols.length === 1 ? '' : 's'} (${symbols.slice(0, namedMax).join(', ')}${symbols.length > namedMax ? ', …' : ''})`;
 
@@ -381,8 +387,6 @@ export const formatNameList = (symbols: readonly string[], noun: string, namedMa
 export function computePollEnd({ clock }: Context, day: number | null): number {
   const nowMs = clock.nowMs();
   if (day !== null && day > nowMs)
-    throw new UsageError(
-      `--date ${formatDay(day)} is in the future: there is nothing to poll yet. Today is ${formatDay(nowMs)} (UTC).`,
-    );
+    throw new UsageError(`--date ${formatDay(day)} is in the future. Today is ${formatDay(nowMs)} (UTC).`);
   return day === null ? nowMs : Math.min(day + dayMs, nowMs);
 }

@@ -10,14 +10,13 @@ import type { Run } from '../run/run.ts';
 
 export interface PolledSymbol {
   readonly facts: SymbolFacts;
-  /** What is covered of its ticks. */
+  /** Covered windows of its ticks. */
   readonly coverage: readonly Window[];
 }
 
 /**
- * The symbols that a poll at `nowMs` asks for: those chosen by hand, else those of the config, else those that the market
- * lists still ask for. A suspended symbol is asked for once a UTC day, and whenever it was chosen
- * by hand.
+ * The symbols of a poll at `nowMs`: the `chosen` ones, or else those of the settings, or else the active symbols of the market
+ * lists. A suspended symbol is requested once a UTC day, and whenever it is chosen.
  */
 export function listPolledSymbols({ context, archive }: Run, chosen: readonly string[], nowMs: number): PolledSymbol[] {
   const { db } = archive.state;
@@ -43,15 +42,15 @@ export function listPolledSymbols({ context, archive }: Run, chosen: readonly st
   return out;
 }
 
-/** Whether no market list has named a symbol yet: those that files brought are nobody's to follow. */
+/** Whether no symbol is from a market list. Imported symbols alone are not polled. */
 export const hasNoListedSymbols = ({ archive }: Run): boolean =>
   !readAllSymbols(archive.state.db).some(({ listed }) => listed);
 
-/** Of symbols named by hand, known or not. */
+/** Facts of symbols by name, including unknown symbols. */
 export const readNamedSymbolFacts = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
   [...new Set(symbols)].map((symbol) => readSymbol(db, symbol) ?? createUnknownSymbol(symbol, nowMs));
 
-/** Notes from when on the symbols of a poll are polled, whatever came of its requests: that is owed from now on. */
+/** Records from when on the symbols of a poll are polled, even if its requests fail. These windows are owed from now on. */
 export function notePolledPlans(db: Database, plans: readonly SymbolPlan[]): void {
   db.transaction(() => {
     for (const { symbol, windows } of plans) if (windows.length > 0) recordPolledFrom(db, symbol, windows[0]!.from);

@@ -20,12 +20,12 @@ import type { Run } from '../run/run.ts';
 import { type JobWorkers, openJobWorkers } from '../run/worker-pool.ts';
 import { noteConfirmedLosses } from './track-lost-windows.ts';
 
-/** Ticks that are worth the start of threads. */
+/** Number of ticks from which worker threads pay off. */
 const threadedTicksMin = 1_000_000;
 
 /**
- * Publishes what is journaled, and what an import has read. Damaged parts are refused: exit code 6, and what was for them
- * stays journaled; as does all of it where another process holds the lock for too long.
+ * Publishes the journal and the buffer of an import. A damaged part file is not merged: its ticks stay in the journal and the
+ * run ends with exit code 6. If another process holds the lock for too long, everything stays in the journal.
  */
 export async function publishJournal(
   run: Run,
@@ -57,7 +57,7 @@ export async function publishJournal(
     noteConfirmedLosses(run, published.lacking);
     const { db } = archive.state;
     const nowMs = context.clock.nowMs();
-    // A service that leaves ticks out brings them late wherever it is asked again: that is no lateness.
+    // If the service is known to leave ticks out, late ticks do not measure lateness: any new request may return more.
     if (published.latenessMs > 0)
       updateRechecks(db, (known) =>
         known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), published.latenessMs, nowMs),
@@ -65,7 +65,7 @@ export async function publishJournal(
     if (published.quarantined !== null) run.warnings.push(formatQuarantinedRows(published.quarantined));
     if (published.refused.length > 0) {
       throw new DamageError(
-        `${published.refused.join(' ')} Nothing was merged into it; what was fetched for it stays journaled. Run oddslake verify.`,
+        `${published.refused.join(' ')} It was not merged; the ticks for it stay in the journal. Run oddslake verify.`,
       );
     }
     if (published.files.length > 0) {
@@ -79,11 +79,11 @@ export async function publishJournal(
 }
 
 function formatQuarantinedRows({ rows, windows, path }: JournalQuarantine): string {
-  const kept = path === null ? 'they are gone' : `they are in ${path}`;
-  return `The journal was damaged: ${rows} of its rows differ from their checksums (${kept}), and ${windows} windows are asked for again by the next run. Check the disk.`;
+  const location = path === null ? 'they are lost' : `they are in ${path}`;
+  return `The journal was damaged: ${rows} of its rows do not match their checksums (${location}). The next run fetches ${windows} windows again. Check the disk.`;
 }
 
-/** Re-reads what this run published. */
+/** Reads and hashes the files that this run published. */
 export async function verifyPublishedFiles(run: Run): Promise<void> {
   const changed = [...run.files.values()];
   if (changed.length === 0) return;
@@ -91,40 +91,40 @@ export async function verifyPublishedFiles(run: Run): Promise<void> {
   const findings = await hashFiles(run.archive, changed, { runId: run.id, clock, signal });
   if (findings.length > 0) {
     throw new DamageError(
-      `${findings.map((f) => `${f.path} (${f.kind})`).join(', ')} right after it was published: check the disk.`,
+      `${findings.map((f) => `${f.path} (${f.kind})`).join(', ')} is damaged directly after its publish. Check the disk.`,
     );
   }
 }
 
-/** How long a run may hash files that were published before it, in ms. */
+/** Maximum time for hashing files of earlier runs, in ms. */
 const hashMsMax = 10 * 60_000;
 
-/** Looks at presence and size of every published file; what is not as published is remembered, and the run goes on. */
+/** Checks presence and size of every published file. Records damage; the run continues. */
 export function checkPublishedSizes(run: Run): void {
   const found = checkFileSizes(run.archive);
   recordDamage(run.archive.state.db, found, run.id, run.context.clock.nowMs());
   warnDamage(run, found);
 }
 
-/** Hashes the files that could not be read as published, and the share of all that is due; see `archive.verify_days`. */
+/** Hashes the files that failed a read check, and the share of all files that is due; see `archive.verify_days`. */
 export async function hashDueFiles(run: Run): Promise<void> {
   const { archive, context, id: runId } = run;
   const { clock, signal } = context;
-  const how = { runId, clock, signal };
-  // A publish may have replaced one while it was read: what counts is what is there now.
-  warnDamage(run, await hashFiles(archive, findFilesAt(archive, archive.refusedPaths), how));
+  const options = { runId, clock, signal };
+  // A publish may have replaced the file during the read, so check the current one.
+  warnDamage(run, await hashFiles(archive, findFilesAt(archive, archive.refusedPaths), options));
   const everyMs = context.settings.archive.verifyDays * dayMs;
-  warnDamage(run, await hashDueShare(archive, { ...how, intervalMs: everyMs, durationMsMax: hashMsMax }));
+  warnDamage(run, await hashDueShare(archive, { ...options, intervalMs: everyMs, durationMsMax: hashMsMax }));
 }
 
-/** Looks at the whole archive, and remembers what was found in place of what was known before. */
+/** Verifies the whole archive, and replaces the recorded damage with the findings. */
 export async function verifyAllFiles(
   run: Run,
   onProgress: (done: number, total: number) => void,
 ): Promise<VerifyResult> {
-  const begunAt = run.context.clock.nowMs();
+  const startedAt = run.context.clock.nowMs();
   const found = await verifyArchive(run.archive, null, onProgress, run.context.signal);
-  recordVerification(run.archive, found, run.id, begunAt);
+  recordVerification(run.archive, found, run.id, startedAt);
   return found;
 }
 

@@ -25,28 +25,27 @@ import type { Run } from '../run/run.ts';
 import { collectPlans } from './poll-steps.ts';
 import { publishJournal } from './publish-step.ts';
 
-/** What is read of the archive to compare with is kept in memory up to so many bytes. */
+/** Memory for published ticks that responses are compared with, in bytes. */
 const cacheBytesMax = 64 * 1024 * 1024;
 
 /**
- * Reads a sample of what is settled again, with other bounds, and withdraws and fetches again what that contradicts; then
- * what earlier findings put in doubt. A night that is repeated skips it. Journals all that comes.
- * @returns the error where a published file that was to be compared with is damaged: the rest is to be published before
- * that is said
+ * Rechecks a sample of the settled coverage: fetches it again with other bounds, withdraws contradicted coverage and fetches
+ * that again; then reads doubtful windows of earlier nights again. Skipped if a night is repeated. Journals all responses.
+ * @returns the error if a published file for the comparison is damaged, so that the caller can publish before it throws
  */
 export async function recheckCoverage(run: Run, end: number): Promise<DamageError | null> {
   const { context, archive } = run;
   const { settings, clock } = context;
   const { db } = archive.state;
   const past = readLastNights(db).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
-  // A lost state does not know of earlier nights: nothing was to be asked of one that is repeated.
+  // A repeated night plans no symbols; a restored state does not know earlier nights.
   const isRepeated =
     run.symbols.planned === 0 || computeNewlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
   if (settings.poll.recheckShare === 0 || isRepeated || !run.hasUpstreamResponded) return null;
   const upstream = await run.upstream();
   const { requests } = upstream.counters();
   const windows = countRechecks(settings.poll.recheckShare, requests);
-  // The same night of the same archive draws the same windows.
+  // The same night of the same archive selects the same windows.
   const seed = hashText(hashText(0, archive.state.identity.upstream), String(end));
   const sink = openTickJournalWriter(archive.state, clock, settings.publish.journalTicksMax, () => publishJournal(run));
   const cover: FetchContext = {
@@ -78,7 +77,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
       limits,
       known.caughtAt !== null && run.nightCounters.isPagingContradicted,
     );
-    // A publish on the way may have measured a lateness.
+    // A publish during the recheck may have measured lateness.
     updateRechecks(db, ({ lateness }) =>
       lateness.reduce((noted, { day, ms }) => recordLateness(noted, day, ms, night.at), memory),
     );
@@ -94,7 +93,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
       overlap_ms: getOverlapMs(context, memory),
     };
     if (memory.caughtAt !== null) run.warnings.push(formatOmissionWarning(night.doubtful));
-    context.log.info({ ...run.rechecks, seed }, 'rechecked a sample of what is settled');
+    context.log.info({ ...run.rechecks, seed }, 'rechecked a sample of the settled coverage');
     return null;
   } catch (error) {
     if (error instanceof DamageError) return error;
@@ -105,9 +104,9 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
 }
 
 const formatOmissionWarning = (doubtful: number): string =>
-  `The service was seen to leave ticks out of wide windows: what was fetched before counts as inferred until it is read again${doubtful === 0 ? '' : `, ${doubtful} windows in the next nights`}.`;
+  `The service leaves ticks out of responses for wide windows: earlier coverage counts as inferred until it is read again${doubtful === 0 ? '' : `, ${doubtful} windows in the next nights`}.`;
 
-/** How rechecks read and write this archive. */
+/** Creates the access of rechecks to this archive. */
 function createRecheckContext(
   run: Run,
   cover: FetchContext,
@@ -122,7 +121,7 @@ function createRecheckContext(
     openVerifiedFiles(archive, cacheBytesMax),
     cacheBytesMax,
   );
-  const record = (symbol: string, given: Partial<TickRecord>): TickRecord => ({
+  const createRecord = (symbol: string, fields: Partial<TickRecord>): TickRecord => ({
     runId: run.id,
     symbol,
     requestedWindow: { from: 0, to: 0 },
@@ -132,13 +131,13 @@ function createRecheckContext(
     ticks: emptyTicks,
     rejected: [],
     covered: [],
-    ...given,
+    ...fields,
   });
-  async function write(one: TickRecord): Promise<void> {
-    await sink.append(one);
+  async function write(record: TickRecord): Promise<void> {
+    await sink.append(record);
     await sink.drain();
   }
-  let isSilent = false;
+  let hasFailed = false;
   return {
     symbols: readAllSymbols(db)
       .filter(({ suspendedAt }) => suspendedAt === null)
@@ -148,27 +147,27 @@ function createRecheckContext(
     nowMs: () => context.clock.nowMs(),
     getCoverage: (symbol) => readResponses(db, symbol),
     async loadTickTimes(symbol, { from, to }) {
-      const found = await readTicks({ symbol, from, to, limit: Number.MAX_SAFE_INTEGER });
-      return concatTimes(found?.slices ?? []);
+      const page = await readTicks({ symbol, from, to, limit: Number.MAX_SAFE_INTEGER });
+      return concatTimes(page?.slices ?? []);
     },
     async requestPage(symbol, window): Promise<Observation | null> {
-      // What failed once is not tried for each window of a sample.
-      if (isSilent) return null;
+      // After one failure the remaining windows of the sample are skipped.
+      if (hasFailed) return null;
       try {
         const observation = await requestOnce(cover, symbol, window);
         await sink.drain();
         return observation;
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
-        // Of a symbol that it refuses it may have answered for others.
-        if (error.failure !== 'refused') isSilent = true;
-        context.log.warn({ symbol, reason: error.reason }, 'a recheck was not answered');
+        // A rejected symbol says nothing about other symbols.
+        if (error.failure !== 'refused') hasFailed = true;
+        context.log.warn({ symbol, reason: error.reason }, 'a recheck request failed');
         return null;
       }
     },
-    withdraw: (symbol, windows: readonly Window[]) => write(record(symbol, { withdrawn: windows })),
+    withdraw: (symbol, windows: readonly Window[]) => write(createRecord(symbol, { withdrawn: windows })),
     demote: (symbol, windows: readonly CoveredWindow[]) =>
-      write(record(symbol, { origin: windows[0]!.origin, ...createDemotion(windows) })),
+      write(createRecord(symbol, { origin: windows[0]!.origin, ...createDemotion(windows) })),
     refetch: (plans) => collectPlans(run, plans, 'backfill', { isRecheck: true }),
   };
 }

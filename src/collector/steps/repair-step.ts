@@ -21,15 +21,15 @@ import { publishJournal } from './publish-step.ts';
 import { listLostTickWindows, toLossKey } from './track-lost-windows.ts';
 
 /**
- * Mends the archive; what no request can bring back is a failure of the run.
- * @throws DamageError where the state is damaged: nothing is asked for by what it says, and what was mended is told all the same
+ * Repairs the archive. Rows that no request can restore are failures of the run.
+ * @throws DamageError if the state is damaged, so that no requests follow from it; `show` is called before
  */
 export async function repairDamage(run: Run, show?: (repaired: RepairReport) => void): Promise<void> {
   const { context, archive } = run;
   const { clock, waitMs, signal } = context;
   const display = await context.startDisplay('verify', 1, 'files');
   let repaired: RepairReport;
-  const begunAt = clock.nowMs();
+  const startedAt = clock.nowMs();
   try {
     const onProgress = (done: number, total: number): void => display.update({ done, total });
     repaired = await repairArchive(archive, {
@@ -42,34 +42,34 @@ export async function repairDamage(run: Run, show?: (repaired: RepairReport) => 
   } finally {
     display.stop();
   }
-  // All that is published was looked at, and what was wrong of it was mended.
-  recordVerification(archive, { ...repaired, findings: [] }, run.id, begunAt);
+  // The repair has verified all published files, and none of them is damaged any more.
+  recordVerification(archive, { ...repaired, findings: [] }, run.id, startedAt);
   for (const file of repaired.written) run.files.set(file.path, file);
   const lost = repaired.repaired.reduce(
     (sum, { path, rows_lost }) => sum + (path.startsWith('ticks/') ? (rows_lost ?? 0) : 0),
     0,
   );
   if (lost > 0) addPublishedTicks(archive.state.db, run.id, { added: 0, lost });
-  for (const gone of repaired.unrecoverable) {
-    run.failures.push({ symbol: null, from: null, to: null, reason: `lost for good: ${formatGoneRows(gone)}` });
+  for (const rows of repaired.gone) {
+    run.failures.push({ symbol: null, from: null, to: null, reason: `lost permanently: ${formatGoneRows(rows)}` });
   }
-  if (repaired.repaired.length > 0)
-    context.log.info({ files: repaired.repaired.length, generation: repaired.generation }, 'mended');
+  if (repaired.mended.length > 0)
+    context.log.info({ files: repaired.mended.length, generation: repaired.generation }, 'repaired');
   show?.(repaired);
-  // Last: what the state knows of the files was needed to mend them.
+  // Last, because the repair needed the state.
   if (repaired.state !== null) throw new DamageError(repaired.state);
 }
 
 /** `3 rows of markets in markets/…, from A to B`. */
 export function formatGoneRows({ dataset, path, rows, first, last }: UnrecoverableRows): string {
-  const between = first === null || last === null ? '' : `, from ${formatKey(first)} to ${formatKey(last)}`;
-  const uncovered = dataset === 'ticks' ? ' that no answer covers' : '';
-  return `${rows} row${rows === 1 ? '' : 's'} of ${dataset}${uncovered} in ${path}${between}`;
+  const range = first === null || last === null ? '' : `, from ${formatKey(first)} to ${formatKey(last)}`;
+  const uncovered = dataset === 'ticks' ? ' without coverage' : '';
+  return `${rows} row${rows === 1 ? '' : 's'} of ${dataset}${uncovered} in ${path}${range}`;
 }
 
 const formatKey = (key: SortKey): string => `(${key.map((value) => value ?? 'null').join(', ')})`;
 
-/** Every symbol that lost ticks, whatever became of it since, with its lost windows whole. */
+/** Plans that fetch the lost windows completely, of all symbols in any state. */
 const planRefetch = (lost: readonly RecordedLoss[]): SymbolPlan[] =>
   [...Map.groupBy(lost, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
     symbol,
@@ -78,44 +78,44 @@ const planRefetch = (lost: readonly RecordedLoss[]): SymbolPlan[] =>
   }));
 
 /**
- * Asks for all ticks that are lost, and publishes what comes. A window proves to be back by answers that are published
- * together: where the journal grew so large that it was published on the way, what that cut apart is asked for again, one
- * window after the other, whatever the journal comes to hold: none is longer than a day of one symbol.
+ * Fetches all lost windows and publishes. A window counts as restored only if its responses are published together. If the
+ * journal grew so large that it was published on the way, the windows that this split are fetched again one by one, without
+ * a limit on the journal; a window is at most a day of one symbol.
  */
 export async function refetchLostWindows(run: Run): Promise<void> {
   const plans = planRefetch(listLostTickWindows(run));
   if (plans.length === 0) return;
   const generation = run.archive.state.generation();
   await collectPlans(run, plans, 'backfill');
-  const wasCut = run.archive.state.generation() !== generation;
+  const wasPublished = run.archive.state.generation() !== generation;
   await publishJournal(run);
-  if (!wasCut) return;
+  if (!wasPublished) return;
   const { tried, confirmedLost } = run.lostWindows;
-  const apart = listLostTickWindows(run).filter(
+  const split = listLostTickWindows(run).filter(
     (loss) => tried.has(toLossKey(loss)) && !confirmedLost.has(toLossKey(loss)),
   );
-  for (const loss of apart) {
+  for (const loss of split) {
     await collectPlans(run, planRefetch([loss]), 'backfill', { journalTicksMax: Number.POSITIVE_INFINITY });
     await publishJournal(run);
   }
 }
 
-/** Says what is lost where there is nobody to ask for it: told as a failure, but not as one that was tried. */
+/** Reports lost windows without an upstream: as failures, but not marked as reported, because none was tried. */
 export function reportLossesWithoutUpstream(run: Run): void {
   const lost = listLostTickWindows(run).filter(({ reportedAt }) => reportedAt === null);
   const held = countPublishedTicks(run.archive, lost);
   for (const [i, { symbol, from, to, ticks }] of lost.entries()) {
-    const reason = `lost: ${held[i]} of ${ticks} ticks are left, and nobody was asked: there is no upstream in the settings`;
-    run.failures.push({ symbol, from, to, reason });
+    const reason = `lost: ${held[i]} of ${ticks} ticks are left; no upstream is set, so none were requested`;
+    run.failures.push({ symbol, from, to, kind: 'lost', reason });
   }
 }
 
 /**
- * Takes in what the answers that are kept as they came still have of ticks that are lost, and publishes it: what was had
- * once is had again without a request. What of them cannot be read is passed over, there being others to ask.
+ * Restores lost ticks from raw responses, without requests, and publishes. Ignores unreadable files, because the upstream
+ * can still be asked.
  *
- * A window proves to be back by answers that are published together: so only as many windows are read for at a time as
- * lost what the journal may hold, and what is journaled for them is published at the end.
+ * A window counts as restored only if its responses are published together. Windows are therefore processed in batches whose
+ * lost ticks fit in the journal, with one publish for each batch.
  */
 export async function replayRawResponses(run: Run): Promise<void> {
   const files = listRawFiles(run.archive).map(toImportFile);
@@ -129,26 +129,26 @@ export async function replayRawResponses(run: Run): Promise<void> {
     );
     await publishJournal(run);
   }
-  // What was answered then says nothing of what the upstream has now.
+  // An old response does not say what the upstream has now.
   run.lostWindows.confirmedLost.clear();
 }
 
-/** Windows in their order, cut into batches that lost about as many ticks together; none is empty. */
+/** Splits windows, in order, into non-empty batches of at most `ticksMax` lost ticks; a larger window is a batch alone. */
 function splitLossesIntoBatches(lost: readonly LostWindow[], ticksMax: number): LostWindow[][] {
   const out: LostWindow[][] = [];
-  let room = 0;
+  let ticksLeft = 0;
   for (const window of lost) {
-    if (out.length === 0 || window.ticks > room) {
+    if (out.length === 0 || window.ticks > ticksLeft) {
       out.push([]);
-      room = ticksMax;
+      ticksLeft = ticksMax;
     }
     out.at(-1)!.push(window);
-    room -= window.ticks;
+    ticksLeft -= window.ticks;
   }
   return out;
 }
 
-/** Journals the answers that reach into lost windows, by symbol. */
+/** Journals the responses that overlap lost windows. `lost` is by symbol. */
 async function replayBatch(
   run: Run,
   files: readonly ImportFile[],
@@ -157,10 +157,10 @@ async function replayBatch(
   const { context } = run;
   const { source, poll } = context.settings;
   const futureMs = context.clock.nowMs() + poll.futureSkewSeconds * 1000;
-  // Answers are journaled as they were when they came: nothing is put aside.
+  // Responses are journaled unchanged, so no scratch files are needed.
   const options = { preferred: false, futureMs, scratch: '', journalTicksMax: Number.POSITIVE_INFINITY };
   const writer = openImportWriter(run, options);
-  const display = await context.startDisplay('kept answers', files.length, 'files');
+  const display = await context.startDisplay('raw responses', files.length, 'files');
   let done = 0;
   const replay = openRawReplay({
     run,
@@ -183,11 +183,11 @@ async function replayBatch(
   }
 }
 
-/** Whether an answer is of a window that reaches into one of these. */
-function hasLostOverlap({ asked }: RawPage, lostOf: (symbol: string) => readonly Window[]): boolean {
+/** Whether the window of a response overlaps a lost window. */
+function hasLostOverlap({ asked }: RawPage, getLostWindows: (symbol: string) => readonly Window[]): boolean {
   if (asked.route !== 'ticks' || asked.meaning === null) return false;
-  const spoken = [{ from: asked.from, to: asked.to }, asked.meaning.asked];
-  return lostOf(asked.symbol).some((window) => spoken.some((span) => !isEmpty(intersectTwo(span, window))));
+  const requested = [{ from: asked.from, to: asked.to }, asked.meaning.asked];
+  return getLostWindows(asked.symbol).some((window) => requested.some((part) => !isEmpty(intersectTwo(part, window))));
 }
 
 const toImportFile = (path: string): ImportFile => ({

@@ -6,20 +6,20 @@ import type { SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
 import type { RestoredCounts } from '../run/summary.ts';
 
-/** What a run has to do with windows whose ticks were had once and are lost. */
+/** How a run deals with lost windows. */
 export interface LostWindowState {
-  /** Those that it asked for whole, by symbol. */
+  /** Lost windows that were requested completely, by symbol. */
   readonly requested: Map<string, readonly LostWindow[]>;
-  /** Keys of those for which no request of it failed. */
+  /** Keys of requested windows without a failed request. */
   readonly tried: Set<string>;
-  /** Keys of those that answers covered wholly, with fewer ticks than were once had. */
+  /** Keys of windows that responses cover completely, with fewer ticks than were lost. */
   readonly confirmedLost: Set<string>;
 }
 
-/** Tells a lost window from all others. */
+/** Unique key of a lost window. */
 export const toLossKey = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
 
-/** Notes which lost windows the plans ask for. */
+/** Records the lost windows that the plans request. */
 export function noteRequestedLosses(run: Run, plans: readonly SymbolPlan[]): void {
   const known = readAllLostTicks(run.archive.state.db);
   for (const { symbol, windows } of plans) {
@@ -28,14 +28,14 @@ export function noteRequestedLosses(run: Run, plans: readonly SymbolPlan[]): voi
   }
 }
 
-/** Notes windows that were answered and stay lost. */
+/** Records windows that were requested and remain lost. */
 export function noteConfirmedLosses(run: Run, windows: readonly LostWindow[]): void {
   for (const window of windows) run.lostWindows.confirmedLost.add(toLossKey(window));
 }
 
 /**
- * Which of the lost windows that were asked for were tried: all for which no request failed. Returns the failures of
- * the collection but for what the service does not bring of them, `reportDataLoss` being the one to tell of that.
+ * Records which requested lost windows were tried, which means that no request for them failed. Returns the failures of the
+ * collection without lost windows that the service does not have; `reportDataLoss` reports those.
  */
 export function settleRequestedLosses(
   run: Run,
@@ -61,15 +61,15 @@ export function settleRequestedLosses(
 export const listLostTickWindows = ({ archive }: Run): RecordedLoss[] =>
   readLostWindows(archive.state.db).filter(({ dataset }) => dataset === 'ticks');
 
-/** Does some work of a run, and counts the lost windows that are whole again after it, however it ends. */
+/** Runs `work` and counts the lost windows that it restores, even if it throws. */
 export async function countRestored(run: Run, from: keyof RestoredCounts, work: () => Promise<void>): Promise<void> {
   const before = listLostTickWindows(run);
   try {
     await work();
   } finally {
     const after = new Set(listLostTickWindows(run).map(toLossKey));
-    const back = before.filter((loss) => !after.has(toLossKey(loss)));
-    const ticks = back.reduce((sum, loss) => sum + loss.ticks, 0);
-    run.restored = { ...run.restored, [from]: { windows: back.length, ticks } };
+    const restored = before.filter((loss) => !after.has(toLossKey(loss)));
+    const ticks = restored.reduce((sum, loss) => sum + loss.ticks, 0);
+    run.restored = { ...run.restored, [from]: { windows: restored.length, ticks } };
   }
 }

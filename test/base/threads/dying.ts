@@ -1,2 +1,2 @@
-// The entry of a thread that cannot even start.
+// Module of a thread that fails at start.
 throw new Error('no room for this thread');

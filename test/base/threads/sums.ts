@@ -1,4 +1,4 @@
-// The entry of a thread that adds, and dies of what it cannot.
+// Module of a thread that adds numbers, and exits on invalid input.
 
 export function sum(numbers: readonly number[]): number {
   if (numbers.length === 0) throw new RangeError('nothing to add');

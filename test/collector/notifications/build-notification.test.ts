@@ -37,36 +37,38 @@ test.each<[string, Partial<Summary>, string]>([
   ['anything but 0', { exit_code: 4 }, 'always warning failure'],
   ['SIGTERM', { exit_code: 143 }, 'always warning failure'],
   ['Ctrl-C, as somebody is there', { exit_code: 130 }, ''],
-])('%s is told', (_, change, when) => {
-  const told = (['always', 'warning', 'failure'] as const).filter((one) => shouldNotify({ ...well, ...change }, one));
-  expect(told.join(' ')).toBe(when);
+])('%s is reported', (_, change, when) => {
+  const conditions = (['always', 'warning', 'failure'] as const).filter((one) =>
+    shouldNotify({ ...well, ...change }, one),
+  );
+  expect(conditions.join(' ')).toBe(when);
 });
 
-test('one line says what ended how, why, what is missing and what to do next', () => {
+test('formats outcome, error, missing windows and next action in one line', () => {
   expect(buildNotification(well, place).text).toBe(
     'oddslake nightly on box: done (exit 0). 1,234 new ticks, generation 12.',
   );
   expect(buildNotification(incomplete, place).text).toBe(
     'oddslake nightly on box: done, but incomplete (exit 4). Missing: KXBTC (answered 503), and 30 more. Next: Run it again.',
   );
-  expect(buildNotification(base, place).text).toBe('oddslake nightly on box: was not started (exit 2). No key.');
+  expect(buildNotification(base, place).text).toBe('oddslake nightly on box: did not start (exit 2). No key.');
 });
 
-test('a long text is cut between characters', () => {
+test('truncates a long text between characters', () => {
   for (const start of ['', 'a']) {
     const reason = start + '😀'.repeat(600);
-    const told = buildNotification(
+    const notification = buildNotification(
       { ...incomplete, failures: [{ ...incomplete.failures[0]!, reason }], error: reason },
       place,
     );
-    expect(JSON.stringify(told)).not.toMatch(/\\ud[89a-f]/);
-    expect(told.failures[0]!.reason.length).toBeLessThanOrEqual(300);
+    expect(JSON.stringify(notification)).not.toMatch(/\\ud[89a-f]/);
+    expect(notification.missing[0]!.reason.length).toBeLessThanOrEqual(300);
   }
 });
 
-test('programs get the facts, chat receivers the fields that they read', () => {
-  const told = buildNotification(incomplete, place);
-  expect(told).toMatchObject({
+test('contains fields for programs and for chat receivers', () => {
+  const notification = buildNotification(incomplete, place);
+  expect(notification).toMatchObject({
     job: 'nightly',
     outcome: 'incomplete',
     exit_code: 4,
@@ -80,9 +82,9 @@ test('programs get the facts, chat receivers the fields that they read', () => {
     failures: [{ symbol: 'KXBTC', from: '1970-01-01T00:00:00Z', to: '1970-01-01T00:01:00Z', reason: 'answered 503' }],
     failures_count: 31,
   });
-  // Slack and Mattermost read text, Discord content.
-  expect(told.content).toBe(told.text);
-  expect(told.allowed_mentions).toEqual({ parse: [] });
+  // Slack and Mattermost show `text`, Discord `content`.
+  expect(notification.content).toBe(notification.text);
+  expect(notification.allowed_mentions).toEqual({ parse: [] });
   const reserved = [
     'channel',
     'username',
@@ -94,10 +96,10 @@ test('programs get the facts, chat receivers the fields that they read', () => {
     'flags',
     'type',
   ];
-  for (const name of reserved) expect(told).not.toHaveProperty(name);
+  for (const name of reserved) expect(notification).not.toHaveProperty(name);
 });
 
-test('nobody is called, nothing is linked, and the line stays one and short, whatever a service says', () => {
+test('removes mentions, links and line breaks from texts of the service', () => {
   const reason = `<!channel> @everyone <https://x.example|click>\n\u001b[31m${'x'.repeat(5000)}`;
   const { text } = buildNotification({ ...base, error: reason, failures: [] }, place);
   for (const sign of ['<', '>', '\n', '\u001b', '@everyone']) expect(text).not.toContain(sign);
@@ -106,10 +108,11 @@ test('nobody is called, nothing is linked, and the line stays one and short, wha
   expect(JSON.stringify(buildNotification(long, place)).length).toBeLessThan(20_000);
 });
 
-test('docs/OPERATING.md shows what is sent', () => {
+test('docs/OPERATING.md shows the payload', () => {
   const page = readFileSync(new URL('../../../docs/OPERATING.md', import.meta.url), 'utf8');
   const shown = JSON.parse(/```json\n(.*?)```/s.exec(page)![1]!) as Record<string, unknown>;
-  const told: Record<string, unknown> = buildNotification(incomplete, place);
-  for (const [name, value] of Object.entries(shown)) expect([name, typeof value]).toEqual([name, typeof told[name]]);
-  expect(Object.keys((shown.failures as object[])[0]!)).toEqual(Object.keys((told.missing as object[])[0]!));
+  const notification: Record<string, unknown> = buildNotification(incomplete, place);
+  for (const [name, value] of Object.entries(shown))
+    expect([name, typeof value]).toEqual([name, typeof notification[name]]);
+  expect(Object.keys((shown.missing as object[])[0]!)).toEqual(Object.keys((notification.missing as object[])[0]!));
 });

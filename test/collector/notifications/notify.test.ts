@@ -5,8 +5,8 @@ import { notifyRunEnd } from '../../../src/collector/notifications/notify.ts';
 import { receiver } from '../../e2e/receiver.ts';
 import { contextOf } from '../run/one-process.ts';
 
-test('no piece of the key is sent, wherever a text that holds it is cut', async () => {
-  const { url, told } = await receiver();
+test('sends no part of the key, wherever a text is truncated', async () => {
+  const { url, told: received } = await receiver();
   const context = await contextOf('/lake', 'https://box.test', Date.now, [`notify.webhook_url=${url}`]);
   const base = summarizeNotStarted('nightly', '1', Date.now(), new UsageError('No.'));
   for (const length of [290, 294, 296, 300]) {
@@ -14,6 +14,6 @@ test('no piece of the key is sent, wherever a text that holds it is cut', async 
     const failures = [{ symbol: 'A', from: 0, to: 1, reason }];
     await notifyRunEnd(context, { ...base, failures, failures_count: 1, warnings: [reason], warnings_count: 1 });
   }
-  expect(told).toHaveLength(4);
-  for (const { body } of told) expect(JSON.stringify(body)).not.toMatch(/x s/);
+  expect(received).toHaveLength(4);
+  for (const { body } of received) expect(JSON.stringify(body)).not.toMatch(/x s/);
 });

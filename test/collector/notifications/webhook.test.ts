@@ -5,12 +5,12 @@ import { systemClock } from '../../../src/base/system.ts';
 import { postWebhook } from '../../../src/collector/notifications/notify.ts';
 import { limitMs } from '../../harness/limits.ts';
 
-/** No time limit of these ends a test that a busy machine holds up. */
+/** Limits that do not end a test on a busy machine. */
 const bounds = { totalMsMax: limitMs, attemptMsMax: limitMs / 2, attemptsMax: 3, delayMs: 20 };
 /** Longer than any test may take. */
 const evenLonger = 10 * limitMs;
 
-/** A receiver that answers its n-th request so. */
+/** A receiver that responds to its n-th request. */
 async function receiver(answer: (n: number, request: IncomingMessage, response: ServerResponse) => void) {
   const bodies: string[] = [];
   const server = createServer((request, response) => {
@@ -36,18 +36,18 @@ const status =
   (_n: number, _request: unknown, response: ServerResponse) =>
     void response.writeHead(code, headers).end('no');
 
-test('what fails for a while is sent again, and a body that was taken is not', async () => {
+test('retries transient failures, and does not repeat an accepted body', async () => {
   const { url, bodies } = await receiver((n, _, response) => void response.writeHead(n < 3 ? 503 : 204).end());
   await postWebhook(url, '{"a":1}', bounds, systemClock);
   expect(bodies).toEqual(['{"a":1}', '{"a":1}', '{"a":1}']);
 });
 
 test.each([
-  [404, 1, 'it answered 404.'],
-  [500, 3, 'it answered 500, 3 times.'],
-  [429, 3, 'it answered 429, 3 times.'],
-  [302, 1, 'it answered 302, a redirect, which is not followed.'],
-])('an answer of %d is given up on after %d attempts', async (code, attempts, reason) => {
+  [404, 1, 'it responded with 404.'],
+  [500, 3, 'it responded with 500, 3 times.'],
+  [429, 3, 'it responded with 429, 3 times.'],
+  [302, 1, 'it responded with 302; redirects are not followed.'],
+])('gives up on status %d after %d attempts', async (code, attempts, reason) => {
   const target = await receiver(status(200));
   const { url, bodies } = await receiver(status(code, { location: target.url }));
   await expect(postWebhook(url, '{}', bounds, systemClock)).rejects.toThrow(reason);
@@ -55,25 +55,25 @@ test.each([
   expect(target.bodies).toEqual([]);
 });
 
-test('a receiver that hangs holds nobody up for longer than allowed', async () => {
+test('stops waiting for a receiver that hangs', async () => {
   const { url, bodies } = await receiver(() => {});
-  // Each attempt has a limit of its own,
+  // Each attempt has its own limit,
   const attempts = postWebhook(url, '{}', { ...bounds, attemptMsMax: 40, totalMsMax: evenLonger }, systemClock);
-  await expect(attempts).rejects.toThrow('did not answer in time, 3 times.');
+  await expect(attempts).rejects.toThrow('did not respond in time, 3 times.');
   expect(bodies).toHaveLength(3);
-  // and none goes on after all of them were to be over.
+  // and the total limit ends them all.
   const whole = postWebhook(url, '{}', { ...bounds, attemptMsMax: evenLonger, totalMsMax: 40 }, systemClock);
-  await expect(whole).rejects.toThrow('did not answer in time.');
+  await expect(whole).rejects.toThrow('did not respond in time.');
   expect(bodies).toHaveLength(4);
 });
 
-test('one that asks for a longer pause than there is time for is not asked again', async () => {
+test('does not retry if Retry-After exceeds the time limit', async () => {
   const { url, bodies } = await receiver(status(429, { 'retry-after': `${evenLonger / 1000}` }));
   await expect(postWebhook(url, '{}', bounds, systemClock)).rejects.toThrow('429');
   expect(bodies).toHaveLength(1);
 });
 
-test('an answer without end is not read', async () => {
+test('does not read an endless response', async () => {
   const { url } = await receiver((_n, _request, response) => {
     response.writeHead(200);
     const timer = setInterval(() => response.write('x'.repeat(1000)), 5);
@@ -82,7 +82,7 @@ test('an answer without end is not read', async () => {
   await postWebhook(url, '{}', bounds, systemClock);
 });
 
-test('no failure names the address', async () => {
+test('no error contains the URL', async () => {
   const { url } = await receiver(status(403));
   const nobody = 'http://127.0.0.1:9/hook/secret-path';
   for (const where of [url, nobody, 'http://no.such.host.invalid/hook/secret-path']) {

@@ -8,13 +8,13 @@ import { addsUp, coverageOf, manifestOf, ticksOf } from '../../e2e/lake.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
 import { type ScriptedService, startScripted } from './scripted-service.ts';
 
-// Nights of a collector whose clock is not the service's, and what must be true after each of them.
+// Nights of a collector whose clock differs from the clock of the service, and the invariants after each of them.
 
 export const hourMs = 3_600_000;
 export const yearMs = 365 * dayMs;
 export const symbols = ['A-1', 'A-2', 'A-3'];
 
-/** A service and a collector, each with its own clock: ours is off by `offMs`. `end` removes them. */
+/** A service and a collector whose clock differs by `offMs`. `end` removes them. */
 export async function world(nowMs: number) {
   const box = await startScripted(nowMs, symbols);
   const { output, remove } = archiveFolder();
@@ -34,8 +34,8 @@ export async function world(nowMs: number) {
 }
 
 /**
- * Nothing but the truth is published, and nothing is claimed that had not been yet, or that is not there whole.
- * @param aheadMsMax what two clocks may differ by without anybody's notice
+ * Checks that only true ticks are published, and that coverage is neither in the future nor incomplete.
+ * @param aheadMsMax undetectable difference between the two clocks
  */
 export function expectHonest(lake: { output: string; box: ScriptedService; start: number }, aheadMsMax = 0): void {
   const { output, box, start } = lake;
@@ -54,7 +54,7 @@ export function expectHonest(lake: { output: string; box: ScriptedService; start
   expect(manifestOf(output).watermark ?? 0).toBeLessThanOrEqual(box.nowMs);
 }
 
-/** All that there is to have is there, and covered. */
+/** Checks that all ticks are published and covered. */
 export function expectWhole(what: { output: string; box: ScriptedService; start: number }): void {
   const { output, box, start } = what;
   for (const symbol of symbols) {
@@ -64,7 +64,7 @@ export function expectWhole(what: { output: string; box: ScriptedService; start:
   }
 }
 
-/** Names of all runs remembered. */
+/** IDs of all recorded runs. */
 export function runIds(output: string): string[] {
   const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
   const rows = db.prepare('select run_id from runs').all() as { run_id: string }[];

@@ -24,7 +24,7 @@ const at = (n: number): number => firstNight + n * dayMs;
 
 const manifestIn = (output: string) => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
 
-/** Two nights, after which the first days are of the past. */
+/** Two nights, after which the first days are settled. */
 async function lake(): Promise<{ nights: Nights; part: string }> {
   const nights = await startNights(input, fewFiles);
   for (const n of [0, 1])
@@ -37,10 +37,10 @@ const verify = (context: Context): Promise<Summary> => verifyJob.run(context, { 
 const repairNow = (context: Context): Promise<Summary> => repair.run(context, { fromUrl: null });
 const day = (context: Context) => ({ from: context.clock.nowMs() - hourMs, to: context.clock.nowMs() });
 
-test('a part that is gone is told by every job from the first on, which do their work all the same', async () => {
+test('every job reports a missing part file and does its work nevertheless', async () => {
   const { nights, part } = await lake();
   rmSync(join(nights.output, part));
-  const told = {
+  const expected = {
     exit_code: 6,
     outcome: 'damaged',
     damaged_count: 1,
@@ -48,12 +48,12 @@ test('a part that is gone is told by every job from the first on, which do their
   };
   const night = await nights.night(at(2));
   expect(night).toMatchObject({
-    ...told,
+    ...expected,
     failures: [],
-    next_action: expect.stringMatching(/^Mend the archive: oddslake verify --repair /),
+    next_action: expect.stringMatching(/^Repair the archive: oddslake verify --repair /),
   });
-  expect(night.error).toContain(`${part} is not as published (missing, found`);
-  // What can be done is done.
+  expect(night.error).toContain(`${part} is damaged (missing, found`);
+  // The job does its other work.
   expect(night.ticks.accepted).toBeGreaterThan(0);
   expect(night.generation).toBe(3);
   const later = await nights.contextAt(at(2) + hourMs);
@@ -65,10 +65,10 @@ test('a part that is gone is told by every job from the first on, which do their
     () => backfill.run(later, { window: day(later), ...how }),
     () => nightly.run(later, { day: null }),
   ])
-    expect(await run()).toMatchObject(told);
+    expect(await run()).toMatchObject(expected);
 });
 
-test('what a verify found is told by the jobs after it, until a verify finds all as published', async () => {
+test('jobs report the findings of a verify until a verify finds no damage', async () => {
   const { nights, part } = await lake();
   const path = join(nights.output, part);
   const bytes = readFileSync(path);
@@ -77,17 +77,17 @@ test('what a verify found is told by the jobs after it, until a verify finds all
   writeFileSync(path, flipped);
   const context = await nights.contextAt(at(1) + hourMs);
   const found = await verify(context);
-  const told = { exit_code: 6, damaged: [{ path: part, kind: 'checksum mismatch', found_at: at(1) + hourMs }] };
-  expect(found).toMatchObject({ ...told, job: 'verify', run_id: expect.stringMatching(/^2025/) });
-  expect(await nights.night(at(2))).toMatchObject(told);
-  // Put back by hand: nobody has looked yet.
+  const expected = { exit_code: 6, damaged: [{ path: part, kind: 'checksum mismatch', found_at: at(1) + hourMs }] };
+  expect(found).toMatchObject({ ...expected, job: 'verify', run_id: expect.stringMatching(/^2025/) });
+  expect(await nights.night(at(2))).toMatchObject(expected);
+  // Restored by hand, and not verified yet.
   writeFileSync(path, bytes);
-  expect(await nights.night(at(3))).toMatchObject(told);
+  expect(await nights.night(at(3))).toMatchObject(expected);
   expect(await verify(await nights.contextAt(at(3) + hourMs))).toMatchObject({ exit_code: 0, damaged_count: 0 });
   expect(await nights.night(at(4))).toMatchObject({ exit_code: 0, damaged_count: 0 });
 });
 
-test('a repair that is clean ends the damage, and what was lost is fetched again', async () => {
+test('a clean repair clears the damage, and the lost ticks are fetched again', async () => {
   const { nights, part } = await lake();
   appendFileSync(join(nights.output, part), 'x');
   expect(await nights.night(at(2))).toMatchObject({ exit_code: 6, damaged: [{ path: part, kind: 'size mismatch' }] });
@@ -95,7 +95,7 @@ test('a repair that is clean ends the damage, and what was lost is fetched again
   expect(await nights.night(at(3))).toMatchObject({ exit_code: 0, error: null });
 });
 
-test('status and the figures of the archive know of damage', async () => {
+test('status and archive metrics include damage', async () => {
   const { nights, part } = await lake();
   rmSync(join(nights.output, part));
   await nights.night(at(2));
@@ -117,7 +117,7 @@ test('status and the figures of the archive know of damage', async () => {
   }
 });
 
-test('the health port of a schedule is not ready, and its metrics count what is damaged', async () => {
+test('the health port of a schedule is not ready, and its metrics count damaged files', async () => {
   const { nights, part } = await lake();
   rmSync(join(nights.output, part));
   await nights.night(at(2));
@@ -129,7 +129,7 @@ test('the health port of a schedule is not ready, and its metrics count what is 
   const ready = await fetch(`${urls[0]}/readyz`);
   expect([ready.status, await ready.json()]).toMatchObject([
     503,
-    { errors: [{ name: 'archive', reason: 'has 1 file not as published' }] },
+    { errors: [{ name: 'archive', reason: 'has 1 damaged file' }] },
   ]);
   const text = await (await fetch(`${urls[0]}/metrics`)).text();
   expect(text).toContain('\noddslake_damaged_files 1\n');
@@ -137,7 +137,7 @@ test('the health port of a schedule is not ready, and its metrics count what is 
   expect(await repairNow(await nights.contextAt(at(2) + hourMs))).toMatchObject({ exit_code: 0 });
 });
 
-test('a file that differs is found by the share that is hashed, within the days set', async () => {
+test('the hashed share finds a changed file within verify_days', async () => {
   const { nights, part } = await lake();
   const path = join(nights.output, part);
   const bytes = readFileSync(path);
@@ -148,7 +148,7 @@ test('a file that differs is found by the share that is hashed, within the days 
   expect(n).toBeLessThanOrEqual(2 + 5);
 });
 
-test('every published byte is hashed again within the days set', async () => {
+test('hashes every published byte again within verify_days', async () => {
   const { nights } = await lake();
   const { verified_through: first } = manifestIn(nights.output);
   expect(first).toBe(at(0));
@@ -161,7 +161,7 @@ test('every published byte is hashed again within the days set', async () => {
   expect(manifestIn(nights.output).verified_through).toBe(at(12));
 });
 
-test('verify is a run that is kept with the others', async () => {
+test('verify is recorded as a run', async () => {
   const { nights } = await lake();
   const { run_id } = await verify(await nights.contextAt(at(1) + hourMs));
   const db = new DatabaseSync(join(nights.output, '.oddslake', 'state.sqlite'), { readOnly: true });

@@ -4,7 +4,7 @@ import { dayMs, fewFiles, firstNight, type Nights, startNights } from './nights.
 
 const box: Partial<SandboxOptions> = { markets: 12, ticksPerDay: 40 };
 
-/** Nights one after another, each with the answers changed in another way. */
+/** Runs consecutive nights, each with differently changed responses. */
 async function told(nights: Nights, ...reshapes: Record<string, string>[]) {
   const out: { drift: string[]; warnings: readonly string[]; code: number }[] = [];
   for (const [n, reshape] of reshapes.entries()) {
@@ -21,7 +21,7 @@ async function told(nights: Nights, ...reshapes: Record<string, string>[]) {
   return out;
 }
 
-test('a field that is gone, renamed or of another type is told of once, in warnings and summary, and again when it is back', async () => {
+test('reports a removed, renamed or retyped field once, and again when it returns', async () => {
   const changed = {
     'markets:markets/*/question': 'gone',
     'markets:markets/*/closes_at': 'text',
@@ -45,7 +45,7 @@ test('a field that is gone, renamed or of another type is told of once, in warni
   expect(fourth!.drift).toContain('markets question appeared  → string');
 });
 
-test('pages that cannot be read any more, and prices as text, are told of as drift beside what fails for it', async () => {
+test('reports unreadable pages and prices as text as drift and as failures', async () => {
   const nights = await startNights(box, fewFiles);
   const [, text, gone] = await told(nights, {}, { 'ticks:ticks/*/p': 'text' }, { 'ticks:ticks': '=points' });
   expect(text!.drift).toEqual(['ticks ticks/*/p retyped number → string']);
@@ -53,7 +53,7 @@ test('pages that cannot be read any more, and prices as text, are told of as dri
   expect(gone!.drift).toEqual(['ticks points appeared  → array', 'ticks ticks vanished array → ']);
 });
 
-test('lists that were not had whole say nothing of what is gone', async () => {
+test('incomplete lists are no evidence of removed fields', async () => {
   const nights = await startNights(box, fewFiles);
   await told(nights, {});
   nights.box().set({ marketsCap: 6, reshape: { 'markets:markets/*/question': 'gone' } });
@@ -64,7 +64,7 @@ test('lists that were not had whole say nothing of what is gone', async () => {
   expect((await nights.night(firstNight + 2 * dayMs)).schema_drift).toHaveLength(1);
 });
 
-test('pages written in other ways, late ticks, faults and markets that come and go are no drift', async () => {
+test('other encodings, late ticks, faults, and new and gone markets are no drift', async () => {
   const nights = await startNights(
     {
       ...box,

@@ -14,31 +14,31 @@ const thrownBy = (work: () => unknown): unknown => {
   throw new Error('it went well');
 };
 
-test('errors of the system say what was done, to what, what it means and what to do', () => {
+test('system errors name the call, the path, the meaning and the remedy', () => {
   const folder = scratchFolder();
   const file = join(folder, 'file');
   writeFileSync(file, '');
   expect(formatErrorMessage(thrownBy(() => readFileSync(join(folder, 'none'))))).toBe(
-    `Could not open ${join(folder, 'none')}: it is not there (any more). Make it, or name another place. (ENOENT)`,
+    `Could not open ${join(folder, 'none')}: no such file or folder. Create it, or use another path. (ENOENT)`,
   );
   expect(formatErrorMessage(thrownBy(() => mkdirSync(join(file, 'below'))))).toBe(
-    `Could not mkdir ${join(file, 'below')}: a part of its path is a file, not a folder. Name another place. (ENOTDIR)`,
+    `Could not mkdir ${join(file, 'below')}: a part of the path is a file, not a folder. Use another path. (ENOTDIR)`,
   );
-  expect(formatErrorMessage(thrownBy(() => mkdirSync(folder)))).toContain('something of that name is there already');
+  expect(formatErrorMessage(thrownBy(() => mkdirSync(folder)))).toContain('it exists already');
 });
 
-test('a fault of the program is told as one, and where to see more', () => {
+test('an unexpected error names the flag for its stack trace', () => {
   expect(formatErrorMessage(new TypeError('x is not a function'))).toBe(
-    'Something unexpected went wrong (TypeError): x is not a function. --log-level debug shows where it came from.',
+    'Unexpected error (TypeError): x is not a function. To see its stack trace, use --log-level debug.',
   );
-  expect(formatErrorMessage('just a text')).toMatch(/^Something unexpected went wrong: just a text\. /);
+  expect(formatErrorMessage('just a text')).toMatch(/^Unexpected error: just a text\. /);
 });
 
-test('what is said for people is said as it is', () => {
+test('prints the message of a known error unchanged', () => {
   expect(formatErrorMessage(new UsageError('--from must be a time.'))).toBe('--from must be a time.');
 });
 
-test('a refused key and an upstream out of reach name the variables to look at', () => {
+test('errors of the key and of the connection name the variables to check', () => {
   const refused = new UpstreamError('markets', { failure: 'credential', reason: 'answered 401' });
   expect(formatErrorMessage(refused)).toMatch(/answered 401.*ODDSLAKE_API_KEY/);
   expect(formatErrorMessage(refused, true)).toMatch(/The other oddslake.*ODDSLAKE_FROM_API_KEY/);

@@ -3,12 +3,12 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'vitest';
 import { dayMs, firstNight, type Nights } from './nights.ts';
 
-// Ordinary nights, and what the state remembers of them.
+// Ordinary nights, and their records in the state.
 
 export const input = { seed: 5, markets: 20, ticksPerDay: 150, lifeDaysMax: 30 };
 export const at = (n: number): number => firstNight + n * dayMs;
 
-/** Runs so many ordinary nights, which raise nothing. */
+/** Runs ordinary nights, and expects no problems. */
 export async function ordinary(nights: Nights, count: number): Promise<void> {
   for (let n = 0; n < count; n++) {
     const summary = await nights.night(at(n));

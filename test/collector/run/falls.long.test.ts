@@ -3,7 +3,7 @@ import { job as ticksJob } from '../../../jobs/ticks.ts';
 import { at, input, ordinary, remembered } from './falls-nights.ts';
 import { dayMs, fewFiles, hourMs, startNights } from './nights.ts';
 
-test('ticks that another job polled in between count for the night', async () => {
+test('includes ticks that another job polled in between', async () => {
   const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   const before = remembered(nights.output).at(-1)!.ticks;
@@ -19,7 +19,7 @@ test('ticks that another job polled in between count for the night', async () =>
   expect(remembered(nights.output).at(-1)!.ticks).toBeGreaterThan(before / 2);
 });
 
-test('a run that is repeated, or that polls hardly more than the last one, is no night', async () => {
+test('a repeated run or one with hardly any new time is no night', async () => {
   const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   const before = remembered(nights.output);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { at, input, ordinary, remembered } from './falls-nights.ts';
 import { fewFiles, startNights } from './nights.ts';
 
-test('markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual', async () => {
+test('a sharp drop of markets exits with 4, publishes, and becomes the median', async () => {
   const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   await nights.replace({ ...input, markets: 5 });
@@ -27,7 +27,7 @@ test('markets that fall sharply are exit 4 with a sentence, all is published, an
   expect(falls.at(-1)).toBe(0);
 });
 
-test('ticks that fall sharply are exit 4, and falls that are switched off are not', async () => {
+test('a sharp drop of ticks exits with 4, unless the check is disabled', async () => {
   const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   await nights.replace({ ...input, ticksPerDay: 5 });
@@ -40,7 +40,7 @@ test('ticks that fall sharply are exit 4, and falls that are switched off are no
   ]);
 });
 
-test('lists that were cut off are no fall, and are not remembered as one', async () => {
+test('truncated lists are no drop and are not recorded', async () => {
   const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   nights.box().set({ marketsCap: 3 });

@@ -14,7 +14,7 @@ import { firstNight, type Nights, startNights } from './nights.ts';
 
 const rules = { overlapMs: hourMs, lookbackMs: 3 * dayMs, lingerMs: 7 * dayMs, settleMs: hourMs };
 
-test('a first poll that broke off after its latest page is asked for the earlier ones by the next poll', () => {
+test('the next poll requests the earlier pages of an interrupted first poll', () => {
   const { state } = opened();
   const end = day0 + 3 * dayMs;
   ensureSymbols(state.db, ['AAA'], end);
@@ -40,7 +40,7 @@ describe('a first night in which every tick request fails', () => {
     return { context, archive: openConfiguredArchive(context, false), rules: toCompletenessRules(context.settings) };
   };
 
-  test('covers nothing, ends with 4, and owes all that the first polls have to bring', async () => {
+  test('covers nothing, exits with 4, and owes all windows of the first polls', async () => {
     const { nights, summary } = await failing();
     const { planned } = summary.symbols;
     expect(planned).toBeGreaterThan(20);
@@ -67,7 +67,7 @@ describe('a first night in which every tick request fails', () => {
     expect(today.missing).toHaveLength(20);
   });
 
-  test('is made up for by the next one, and no gap is left', async () => {
+  test('is made up for by the next night without a gap', async () => {
     const { nights } = await failing();
     nights.box().set({ faultSymbols: {} });
     const next = await nights.night(firstNight + 5 * 60_000);

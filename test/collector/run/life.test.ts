@@ -8,10 +8,10 @@ import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
 const at = (n: number): number => firstNight + n * dayMs;
 const manifestOf = (output: string) => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
 
-/** Nothing but what is excepted is missing of a day. */
+/** A day has no gaps except the accepted ones. */
 const whole = expect.stringMatching(/^(provisional|complete.*)$/);
 
-test('night after night only live symbols are asked for, however many there ever were', async () => {
+test('requests only live symbols, however many there have been', async () => {
   const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 20, lifeDaysMax: 2, epochMs: at(-3) }, fewFiles);
   const planned: number[] = [];
   for (let n = 0; n < 10; n++) {
@@ -20,7 +20,7 @@ test('night after night only live symbols are asked for, however many there ever
     planned.push(summary.symbols.planned);
   }
   const ever = nights.box().symbols().length;
-  // Six markets of at most two symbols run side by side, and one that ended is asked for once or twice more.
+  // Six markets of at most two symbols are live at a time, and an ended one is requested once or twice more.
   expect(Math.max(...planned.slice(1))).toBeLessThan(ever / 3);
   const { days, reached } = manifestOf(nights.output);
   expect(reached).toBe(at(9));
@@ -29,7 +29,7 @@ test('night after night only live symbols are asked for, however many there ever
   for (const day of over) expect(days[day], day).toMatchObject({ state: whole, missing: [] });
 });
 
-test('a list that was cut off makes nobody inactive, and one that is whole does', async () => {
+test('a complete list makes absent symbols inactive, a truncated one does not', async () => {
   const nights = await startNights({ seed: 9, markets: 12, ticksPerDay: 10, lifeDaysMax: 20 }, fewFiles);
   const unnamed = (): { symbol: string; inactive_since: number | null }[] => {
     const db = new DatabaseSync(join(nights.output, '.oddslake', 'state.sqlite'), { readOnly: true });
@@ -45,15 +45,15 @@ test('a list that was cut off makes nobody inactive, and one that is whole does'
   expect(unnamed()).toEqual([]);
   const before = nights.box().symbols().length;
   nights.box().set({ marketsCap: 1 });
-  // Longer than anything lingers.
+  // Longer than linger_days.
   await nights.night(at(9));
   const cut = unnamed().filter(({ inactive_since }) => inactive_since === null || inactive_since > at(0));
   expect(cut.length).toBeGreaterThan(5);
   for (const symbol of cut) expect(symbol).toMatchObject({ inactive_since: null });
   nights.box().set({ marketsCap: 100_000 });
   await nights.night(at(9) + hourMs);
-  const gone = unnamed();
-  expect(gone.length).toBeGreaterThan(0);
-  expect(gone.length).toBeLessThan(before);
-  for (const symbol of gone) expect(symbol.inactive_since).not.toBe(null);
+  const unlisted = unnamed();
+  expect(unlisted.length).toBeGreaterThan(0);
+  expect(unlisted.length).toBeLessThan(before);
+  for (const symbol of unlisted) expect(symbol.inactive_since).not.toBe(null);
 });

@@ -36,7 +36,7 @@ function listings(
   }
 }
 
-test('a day is complete only where each list was had whole within it', async () => {
+test('a day is complete only if each list was complete within it', async () => {
   const nights = await startNights(input, fewFiles);
   for (const n of [0, 1]) await nights.night(at(n));
   const before = completeDays(nights.output);
@@ -55,7 +55,7 @@ test('a day is complete only where each list was had whole within it', async () 
   ]);
 });
 
-test('a later list of the same day makes up for one that was cut off', async () => {
+test('a later list of the same day replaces a truncated one', async () => {
   const nights = await startNights(input, fewFiles);
   await nights.night(at(0));
   nights.box().set({ marketsCap: 3 });
@@ -66,7 +66,7 @@ test('a later list of the same day makes up for one that was cut off', async () 
   expect(completeDays(nights.output).slice(-2)).toEqual([0, 1].map((n) => formatDay(at(n))));
 });
 
-test('lists that name nobody all at once make no market inactive and no day complete', async () => {
+test('suddenly empty lists make no market inactive and no day complete', async () => {
   const { output, remove } = archiveFolder();
   onTestFinished(remove);
   const box = await startScripted(at(0), ['A-1', 'A-2', 'A-3']);
@@ -76,11 +76,11 @@ test('lists that name nobody all at once make no market inactive and no day comp
     return contextOf(output, box.url, () => nowMs, [...fewFiles, 'source.views=matched', 'drops.markets_share_max=1']);
   };
   await nightly.run(await contextAt(at(0)), { day: null });
-  // As of an outage, or under a key of another scope.
+  // As during an outage, or with a restricted key.
   box.script = { markets: (honest) => ({ ...honest, markets: [], count: 0, total: 0 }) };
-  const reason = 'markets: the lists name 0, the median of the last 1 day is 3: no market is marked inactive because of it';
-  const told = { exit_code: 4, failures: [{ symbol: null, reason }] };
-  expect(await nightly.run(await contextAt(at(1)), { day: null })).toMatchObject(told);
+  const reason = 'markets: the lists name 0, and 3 in the median of the last 1 day: nobody counts as gone for it';
+  const expected = { exit_code: 4, failures: [{ symbol: null, reason }] };
+  expect(await nightly.run(await contextAt(at(1)), { day: null })).toMatchObject(expected);
   expect(active(output)).toBe(3);
   expect(await markets.run(await contextAt(at(2)), undefined)).toMatchObject({ exit_code: 4 });
   box.script = {};
@@ -90,7 +90,7 @@ test('lists that name nobody all at once make no market inactive and no day comp
   expect([0, 1, 2, 3].map((n) => complete.includes(formatDay(at(n))))).toEqual([true, false, false, true]);
 });
 
-test('lists that are suddenly short make nobody inactive, until they stay so', async () => {
+test('suddenly short lists make no market inactive until they stay short', async () => {
   const nights = await startNights(input, fewFiles);
   for (let n = 0; n < 4; n++) expect(await nights.night(at(n))).toMatchObject({ exit_code: 0 });
   const before = active(nights.output);
@@ -100,14 +100,14 @@ test('lists that are suddenly short make nobody inactive, until they stay so', a
     return listings(nights.output).filter(({ day, view }) => day === formatDay(at(n)) && view === '*')[0]!.reason;
   };
   expect(await shortAt(4)).toBe('short');
-  // Three of them may have ended of their own.
+  // Up to three of them may have ended regularly.
   expect(active(nights.output)).toBeGreaterThanOrEqual(before - 3);
   let n = 5;
   while ((await shortAt(n)) !== null && n < 12) n++;
   expect(n).toBe(8);
 });
 
-test('a symbol that is listed late with an early opening makes complete days incomplete, until it is backfilled', async () => {
+test('a symbol listed late with an early opening makes days incomplete until a backfill', async () => {
   const { output, remove } = archiveFolder();
   onTestFinished(remove);
   const box = await startScripted(at(0), ['A-1', 'A-2']);
@@ -129,7 +129,7 @@ test('a symbol that is listed late with an early opening makes complete days inc
       markets: honest.markets.map((market) => ({ ...market, ...(market.symbol === 'A-2' && { opens_at: at(0) }) })),
     }),
   };
-  // What it is owed cannot be had at first.
+  // Its owed windows cannot be fetched at first.
   box.script = { ...box.script, ticks: (honest, { symbol }) => (symbol === 'A-2' ? 'nothing' : honest) };
   await nightly.run(await contextAt(at(3)), { day: null });
   expect(completeDays(output)).not.toContain(formatDay(at(0)));

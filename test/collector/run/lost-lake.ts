@@ -11,14 +11,14 @@ import { loseTicks } from '../../archive/losses.ts';
 import { hashes } from '../../archive/scratch.ts';
 import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
-// An archive that lost ticks which it had published, and the jobs that ask for them again.
+// An archive with lost ticks, and jobs that restore them.
 
 export const at = (n: number): number => firstNight + n * dayMs;
 export const midnight = (n: number): number => Math.floor(at(n) / dayMs) * dayMs;
 
 export interface Damaged {
   readonly nights: Nights;
-  /** The symbols that lost something, and what: half of the night before the first. */
+  /** The symbols with losses, and their lost window: half of the day before the first night. */
   readonly symbols: readonly [string, string];
   readonly lost: Window;
   readonly counts: readonly [number, number];
@@ -40,7 +40,7 @@ export async function withArchive<T>(
   }
 }
 
-/** Two nights of two symbols in one part, and a repair that could keep nothing of half a day of theirs; no answers are kept unless `set` says so. */
+/** Two nights of two symbols in one part file, and a repair that lost half a day. Without raw responses, unless `set` enables them. */
 export async function damaged(...set: string[]): Promise<Damaged> {
   const nights = await startNights({ seed: 3, markets: 12, ticksPerDay: 150, lifeDaysMax: 60 });
   const lost = { from: midnight(0) - 12 * hourMs, to: midnight(0) };
@@ -70,7 +70,7 @@ export async function damaged(...set: string[]): Promise<Damaged> {
   return { nights, symbols, lost, counts, before, requests };
 }
 
-/** Those symbols alone, and few files. */
+/** Settings for these symbols only, with few files. */
 export const only = (symbols: readonly string[]): string[] => [
   `symbols=${JSON.stringify(symbols)}`,
   'source.views=[]',
@@ -106,5 +106,5 @@ export const gapsOf = ({ nights, symbols }: Damaged, nowMs: number) =>
 export const thinned = { thinShare: 0.5, thinAfterMs: dayMs };
 export const asBefore = { thinShare: 0, retentionMs: null, faultSymbols: {} };
 export const lostWarning = expect.stringMatching(
-  /^\d windows? of \d symbols? \(.*\) lost ticks that were published once/,
+  /^\d windows? of \d symbols? \(.*\) lost ticks that had been published/,
 );

@@ -3,12 +3,12 @@ import { hashes } from '../../archive/scratch.ts';
 import { at, damaged, repaired } from './lost-lake.ts';
 import { hourMs } from './nights.ts';
 
-// Of the ticks of all losses together, and of each of them alone.
+// With the ticks of all losses together, and of each loss alone.
 test.each([300, 20])(
   'answers published apart, of %i ticks, are asked for again until they prove what they bring',
   async (most) => {
     const lake = await damaged();
-    // Each answer is written before the next one comes.
+    // Each response is written before the next one arrives.
     lake.nights.box().set({ latencyMs: 60 });
     const summary = await repaired(lake, at(1) + hourMs, `publish.journal_ticks_max=${most}`, 'poll.page_limit=20');
     expect(summary).toMatchObject({ exit_code: 0, failures: [], warnings: [] });

@@ -12,9 +12,9 @@ import { hashes } from '../../archive/scratch.ts';
 import { at, backfilled, damaged, gapsOf, lostWarning, only, repaired, thinned, withArchive } from './lost-lake.ts';
 import { hourMs } from './nights.ts';
 
-// What a loss is brought back from: answers of the upstream in pieces, files, another service.
+// Sources that restore a loss: partial responses of the upstream, files, another service.
 
-test('ticks that all came back in answers published apart are no failure', async () => {
+test('ticks restored by separately published responses are no failure', async () => {
   const lake = await damaged();
   lake.nights.box().set({ latencyMs: 60 });
   const apart = await backfilled(lake, at(1) + hourMs, 'publish.journal_ticks_max=1', 'poll.page_limit=20');
@@ -25,7 +25,7 @@ test('ticks that all came back in answers published apart are no failure', async
   expect(await gapsOf(lake, at(1) + 2 * hourMs)).toEqual([]);
 });
 
-test('files that cover a loss with fewer ticks are told like an answer, and those with all of them heal it', async () => {
+test('imported files with all lost ticks restore a loss, and those with fewer are reported', async () => {
   const lake = await damaged();
   const { nights, symbols, lost, counts } = lake;
   const [symbol] = symbols;
@@ -56,7 +56,7 @@ test('files that cover a loss with fewer ticks are told like an answer, and thos
   expect(await gapsOf(lake, at(1) + 2 * hourMs)).toMatchObject([{ symbol: symbols[1], reason: 'lost' }]);
 });
 
-test('where there is nobody to ask it says so, and the loss is still to be tried', async () => {
+test('reports a missing upstream and leaves the loss to be tried again', async () => {
   const lake = await damaged();
   const { nights, symbols, counts } = lake;
   const context = await nights.contextAt(at(1) + hourMs, ...only(symbols));
@@ -67,13 +67,13 @@ test('where there is nobody to ask it says so, and the loss is still to be tried
     [...symbols]
       .sort()
       .map((symbol) =>
-        expect.stringContaining(`lost: 0 of ${counts[symbols.indexOf(symbol)]} ticks are left, and nobody`),
+        expect.stringContaining(`lost: 0 of ${counts[symbols.indexOf(symbol)]} ticks are left; no upstream`),
       ),
   );
   expect(await repaired(lake, at(1) + 2 * hourMs)).toMatchObject({ exit_code: 0 });
 });
 
-test('a backfill of a part of a lost window asks for all of it', async () => {
+test('a backfill of a part of a lost window requests all of it', async () => {
   const lake = await damaged();
   const window = { from: lake.lost.from + 3 * hourMs, to: lake.lost.from + 4 * hourMs };
   const flags = { window, symbols: [lake.symbols[0]], force: false, allKnown: false, showPlan: null };
@@ -82,7 +82,7 @@ test('a backfill of a part of a lost window asks for all of it', async () => {
   expect(await gapsOf(lake, at(1))).toMatchObject([{ symbol: lake.symbols[1] }]);
 });
 
-test('another service is asked with a key of its own and at its own pace, the upstream is not, and no symbol is given up for it', async () => {
+test('another service has its own key and rate limit, and suspends no symbol', async () => {
   const lake = await damaged();
   const { nights, symbols } = lake;
   const nowMs = at(1) + hourMs;

@@ -20,7 +20,7 @@ import {
 } from './lost-lake.ts';
 import { dayMs, hourMs } from './nights.ts';
 
-test('what an upstream still has is whole again, to the byte', async () => {
+test('restores what the upstream still has, to the byte', async () => {
   const lake = await damaged();
   const { nights, symbols, lost, counts } = lake;
   expect(await gapsOf(lake, at(1))).toEqual(
@@ -43,7 +43,7 @@ test('what an upstream still has is whole again, to the byte', async () => {
     ticks: { accepted: counts[0] + counts[1] },
     symbols: { planned: 2, done: 2 },
   });
-  // Two windows: each a page, a request to confirm each of its sides, and now and then one more to check its end or a gap.
+  // Two windows: for each a page, two confirmations, and sometimes one more request to check its end or a gap.
   expect(nights.box().stats().tickRequests - requests).toBeLessThanOrEqual(14);
   expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
   expect(await gapsOf(lake, at(1) + hourMs)).toEqual([]);
@@ -52,12 +52,12 @@ test('what an upstream still has is whole again, to the byte', async () => {
       nights.box().readTruth(symbols[0], { from: at(-2), to: at(1) }).t.length,
     ),
   );
-  // There is nothing to ask for any more.
+  // Nothing is left to request.
   const again = await repaired(lake, at(1) + 2 * hourMs);
   expect(again).toMatchObject({ exit_code: 0, requests: 0, published: { files: 0 } });
 });
 
-test('what an upstream has thinned is a failure once, a warning after that, and asked for by no later night', async () => {
+test('reports thinned ticks as a failure once, then as a warning, and does not request them again', async () => {
   const lake = await damaged();
   const { nights, symbols, lost, counts } = lake;
   nights.box().set(thinned);
@@ -78,8 +78,7 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
 
   const night = await nights.night(at(2), ...only(symbols));
   expect(night).toMatchObject({ exit_code: 0, failures: [], warnings: [lostWarning] });
-  // No more is asked for than in a night without losses, and that is from the cursor on.
-  // Now and then one request more checks an end or a gap.
+  // As many requests as in a night without losses, from the cursor on, and sometimes one more to check an end or a gap.
   expect(night.requests).toBeLessThanOrEqual(lake.requests + 4);
   expect(night.reached).toBe(at(2));
   expect(await gapsOf(lake, at(2))).toEqual(gaps);
@@ -87,11 +86,11 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   const judged = { namedSymbols: new Set(symbols), views: [], lifetimeRules: rules };
   const status = await withArchive(nights, at(2), (archive) => readStatus(archive, judged, at(2)));
   expect(status.gaps).toEqual({ windows: 2, symbols: 2, lost: 2, accepted: 0 });
-  // What never comes back is no reason to call for somebody every night.
+  // A permanent loss must not alert somebody every night.
   expect(status).toMatchObject({ reached: at(2), lag_ms: 0 });
   expect(formatStatus(status)).toContain(`every live symbol up to ${formatIsoUtc(at(2))}, 0 ms ago`);
 
-  // A backfill asks, and is told the same; it was a failure once.
+  // A backfill requests it again with the same result, which has been reported once.
   expect(await backfilled(lake, at(2))).toMatchObject({
     exit_code: 0,
     symbols: { planned: 2 },
@@ -107,7 +106,7 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   );
 });
 
-test('what had come back of a loss and is damaged again is not gone for good', async () => {
+test('restores a loss again after its restored part is damaged', async () => {
   const lake = await damaged();
   const { nights, symbols, lost } = lake;
   nights.box().set(thinned);
@@ -126,7 +125,7 @@ test('what had come back of a loss and is damaged again is not gone for good', a
   );
 });
 
-test('a night asks for a young loss by itself, and tells once what did not come back', async () => {
+test('nightly requests a recent loss, and reports once what remains lost', async () => {
   const lake = await damaged();
   const { nights, symbols } = lake;
   nights.box().set(thinned);
@@ -138,7 +137,7 @@ test('a night asks for a young loss by itself, and tells once what did not come 
   ]);
   const second = await nights.night(at(1) + 2 * hourMs, ...only(symbols));
   expect(second).toMatchObject({ exit_code: 0, warnings: [lostWarning] });
-  // The state that knew of the telling is gone, and what is lost is not: told once more, and then no more.
+  // The state with the report is lost but the loss is not, so it is reported once more.
   rmSync(join(nights.output, '.oddslake'), { recursive: true });
   expect((await nights.night(at(1) + 3 * hourMs, ...only(symbols))).exit_code).toBe(4);
   expect(await nights.night(at(1) + 4 * hourMs, ...only(symbols))).toMatchObject({
@@ -147,13 +146,13 @@ test('a night asks for a young loss by itself, and tells once what did not come 
   });
 });
 
-test('a night brings back what is there, and says nothing of it', async () => {
+test('nightly restores a loss without reporting it', async () => {
   const lake = await damaged();
   expect(await lake.nights.night(at(1) + hourMs, ...only(lake.symbols))).toMatchObject({ exit_code: 0, warnings: [] });
   expect(await gapsOf(lake, at(1) + hourMs)).toEqual([]);
 });
 
-test('a request that fails is its own failure, and the loss is still to be tried', async () => {
+test('a failed request leaves the loss to be tried again', async () => {
   const lake = await damaged();
   const { nights, symbols, lost } = lake;
   nights.box().set({ faultSymbols: { [symbols[0]]: 500 } });
@@ -165,7 +164,7 @@ test('a request that fails is its own failure, and the loss is still to be tried
   expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
 });
 
-test('what the upstream does not go back to is told as lost, once', async () => {
+test('reports a loss before the history of the upstream once', async () => {
   const lake = await damaged();
   const { nights, symbols, counts } = lake;
   nights.box().set({ retentionMs: 2 * hourMs });

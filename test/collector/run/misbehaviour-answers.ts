@@ -2,20 +2,20 @@ import type { Misbehaviour, Ticks } from './misbehaviour.ts';
 import { type Asked, capMax, type Reply, type TicksBody } from './scripted-service.ts';
 import { asText, bomb, endless, endlessHead, half, headers, sends } from './wire-replies.ts';
 
-// Rows of the table that are about whole answers, and about how they follow each other.
+// Rows about whole responses and about sequences of responses.
 
 const nothing = (): Ticks => [];
 const hourMs = 3_600_000;
 
-/** The first `n` answers of the symbol as told, the rest honest. */
+/** The first `n` responses of the symbol are changed, the others are correct. */
 const atFirst =
-  (n: number, reply: (honest: TicksBody, asked: Asked) => Reply) =>
-  (honest: TicksBody, asked: Asked, k: number): Reply =>
-    k < n ? reply(honest, asked) : honest;
+  (n: number, reply: (honest: TicksBody, request: Asked) => Reply) =>
+  (honest: TicksBody, request: Asked, k: number): Reply =>
+    k < n ? reply(honest, request) : honest;
 
 const html = headers(200, { 'content-type': 'text/html' }, '<!doctype html><title>Log in</title>');
 
-/** Answers that are unusable whole. */
+/** Completely unusable responses. */
 export const unreadable: readonly Misbehaviour[] = [
   ...(
     [
@@ -27,8 +27,8 @@ export const unreadable: readonly Misbehaviour[] = [
       ],
       ['an empty page with a count', (honest) => ({ ...honest, ticks: [], count: 5 }), /a count of 5 over 0 ticks/],
       ['prices of NaN', (honest) => asText(honest, '"p":', '"p":NaN,"q":'), /broken JSON/],
-      ['an answer cut in half', (honest) => JSON.stringify(honest).slice(0, 300), /broken JSON/],
-      ['a web page', () => html, /HTML instead of JSON/],
+      ['a truncated body', (honest) => JSON.stringify(honest).slice(0, 300), /broken JSON/],
+      ['a web page', () => html, /HTML where JSON was due/],
       ['an empty body', () => '', /an empty body/],
       ['null', () => 'null', /JSON that is not an object/],
       ['a list', (honest) => JSON.stringify(honest.ticks), /JSON that is not an object/],
@@ -36,7 +36,7 @@ export const unreadable: readonly Misbehaviour[] = [
       ['ticks as an object', (honest) => ({ ...honest, ticks: { ...honest.ticks } }), /no ticks array/],
       ['ticks as a text', (honest) => ({ ...honest, ticks: JSON.stringify(honest.ticks) }), /no ticks array/],
       [
-        'bytes that are no UTF-8',
+        'bytes that are not UTF-8',
         (honest) => sends(Buffer.from(`${JSON.stringify(honest)}\xff`, 'latin1')),
         /text that is not UTF-8/,
       ],
@@ -48,17 +48,17 @@ export const unreadable: readonly Misbehaviour[] = [
       ],
       ['half a body that ends with the connection', (honest) => half(honest, false), /broken JSON/],
       [
-        'a body that is no gzip though it says so',
+        'a body declared as gzip that is not gzip',
         (honest) => headers(200, { 'content-encoding': 'gzip' }, JSON.stringify(honest)),
         /a broken gzip body/,
       ],
       [
-        'a coding nobody knows',
+        'an unknown content coding',
         (honest) => headers(200, { 'content-encoding': 'lzma' }, JSON.stringify(honest)),
         /an unknown content coding/,
       ],
       [
-        'what is no HTTP',
+        'bytes that are not HTTP',
         () => (response) => void response.socket!.end('220 mail.example ESMTP\r\n'),
         /invalid HTTP response/,
       ],
@@ -70,7 +70,7 @@ export const unreadable: readonly Misbehaviour[] = [
   ).map(
     ([what, reply, reason]): Misbehaviour => ({
       does: `${what}, always`,
-      happens: 'Tried again, then the symbol fails; nothing is kept or covered.',
+      happens: 'Retried; then the symbol fails. Nothing is kept or covered.',
       ticks: reply,
       fails: reason,
       isRetried: true,
@@ -80,15 +80,15 @@ export const unreadable: readonly Misbehaviour[] = [
   ),
   {
     does: 'a redirect to another service',
-    happens: 'Not followed, the key goes nowhere; the symbol fails at once.',
+    happens: 'Not followed, and the API key is not sent there. The symbol fails at once.',
     ticks: () => headers(302, { location: 'http://127.0.0.1:1/elsewhere?key=1' }, ''),
     fails: /answered 302, a redirect to "http:\/\/127.0.0.1:1\/elsewhere", which is not followed/,
     keeps: nothing,
     covers: 'nothing',
   },
   {
-    does: 'an answer for another window than was asked for',
-    happens: 'Nothing is covered; the symbol fails.',
+    does: 'a response for another window',
+    happens: 'Nothing is covered, and the symbol fails.',
     ticks: (honest) => ({
       ...honest,
       ticks: [],
@@ -103,7 +103,7 @@ export const unreadable: readonly Misbehaviour[] = [
   },
   {
     does: 'a window is stated that ends before it begins',
-    happens: 'Nothing is covered; the symbol fails.',
+    happens: 'Nothing is covered, and the symbol fails.',
     ticks: (honest) => ({ ...honest, from: honest.to, to: honest.from }),
     fails: /does not serve this window/,
     isAnswered: true,
@@ -111,7 +111,7 @@ export const unreadable: readonly Misbehaviour[] = [
   },
   {
     does: 'the window is stated in seconds',
-    happens: 'The ticks are kept; nothing is covered, the symbol fails.',
+    happens: 'The ticks are kept. Nothing is covered, and the symbol fails.',
     ticks: (honest) => ({ ...honest, from: Math.floor(honest.from / 1000), to: Math.floor(honest.to / 1000) }),
     fails: /does not serve this window/,
     isAnswered: true,
@@ -119,21 +119,21 @@ export const unreadable: readonly Misbehaviour[] = [
   },
   {
     does: 'generated_at stands still two days ago',
-    happens: 'The ticks are kept; nothing is covered, with a warning that the service is behind.',
+    happens: 'The ticks are kept. Nothing is covered, with a warning that the service is behind.',
     ticks: (honest) => ({ ...honest, generated_at: honest.generated_at - 48 * hourMs }),
     covers: 'nothing',
-    warns: /^The service itself is behind/,
+    warns: /^The service is behind/,
   },
   {
     does: 'generated_at stands still five hours ago',
-    happens: 'The ticks are kept; covered up to then, with a warning that the service is behind.',
+    happens: 'The ticks are kept. The window is covered up to that time, with a warning that the service is behind.',
     ticks: (honest) => ({ ...honest, generated_at: honest.generated_at - 5 * hourMs }),
     covers: (nightMs) => nightMs - 5 * hourMs,
-    warns: /^The service itself is behind/,
+    warns: /^The service is behind/,
   },
 ];
 
-/** The same once or twice: tried again. */
+/** Transient faults that a retry resolves. */
 export const passing: readonly Misbehaviour[] = (
   [
     ['a web page', () => html],
@@ -146,24 +146,23 @@ export const passing: readonly Misbehaviour[] = (
   ] as const satisfies readonly (readonly [string, (honest: TicksBody) => Reply])[]
 ).map(
   ([what, reply]): Misbehaviour => ({
-    does: `${what}, twice, then the right answer`,
-    happens: 'Tried again; nothing is told but the count of retries.',
+    does: `${what}, twice, then a correct response`,
+    happens: 'Retried; only the number of retries shows it.',
     ticks: atFirst(2, reply),
     isRetried: true,
   }),
 );
 
-/** Every symbol of the service is served so. */
-/** Of a server that never truncated a page as small before. */
+/** The server has not truncated a page this small before. */
 export const unseenTruncation =
-  'Covered as inferred, and no more: the next night begins at the last known tick, sees that more follows and brings it.';
+  'Covered as inferred only. The next night starts at the last known tick, detects that more ticks follow, and fetches them.';
 
 export const paging: readonly Misbehaviour[] = [
   {
-    does: 'a page that is always full of one moment, that at which it begins',
-    happens: 'Each such moment is a gap, and after many of them what is left of the window; what was answered is kept.',
-    ticks: (honest, asked, _, truth) => {
-      const [first] = truth(asked.from, asked.to);
+    does: 'a page that is always full of ticks at its start time',
+    happens: 'Each such time is a gap, and after many of them so is the rest of the window. Received ticks are kept.',
+    ticks: (honest, request, _, truth) => {
+      const [first] = truth(request.from, request.to);
       if (first === undefined) return honest;
       const ticks = Array.from({ length: capMax }, () => first);
       return { ...honest, ticks, count: capMax, to: first.t };
@@ -175,8 +174,8 @@ export const paging: readonly Misbehaviour[] = [
     covers: 'a part',
   },
   {
-    does: 'a page that states no more than the moment at which it begins',
-    happens: 'Given up at once: what is left of the window fails, what was answered is kept.',
+    does: 'a page that states only its start time as covered',
+    happens: 'Stopped at once: the rest of the window fails, and received ticks are kept.',
     ticks: (honest) => ({ ...honest, ticks: honest.ticks.slice(0, 1), count: 1, to: honest.from }),
     isAlone: true,
     fails: /does not serve this window/,
@@ -185,8 +184,8 @@ export const paging: readonly Misbehaviour[] = [
     covers: 'nothing',
   },
   {
-    does: 'the same last fifty ticks, whatever window is asked for',
-    happens: 'Covered is only what they span, as the window is not heeded; the rest fails.',
+    does: 'the same last fifty ticks for any window',
+    happens: 'Only the span of these ticks is covered, because the server ignores from/to. The rest fails.',
     ticks: (honest, _, __, truth) => {
       const ticks = truth(0, Number.POSITIVE_INFINITY).slice(-50);
       return { ...honest, ticks, count: ticks.length };
@@ -198,8 +197,9 @@ export const paging: readonly Misbehaviour[] = [
     covers: 'a part',
   },
   {
-    does: 'the last ticks, whatever window is asked for',
-    happens: 'Covered is only what they span, as the window is not heeded; the rest fails, the next night asks again.',
+    does: 'the last ticks for any window',
+    happens:
+      'Only the span of these ticks is covered, because the server ignores from/to. The rest fails, and the next night fetches it again.',
     ticks: (honest, _, __, truth) => {
       const ticks = truth(0, Number.POSITIVE_INFINITY).slice(-capMax);
       return { ...honest, ticks, count: ticks.length };
@@ -210,21 +210,26 @@ export const paging: readonly Misbehaviour[] = [
     covers: 'a part',
   },
   {
-    does: 'pages of seven, newest first, without a word that there is more',
-    happens: 'Asked on until nothing is left out; the truth is kept.',
-    ticks: (honest, asked, _, truth) => {
-      const ticks = truth(asked.from, asked.to).slice(-7).toReversed();
-      return { ...honest, ticks, count: ticks.length, to: asked.to };
+    does: 'pages of seven, newest first, not marked as truncated',
+    happens: 'Requested until complete; the truth is kept.',
+    ticks: (honest, request, _, truth) => {
+      const ticks = truth(request.from, request.to).slice(-7).toReversed();
+      return { ...honest, ticks, count: ticks.length, to: request.to };
     },
     isAlone: true,
     isRetried: true,
   },
   {
-    does: 'pages of twenty of the earliest, unsorted, the window as asked for',
+    does: 'pages of the earliest twenty, unsorted, with the window as requested',
     happens: unseenTruncation,
-    ticks: (honest, asked, _, truth) => {
-      const ticks = truth(asked.from, asked.to).slice(0, 20);
-      return { ...honest, ticks: ticks.toSorted((a, b) => (a.t % 97) - (b.t % 97)), count: ticks.length, to: asked.to };
+    ticks: (honest, request, _, truth) => {
+      const ticks = truth(request.from, request.to).slice(0, 20);
+      return {
+        ...honest,
+        ticks: ticks.toSorted((a, b) => (a.t % 97) - (b.t % 97)),
+        count: ticks.length,
+        to: request.to,
+      };
     },
     isAlone: true,
     keeps: 'a part',

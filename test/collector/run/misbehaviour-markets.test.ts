@@ -13,7 +13,7 @@ const symbols = ['A-1', 'A-2', 'A-3'];
 const { output, remove } = archiveFolder();
 let box: ScriptedService;
 
-/** One hour after the other. */
+/** Consecutive hours. */
 async function night() {
   box.nowMs += hourMs;
   const set = ['source.first_lookback_days=0.1', 'drops.markets_share_max=1', 'drops.ticks_share_max=1', ...fewFiles];
@@ -40,9 +40,9 @@ test.each(marketsMisbehaviours)('a list of markets with $does', async (row) => {
   const asideBefore = quarantined(output).length;
   box.script = { markets: row.markets };
   const bad = await night();
-  const told = JSON.stringify(bad, null, 1);
-  expect(bad, told).toMatchObject({ exit_code: row.fails === undefined ? 0 : 4, error: null });
-  expect(bad.symbols, told).toMatchObject({ planned: 3, done: 3, failed: 0 });
+  const summaryText = JSON.stringify(bad, null, 1);
+  expect(bad, summaryText).toMatchObject({ exit_code: row.fails === undefined ? 0 : 4, error: null });
+  expect(bad.symbols, summaryText).toMatchObject({ planned: 3, done: 3, failed: 0 });
   expect(bad.failures).toEqual(
     row.fails === undefined ? [] : [{ symbol: null, from: null, to: null, reason: expect.stringMatching(row.fails) }],
   );

@@ -1,20 +1,20 @@
 import type { MarketsBody, Reply, Script } from './scripted-service.ts';
 import { headers } from './wire-replies.ts';
 
-/** What an upstream can do wrong with its list of markets. Symbols that are known are polled all the same, in every row. */
+/** Misbehaviours of the market lists. Known symbols are polled in every row. */
 export interface MarketsMisbehaviour {
   /** What the upstream does. */
   readonly does: string;
-  /** What becomes of it, for people. */
+  /** The result, in words. */
   readonly happens: string;
   readonly markets: NonNullable<Script['markets']>;
-  /** The reason of the failure of the run, which has no symbol; without it there is none. */
+  /** Reason of the failure of the run, without a symbol; absent: no failure. */
   readonly fails?: RegExp;
-  /** The only warning; none where it is not given. */
+  /** The only warning; absent: none. */
   readonly warns?: RegExp;
-  /** Reasons of what is set aside, in order and each once. */
+  /** Distinct reasons of rejected records, in order. */
   readonly setAside?: readonly string[];
-  /** What each symbol is taken for by then; active where it is not given. */
+  /** State of each symbol afterwards; absent: active. */
   readonly isActive?: false | null;
   /** A field of `extra` of the first market. */
   readonly extra?: Readonly<Record<string, unknown>>;
@@ -33,7 +33,7 @@ const without =
     return market;
   };
 
-/** Markets that were resolved long ago, so that nobody polls them. */
+/** Markets that were resolved long ago, and are not polled. */
 const resolved = (count: number): unknown[] =>
   Array.from({ length: count }, (_, i) => ({
     canonical_id: `old-${i}`,
@@ -47,57 +47,59 @@ const resolved = (count: number): unknown[] =>
 export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   {
     does: 'new fields',
-    happens: 'Kept as JSON in the column extra; nothing is told.',
+    happens: 'Kept as JSON in the column extra, without a warning.',
     markets: each((market) => ({ ...market, tags: ['a'], fee: { maker: 0.01 } })),
     extra: { tags: ['a'], fee: { maker: 0.01 } },
   },
   {
-    does: 'is_active is gone',
-    happens: 'Unknown; the symbols are polled.',
+    does: 'is_active is missing',
+    happens: 'The state is unknown; the symbols are polled.',
     markets: each(without('is_active')),
     isActive: null,
   },
   {
-    does: 'is_active is a text',
-    happens: 'Unknown, the text is kept in extra; the symbols are polled.',
+    does: 'is_active is a string',
+    happens: 'The state is unknown and the text is kept in extra; the symbols are polled.',
     markets: each((market) => ({ ...market, is_active: 'true' })),
     isActive: null,
     extra: { is_active: 'true' },
   },
-  { does: 'category is gone', happens: 'The last one known stays.', markets: each(without('category')) },
+  { does: 'category is missing', happens: 'The last known category is kept.', markets: each(without('category')) },
   {
     does: 'category is an object',
-    happens: 'Kept in extra; the last one known stays.',
+    happens: 'Kept in extra; the last known category is kept.',
     markets: each((market) => ({ ...market, category: { main: 'x' } })),
     extra: { category: { main: 'x' } },
   },
   {
     does: 'closes_at in seconds',
-    happens: 'Not guessed at: kept in extra.',
+    happens: 'Kept in extra; units are not guessed.',
     markets: each((market) => ({ ...market, closes_at: 1_750_000_000 })),
     extra: { closes_at: 1_750_000_000 },
   },
   {
-    does: 'canonical_id is gone',
-    happens: 'All records are set aside; the list counts as none, a failure of the run, and nobody as gone.',
+    does: 'canonical_id is missing',
+    happens:
+      'All records are rejected. The list is not used, which is a failure of the run, and no market counts as gone.',
     markets: each(without('canonical_id')),
     fails: /^markets of view matched: 3 of 3 records are unusable \(canonical_id is not a string/,
-    warns: /^3 market records were set aside: canonical_id is not a string/,
+    warns: /^3 market records were rejected: canonical_id is not a string/,
     setAside: ['canonical_id is not a string'],
   },
   {
     does: 'canonical_id is a number',
-    happens: 'All records are set aside; the list counts as none, a failure of the run, and nobody as gone.',
+    happens:
+      'All records are rejected. The list is not used, which is a failure of the run, and no market counts as gone.',
     markets: each((market) => ({ ...market, canonical_id: 7 })),
     fails: /^markets of view matched: 3 of 3 records are unusable \(canonical_id is not a string/,
-    warns: /^3 market records were set aside: canonical_id is not a string/,
+    warns: /^3 market records were rejected: canonical_id is not a string/,
     setAside: ['canonical_id is not a string'],
   },
   {
-    does: 'records that are null, lists and texts among the others',
-    happens: 'Those are set aside, with a warning; the others are kept.',
+    does: 'records that are null, lists or strings, among others',
+    happens: 'They are rejected with a warning; the others are kept.',
     markets: (honest) => ({ ...honest, markets: [null, ...honest.markets, [1], 'x'], count: 6, total: 6 }),
-    warns: /^3 market records were set aside: market is not an object/,
+    warns: /^3 market records were rejected: market is not an object/,
     setAside: ['market is not an object'],
   },
   ...(
@@ -109,46 +111,46 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   ).map(
     ([what, symbol]): MarketsMisbehaviour => ({
       does: `a symbol with ${what}`,
-      happens: 'The record is set aside, with a warning; the others are kept.',
+      happens: 'The record is rejected with a warning; the others are kept.',
       markets: (honest) => {
         const odd = { ...honest.markets[0]!, canonical_id: 'odd', symbol };
         return { ...honest, markets: [...honest.markets, odd], count: 4, total: 4 };
       },
-      warns: /^1 market records were set aside: canonical_id or symbol is not well-formed Unicode, or has/,
+      warns: /^1 market records were rejected: canonical_id or symbol is not well-formed Unicode, or has/,
       setAside: ['canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark'],
     }),
   ),
   {
     does: 'every record twice',
-    happens: 'Each counts once; nothing is told.',
+    happens: 'Each counts once, without a warning.',
     markets: (honest) => ({ ...honest, markets: [...honest.markets, ...honest.markets], count: 6, total: 6 }),
   },
   {
-    does: 'a count and a total that are texts',
-    happens: 'Count as not stated; nothing is told.',
+    does: 'a count and a total that are strings',
+    happens: 'Treated as not stated, without a warning.',
     markets: (honest) => ({ ...honest, count: '3', total: 'three' }),
   },
   {
-    does: 'an empty list of a total of three',
-    happens: 'A list cut off, a failure of the run; nobody counts as gone.',
+    does: 'an empty list with a total of three',
+    happens: 'The list is truncated, which is a failure of the run; no market counts as gone.',
     markets: (honest) => ({ ...honest, markets: [], count: 0 }),
     fails: /^markets of view matched: the list is truncated: 0 of 3 received/,
   },
   {
-    does: 'an empty list of a total of none',
-    happens: 'As of an outage or another key: a failure of the run; nobody counts as gone.',
+    does: 'an empty list with a total of 0',
+    happens: 'Treated as an outage or a restricted key: a failure of the run; no market counts as gone.',
     markets: (honest) => ({ ...honest, markets: [], count: 0, total: 0 }),
     fails: /^markets: the lists name 0, the median of the last \d+ days? is 3: no market is marked inactive/,
   },
   {
     does: 'markets as an object',
-    happens: 'Tried again, then a failure of the run.',
+    happens: 'Retried; then a failure of the run.',
     markets: (honest) => ({ ...honest, markets: { ...honest.markets } }),
     fails: /^markets: .*no markets array/,
   },
   {
     does: 'a web page',
-    happens: 'Tried again, then a failure of the run.',
+    happens: 'Retried; then a failure of the run.',
     markets: () => headers(200, { 'content-type': 'text/html' }, '<!doctype html>'),
     fails: /^markets: .*HTML instead of JSON/,
   },
@@ -159,8 +161,8 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
     fails: /^markets: answered 301, a redirect to .* which is not followed/,
   },
   {
-    does: 'generated_at in seconds, as a text, or a day ahead',
-    happens: 'No moment; the one the request was sent at counts.',
+    does: 'generated_at in seconds, as a string, or a day ahead',
+    happens: 'Not a valid time; the time of the request is used.',
     markets: (honest, n) => {
       const { generated_at } = honest;
       return { ...honest, generated_at: [generated_at / 1000, `${generated_at}`, generated_at + 86_400_000][n % 3] };
@@ -168,8 +170,8 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   },
   {
     does: '10 MB of markets',
-    happens: 'Taken; those that were resolved long ago are not polled. What only they have is a new field.',
-    warns: /responses changed \(markets\)/,
+    happens: 'Accepted; markets resolved long ago are not polled. Fields that only they have are new fields.',
+    warns: /changed their shape \(markets\)/,
     markets: (honest) => {
       const markets = [...honest.markets, ...resolved(5000)];
       return { ...honest, markets, count: markets.length, total: markets.length };

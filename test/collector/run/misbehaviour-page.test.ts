@@ -6,16 +6,16 @@ import { marketsMisbehaviours } from './misbehaviour-markets.ts';
 const page = new URL('../../../docs/BAD-INPUT.md', import.meta.url);
 
 const table = (rows: readonly { readonly does: string; readonly happens: string }[]): string =>
-  ['| the upstream sends | what becomes of it |', '| --- | --- |']
+  ['| upstream sends | result |', '| --- | --- |']
     .concat(rows.map(({ does, happens }) => `| ${does.replaceAll('|', '\\|')} | ${happens.replaceAll('|', '\\|')} |`))
     .join('\n');
 
-const pageText = (): string => `# What becomes of bad input
+const pageText = (): string => `# Bad input
 
-Each row is played by a test: a good night, a night with the fault, a healed one, and at the end the archive holds the truth
-(\`test/collector/run/misbehaviour.test.ts\`, \`test/collector/run/misbehaviour-markets.test.ts\`, and \`test/faults/slow-upstream.test.ts\` for bodies
-without an end). Whatever is set aside is counted, \`fetched = accepted + duplicates + conflicts + quarantined\`, and lies as
-received in \`.oddslake/quarantine\`. Written by \`UPDATE_DOCS=1 npx vitest run test/collector/run/misbehaviour-page.test.ts\`.
+A test runs each row: a good night, a night with the fault, a good night again. At the end the archive has the true ticks
+(\`test/collector/run/misbehaviour.test.ts\`, \`test/collector/run/misbehaviour-markets.test.ts\`, and \`test/faults/slow-upstream.test.ts\` for endless
+bodies). Unusable input is quarantined as received in \`.oddslake/quarantine\` and counted: \`fetched = accepted + duplicates +
+conflicts + quarantined\`. Written by \`UPDATE_DOCS=1 npx vitest run test/collector/run/misbehaviour-page.test.ts\`.
 
 ## Ticks of one symbol
 
@@ -26,7 +26,7 @@ ${table(misbehaviours)}
 ${table(marketsMisbehaviours)}
 `;
 
-test('docs/BAD-INPUT.md has the rows that are tested', () => {
+test('docs/BAD-INPUT.md lists the tested rows', () => {
   const text = pageText();
   if (process.env.UPDATE_DOCS === '1') writeFileSync(page, text);
   expect(readFileSync(page, 'utf8')).toBe(text);

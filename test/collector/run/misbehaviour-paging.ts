@@ -10,7 +10,7 @@ import type { Misbehaviour } from './misbehaviour.ts';
 import { unseenTruncation } from './misbehaviour-answers.ts';
 import { capMax } from './scripted-service.ts';
 
-// Rows of the table that are about how a server pages, as the sandbox does it.
+// Rows about the paging of a server, as in the sandbox.
 
 /** Responses of a server that pages so; the window is echoed as requested. */
 const pagedAs = (traits: Partial<TickBehavior>): Misbehaviour['ticks'] => {
@@ -37,33 +37,33 @@ const pagedAs = (traits: Partial<TickBehavior>): Misbehaviour['ticks'] => {
 };
 
 const hourMs = 3_600_000;
-const isWhole = { happens: 'Asked on until nothing is left out; the truth is kept.', isAlone: true } as const;
+const isWhole = { happens: 'Requested until complete; the truth is kept.', isAlone: true } as const;
 const isSeenNextNight = { happens: unseenTruncation, isAlone: true, keeps: 'a part', isInferred: true } as const;
 const isSeenByBackfill = {
   happens:
-    'Covered as inferred, and no more. Nothing contradicts it, nor is it promised that something will: a recheck or a backfill with other bounds sees it and brings the rest.',
+    'Covered as inferred only. Nothing need contradict it; a recheck or a backfill with other bounds may detect it and fetch the rest.',
   ...({ isAlone: true, keeps: 'a part', isInferred: true, heals: 'forced backfill' } as const),
 };
 
 export const silentPaging: readonly Misbehaviour[] = [
   {
-    does: 'pages of at most twenty, some of which repeat a tick, without a word that there is more',
+    does: 'pages of at most twenty, some with a repeated tick, not marked as truncated',
     ticks: pagedAs({ cap: 20, repeatShare: 0.02 }),
     ...isSeenNextNight,
   },
   {
-    does: 'pages whose cap varies by a fifth, without a word that there is more',
+    does: 'pages whose cap varies by a fifth, not marked as truncated',
     ticks: pagedAs({ cap: 25, capVariation: 0.2 }),
     ...isSeenNextNight,
   },
   {
-    does: 'pages with room for so many bytes, now of the earliest and now of the latest ticks',
+    does: 'pages limited by bytes, sometimes with the earliest and sometimes with the latest ticks',
     ticks: pagedAs({ cap: 30, capUnit: 'bytes', truncate: 'alternating' }),
     ...isWhole,
     isRetried: true,
   },
   {
-    does: 'pages of twenty that state their start and not where they were cut',
+    does: 'pages of twenty that state their start but not their end',
     ticks: pagedAs({ cap: 20, echoWindow: 'cut-from' }),
     ...isSeenNextNight,
   },
@@ -74,8 +74,8 @@ export const silentPaging: readonly Misbehaviour[] = [
     isRetried: true,
   },
   {
-    does: 'the last tick before the window, with every answer',
-    happens: 'Left out, as it is had already; the window is covered by the others.',
+    does: 'the last tick before the window in every response',
+    happens: 'Dropped as a duplicate; the other ticks cover the window.',
     ticks: pagedAs({ carryInShare: 1 }),
     isAlone: true,
   },
@@ -86,16 +86,16 @@ export const silentPaging: readonly Misbehaviour[] = [
   },
   {
     does: 'one unusable tick among more than a hundred',
-    happens: 'It goes to quarantine as received. The window counts as covered: a forced backfill asks for it again.',
+    happens: 'It is quarantined as received. The window counts as covered; a forced backfill fetches it again.',
     ticks: pagedAs({ unusableShare: 0.003 }),
     isAlone: true,
     setAside: ['p is not a number'],
-    warns: /unusable ticks? w(as|ere) set aside/,
+    warns: /unusable ticks? w(as|ere) quarantined/,
     heals: 'forced backfill',
     keeps: (truth) => truth.filter((tick) => isUsable(tick, { unusableShare: 0.003 })),
   },
   {
-    does: 'pages of twenty of what is older than an hour, and with them all that is younger',
+    does: 'pages of twenty ticks older than an hour, plus all newer ticks',
     ticks: pagedAs({ cap: 20, liveOnTopMs: hourMs }),
     ...isSeenByBackfill,
   },

@@ -11,20 +11,20 @@ import { archiveFolder, contextOf, quarantined, type SetAside } from './one-proc
 import { type ScriptedService, startScripted, type Tick } from './scripted-service.ts';
 
 const hourMs = 3_600_000;
-/** The night before, when all is well, and from where on it asks. */
+/** The previous, good night, and the start of its poll. */
 const before = Date.UTC(2025, 5, 3, 3, 17);
 const start = before - 24 * hourMs;
 const badNight = before + 24 * hourMs;
 const good = ['GOOD-1', 'GOOD-2'];
 
-/** Each night has so many rows, each with a symbol of its own: a summary lists twenty failures. */
+/** Rows per night, each with its own symbol. A summary lists twenty failures. */
 const rowsMax = 18;
 
 interface Night {
   readonly summary: Summary;
   readonly ticks: ReadonlyMap<string, readonly Tick[]>;
   readonly covered: ReadonlyMap<string, readonly Window[]>;
-  /** Of what is covered that which counts as seen whole. */
+  /** Covered windows with other evidence than `inferred`. */
   readonly proven: ReadonlyMap<string, readonly Window[]>;
   readonly nowMs: number;
 }
@@ -40,14 +40,14 @@ interface Nights {
 
 const nameOf = (i: number): string => `ROW-${String(i).padStart(2, '0')}`;
 
-/** A good night, one with these rows, the next one against an upstream in order, and a backfill of all of it. */
+/** Runs a good night, one with these rows, another good night, and a backfill of all of it. */
 async function playNights(rows: readonly Misbehaviour[], output: string): Promise<Nights> {
   const names = rows.map((_, i) => nameOf(i));
   const box = await startScripted(before, [...good, ...names]);
   try {
-    // Each night asks for what is new and hardly more, so that what comes of it is plain.
-    const asked = ['source.first_lookback_days=1', 'poll.overlap_minutes=1', 'archive.settle_minutes=0'];
-    const set = [...asked, ...fewFiles, 'upstream.response_bytes_max=1000000'];
+    // Each night requests hardly more than what is new, so that its results are clear.
+    const rangeSettings = ['source.first_lookback_days=1', 'poll.overlap_minutes=1', 'archive.settle_minutes=0'];
+    const set = [...rangeSettings, ...fewFiles, 'upstream.response_bytes_max=1000000'];
     const context = () => contextOf(output, box.url, () => box.nowMs, set);
     const look = (summary: Summary): Night => {
       const windowsOf = (rows: readonly CoverageRow[]) =>
@@ -60,7 +60,7 @@ async function playNights(rows: readonly Misbehaviour[], output: string): Promis
     box.nowMs = badNight;
     box.requests = [];
     box.script = {
-      ticks: (...told) => (rows[0]!.isAlone ? rows[0] : rows[names.indexOf(told[1].symbol)])?.ticks(...told) ?? told[0],
+      ticks: (...args) => (rows[0]!.isAlone ? rows[0] : rows[names.indexOf(args[1].symbol)])?.ticks(...args) ?? args[0],
     };
     const bad = look(await nightly.run(await context(), { day: null }));
     const setAside = quarantined(output);
@@ -78,16 +78,16 @@ async function playNights(rows: readonly Misbehaviour[], output: string): Promis
   }
 }
 
-/** Those that are served beside symbols in order, so many a night. */
+/** Rows that are served next to correct symbols, several per night. */
 const together: (readonly Misbehaviour[])[] = [];
 const beside = misbehaviours.filter((row) => !row.isAlone);
 for (let i = 0; i < beside.length; i += rowsMax) together.push(beside.slice(i, i + rowsMax));
 
-/** Those that every symbol is served by: each has nights of its own. A quick run leaves them out. */
+/** Rows that affect every symbol: each has its own nights. A quick run omits them. */
 const alone = misbehaviours.filter((row) => row.isAlone).map((row) => [row]);
 const batches = share < 1 ? together : [...together, ...alone];
 
-describe.each(batches.map((rows) => ({ rows })))('an upstream that does wrong', ({ rows }) => {
+describe.each(batches.map((rows) => ({ rows })))('a misbehaving upstream', ({ rows }) => {
   let nights: Nights;
   const { output, remove } = archiveFolder();
   beforeAll(async () => {
@@ -95,7 +95,7 @@ describe.each(batches.map((rows) => ({ rows })))('an upstream that does wrong', 
   });
   afterAll(remove);
 
-  test('costs no other symbol anything, and the sums are right', () => {
+  test('does not affect other symbols, and the counts are consistent', () => {
     const { box, bad, next, forced, setAside } = nights;
     const failing = rows.some((row) => row.fails !== undefined);
     expect(bad.summary, JSON.stringify(bad.summary, null, 1)).toMatchObject({
@@ -148,8 +148,8 @@ describe.each(batches.map((rows) => ({ rows })))('an upstream that does wrong', 
       const to = row.covers === undefined ? badNight : row.covers === 'nothing' ? before : row.covers(badNight);
       expect(newlyCovered).toEqual(to === before ? [] : [{ from: before, to }]);
     }
-    const asked = requests.filter((request) => request.includes(`symbol=${symbol}&`)).length;
-    if (row.isRetried) expect(asked).toBeGreaterThan(1);
+    const requestCount = requests.filter((request) => request.includes(`symbol=${symbol}&`)).length;
+    if (row.isRetried) expect(requestCount).toBeGreaterThan(1);
     const healed = row.heals === undefined ? next : forced;
     expect(healed.ticks.get(symbol)).toEqual(box.truth(symbol, start, healed.nowMs));
     expect(healed.covered.get(symbol)).toEqual([{ from: start, to: healed.nowMs }]);

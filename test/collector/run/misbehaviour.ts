@@ -3,38 +3,38 @@ import { silentPaging } from './misbehaviour-paging.ts';
 import { harmless, partly, unusable } from './misbehaviour-ticks.ts';
 import type { Script, Tick } from './scripted-service.ts';
 
-// What an upstream can do wrong and what becomes of it, as a table: the tests hold each row to what it says, and a
-// document can be made of `does` and `happens`.
+// Misbehaviours of an upstream and their results, as a table. The tests check each row, and docs/BAD-INPUT.md is generated
+// from `does` and `happens`.
 
 export type Ticks = readonly Tick[];
 
 export interface Misbehaviour {
   /** What the upstream does. */
   readonly does: string;
-  /** What becomes of it, for people. */
+  /** The result, in words. */
   readonly happens: string;
   readonly ticks: NonNullable<Script['ticks']>;
-  /** Every symbol is served so: such a row has a night of its own. */
+  /** Affects every symbol, so that the row has its own night. */
   readonly isAlone?: true;
-  /** The reason of each failure of the symbol; without it there is none. */
+  /** Reason of each failure of the symbol; absent: no failure. */
   readonly fails?: RegExp;
-  /** The symbol was asked for and has answered: it counts as done, though windows of it are failures. */
+  /** The service answered for the symbol, so that it counts as done although windows failed. */
   readonly isAnswered?: true;
-  /** Reasons of what is set aside, in order and each once; none where it is not given. */
+  /** Distinct reasons of quarantined input, in order; absent: none. */
   readonly setAside?: readonly string[];
-  /** What the first element that was set aside looks like in the quarantine. */
+  /** The first quarantined element. */
   readonly raw?: string | RegExp;
-  /** A warning of the run about it. */
+  /** A warning of the run. */
   readonly warns?: RegExp;
-  /** Of the truth since the night before, what is published after it; all of it where it is not given. */
+  /** Published ticks since the previous night; absent: all of them. */
   readonly keeps?: 'a part' | ((truth: Ticks) => Ticks);
-  /** Up to where the time since the night before is covered; up to the night where it is not given. */
+  /** End of the coverage since the previous night; absent: up to this night. */
   readonly covers?: 'nothing' | 'a part' | ((nightMs: number) => number);
-  /** What is covered counts as `inferred` alone, and may lack ticks until the next night. */
+  /** The evidence is `inferred`, and ticks may be missing until the next night. */
   readonly isInferred?: true;
-  /** Requests of the symbol: more than one, as it is asked again. */
+  /** Whether the symbol needs several requests. */
   readonly isRetried?: true;
-  /** What brings the truth once the upstream is in order; the next night where it is not given. */
+  /** What restores the true ticks afterwards; absent: the next night. */
   readonly heals?: 'forced backfill';
 }
 

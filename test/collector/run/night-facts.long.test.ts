@@ -6,7 +6,7 @@ import type { Summary } from '../../../src/collector/run/summary.ts';
 import { at, input, inState, makeOlder, ticksOf } from './night-facts.ts';
 import { dayMs, fewFiles, hourMs, startNights } from './nights.ts';
 
-test('a night is told beside the median of those before it, by counts that add up', async () => {
+test('reports a night with the medians of previous nights, and consistent counts', async () => {
   const nights = await startNights({ ...input, lateShare: 0.05, lateDelayMsMax: 3 * hourMs }, [
     ...fewFiles,
     'poll.overlap_minutes=240',
@@ -22,14 +22,14 @@ test('a night is told beside the median of those before it, by counts that add u
     expect(night!.covered).toEqual({ symbols: expect.any(Number), gap_minutes: 0 });
     expect(summary.next_action).toBeNull();
   }
-  // Nothing was covered before the first night; after it, what became visible late is in the overlap of the next.
+  // Nothing was covered before the first night. Later, late ticks are in the overlap of the next night.
   expect(ticksOf(summaries[0]!).late).toEqual({ count: 0, median: null });
   for (const summary of summaries.slice(1)) expect(ticksOf(summary).late.count).toBeGreaterThan(0);
   const before = summaries.slice(1, 8).map((summary) => ticksOf(summary).new.count);
   expect(ticksOf(summaries[8]!).new.median).toBe(before.toSorted((a, b) => a - b)[3]);
 });
 
-test('a night that is repeated is compared with nothing, and is no part of later medians', async () => {
+test('a repeated night is not compared and not part of later medians', async () => {
   const nights = await startNights(input, fewFiles);
   for (let n = 0; n < 3; n++) await nights.night(at(n));
   const day = Math.floor(at(2) / dayMs) * dayMs - dayMs;
@@ -41,7 +41,7 @@ test('a night that is repeated is compared with nothing, and is no part of later
   expect((await nights.night(at(3))).night!.nights).toBe(3);
 });
 
-test('symbols are asked for too late where the night comes after the service has thinned their days', async () => {
+test('counts symbols that are fetched after the service has thinned out their days', async () => {
   const nights = await startNights(input, fewFiles);
   await nights.night(at(0));
   const inTime = await nights.night(at(5));
@@ -53,7 +53,7 @@ test('symbols are asked for too late where the night comes after the service has
   expect((await never.night(at(15))).night!.fetched_late.count).toBe(0);
 });
 
-test('a state of an older oddslake has no medians of what it did not count, until it knows', async () => {
+test('a state of an older version has no medians of counts that it lacks', async () => {
   const nights = await startNights(input, fewFiles);
   for (let n = 0; n < 3; n++) await nights.night(at(n));
   inState(nights.output, makeOlder);

@@ -8,7 +8,7 @@ import { createLeapingClock } from '../../client/virtual-clock.ts';
 import { at, input, inState, listed, makeOlder, rowsOf, ticksOf } from './night-facts.ts';
 import { fewFiles, hourMs, startNights } from './nights.ts';
 
-test('late ticks are those that came after their window was covered, counted by hand', async () => {
+test('counts ticks that appear after their window was covered as late', async () => {
   const nights = await startNights({ ...input, lateShare: 0.2, lateDelayMsMax: 2 * hourMs }, [
     ...fewFiles,
     'poll.overlap_minutes=180',
@@ -26,7 +26,7 @@ test('late ticks are those that came after their window was covered, counted by 
   expect(ticksOf(summary).late.count).toBe(late.length);
 });
 
-test('what another job polled since the last night counts for the night', async () => {
+test('includes polls of other jobs since the last night', async () => {
   const nights = await startNights(input, fewFiles);
   await nights.night(at(0));
   const hourly = await ticksJob.run(await nights.contextAt(at(0) + 12 * hourMs), { symbols: [] });
@@ -35,7 +35,7 @@ test('what another job polled since the last night counts for the night', async 
   expect(hourly.night).toBeUndefined();
 });
 
-test('markets are new, gone and resolved against the lists of the night before, whoever polled in between', async () => {
+test('compares markets with the lists of the previous night, despite polls in between', async () => {
   const nights = await startNights({ ...input, markets: 30, lifeDaysMax: 5 }, fewFiles);
   const first = await nights.night(at(0));
   expect(first.night!.markets.new.count).toBeGreaterThan(0);
@@ -60,7 +60,7 @@ test.for(['whole', 'not whole', 'of an older oddslake'])(
     await nights.night(at(0));
     const views = lists === 'not whole' ? ['source.views=["matched","odd"]'] : [];
     const context = await nights.contextAt(at(1), ...views);
-    // Lists are of a moment after that up to which a night polls.
+    // The lists are later than the end of the poll.
     nights.box().set({ nowMs: at(1) + 5000 });
     const { markets } = (await nightly.run(context, { day: null })).night!;
     expect(markets.new.count).toBeGreaterThan(0);
@@ -74,7 +74,7 @@ test.for(['whole', 'not whole', 'of an older oddslake'])(
   },
 );
 
-test('what could not be fetched is minutes of gap, and its symbols are not covered', async () => {
+test('counts failed windows as gap minutes, and their symbols as not covered', async () => {
   const nights = await startNights(input, fewFiles);
   await nights.night(at(0));
   nights.box().set({ faultShare: 0.7, faults: ['500'] } as never);
@@ -83,13 +83,13 @@ test('what could not be fetched is minutes of gap, and its symbols are not cover
   expect(summary.exit_code).toBe(4);
   const { covered } = summary.night!;
   expect(covered.gap_minutes).toBeGreaterThanOrEqual(24 * 60);
-  // What failed after the end of a life is no gap of it.
+  // A failure after the end of a lifetime is no gap.
   expect(covered.symbols).toBeGreaterThanOrEqual(summary.symbols.done);
   expect(covered.symbols).toBeLessThan(summary.symbols.planned);
   expect(summary.next_action).toMatch(/: oddslake backfill --from .* --output /);
 });
 
-test('what was covered before and is only asked for again is no gap where that fails', async () => {
+test('a failed second fetch of a covered window is not a gap', async () => {
   const nights = await startNights(input, [...fewFiles, 'poll.overlap_minutes=240']);
   await nights.night(at(0));
   await ticksJob.run(await nights.contextAt(at(0) + 20 * hourMs), { symbols: [] });
@@ -102,10 +102,10 @@ test('what was covered before and is only asked for again is no gap where that f
   expect(night!.covered.gap_minutes).toBe(4 * 60);
 });
 
-test('the rate is told of a run that asked the upstream', async () => {
+test('reports the request rate of a run with requests', async () => {
   const nights = await startNights(input, fewFiles);
   const context = await nights.contextAt(at(0), 'upstream.requests_per_second=50');
-  // Waiting takes no time, so that no slow machine leaves any of the rate unused.
+  // Waiting takes no time, so that a slow machine does not leave the rate unused.
   const clock = { ...createLeapingClock({ leapMsMax: 10_000 }), nowMs: context.clock.nowMs };
   const { rate, requests } = await nightly.run({ ...context, clock }, { day: null });
   expect(rate!.allowed_per_second).toBe(50);

@@ -7,7 +7,7 @@ import type { Summary } from '../../../src/collector/run/summary.ts';
 import { turnStateBack } from '../../archive/older.ts';
 import { dayMs, firstNight } from './nights.ts';
 
-// Nights whose summaries are looked at, and their state and ticks.
+// Nights for tests of the summary, with their state and ticks.
 
 export const input = { seed: 5, markets: 12, ticksPerDay: 150, lifeDaysMax: 30 };
 export const at = (n: number): number => firstNight + n * dayMs;
@@ -36,6 +36,6 @@ export function inState<T>(output: string, look: (db: Database) => T): T {
   }
 }
 
-/** Symbols that the lists have named. */
+/** Listed symbols. */
 export const listed = (output: string): Set<string> =>
   new Set(inState(output, (db) => readAllSymbols(db).flatMap((facts) => (facts.listed ? [facts.symbol] : []))));

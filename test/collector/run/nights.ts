@@ -14,32 +14,32 @@ import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 
-// Nights one after another in this process: the real job, archive and sandbox, on a wall clock that is moved by hand.
+// Consecutive nights in this process: the real job, archive and sandbox, with a wall clock that the test sets.
 
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
 
-/** The moment of the first night: long enough after the sandbox's epoch for markets of every age. */
+/** Time of the first night, long enough after the epoch of the sandbox for markets of every age. */
 export const firstNight = Date.UTC(2025, 5, 1, 3, 17);
 
 export interface Nights {
   readonly output: string;
-  /** The service as it is now. */
+  /** The current service. */
   box(): Sandbox;
-  /** Moves service and collector to `nowMs` and runs a night there. */
+  /** Sets the clocks to `nowMs` and runs a night. */
   night(nowMs: number, ...set: string[]): Promise<Summary>;
-  /** What any job sees when it runs at `nowMs`. */
+  /** The context of a job at `nowMs`. */
   contextAt(nowMs: number, ...set: string[]): Promise<Context>;
-  /** Another service under the same name in place of the one before. */
+  /** Replaces the service by another one of the same name. */
   replace(options: Partial<SandboxOptions>): Promise<void>;
 }
 
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** Settings for tests in which files only have to be there: few of them, which is what a night spends its time on. */
+/** Settings with few files, which speed up the nights of tests that do not look at the files. */
 export const fewFiles = ['archive.parts=1', 'archive.candles=[]'];
 
-/** An archive and a service that go with the test; `always` is set in every run. */
+/** An archive and a service that are removed after the test; `always` is set in every run. */
 export async function startNights(
   options: Partial<SandboxOptions> = {},
   always: readonly string[] = [],
@@ -48,10 +48,11 @@ export async function startNights(
   onTestFinished(() => rmSync(output, { recursive: true, force: true }));
   let wallMs = firstNight;
   const clock: Clock = { ...systemClock, nowMs: () => wallMs };
-  const begin = (given: Partial<SandboxOptions>) => startSandbox({ ...given, nowMs: wallMs }, { clock: systemClock });
-  let box = await begin(options);
+  const startService = (given: Partial<SandboxOptions>) =>
+    startSandbox({ ...given, nowMs: wallMs }, { clock: systemClock });
+  let box = await startService(options);
   onTestFinished(() => box.stop());
-  // Names of runs begin with their second, and a night may follow another within it.
+  // Run IDs start with the second, and several nights may start in one second.
   let runs = 0;
 
   async function contextAt(nowMs: number, ...set: string[]): Promise<Context> {
@@ -93,7 +94,7 @@ export async function startNights(
     night: async (nowMs, ...set) => nightly.run(await contextAt(nowMs, ...set), { day: null }),
     async replace(given) {
       await box.stop();
-      box = await begin(given);
+      box = await startService(given);
     },
   };
 }

@@ -18,7 +18,7 @@ import { serving } from '../../server/serving.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
 import { type ScriptedService, startScripted, type Tick } from './scripted-service.ts';
 
-/** Names that a URL, a path, SQL, a shell, CSV, JSON or a terminal could stumble on. All of them are different symbols. */
+/** Names that are difficult in a URL, a path, SQL, a shell, CSV, JSON or a terminal. All of them are different symbols. */
 const odd = [
   'A/B',
   '/',
@@ -122,14 +122,14 @@ async function night(set: readonly string[] = []) {
   return nightly.run(context, { day: null });
 }
 
-/** What is published, as the archive's own reader has it. */
+/** Published ticks, from the reader of the archive. */
 const held = () => [...ticksOf(output)].sort(([a], [b]) => compareUtf8(a, b));
 
 beforeAll(async () => {
   box = await startScripted(before, odd);
   start = before - 0.1 * 24 * hourMs;
   expect(new Set(odd).size).toBe(odd.length);
-  // Through the journal twice: once before the day's end, and once over what is published.
+  // Two publishes: one before the end of the day, and one that merges with published files.
   for (let i = 0; i < 2; i++) {
     const summary = await night();
     expect(summary, JSON.stringify(summary, null, 1)).toMatchObject({ exit_code: 0, warnings: [], failures: [] });
@@ -143,11 +143,11 @@ afterAll(async () => {
 });
 
 describe('symbols of any name', () => {
-  test('are asked for as they are, and published as they are, each in its order', () => {
-    const asked = new Set(box.requests.map((path) => new URL(path, 'http://box').searchParams.get('symbol')));
-    asked.delete(null);
-    expect([...asked].sort()).toEqual([...odd].sort());
-    // Not one of them changed on its way as part of a URL.
+  test('are requested and published unchanged and in order', () => {
+    const requested = new Set(box.requests.map((path) => new URL(path, 'http://box').searchParams.get('symbol')));
+    requested.delete(null);
+    expect([...requested].sort()).toEqual([...odd].sort());
+    // The names are unchanged after URL encoding.
     for (const path of box.requests) expect(path).toMatch(/^\/api\/v1\/(ticks|markets)\?[!-~]*$/);
     expect(held()).toEqual(wanted());
     for (const symbol of odd) {
@@ -157,7 +157,7 @@ describe('symbols of any name', () => {
     expect(publishedRows(output, 'symbols').map((row) => row[0])).toEqual(inOrder);
   });
 
-  test('are the same to DuckDB', async () => {
+  test('are the same in DuckDB', async () => {
     const connection = await (await DuckDBInstance.create(':memory:')).connect();
     const read = await connection.runAndReadAll(
       `select symbol, epoch_ms(t)::double, p from read_parquet('${output}/ticks/date=*/*.parquet') order by encode(symbol), t`,
@@ -167,7 +167,7 @@ describe('symbols of any name', () => {
     expect(rows).toEqual(inOrder.flatMap((symbol) => truthOf(symbol).map((tick) => ({ symbol, ...tick }))));
   });
 
-  test('have gaps of their own, and a night that failed for one fills them', async () => {
+  test('have separate gaps, which the next night fills', async () => {
     const healthy = box.script;
     const sick = new Set(odd.filter((_, i) => i % 2 === 0));
     box.nowMs += hourMs;
@@ -202,11 +202,15 @@ describe('symbols of any name', () => {
     const archive = opened({ root: output, upstream: 'box', create: false });
     try {
       const watching = { random: systemRandom, signal: new AbortController().signal, progress() {} };
-      const asked = { dataset: 'ticks', symbols: [], from: null, to: null, format } as const;
+      const requested = { dataset: 'ticks', symbols: [], from: null, to: null, format } as const;
       const file = join(folder, `all.${format}`);
-      await writeExport(archive, { ...asked, file }, watching);
+      await writeExport(archive, { ...requested, file }, watching);
       for (const symbol of ['\u0001', '../../etc/passwd', '漢'.repeat(300), '%00', ' ']) {
-        const one = await writeExport(archive, { ...asked, symbols: [symbol], file: join(folder, 'one') }, watching);
+        const one = await writeExport(
+          archive,
+          { ...requested, symbols: [symbol], file: join(folder, 'one') },
+          watching,
+        );
         expect(one.rows, JSON.stringify(symbol)).toBe(truthOf(symbol).length);
       }
       if (format === 'ndjson') {
@@ -255,7 +259,7 @@ describe('symbols of any name', () => {
     expect(body.markets.map(({ symbol }) => symbol).sort()).toEqual([...odd].sort());
   });
 
-  test('are taken from the command line', async () => {
+  test('are accepted on the command line', async () => {
     const args = odd.map((symbol) => `--symbol=${symbol}`);
     const file = join(tmpdir(), `oddslake-odd-${process.pid}.ndjson`);
     try {
@@ -268,7 +272,7 @@ describe('symbols of any name', () => {
       rmSync(file, { force: true });
     }
     const listed = await run(['symbols', '--output', output, '--rows', '1000']);
-    // A terminal is told no commands by a name.
+    // A name cannot send control sequences to the terminal.
     for (const control of ['\u0001', '\u001b', '\u007f', '\u202e']) expect(listed.stdout).not.toContain(control);
     expect((await run(['verify', '--output', output])).code).toBe(0);
   });

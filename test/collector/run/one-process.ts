@@ -10,20 +10,20 @@ import { loadSettings } from '../../../src/settings/load.ts';
 import { quarantineLines } from '../../harness/quarantine.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 
-// What a real job needs to run in this process, on a wall clock of the test's own.
+// Runs a real job in this process, with a wall clock that the test sets.
 
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** A folder for an archive, and what removes it. */
+/** A folder for an archive, and a function that removes it. */
 export function archiveFolder(): { readonly output: string; remove(): void } {
   const output = mkdtempSync(join(scratchRoot, 'oddslake-night-'));
   return { output, remove: () => rmSync(output, { recursive: true, force: true }) };
 }
 
-/** Names of runs begin with their second, and in tests one may follow another within it. */
+/** Run IDs start with the second, and in tests several runs may start in one second. */
 let runs = 0;
 
-/** What a job sees that writes `output` and asks the service at `url`; only the wall clock is not the machine's. */
+/** The context of a job with the archive `output` and the service at `url`. The test sets the wall clock. */
 export async function contextOf(
   output: string,
   url: string,
@@ -68,6 +68,6 @@ export interface SetAside {
   readonly raw: string;
 }
 
-/** Everything that was set aside, in the order of its publishes. */
+/** All quarantined input, in order of publish. */
 export const quarantined = (output: string): SetAside[] =>
   quarantineLines(output).map((line) => JSON.parse(line) as SetAside);

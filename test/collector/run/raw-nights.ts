@@ -7,9 +7,9 @@ import { coverageOf, hashes, totalTicks } from '../../e2e/lake.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 import { dayMs, firstNight, type Nights, startNights } from './nights.ts';
 
-// Nights whose answers were kept as they came, to be read again into another archive.
+// Nights with raw responses, which are imported into another archive.
 
-/** A folder that goes with the test. */
+/** A folder that is removed after the test. */
 export function folder(): string {
   const path = mkdtempSync(join(scratchRoot, 'oddslake-raw-'));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
@@ -24,8 +24,8 @@ export const rawFiles = (output: string): string[] =>
     .map((path) => join(rawOf(output), path));
 
 /**
- * What an archive holds of what was polled: files, and the windows that are covered. Responses that are read again prove
- * at most as much as they did to the run that asked on, so evidence is left out.
+ * Polled contents of an archive: files and covered windows. Evidence is left out, because imported responses may prove less
+ * than they did in the original run.
  */
 export const polled = (output: string) => ({
   files: hashes(output, 'ticks', 'markets', 'orderbooks', 'conflicts'),
@@ -34,10 +34,10 @@ export const polled = (output: string) => ({
   ),
 });
 
-/** A few days less to publish. */
+/** Fewer days to publish, for speed. */
 export const briefly = 'source.first_lookback_days=1';
 
-/** Some nights, of order books too, with nothing to complain of. */
+/** Runs some nights, including order books, and expects no problems. */
 export async function calmNights(count: number, options: Partial<SandboxOptions>, ...set: string[]): Promise<Nights> {
   const nights = await startNights({ markets: 6, ticksPerDay: 100, ...options });
   for (let n = 0; n < count; n++) {

@@ -7,14 +7,14 @@ import { at, type Damaged, damaged, only, repaired, withArchive } from './lost-l
 import { dayMs, hourMs } from './nights.ts';
 import { rawFiles } from './raw-nights.ts';
 
-// What is lost and stands in answers that were kept is had again without asking for it.
+// Lost ticks are restored from raw responses without requests.
 
 const keeping = 'raw.keep_days=7';
 const thinned = { thinShare: 0.5, thinAfterMs: dayMs };
 const ticksOf = (lake: Damaged) => hashes(lake.nights.output, 'ticks/**/*.parquet');
 const repairedKeeping = (lake: Damaged) => repaired(lake, at(1) + hourMs, keeping);
 
-test('answers that were kept bring back what an upstream has thinned since, to the byte and without a request', async () => {
+test('restores ticks that the upstream has thinned out from raw responses, without a request', async () => {
   const lake = await damaged(keeping);
   lake.nights.box().set(thinned);
   const summary = await repairedKeeping(lake);
@@ -34,7 +34,7 @@ test('answers that were kept bring back what an upstream has thinned since, to t
   expect(formatSummary(summary, 'lake')).toContain(`back       ${ticks} ticks of 2 lost windows from .oddslake/raw\n`);
 });
 
-test('more answers than the journal may hold bring back all the same what is lost', async () => {
+test('restores losses from more raw responses than the journal may hold', async () => {
   const lake = await damaged(keeping, 'poll.page_limit=5');
   lake.nights.box().set(thinned);
   const summary = await repaired(lake, at(1) + hourMs, keeping, 'publish.journal_ticks_max=20');
@@ -42,7 +42,7 @@ test('more answers than the journal may hold bring back all the same what is los
   expect(ticksOf(lake)).toEqual(lake.before);
 });
 
-test('where nobody can be asked, what was kept is had all the same', async () => {
+test('restores from raw responses without an upstream', async () => {
   const lake = await damaged(keeping);
   const context = await lake.nights.contextAt(at(1) + hourMs, ...only(lake.symbols), keeping);
   const { settings } = context;
@@ -52,8 +52,8 @@ test('where nobody can be asked, what was kept is had all the same', async () =>
   expect(ticksOf(lake)).toEqual(lake.before);
 });
 
-test('what no kept answer has is asked for, and damaged ones hold up nothing', async () => {
-  // A recheck would keep a second answer for some windows.
+test('requests what raw responses lack, and skips damaged ones', async () => {
+  // A recheck would record a second response for some windows.
   const lake = await damaged(keeping, 'poll.recheck_share=0');
   const [first] = rawFiles(lake.nights.output);
   const bytes = readFileSync(first!);
@@ -68,7 +68,7 @@ test('what no kept answer has is asked for, and damaged ones hold up nothing', a
   expect(ticksOf(lake)).toEqual(lake.before);
 });
 
-test('what neither has stays lost, and is told once', async () => {
+test('reports once what neither raw responses nor the upstream have', async () => {
   const lake = await damaged(keeping);
   lake.nights.box().set(thinned);
   for (const path of rawFiles(lake.nights.output)) rmSync(path);
@@ -80,7 +80,7 @@ test('what neither has stays lost, and is told once', async () => {
   expect(await repaired(lake, at(1) + 2 * hourMs, keeping)).toMatchObject({ exit_code: 0, failures: [] });
 });
 
-test('a repair that finds the state damaged says what it mended, and asks for nothing', async () => {
+test('a repair with a damaged state reports its repairs and sends no request', async () => {
   const lake = await damaged(keeping);
   const { nights, symbols } = lake;
   await withArchive(nights, at(1), ({ state }) => state.db.script('update segments set t_to = t_to - 8192'));

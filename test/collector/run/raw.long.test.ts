@@ -4,7 +4,7 @@ import { importInto } from '../../e2e/import-lake.ts';
 import { dayMs, firstNight } from './nights.ts';
 import { calmNights, folder, polled, rawFiles } from './raw-nights.ts';
 
-test('raw.bytes_max bounds what is kept, the oldest going first', async () => {
+test('raw.bytes_max limits the raw responses and removes the oldest first', async () => {
   const nights = await calmNights(2, {});
   const [, second] = rawFiles(nights.output);
   const bytesMax = readFileSync(second!).length + 10;
@@ -15,7 +15,7 @@ test('raw.bytes_max bounds what is kept, the oldest going first', async () => {
   expect(left.length).toBeGreaterThan(0);
 });
 
-test('answers that nobody could decode are told of, and the others taken', async () => {
+test('reports undecodable raw responses and imports the others', async () => {
   const faults = ['bad-json', 'html', 'wrong-symbol'] as const;
   const nights = await calmNights(1, { faultShare: 0.3, faults });
   const again = folder();

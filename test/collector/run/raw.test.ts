@@ -13,23 +13,23 @@ import { coverageOf, hashes, totalTicks } from '../../e2e/lake.ts';
 import { dayMs, firstNight, startNights } from './nights.ts';
 import { briefly, calmNights, folder, polled, rawFiles, rawOf } from './raw-nights.ts';
 
-/** A wire on which the last byte of every answer of ticks is another, so that nobody can decode it. */
+/** A transport that changes the last byte of every tick page, so that it cannot be decoded. */
 const garbling: OpenTransport = (options, clock) => {
   const wire = openTransport(options, clock);
   return {
     ...wire,
-    async get(path, ...told) {
-      const answer = await wire.get(path, ...told);
-      return isTicks(path) ? { ...answer, bytes: garbled(answer.bytes) } : answer;
+    async get(path, ...args) {
+      const response = await wire.get(path, ...args);
+      return isTicks(path) ? { ...response, bytes: garbled(response.bytes) } : response;
     },
   };
 };
 
 const isTicks = (path: string): boolean => path.startsWith('/api/v1/ticks?');
-/** Twice gives what there was. */
+/** Applied twice, it restores the original. */
 const garbled = (bytes: Uint8Array): Buffer => Buffer.from(bytes.with(-1, bytes.at(-1)! ^ 1));
 
-/** Mends the answers that were kept. */
+/** Corrects the stored raw responses. */
 async function mend(path: string): Promise<void> {
   const out: Uint8Array[] = [];
   for await (const piece of readRawFile(readFileSync(path), 1 << 28)) {
@@ -42,11 +42,11 @@ async function mend(path: string): Promise<void> {
   writeFileSync(path, Buffer.concat(out));
 }
 
-/** What is covered of a symbol, whenever it was fetched. */
+/** Covered windows of a symbol, without fetch times. */
 const spans = (output: string, symbol: string): string =>
   JSON.stringify(union(coverageOf(output).filter((row) => row.symbol === symbol)).map(({ from, to }) => [from, to]));
 
-test('nights read again from their answers give the same archive, and once more into their own no other', async () => {
+test('rebuilds the same archive from raw responses, and changes nothing when repeated', async () => {
   const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 });
   expect(rawFiles(nights.output).length).toBe(2);
   const again = folder();
@@ -64,14 +64,14 @@ test('nights read again from their answers give the same archive, and once more 
     ...polled(nights.output),
     candles: hashes(nights.output, 'candles_1h'),
   }).toEqual(before);
-  // Of the datasets only what is asked for.
+  // Only the requested dataset.
   const lists = folder();
   expect((await importInto(lists, [rawOf(nights.output)], { dataset: 'markets' })).ticks.fetched).toBe(0);
   expect(hashes(lists, 'markets')).toEqual(hashes(nights.output, 'markets'));
   expect(coverageOf(lists)).toEqual([]);
 });
 
-test('what could not be decoded is taken from what was kept, once that is mended', async () => {
+test('imports raw responses that an earlier version could not decode', async () => {
   const options = { seed: 4, markets: 6, ticksPerDay: 100 };
   const [hit, spared] = [await startNights(options), await startNights(options)];
   const context = await hit.contextAt(firstNight, briefly, 'upstream.retry_attempts_max=2');
@@ -85,7 +85,7 @@ test('what could not be decoded is taken from what was kept, once that is mended
   expect(hashes(hit.output, 'ticks')).toEqual(hashes(spared.output, 'ticks'));
   const symbols = new Set(coverageOf(hit.output).map(({ symbol }) => symbol));
   expect(symbols.size).toBeGreaterThan(3);
-  // Each was asked once, and nobody asked on: nothing of it is more than inferred.
+  // Each window was requested once without a confirmation, so its evidence is at most inferred.
   expect(new Set(coverageOf(hit.output).map(({ evidence }) => evidence))).toEqual(new Set(['inferred']));
   for (const nights of [hit, spared])
     expect(await nights.night(firstNight + dayMs, briefly)).toMatchObject({ exit_code: 0 });
@@ -93,14 +93,14 @@ test('what could not be decoded is taken from what was kept, once that is mended
   for (const symbol of symbols) expect(spans(hit.output, symbol)).toEqual(spans(spared.output, symbol));
 });
 
-test('damaged, torn and foreign files: what is whole is taken, what is not is told, nothing else is touched', async () => {
+test('imports intact frames of damaged files, reports the others, and ignores foreign files', async () => {
   const nights = await calmNights(2, {});
   const files = folder();
   for (const path of rawFiles(nights.output)) cpSync(path, join(files, basename(path)));
   const [first, second] = rawFiles(nights.output).map((path) => join(files, basename(path)));
   const bytes = readFileSync(first!);
   truncateSync(second!, readFileSync(second!).length - 7);
-  // Into the midst: all after the next piece is there again.
+  // Damage in the middle: everything after the next frame is readable.
   const middle = bytes.length >> 1;
   writeFileSync(first!, bytes.with(middle, bytes[middle]! ^ 1));
   writeFileSync(join(files, 'x-000.raw'), 'rubbish');
@@ -119,7 +119,7 @@ test('damaged, torn and foreign files: what is whole is taken, what is not is to
       .coverage.flatMap(([, windows]) => windows)
       .reduce((sum, { from, to }) => sum + to - from, 0);
   expect(lengthOf(output)).toBeLessThan(lengthOf(nights.output));
-  // Rubbish alone writes nothing.
+  // A file without readable frames writes nothing.
   const empty = folder();
   writeFileSync(join(files, 'rubbish.bin'), 'rubbish');
   const rubbish = await importInto(empty, [join(files, 'rubbish.bin')], { format: 'raw' });
@@ -132,7 +132,7 @@ test('damaged, torn and foreign files: what is whole is taken, what is not is to
   await expect(importInto(empty, [rawOf(nights.output)], { covers })).rejects.toThrow(/--covers applies to row files/);
 });
 
-test('raw.keep_days 0 keeps none and removes what there is; days that are over go', async () => {
+test('raw.keep_days removes expired days, and 0 keeps none', async () => {
   const nights = await calmNights(1, {});
   expect(rawFiles(nights.output).length).toBe(1);
   await nights.night(firstNight + 3 * dayMs, 'raw.keep_days=3');
@@ -146,7 +146,7 @@ test('raw.keep_days 0 keeps none and removes what there is; days that are over g
   expect(existsSync(rawOf(nights.output))).toBe(false);
 });
 
-test('a run whose answers cannot be kept says so and is otherwise as any', async () => {
+test('a run that cannot write raw responses warns and continues', async () => {
   const nights = await startNights({ markets: 6, ticksPerDay: 100 });
   const context = await nights.contextAt(firstNight);
   const isRaw = (path: string): boolean => path.includes('/.oddslake/raw');
@@ -161,7 +161,7 @@ test('a run whose answers cannot be kept says so and is otherwise as any', async
   rmSync(rawOf(nights.output), { recursive: true, force: true });
 });
 
-test('the key is in none of the answers kept', async () => {
+test('no raw response contains the API key', async () => {
   const nights = await calmNights(1, {});
   let pages = 0;
   for (const path of rawFiles(nights.output)) {

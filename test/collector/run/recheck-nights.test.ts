@@ -11,23 +11,23 @@ import { archiveFolder, contextOf } from './one-process.ts';
 import { startScripted } from './scripted-service.ts';
 
 describe('late ticks', () => {
-  test('that come after the overlap are found, and the overlap grows until it holds them', async () => {
+  test('after the overlap are found, and the overlap grows to include them', async () => {
     const nights = await startNights({ ...input, lateShare: 0.3, lateDelayMsMax: 6 * hourMs }, fewFiles);
     const summaries: Summary[] = [];
     for (let n = 0; n < 6; n++) summaries.push(await nights.night(at(n)));
     const { lateness_ms, overlap_ms } = summaries.at(-1)!.rechecks!;
-    // The bound is what the service was told: nothing is later than that.
+    // The maximum lateness of the service.
     expect(lateness_ms).toBeGreaterThan(3 * hourMs);
     expect(lateness_ms).toBeLessThanOrEqual(6 * hourMs);
     expect(overlap_ms).toBe(Math.ceil(1.5 * lateness_ms));
     expect(summaries.map(({ exit_code }) => exit_code)).toEqual(summaries.map(() => 0));
     expect(inState(nights.output, readRechecks).caughtAt).toBeNull();
-    // What the nights with the short overlap lack is read again bit by bit.
+    // Later nights gradually read again what the nights with the short overlap missed.
     const late = summaries.map(({ night }) => night!.ticks.late.count);
     expect(late.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(100);
   });
 
-  test('are looked for no farther than overlap_minutes_max', async () => {
+  test('are searched at most overlap_minutes_max back', async () => {
     const nights = await startNights({ ...input, lateShare: 0.3, lateDelayMsMax: 6 * hourMs }, [
       ...fewFiles,
       'poll.overlap_minutes_max=70',
@@ -38,7 +38,7 @@ describe('late ticks', () => {
   });
 });
 
-test('a recheck_share of 0 rechecks nothing; a greater one sends that share of the requests again', async () => {
+test('recheck_share sets the share of repeated requests, and 0 disables rechecks', async () => {
   const requests: number[] = [];
   for (const share of [0, 0.01, 0.5]) {
     const nights = await startNights(input, [...fewFiles, `poll.recheck_share=${share}`]);
@@ -52,7 +52,7 @@ test('a recheck_share of 0 rechecks nothing; a greater one sends that share of t
   expect(requests[2]!).toBeGreaterThan(requests[1]!);
 });
 
-test('a clean recheck leaves ticks, coverage and their evidence as they are, and a repeated night makes none', async () => {
+test('a clean recheck changes nothing, and a repeated night makes none', async () => {
   const [without, checked] = await Promise.all(
     [0, 1].map((share) => startNights(input, [...fewFiles, `poll.recheck_share=${share}`])),
   );
@@ -69,17 +69,19 @@ test('a clean recheck leaves ticks, coverage and their evidence as they are, and
 });
 
 describe('a service that answers wide windows with a coarser grid', () => {
-  test('is caught: what it was believed is inferred until it was read again, and nothing is missing then', async () => {
+  test('is detected: its coverage counts as inferred until it is read again completely', async () => {
     const { output, remove } = archiveFolder();
     const symbols = ['A', 'B', 'C'];
     const box = await startScripted(firstNight, symbols);
     box.script = {
-      ticks(honest, asked, _, truth) {
-        // Responses of one moment would confirm nothing.
+      ticks(honest, request, _, truth) {
+        // Responses with the same time would not confirm each other.
         box.nowMs += 5;
-        const isWide = asked.to - asked.from > 1.5 * hourMs;
-        const ticks = truth(asked.from, asked.to).filter(({ t }) => !isWide || Math.floor(t / (7 * 60_000)) % 2 === 0);
-        return { ...honest, ticks, count: ticks.length, from: asked.from, to: asked.to, generated_at: box.nowMs };
+        const isWide = request.to - request.from > 1.5 * hourMs;
+        const ticks = truth(request.from, request.to).filter(
+          ({ t }) => !isWide || Math.floor(t / (7 * 60_000)) % 2 === 0,
+        );
+        return { ...honest, ticks, count: ticks.length, from: request.from, to: request.to, generated_at: box.nowMs };
       },
     };
     try {
@@ -99,7 +101,7 @@ describe('a service that answers wide windows with a coarser grid', () => {
       const caught = summaries[caughtIn]!;
       expect(caught.rechecks!.contradicted).toBeGreaterThan(0);
       expect(caught.rechecks!.withdrawn_windows).toBeGreaterThan(0);
-      expect(caught.warnings.join()).toContain('leave ticks out of wide windows');
+      expect(caught.warnings.join()).toContain('leaves ticks out of responses for wide windows');
       const last = summaries.at(-1)!;
       expect(last.rechecks).toMatchObject({ contradicted: 0, doubtful_windows: 0 });
       for (const symbol of symbols) {

@@ -6,14 +6,14 @@ import type { BackfillPlan } from '../../../src/collector/run/job.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, startNights } from './nights.ts';
 
-test('backfill --recheck inferred plans what is inferred of the window asked for, and no covered window else', async () => {
+test('backfill --recheck inferred plans only the inferred windows of the range', async () => {
   const nights = await startNights({ seed: 9, markets: 3, ticksPerDay: 20, lifeDaysMax: 60 }, fewFiles);
   expect((await nights.night(firstNight)).exit_code).toBe(0);
   const window = { from: firstNight - 2 * dayMs, to: firstNight };
   const plan = async (recheckInferred: boolean): Promise<BackfillPlan> => {
     let shown: BackfillPlan | undefined;
-    const showPlan = (given: BackfillPlan): void => {
-      shown = given;
+    const showPlan = (shownPlan: BackfillPlan): void => {
+      shown = shownPlan;
     };
     const how = { window, symbols: [], force: false, allKnown: true, recheckInferred, showPlan };
     await backfill.run(await nights.contextAt(firstNight), how);

@@ -2,14 +2,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { dayMs, floorToDay } from '../../../src/base/window.ts';
 
-// A market data service on loopback with a known truth that says and does what a script makes of its honest answers.
+// A market data service on loopback with known ticks. A script changes its correct responses.
 
 export interface Tick {
   readonly t: number;
   readonly p: number;
 }
 
-/** What was asked of the tick route; times in epoch ms. */
+/** A request to the tick route; times in epoch ms. */
 export interface Asked {
   readonly symbol: string;
   readonly from: number;
@@ -42,36 +42,36 @@ export interface MarketsBody {
   readonly generated_at: number;
 }
 
-/** An answer: a function sends it by itself, a text is sent as it is, anything else as JSON. */
+/** A response: a function sends it itself, a string is sent unchanged, anything else as JSON. */
 export type Reply = ((response: ServerResponse, request: IncomingMessage) => void) | string | object | null;
 
 export interface Script {
-  /** Makes something else of the honest answer; `n` counts the symbol's requests from 0, `truth` is the symbol's. */
-  ticks?(honest: TicksBody, asked: Asked, n: number, truth: (from: number, to: number) => Tick[]): Reply;
+  /** Changes the correct response; `n` counts the requests of the symbol from 0, `truth` are its ticks. */
+  ticks?(honest: TicksBody, request: Asked, n: number, truth: (from: number, to: number) => Tick[]): Reply;
   markets?(honest: MarketsBody, n: number): Reply;
 }
 
 export interface ScriptedService {
   readonly url: string;
-  /** The moment it is there, epoch ms; moved by hand. */
+  /** Current time of the service, epoch ms; set by the test. */
   nowMs: number;
   symbols: readonly string[];
-  /** Symbols that the lists do not name. */
+  /** Symbols that are not listed. */
   unlisted: readonly string[];
   script: Script;
-  /** Whether the head of an answer says when it was made. */
+  /** Whether responses have a Date header. */
   sendsDate: boolean;
-  /** Requests since it was last looked at, as their path and query came. */
+  /** Returns path and query of the requests since the last call. */
   requests: string[];
-  /** Honest ticks of a symbol in a window, as they are now. */
+  /** Current ticks of a symbol in a window. */
   truth(symbol: string, from: number, to: number): Tick[];
   stop(): Promise<void>;
 }
 
 const minuteMs = 60_000;
-/** Nothing was traded before. */
+/** There are no ticks before this time. */
 const worldMs = Date.UTC(2025, 4, 27);
-/** Ticks of one answer, whatever is asked for. */
+/** Maximum ticks of a response. */
 export const capMax = 500;
 
 /** A price every seven minutes, each symbol at its own second, and around every UTC midnight. */
@@ -90,10 +90,10 @@ function honestTicks(symbol: string, fromMs: number, to: number): Tick[] {
 
 export async function startScripted(nowMs: number, symbols: readonly string[]): Promise<ScriptedService> {
   const counts = new Map<string, number>();
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+  const handleRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const url = new URL(request.url!, 'http://box');
     service.requests.push(request.url!);
-    // By its own clock, as everything it says.
+    // By the clock of the service.
     response.sendDate = false;
     if (service.sendsDate) response.setHeader('date', new Date(service.nowMs).toUTCString());
     const reply = url.pathname.endsWith('/markets') ? marketsReply(url.searchParams) : ticksReply(url.searchParams);
@@ -120,18 +120,18 @@ export async function startScripted(nowMs: number, symbols: readonly string[]): 
   };
   const ticksReply = (query: URLSearchParams): Reply => {
     const [from, to, limit] = ['from', 'to', 'limit'].map((name) => Number(query.get(name)));
-    const asked = { symbol: query.get('symbol')!, from: from!, to: to!, limit: limit! };
-    if (!service.symbols.includes(asked.symbol)) {
-      return (response) => void response.writeHead(404).end(`no such symbol: ${JSON.stringify(asked.symbol)}`);
+    const request = { symbol: query.get('symbol')!, from: from!, to: to!, limit: limit! };
+    if (!service.symbols.includes(request.symbol)) {
+      return (response) => void response.writeHead(404).end(`no such symbol: ${JSON.stringify(request.symbol)}`);
     }
-    const ticks = service.truth(asked.symbol, asked.from, asked.to).slice(0, Math.min(capMax, asked.limit));
-    const end = ticks.length < Math.min(capMax, asked.limit) ? asked.to : ticks.at(-1)!.t;
-    const { symbol } = asked;
-    const honest = { symbol, ticks, count: ticks.length, from: asked.from, to: end, generated_at: service.nowMs };
+    const ticks = service.truth(request.symbol, request.from, request.to).slice(0, Math.min(capMax, request.limit));
+    const end = ticks.length < Math.min(capMax, request.limit) ? request.to : ticks.at(-1)!.t;
+    const { symbol } = request;
+    const honest = { symbol, ticks, count: ticks.length, from: request.from, to: end, generated_at: service.nowMs };
     const truth = (from: number, to: number) => service.truth(symbol, from, to);
-    return service.script.ticks?.(honest, asked, nth(symbol), truth) ?? honest;
+    return service.script.ticks?.(honest, request, nth(symbol), truth) ?? honest;
   };
-  const server = createServer(answer);
+  const server = createServer(handleRequest);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const service: ScriptedService = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

@@ -10,14 +10,15 @@ import {
 import { type ActionFacts, quoteShellWord, suggestNextAction } from '../../../src/collector/run/suggest-action.ts';
 import {
   emptyBookCounts,
-  type FailureLine,
+  type FailureKind,
   type RunFacts,
+  type RunFailure,
   type Summary,
   summarize,
 } from '../../../src/collector/run/summary.ts';
 import { InterruptedError } from '../../../src/context/context.ts';
 
-const summaryOf = (facts: Partial<RunFacts> = {}): Summary =>
+const createSummary = (facts: Partial<RunFacts> = {}): Summary =>
   summarize({
     version: '0',
     job: 'nightly',
@@ -54,12 +55,13 @@ const facts: ActionFacts = {
   quarantinePath: 'lake/.oddslake/quarantine/generation-000001.ndjson.gz',
 };
 
-const after = (thrown: unknown, rest: Partial<RunFacts> = {}): string | null =>
-  suggestNextAction(summaryOf({ thrown, ...rest }), { ...facts, thrown });
+const suggestAfterError = (thrown: unknown, rest: Partial<RunFacts> = {}): string | null =>
+  suggestNextAction(createSummary({ thrown, ...rest }), { ...facts, thrown });
 
-const at = (symbol: string | null, reason: string): FailureLine => ({
+const createFailure = (symbol: string | null, reason: string, kind?: FailureKind): RunFailure => ({
   symbol,
   reason,
+  ...(kind !== undefined && { kind }),
   from: symbol === null ? null : Date.UTC(2026, 10, 21),
   to: symbol === null ? null : Date.UTC(2026, 10, 21, 1),
 });
@@ -67,68 +69,93 @@ const at = (symbol: string | null, reason: string): FailureLine => ({
 const upstream = (failure: 'credential' | 'unreachable'): UpstreamError =>
   new UpstreamError('markets', { failure, reason: 'no' });
 
-test('nothing is to be done after a run without a flaw', () => {
-  expect(suggestNextAction(summaryOf(), facts)).toBeNull();
+test('suggests nothing after a run without problems', () => {
+  expect(suggestNextAction(createSummary(), facts)).toBeNull();
 });
 
-test('what ended a run decides on what to do', () => {
-  expect(after(new DiskFullError('The disk is full.'))).toBe(
-    'Free some space on the disk, then run it again: oddslake nightly --output lake',
+test('suggests an action for the error that ended a run', () => {
+  expect(suggestAfterError(new DiskFullError('The disk is full.'))).toBe(
+    'Free disk space, then run it again: oddslake nightly --output lake',
   );
-  expect(after(upstream('credential'))).toBe(
-    'Set a key that the service takes, then run it again: oddslake nightly --output lake',
+  expect(suggestAfterError(upstream('credential'))).toBe(
+    'Set a valid API key, then run it again: oddslake nightly --output lake',
   );
-  expect(after(upstream('unreachable'), { hasUpstreamResponded: false })).toMatch(
+  expect(suggestAfterError(upstream('unreachable'), { hasUpstreamResponded: false })).toMatch(
     /can be reached.*: oddslake nightly --output lake$/,
   );
-  expect(after(new DamageError('x'))).toBe('Mend the archive: oddslake verify --repair --output lake');
-  expect(after(new OddslakeError(exitCodes.busy, 'x'))).toMatch(/: oddslake publish --output lake$/);
-  expect(after(new InterruptedError('SIGTERM'))).toBe('Go on where this run stopped: oddslake nightly --output lake');
-  expect(after(new TypeError('x'))).toMatch(/: oddslake nightly --output lake --log-level debug$/);
-  expect(after(new UsageError('x'))).toBeNull();
+  expect(suggestAfterError(new DamageError('x'))).toBe('Repair the archive: oddslake verify --repair --output lake');
+  expect(suggestAfterError(new OddslakeError(exitCodes.busy, 'x'))).toMatch(/: oddslake publish --output lake$/);
+  expect(suggestAfterError(new InterruptedError('SIGTERM'))).toBe('Resume the run: oddslake nightly --output lake');
+  expect(suggestAfterError(new TypeError('x'))).toMatch(/: oddslake nightly --output lake --log-level debug$/);
+  expect(suggestAfterError(new UsageError('x'))).toBeNull();
 });
 
-test('windows that are missing are asked for by a backfill of just those', () => {
-  const one = [at('A', 'answered 500')];
-  expect(suggestNextAction(summaryOf({ failures: one }), { ...facts, failures: one })).toBe(
-    'The next run asks again for what is missing, or now: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --symbol A --output lake',
+test('suggests a backfill of the missing windows', () => {
+  const one = [createFailure('A', 'answered 500')];
+  expect(suggestNextAction(createSummary({ failures: one }), { ...facts, failures: one })).toBe(
+    'Fetch the missing windows now, or leave it to the next run: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --symbol A --output lake',
   );
-  const two = [...one, at("B'S", 'answered 500')];
-  expect(suggestNextAction(summaryOf({ failures: two, job: 'backfill' }), { ...facts, failures: two })).toBe(
-    'Ask again for what is missing: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --output lake',
+  const two = [...one, createFailure("B'S", 'answered 500')];
+  expect(suggestNextAction(createSummary({ failures: two, job: 'backfill' }), { ...facts, failures: two })).toBe(
+    'Fetch the missing windows: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --output lake',
   );
 });
 
-test('the windows that a summary has no room for are asked for, too', () => {
+test('includes windows beyond the 20 that a summary lists', () => {
   const failures = Array.from({ length: 40 }, (_, i) => ({
-    ...at('A', 'answered 500'),
+    ...createFailure('A', 'answered 500'),
     from: Date.UTC(2026, 10, 21, 0, i),
     to: Date.UTC(2026, 10, 21, 0, i + 1),
   }));
-  const summary = summaryOf({ failures });
+  const summary = createSummary({ failures });
   expect(summary.failures).toHaveLength(20);
   expect(suggestNextAction(summary, { ...facts, failures })).toMatch(
     / --from 2026-11-21T00:00:00Z --to 2026-11-21T00:40:00Z --symbol A --output lake$/,
   );
 });
 
-test('the rest of what is incomplete has its command, what is missing first', () => {
-  const next = (failures: readonly FailureLine[], rest: Partial<RunFacts> = {}, more: Partial<ActionFacts> = {}) =>
-    suggestNextAction(summaryOf({ failures, ...rest }), { ...facts, failures, ...more });
-  expect(next([at('A', 'lost: 3 of 7 ticks came back')])).toBe('See what stays lost: oddslake gaps --output lake');
-  expect(next([at(null, 'ticks fell by 90 %')], {}, { hasSharpDrop: true })).toMatch(
+test('suggests a command for each kind of failure, missing windows first', () => {
+  const next = (failures: readonly RunFailure[], rest: Partial<RunFacts> = {}, more: Partial<ActionFacts> = {}) =>
+    suggestNextAction(createSummary({ failures, ...rest }), { ...facts, failures, ...more });
+  expect(next([createFailure('A', 'x', 'lost')])).toBe('List the lost windows: oddslake gaps --output lake');
+  for (const kind of ['accepted', 'expired'] as const)
+    expect(next([createFailure('A', 'x', kind)])).toBe('List the remaining gaps: oddslake gaps --output lake');
+  for (const symbol of ['A', null])
+    expect(next([createFailure(symbol, 'x', 'suspended')])).toBe(
+      'Request the suspended symbols now: oddslake symbols retry --output lake',
+    );
+  expect(next([createFailure(null, 'ticks fell by 90 %')], {}, { hasSharpDrop: true })).toMatch(
     /: oddslake backfill --force --from 2026-11-21 --to 2026-11-23 --output lake$/,
   );
-  expect(next([at(null, 'markets: answered 500')])).toMatch(/: oddslake markets --output lake$/);
-  expect(next([at('A', 'order book: x')], { orderbooks: { ...emptyBookCounts, failed: 1 } })).toMatch(
+  expect(next([createFailure(null, 'x', 'market list')])).toMatch(/: oddslake markets --output lake$/);
+  expect(next([createFailure('A', 'x', 'order book')], { books: { ...emptyBookCounts, failed: 1 } })).toMatch(
     /: oddslake orderbook/,
   );
-  expect(next([at(null, 'ticks fell by 90 %'), at('A', 'answered 500')], {}, { hasSharpDrop: true })).toMatch(
-    /--symbol|--from/,
+  expect(
+    next([createFailure(null, 'ticks fell by 90 %'), createFailure('A', 'answered 500')], {}, { hasSharpDrop: true }),
+  ).toMatch(/--symbol|--from/);
+});
+
+test('decides by the kind of a failure, not by its text', () => {
+  const next = (failures: readonly RunFailure[]): string | null =>
+    suggestNextAction(createSummary({ failures }), { ...facts, failures });
+  for (const prefix of ['lost', 'suspended', 'accepted as a gap', 'expired', 'order book'])
+    expect(next([createFailure('A', `${prefix}: x`)])).toMatch(/^Fetch the missing windows/);
+  expect(next([createFailure(null, 'markets.csv: x')])).toBeNull();
+});
+
+test('repeats an import with the flags of the first rejected file', () => {
+  const failures = [
+    { ...createFailure(null, 'a.csv: x'), flags: ['--truncate-time', '--unit s'] },
+    { ...createFailure(null, 'b.csv: x'), flags: ['--unit ms'] },
+  ];
+  const argv = ['import', 'a.csv', 'b.csv'];
+  expect(suggestNextAction(createSummary({ failures, job: 'import' }), { ...facts, failures, argv })).toBe(
+    'Import the files again with the missing flags: oddslake import a.csv b.csv --truncate-time --unit s',
   );
 });
 
-test('what is worth a look: many conflicts, then what was set aside, then what is overdue', () => {
+test('points at many conflicts, then rejected rows, then overdue markets', () => {
   const none = { count: 0, names: [] };
   const night = (conflicts: number, median: number | null): Partial<RunFacts> => ({
     night: {
@@ -139,9 +166,9 @@ test('what is worth a look: many conflicts, then what was set aside, then what i
       fetched_late: none,
     },
   });
-  const aside = { ticks: { fetched: 3, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 3 } };
-  const late = { ...facts, longOverdueSymbols: ['A B'] };
-  expect(suggestNextAction(summaryOf({ ...night(400, 100), ...aside }), late)).toMatch(
+  const rejected = { ticks: { fetched: 3, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 3 } };
+  const overdue = { ...facts, longOverdueSymbols: ['A B'] };
+  expect(suggestNextAction(createSummary({ ...night(400, 100), ...rejected }), overdue)).toMatch(
     /conflicts: oddslake sql ".*" --output lake$/,
   );
   for (const [count, median] of [
@@ -149,13 +176,13 @@ test('what is worth a look: many conflicts, then what was set aside, then what i
     [99, 0],
     [400, null],
   ] as const)
-    expect(suggestNextAction(summaryOf({ ...night(count, median), ...aside }), late)).toBe(
-      'See what was set aside, and why: gzip -dc lake/.oddslake/quarantine/generation-000001.ndjson.gz | head',
+    expect(suggestNextAction(createSummary({ ...night(count, median), ...rejected }), overdue)).toBe(
+      'Inspect the rejected rows: gzip -dc lake/.oddslake/quarantine/generation-000001.ndjson.gz | head',
     );
-  expect(suggestNextAction(summaryOf(night(0, 0)), late)).toMatch(/: oddslake symbols 'A B' --output lake$/);
+  expect(suggestNextAction(createSummary(night(0, 0)), overdue)).toMatch(/: oddslake symbols 'A B' --output lake$/);
 });
 
-test('a word that a shell would take apart is quoted', () => {
+test('quotes words with special characters for a shell', () => {
   expect(quoteShellWord('KXBTC-26DEC0204-T28')).toBe('KXBTC-26DEC0204-T28');
   expect(quoteShellWord("it's $HOME")).toBe(`'it'\\''s $HOME'`);
 });

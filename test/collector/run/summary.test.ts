@@ -64,15 +64,19 @@ describe('the exit code of a run', () => {
   ])('after %s', (_, rest, code, outcome) => {
     const summary = summarize(facts(rest));
     expect(summary).toMatchObject({ exit_code: code, outcome });
-    const known =
-      'ticks/a is not as published (missing, found 1970-01-01T00:00:00Z); to mend it: oddslake verify --repair';
-    const why = rest.thrown === undefined ? [] : [formatErrorMessage(rest.thrown)];
-    const told = rest.damage === undefined || code !== 6 ? why : [...why, known];
-    expect(summary.error).toBe(told.length === 0 ? null : told.join('; '));
+    const known = 'ticks/a is damaged (missing, found 1970-01-01T00:00:00Z); to repair: oddslake verify --repair';
+    const errors = rest.thrown === undefined ? [] : [formatErrorMessage(rest.thrown)];
+    const messages = rest.damage === undefined || code !== 6 ? errors : [...errors, known];
+    expect(summary.error).toBe(messages.length === 0 ? null : messages.join('; '));
   });
 });
 
-test('a summary cuts its lists at 20 and says how long they were', () => {
+test('omits the kind and the flags of a failure', () => {
+  const summary = summarize(facts({ failures: [{ ...failure, kind: 'lost', flags: ['--x'] }] }));
+  expect(summary.failures).toEqual([failure]);
+});
+
+test('truncates lists at 20 entries and keeps their lengths', () => {
   const many = Array.from({ length: 31 }, (_, i) => `2026-01-${String(i + 1).padStart(2, '0')}`);
   const file = (date: string): PublishedFile => ({
     path: `ticks/date=${date}/part-00.parquet`,
@@ -106,11 +110,11 @@ test('a summary cuts its lists at 20 and says how long they were', () => {
   });
 });
 
-test('the sentence of an upstream that refuses or is not there says what to look at', () => {
-  expect(formatErrorMessage(upstream('credential'))).toMatch(/refused the key \(because\).*ODDSLAKE_API_KEY/);
+test('errors of the upstream name the setting to check', () => {
+  expect(formatErrorMessage(upstream('credential'))).toMatch(/rejected the API key \(because\).*ODDSLAKE_API_KEY/);
   expect(formatErrorMessage(upstream('unreachable'))).toMatch(/could not be reached \(because\).*ODDSLAKE_BASE_URL/);
   expect(formatErrorMessage(upstream('credential'), true)).toMatch(
-    /^The other oddslake refused.* ODDSLAKE_FROM_API_KEY or/,
+    /^The other oddslake rejected.* ODDSLAKE_FROM_API_KEY or/,
   );
   expect(formatErrorMessage(upstream('unreachable'), true)).toMatch(/^The other oddslake could not.*--from-url/);
   const other = facts({ thrown: upstream('unreachable'), usesOtherUpstream: true });

@@ -22,19 +22,19 @@ async function statusAt(nights: Nights, nowMs: number): Promise<ReturnType<typeo
   }
 }
 
-/** Symbols of the sandbox that stay on the lists for all of the test. */
+/** Symbols of the sandbox that are listed during the whole test. */
 async function lastingSymbols(nights: Nights): Promise<string[]> {
-  const answer = await fetch(`${nights.box().url}/api/v1/markets`, {
+  const response = await fetch(`${nights.box().url}/api/v1/markets`, {
     headers: { authorization: 'Bearer sandbox-key' },
   });
-  const { markets } = (await answer.json()) as { markets: { closes_at: number; symbol?: string }[] };
+  const { markets } = (await response.json()) as { markets: { closes_at: number; symbol?: string }[] };
   return markets.flatMap(({ symbol, closes_at }) => (symbol !== undefined && closes_at > at(9) ? [symbol] : []));
 }
 
 const ticksThere = (nights: Nights): number =>
   manifestOf(nights.output).datasets.ticks.files.reduce((sum, { rows }) => sum + rows, 0);
 
-test('symbols that answer 500 for five runs of a five-minute schedule are had whole once they come back', async () => {
+test('covers symbols completely after five failed runs of a five-minute schedule', async () => {
   const options = { seed: 4, markets: 12, ticksPerDay: 100, lifeDaysMax: 60 };
   const nights = await startNights(options, fewFiles);
   const calm = await startNights(options, fewFiles);
@@ -60,7 +60,7 @@ test('symbols that answer 500 for five runs of a five-minute schedule are had wh
 describe('a symbol that the service does not know', () => {
   const options = { seed: 9, markets: 5, ticksPerDay: 20, lifeDaysMax: 60 };
 
-  test('is suspended after three nights, holds up neither watermark nor lag then, and is tried once a day', async () => {
+  test('is suspended after three nights, excluded from watermark and lag, and requested once a day', async () => {
     const nights = await startNights(options, fewFiles);
     expect((await nights.night(at(0))).exit_code).toBe(0);
     const [victim] = await lastingSymbols(nights);
@@ -69,11 +69,11 @@ describe('a symbol that the service does not know', () => {
       expect(await nights.night(at(n))).toMatchObject({ exit_code: 4, symbols: { suspended: 0 } });
     expect(manifestOf(nights.output).reached).toBe(at(0));
     expect(await nights.night(at(3))).toMatchObject({ exit_code: 4, symbols: { failed: 1, suspended: 1 } });
-    // It had shown ticks before: it stays a failure of every night.
+    // It has had ticks, so it is a failure of every night.
     const later = await nights.night(at(3) + hourMs);
     expect(later).toMatchObject({ exit_code: 4, symbols: { failed: 0, suspended: 1 } });
     expect(later.failures).toContainEqual(
-      expect.objectContaining({ symbol: victim, reason: expect.stringMatching(/^suspended: .*had shown ticks/) }),
+      expect.objectContaining({ symbol: victim, reason: expect.stringMatching(/^suspended: .*although it had ticks/) }),
     );
     expect(later.warnings).toContainEqual(expect.stringContaining(victim!));
     expect(manifestOf(nights.output).reached).toBe(at(3) + hourMs);
@@ -84,7 +84,7 @@ describe('a symbol that the service does not know', () => {
     expect(back, JSON.stringify(back.failures)).toMatchObject({ exit_code: 0, symbols: { failed: 0, suspended: 0 } });
   });
 
-  test('and never had ticks is a warning once it is suspended, where it is one of many', async () => {
+  test('without ticks is only a warning when it is suspended, if it is one of many', async () => {
     const nights = await startNights({ ...options, markets: 90 }, [...fewFiles, 'poll.page_limit=1000']);
     await nights.contextAt(at(0));
     const lasting = await lastingSymbols(nights);
@@ -94,7 +94,7 @@ describe('a symbol that the service does not know', () => {
     const after: Summary = await nights.night(at(3));
     expect(after, JSON.stringify(after.failures)).toMatchObject({ exit_code: 0, symbols: { suspended: 1 } });
     expect(after.warnings).toContainEqual(expect.stringContaining(lasting[0]!));
-    // A second one makes more than one in a hundred.
+    // A second one exceeds 1 %.
     nights.box().set({ faultSymbols: { [lasting[0]!]: 404, [lasting[1]!]: 404 } });
     for (const n of [4, 5, 6]) expect((await nights.night(at(n))).exit_code).toBe(4);
     const two = await nights.night(at(7));
@@ -103,24 +103,24 @@ describe('a symbol that the service does not know', () => {
     );
   });
 
-  test('is asked for at once by name, and fails then by name', async () => {
+  test('is requested immediately by name, and then fails by name', async () => {
     const nights = await startNights(options, [...fewFiles, 'source.suspend_after_days=1']);
     await nights.night(at(0));
     const [victim] = await lastingSymbols(nights);
     nights.box().set({ faultSymbols: { [victim!]: 404 } });
     expect(await nights.night(at(1))).toMatchObject({ symbols: { suspended: 1 } });
-    const asked = async () => ticks.run(await nights.contextAt(at(1) + hourMs), { symbols: [victim!] });
-    expect(await asked()).toMatchObject({ exit_code: 4, symbols: { planned: 1, failed: 1 } });
+    const pollVictim = async () => ticks.run(await nights.contextAt(at(1) + hourMs), { symbols: [victim!] });
+    expect(await pollVictim()).toMatchObject({ exit_code: 4, symbols: { planned: 1, failed: 1 } });
     nights.box().set({ faultSymbols: {} });
-    expect(await asked()).toMatchObject({ exit_code: 0, symbols: { done: 1, suspended: 0 } });
+    expect(await pollVictim()).toMatchObject({ exit_code: 0, symbols: { done: 1, suspended: 0 } });
   });
 });
 
-test('a service that knows no symbol at all suspends none of them', async () => {
+test('suspends no symbol if the service knows none of them', async () => {
   const nights = await startNights({ seed: 9, markets: 5, ticksPerDay: 20, lifeDaysMax: 60 }, fewFiles);
   await nights.night(at(0));
   for (let n = 1; n <= 5; n++) {
-    // Those too that are new since the night before.
+    // Including symbols that are new since the previous night.
     await nights.contextAt(at(n));
     const all = nights.box().symbols();
     nights.box().set({ faultSymbols: Object.fromEntries(all.map((symbol) => [symbol, 404])) });

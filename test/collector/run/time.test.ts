@@ -16,12 +16,12 @@ async function opened(nowMs: number) {
 }
 
 describe('a run across midnight UTC', () => {
-  test('covers up to its beginning, each day for itself, and the next one goes on from there', async () => {
+  test('covers each day up to its start, and the next run resumes from there', async () => {
     const lake = await opened(evening);
     const { box, night, output } = lake;
     box.script = {
       ticks(honest) {
-        // It is the next day by the second answer.
+        // The second response is after midnight.
         box.nowMs += 200;
         return { ...honest, generated_at: box.nowMs };
       },
@@ -48,7 +48,7 @@ describe('a run across midnight UTC', () => {
     }
   });
 
-  test('of a day by its date ends with that day, before and after midnight, and repeated changes no byte', async () => {
+  test('with --date ends with that day, and repeating it changes no byte', async () => {
     const lake = await opened(evening);
     const { box, night, output } = lake;
     const day = floorToDay(evening);
@@ -96,7 +96,7 @@ describe('a clock that is set', () => {
     expect(new Set(ids).size).toBe(3);
   });
 
-  test('ahead by a day for a whole run is known by the head of an answer, where the answer does not tell', async () => {
+  test('a day ahead for a whole run is detected by the Date header', async () => {
     const lake = await opened(Date.UTC(2025, 5, 3, 3, 17));
     const { box, hand, night } = lake;
     box.script = { ticks: (honest) => ({ ...honest, generated_at: undefined }) };
@@ -113,7 +113,7 @@ describe('a clock that is set', () => {
     }
   });
 
-  test('ahead for a whole run, with no other clock to tell, is not believed by the next run with the right one', async () => {
+  test('ahead for a whole run without a Date header is ignored by the next correct run', async () => {
     const lake = await opened(Date.UTC(2025, 5, 3, 3, 17));
     const { box, hand, night, output } = lake;
     box.sendsDate = false;
@@ -131,20 +131,22 @@ describe('a clock that is set', () => {
     }
   });
 
-  test('to what cannot be ends a run before it begins, with a sentence', async () => {
+  test('to an invalid time ends a run before it starts, with a message', async () => {
     const lake = await opened(Date.UTC(2025, 5, 3, 3, 17));
     for (const nowMs of [0, Date.UTC(1999, 11, 31), Date.UTC(2101, 0, 1), -1]) {
       lake.hand.offMs = nowMs - lake.box.nowMs;
       const summary = await lake.night();
       expect(summary).toMatchObject({ exit_code: 1, requests: 0, generation: 0 });
-      expect(summary.error).toMatch(/^The clock of this machine says .*, which cannot be: set it, and run again\.$/);
+      expect(summary.error).toMatch(
+        /^The clock of this machine says .*, which is not a valid time\. Set the clock and run again\.$/,
+      );
     }
     lake.hand.offMs = 0;
     expect(await lake.night()).toMatchObject({ exit_code: 0 });
     expectWhole(lake);
   });
 
-  test('does not make the wait for the lock longer or shorter', async () => {
+  test('does not change the wait for the lock', async () => {
     const { output, remove } = archiveFolder();
     onTestFinished(remove);
     const path = join(output, 'lock.sqlite');

@@ -33,7 +33,7 @@ const ended = (started_at: number, exit_code = 0): LastRun => ({
 const known = (run: LastRun): LastRunRecord[] => [{ run, succeededAt: run.finished_at }];
 const board = (begun: number) => openJobStatusBoard([{ name: 'nightly', rhythm }], 6 * hour, begun);
 
-test('a job is late once its moment lies further back than allowed and no run begun since has ended', () => {
+test('a job is late if no run has ended in time since its scheduled time', () => {
   const { readStatus } = board(at('20T12:00'));
   const last = known(ended(at('20T03:00')));
   expect(readStatus(last, at('21T08:59')).faults).toEqual([]);
@@ -43,7 +43,7 @@ test('a job is late once its moment lies further back than allowed and no run be
   expect(readStatus(known(ended(at('21T03:00'), 3)), at('21T09:00')).faults).toEqual([]);
 });
 
-test('a job that hangs is late while it runs, and no longer once it has ended', () => {
+test('a job that hangs is late until it ends', () => {
   const { readStatus, recordStart, recordEnd: over } = board(at('20T12:00'));
   const last = known(ended(at('20T03:00')));
   recordStart('nightly', at('21T03:01'));
@@ -57,19 +57,19 @@ test('a job that hangs is late while it runs, and no longer once it has ended', 
     readStatus(last, nowMs).samples.find((sample) => sample.name === `oddslake_schedule_job_${name}`)?.value;
   expect(value('running_seconds', at('21T09:30'))).toBe(6 * 3600 + 29 * 60);
   expect(value('late', at('21T09:30'))).toBe(1);
-  // What the state does not know, as it could not be opened, is known here.
+  // The board knows a run that the state lacks, because it could not be opened.
   over({ ...ended(at('21T03:01'), 1), run_id: null });
   expect(readStatus(last, at('21T09:30')).faults).toEqual([]);
   expect(value('running', at('21T09:30'))).toBe(0);
 });
 
-test('a job that never ran has missed nothing before the schedule began', () => {
+test('a job that never ran has missed nothing before the start of the schedule', () => {
   const { readStatus } = board(at('20T12:00'));
   expect(readStatus([], at('20T23:00')).faults).toEqual([]);
   expect(readStatus([], at('21T09:00')).faults).toHaveLength(1);
 });
 
-test('the next start is told until it is stopping, and then that it is stopping', () => {
+test('reports the next start, and later that it is stopping', () => {
   const { readStatus, updateEntries, recordStopping } = board(at('20T12:00'));
   updateEntries([createScheduleEntry('nightly', rhythm, null, at('20T12:00'))]);
   const next = () => readStatus([], at('20T12:00')).samples.find(({ name }) => name.includes('next_start'))?.value;
@@ -79,7 +79,7 @@ test('the next start is told until it is stopping, and then that it is stopping'
   expect(readStatus([], at('20T12:00')).faults).toEqual([{ name: 'schedule', reason: 'is stopping' }]);
 });
 
-test('what ran by a clock that was ahead is no last run once the clock is right, and hides none', () => {
+test('ignores runs in the future after the clock is corrected', () => {
   const { readStatus, recordEnd: over } = board(at('20T12:00'));
   const year = 365 * 24 * hour;
   over(ended(at('21T03:00') + year));

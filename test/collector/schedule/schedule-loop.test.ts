@@ -7,7 +7,7 @@ import { createVirtualClock } from '../../client/virtual-clock.ts';
 const minute = 60_000;
 const hour = 60 * minute;
 
-/** A schedule kept on a virtual clock; every job takes `takesMs`, or ends when the signal comes. */
+/** A schedule on a virtual clock. Every job takes `takesMs`, or ends when the signal is aborted. */
 function kept(crons: Record<string, string>, takesMs: number) {
   const clock = createVirtualClock();
   const stop = new AbortController();
@@ -35,9 +35,9 @@ function kept(crons: Record<string, string>, takesMs: number) {
   return { clock, events, lines, ended, isOver: () => over, stop: () => stop.abort(new InterruptedError('SIGTERM')) };
 }
 
-// The virtual clock begins at 22:13:20.
-describe('a kept schedule', () => {
-  test('starts each job at its moments, side by side with others and never beside itself', async () => {
+// The virtual clock starts at 22:13:20.
+describe('a running schedule', () => {
+  test('runs different jobs concurrently, and never the same job twice', async () => {
     const { clock, events, lines, ended, stop } = kept({ often: '*/10 * * * *', hourly: '30 * * * *' }, 15 * minute);
     await clock.pass(50 * minute);
     expect(events.filter((event) => event.includes('starts'))).toEqual([
@@ -46,13 +46,13 @@ describe('a kept schedule', () => {
       'often starts 22:40',
       'often starts 23:00',
     ]);
-    const left = lines.filter(({ message }) => message.includes('still running'));
+    const left = lines.filter(({ message }) => message.includes('has not ended'));
     expect(left.map(({ job }) => job)).toEqual(['often', 'often']);
     stop();
     await ended;
   });
 
-  test('waits, when it is stopped, for what is under way and starts nothing more', async () => {
+  test('waits for running jobs when stopped, and starts no more', async () => {
     const { clock, events, ended, isOver, stop } = kept({ job: '20 * * * *' }, 30 * minute);
     await clock.pass(10 * minute);
     expect(events).toEqual(['job starts 22:20']);
