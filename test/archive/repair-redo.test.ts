@@ -67,7 +67,7 @@ test('the next repair finishes an interrupted one without further losses', async
     const undisturbed = opened({ root: calm, disk: intactDisk, groupRows, mends: true });
     const repaired = await repairNow(undisturbed);
     expect(repaired.repaired.length).toBe(8);
-    const wanted = outcome(calm, undisturbed);
+    const expected = outcome(calm, undisturbed);
     expect(new Set(Object.values(hashes(calm, aside)))).toEqual(new Set(damaged));
     const changes = intactDisk.made();
     expect(changes).toBeGreaterThan(60);

@@ -90,7 +90,7 @@ test('after the state is lost, published ticks stay and the others come with the
     if (isCut && !published && !existsSync(join(root, '.oddslake/state.sqlite'))) {
       // A first publish that was cut off may have left files without a manifest.
       const isEmpty = readdirSync(root).every((name) => name === '.oddslake');
-      if (!isEmpty) expect(() => opened({ root, parts: 2 }), told).toThrow(/holds other files .* and is not an archive/);
+      if (!isEmpty) expect(() => opened({ root, parts: 2 }), label).toThrow(/holds other files .* and is not an archive/);
       note(isEmpty ? 'begins anew' : 'is none yet, and said so');
       killed.close();
       return;

@@ -71,11 +71,11 @@ const toIntactReport = ({ generation, files, bytes, state }: VerifyResult): Repa
   written: [],
 });
 
-const toRepairedManifest = ({ kind, setAside }: ManifestRepair): RepairedFile => ({
+const toRepairedManifest = ({ kind, movedTo }: ManifestRepair): RepairedFile => ({
   path: 'manifest.json',
   kind,
   outcome: 'restored',
-  moved_to: setAside,
+  moved_to: movedTo,
   rows: null,
   rows_lost: null,
 });
@@ -99,8 +99,8 @@ async function repairFindings(archive: Archive, verified: VerifyResult, options:
   return {
     generation: manifest.generation,
     ...sumManifestTotals(manifest),
-    repaired: listRepairedFiles(examined, aside, base, stage, losses),
-    state: found.state,
+    repaired: listRepairedFiles(triage, quarantined, base, stage, losses),
+    state: verified.state,
     lost: losses.windows,
     unrecoverable: losses.unrecoverable,
     written: [...stage.stagedFiles.values()].map(({ file }) => file),
@@ -172,15 +172,15 @@ function listRepairedFiles(
     path,
     kind,
     outcome,
-    moved_to: aside.get(path) ?? null,
+    moved_to: quarantined.get(path) ?? null,
     rows: rows.get(path) ?? null,
     rows_lost: rowsLost,
   });
   return [
     ...restorable.map(({ finding }) => line(finding, 'restored', 0)),
     ...damaged.map(({ finding, dataset }) => {
-      const madeAnew = dataset === 'symbols' || dataset === 'coverage' || dataset.startsWith('candles');
-      const outcome = stage.removedPaths.has(finding.path) ? 'removed' : madeAnew ? 'rebuilt' : 'salvaged';
+      const isDerived = dataset === 'symbols' || dataset === 'coverage' || dataset.startsWith('candles');
+      const outcome = stage.removedPaths.has(finding.path) ? 'removed' : isDerived ? 'rebuilt' : 'salvaged';
       return line(finding, outcome, losses.rowsLost.get(finding.path) ?? 0);
     }),
     ...orphans.map((finding) => line(finding, 'quarantined', null)),
@@ -194,7 +194,7 @@ const manifestName = 'manifest.json';
 export interface ManifestRepair {
   readonly kind: 'missing' | 'checksum mismatch';
   /** Where the other one is now, relative to the root; null where there was none. */
-  readonly setAside: string | null;
+  readonly movedTo: string | null;
 }
 
 /**
@@ -228,7 +228,7 @@ export function repairManifest(archive: Archive): ManifestRepair | null {
     return true;
   });
   if (!isStillLast) return null;
-  return { kind: found === null ? 'missing' : 'checksum mismatch', setAside: kept };
+  return { kind: currentText === null ? 'missing' : 'checksum mismatch', movedTo: keptPath };
 }
 
 /** The error for a manifest that cannot be repaired; `why` is a clause. */

@@ -214,10 +214,10 @@ const findOrphanFindings = (archive: Archive, files: readonly PublishedFile[]): 
 export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFinding[] {
   // A publish replaces the root files last: while an intent is open they may still be of the previous generation.
   if (archive.state.generation() === 0 || readOpenIntent(archive.state.db) !== undefined) return [];
-  // What manifest.json says of itself proves nothing: the state knows its hash.
-  const own = getMeta(archive.state.db, manifestHashKey);
-  // Texts that follow from another manifest prove nothing either, and not all that it says need make sense.
-  if (own !== undefined && sha256(Buffer.from(archive.readManifestText())) !== own)
+  // The hash comes from the state: what manifest.json says of itself proves nothing.
+  const manifestHash = getMeta(archive.state.db, manifestHashKey);
+  // Texts derived from another manifest prove nothing either, and its content may make no sense.
+  if (manifestHash !== undefined && sha256(Buffer.from(archive.readManifestText())) !== manifestHash)
     return [{ path: 'manifest.json', kind: 'checksum mismatch' }];
   const expected: Record<string, string | undefined> = {
     'manifest.json': manifestHash,

@@ -22,7 +22,7 @@ export const listLastRunRecords = (db: Database, nowMs: number): LastRunRecord[]
 /** Parses a stored summary. Returns null if it lacks required fields, which a summary of an older version may. */
 function parseLastRun(summary: string | null): LastRun | null {
   try {
-    const run = JSON.parse(summary ?? 'null') as Partial<LastRun> | null;
+    const run = parseRunSummary(summary ?? 'null') as Partial<LastRun> | null;
     const isComplete = run?.ticks !== undefined && run.symbols !== undefined && run.published !== undefined;
     return isComplete ? (run as LastRun) : null;
   } catch {

@@ -67,7 +67,7 @@ export interface Summary {
   /** Number of listed markets, by canonical_id; absent if the run polled no market lists. */
   readonly markets?: number;
   /** Counts of order books. */
-  readonly books: BookCounts;
+  readonly orderbooks: BookCounts;
   readonly published: {
     readonly files: number;
     readonly rows: number;

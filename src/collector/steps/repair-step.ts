@@ -50,11 +50,11 @@ export async function repairDamage(run: Run, show?: (repaired: RepairReport) => 
     0,
   );
   if (lost > 0) addPublishedTicks(archive.state.db, run.id, { added: 0, lost });
-  for (const rows of repaired.gone) {
+  for (const rows of repaired.unrecoverable) {
     run.failures.push({ symbol: null, from: null, to: null, reason: `lost permanently: ${formatGoneRows(rows)}` });
   }
-  if (repaired.mended.length > 0)
-    context.log.info({ files: repaired.mended.length, generation: repaired.generation }, 'repaired');
+  if (repaired.repaired.length > 0)
+    context.log.info({ files: repaired.repaired.length, generation: repaired.generation }, 'repaired');
   show?.(repaired);
   // Last, because the repair needed the state.
   if (repaired.state !== null) throw new DamageError(repaired.state);

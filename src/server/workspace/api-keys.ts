@@ -232,7 +232,7 @@ export function createApiKeyCache(db: WorkspaceDatabase, clock: Clock): ApiKeyCa
       // Compare for unknown IDs, too, so that the time is the same.
       const same = isMatchingSecret(row?.digest ?? '00'.repeat(32), key.secret);
       if (row === undefined || !same) return null;
-      if (getApiKeyState(row, nowMs) !== 'good') {
+      if (getApiKeyState(row, nowMs) !== 'active') {
         // No longer cached: failures count against the address from now on.
         cache.delete(key.id);
         return null;

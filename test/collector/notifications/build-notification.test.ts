@@ -62,7 +62,7 @@ test('truncates a long text between characters', () => {
       place,
     );
     expect(JSON.stringify(notification)).not.toMatch(/\\ud[89a-f]/);
-    expect(notification.missing[0]!.reason.length).toBeLessThanOrEqual(300);
+    expect(notification.failures[0]!.reason.length).toBeLessThanOrEqual(300);
   }
 });
 

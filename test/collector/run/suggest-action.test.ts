@@ -128,7 +128,7 @@ test('suggests a command for each kind of failure, missing windows first', () =>
     /: oddslake backfill --force --from 2026-11-21 --to 2026-11-23 --output lake$/,
   );
   expect(next([createFailure(null, 'x', 'market list')])).toMatch(/: oddslake markets --output lake$/);
-  expect(next([createFailure('A', 'x', 'order book')], { books: { ...emptyBookCounts, failed: 1 } })).toMatch(
+  expect(next([createFailure('A', 'x', 'order book')], { orderbooks: { ...emptyBookCounts, failed: 1 } })).toMatch(
     /: oddslake orderbook/,
   );
   expect(
