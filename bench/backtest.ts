@@ -16,7 +16,7 @@ const strategies = ['threshold', 'mean_reversion'] as const;
 const peers = ['polars', 'pandas'] as const;
 const threads = 2;
 /** Ticks below which the goals are not judged: with fewer, starting threads dominates the time. */
-const judgedTicks = 40e6;
+const judgedTicksMin = 40e6;
 const fast: Goal = { text: '20 M ticks/s', met: (value) => value >= 20 };
 const faster: Goal = { text: 'faster', met: (times) => times > 1 };
 
@@ -37,8 +37,8 @@ export async function benchBacktest(bench: Bench, input: PagesInput): Promise<Re
     const flags = ['--format', 'pages', '--output', archive, '--quiet', '--set', 'source.name=bench'];
     await measure({ argv: [launcher, 'import', input.folder, ...flags], cwd: folder, env }, accounting);
     const reports = strategies.map((name) => {
-      const { runs, failed } = playInTurn(bench, archive, name);
-      return { comparisons: compare(name, input.name, runs, input.ticks >= judgedTicks), timings: [], failed };
+      const { runs, failed } = runAlternately(bench, archive, name);
+      return { comparisons: compare(name, input.name, runs, input.ticks >= judgedTicksMin), timings: [], failed };
     });
     return {
       comparisons: reports.flatMap(({ comparisons }) => comparisons),
@@ -62,14 +62,14 @@ export async function benchBacktest(bench: Bench, input: PagesInput): Promise<Re
  * Runs oddslake and the peers alternately; the first round is not counted. A program that fails or disagrees is
  * excluded.
  */
-function playInTurn(bench: Bench, archive: string, name: string): { runs: Runs; failed: string[] } {
+function runAlternately(bench: Bench, archive: string, name: string): { runs: Runs; failed: string[] } {
   const runs = new Map<string, Played[]>();
   const failed: string[] = [];
   const programs: [string, () => Played | string][] = [
-    ['oddslake', () => playOurs(bench, archive, name)],
+    ['oddslake', () => runOddslake(bench, archive, name)],
     ...peers
       .filter((peer) => !('missing' in bench.peers.find(peer)))
-      .map((peer): [string, () => Played | string] => [peer, () => playPeer(bench, peer, archive, name)]),
+      .map((peer): [string, () => Played | string] => [peer, () => runPeer(bench, peer, archive, name)]),
   ];
   for (const [program] of programs) runs.set(program, []);
   for (let round = 0; round <= bench.runs; round++) {
@@ -77,7 +77,7 @@ function playInTurn(bench: Bench, archive: string, name: string): { runs: Runs; 
       const results = runs.get(program);
       if (results === undefined) continue;
       const played = play();
-      const failure = typeof played === 'string' ? played : disagreement(runs.get('oddslake')?.[0], played);
+      const failure = typeof played === 'string' ? played : compareResults(runs.get('oddslake')?.[0], played);
       if (typeof played === 'string' || failure !== null) {
         bench.tell(`${program} on ${name}: ${failure}`);
         failed.push(program);
@@ -93,7 +93,7 @@ function playInTurn(bench: Bench, archive: string, name: string): { runs: Runs; 
   return { runs: new Map([...runs].map(([program, played]) => [program, played.slice(1)])), failed };
 }
 
-function playOurs({ env, folder }: Bench, archive: string, name: string): Played | string {
+function runOddslake({ env, folder }: Bench, archive: string, name: string): Played | string {
   const script = join(import.meta.dirname, 'backtest-once.ts');
   // The same Node flags as bin/oddslake.
   const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=4', '--initial-old-space-size=128'];
@@ -104,13 +104,13 @@ function playOurs({ env, folder }: Bench, archive: string, name: string): Played
   return status === 0 ? (JSON.parse(stdout) as Played) : `exited with ${status}: ${stderr.trim().slice(-1000)}`;
 }
 
-function playPeer(bench: Bench, peer: string, archive: string, name: string): Played | string {
+function runPeer(bench: Bench, peer: string, archive: string, name: string): Played | string {
   const output = bench.peers.run(`backtest_${peer}.py`, [archive, name]);
   return 'failed' in output ? output.failed : (JSON.parse(output.printed) as Played);
 }
 
 /** How the results of two programs differ; null if they are equal or there is only one. */
-export function disagreement(ours: Played | undefined, theirs: Played): string | null {
+export function compareResults(ours: Played | undefined, theirs: Played): string | null {
   if (ours === undefined) return null;
   if (theirs.ticks !== ours.ticks) return `${theirs.ticks} ticks instead of ${ours.ticks}`;
   if (theirs.trades !== ours.trades) return `${theirs.trades} trades instead of ${ours.trades}`;

@@ -77,7 +77,7 @@ function startWalk(slot: number, pagesMax: number, seed: number): Walk {
 }
 
 function nextPage(walk: Walk): SandboxTickPage {
-  const ticks = readAgain(walk);
+  const ticks = repeatTail(walk);
   while (ticks.length < ticksPerPage) ticks.push(step(walk));
   walk.tail = ticks.slice(-repeatedTicks);
   walk.pagesLeft--;
@@ -94,7 +94,7 @@ function nextPage(walk: Walk): SandboxTickPage {
 }
 
 /** The end of the previous page, with some prices corrected and late ticks added. */
-function readAgain({ tail, random, gridParts }: Walk): [number, number][] {
+function repeatTail({ tail, random, gridParts }: Walk): [number, number][] {
   if (tail.length === 0) return [];
   const ticks = new Map(tail);
   const drawn = (): [number, number] => tail[Math.floor(random() * tail.length)]!;

@@ -31,7 +31,7 @@ const pageTicks = 5000;
 export async function benchGrowth(bench: Bench): Promise<Report> {
   const archiveOf = (days: number): string => join(bench.folder, `days-${days}`);
   const { accounting } = bench;
-  for (const days of daysOf) await fill(bench, archiveOf(days), days);
+  for (const days of daysOf) await importDays(bench, archiveOf(days), days);
   const now = lastDay + (bench.runs + 2) * dayMs;
   const sandbox = await startSandbox([
     '--now',
@@ -57,7 +57,7 @@ export async function benchGrowth(bench: Bench): Promise<Report> {
       const times = daysOf.map((days) => `${days} days ${timeText(runs.get(days)!.at(-1)?.wallMs ?? 0)}`);
       if (n > 0) bench.tell(`round ${n} of ${bench.runs}: ${times.join(', ')}`);
     }
-    return reportOf(runs);
+    return createReport(runs);
   } finally {
     await sandbox.stop();
     for (const days of daysOf) rmSync(archiveOf(days), { recursive: true, force: true });
@@ -65,9 +65,9 @@ export async function benchGrowth(bench: Bench): Promise<Report> {
 }
 
 /** Imports an archive of this many days before `lastDay`. */
-async function fill({ launcher, folder, env, accounting, seed, tell }: Bench, out: string, days: number) {
+async function importDays({ launcher, folder, env, accounting, seed, tell }: Bench, out: string, days: number) {
   const pages = join(folder, 'pages');
-  const { ticks } = await writePages(pages, pagesOf(days, seed));
+  const { ticks } = await writePages(pages, generatePages(days, seed));
   tell(`building an archive of ${days} days with ${ticks.toLocaleString('en-US')} ticks`);
   const argv = [launcher, 'import', pages, '--format', 'pages', '--output', out, '--quiet'] as const;
   await measure({ argv: [...argv, '--set', 'source.name=bench'], cwd: folder, env }, accounting);
@@ -75,7 +75,7 @@ async function fill({ launcher, folder, env, accounting, seed, tell }: Bench, ou
 }
 
 /** The ticks of each symbol in the days before `lastDay`. */
-function* pagesOf(days: number, seed: number): Generator<SandboxTickPage> {
+function* generatePages(days: number, seed: number): Generator<SandboxTickPage> {
   const feed = createSimulatedFeed({ ...sandboxDefaults, ...feedOptions, seed });
   const asked = { from: lastDay - days * dayMs, to: lastDay };
   for (const symbol of feed.symbols(lastDay)) {
@@ -91,7 +91,7 @@ function* pagesOf(days: number, seed: number): Generator<SandboxTickPage> {
   }
 }
 
-function reportOf(runs: ReadonlyMap<number, readonly Measured[]>): Report {
+function createReport(runs: ReadonlyMap<number, readonly Measured[]>): Report {
   const named = (days: number): string => `${days.toLocaleString('en-US')} days`;
   const compare = (days: number, label: string, pick: (run: Measured) => number | null): Comparison => {
     const [theirs, ours] = [least, days].map((each) => runs.get(each)!.map(pick)) as [number[], number[]];

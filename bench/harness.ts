@@ -47,7 +47,7 @@ export async function alternate(contenders: readonly Contender[], options: Alter
   };
 
   async function runOne({ name, command, out, ...one }: Contender): Promise<Measured | undefined> {
-    clear(out);
+    removeOutputs(out);
     one.prepare?.();
     try {
       return await measure(command, accounting);
@@ -61,18 +61,18 @@ export async function alternate(contenders: readonly Contender[], options: Alter
   try {
     for (const one of remaining()) await runOne(one);
     for (const [name, reason] of (await options.check?.(remaining())) ?? []) drop(name, reason, '');
-    for (const { out } of contenders) clear(out);
+    for (const { out } of contenders) removeOutputs(out);
     for (let round = 1; round <= runs; round++) {
       for (const one of remaining()) {
         const run = await runOne(one);
-        clear(one.out);
+        removeOutputs(one.out);
         if (run === undefined) continue;
         measured.get(one.name)!.push(run);
         tell(`round ${round} of ${runs}, ${one.name}: ${(run.wallMs / 1000).toFixed(3)} s`);
       }
     }
   } finally {
-    for (const { out } of contenders) clear(out);
+    for (const { out } of contenders) removeOutputs(out);
   }
   return contenders.map(({ name }) => {
     const failed = failures.get(name);
@@ -80,7 +80,7 @@ export async function alternate(contenders: readonly Contender[], options: Alter
   });
 }
 
-function clear(out: string | null): void {
+function removeOutputs(out: string | null): void {
   if (out !== null) rmSync(out, { recursive: true, force: true });
 }
 
@@ -110,7 +110,7 @@ export function summarise(runs: readonly Measured[]): Measured {
 }
 
 /** Speed of `ours` relative to `theirs`, round by round. */
-export function timesAsFast(ours: readonly Measured[], theirs: readonly Measured[]): Spread {
+export function computeSpeedup(ours: readonly Measured[], theirs: readonly Measured[]): Spread {
   return pairRatios(
     theirs.map(({ wallMs }) => wallMs),
     ours.map(({ wallMs }) => wallMs),

@@ -14,7 +14,7 @@ import { recordMarkets } from '../src/archive/journal/symbols.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
 import { publish } from '../src/archive/publish/publish.ts';
 import { systemClock } from '../src/base/system.ts';
-import { makeKey } from './key.ts';
+import { createBenchKey } from './key.ts';
 import { startService } from './service.ts';
 
 const millions = Number(process.argv[2] ?? 4);
@@ -81,7 +81,7 @@ for (let day = 0; day < days; day++) {
       candles: ['1h', '1d'],
     });
 }
-const key = await makeKey(archive.layout.root);
+const key = await createBenchKey(archive.layout.root);
 archive.close();
 
 const { url, residentMiB, stop } = await startService(root);

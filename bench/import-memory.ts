@@ -13,12 +13,12 @@ const mbMax = 512;
 const growthMax = 1.25;
 
 /** A run with one input, or the reason why it does not count. */
-export type Held =
+export type MemoryRun =
   | { readonly input: string; readonly measured: Measured }
   | { readonly input: string; readonly failed: string };
 
 /** One run per input: memory hardly differs between runs, and the largest input takes minutes. */
-export async function holdOnce(bench: Bench, input: PagesInput): Promise<Held> {
+export async function measureOnce(bench: Bench, input: PagesInput): Promise<MemoryRun> {
   const out = join(bench.folder, 'held');
   const argv = [
     ...([bench.launcher, 'import', input.folder, '--format', 'pages', '--output', out, '--quiet'] as const),
@@ -27,7 +27,7 @@ export async function holdOnce(bench: Bench, input: PagesInput): Promise<Held> {
   ] as const;
   try {
     const measured = await measure({ argv, cwd: bench.folder, env: bench.env }, bench.accounting);
-    bench.tell(`${input.name}: ${mbOf(measured) ?? 'unknown'} MB, ${(measured.wallMs / 1000).toFixed(1)} s`);
+    bench.tell(`${input.name}: ${toMegabytes(measured) ?? 'unknown'} MB, ${(measured.wallMs / 1000).toFixed(1)} s`);
     return { input: input.name, measured };
   } catch (error) {
     if (!(error instanceof CommandFailed)) throw error;
@@ -39,15 +39,15 @@ export async function holdOnce(bench: Bench, input: PagesInput): Promise<Held> {
 }
 
 /** Comparisons of the runs, from the smallest input to the largest. Pure. */
-export function memoryReport(runs: readonly Held[]): Report {
-  const mb = runs.map((one) => ('measured' in one ? mbOf(one.measured) : null));
-  const missingOf = (one: Held): string => ('failed' in one ? one.failed : 'this machine cannot measure it');
+export function memoryReport(runs: readonly MemoryRun[]): Report {
+  const mb = runs.map((one) => ('measured' in one ? toMegabytes(one.measured) : null));
+  const missingOf = (one: MemoryRun): string => ('failed' in one ? one.failed : 'this machine cannot measure it');
   const each = runs.map((one, i): Comparison => {
     const value = mb[i]!;
     return {
       what: 'import, peak memory',
       input: one.input,
-      ours: mbText(value),
+      ours: formatMegabytes(value),
       peer: null,
       ratio: null,
       goal: { text: `under ${mbMax} MB`, met: (least) => least < mbMax },
@@ -61,8 +61,8 @@ export function memoryReport(runs: readonly Held[]): Report {
   const flat: Comparison = {
     what: 'import, growth of peak memory',
     input: `${runs.at(-1)?.input ?? '–'} against ${runs[0]?.input ?? '–'}`,
-    ours: mbText(most),
-    peer: { name: 'the smallest input', figure: mbText(least) },
+    ours: formatMegabytes(most),
+    peer: { name: 'the smallest input', figure: formatMegabytes(least) },
     ratio: growth === null ? null : spread([growth]),
     value: growth,
     goal: { text: `at most ${growthMax} ×`, met: (times) => times <= growthMax },
@@ -80,6 +80,7 @@ export function memoryReport(runs: readonly Held[]): Report {
 }
 
 /** Megabytes (10⁶ bytes); null if the machine cannot measure them. */
-const mbOf = ({ peakMiB }: Measured): number | null => (peakMiB === null ? null : Math.round(peakMiB * 1.048576));
+const toMegabytes = ({ peakMiB }: Measured): number | null =>
+  peakMiB === null ? null : Math.round(peakMiB * 1.048576);
 
-const mbText = (mb: number | null): string => (mb === null ? '–' : `${mb} MB`);
+const formatMegabytes = (mb: number | null): string => (mb === null ? '–' : `${mb} MB`);

@@ -1,7 +1,7 @@
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from './bench.ts';
-import { alternate, type Contender, type Outcome, summarise, timesAsFast } from './harness.ts';
+import { alternate, type Contender, computeSpeedup, type Outcome, summarise } from './harness.ts';
 import type { Measured } from './measure.ts';
 import type { Peer, PeerName } from './peers.ts';
 import { atLeast, atMost, type Comparison, type Report } from './results.ts';
@@ -108,7 +108,7 @@ function speed(
   missing: ReadonlyMap<string, string>,
 ): Comparison {
   const [ours, theirs] = [runs.get('oddslake'), runs.get(name)];
-  const ratio = ours !== undefined && theirs !== undefined ? timesAsFast(ours, theirs) : null;
+  const ratio = ours !== undefined && theirs !== undefined ? computeSpeedup(ours, theirs) : null;
   const figure = (of: readonly Measured[] | undefined): string =>
     of === undefined ? '–' : `${(input.ticks / 1000 / summarise(of).wallMs).toPrecision(3)} M ticks/s`;
   return {

@@ -3,7 +3,7 @@ import { systemClock, systemRandomBytes } from '../src/base/system.ts';
 import { openWorkspace } from '../src/server/workspace/workspace.ts';
 
 /** Creates an API key without a rate limit for the service of the archive at `root`. */
-export async function makeKey(root: string): Promise<string> {
+export async function createBenchKey(root: string): Promise<string> {
   const workspace = await openWorkspace({
     location: { kind: 'sqlite', path: join(root, '.oddslake/service.sqlite') },
     tokens: null,

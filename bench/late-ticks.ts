@@ -25,7 +25,8 @@ const judgedTicks = 50e6;
 
 /** One page per symbol with ticks over the whole day and a random-walk price. */
 export function* dayPages(ticks: number, seed: number): Generator<SandboxTickPage, void, undefined> {
-  for (let i = 0; i < ticks / ticksPerSymbol; i++) yield pageOf(i, ticksPerSymbol, createRandom(hashNumber(seed, i)));
+  for (let i = 0; i < ticks / ticksPerSymbol; i++)
+    yield createPage(i, ticksPerSymbol, createRandom(hashNumber(seed, i)));
 }
 
 /** Late ticks of some symbols across the list, at times that differ from the published ones. */
@@ -33,11 +34,11 @@ export function* latePages(ticks: number, seed: number): Generator<SandboxTickPa
   const symbols = Math.ceil(ticks / ticksPerSymbol);
   for (let i = 0; i < lateSymbols; i++) {
     const index = Math.floor((i * symbols) / lateSymbols);
-    yield pageOf(index, lateTicksPerSymbol, createRandom(hashNumber(seed + 1, index)));
+    yield createPage(index, lateTicksPerSymbol, createRandom(hashNumber(seed + 1, index)));
   }
 }
 
-function pageOf(i: number, count: number, random: () => number): SandboxTickPage {
+function createPage(i: number, count: number, random: () => number): SandboxTickPage {
   const t = Float64Array.from({ length: count }, () => day + Math.floor(random() * dayMs)).sort();
   let price = 500;
   const p = t.map(() => {
@@ -49,7 +50,7 @@ function pageOf(i: number, count: number, random: () => number): SandboxTickPage
 }
 
 /** @param ticks ticks of the day; ticks at equal times become one */
-export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
+export async function benchLateTicks(bench: Bench, ticks: number): Promise<Report> {
   const { folder, env, launcher, seed } = bench;
   const at = (name: string): string => join(folder, `late-${name}`);
   const importing = (pages: string, out: string): Contender['command'] => {

@@ -40,7 +40,7 @@ const candidates: readonly Accounting[] = [
   { name: 'wait4 by Python', prefix: (file) => ['python3', '-c', wait4, file] },
 ];
 
-const unaccounted: Accounting = { name: 'none: neither GNU time nor python3', prefix: () => [] };
+const noAccounting: Accounting = { name: 'none: neither GNU time nor python3', prefix: () => [] };
 
 /** The first that works on this machine. */
 export function findAccounting(): Accounting {
@@ -51,7 +51,7 @@ export function findAccounting(): Accounting {
       const [program, ...args] = [...prefix(file), 'true'];
       return spawnSync(program!, args).status === 0 && /^[\d.]+ [\d.]+ \d+\s*$/.test(readFileSync(file, 'utf8'));
     };
-    return candidates.find(works) ?? unaccounted;
+    return candidates.find(works) ?? noAccounting;
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -69,7 +69,7 @@ export class CommandFailed extends Error {
   }
 }
 
-const toldMax = 4096;
+const outputCharactersMax = 4096;
 
 /**
  * Runs one command to its end and discards its output.
@@ -86,7 +86,7 @@ export async function measure({ argv, cwd, env }: Command, accounting: Accountin
   try {
     let output = '';
     const hear = (chunk: Buffer): void => {
-      output = (output + chunk.toString()).slice(-toldMax);
+      output = (output + chunk.toString()).slice(-outputCharactersMax);
     };
     child.stdout.on('data', hear);
     child.stderr.on('data', hear);
@@ -95,7 +95,7 @@ export async function measure({ argv, cwd, env }: Command, accounting: Accountin
     });
     const wallMs = performance.now() - startedAt;
     if (code !== 0) throw new CommandFailed(`exited with ${code ?? signal}`, output.trim());
-    return { wallMs, ...(accounting === unaccounted ? { cpuMs: null, peakMiB: null } : readUsed(file)) };
+    return { wallMs, ...(accounting === noAccounting ? { cpuMs: null, peakMiB: null } : readUsed(file)) };
   } finally {
     process.off('exit', endChild);
     rmSync(file, { force: true });

@@ -7,7 +7,7 @@ import type { BenchedSandbox } from './sandbox.ts';
 export const concurrency = 4;
 
 /** A rate that delays no request. */
-const anyRate = 100_000;
+const unlimitedRate = 100_000;
 
 /** Runs `oddslake nightly` into `out`, which may not exist yet, as fast as `rate` allows. */
 export function nightly(
@@ -15,7 +15,7 @@ export function nightly(
   { url, key }: Pick<BenchedSandbox, 'url' | 'key'>,
   out: string,
   flags: readonly string[] = [],
-  rate = anyRate,
+  rate = unlimitedRate,
 ): Command {
   const set = [`upstream.requests_per_second=${rate}`, `upstream.concurrency=${concurrency}`, 'source.name=bench'];
   return {

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeAsked } from './asked.ts';
+import { writeRequestPaths } from './asked.ts';
 import type { Bench } from './bench.ts';
 import { summarise } from './harness.ts';
 import { publishedTicks } from './import.ts';
@@ -41,7 +41,7 @@ export async function benchNightly(bench: Bench): Promise<Report> {
     const ours = await measure(nightly(bench, sandbox, out, night), accounting);
     const after = sandbox.cpuMs();
     const again = await measure(nightly(bench, sandbox, out, night), accounting);
-    await writeAsked(out, pathsFile);
+    await writeRequestPaths(out, pathsFile);
     const bare = await measure(bareClient(bench, sandbox, pathsFile), accounting);
     return { ours, again, bare, servedMs: before === null || after === null ? null : after - before };
   }

@@ -1,7 +1,7 @@
 import { globSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../src/archive/disk/file-system.ts';
-import { writeAsked } from './asked.ts';
+import { writeRequestPaths } from './asked.ts';
 import type { Bench } from './bench.ts';
 import { summarise } from './harness.ts';
 import { type Measured, measure } from './measure.ts';
@@ -30,33 +30,33 @@ export async function benchNothingNew(bench: Bench): Promise<Report> {
   const out = join(bench.folder, 'nothing-new');
   try {
     await measure(nightly(bench, sandbox, out), bench.accounting);
-    const before = filesOf(out);
+    const before = readFileStamps(out);
     const rounds: Round[] = [];
     // The first night, not counted, fetches from the end of the first night; all later ones are alike.
     for (let n = 0; n <= bench.runs; n++) {
-      const round = await roundOf(bench, sandbox, out);
+      const round = await runRound(bench, sandbox, out);
       if (n > 0) rounds.push(round);
       bench.tell(`round ${n} of ${bench.runs}: ${timeText(round.ours.wallMs)}, bare ${timeText(round.bare.wallMs)}`);
     }
-    return reportOf(rounds, changedSince(before, filesOf(out)), before.size);
+    return createReport(rounds, listChanged(before, readFileStamps(out)), before.size);
   } finally {
     await sandbox.stop();
     rmSync(out, { recursive: true, force: true });
   }
 }
 
-async function roundOf(bench: Bench, sandbox: BenchedSandbox, out: string): Promise<Round> {
+async function runRound(bench: Bench, sandbox: BenchedSandbox, out: string): Promise<Round> {
   // The responses of this night only, so that the bare client sends the same requests.
   rmSync(join(out, '.oddslake', 'raw'), { recursive: true, force: true });
   const ours = await measure(nightly(bench, sandbox, out), bench.accounting);
   const pathsFile = join(bench.folder, 'asked.txt');
-  const requests = await writeAsked(out, pathsFile);
+  const requests = await writeRequestPaths(out, pathsFile);
   if (requests < symbols) throw new Error(`${requests} requests for ${symbols} symbols`);
   return { ours, bare: await measure(bareClient(bench, sandbox, pathsFile), bench.accounting) };
 }
 
 /** By path, what identifies a rewritten part file of ticks or candles. */
-function filesOf(archive: string): Map<string, string> {
+function readFileStamps(archive: string): Map<string, string> {
   const paths = globSync('{ticks,candles_*}/date=*/*.parquet', { cwd: archive }).sort();
   return new Map(
     paths.map((path) => {
@@ -67,10 +67,10 @@ function filesOf(archive: string): Map<string, string> {
   );
 }
 
-const changedSince = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] =>
+const listChanged = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] =>
   [...new Set([...before.keys(), ...after.keys()])].filter((path) => before.get(path) !== after.get(path));
 
-function reportOf(rounds: readonly Round[], changed: readonly string[], files: number): Report {
+function createReport(rounds: readonly Round[], changed: readonly string[], files: number): Report {
   const input = `${symbols.toLocaleString('en-US')} symbols`;
   const [ours, bare] = [rounds.map((one) => one.ours), rounds.map((one) => one.bare)];
   const wall = pairRatios(

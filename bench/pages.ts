@@ -43,7 +43,7 @@ export async function writePages(
 const overlapMs = 3_600_000;
 
 /** The two files of a recording in a folder; undefined if they are missing. */
-export function recordingIn(folder: string): { readonly ticks: string; readonly markets: string } | undefined {
+export function findRecording(folder: string): { readonly ticks: string; readonly markets: string } | undefined {
   const [ticks] = globSync('*-ticks.parquet', { cwd: folder });
   const [markets] = globSync('*-markets.parquet', { cwd: folder });
   return ticks === undefined || markets === undefined
@@ -53,7 +53,7 @@ export function recordingIn(folder: string): { readonly ticks: string; readonly 
 
 /** Pages of the recording in a folder. Holds the recording in memory. */
 export async function* recordedPages(folder: string): AsyncGenerator<SandboxTickPage, void, undefined> {
-  const files = recordingIn(folder);
+  const files = findRecording(folder);
   if (files === undefined) throw new Error(`${folder} contains no recording`);
   yield* nightlyPages(await readRecording(files.ticks, files.markets));
 }
@@ -68,12 +68,16 @@ export function* nightlyPages(recording: Recording): Generator<SandboxTickPage, 
   for (let day = floorToDay(first); day <= last; day += dayMs) {
     for (const symbol of recording.symbols) {
       const window = { from: day - overlapMs, to: day + dayMs };
-      yield* cut(symbol, feed.ticks(symbol, window), window);
+      yield* splitPages(symbol, feed.ticks(symbol, window), window);
     }
   }
 }
 
-function* cut(symbol: string, { t, p }: Pick<SandboxTickPage, 't' | 'p'>, window: Window): Generator<SandboxTickPage> {
+function* splitPages(
+  symbol: string,
+  { t, p }: Pick<SandboxTickPage, 't' | 'p'>,
+  window: Window,
+): Generator<SandboxTickPage> {
   for (let row = 0; row < t.length; row += ticksPerPage) {
     const end = Math.min(row + ticksPerPage, t.length);
     const covered = { from: row === 0 ? window.from : t[row]!, to: t[end] ?? window.to };

@@ -1,8 +1,8 @@
 import { dayMs } from '../src/base/window.ts';
-import { openLake } from '../test/collector/paging/adversary/lake.ts';
-import { collectNight, falseClaims } from '../test/collector/paging/adversary/night.ts';
-import { type Random, randomOf } from '../test/collector/paging/adversary/random.ts';
-import { adversary, honest, type Row, type Traits } from '../test/collector/paging/adversary/server.ts';
+import { openMemoryArchive } from '../test/collector/paging/adversary/lake.ts';
+import { collectNight, findFalseClaims } from '../test/collector/paging/adversary/night.ts';
+import { createSeededRandom, type Random } from '../test/collector/paging/adversary/random.ts';
+import { createAdversary, honest, type Row, type Traits } from '../test/collector/paging/adversary/server.ts';
 import type { Bench } from './bench.ts';
 import { atMost, type Comparison, type Report } from './results.ts';
 import { spread } from './statistics.ts';
@@ -51,13 +51,13 @@ export async function benchPaging(bench: Bench): Promise<Report> {
 
 /** @throws Error if a tick is missing or counts as proven absent */
 async function backfill(seed: number, symbols: number, traits: Traits): Promise<{ requests: number; least: number }> {
-  const ticks = drawTicks(randomOf(seed), symbols);
+  const ticks = drawTicks(createSeededRandom(seed), symbols);
   const hand = { nowMs: day.to + dayMs };
-  const lake = openLake();
-  const service = adversary(ticks, traits, hand, randomOf(seed + 1_000_000));
+  const lake = openMemoryArchive();
+  const service = createAdversary(ticks, traits, hand, createSeededRandom(seed + 1_000_000));
   const plans = [...ticks.keys()].map((symbol) => ({ symbol, windows: [day], isFirst: false }));
   const { requests } = await collectNight(lake, service, hand, plans, 'backfill');
-  const wrong = falseClaims(lake, service, ticks, traits);
+  const wrong = findFalseClaims(lake, service, ticks, traits);
   for (const [symbol, rows] of ticks)
     if ((lake.times.get(symbol)?.size ?? 0) !== rows.length) wrong.push(`${symbol}: ticks are missing`);
   if (wrong.length > 0) throw new Error(wrong[0]);

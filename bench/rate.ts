@@ -17,7 +17,7 @@ import { type BenchedSandbox, startSandbox } from './sandbox.ts';
  */
 
 const seconds = 40;
-const askers = 8;
+const clients = 8;
 
 interface Situation {
   readonly name: string;
@@ -27,7 +27,7 @@ interface Situation {
   readonly flags: readonly string[];
 }
 
-interface Found {
+interface RateUse {
   /** Minimum share of the allowed rate. */
   readonly used: number;
   /** Throttled requests during the measured time, and before it. */
@@ -54,15 +54,19 @@ export async function benchRate(bench: Bench): Promise<Report> {
   const comparisons: Comparison[] = [];
   for (const one of known) {
     bench.tell(`${one.name}: ${seconds} seconds`);
-    comparisons.push(comparisonOf(one.name, await measureUse(bench, one, 0), true));
+    comparisons.push(createComparison(one.name, await measureUse(bench, one, 0), true));
   }
   bench.tell(`unknown, ${unknown.length} kinds of limit: ${2 * seconds} seconds`);
   const results = await Promise.all(unknown.map((one) => measureUse(bench, one, seconds)));
-  for (const [i, { name }] of unknown.entries()) comparisons.push(comparisonOf(name, results[i]!, false));
+  for (const [i, { name }] of unknown.entries()) comparisons.push(createComparison(name, results[i]!, false));
   return { comparisons, timings: [], failed: [] };
 }
 
-function comparisonOf(input: string, { used, refused, refusedBefore, asked }: Found, isKnown: boolean): Comparison {
+function createComparison(
+  input: string,
+  { used, refused, refusedBefore, asked }: RateUse,
+  isKnown: boolean,
+): Comparison {
   const share = refused / asked;
   const goal: Goal = isKnown
     ? { text: '0.97, none throttled', met: (value) => value >= 0.97 && refused + refusedBefore === 0 }
@@ -98,7 +102,7 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
       apiKey: sandbox.key,
       userAgent: 'oddslake/bench',
       requestsPerSecond: configured,
-      concurrency: askers,
+      concurrency: clients,
       retryAttemptsMax: 100,
       retryBudget: 10_000,
       retryDelayMsMin: 250,
@@ -107,14 +111,14 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
   );
   try {
     let isOver = false;
-    const working = Array.from({ length: askers }, async () => {
+    const working = Array.from({ length: clients }, async () => {
       while (!isOver) await upstream.markets({ limit: 1 });
     });
     // The first second has no previous second.
     await systemClock.sleep(1000 + findSeconds * 1000);
-    const before = await look(sandbox);
+    const before = await readCounters(sandbox);
     await systemClock.sleep(seconds * 1000);
-    const after = await look(sandbox);
+    const after = await readCounters(sandbox);
     isOver = true;
     await Promise.all(working);
     const [passed, refused] = [after.passed - before.passed, after.refused - before.refused];
@@ -129,7 +133,7 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
   }
 }
 
-async function look(sandbox: BenchedSandbox): Promise<{ passed: number; refused: number; atMs: number }> {
+async function readCounters(sandbox: BenchedSandbox): Promise<{ passed: number; refused: number; atMs: number }> {
   const { 200: passed = 0, 429: refused = 0 } = (await sandbox.stats()).byPath[paths.markets] ?? {};
   return { passed, refused, atMs: systemClock.monotonicMs() };
 }

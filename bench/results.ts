@@ -55,7 +55,7 @@ export interface Circumstances {
   readonly short: readonly string[];
 }
 
-const head = `# Results of the benchmarks
+const headText = `# Results of the benchmarks
 
 Written by \`make bench\`; each section is from the last run of its benchmark. oddslake and its peers run alternately, as whole
 processes on the same input, with one warm-up round that is not counted. Figures are medians; a ratio is computed per round and
@@ -63,7 +63,7 @@ printed with its minimum and maximum in brackets.
 `;
 
 /** The sections of a results text, by benchmark. */
-const partsOf = (text: string): Map<string, string> =>
+const parseSections = (text: string): Map<string, string> =>
   new Map(
     text
       .split(/^## /m)
@@ -83,11 +83,11 @@ export function resultsText(
   circumstances: Circumstances,
   reports: readonly Report[],
 ): string {
-  const parts = partsOf(before).set(name, partText(name, circumstances, reports));
-  return [head, ...names.flatMap((one) => parts.get(one) ?? [])].join('\n');
+  const parts = parseSections(before).set(name, formatSection(name, circumstances, reports));
+  return [headText, ...names.flatMap((one) => parts.get(one) ?? [])].join('\n');
 }
 
-function partText(name: string, circumstances: Circumstances, reports: readonly Report[]): string {
+function formatSection(name: string, circumstances: Circumstances, reports: readonly Report[]): string {
   const { date, machine, versions, accounting, seed, runs, short } = circumstances;
   const comparisons = reports.flatMap((report) => report.comparisons);
   const timings = reports.flatMap((report) => report.timings);

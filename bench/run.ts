@@ -14,12 +14,12 @@ import { generatedPages } from './generated-pages.ts';
 import { benchGrowth } from './growth.ts';
 import { benchHelp } from './help.ts';
 import { benchImport, type PagesInput } from './import.ts';
-import { type Held, holdOnce, memoryReport } from './import-memory.ts';
-import { benchLate } from './late-ticks.ts';
+import { type MemoryRun, measureOnce, memoryReport } from './import-memory.ts';
+import { benchLateTicks } from './late-ticks.ts';
 import { findAccounting } from './measure.ts';
 import { benchNightly } from './nightly.ts';
 import { benchNothingNew } from './nothing-new.ts';
-import { recordedPages, recordingIn, writePages } from './pages.ts';
+import { findRecording, recordedPages, writePages } from './pages.ts';
 import { benchPaging } from './paging.ts';
 import { findPeers, type PeerName } from './peers.ts';
 import { benchRate } from './rate.ts';
@@ -50,9 +50,10 @@ const { values } = parseArgs({
     recording: { type: 'string', default: join(root, '..', 'shared', 'data') },
   },
 });
-const whole = (name: string, text: string): number => (/^[1-9]\d{0,8}$/.test(text) ? Number(text) : refuse(name, text));
-const [runs, seed] = [whole('runs', values.runs), whole('seed', values.seed)];
-const pages = values.pages.map((text) => whole('pages', text));
+const parseCount = (name: string, text: string): number =>
+  /^[1-9]\d{0,8}$/.test(text) ? Number(text) : refuse(name, text);
+const [runs, seed] = [parseCount('runs', values.runs), parseCount('seed', values.seed)];
+const pages = values.pages.map((text) => parseCount('pages', text));
 
 function refuse(name: string, text: string): never {
   console.error(`--${name}: invalid value ${text}`);
@@ -81,7 +82,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import-dlt', run: () => importGenerated([Math.min(dltPagesMax, ...pages)], ['dlt']) },
   { name: 'import-recorded', run: importRecorded },
   { name: 'import-memory', run: importMemory },
-  { name: 'late-ticks', run: async () => [await benchLate(bench, values.full ? 50e6 : 5e6)] },
+  { name: 'late-ticks', run: async () => [await benchLateTicks(bench, values.full ? 50e6 : 5e6)] },
   { name: 'scan', run: scan },
   { name: 'backtest', run: backtest },
   { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
@@ -101,7 +102,7 @@ async function importGenerated(counts: readonly number[], peers: readonly PeerNa
 }
 
 async function importRecorded(): Promise<Report[]> {
-  const files = recordingIn(values.recording);
+  const files = findRecording(values.recording);
   if (files !== undefined) {
     const pagesOf = () => recordedPages(values.recording);
     return [await withPages('recording', pagesOf, (input) => benchImport(bench, input, quick))];
@@ -124,9 +125,9 @@ function withGenerated<T>(count: number, measure: (input: PagesInput) => Promise
 }
 
 async function importMemory(): Promise<Report[]> {
-  const held: Held[] = [];
+  const held: MemoryRun[] = [];
   for (const count of values.full ? [1000, 10_000, 40_000] : [1000, 10_000])
-    held.push(await withGenerated(count, (input) => holdOnce(bench, input)));
+    held.push(await withGenerated(count, (input) => measureOnce(bench, input)));
   return [memoryReport(held)];
 }
 
@@ -163,7 +164,7 @@ function versions(): string[] {
 
 const unknown = values.only.find((name) => !benchmarks.some((benchmark) => benchmark.name === name));
 if (unknown !== undefined) refuse(`only (${benchmarks.map(({ name }) => name).join(', ')})`, unknown);
-const asked = benchmarks.filter(({ name }) => values.only.length === 0 || values.only.includes(name));
+const benchmarksSelected = benchmarks.filter(({ name }) => values.only.length === 0 || values.only.includes(name));
 const circumstances = {
   date: new Date().toISOString().slice(0, 10),
   machine: `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, ${type()} ${/^\d+\.\d+/.exec(release())?.[0] ?? ''}`,
@@ -180,7 +181,7 @@ const circumstances = {
 const resultsFile = join(root, 'bench', 'RESULTS.md');
 const names = benchmarks.map(({ name }) => name);
 let failures = 0;
-for (const { name, run } of asked) {
+for (const { name, run } of benchmarksSelected) {
   bench.tell(`${name}:`);
   const results = await run();
   for (const comparison of results.flatMap(({ comparisons }) => comparisons)) console.log(comparisonLine(comparison));

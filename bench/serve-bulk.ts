@@ -15,7 +15,7 @@ import { formatManifest, type PublishedFile } from '../src/archive/format/manife
 import { setMeta } from '../src/archive/journal/database.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
 import { systemClock } from '../src/base/system.ts';
-import { makeKey } from './key.ts';
+import { createBenchKey } from './key.ts';
 import { startService } from './service.ts';
 
 const mebibyte = 1024 * 1024;
@@ -64,7 +64,7 @@ async function download(url: string, key: string, times: number, bytes: number):
 }
 
 /** Random bytes as published files: the service checks hashes only. */
-function makeArchive(root: string): void {
+function createBulkArchive(root: string): void {
   const options = { root, create: true, upstream: 'https://bench.test', parts: 1, writer: 'bench', settleMs: 0 };
   const archive = openArchive(options, systemDisk);
   const files = cases.map(({ bytes, date }): PublishedFile => {
@@ -130,8 +130,8 @@ const median = (values: readonly number[]): number => values.toSorted((a, b) => 
 async function compare(nginx: string, rounds: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'oddslake-bench-bulk-'));
   const root = join(folder, 'lake');
-  makeArchive(root);
-  const key = await makeKey(root);
+  createBulkArchive(root);
+  const key = await createBenchKey(root);
   const [peer, service] = [await startNginx(nginx, root, folder), await startService(root)];
   try {
     for (const one of cases) {

@@ -11,7 +11,7 @@ import { DuckDBInstance, type DuckDBResultReader } from '@duckdb/node-api';
 import { dayMs } from '../src/base/window.ts';
 import { openRawClient, type RawClient } from './raw-client.ts';
 import { startService } from './service.ts';
-import { makeArchive } from './tick-archive.ts';
+import { createBenchArchive } from './tick-archive.ts';
 
 const ticksAsked = Number(process.argv[2] ?? 50_000_000);
 const rounds = 6;
@@ -20,7 +20,7 @@ const clients = 200;
 const perClient = 100;
 const limit = 1000;
 
-interface Question {
+interface TickRequest {
   readonly symbol: string;
   readonly day: number;
 }
@@ -28,7 +28,7 @@ interface Question {
 const folder = mkdtempSync(join(tmpdir(), 'oddslake-serve-'));
 const root = join(folder, 'lake');
 const startedAt = performance.now();
-const { symbols, days, ticks, key } = await makeArchive(root, ticksAsked);
+const { symbols, days, ticks, key } = await createBenchArchive(root, ticksAsked);
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
 console.log(`${ticks.toLocaleString('en-US')} ticks of ${symbols.length} symbols, made in ${seconds} s`);
 
@@ -38,12 +38,12 @@ await duckdb.run("set TimeZone = 'UTC'");
 // DuckDB's best setting for files that do not change: reads each footer once.
 await duckdb.run('set parquet_metadata_cache = true');
 
-function ask(client: RawClient, { symbol, day }: Question): Promise<Buffer> {
+function ask(client: RawClient, { symbol, day }: TickRequest): Promise<Buffer> {
   const query = new URLSearchParams({ symbol, from: String(day), to: String(day + dayMs), limit: String(limit) });
   return client.get(`/api/v1/ticks?${query}`);
 }
 
-async function runDuckdb({ symbol, day }: Question): Promise<DuckDBResultReader> {
+async function runDuckdb({ symbol, day }: TickRequest): Promise<DuckDBResultReader> {
   const date = new Date(day).toISOString().slice(0, 10);
   return await duckdb.runAndReadAll(
     `select t, p from read_parquet('${root}/ticks/date=*/*.parquet', hive_partitioning = true)
@@ -51,13 +51,13 @@ async function runDuckdb({ symbol, day }: Question): Promise<DuckDBResultReader>
   );
 }
 
-async function askDuckdb(question: Question): Promise<{ t: number; p: number }[]> {
+async function askDuckdb(question: TickRequest): Promise<{ t: number; p: number }[]> {
   const [t, p] = (await runDuckdb(question)).getColumns() as unknown as [{ micros: bigint }[], number[]];
   return t!.map(({ micros }, i) => ({ t: Number(micros / 1000n), p: p![i]! }));
 }
 
 /** Every symbol and day, in an order that visits the files at random; a small archive repeats them. */
-function* questions(): Generator<Question, never> {
+function* drawRequests(): Generator<TickRequest, never> {
   const all = symbols.flatMap((symbol) => days.map((day) => ({ symbol, day })));
   for (;;) {
     for (let left = all.length; left > 0; left--) {
@@ -84,28 +84,30 @@ async function timed(count: number, work: () => Promise<unknown>): Promise<numbe
 const quantile = (durations: readonly number[], share: number): number =>
   durations.toSorted((a, b) => a - b)[Math.floor((durations.length - 1) * share)]!;
 
-const rateOf = (durations: readonly number[]): number =>
+const computeRate = (durations: readonly number[]): number =>
   (durations.length * 1000) / durations.reduce((sum, ms) => sum + ms, 0);
 
-const told = (durations: readonly number[]): string =>
-  `${rateOf(durations).toFixed(0)} requests/s, p50 ${quantile(durations, 0.5).toFixed(2)} ms, p99 ${quantile(durations, 0.99).toFixed(2)} ms`;
+const formatDurations = (durations: readonly number[]): string =>
+  `${computeRate(durations).toFixed(0)} requests/s, p50 ${quantile(durations, 0.5).toFixed(2)} ms, p99 ${quantile(durations, 0.99).toFixed(2)} ms`;
 
-async function compare(name: string, next: () => Question): Promise<void> {
+async function compare(name: string, next: () => TickRequest): Promise<void> {
   const ours: number[] = [];
   const theirs: number[] = [];
   for (let round = 0; round < rounds; round++) {
     ours.push(...(await timed(perRound.ours, () => ask(one, next()))));
     theirs.push(...(await timed(perRound.duckdb, () => runDuckdb(next()))));
   }
-  console.log(`${name}: service ${told(ours)}`);
-  const ratio = rateOf(ours) / rateOf(theirs);
+  console.log(`${name}: service ${formatDurations(ours)}`);
+  const ratio = computeRate(ours) / computeRate(theirs);
   const byMedian = quantile(theirs, 0.5) / quantile(ours, 0.5);
-  console.log(`${name}: DuckDB  ${told(theirs)}; ratio ${ratio.toFixed(1)}, of the medians ${byMedian.toFixed(1)}`);
+  console.log(
+    `${name}: DuckDB  ${formatDurations(theirs)}; ratio ${ratio.toFixed(1)}, of the medians ${byMedian.toFixed(1)}`,
+  );
 }
 
 const one = await openRawClient(url, key);
-const order = questions();
-const fresh = (): Question => order.next().value;
+const order = drawRequests();
+const fresh = (): TickRequest => order.next().value;
 const same = fresh();
 
 const answer = JSON.parse(String(await ask(one, same))) as { ticks: { t: number; p: number }[] };

@@ -12,7 +12,7 @@ import { encodeTickFile } from '../src/archive/publish/encode-partition.ts';
 import { listNextFiles, type Stage, stageFile, startStage } from '../src/archive/publish/staging.ts';
 import { compareUtf8, computePartNumber } from '../src/base/symbol-name.ts';
 import { dayMs } from '../src/base/window.ts';
-import { makeKey } from './key.ts';
+import { createBenchKey } from './key.ts';
 
 // A real archive of many ticks, built fast: part files by the archive's own encoder, one generation by its own commit.
 
@@ -33,7 +33,7 @@ export interface BenchArchive {
 /** Random-walk prices in steps of 0.001, or incompressible ones: about 10 bytes per tick instead of 3. */
 export type Prices = 'walk' | 'noise';
 
-export async function makeArchive(root: string, ticks: number, prices: Prices = 'walk'): Promise<BenchArchive> {
+export async function createBenchArchive(root: string, ticks: number, prices: Prices = 'walk'): Promise<BenchArchive> {
   const count = Math.max(parts, Math.round(ticks / (days * ticksPerDay)));
   const symbols = Array.from({ length: count }, (_, i) => `KXMARKET-26MAY-${String(i).padStart(5, '0')}`);
   const midnights = Array.from({ length: days }, (_, i) => firstDay + i * dayMs);
@@ -43,20 +43,20 @@ export async function makeArchive(root: string, ticks: number, prices: Prices = 
   const stage = startStage(archive, archive.readManifest(), readCommitState(archive.state.db));
   for (const day of midnights) {
     for (const [part, ofPart] of byPart) {
-      const columns = dayColumns(ofPart, day, prices);
+      const columns = createDayColumns(ofPart, day, prices);
       stageFile(archive, stage, encodeTickFile(toDayPath('ticks', day, part), day, columns, archive.groupRows));
     }
     const covered = symbols.map((symbol) => ['ticks', symbol, day, day + dayMs, ticksPerDay, day + dayMs, 'poll']);
     stageDayTable(archive, stage, 'coverage', day, covered);
   }
   commitAll(archive, stage, symbols);
-  const key = await makeKey(archive.layout.root);
+  const key = await createBenchKey(archive.layout.root);
   archive.close();
   return { symbols, days: midnights, ticks: symbols.length * days * ticksPerDay, key };
 }
 
 /** Random times within the day. */
-function dayColumns(symbols: readonly string[], day: number, prices: Prices): PartColumns {
+function createDayColumns(symbols: readonly string[], day: number, prices: Prices): PartColumns {
   const rows = symbols.length * ticksPerDay;
   const [t, p] = [new Float64Array(rows), new Float64Array(rows)];
   let row = 0;

@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from './bench.ts';
-import { alternate, type Contender, isMeasured, processTimings, summarise, timesAsFast } from './harness.ts';
+import { alternate, type Contender, computeSpeedup, isMeasured, processTimings, summarise } from './harness.ts';
 import { publishedTotals } from './published.ts';
 import { atLeast, type Report } from './results.ts';
-import { makeArchive } from './tick-archive.ts';
+import { createBenchArchive } from './tick-archive.ts';
 
 /** Compares `oddslake verify` with a script that only hashes the same files with node:crypto. */
 
@@ -19,7 +19,7 @@ export async function benchVerify(bench: Bench, megabytes: number): Promise<Repo
   const archive = join(folder, 'verified');
   try {
     bench.tell(`building an archive of ${megabytes} MB`);
-    await makeArchive(archive, (megabytes * 1e6) / bytesPerTick, 'noise');
+    await createBenchArchive(archive, (megabytes * 1e6) / bytesPerTick, 'noise');
     const contender = (name: string, argv: Contender['command']['argv']): Contender => ({
       name,
       out: null,
@@ -35,7 +35,7 @@ export async function benchVerify(bench: Bench, megabytes: number): Promise<Repo
     const [ours, theirs] = outcomes.map((outcome) => (isMeasured(outcome) ? outcome.runs : undefined));
     const speed = (runs: typeof ours): string =>
       runs === undefined ? '–' : `${(bytes / 1000 / summarise(runs).wallMs).toFixed(0)} MB/s`;
-    const ratio = ours !== undefined && theirs !== undefined ? timesAsFast(ours, theirs) : null;
+    const ratio = ours !== undefined && theirs !== undefined ? computeSpeedup(ours, theirs) : null;
     const failed = outcomes.flatMap((outcome) => (isMeasured(outcome) ? [] : [outcome]));
     return {
       failed: failed.map(({ name }) => name),

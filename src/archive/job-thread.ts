@@ -105,7 +105,7 @@ export async function serveThreadTask<Asked, T>(
 }
 
 /** Whether an error, or one of its causes, reports a full disk or an exhausted quota. */
-export function isFullDisk(error: unknown): boolean {
+export function isDiskFullError(error: unknown): boolean {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {
     const { code } = current as NodeJS.ErrnoException;
     if (current instanceof DiskFullError) return true;

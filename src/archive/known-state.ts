@@ -8,7 +8,7 @@ import type { SymbolFacts } from './format/market.ts';
 import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage.ts';
 import type { Database } from './journal/database.ts';
 import { readAcceptedWindows, readAllOwedWindows, readLostWindows } from './journal/gap-records.ts';
-import { findLastListedDay, readWholeListings } from './journal/nightly-memory.ts';
+import { findLastListedDay, readCompleteListings } from './journal/nightly-memory.ts';
 import { type FileDamage, readRecordedDamage } from './journal/published-files.ts';
 import { readAllSymbols } from './journal/symbols.ts';
 import type { Archive } from './open-archive.ts';
@@ -88,7 +88,7 @@ function readCommonState(
     accepted: Map.groupBy(readAcceptedWindows(db), ({ symbol }) => symbol),
     owed: readAllOwedWindows(db),
     damage: computeKnownDamage(damage, parts),
-    ...(views.length > 0 && { hasWholeLists: readWholeListings(db, views), lastListedDay: findLastListedDay(db) }),
+    ...(views.length > 0 && { hasWholeLists: readCompleteListings(db, views), lastListedDay: findLastListedDay(db) }),
   };
 }
 

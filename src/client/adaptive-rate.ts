@@ -55,7 +55,7 @@ const tryWaitMsMin = 30_000;
 const tryWaitMsMax = 15 * 60_000;
 const requestsPerTry = 100;
 const responsesKept = 500;
-const topsKept = 5;
+const acceptedCountsKept = 5;
 /** This many 429s, with this share of the responses, are conclusive. With known noise, more are required. */
 const refusedAtOnce = 4;
 const manyShare = 0.15;
@@ -133,7 +133,7 @@ const changeRate = (inferred: InferredRate, rate: number, { nextRequest, nowMs }
 });
 
 function applyRefusal(before: InferredRate, observation: RateObservation, configured: number): InferredRate {
-  const tops = [...before.tops, observation.countLetThrough()].slice(-topsKept);
+  const tops = [...before.tops, observation.countLetThrough()].slice(-acceptedCountsKept);
   const { request, nextRequest } = observation;
   const run = request > before.after ? { runs: [...before.runs, request - before.after].slice(-runsAlike) } : {};
   const spell = request >= before.after ? { ...run, after: nextRequest } : {};

@@ -16,7 +16,7 @@ export class PauseTooLongError extends Error {
 }
 
 /** A request that was admitted by the rate limiter. */
-export interface RequestTurn {
+export interface AdmittedRequest {
   /** Call when the response headers arrive. `letThrough`: false for a 429. */
   noteResponse(letThrough?: boolean): void;
 }
@@ -37,7 +37,7 @@ export interface RateLimiter {
    * Runs a task when a slot is free and the rate allows it. Higher priority goes first.
    * @throws PauseTooLongError, or the signal's reason, immediately and in any state
    */
-  run<T>(task: (turn: RequestTurn) => Promise<T>, options: { priority: number; signal: AbortSignal }): Promise<T>;
+  run<T>(task: (turn: AdmittedRequest) => Promise<T>, options: { priority: number; signal: AbortSignal }): Promise<T>;
   /**
    * Starts no task within the next `ms`. Applies to all processes that share the store, unless `ms` exceeds the maximum
    * pause. A pause never shortens another one.
@@ -66,7 +66,7 @@ const lowestRateKeptMs = 10_000;
 /** Interval at which a waiting process refreshes its configured rate, in ms. */
 const refreshMsMax = lowestRateKeptMs / 2;
 /** Minimum time between two writes of a refresh, in ms. */
-const refreshGrainMs = 1_000;
+const refreshMsMin = 1_000;
 
 export function createRateLimiter(options: RateLimiterOptions, clock: Clock): RateLimiter {
   const { rateStore = createLocalRateStore(), requestsPerSecond, pauseMsMax } = options;
@@ -98,7 +98,7 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
     if (
       isOld ||
       requestsPerSecond < state.lowest ||
-      (requestsPerSecond === state.lowest && nowMs - state.lowestAtMs > refreshGrainMs)
+      (requestsPerSecond === state.lowest && nowMs - state.lowestAtMs > refreshMsMin)
     ) {
       rateStore.write({ ...state, lowest: requestsPerSecond, lowestAtMs: nowMs, atMs: nowMs });
     }
@@ -181,7 +181,7 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
     if (previousRate !== newRate) options.onRate?.(newRate, previousRate);
   }
 
-  async function runInSlot<T>(task: (turn: RequestTurn) => Promise<T>, signal: AbortSignal): Promise<T> {
+  async function runInSlot<T>(task: (turn: AdmittedRequest) => Promise<T>, signal: AbortSignal): Promise<T> {
     const request = startNow(signal) ?? (await queue.add(() => takeTurn(signal), { signal }));
     utilization.noteStart();
     noteUse();

@@ -11,7 +11,7 @@ import {
   sanitizeErrorDetail,
 } from './classify-error.ts';
 import { UnreadableResponseError } from './json-response.ts';
-import { PauseTooLongError, type RateLimiter, type RequestTurn } from './limiter.ts';
+import { type AdmittedRequest, PauseTooLongError, type RateLimiter } from './limiter.ts';
 import { parseRateHeaders } from './rate-headers.ts';
 import type { Transport } from './transport.ts';
 import type { UpstreamDeps, UpstreamLimits } from './upstream.ts';
@@ -61,7 +61,7 @@ export async function requestWithRetries<T>(
     try {
       // Waits outside of the rate limiter, so that a retry does not occupy a slot.
       if (attempt > 0) await session.clock.sleep(computeJitterMs(session, attempt - 1), signal);
-      const run = (turn: RequestTurn) => attemptOnce(session, request, attempt, turn, signal);
+      const run = (turn: AdmittedRequest) => attemptOnce(session, request, attempt, turn, signal);
       const response = await session.limiter.run(run, { priority: attempt, signal });
       session.retryBudget.noteSuccess();
       return response;
@@ -87,7 +87,7 @@ async function attemptOnce<T>(
   session: UpstreamSession,
   request: UpstreamRequest<T>,
   attempt: number,
-  turn: RequestTurn,
+  turn: AdmittedRequest,
   signal: AbortSignal,
 ) {
   const { path, decode, asked: rawRequest, askedAt } = request;
@@ -166,14 +166,14 @@ function requireRetryable(
   error.message = error.message.replaceAll(session.apiKey, '[key]');
   if (error.detail !== undefined) error.detail = sanitizeErrorDetail(error.detail, session.apiKey);
   const faults = [...before, error];
-  if (error.failure === 'credential') haltAll(session, error);
+  if (error.failure === 'credential') abortAllRequests(session, error);
   if (error.failure === 'credential' || error.failure === 'refused') throw createUpstreamError(subject, faults);
   if (faults.length >= session.limits.retryAttemptsMax) throw createUpstreamError(subject, faults);
   if (!session.retryBudget.take()) throw createUpstreamError(subject, faults, 'retry budget exhausted');
   return error;
 }
 
-function haltAll(session: UpstreamSession, { message, status }: AttemptError): void {
+function abortAllRequests(session: UpstreamSession, { message, status }: AttemptError): void {
   const facts = status === undefined ? {} : { status };
   session.log?.warn(facts, 'the service refused the credential');
   session.halt.abort(new AttemptError('credential', `given up: the service ${message} to this key`, facts));

@@ -1,6 +1,6 @@
 import type { CompletenessRules } from '../archive/completeness/completeness.ts';
 import type { LingerRules } from '../archive/completeness/symbol-lifetime.ts';
-import { computeOverlapMs, type RecheckMemory } from '../archive/journal/recheck-results.ts';
+import { computeOverlapMs, type RecheckHistory } from '../archive/journal/recheck-results.ts';
 import { type Archive, openArchive } from '../archive/open-archive.ts';
 import type { RateStateStore } from '../base/rate-state.ts';
 import { dayMs, minuteMs } from '../base/window.ts';
@@ -39,7 +39,7 @@ export function openConfiguredArchive(
 export const getLingerRules = ({ settings }: Context): LingerRules => toCompletenessRules(settings).lifetimeRules;
 
 /** The overlap of a poll, in ms: as configured, or more if ticks have been measured to come later. */
-export const getOverlapMs = ({ settings }: Context, memory: RecheckMemory): number =>
+export const getOverlapMs = ({ settings }: Context, memory: RecheckHistory): number =>
   computeOverlapMs(memory, settings.poll.overlapMinutes * minuteMs, settings.poll.overlapMinutesMax * minuteMs);
 
 /** How far the server's clock may be ahead of the local one, in ms. */

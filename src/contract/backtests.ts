@@ -7,8 +7,8 @@ import { pageQuery, pageResponse } from './strategies.ts';
 export const objectives = ['avg_pnl', 'total_pnl', 'sharpe', 'max_drawdown', 'win_rate', 'brier'] as const;
 
 const number = Type.Number();
-const maybe = (description: string) => nullable(number, description);
-const names = (description: string, itemsMax: number, length = 1000) =>
+const nullableNumber = (description: string) => nullable(number, description);
+const nameList = (description: string, itemsMax: number, length = 1000) =>
   Type.Array(Type.String({ minLength: 1, maxLength: length }), { maxItems: itemsMax, description });
 const numbersByName = (description: string) => Type.Record(Type.String(), number, { description });
 
@@ -17,8 +17,8 @@ const Strategy = Type.Unsafe<object>({ $ref: '#/components/schemas/StrategyDefin
 const executable = { name: Type.String({ minLength: 1, maxLength: 200, description: 'Name of the strategy.' }) };
 
 const filterFields = {
-  categories: names('Only symbols of these categories, by the last known category; an empty list selects all.', 100),
-  sources: names('Only symbols of these sources; an empty list selects all.', 100),
+  categories: nameList('Only symbols of these categories, by the last known category; an empty list selects all.', 100),
+  sources: nameList('Only symbols of these sources; an empty list selects all.', 100),
 };
 
 const symbolsMax = 10_000;
@@ -139,13 +139,13 @@ const Summary = Type.Object({
   contracts: Type.Number({ minimum: 0, description: 'Contracts bought.' }),
   fees: Type.Number({ description: 'Fees, dollars.' }),
   total_pnl: Type.Number({ description: 'Total P&L in dollars, net of fees.' }),
-  avg_pnl: maybe('Mean P&L of a trade, dollars; null without trades.'),
-  sharpe: maybe(
+  avg_pnl: nullableNumber('Mean P&L of a trade, dollars; null without trades.'),
+  sharpe: nullableNumber(
     'Mean daily P&L (UTC days) divided by its standard deviation, times the square root of 365; null for fewer than two days.',
   ),
-  max_drawdown: maybe('Largest drawdown of the equity curve, dollars; null without trades.'),
-  win_rate: maybe('Share of trades with a profit; null without trades.'),
-  brier: maybe('Mean of (price - outcome)² at the fills of settled trades; null without settled trades.'),
+  max_drawdown: nullableNumber('Largest drawdown of the equity curve, dollars; null without trades.'),
+  win_rate: nullableNumber('Share of trades with a profit; null without trades.'),
+  brier: nullableNumber('Mean of (price - outcome)² at the fills of settled trades; null without settled trades.'),
 });
 
 const SymbolRow = Type.Object({
@@ -155,7 +155,7 @@ const SymbolRow = Type.Object({
   contracts: Type.Number({ minimum: 0, description: 'Contracts bought.' }),
   fees: Type.Number({ description: 'Fees, dollars.' }),
   pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
-  outcome: maybe('Outcome that the market settled at within the window; null: not settled.'),
+  outcome: nullableNumber('Outcome that the market settled at within the window; null: not settled.'),
 });
 
 const Trade = Type.Object({
@@ -185,9 +185,9 @@ const Calibration = Type.Object({
   from: Type.Number({ description: 'Lowest price of the bin, inclusive.' }),
   to: Type.Number({ description: 'Highest price of the bin, exclusive.' }),
   ticks: Count('Ticks of settled symbols with a price in the bin.'),
-  mean_price: maybe('Mean price of these ticks; null without ticks.'),
-  mean_outcome: maybe('Mean outcome of these ticks; null without ticks.'),
-  brier: maybe('Mean of (price - outcome)² of these ticks; null without ticks.'),
+  mean_price: nullableNumber('Mean price of these ticks; null without ticks.'),
+  mean_outcome: nullableNumber('Mean outcome of these ticks; null without ticks.'),
+  brier: nullableNumber('Mean of (price - outcome)² of these ticks; null without ticks.'),
 });
 
 const Grid = Type.Object({
@@ -199,9 +199,9 @@ const Grid = Type.Object({
   points: Type.Array(
     Type.Object({
       parameters: numbersByName('Parameter values of the point.'),
-      value: maybe('Value of the objective before the split.'),
+      value: nullableNumber('Value of the objective before the split.'),
       trades: Count('Trades before the split.'),
-      held_out_value: maybe('Value of the objective on the held-out part.'),
+      held_out_value: nullableNumber('Value of the objective on the held-out part.'),
       held_out_trades: Count('Trades in the held-out part.'),
     }),
     { description: 'Every point of the grid; the values of the last name change fastest.' },
@@ -221,7 +221,7 @@ const resultFields = {
     description: 'Start of the window of these results, epoch milliseconds; for a grid, of the held-out part.',
   }),
   to: Type.Integer({ description: 'End of the window, exclusive, epoch milliseconds.' }),
-  value: maybe('Value of the objective; null if there was nothing to compute it from.'),
+  value: nullableNumber('Value of the objective; null if there was nothing to compute it from.'),
   summary: Summary,
   equity: Type.Object(
     {
@@ -257,7 +257,7 @@ const resultFields = {
     {
       asked_ms: Count("Milliseconds of the symbols' lifetimes within the window."),
       lacking_ms: Count('How many of these milliseconds are not covered: there may have been ticks.'),
-      lacking_share: maybe('Share that is not covered; null if asked_ms is 0.'),
+      lacking_share: nullableNumber('Share that is not covered; null if asked_ms is 0.'),
     },
     { description: 'Gaps of the archive in the data of the backtest.' },
   ),
@@ -272,15 +272,15 @@ const resultFields = {
   ),
 };
 
-const ran = 'The same request to the same archive gives the same bytes';
+const reproducibleNote = 'The same request to the same archive gives the same bytes';
 
 export const BacktestResult = Type.Object(resultFields, {
-  description: `Result of a backtest; \`strategy\` is the strategy that was run, with its parameters bound (for a grid, those of the best point). ${ran}.`,
+  description: `Result of a backtest; \`strategy\` is the strategy that was run, with its parameters bound (for a grid, those of the best point). ${reproducibleNote}.`,
 });
 
 export const BacktestResponse = Type.Object(
   { ...resultFields, generated_at: GeneratedAt },
-  { description: `${ran}, except for generated_at.` },
+  { description: `${reproducibleNote}, except for generated_at.` },
 );
 
 const jobFields = {
@@ -294,7 +294,7 @@ const jobFields = {
     Type.Integer({ minimum: 1 }),
     'Version of the stored strategy; null for any other strategy.',
   ),
-  value: maybe(
+  value: nullableNumber(
     'Value of the objective once the job is done; null before that, or if there was nothing to compute it from.',
   ),
   progress: Type.Object({
@@ -309,7 +309,7 @@ const jobFields = {
 
 export const ListedBacktest = Type.Object(jobFields, { description: 'A saved backtest without its result.' });
 
-export const KeptBacktest = Type.Object(
+export const SavedBacktest = Type.Object(
   { ...jobFields, result: nullable(BacktestResult, 'The result once the job is done; null before that.') },
   { description: 'A saved backtest.' },
 );

@@ -22,7 +22,7 @@ export interface DayState {
 }
 
 /** Whether the day has no known gaps other than exceptions; provisional days count. */
-export const isDayWhole = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
+export const isDayComplete = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
 
 /** Completeness of an archive, worst first: damaged published files, then the states of days. */
 export const archiveStates = [

@@ -22,7 +22,7 @@ const choice = <const T extends string>(names: readonly T[], description: string
   Type.Unsafe<T>({ type: 'string', enum: [...names], description });
 
 /** Parameters of every historical route. */
-const common = {
+const commonParameters = {
   from: Type.Optional(
     Type.Integer({ minimum: 0, description: 'Start, inclusive, epoch milliseconds; open if absent.' }),
   ),
@@ -53,7 +53,7 @@ const symbol = Type.Optional(
   Type.String({ minLength: 1, maxLength: textMax, description: 'Only this symbol; an unknown symbol gives 404.' }),
 );
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: textMax, description }));
-const closed = { additionalProperties: false };
+const noExtraFields = { additionalProperties: false };
 
 export const HistoricalMarketsQuery = Type.Object(
   {
@@ -75,13 +75,13 @@ export const HistoricalMarketsQuery = Type.Object(
         description: 'Whether the market has an outcome, or its resolution time had passed when it was last seen.',
       }),
     ),
-    ...common,
+    ...commonParameters,
   },
-  closed,
+  noExtraFields,
 );
 export type HistoricalMarketsQuery = Type.Static<typeof HistoricalMarketsQuery>;
 
-export const HistoricalTicksQuery = Type.Object({ symbol, ...common }, closed);
+export const HistoricalTicksQuery = Type.Object({ symbol, ...commonParameters }, noExtraFields);
 export type HistoricalTicksQuery = Type.Static<typeof HistoricalTicksQuery>;
 
 export const HistoricalOrderbooksQuery = HistoricalTicksQuery;
@@ -94,9 +94,9 @@ export const HistoricalCandlesQuery = Type.Object(
       'Length of a candle. Intervals are aligned to UTC midnight, weeks to Monday; from and to bound the start times of candles.',
     ),
     symbol,
-    ...common,
+    ...commonParameters,
   },
-  closed,
+  noExtraFields,
 );
 export type HistoricalCandlesQuery = Type.Static<typeof HistoricalCandlesQuery>;
 
@@ -104,14 +104,14 @@ export const HistoricalCoverageQuery = Type.Object(
   {
     dataset: Type.Optional(choice(['ticks', 'orderbooks'], 'Dataset that was fetched; ticks by default.')),
     symbol,
-    ...common,
+    ...commonParameters,
   },
-  closed,
+  noExtraFields,
 );
 export type HistoricalCoverageQuery = Type.Static<typeof HistoricalCoverageQuery>;
 
 /** Fields at the end of every JSON response of a historical route. */
-const paging = {
+const pageFields = {
   count: Type.Integer({ minimum: 0, description: 'Number of items in this response.' }),
   next_cursor: Type.Union([Type.String(), Type.Null()], {
     description: 'Cursor of the next page; null on the last page. It stays valid when new generations are published.',
@@ -157,7 +157,7 @@ export const HistoricalMarketsResponse = Type.Object({
     { description: 'One item per canonical_id and symbol, in that order, as last known in the window.' },
   ),
   total: Type.Integer({ minimum: 0, description: 'Number of matching markets on all pages.' }),
-  ...paging,
+  ...pageFields,
 });
 
 const Price = (description: string) => Type.Number({ description });
@@ -171,7 +171,7 @@ export const HistoricalTicksResponse = Type.Object({
     }),
     { description: 'Published ticks, sorted by symbol and t.' },
   ),
-  ...paging,
+  ...pageFields,
 });
 
 export const HistoricalCandlesResponse = Type.Object({
@@ -189,7 +189,7 @@ export const HistoricalCandlesResponse = Type.Object({
     }),
     { description: 'Sorted by symbol and t; an interval without ticks has no candle.' },
   ),
-  ...paging,
+  ...pageFields,
 });
 
 const HistoricalGap = Type.Object({
@@ -239,7 +239,7 @@ export const HistoricalCoverageResponse = Type.Object({
     }),
   ),
   gaps_count: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of gaps in total.' })),
-  ...paging,
+  ...pageFields,
 });
 
 const Levels = (description: string) =>
@@ -260,5 +260,5 @@ export const HistoricalOrderbooksResponse = Type.Object({
     }),
     { description: 'Complete snapshots, sorted by symbol and t; a page of very deep ones ends early.' },
   ),
-  ...paging,
+  ...pageFields,
 });

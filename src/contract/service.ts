@@ -7,7 +7,8 @@ import { oneOf } from './export.ts';
  * kept as received.
  */
 
-const told = (description: string) => Type.Optional(Type.Unknown({ description: `${description}, as received.` }));
+const optionalAsReceived = (description: string) =>
+  Type.Optional(Type.Unknown({ description: `${description}, as received.` }));
 
 export const ServedMarketsQuery = Type.Object(
   {
@@ -40,9 +41,9 @@ export const ServedMarketsQuery = Type.Object(
 export const ServedMarket = Type.Object(
   {
     canonical_id: Type.String({ description: 'Canonical market identifier across datasets.' }),
-    confidence: told('Match confidence, a fraction between 0 and 1'),
-    category: told('Market category'),
-    is_active: told('Whether the market is active'),
+    confidence: optionalAsReceived('Match confidence, a fraction between 0 and 1'),
+    category: optionalAsReceived('Market category'),
+    is_active: optionalAsReceived('Whether the market is active'),
   },
   { description: 'A market as received; further fields follow, including its symbols and venues.' },
 );

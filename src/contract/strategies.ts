@@ -7,29 +7,29 @@ import { Count, GeneratedAt, nullable, oneOf } from './export.ts';
  */
 
 const windowMsMax = 366 * 86_400_000;
-const closed = { additionalProperties: false };
+const noExtraFields = { additionalProperties: false };
 
 /** Schemas of the language. They are named components of the document, as conditions are recursive. */
 const names = ['StrategyDefinition', 'StrategyRule', 'Condition', 'Measure', 'ParameterValue'] as const;
-const named = (name: (typeof names)[number]) => Type.Unsafe<object>({ $ref: `#/components/schemas/${name}` });
+const refTo = (name: (typeof names)[number]) => Type.Unsafe<object>({ $ref: `#/components/schemas/${name}` });
 
 /** A number in a range, or a reference to a parameter. */
 const quantity = (range: { readonly minimum?: number; readonly maximum?: number }, description: string) =>
-  Type.Union([Type.Number(range), named('ParameterValue')], { description });
+  Type.Union([Type.Number(range), refTo('ParameterValue')], { description });
 const share = { minimum: 0, maximum: 1 };
 
-const lookBack = oneOf(
+const lookBackMeasure = oneOf(
   ['return', 'moving_average', 'z_score', 'venue_spread'],
   '`return`: the price now over the price before the window, minus 1; `moving_average`: the mean price of the window; `z_score`: the distance of the price from that mean, in standard deviations of the window; `venue_spread`: the price minus the mean of the last prices of the same market on other venues, for those within the window.',
 );
-const ofNow = oneOf(
+const currentMeasure = oneOf(
   ['price', 'time_to_close_ms', 'confidence', 'held_ms', 'gain'],
   '`price`: price of the tick; `time_to_close_ms`: time until the market closes; `confidence`: confidence of its match across venues; in an exit only: `held_ms`: time since the entry, `gain`: gain of the position per contract.',
 );
 const window = quantity({ minimum: 1, maximum: windowMsMax }, 'Length of the window before the tick, milliseconds.');
 
 const operand = (description: string) =>
-  Type.Optional(Type.Union([Type.Number(), named('ParameterValue'), named('Measure')], { description }));
+  Type.Optional(Type.Union([Type.Number(), refTo('ParameterValue'), refTo('Measure')], { description }));
 const bounds = {
   above: operand('True if the measure is greater than this.'),
   at_least: operand('True if the measure is greater than or equal to this.'),
@@ -39,7 +39,7 @@ const bounds = {
 
 const categories = (description: string) =>
   Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: 100, description }));
-const conditions = (description: string) => Type.Array(named('Condition'), { maxItems: 100, description });
+const conditions = (description: string) => Type.Array(refTo('Condition'), { maxItems: 100, description });
 
 const rule = Type.Object(
   {
@@ -47,12 +47,15 @@ const rule = Type.Object(
       ['yes', 'no'],
       'Side to buy: contracts that pay 1 at yes, or contracts that pay 1 at no and cost 1 - p.',
     ),
-    entry: named('Condition'),
-    exit: Type.Optional(nullable(named('Condition'), 'If null or absent, the position is held until settlement.')),
+    entry: refTo('Condition'),
+    exit: Type.Optional(nullable(refTo('Condition'), 'If null or absent, the position is held until settlement.')),
     size: Type.Union(
       [
-        Type.Object({ contracts: quantity({ minimum: 1e-6, maximum: 1e9 }, 'Number of contracts.') }, closed),
-        Type.Object({ dollars: quantity({ minimum: 1e-6, maximum: 1e9 }, 'Amount in dollars to spend.') }, closed),
+        Type.Object({ contracts: quantity({ minimum: 1e-6, maximum: 1e9 }, 'Number of contracts.') }, noExtraFields),
+        Type.Object(
+          { dollars: quantity({ minimum: 1e-6, maximum: 1e9 }, 'Amount in dollars to spend.') },
+          noExtraFields,
+        ),
       ],
       { description: 'Size of one entry.' },
     ),
@@ -64,7 +67,7 @@ const rule = Type.Object(
     ),
   },
   {
-    ...closed,
+    ...noExtraFields,
     description: 'A rule. It holds at most one position per symbol at a time, independently of the other rules.',
   },
 );
@@ -80,7 +83,7 @@ const definition = Type.Object(
         description: 'Parameters of the strategy with their default values.',
       }),
     ),
-    rules: Type.Array(named('StrategyRule'), {
+    rules: Type.Array(refTo('StrategyRule'), {
       minItems: 1,
       maxItems: 8,
       description: 'The rules; at most 100 conditions in total.',
@@ -92,12 +95,12 @@ const definition = Type.Object(
           of_notional: Type.Optional(quantity(share, 'Share of the amount paid or received.')),
           of_variance: Type.Optional(quantity(share, 'Factor of p (1 - p).')),
         },
-        { ...closed, description: 'Fees per contract bought or sold; a settlement is free.' },
+        { ...noExtraFields, description: 'Fees per contract bought or sold; a settlement is free.' },
       ),
     ),
     slippage: Type.Optional(quantity(share, 'Cost of a fill beyond the price of its tick.')),
   },
-  { ...closed, description: 'A strategy as data; no part is executed as code.' },
+  { ...noExtraFields, description: 'A strategy as data; no part is executed as code.' },
 );
 
 export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> = {
@@ -105,17 +108,17 @@ export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> 
   StrategyRule: rule,
   Condition: Type.Union(
     [
-      Type.Object({ all: conditions('True if all of them are true; an empty list is true.') }, closed),
-      Type.Object({ any: conditions('True if one of them is true; an empty list is false.') }, closed),
-      Type.Object({ measure: ofNow, ...bounds }, { ...closed, minProperties: 2 }),
-      Type.Object({ measure: lookBack, window_ms: window, ...bounds }, { ...closed, minProperties: 3 }),
+      Type.Object({ all: conditions('True if all of them are true; an empty list is true.') }, noExtraFields),
+      Type.Object({ any: conditions('True if one of them is true; an empty list is false.') }, noExtraFields),
+      Type.Object({ measure: currentMeasure, ...bounds }, { ...noExtraFields, minProperties: 2 }),
+      Type.Object({ measure: lookBackMeasure, window_ms: window, ...bounds }, { ...noExtraFields, minProperties: 3 }),
       Type.Object(
         {
           measure: Type.Literal('category'),
           in: categories('The category is one of these.'),
           not_in: categories('The category is not one of these.'),
         },
-        { ...closed, minProperties: 2, maxProperties: 2 },
+        { ...noExtraFields, minProperties: 2, maxProperties: 2 },
       ),
     ],
     {
@@ -124,7 +127,10 @@ export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> 
     },
   ),
   Measure: Type.Union(
-    [Type.Object({ measure: ofNow }, closed), Type.Object({ measure: lookBack, window_ms: window }, closed)],
+    [
+      Type.Object({ measure: currentMeasure }, noExtraFields),
+      Type.Object({ measure: lookBackMeasure, window_ms: window }, noExtraFields),
+    ],
     { description: 'A quantity of a symbol that is known at the time of a tick.' },
   ),
   ParameterValue: Type.Object(
@@ -132,13 +138,13 @@ export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> 
       parameter: Type.String({ minLength: 1, maxLength: 40, description: 'Name of the parameter.' }),
       times: Type.Optional(Type.Number({ description: 'Factor; 1 by default.' })),
     },
-    { ...closed, description: 'The value of a parameter; it must be in the range of the field.' },
+    { ...noExtraFields, description: 'The value of a parameter; it must be in the range of the field.' },
   ),
 };
 
 /** Names given by users: one line, without characters that change the writing direction. */
-const odd = '\\p{Cc}\\u2028-\\u202e\\u2066-\\u2069';
-export const namePattern = `^[^\\s${odd}]([^${odd}]*[^\\s${odd}])?$`;
+const forbiddenNameCharacters = '\\p{Cc}\\u2028-\\u202e\\u2066-\\u2069';
+export const namePattern = `^[^\\s${forbiddenNameCharacters}]([^${forbiddenNameCharacters}]*[^\\s${forbiddenNameCharacters}])?$`;
 export const nameMax = 200;
 export const ObjectName = (description: string) =>
   Type.String({ minLength: 1, maxLength: nameMax, pattern: namePattern, description });
@@ -168,9 +174,9 @@ const example = {
 export const StrategyRequest = Type.Object(
   {
     name: ObjectName('Name of the strategy. If it exists already, a new version is created.'),
-    definition: named('StrategyDefinition'),
+    definition: refTo('StrategyDefinition'),
   },
-  { ...closed, examples: [example], description: 'A strategy.' },
+  { ...noExtraFields, examples: [example], description: 'A strategy.' },
 );
 
 export const ObjectRequestHeaders = Type.Object({
@@ -195,7 +201,7 @@ export const Strategy = Type.Object(
       minimum: 1,
       description: 'Number of the version of this name, from 1. A version never changes.',
     }),
-    definition: named('StrategyDefinition'),
+    definition: refTo('StrategyDefinition'),
     created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
   },
   { description: 'A version of a strategy.' },
@@ -240,7 +246,7 @@ export const StrategiesQuery = Type.Object(
     ),
     ...pageQuery,
   },
-  closed,
+  noExtraFields,
 );
 
 export const StrategiesResponse = Type.Object({
@@ -250,7 +256,7 @@ export const StrategiesResponse = Type.Object({
 
 export const ObjectPath = Type.Object(
   { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'ID of the object.' }) },
-  closed,
+  noExtraFields,
 );
 
 /* Users' bots: a version of a strategy, bound to symbols. */
@@ -270,7 +276,7 @@ export const BotRequest = Type.Object(
         name: Type.String({ minLength: 1, maxLength: nameMax, description: 'A strategy of this user.' }),
         version: Type.Optional(Type.Integer({ minimum: 1, maximum: 1e9, description: 'The latest if absent.' })),
       },
-      { ...closed, description: 'Strategy of the bot, which stays bound to this version.' },
+      { ...noExtraFields, description: 'Strategy of the bot, which stays bound to this version.' },
     ),
     symbols: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), {
@@ -287,7 +293,7 @@ export const BotRequest = Type.Object(
           sources: texts('Symbols of these venues; any if empty.'),
         },
         {
-          ...closed,
+          ...noExtraFields,
           description: 'Selects symbols by their last known category and venue. Either filter or symbols is required.',
         },
       ),
@@ -295,7 +301,7 @@ export const BotRequest = Type.Object(
     mode: Type.Optional(Type.Unsafe<'paper'>({ ...oneOf(modes, mode), default: 'paper' })),
   },
   {
-    ...closed,
+    ...noExtraFields,
     examples: [{ name: 'dips', strategy: { name: 'buy the dip' }, filter: { sources: ['kalshi'] }, mode: 'paper' }],
     description: 'A bot.',
   },
@@ -307,7 +313,7 @@ const Status = Type.Unsafe<(typeof botStatuses)[number]>(oneOf(botStatuses, stat
 
 export const BotChange = Type.Object(
   { status: Status },
-  { ...closed, examples: [{ status: 'paused' }], description: 'A change of a bot.' },
+  { ...noExtraFields, examples: [{ status: 'paused' }], description: 'A change of a bot.' },
 );
 
 export const Bot = Type.Object(
@@ -333,6 +339,6 @@ export const Bot = Type.Object(
 );
 export type Bot = Type.Static<typeof Bot>;
 
-export const BotsQuery = Type.Object(pageQuery, closed);
+export const BotsQuery = Type.Object(pageQuery, noExtraFields);
 
 export const BotsResponse = Type.Object({ bots: Type.Array(Bot, { description: 'Newest first.' }), ...pageResponse });

@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLayout } from '../archive/format/layout.ts';
-import { formatVersion, listManifestFiles, type Manifest, sumFileTotals } from '../archive/format/manifest.ts';
+import { formatVersion, listManifestFiles, type Manifest, sumFileSizes } from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
 import { schemaVersion } from '../archive/journal/schema.ts';
 import { computeKnownDamage } from '../archive/known-state.ts';
@@ -373,8 +373,8 @@ function toManifestFacts(
     verdict: updatePublishedCompleteness(manifest, computeKnownDamage([...known, ...isNew], manifest.parts), nowMs),
     // A manifest may have been edited by hand.
     reached: typeof reached === 'number' ? reached : null,
-    ticks: sumFileTotals(manifest.datasets.ticks.files).rows,
-    bytes: sumFileTotals(listManifestFiles(manifest)).bytes,
+    ticks: sumFileSizes(manifest.datasets.ticks.files).rows,
+    bytes: sumFileSizes(listManifestFiles(manifest)).bytes,
   };
 }
 

@@ -13,7 +13,7 @@ import {
   renderSection,
 } from './page-parts.ts';
 import { type HeatLine, heatColours, heatLevels, renderCoveragePlot } from './time-plots.ts';
-import { formatLength, formatMinute, shortenText } from './time-spans.ts';
+import { formatLongDuration, formatMinute, shortenText } from './time-spans.ts';
 
 const groupWords = { category: 'category', source: 'venue', prefix: 'ticker prefix' } as const;
 /** Hours per step on a narrow page. */
@@ -85,7 +85,7 @@ function renderGroupsTable(rows: readonly HeatmapRow[]): Html {
     { name: 'In the worst hour', format: (row) => formatCoveragePercent(worst(row)), isLoss: (row) => worst(row) < 1 },
     {
       name: 'Missing',
-      format: ({ lifetimeMs, coveredMs }) => formatLength(sumValues(lifetimeMs) - sumValues(coveredMs)),
+      format: ({ lifetimeMs, coveredMs }) => formatLongDuration(sumValues(lifetimeMs) - sumValues(coveredMs)),
     },
   ];
   return renderHtmlTable('Coverage by group', columns, rows);
@@ -99,7 +99,7 @@ export function renderGapsSection({ gaps }: ReportData): ReportPart[] {
   const columns: HtmlColumn<GapGroup>[] = [
     { name: 'From', kind: 'left', format: ({ from }) => formatMinute(from) },
     { name: 'To', kind: 'left', format: ({ to }) => formatMinute(to) },
-    { name: 'Length', format: ({ from, to }) => formatLength(to - from) },
+    { name: 'Length', format: ({ from, to }) => formatLongDuration(to - from) },
     { name: 'Symbols', format: ({ count }) => formatThousands(count) },
     { name: 'Examples', kind: 'text', format: (group) => group.symbols.join(', ') },
     { name: 'Reason', kind: 'left', format: ({ reason }) => (reason === 'lost' ? 'data loss' : reason) },
@@ -111,7 +111,7 @@ export function renderGapsSection({ gaps }: ReportData): ReportPart[] {
     renderSection(
       'Gaps',
       [
-        html`<p class="note">${formatThousands(windows)} in ${formatCount(symbols, 'symbol')}, ${formatLength(missingMs)} in total. The oldest starts at ${formatMinute(oldest.from)}.${groupedText}${cutText} To list all: oddslake gaps</p>\n`,
+        html`<p class="note">${formatThousands(windows)} in ${formatCount(symbols, 'symbol')}, ${formatLongDuration(missingMs)} in total. The oldest starts at ${formatMinute(oldest.from)}.${groupedText}${cutText} To list all: oddslake gaps</p>\n`,
         renderHtmlTable('Gaps', columns, greatest),
       ],
       true,
@@ -148,7 +148,8 @@ export function renderSymbolsSection({ cadence }: ReportData): ReportPart[] {
   const { busiest, silent, days, error } = cadence;
   if (error !== null)
     return [renderSection('Symbols', [html`<p class="warning">Ticks could not be read: ${error}</p>\n`])];
-  const pause = ({ longestPauseMs }: NamedCadence): string => formatLength(Math.max(1, longestPauseMs) * 3_600_000);
+  const pause = ({ longestPauseMs }: NamedCadence): string =>
+    formatLongDuration(Math.max(1, longestPauseMs) * 3_600_000);
   const nameColumns = <Row extends NamedCadence>(rows: readonly Row[]): HtmlColumn<Row>[] => [
     { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
     ...(rows.every(({ question }) => question === null)
@@ -164,7 +165,7 @@ export function renderSymbolsSection({ cadence }: ReportData): ReportPart[] {
   const silentColumns: HtmlColumn<SilentSymbol>[] = [
     ...nameColumns(silent),
     { name: 'Last tick', kind: 'left', format: ({ lastTick }) => formatMinute(lastTick) },
-    { name: 'Silent for', format: ({ quietMs }) => formatLength(quietMs) },
+    { name: 'Silent for', format: ({ quietMs }) => formatLongDuration(quietMs) },
     { name: 'Longest earlier pause', format: pause },
   ];
   const busyColumns: HtmlColumn<NamedCadence>[] = [
@@ -205,8 +206,8 @@ export function renderRechecksSection({ rechecks, status }: ReportData): ReportP
   const { windows, nights, contradicted, seen, found, latenessMs, overlapMs, isCaught } = rechecks;
   const lateness =
     latenessMs === 0
-      ? `No late ticks were observed; the overlap of polls is ${formatLength(overlapMs)}.`
-      : `The lateness of ticks in the last 30 days was up to ${formatLength(latenessMs)} or more; the overlap of polls is ${formatLength(overlapMs)}.`;
+      ? `No late ticks were observed; the overlap of polls is ${formatLongDuration(overlapMs)}.`
+      : `The lateness of ticks in the last 30 days was up to ${formatLongDuration(latenessMs)} or more; the overlap of polls is ${formatLongDuration(overlapMs)}.`;
   if (windows === 0) return [{ name: 'Rechecks', text: `No settled window has been rechecked. ${lateness}` }];
   const sample = `${formatCount(windows, 'settled window')} in ${formatCount(nights, 'night')}, with different bounds: ${
     contradicted === 0 ? 'none' : formatThousands(contradicted)

@@ -2,12 +2,12 @@ import { formatThousands } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs } from '../base/window.ts';
-import { isDayWhole } from '../contract/completeness-counts.ts';
+import { isDayComplete } from '../contract/completeness-counts.ts';
 import type { DayTotals, ReportData } from './data/report-data.ts';
 import type { ArchiveGrowth } from './health-status.ts';
 import { type HtmlColumn, type ReportPart, renderFigure, renderHtmlTable, renderSection } from './page-parts.ts';
 import { renderDayBars, renderLinesPlot } from './time-plots.ts';
-import { chooseByteUnit, formatBytes, formatLength } from './time-spans.ts';
+import { chooseByteUnit, formatBytes, formatLongDuration } from './time-spans.ts';
 
 type ShownDays = Pick<ReportData, 'days' | 'shown'>;
 
@@ -29,10 +29,10 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
   const maximum = (getValue: (day: DayTotals) => number): number =>
     days.reduce((max, day) => Math.max(max, getValue(day)), 0);
   if (sum(({ ticks }) => ticks) === 0) return [{ name: 'Ticks and bytes', text: formatNoneShown(data, 'ticks') }];
-  const hollowNote = days.every(isDayWhole) ? '' : ' Hollow bars: incomplete days.';
+  const hollowNote = days.every(isDayComplete) ? '' : ' Hollow bars: incomplete days.';
   const byteUnit = chooseByteUnit(maximum(({ bytes }) => bytes));
   const bars = (getValue: (day: DayTotals) => number) =>
-    days.map((day) => ({ day: parseDayStart(day.date), value: getValue(day), isHollow: !isDayWhole(day) }));
+    days.map((day) => ({ day: parseDayStart(day.date), value: getValue(day), isHollow: !isDayComplete(day) }));
   const ticks = `Ticks per UTC day of their timestamps`;
   const bytes = `Published bytes per day, all datasets`;
   return [
@@ -74,7 +74,7 @@ function renderDaysTable(days: readonly DayTotals[]): Html {
       name: 'State',
       kind: 'left',
       format: ({ state }) => state.replaceAll('_', ' '),
-      isLoss: (day) => !isDayWhole(day),
+      isLoss: (day) => !isDayComplete(day),
     },
   ];
   return renderHtmlTable('Days as a table', columns, days);
@@ -124,7 +124,7 @@ export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth:
       ? ''
       : fullAt === null
         ? ` ${formatBytes(space.freeBytes)} free: the disk will not be full within 10 years.`
-        : ` ${formatBytes(space.freeBytes)} free: the disk will be full on ${formatDay(fullAt)}, in ${formatLength(fullAt - nowMs)}.`;
+        : ` ${formatBytes(space.freeBytes)} free: the disk will be full on ${formatDay(fullAt)}, in ${formatLongDuration(fullAt - nowMs)}.`;
   const from = Math.max(shown.from, Math.min(sizes[0]!.t, shown.to - 14 * dayMs));
   return [
     renderSection('Growth', [

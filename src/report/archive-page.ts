@@ -13,7 +13,7 @@ import { renderDriftSection, renderLagSection, renderRequestsSection, renderRuns
 import type { ReportData } from './data/report-data.ts';
 import { type ArchiveGrowth, type ArchiveHealth, assessHealth, computeGrowth, toRunMark } from './health-status.ts';
 import { arrangeParts, renderKeyFigures, renderReportPage } from './page-parts.ts';
-import { formatBytes, formatLength, formatMinute } from './time-spans.ts';
+import { formatBytes, formatLongDuration, formatMinute } from './time-spans.ts';
 
 export interface ArchiveReport {
   readonly text: string;
@@ -81,11 +81,11 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
       : {
           label: 'Last run',
           value: `${toRunMark(last).sign} ${toRunMark(last).word}`,
-          note: `${last.job}, ${formatLength(nowMs - last.startedAt)} ago`,
+          note: `${last.job}, ${formatLongDuration(nowMs - last.startedAt)} ago`,
         },
     {
       label: 'Lag',
-      value: lag_ms === null ? '–' : formatLength(lag_ms),
+      value: lag_ms === null ? '–' : formatLongDuration(lag_ms),
       note: reached === null ? 'no live symbols' : `covered up to ${formatMinute(reached)}`,
     },
     {
@@ -112,7 +112,7 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
           ? status.verdict.provisional === 0
             ? 'every window is covered'
             : `${formatCount(status.verdict.provisional, 'window')} provisional`
-          : `of ${formatCount(gaps.symbols, 'symbol')}, ${formatLength(gaps.missingMs)} in total`,
+          : `of ${formatCount(gaps.symbols, 'symbol')}, ${formatLongDuration(gaps.missingMs)} in total`,
     },
     {
       label: 'On disk',
@@ -131,7 +131,7 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
 }
 
 function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean): string {
-  if (fullAt !== null) return `in ${formatLength(fullAt - nowMs)}`;
+  if (fullAt !== null) return `in ${formatLongDuration(fullAt - nowMs)}`;
   return isKnown ? 'not in 10 years' : '–';
 }
 

@@ -6,7 +6,7 @@ import type { ReportData } from './data/report-data.ts';
 import { describeRun, runMarks, toRunMark } from './health-status.ts';
 import { type HtmlColumn, type ReportPart, renderFigure, renderLongTable, renderSection } from './page-parts.ts';
 import { renderLinesPlot } from './time-plots.ts';
-import { formatLength, formatMinute } from './time-spans.ts';
+import { formatLongDuration, formatMinute } from './time-spans.ts';
 
 const stripRunsMax = 60;
 const tableRowsMax = 10;
@@ -60,11 +60,11 @@ function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
       format: (run) => `${toRunMark(run).sign} ${toRunMark(run).word}`,
       isLoss: (run) => ['bad', 'poor'].includes(toRunMark(run).kind),
     },
-    { name: 'Duration', format: ({ startedAt, finishedAt }) => formatLength((finishedAt ?? nowMs) - startedAt) },
+    { name: 'Duration', format: ({ startedAt, finishedAt }) => formatLongDuration((finishedAt ?? nowMs) - startedAt) },
     { name: 'New ticks', format: count(({ accepted }) => accepted) },
     { name: 'Conflicts', format: count(({ conflicts }) => conflicts) },
     { name: 'Requests', format: count(({ requests }) => requests) },
-    { name: 'Lag', format: (run) => (computeLag(run) === null ? noValue : formatLength(computeLag(run)!)) },
+    { name: 'Lag', format: (run) => (computeLag(run) === null ? noValue : formatLongDuration(computeLag(run)!)) },
     { name: 'Message', kind: 'text', format: (run) => describeRun(run) },
   ];
   return renderLongTable('The last runs', columns, rows, {
@@ -91,7 +91,7 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
     maxLag > 96 * hourMs ? ['days', 24 * hourMs] : maxLag > 3 * hourMs ? ['hours', hourMs] : ['minutes', 60_000];
   const last = points.at(-1)!;
   if (points.length === 1)
-    return [{ name: 'Lag', text: `The lag was ${formatLength(last.lag)} at the end of the only run.` }];
+    return [{ name: 'Lag', text: `The lag was ${formatLongDuration(last.lag)} at the end of the only run.` }];
   const caption = `Lag of coverage at the end of each run, in ${unit}`;
   const line = {
     points: points.map(({ t, lag }) => ({ t, value: lag / unitMs })),
@@ -101,9 +101,9 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
   return [
     renderSection('Lag', [
       renderFigure(
-        `${caption}. The limit is ${formatLength(rules.lagMsMax)}.`,
+        `${caption}. The limit is ${formatLongDuration(rules.lagMsMax)}.`,
         renderLinesPlot(
-          `${caption}: last ${formatLength(last.lag)}, maximum ${formatLength(maxLag)}`,
+          `${caption}: last ${formatLongDuration(last.lag)}, maximum ${formatLongDuration(maxLag)}`,
           unit,
           computeShownWindow(points, nowMs),
           [line],
@@ -140,7 +140,7 @@ export function renderRequestsSection({ runs, nowMs, rules }: ReportData): Repor
   const usedText =
     last.rate === null
       ? ''
-      : ` The last run used ${Math.round(last.rate.used * 100)} % of it; requests waited ${formatLength(last.rate.waitedMs)} on the rate limit.`;
+      : ` The last run used ${Math.round(last.rate.used * 100)} % of it; requests waited ${formatLongDuration(last.rate.waitedMs)} on the rate limit.`;
   return [
     renderSection('Requests', [
       renderFigure(

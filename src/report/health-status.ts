@@ -3,10 +3,10 @@ import { exitCodes } from '../base/errors.ts';
 import { formatThousands } from '../base/format-quantity.ts';
 import { formatDay, formatIsoUtc, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay } from '../base/window.ts';
-import { type ArchiveState, formatCompleteness, isDayWhole } from '../contract/completeness-counts.ts';
+import { type ArchiveState, formatCompleteness, isDayComplete } from '../contract/completeness-counts.ts';
 import type { PastRun } from './data/past-run.ts';
 import type { DayTotals, ReportData } from './data/report-data.ts';
-import { formatBytes, formatLength, formatMinute, shortenText } from './time-spans.ts';
+import { formatBytes, formatLongDuration, formatMinute, shortenText } from './time-spans.ts';
 
 /** `act`: a problem that persists until someone acts. `look`: should be checked. `note`: information. */
 export type Severity = 'act' | 'look' | 'note';
@@ -121,10 +121,10 @@ function checkLag({ nowMs, rules, runs, status }: HealthInput): HealthFinding[] 
       (exitCode === exitCodes.done || exitCode === exitCodes.incomplete) && nowMs - finishedAt! <= rules.lagMsMax,
   );
   if (isRunning) {
-    const text = `Jobs run, but a live symbol has had a gap for ${formatLength(status.lag_ms)}.`;
+    const text = `Jobs run, but a live symbol has had a gap for ${formatLongDuration(status.lag_ms)}.`;
     return [{ severity: 'look', text, action: 'List the missing windows with oddslake gaps' }];
   }
-  const text = `The lag is ${formatLength(status.lag_ms)}; the limit is ${formatLength(rules.lagMsMax)}.`;
+  const text = `The lag is ${formatLongDuration(status.lag_ms)}; the limit is ${formatLongDuration(rules.lagMsMax)}.`;
   const action = 'Run oddslake nightly, and check that its schedule is running.';
   return [{ severity: 'act', text, action }];
 }
@@ -150,7 +150,7 @@ function checkGaps({ gaps }: HealthInput): HealthFinding[] {
 function checkCompleteness({ status, days, nowMs }: HealthInput): HealthFinding[] {
   const { verdict } = status;
   const out: HealthFinding[] = [];
-  const incomplete = days.filter((day) => !isDayWhole(day) && parseDayStart(day.date) + dayMs <= nowMs);
+  const incomplete = days.filter((day) => !isDayComplete(day) && parseDayStart(day.date) + dayMs <= nowMs);
   const [latestDay] = incomplete.toReversed();
   if (latestDay !== undefined) {
     const isRecent = incomplete.some(
@@ -179,7 +179,7 @@ function checkDiskSpace({ nowMs, space }: HealthInput, { fullAt, bytesPerDay }: 
   if (space === null || fullAt === null || bytesPerDay === null) return [];
   const days = (fullAt - nowMs) / dayMs;
   if (days > diskFullLookDays) return [];
-  const text = `The disk will be full in ${formatLength(fullAt - nowMs)}: ${formatBytes(space.freeBytes)} free, growing by ${formatBytes(bytesPerDay)} per day.`;
+  const text = `The disk will be full in ${formatLongDuration(fullAt - nowMs)}: ${formatBytes(space.freeBytes)} free, growing by ${formatBytes(bytesPerDay)} per day.`;
   return [
     {
       severity: days <= diskFullActDays ? 'act' : 'look',

@@ -7,7 +7,7 @@ import { minuteMs } from '../base/window.ts';
 export const formatMinute = (ms: number): string => formatIsoUtc(ms).slice(0, 16).replace('T', ' ');
 
 /** `3 d 4 h`, `5 h 12 min`, `12 min`, `8 s`: the two largest units; `6.2 years`. */
-export function formatLength(ms: number): string {
+export function formatLongDuration(ms: number): string {
   if (ms < minuteMs - 500) return `${Math.max(0, Math.round(ms / 1000))} s`;
   const minutes = Math.round(ms / minuteMs);
   const [days, hours] = [Math.floor(minutes / 1440), Math.floor(minutes / 60) % 24];

@@ -4,7 +4,7 @@ import { bookShapes } from './book-shapes.ts';
 import { faultKinds } from './faults.ts';
 import { type ChangeableOptions, fixedOptions, type SandboxOptions, sandboxDefaults } from './options.ts';
 import { limiterKinds, rateHeaderForms } from './rate-limit.ts';
-import { capUnits, heededParts, statedEnds, tickOrders, truncations } from './tick-behavior.ts';
+import { capUnits, respectedParts, statedEnds, tickOrders, truncations } from './tick-behavior.ts';
 import { pageLayouts } from './tick-page.ts';
 
 interface OptionRule {
@@ -67,7 +67,7 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   capFallsAfter: createNullableRule(createIntegerRule(0, 1_000_000)),
   sample: createNullableRule(createIntegerRule(1, 1_000_000)),
   liveOnTopMs: createNullableRule(createIntegerRule(1, latestMs)),
-  heeds: createEnumRule(...heededParts),
+  heeds: createEnumRule(...respectedParts),
   carryInShare: createNumberRule(0, 1),
   unusableShare: createNumberRule(0, 1),
   foreignShare: createNumberRule(0, 10),

@@ -59,7 +59,7 @@ function computeFirstPrice(key: number, t: number, p: number): number {
   return Math.round((p + off <= 1 ? p + off : p - off) * 10_000) / 10_000;
 }
 
-const spanMsMax = 64 * hourMs;
+const stepMsMax = 64 * hourMs;
 
 /**
  * The first (or last) `resultRowsMax` visible ticks of a window, and whether there are more. Reads no further than
@@ -77,7 +77,7 @@ export function readVisibleTicks(
   const forward = part.side === 'earliest';
   const blocks: TickColumns[] = [];
   let visibleCount = 0;
-  for (let spanMs = hourMs; from < to && visibleCount <= part.rowsMax; spanMs = Math.min(spanMs * 2, spanMsMax)) {
+  for (let spanMs = hourMs; from < to && visibleCount <= part.rowsMax; spanMs = Math.min(spanMs * 2, stepMsMax)) {
     const step = forward ? { from, to: Math.min(to, from + spanMs) } : { from: Math.max(from, to - spanMs), to };
     const block = computeVisibleTicks(feed.ticks(query.symbol, step), query.symbol, query.asOfMs, distortions);
     if (forward) from = step.to;

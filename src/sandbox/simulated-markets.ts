@@ -124,7 +124,7 @@ export function toListedMarket(market: SimulatedMarket, nowMs: number): SandboxM
 }
 
 /** Maximum markets in memory since the epoch, about 1 kB each. */
-const marketsEverMax = 500_000;
+const catalogueMarketsMax = 500_000;
 
 /**
  * Markets, created as time advances; those resolved before the epoch are left out. Throws UsageError if the epoch is so
@@ -147,7 +147,7 @@ export function createMarketCatalogue(simulation: Simulation) {
       for (; offsetMs + next[slot]! * periodMs <= nowMs; next[slot]!++) {
         const market = createSlotMarket(slot, next[slot]!, simulation);
         if (market.resolvedAt < simulation.epochMs) continue;
-        if (markets.length >= marketsEverMax) throw new UsageError('sandbox: too many markets since epochMs');
+        if (markets.length >= catalogueMarketsMax) throw new UsageError('sandbox: too many markets since epochMs');
         markets.push(market);
         for (const symbol of market.symbols) bySymbol.set(symbol.symbol, { market, symbol });
       }

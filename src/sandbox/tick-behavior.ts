@@ -12,7 +12,7 @@ export const capUnits = ['rows', 'bytes'] as const;
  * The part of a requested window that a server respects: `end` ignores `from`, `hours` widens the window to whole UTC
  * hours.
  */
-export const heededParts = ['window', 'end', 'hours', 'nothing'] as const;
+export const respectedParts = ['window', 'end', 'hours', 'nothing'] as const;
 
 /**
  * The ends that a response states.
@@ -42,7 +42,7 @@ export interface TickBehavior {
    */
   readonly liveOnTopMs: number | null;
   /** Which part of the window is respected. Default `window`. */
-  readonly heeds: (typeof heededParts)[number];
+  readonly heeds: (typeof respectedParts)[number];
   /** Whether a tick at `from`, or at `to`, belongs to the window. Defaults true and false. */
   readonly fromInclusive: boolean;
   readonly toInclusive: boolean;

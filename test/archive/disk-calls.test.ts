@@ -21,10 +21,10 @@ const failure = (code: string) => Object.assign(new Error(`${code}: as the syste
 const failing = (code: string) => (): never => {
   throw failure(code);
 };
-const over = (calls: Partial<FileSystemCalls>) => createDisk({ ...systemCalls, ...calls });
+const diskWith = (calls: Partial<FileSystemCalls>) => createDisk({ ...systemCalls, ...calls });
 
 /** The system calls, with a record of those that were made. */
-function noted(): { calls: FileSystemCalls; made: string[] } {
+function recordingCalls(): { calls: FileSystemCalls; made: string[] } {
   const made: string[] = [];
   const calls = Object.fromEntries(
     Object.entries(systemCalls).map(([name, call]) => [
@@ -45,7 +45,7 @@ async function* later(...pieces: Uint8Array[]) {
 describe('a file', () => {
   test('is written completely if the system accepts few bytes at a time', async () => {
     const root = scratchFolder();
-    const disk = over({ write: (file, piece) => systemCalls.write(file, piece.subarray(0, 3)) });
+    const disk = diskWith({ write: (file, piece) => systemCalls.write(file, piece.subarray(0, 3)) });
     disk.write(join(root, 'a'), bytes);
     disk.write(join(root, 'b'), [bytes, new Uint8Array(), bytes]);
     await disk.writeStream(join(root, 'c'), later(bytes, bytes));
@@ -55,7 +55,7 @@ describe('a file', () => {
 
   test('is synced after its last chunk and closed, also after a failure', async () => {
     const root = scratchFolder();
-    const { calls, made } = noted();
+    const { calls, made } = recordingCalls();
     const order = ['create', 'write', 'write', 'sync', 'close'];
     createDisk(calls).write(join(root, 'a'), [bytes, bytes]);
     expect(made.splice(0)).toEqual(order);
@@ -136,7 +136,7 @@ test('has its path resolved as far as it exists', () => {
 describe('a folder', () => {
   test('is made with its parents, each synced into its parent, unless it is volatile', () => {
     const root = scratchFolder();
-    const { calls, made } = noted();
+    const { calls, made } = recordingCalls();
     createDisk(calls).makeFolder(join(root, 'a/b'));
     // The volatile folder itself was found empty, so its own name is synced first.
     const synced = ['openFolder', 'sync', 'close'];
@@ -156,16 +156,16 @@ describe('a folder', () => {
         mkdirSync(path);
         throw failure('EEXIST');
       };
-      over({ makeFolder: createFirst })[make](join(root, 'a/b'));
+      diskWith({ makeFolder: createFirst })[make](join(root, 'a/b'));
       expect(existsSync(join(root, 'a/b'))).toBe(true);
-      expect(() => over({ makeFolder: failing('ENOSPC') })[make](join(root, 'c'))).toThrow('The disk is full');
+      expect(() => diskWith({ makeFolder: failing('ENOSPC') })[make](join(root, 'c'))).toThrow('The disk is full');
     },
   );
 
   test('that is empty below an unreadable folder is accepted, but no other failure', () => {
     const root = scratchFolder();
-    over({ openFolder: failing('EACCES') }).makeFolder(root);
-    expect(() => over({ openFolder: failing('EIO') }).makeFolder(root)).toThrow('The disk failed: could not make');
+    diskWith({ openFolder: failing('EACCES') }).makeFolder(root);
+    expect(() => diskWith({ openFolder: failing('EIO') }).makeFolder(root)).toThrow('The disk failed: could not make');
   });
 });
 
@@ -193,10 +193,10 @@ describe('removing', () => {
       rmSync(path);
       throw failure('ENOENT');
     };
-    over({ unlink: createFirst }).remove(join(root, 'a'));
+    diskWith({ unlink: createFirst }).remove(join(root, 'a'));
     expect(readdirSync(root)).toEqual([]);
     fill();
-    expect(() => over({ unlink: failing('EBUSY') }).remove(join(root, 'a'))).toThrow('EBUSY');
+    expect(() => diskWith({ unlink: failing('EBUSY') }).remove(join(root, 'a'))).toThrow('EBUSY');
     expect(readdirSync(join(root, 'a'))).toEqual(['x', 'y']);
   });
 });
@@ -212,7 +212,13 @@ describe('a system error', () => {
     const root = scratchFolder();
     const [from, to] = [join(root, 'from'), join(root, 'to')];
     const refused = failing(code);
-    const disk = over({ rename: refused, link: refused, create: refused, openFolder: refused, makeFolder: refused });
+    const disk = diskWith({
+      rename: refused,
+      link: refused,
+      create: refused,
+      openFolder: refused,
+      makeFolder: refused,
+    });
     const reported = (operation: string, path: string) =>
       expect.objectContaining({
         exitCode: 1,

@@ -10,7 +10,7 @@ import {
   type Manifest,
   type PublishedFile,
   parseManifest,
-  sumFileTotals,
+  sumFileSizes,
   toManifestLost,
 } from '../../src/archive/format/manifest.ts';
 import { findColumnUnit, formatReadme } from '../../src/archive/publish/readme.ts';
@@ -48,7 +48,7 @@ describe('manifest.json', () => {
     expect(back).toEqual(two);
     expect(Object.keys(back.datasets)).toEqual(datasetNames);
     expect(listManifestFiles(back).map(({ path }) => path)).toEqual(['ticks/a', 'ticks/b', 'cover']);
-    expect(sumFileTotals(back.datasets.ticks.files)).toEqual({ rows: 7, bytes: 340 });
+    expect(sumFileSizes(back.datasets.ticks.files)).toEqual({ rows: 7, bytes: 340 });
     expect(findManifestFile(back, 'ticks', 'ticks/b')).toMatchObject({ rows: 5 });
     expect([findManifestFile(back, 'ticks', 'cover'), findManifestFile(back, 'markets', 'ticks/a')]).toEqual([
       undefined,

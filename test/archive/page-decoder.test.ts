@@ -64,7 +64,7 @@ function deltaPage(values: readonly number[], miniblocks: number, size: number):
   return Uint8Array.from(out);
 }
 
-interface Made {
+interface BuiltFile {
   readonly plain: Uint8Array;
   readonly rows: number;
   readonly encoding: number;
@@ -72,7 +72,7 @@ interface Made {
 }
 
 /** A file of these pages after a dictionary, and their positions in it. */
-function fileOf(made: readonly Made[], dictionary: Float64Array | BigInt64Array = new Float64Array()) {
+function fileOf(made: readonly BuiltFile[], dictionary: Float64Array | BigInt64Array = new Float64Array()) {
   const bodies = [new Uint8Array(dictionary.buffer), ...made.map((page) => page.plain)];
   const stored = bodies.map((body) => zstdCompressSync(body));
   let at = 7;
@@ -153,7 +153,7 @@ describe('page values', () => {
   test('decode from PLAIN as doubles and times', () => {
     const doubles = [0.1, -0, 1e300, Number.MIN_VALUE, 0.5];
     const plain = new Uint8Array(Float64Array.from(doubles).buffer);
-    const shared = fileOf(Array<Made>(2).fill({ plain, rows: 5, encoding: 0 }));
+    const shared = fileOf(Array<BuiltFile>(2).fill({ plain, rows: 5, encoding: 0 }));
     expectRanges(
       shared,
       'double',

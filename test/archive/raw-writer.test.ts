@@ -8,7 +8,7 @@ import { createLayout } from '../../src/archive/format/layout.ts';
 import { pruneRawFiles, readRawFile } from '../../src/archive/raw/raw-file.ts';
 import { openRawWriter } from '../../src/archive/raw/raw-writer.ts';
 import type { RawPage } from '../../src/contract/raw-page.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { share } from '../harness/share.ts';
 import { day0, dayMs, scratchFolder } from './scratch.ts';
 
@@ -143,7 +143,7 @@ if (share === 1)
     const noise = randomBytes(33 * megabyte);
     for (const n of [1, 2]) {
       writer.write(answer(n, noise));
-      await until(() => written >= n * noise.length, 'the answer on the disk');
+      await waitFor(() => written >= n * noise.length, 'the answer on the disk');
       // Responses after the last write do not wait any more.
       for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
     }
@@ -188,7 +188,7 @@ test('starts a new file with the first response of a day, and ignores responses 
   const writer = keeperIn(root);
   writer.write(answer(0, 'x'));
   writer.write(answer(1, 'x', day0 + dayMs));
-  await until(() => filesIn(root).length >= 2, 'the file of the new day');
+  await waitFor(() => filesIn(root).length >= 2, 'the file of the new day');
   await writer.close();
   writer.write(answer(2, 'x', day0 + 2 * dayMs));
   expect(await writer.close()).toBeNull();

@@ -2,7 +2,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { toDayPath } from '../../src/archive/format/layout.ts';
-import { listManifestFiles, sumFileTotals } from '../../src/archive/format/manifest.ts';
+import { listManifestFiles, sumFileSizes } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSegments } from '../../src/archive/journal/coverage.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
@@ -54,7 +54,7 @@ test('a missing part file affects only its own symbols of that day', async () =>
   expect(repaired).toMatchObject({
     generation: 2,
     files: files.length,
-    bytes: sumFileTotals(files).bytes,
+    bytes: sumFileSizes(files).bytes,
     unrecoverable: [],
   });
 });

@@ -34,7 +34,7 @@ function rowsOf(count: number, distinct: number, wide: boolean, from: number): C
   return Array.from({ length: count }, () => columns.map(({ type }) => drawnOf(type)));
 }
 
-const made = fc.record({
+const arbitraryRows = fc.record({
   count: fc.constantFrom(0, 1, 7, 8, 9, 100, 101, 1000),
   distinct: fc.constantFrom(1, 2, 9, 300, 100_000),
   wide: fc.boolean(),
@@ -45,7 +45,7 @@ const made = fc.record({
 describe('rows without nulls', () => {
   test('decode as written, completely or by row groups, some columns or all', () => {
     fc.assert(
-      fc.property(made, fc.subarray([...columns], { minLength: 1 }), (of, some) => {
+      fc.property(arbitraryRows, fc.subarray([...columns], { minLength: 1 }), (of, some) => {
         const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
         const bytes = encodeRows(columns, rows, of.group);
         expect(decodeFlatRows(columns, bytes)).toEqual(rows);
@@ -60,7 +60,7 @@ describe('rows without nulls', () => {
 
   test('from parquet-wasm decode to the same values', () => {
     fc.assert(
-      fc.property(made, (of) => {
+      fc.property(arbitraryRows, (of) => {
         const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
         expect(decodeRows(columns, encodeRowsWithArrow(columns, rows, of.group))).toEqual(rows);
       }),

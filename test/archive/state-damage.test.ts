@@ -12,7 +12,7 @@ import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder 
 
 const symbols = ['AAA', 'BBB', 'CCC'];
 
-async function filled(root: string): Promise<Archive> {
+async function createFilledArchive(root: string): Promise<Archive> {
   const archive = opened({ root, parts: 1 });
   for (const symbol of symbols)
     append(
@@ -38,7 +38,7 @@ test.each([
   ['a missing window', "delete from segments where symbol = 'AAA'", 'AAA'],
 ])('verify detects %s that differs from the published files, and its advice repairs it', async (_, damage, symbol) => {
   const root = scratchFolder();
-  const archive = await filled(root);
+  const archive = await createFilledArchive(root);
   expect(await stateOf(archive)).toBeNull();
   archive.state.db.script(damage);
   expect(await stateOf(archive)).toMatch(
@@ -52,7 +52,7 @@ test.each([
 });
 
 test('a verification that is stopped while it checks the state reports nothing', async () => {
-  const archive = await filled(scratchFolder());
+  const archive = await createFilledArchive(scratchFolder());
   const stop = new AbortController();
   const onProgress = (done: number, total: number): void => {
     if (done === total) stop.abort(new Error('stopped'));
@@ -62,7 +62,7 @@ test('a verification that is stopped while it checks the state reports nothing',
 
 test('verify detects damage in the state file itself', async () => {
   const root = scratchFolder();
-  const archive = await filled(root);
+  const archive = await createFilledArchive(root);
   archive.state.db.script('pragma wal_checkpoint(truncate)');
   archive.close();
   const path = toStateFilePath(archive.layout.privateFolder);
@@ -74,7 +74,7 @@ test('verify detects damage in the state file itself', async () => {
 
 test('a repair restores a damaged coverage file before it reports damage of the state', async () => {
   const root = scratchFolder();
-  const archive = await filled(root);
+  const archive = await createFilledArchive(root);
   const path = toDayPath('coverage', day0, 0);
   const bytes = readFileSync(join(root, path));
   bytes[bytes.length >> 1]! ^= 4;

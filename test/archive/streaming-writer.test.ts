@@ -10,7 +10,7 @@ console.log(`stream-file: SEED=${seed}`);
 
 const noDelta = () => ({ deltaColumns: [] });
 
-async function whole(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
+async function readAll(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const all: Uint8Array[] = [];
   for await (const piece of pieces) all.push(piece);
   return Buffer.concat(all);
@@ -40,20 +40,20 @@ const rowOf = fc.tuple(
 );
 
 /** Rows as text, including 64-bit counts. */
-const told = (table: Table): string[] =>
+const formatRows = (table: Table): string[] =>
   table.toArray().map((row) => JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? String(value) : value)));
 
 describe('a streamed file', () => {
   test('holds every value of every type, with nulls, in Parquet and Arrow', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(rowOf, { maxLength: 70 }), fc.integer({ min: 1, max: 30 }), async (rows, size) => {
-        const parquet = await whole(streamParquet(everyType, chunked(everyType, rows, size), noDelta));
+        const parquet = await readAll(streamParquet(everyType, chunked(everyType, rows, size), noDelta));
         expect(decodeRows(everyType, parquet)).toEqual(rows);
-        const table = tableFromIPC(await whole(streamArrow(everyType, chunked(everyType, rows, size))));
+        const table = tableFromIPC(await readAll(streamArrow(everyType, chunked(everyType, rows, size))));
         expect(table.numRows).toBe(rows.length);
         const asParquet = decodeArrowTable(parquet);
         expect(table.schema.fields.map(String)).toEqual(asParquet.schema.fields.map(String));
-        expect(told(table)).toEqual(told(asParquet));
+        expect(formatRows(table)).toEqual(formatRows(asParquet));
       }),
       { seed, numRuns: 40 },
     );
@@ -61,8 +61,8 @@ describe('a streamed file', () => {
 
   test.each(Object.entries(datasets))('without rows has the schema of %s', async (_, columns) => {
     const none = () => chunked(columns, [], 1);
-    expect(decodeRows(columns, await whole(streamParquet(columns, none(), noDelta)))).toEqual([]);
-    const { schema, numRows } = tableFromIPC(await whole(streamArrow(columns, none())));
+    expect(decodeRows(columns, await readAll(streamParquet(columns, none(), noDelta)))).toEqual([]);
+    const { schema, numRows } = tableFromIPC(await readAll(streamArrow(columns, none())));
     expect(numRows).toBe(0);
     expect(schema.fields.map(({ name, nullable }) => [name, nullable])).toEqual(
       columns.map(({ name, nullable }) => [name, nullable]),
@@ -101,8 +101,8 @@ describe('a streamed file', () => {
         for (let i = 0; i < chunkCount; i++) yield chunk;
         throw new Error('the disk is gone');
       }
-      await expect(whole(streamParquet(datasets.ticks, breaking(), noDelta))).rejects.toThrow('the disk is gone');
-      await expect(whole(streamArrow(datasets.ticks, breaking()))).rejects.toThrow('the disk is gone');
+      await expect(readAll(streamParquet(datasets.ticks, breaking(), noDelta))).rejects.toThrow('the disk is gone');
+      await expect(readAll(streamArrow(datasets.ticks, breaking()))).rejects.toThrow('the disk is gone');
     },
   );
 });

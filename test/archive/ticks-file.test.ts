@@ -24,7 +24,7 @@ console.log(`ticks-file: SEED=${seed}`);
 const [first, last] = [Date.UTC(2000, 0), Date.UTC(2100, 0) - 1];
 
 /** How times and prices follow each other. `distinct` 0: all differ. */
-interface Drawn {
+interface PartShape {
   readonly sizes: readonly number[];
   readonly names: readonly string[];
   readonly times: 'equal steps' | 'shared' | 'random' | 'whole range';
@@ -40,7 +40,7 @@ function draws(from: number): () => number {
   };
 }
 
-function partOf({ sizes, names, times, distinct }: Drawn, random: () => number): PartColumns {
+function partOf({ sizes, names, times, distinct }: PartShape, random: () => number): PartColumns {
   const symbols = sizes.map((_, i) => `${names[i % names.length]}${i}`).sort(compareUtf8);
   const offsets = new Float64Array(sizes.length + 1);
   sizes.forEach((size, i) => {
@@ -94,7 +94,7 @@ function expectSame(part: PartColumns, groupRows?: number): Uint8Array {
 }
 
 const groupRows = fc.constantFrom(7, 8, 9, 50, 257, 1000);
-const drawn = fc.record({
+const drawPart = fc.record({
   sizes: groupRows.chain((rows) =>
     fc.array(fc.constantFrom(1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, rows, rows + 1, Math.max(1, rows - 1)), {
       minLength: 1,
@@ -105,14 +105,14 @@ const drawn = fc.record({
     minLength: 1,
     maxLength: 5,
   }),
-  times: fc.constantFrom<Drawn['times'][]>('equal steps', 'shared', 'random', 'whole range'),
+  times: fc.constantFrom<PartShape['times'][]>('equal steps', 'shared', 'random', 'whole range'),
   distinct: fc.constantFrom(0, 1, 2, 100, 256, 257, 1001),
 });
 
 describe('a part of ticks', () => {
   test('decodes with every reader in any row groups', () => {
     fc.assert(
-      fc.property(drawn, groupRows, fc.nat(), (part, rows, from) => {
+      fc.property(drawPart, groupRows, fc.nat(), (part, rows, from) => {
         expectSame(partOf(part, draws(from)), rows);
       }),
       { seed, numRuns: Math.ceil(share * 40) },
@@ -143,7 +143,7 @@ describe('a part of ticks', () => {
     expect(Buffer.compare(larger, encodeTicks(part))).toBe(0);
   });
 
-  const parts: [string, Drawn][] = [
+  const parts: [string, PartShape][] = [
     ['one tick', { sizes: [1], names: ['A'], times: 'random', distinct: 1 }],
     ['exactly full pages', { sizes: [20_480, 20_480, 40_960], names: ['A'], times: 'shared', distinct: 500 }],
     [
@@ -185,7 +185,7 @@ test('has the same rows and types in DuckDB, and bounds that skip no row', async
   const rowsOf = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
   let file = 0;
   await fc.assert(
-    fc.asyncProperty(drawn, groupRows, fc.nat(), async (made, rows, from) => {
+    fc.asyncProperty(drawPart, groupRows, fc.nat(), async (made, rows, from) => {
       const part = partOf(made, draws(from));
       const [native, reference] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
       writeFileSync(native, encodeTicks(part, rows));

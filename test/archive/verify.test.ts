@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { skippedFor } from '../harness/needs.ts';
+import { skipWithReason } from '../harness/needs.ts';
 import { repairNow } from './damaged.ts';
 import { loseTicks } from './losses.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from './scratch.ts';
@@ -101,7 +101,7 @@ describe('a verification', () => {
 });
 
 describe('what cannot be read', () => {
-  const linux = skippedFor(process.platform === 'linux' ? null : 'only Linux has /proc/self/mem');
+  const linux = skipWithReason(process.platform === 'linux' ? null : 'only Linux has /proc/self/mem');
 
   test('for the device does not give it is found, and mended', linux, async () => {
     const archive = await published();

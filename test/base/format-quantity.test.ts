@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { formatBytes, formatDuration } from '../../src/base/format-quantity.ts';
-import { formatLength, formatBytes as formatReportBytes } from '../../src/report/time-spans.ts';
+import { formatLongDuration, formatBytes as formatReportBytes } from '../../src/report/time-spans.ts';
 
 test('never shows 60 s or 1000 ms', () => {
   expect([0, 850.4, 999.4, 999.6, 59_949, 59_950, 60_000].map(formatDuration)).toEqual([
@@ -18,7 +18,7 @@ test('never shows 60 s or 1000 ms', () => {
     '1 h 0 min',
     '2 h 5 min',
   ]);
-  expect([59_400, 59_600, 119_600].map(formatLength)).toEqual(['59 s', '1 min', '2 min']);
+  expect([59_400, 59_600, 119_600].map(formatLongDuration)).toEqual(['59 s', '1 min', '2 min']);
 });
 
 test('shows sizes below 1000 of their unit', () => {

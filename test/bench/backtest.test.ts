@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { compare, disagreement, type Played } from '../../bench/backtest.ts';
+import { compare, compareResults, type Played } from '../../bench/backtest.ts';
 
 const played = (ms: number, rest: Partial<Played> = {}): Played => ({ ms, ticks: 40e6, trades: 7, pnl: 1.5, ...rest });
 const runs = new Map([
@@ -24,9 +24,9 @@ test('judges no goal on a small input', () => {
 
 test('excludes a peer with a different result', () => {
   const ours = played(1);
-  expect(disagreement(undefined, ours)).toBeNull();
-  expect(disagreement(ours, played(9, { pnl: 1.5 + 1e-9 }))).toBeNull();
-  expect(disagreement(ours, played(9, { pnl: 1.6 }))).toBe('a P&L of 1.6 instead of 1.5');
-  expect(disagreement(ours, played(9, { trades: 8 }))).toBe('8 trades instead of 7');
-  expect(disagreement(ours, played(9, { ticks: 1 }))).toBe('1 ticks instead of 40000000');
+  expect(compareResults(undefined, ours)).toBeNull();
+  expect(compareResults(ours, played(9, { pnl: 1.5 + 1e-9 }))).toBeNull();
+  expect(compareResults(ours, played(9, { pnl: 1.6 }))).toBe('a P&L of 1.6 instead of 1.5');
+  expect(compareResults(ours, played(9, { trades: 8 }))).toBe('8 trades instead of 7');
+  expect(compareResults(ours, played(9, { ticks: 1 }))).toBe('1 ticks instead of 40000000');
 });

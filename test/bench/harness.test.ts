@@ -1,9 +1,9 @@
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { alternate, type Contender, type Outcome, summarise, timesAsFast } from '../../bench/harness.ts';
+import { alternate, type Contender, computeSpeedup, type Outcome, summarise } from '../../bench/harness.ts';
 import { findAccounting } from '../../bench/measure.ts';
-import { skippedFor } from '../harness/needs.ts';
+import { skipWithReason } from '../harness/needs.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 const accounting = findAccounting();
@@ -74,7 +74,7 @@ const counts = accounting.name === 'GNU time' || accounting.name.startsWith('wai
 
 test(
   'CPU time and memory include child processes',
-  skippedFor(counts ? null : 'neither GNU time nor python3 is installed'),
+  skipWithReason(counts ? null : 'neither GNU time nor python3 is installed'),
   async () => {
     const { cwd, options } = workplace();
     appendFileSync(
@@ -94,5 +94,5 @@ test(
 test('medians skip figures that the machine cannot measure; ratios give the speed relative to a peer', () => {
   const run = (wallMs: number) => ({ wallMs, cpuMs: wallMs * 2, peakMiB: null });
   expect(summarise([run(10), run(30), run(20)])).toEqual({ wallMs: 20, cpuMs: 40, peakMiB: null });
-  expect(timesAsFast([run(10), run(20)], [run(30), run(40)])).toEqual({ median: 2.5, min: 2, max: 3 });
+  expect(computeSpeedup([run(10), run(20)], [run(30), run(40)])).toEqual({ median: 2.5, min: 2, max: 3 });
 });

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { type Held, memoryReport } from '../../bench/import-memory.ts';
+import { type MemoryRun, memoryReport } from '../../bench/import-memory.ts';
 
-const held = (input: string, peakMiB: number | null): Held => ({
+const held = (input: string, peakMiB: number | null): MemoryRun => ({
   input,
   measured: { wallMs: 1000, cpuMs: 1000, peakMiB },
 });
-const verdicts = (all: readonly Held[]) =>
+const verdicts = (all: readonly MemoryRun[]) =>
   memoryReport(all).comparisons.map(({ goal, value, missing }) => (value === null ? missing : goal.met(value)));
 
 test('memory must stay under a bound for every input and must not grow with it', () => {
@@ -25,7 +25,7 @@ test('growth compares the largest input with the smallest', () => {
 });
 
 test('an input that failed or was not measured has no figure, with the reason', () => {
-  const failed: Held = { input: 'many', failed: 'oddslake exited with 1' };
+  const failed: MemoryRun = { input: 'many', failed: 'oddslake exited with 1' };
   expect(verdicts([held('few', 100), failed])).toEqual([true, 'oddslake exited with 1', 'oddslake exited with 1']);
   expect(memoryReport([held('few', 100), failed]).failed).toEqual(['oddslake import']);
   expect(memoryReport([held('few', 100), failed]).timings).toHaveLength(1);

@@ -10,13 +10,13 @@ import {
   formatPlainNumber,
   formatShare,
 } from '../../src/report/backtest-figures.ts';
-import { madeResult } from '../report/made-result.ts';
+import { createResult } from '../report/made-result.ts';
 import { rubbish } from '../server/web/lake.ts';
 
 const away = { width: null, hasColour: false };
 
 test('prints a summary and tables of a backtest', () => {
-  const text = formatBacktest(madeResult({ grid: { buy_below: [0.1, 0.2] }, lacking: 0.25 }), away);
+  const text = formatBacktest(createResult({ grid: { buy_below: [0.1, 0.2] }, lacking: 0.25 }), away);
   expect(text).toBe(
     `  strategy   threshold
              contracts 1, fee_per_contract 0, slippage 0, buy_below 0.1, sell_above 0.5
@@ -66,9 +66,9 @@ price       ticks  mean price  share of yes   off by   brier
 
 test.each([80, 120])('fits a terminal of %i columns with any symbol names', (width) => {
   const making = { grid: { buy_below: [0.1, 0.2], sell_above: [0.5, 0.6] }, symbols: rubbish.slice(1), lacking: 0.25 };
-  const text = formatBacktest(madeResult(making), { width, hasColour: true });
+  const text = formatBacktest(createResult(making), { width, hasColour: true });
   const [esc, bell] = ['\u001b', '\u0007'];
-  const result = madeResult();
+  const result = createResult();
   const named = {
     ...result.asked,
     entry_executable: { ...result.asked.entry_executable, name: `mine${esc}[2J${bell}` },

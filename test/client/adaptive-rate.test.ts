@@ -7,7 +7,7 @@ import {
 } from '../../src/client/adaptive-rate.ts';
 import { type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts';
 import { share } from '../harness/share.ts';
-import { asking } from './simulated-service.ts';
+import { runAgainstService } from './simulated-service.ts';
 
 // The checks are about shares of random outcomes: another seed may fail by chance.
 const seed = Number(process.env.SEED ?? 1);
@@ -20,7 +20,7 @@ describe('a configured rate of 100', () => {
     'adapts to a %s limit of %i within a minute, uses it, and rarely exceeds it',
     async (kind, limit) => {
       for (const retryAfter of [null, 1]) {
-        const service = asking({ kind, limit, retryAfter }, 100, seed);
+        const service = runAgainstService({ kind, limit, retryAfter }, 100, seed);
         await service.seconds(60);
         const later = await service.seconds(120);
         // Rare trials of a higher rate are throttled, each once or a few times.
@@ -32,7 +32,7 @@ describe('a configured rate of 100', () => {
   );
 
   test('is used in full while nothing is throttled', async () => {
-    const service = asking({ kind: 'sliding', limit: 100 }, 100, seed);
+    const service = runAgainstService({ kind: 'sliding', limit: 100 }, 100, seed);
     const { refused, used } = await service.seconds(60);
     expect(refused).toBe(0);
     expect(used).toBeGreaterThan(0.97);
@@ -41,7 +41,7 @@ describe('a configured rate of 100', () => {
   });
 
   test('follows a limit that rises or falls', async () => {
-    const service = asking({ kind: 'sliding', limit: 20 }, 100, seed);
+    const service = runAgainstService({ kind: 'sliding', limit: 20 }, 100, seed);
     await service.seconds(120);
     expect(service.rate()).toBeLessThan(25);
     service.change({ limit: 1000 });
@@ -56,7 +56,7 @@ describe('a configured rate of 100', () => {
   });
 
   test.each([1, 2, 50, 100])('recovers to %i after a minute of 429s only', async (configured) => {
-    const service = asking({ kind: 'sliding', limit: 1e5, faultShare: 1 }, configured, seed);
+    const service = runAgainstService({ kind: 'sliding', limit: 1e5, faultShare: 1 }, configured, seed);
     await service.seconds(60);
     expect(service.rate()).toBeLessThan(1);
     service.change({ faultShare: 0 });
@@ -78,7 +78,7 @@ describe('a configured rate of 100', () => {
   test.each(share === 1 ? noisy : [])('%s', async (_, faultShare, retryAfter, afterSeconds) => {
     const rates: number[] = [];
     for (let i = 0; i < 5; i++) {
-      const service = asking({ kind: 'sliding', limit: 1e5, faultShare, retryAfter }, 100, seed + i);
+      const service = runAgainstService({ kind: 'sliding', limit: 1e5, faultShare, retryAfter }, 100, seed + i);
       await service.seconds(afterSeconds);
       rates.push((await service.seconds(120)).meanRate);
       await service.stop();

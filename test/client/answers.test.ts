@@ -1,8 +1,17 @@
 import type http from 'node:http';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { limitMs, until } from '../harness/limits.ts';
-import { asked, failure, open, sendJson, serve, serveRaw, tellingOfHeads, ticksBody } from './loopback.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
+import {
+  failure,
+  open,
+  openTransportWithHeadHook,
+  sendJson,
+  serve,
+  serveRaw,
+  ticksBody,
+  ticksQuery,
+} from './loopback.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 const page = ticksBody();
@@ -10,7 +19,7 @@ const page = ticksBody();
 test('sends the documented request, with the key as bearer token', async () => {
   await using server = await serve((_, response) => sendJson(response, ticksBody('A B+C/ü?')));
   await using upstream = open(`${server.url}/data/v2/`);
-  await upstream.ticks({ ...asked, symbol: 'A B+C/ü?' });
+  await upstream.ticks({ ...ticksQuery, symbol: 'A B+C/ü?' });
   const request = server.requests[0]!;
   expect(request.method).toBe('GET');
   expect(request.url).toBe(
@@ -26,10 +35,16 @@ test('sends the documented request, with the key as bearer token', async () => {
 test('returns a tick page as columns', async () => {
   await using server = await serve((_, response) => sendJson(response, page));
   await using upstream = open(server.url);
-  const { t, p, ...rest } = await upstream.ticks(asked);
+  const { t, p, ...rest } = await upstream.ticks(ticksQuery);
   expect([...t]).toEqual([1_700_000_000_000, 1_700_000_000_001]);
   expect([...p]).toEqual([0.001, 0.002]);
-  expect(rest).toMatchObject({ from: asked.from, to: asked.to, generatedAt: asked.to + 5, gaps: [], rejected: [] });
+  expect(rest).toMatchObject({
+    from: ticksQuery.from,
+    to: ticksQuery.to,
+    generatedAt: ticksQuery.to + 5,
+    gaps: [],
+    rejected: [],
+  });
 });
 
 test('keeps market records as received', async () => {
@@ -44,7 +59,7 @@ test('keeps market records as received', async () => {
 test('reuses a connection', async () => {
   await using server = await serve((_, response) => sendJson(response, page));
   await using upstream = open(server.url, { concurrency: 1 });
-  for (let i = 0; i < 5; i++) await upstream.ticks(asked);
+  for (let i = 0; i < 5; i++) await upstream.ticks(ticksQuery);
   expect(new Set(server.requests.map((request) => request.socket.remotePort)).size).toBe(1);
 });
 
@@ -62,7 +77,7 @@ test.each([
     sendJson(response, compress(page), { 'content-encoding': coding });
   });
   await using upstream = open(server.url);
-  expect((await upstream.ticks(asked)).received).toBe(2);
+  expect((await upstream.ticks(ticksQuery)).received).toBe(2);
 });
 
 test.each([
@@ -72,14 +87,16 @@ test.each([
 ])('treats %s as an unreadable response', async (_, body, coding, reason) => {
   await using server = await serve((_request, response) => sendJson(response, body, { 'content-encoding': coding }));
   await using upstream = open(server.url, { retryAttemptsMax: 1 });
-  expect((await failure(upstream.ticks(asked))).message).toContain(`answered 200 with ${reason}`);
+  expect((await failure(upstream.ticks(ticksQuery))).message).toContain(`answered 200 with ${reason}`);
 });
 
 test('stops a gzip bomb at the limit', async () => {
   const bomb = gzipSync(Buffer.alloc(50_000_000, ' '));
   await using server = await serve((_, response) => sendJson(response, bomb, { 'content-encoding': 'gzip' }));
   await using upstream = open(server.url, { retryAttemptsMax: 2, responseBytesMax: 1_000_000 });
-  expect((await failure(upstream.ticks(asked))).message).toContain('answered 200 with more than 1000000 bytes twice');
+  expect((await failure(upstream.ticks(ticksQuery))).message).toContain(
+    'answered 200 with more than 1000000 bytes twice',
+  );
 });
 
 test('stops an endless body at the limit', async () => {
@@ -94,7 +111,7 @@ test('stops an endless body at the limit', async () => {
     more();
   });
   await using upstream = open(server.url, { retryAttemptsMax: 1, responseBytesMax: 300_000 });
-  expect((await failure(upstream.ticks(asked))).message).toContain('answered 200 with more than 300000 bytes');
+  expect((await failure(upstream.ticks(ticksQuery))).message).toContain('answered 200 with more than 300000 bytes');
   expect(written).toBeLessThan(20_000_000);
 });
 
@@ -106,14 +123,19 @@ test('has one deadline for headers and body together', async () => {
     responses.push(response);
     response.write(' ');
   });
-  const deps = { clock, random: () => 1, openTransport: tellingOfHeads(() => heads++), onCounters: () => tries++ };
+  const deps = {
+    clock,
+    random: () => 1,
+    openTransport: openTransportWithHeadHook(() => heads++),
+    onCounters: () => tries++,
+  };
   await using upstream = open(server.url, { retryAttemptsMax: 2, requestDeadlineMs: 250 }, deps);
   let error: Error | undefined;
-  const failed = failure(upstream.ticks(asked)).then((one) => {
+  const failed = failure(upstream.ticks(ticksQuery)).then((one) => {
     error = one;
   });
   for (const attempt of [1, 2]) {
-    await until(() => heads === attempt, `the head of answer ${attempt}`);
+    await waitFor(() => heads === attempt, `the head of answer ${attempt}`);
     // A body that continues does not move the deadline.
     for (const ms of [100, 100, 49]) {
       responses.at(-1)!.write(' ');
@@ -121,7 +143,7 @@ test('has one deadline for headers and body together', async () => {
     }
     expect([error, responses.at(-1)!.destroyed]).toEqual([undefined, false]);
     await clock.pass(1);
-    await until(() => tries === attempt, `the end of try ${attempt}`);
+    await waitFor(() => tries === attempt, `the end of try ${attempt}`);
     // Before the retry.
     if (attempt === 1) await clock.pass(2);
   }
@@ -138,13 +160,13 @@ test('frees its slot if an error has an endless body', async () => {
   });
   const clock = createVirtualClock();
   let [heads, tries] = [0, 0];
-  const deps = { clock, openTransport: tellingOfHeads(() => heads++), onCounters: () => tries++ };
+  const deps = { clock, openTransport: openTransportWithHeadHook(() => heads++), onCounters: () => tries++ };
   await using upstream = open(server.url, { concurrency: 1, requestDeadlineMs: limitMs }, deps);
-  const answer = upstream.ticks(asked);
-  await until(() => heads === 1, 'the head of the error');
+  const answer = upstream.ticks(ticksQuery);
+  await waitFor(() => heads === 1, 'the head of the error');
   // The body is read for its error text until the deadline.
   await clock.pass(limitMs);
-  await until(() => tries === 1, 'the end of the first try');
+  await waitFor(() => tries === 1, 'the end of the first try');
   // Before the retry.
   await clock.pass(5);
   expect((await answer).received).toBe(2);

@@ -2,7 +2,7 @@ import type http from 'node:http';
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
-import { apiKey, asked, failure, open, sendJson, serve, ticksBody, what } from './loopback.ts';
+import { apiKey, failure, open, sendJson, serve, subject, ticksBody, ticksQuery } from './loopback.ts';
 
 const page = ticksBody();
 
@@ -14,9 +14,9 @@ test.each([401, 403])('ends all requests immediately after %i', async (status) =
   });
   let first: http.ServerResponse | undefined;
   await using upstream = open(server.url, { concurrency: 3 });
-  const waiting = Array.from({ length: 20 }, () => failure(upstream.ticks(asked)));
+  const waiting = Array.from({ length: 20 }, () => failure(upstream.ticks(ticksQuery)));
   const [refused, ...others] = await Promise.all(waiting);
-  expect(refused!.message).toBe(`${what}: answered ${status}`);
+  expect(refused!.message).toBe(`${subject}: answered ${status}`);
   expect(refused).toMatchObject({ failure: 'credential', status });
   for (const other of others) expect(other).toMatchObject({ failure: 'credential', status });
   const later = await failure(upstream.markets({}));
@@ -28,8 +28,8 @@ test('follows no redirect and reports its target', async () => {
   await using elsewhere = await serve((_, response) => sendJson(response, page));
   await using server = await serve((_, response) => response.writeHead(302, { location: `${elsewhere.url}/x` }).end());
   await using upstream = open(server.url);
-  const error = await failure(upstream.ticks(asked));
-  expect(error.message).toBe(`${what}: answered 302, a redirect to "${elsewhere.url}/x", which is not followed`);
+  const error = await failure(upstream.ticks(ticksQuery));
+  expect(error.message).toBe(`${subject}: answered 302, a redirect to "${elsewhere.url}/x", which is not followed`);
   expect(error).toMatchObject({ failure: 'refused', status: 302 });
   expect(server.requests).toHaveLength(1);
   expect(elsewhere.requests).toHaveLength(0);
@@ -47,7 +47,7 @@ test('shows the key in no error and no log, even if the service echoes it', asyn
     else response.writeHead(307, { location: `/login?was=${apiKey}` }).end();
   });
   await using upstream = open(server.url, {}, { log: { debug: keep, info: keep, warn: keep } });
-  const error = await failure(upstream.ticks(asked));
+  const error = await failure(upstream.ticks(ticksQuery));
   expect(error.message).toContain('a redirect to "/login", which');
   expect(logged).toHaveLength(5);
   expect(inspect({ error, logged, stack: error.stack }, { depth: 20 })).not.toContain(apiKey);
@@ -77,19 +77,19 @@ test('throws the reason of the signal immediately in any state', async () => {
   const log = { debug: ignore, info: ignore, warn: () => setImmediate(() => stop.abort(reason)) };
   await using upstream = open(server.url, { concurrency: 2, ...limits }, { log });
   // One waits for headers, one is paused after its response, the others wait in the queue.
-  const waiting = Array.from({ length: 30 }, () => failure(upstream.ticks(asked, stop.signal)));
+  const waiting = Array.from({ length: 30 }, () => failure(upstream.ticks(ticksQuery, stop.signal)));
   const reason = new Error('enough');
   expect(new Set(await Promise.all(waiting))).toEqual(new Set([reason]));
-  expect(await failure(upstream.ticks(asked, stop.signal))).toBe(reason);
+  expect(await failure(upstream.ticks(ticksQuery, stop.signal))).toBe(reason);
   expect(server.requests).toHaveLength(2);
 });
 
 test('ends running requests when it is closed', async () => {
   await using server = await serve(() => void upstream.close());
   const upstream = open(server.url);
-  const waiting = failure(upstream.ticks(asked));
-  expect((await waiting).message).toBe(`${what}: the client was closed`);
-  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: the client was closed`);
+  const waiting = failure(upstream.ticks(ticksQuery));
+  expect((await waiting).message).toBe(`${subject}: the client was closed`);
+  expect((await failure(upstream.ticks(ticksQuery))).message).toBe(`${subject}: the client was closed`);
 });
 
 test('reports its counters after each attempt', async () => {
@@ -99,6 +99,6 @@ test('reports its counters after each attempt', async () => {
     else sendJson(response, page);
   });
   await using upstream = open(server.url, {}, { onCounters: ({ requests }) => seen.push(requests) });
-  await upstream.ticks(asked);
+  await upstream.ticks(ticksQuery);
   expect(seen).toEqual([1, 2]);
 });

@@ -54,8 +54,8 @@ async function listen(server: net.Server): Promise<void> {
 const address = (server: net.Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
 export const apiKey = 'key-that-nobody-may-see';
-export const asked = { symbol: 'KXBTC', from: 1_700_000_000_000, to: 1_700_003_600_000, limit: 1000 };
-export const what = 'ticks of KXBTC [2023-11-14T22:13:20.000Z, 2023-11-14T23:13:20.000Z)';
+export const ticksQuery = { symbol: 'KXBTC', from: 1_700_000_000_000, to: 1_700_003_600_000, limit: 1000 };
+export const subject = 'ticks of KXBTC [2023-11-14T22:13:20.000Z, 2023-11-14T23:13:20.000Z)';
 
 /** A client with retries so quick that tests need not wait, and a deadline that a busy machine does not reach. */
 export function open(
@@ -72,7 +72,7 @@ export function open(
 }
 
 /** The production transport, with a callback for each response head. */
-export const tellingOfHeads =
+export const openTransportWithHeadHook =
   (onHead: () => void): OpenTransport =>
   (options, clock) => {
     const wire = openTransport(options, clock);
@@ -88,7 +88,7 @@ export const tellingOfHeads =
 
 export function ticksBody(symbol = 'KXBTC', count = 2): string {
   const ticks = Array.from({ length: count }, (_, i) => ({ t: 1_700_000_000_000 + i, p: (i + 1) / 1000 }));
-  const { from, to } = asked;
+  const { from, to } = ticksQuery;
   return JSON.stringify({ symbol, ticks, count, from, to, generated_at: to + 5 });
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { open, sendJson, serve, tellingOfHeads } from './loopback.ts';
-import { mostWithin } from './sliding.ts';
+import { open, openTransportWithHeadHook, sendJson, serve } from './loopback.ts';
+import { countMaxWithin } from './sliding.ts';
 import { createLeapingClock } from './virtual-clock.ts';
 
 // Measured by the client's clock, on which waits take no time and which stops while a request is in flight.
@@ -18,7 +18,7 @@ test.each([5, 20, 200, 2000])(
     await using upstream = open(server.url, options, {
       clock,
       openTransport(...args) {
-        const wire = tellingOfHeads(() => answered++)(...args);
+        const wire = openTransportWithHeadHook(() => answered++)(...args);
         return {
           ...wire,
           get(...request) {
@@ -29,7 +29,7 @@ test.each([5, 20, 200, 2000])(
       },
     });
     await Promise.all(Array.from({ length: Math.ceil(rate * (rate > 1000 ? 1.3 : 3.6)) }, () => upstream.markets({})));
-    expect(mostWithin(at, 1000)).toBeLessThanOrEqual(rate);
+    expect(countMaxWithin(at, 1000)).toBeLessThanOrEqual(rate);
     const share = (at.length - 1) / ((at.at(-1)! - at[0]!) / 1000) / rate;
     console.log(`pace: ${share.toFixed(3)} of ${rate} a second used`);
     expect(share).toBeGreaterThan(0.9);

@@ -2,7 +2,7 @@ import type http from 'node:http';
 import { expect, test } from 'vitest';
 import { parseRetryAfterMs } from '../../src/client/classify-error.ts';
 import { computeBackoffMs, createRetryBudget } from '../../src/client/request.ts';
-import { asked, failure, open, sendJson, serve, ticksBody, what } from './loopback.ts';
+import { failure, open, sendJson, serve, subject, ticksBody, ticksQuery } from './loopback.ts';
 import { createLeapingClock } from './virtual-clock.ts';
 
 const page = ticksBody();
@@ -43,7 +43,7 @@ test.each<[string, number, (nowMs: number) => http.OutgoingHttpHeaders]>([
   const { server, seen, deps } = await serveOnePause(status, headers);
   await using _server = server;
   await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 }, deps);
-  await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(asked)));
+  await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(ticksQuery)));
   const pauses = seen.later.map((at) => at - seen.answeredAt);
   const paused = pauses.filter((pause) => pause >= 1000);
   // The other slot's request may be in flight at that time, and still arrives.
@@ -60,7 +60,7 @@ test('backs off after a 429 without Retry-After', async () => {
   await using _server = server;
   const options = { retryDelayMsMin: 150, retryDelayMsMax: 200, requestsPerSecond: 50, concurrency: 4 };
   await using upstream = open(server.url, options, deps);
-  await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(asked)));
+  await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(ticksQuery)));
   const pauses = seen.later.map((at) => at - seen.pausedAt);
   // Requests in flight at that time still arrive.
   expect(pauses.filter((pause) => pause < 150).length).toBeLessThanOrEqual(3);
@@ -71,11 +71,11 @@ test('fails instead of waiting too long, and sends nothing meanwhile', async () 
   await using server = await serve((_, response) => response.writeHead(429, { 'retry-after': '86400' }).end());
   await using upstream = open(server.url);
   const reason = 'the service requested a pause of 86400 s, which exceeds the maximum';
-  const first = await failure(upstream.ticks(asked));
-  expect(first.message).toBe(`${what}: answered 429; ${reason}`);
+  const first = await failure(upstream.ticks(ticksQuery));
+  expect(first.message).toBe(`${subject}: answered 429; ${reason}`);
   expect(first).toMatchObject({ failure: 'transient', status: 429 });
-  const second = await failure(upstream.ticks(asked));
-  expect(second.message).toBe(`${what}: ${reason}`);
+  const second = await failure(upstream.ticks(ticksQuery));
+  expect(second.message).toBe(`${subject}: ${reason}`);
   expect(second).toMatchObject({ failure: 'transient' });
   expect(server.requests).toHaveLength(1);
 });
@@ -127,7 +127,7 @@ test.each<[string, () => http.OutgoingHttpHeaders]>([
   const { server, seen, deps } = await serveOnePause(200, headers, page);
   await using _server = server;
   await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 }, deps);
-  await Promise.all(Array.from({ length: 6 }, () => upstream.ticks(asked)));
+  await Promise.all(Array.from({ length: 6 }, () => upstream.ticks(ticksQuery)));
   const pauses = seen.later.map((at) => at - seen.pausedAt);
   // The other slot's request may be in flight at that time.
   expect(pauses.filter((pause) => pause < 1000).length).toBeLessThanOrEqual(1);
@@ -138,7 +138,7 @@ test.each<[string, () => http.OutgoingHttpHeaders]>([
 test('waits for a stated reset at most as long as for Retry-After', async () => {
   await using server = await serve((_, response) => sendJson(response, page, { ratelimit: '"day";r=0;t=86400' }));
   await using upstream = open(server.url, { retryAfterMsMax: 50 }, { clock: createLeapingClock() });
-  for (let i = 0; i < 3; i++) await upstream.ticks(asked);
+  for (let i = 0; i < 3; i++) await upstream.ticks(ticksQuery);
   expect(server.requests).toHaveLength(3);
   expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(100);
 });
@@ -151,7 +151,7 @@ test('applies a policy from the first response on', async () => {
   });
   const clock = createLeapingClock();
   await using upstream = open(server.url, { requestsPerSecond: 1000, concurrency: 1 }, { clock });
-  for (let i = 0; i < 6; i++) await upstream.ticks(asked);
+  for (let i = 0; i < 6; i++) await upstream.ticks(ticksQuery);
   // One request per tenth of a second, from the one after the first response on.
   expect(arrivals[5]! - arrivals[1]!).toBeGreaterThanOrEqual(399);
 });

@@ -1,7 +1,17 @@
 import { expect, test } from 'vitest';
 import { UpstreamError } from '../../src/base/errors.ts';
-import { asked, failure, open, sendJson, serve, serveRaw, tellingOfHeads, ticksBody, what } from './loopback.ts';
-import { seeded } from './seeded.ts';
+import {
+  failure,
+  open,
+  openTransportWithHeadHook,
+  sendJson,
+  serve,
+  serveRaw,
+  subject,
+  ticksBody,
+  ticksQuery,
+} from './loopback.ts';
+import { createSeededRandom } from './seeded.ts';
 
 const page = ticksBody();
 
@@ -11,17 +21,17 @@ test.each([408, 425, 429, 500, 502, 503, 504, 599])('retries after %i', async (s
     else sendJson(response, page);
   });
   await using upstream = open(server.url);
-  expect((await upstream.ticks(asked)).received).toBe(2);
+  expect((await upstream.ticks(ticksQuery)).received).toBe(2);
   expect(upstream.counters()).toMatchObject({ requests: 3, retries: 2, bytes: page.length });
 });
 
 test('reports the attempts when they are used up', async () => {
   await using server = await serve((_, response) => response.writeHead(503).end());
   await using upstream = open(server.url);
-  const error = await failure(upstream.ticks(asked));
+  const error = await failure(upstream.ticks(ticksQuery));
   expect(error).toBeInstanceOf(UpstreamError);
-  expect(error.message).toBe(`${what}: answered 503 six times`);
-  const window = { from: asked.from, to: asked.to };
+  expect(error.message).toBe(`${subject}: answered 503 six times`);
+  const window = { from: ticksQuery.from, to: ticksQuery.to };
   expect(error).toMatchObject({ failure: 'transient', status: 503, symbol: 'KXBTC', window });
   expect(server.requests).toHaveLength(6);
 });
@@ -33,8 +43,8 @@ test('reports different reasons with their counts', async () => {
     else response.writeHead(500).end();
   });
   await using upstream = open(server.url, { retryAttemptsMax: 4 });
-  const { message } = await failure(upstream.ticks(asked));
-  expect(message).toBe(`${what}: answered 500 twice, connection reset once, answered 200 with broken JSON once`);
+  const { message } = await failure(upstream.ticks(ticksQuery));
+  expect(message).toBe(`${subject}: answered 500 twice, connection reset once, answered 200 with broken JSON once`);
 });
 
 test('retries after a connection reset, before and during a response', async () => {
@@ -46,8 +56,8 @@ test('retries after a connection reset, before and during a response', async () 
     reset = () => request.socket.resetAndDestroy();
     response.writeHead(200, { 'content-length': page.length }).write(page.slice(0, 40));
   });
-  await using upstream = open(server.url, {}, { openTransport: tellingOfHeads(() => reset()) });
-  expect((await upstream.ticks(asked)).received).toBe(2);
+  await using upstream = open(server.url, {}, { openTransport: openTransportWithHeadHook(() => reset()) });
+  expect((await upstream.ticks(ticksQuery)).received).toBe(2);
   expect(server.requests).toHaveLength(3);
 });
 
@@ -58,14 +68,14 @@ test('retries after a truncated body, with and without a stated length', async (
     socket.end(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${length}connection: close\r\n\r\n${body}`);
   });
   await using upstream = open(server.url);
-  expect((await upstream.ticks(asked)).received).toBe(2);
+  expect((await upstream.ticks(ticksQuery)).received).toBe(2);
   expect(upstream.counters().requests).toBe(3);
 });
 
 test('retries after a response that is not HTTP', async () => {
   await using server = await serveRaw((socket) => socket.end('220 smtp.example.org ESMTP\r\n'));
   await using upstream = open(server.url, { retryAttemptsMax: 2 });
-  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: invalid HTTP response twice`);
+  expect((await failure(upstream.ticks(ticksQuery))).message).toBe(`${subject}: invalid HTTP response twice`);
 });
 
 test.each([
@@ -82,21 +92,21 @@ test.each([
     else sendJson(response, page);
   });
   await using hasty = open(server.url, { retryAttemptsMax: 2 });
-  const error = await failure(hasty.ticks(asked));
-  expect(error.message).toBe(`${what}: answered 200 with ${reason} twice`);
+  const error = await failure(hasty.ticks(ticksQuery));
+  expect(error.message).toBe(`${subject}: answered 200 with ${reason} twice`);
   expect(error).toMatchObject({ failure: 'transient', status: 200 });
   await using patient = open(server.url);
-  expect((await patient.ticks(asked)).received).toBe(2);
+  expect((await patient.ticks(ticksQuery)).received).toBe(2);
 });
 
 test('accepts JSON with any content type', async () => {
   await using server = await serve((_, response) => sendJson(response, page, { 'content-type': 'text/html' }));
   await using upstream = open(server.url);
-  expect((await upstream.ticks(asked)).received).toBe(2);
+  expect((await upstream.ticks(ticksQuery)).received).toBe(2);
 });
 
 test('gets every page in spite of 40 % faults', async () => {
-  const random = seeded(7);
+  const random = createSeededRandom(7);
   await using server = await serve((request, response) => {
     const dice = random();
     if (dice < 0.1) response.writeHead(503).end();
@@ -106,17 +116,17 @@ test('gets every page in spite of 40 % faults', async () => {
     else sendJson(response, page);
   });
   await using upstream = open(server.url, { retryAttemptsMax: 12, concurrency: 8 });
-  const pages = await Promise.all(Array.from({ length: 60 }, () => upstream.ticks(asked)));
+  const pages = await Promise.all(Array.from({ length: 60 }, () => upstream.ticks(ticksQuery)));
   expect(pages.every((each) => each.received === 2)).toBe(true);
 });
 
 test('stops retrying when the shared budget is empty', async () => {
   await using server = await serve((_, response) => response.writeHead(500).end());
   await using upstream = open(server.url, { retryBudget: 3 });
-  expect((await failure(upstream.ticks(asked))).message).toBe(
-    `${what}: answered 500 four times; retry budget exhausted`,
+  expect((await failure(upstream.ticks(ticksQuery))).message).toBe(
+    `${subject}: answered 500 four times; retry budget exhausted`,
   );
-  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: answered 500; retry budget exhausted`);
+  expect((await failure(upstream.ticks(ticksQuery))).message).toBe(`${subject}: answered 500; retry budget exhausted`);
   expect(server.requests).toHaveLength(5);
 });
 
@@ -133,9 +143,9 @@ test('reports a closed port and an unknown host name as unreachable', async () =
   const server = await serve(() => {});
   await server[Symbol.asyncDispose]();
   await using closed = open(server.url, { retryAttemptsMax: 2 });
-  const refused = await failure(closed.ticks(asked));
-  expect(refused.message).toBe(`${what}: connection refused twice`);
+  const refused = await failure(closed.ticks(ticksQuery));
+  expect(refused.message).toBe(`${subject}: connection refused twice`);
   expect(refused).toMatchObject({ failure: 'unreachable' });
   await using nowhere = open('http://no-such-host.invalid', { retryAttemptsMax: 2 });
-  expect(await failure(nowhere.ticks(asked))).toMatchObject({ failure: 'unreachable' });
+  expect(await failure(nowhere.ticks(ticksQuery))).toMatchObject({ failure: 'unreachable' });
 });

@@ -2,7 +2,7 @@ import { createRateLimiter } from '../../src/client/limiter.ts';
 import { createLocalRateStore } from '../../src/client/local-rate-store.ts';
 import { computeBackoffMs } from '../../src/client/request.ts';
 import { createRateLimit, type LimiterKind } from '../../src/sandbox/rate-limit.ts';
-import { seeded } from './seeded.ts';
+import { createSeededRandom } from './seeded.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 export interface Service {
@@ -19,9 +19,9 @@ export interface Service {
  * Sends requests to a simulated service continuously, on a virtual clock. `seconds` runs it and returns the requests
  * accepted and throttled, and the mean rate in force.
  */
-export function asking(service: Service, configured: number, seed: number) {
+export function runAgainstService(service: Service, configured: number, seed: number) {
   const clock = createVirtualClock();
-  const random = seeded(seed);
+  const random = createSeededRandom(seed);
   const memory = createLocalRateStore();
   const limit = createRateLimit();
   let state = service;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { checkRate, createSlidingWindow } from '../../src/client/sliding-window.ts';
-import { seeded } from './seeded.ts';
-import { mostWithin } from './sliding.ts';
+import { createSeededRandom } from './seeded.ts';
+import { countMaxWithin } from './sliding.ts';
 
 interface Way {
   /** Time until the request arrives, and from there until its headers are received, in ms. */
@@ -35,16 +35,16 @@ const share = (arrived: readonly number[], rate: number) =>
   (arrived.length - 1) / ((arrived.at(-1)! - arrived[0]!) / 1000) / rate;
 
 test.each([1, 5, 20, 200, 1000, 5000])('uses %i per second evenly and never exceeds it', (rate) => {
-  const random = seeded(rate);
+  const random = createSeededRandom(rate);
   const arrived = arrivals(rate, rate * 5, () => ({ there: 1, back: 1 }), random);
-  expect(mostWithin(arrived, 1000)).toBeLessThanOrEqual(rate);
+  expect(countMaxWithin(arrived, 1000)).toBeLessThanOrEqual(rate);
   expect(share(arrived, rate)).toBeGreaterThan(0.97);
   // A tenth of a second has its share, plus what late timers leave to catch up.
-  expect(mostWithin(arrived, 100)).toBeLessThanOrEqual(Math.ceil(rate * 0.115) + 1);
+  expect(countMaxWithin(arrived, 100)).toBeLessThanOrEqual(Math.ceil(rate * 0.115) + 1);
 });
 
 test('spaces requests below one per second by the full period', () => {
-  const arrived = arrivals(0.25, 10, () => ({ there: 3, back: 3 }), seeded(1));
+  const arrived = arrivals(0.25, 10, () => ({ there: 3, back: 3 }), createSeededRandom(1));
   const distances = arrived.slice(1).map((at, index) => at - arrived[index]!);
   expect(Math.min(...distances)).toBeGreaterThanOrEqual(4000);
   expect(Math.max(...distances)).toBeLessThan(4020);
@@ -57,12 +57,12 @@ test('rounds 2.5 per second down to 2', () => {
     () => ({ there: 1, back: 1 }),
     () => 0,
   );
-  expect(mostWithin(arrived, 1000)).toBe(2);
+  expect(countMaxWithin(arrived, 1000)).toBe(2);
 });
 
 test.each([1, 5, 50, 500])('never exceeds %i per second even if one request in ten arrives late', (rate) => {
   for (let seed = 1; seed <= 20; seed++) {
-    const random = seeded(seed * 1000 + rate);
+    const random = createSeededRandom(seed * 1000 + rate);
     const jitter = () => (random() < 0.1 ? 200 * random() : 2 * random());
     const arrived = arrivals(
       rate,
@@ -70,7 +70,7 @@ test.each([1, 5, 50, 500])('never exceeds %i per second even if one request in t
       () => ({ there: 20 + jitter(), back: 20 + random() }),
       random,
     );
-    expect(mostWithin(arrived, 1000), `seed ${seed}`).toBeLessThanOrEqual(rate);
+    expect(countMaxWithin(arrived, 1000), `seed ${seed}`).toBeLessThanOrEqual(rate);
   }
 });
 

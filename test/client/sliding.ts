@@ -1,5 +1,5 @@
 /** The maximum number of these times in any span of `spanMs`, its end excluded. */
-export function mostWithin(moments: readonly number[], spanMs: number): number {
+export function countMaxWithin(moments: readonly number[], spanMs: number): number {
   const sorted = [...moments].sort((a, b) => a - b);
   let most = 0;
   let first = 0;

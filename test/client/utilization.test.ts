@@ -2,25 +2,25 @@ import { expect, test } from 'vitest';
 import { createRateLimiter, createUtilizationMeter } from '../../src/client/limiter.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
-const never = Number.NEGATIVE_INFINITY;
+const noPause = Number.NEGATIVE_INFINITY;
 
 test('compares requests started with requests allowed while there were tasks', () => {
   const meter = createUtilizationMeter();
   expect(meter.computeShare()).toBe(0);
-  meter.note(0, 5, 1, never);
+  meter.note(0, 5, 1, noPause);
   for (let n = 0; n < 26; n++) meter.noteStart();
   // Ten seconds at 5 per second allow 50, plus one immediately.
-  meter.note(10_000, 5, 0, never);
+  meter.note(10_000, 5, 0, noPause);
   expect(meter.computeShare()).toBeCloseTo(26 / 51, 9);
   // No tasks for an hour, then ten seconds at 1 per second.
-  meter.note(3_610_000, 1, 1, never);
-  meter.note(3_620_000, 1, 1, never);
+  meter.note(3_610_000, 1, 1, noPause);
+  meter.note(3_620_000, 1, 1, noPause);
   expect(meter.computeShare()).toBeCloseTo(26 / 61, 9);
 });
 
 test('does not count a pause as allowed', () => {
   const meter = createUtilizationMeter();
-  meter.note(0, 10, 1, never);
+  meter.note(0, 10, 1, noPause);
   for (let n = 0; n < 11; n++) meter.noteStart();
   meter.note(1000, 10, 1, 61_000);
   meter.note(61_000, 10, 1, 61_000);

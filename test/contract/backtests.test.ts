@@ -6,7 +6,7 @@ import { objectiveNames } from '../../src/backtest/engine/objectives.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { BacktestRequest, BacktestResult, objectives } from '../../src/contract/backtests.ts';
 import { strategySchemas } from '../../src/contract/strategies.ts';
-import { runDirectly, threshold, traded } from '../server/backtesting.ts';
+import { createTradedArchive, runDirectly, threshold } from '../server/backtesting.ts';
 
 // Checks that the OpenAPI schemas of backtests agree with the parser and the engine.
 
@@ -77,7 +77,7 @@ test('the schema and the parser accept the same requests', () => {
 });
 
 test('a result has exactly the fields of the schema', async () => {
-  const archive = await traded();
+  const archive = await createTradedArchive();
   const schema = compiled(BacktestResult, true);
   for (const body of [threshold, { ...threshold, grid: { contracts: [1, 2] } }]) {
     const result = await runDirectly(archive, body);

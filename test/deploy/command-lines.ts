@@ -6,15 +6,15 @@ import { settingSchemas } from '../../src/settings/source.ts';
 import { variables } from '../contract/promises.ts';
 
 /** The errors of a command line in an example; empty if the program accepts it. */
-export function wrongIn(args: readonly string[]): string[] {
+export function findErrors(args: readonly string[]): string[] {
   const [name, ...rest] = args;
   const found = program.commands.find((command) => command.name() === name);
   if (found === undefined) return [`no command ${name}`];
   const subcommand = found.commands.find((command) => command.name() === rest[0]);
-  return wrongFor(subcommand ?? found, subcommand === undefined ? rest : rest.slice(1));
+  return findCommandErrors(subcommand ?? found, subcommand === undefined ? rest : rest.slice(1));
 }
 
-function wrongFor(command: Command, args: readonly string[]): string[] {
+function findCommandErrors(command: Command, args: readonly string[]): string[] {
   const errors: string[] = [];
   const operands: string[] = [];
   for (let at = 0; at < args.length; at++) {
@@ -25,7 +25,7 @@ function wrongFor(command: Command, args: readonly string[]): string[] {
     }
     const option = command.options.find((one) => one.long === text);
     if (option === undefined) errors.push(`${command.name()} has no ${text}`);
-    else if (option.required) errors.push(...wrongValue(text, args[++at]));
+    else if (option.required) errors.push(...describeInvalidValue(text, args[++at]));
   }
   const argumentsMax = command.registeredArguments.some(({ variadic }) => variadic)
     ? Number.POSITIVE_INFINITY
@@ -36,7 +36,7 @@ function wrongFor(command: Command, args: readonly string[]): string[] {
   return errors;
 }
 
-function wrongValue(flag: string, value: string | undefined): string[] {
+function describeInvalidValue(flag: string, value: string | undefined): string[] {
   if (value === undefined || value.startsWith('--')) return [`${flag} needs a value`];
   try {
     if (flag === '--set') parseSetOption(value);
@@ -49,20 +49,20 @@ function wrongValue(flag: string, value: string | undefined): string[] {
 const program = createProgram('0.0.0', {} as JobLoaders, () => {});
 
 /** Every call of the program in a shell text, up to the end of the command; also commented lines of a crontab. */
-export const callsIn = (text: string): string[][] =>
+export const findCalls = (text: string): string[][] =>
   text
     .split('\n')
     .filter((line) => !/^\s*#(?! \*)/.test(line))
     .map((line) => line.replace(/\s#(?! \*).*$/, ''))
     .flatMap((line) => [...line.matchAll(/(?:^|[\s(/])oddslake (?!oddslake\b)([a-z]+(?:\s[^)|;&>]*)?)(?=$|[)|;&>])/g)])
-    .map(([, call]) => wordsOf(call!));
+    .map(([, call]) => splitWords(call!));
 
 /** Splits words like a shell, without quotes, up to the number of a redirection. */
-const wordsOf = (call: string): string[] =>
+const splitWords = (call: string): string[] =>
   [...call.replace(/\s2\s*$/, '').matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, a, b, c]) => a ?? b ?? c!);
 
 /** Settings, variables and metrics that a text names and that do not exist. */
-export function unknownNames(text: string, metrics: ReadonlySet<string>): string[] {
+export function findUnknownNames(text: string, metrics: ReadonlySet<string>): string[] {
   const sections = new Set([...settingSchemas.keys()].map((path) => path.split('.')[0]!));
   const settings = [...text.matchAll(/(?<![\w./-])([a-z]+)\.([a-z_]+(?:\.[a-z_]+)*)(?![\w/*-]|\.[a-z])/g)]
     .filter(([, section, rest]) => sections.has(section!) && !/^(ya?ml|sqlite|md|json|prom)$/.test(rest!))

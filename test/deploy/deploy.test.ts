@@ -8,8 +8,8 @@ import { metricFamilies } from '../../src/metrics/metric-definitions.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { needsCommands } from '../harness/needs.ts';
-import { callsIn, unknownNames, wrongIn } from './command-lines.ts';
-import { argumentsOf, compose, containersOf, kubernetes, podOf } from './documents.ts';
+import { findCalls, findErrors, findUnknownNames } from './command-lines.ts';
+import { getArguments, getPod, listContainers, readCompose, readKubernetes } from './documents.ts';
 
 const root = new URL('../../', import.meta.url).pathname;
 const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -26,14 +26,14 @@ function folder(): string {
 }
 
 test.each([...names, 'docs/OPERATING.md'])('%s names only settings, variables and metrics that exist', (path) => {
-  expect(unknownNames(textOf(path), metrics)).toEqual([]);
+  expect(findUnknownNames(textOf(path), metrics)).toEqual([]);
 });
 
 test('the check finds unknown names', () => {
   const text = 'set notify.webhock_url or ODDSLAKE_WEBHOK, see oddslake_job_last_run_end_seconds; notify.when is one';
   const wrong = ['notify.webhock_url', 'ODDSLAKE_WEBHOK', 'oddslake_job_last_run_end_seconds'];
-  expect(unknownNames(text, metrics)).toEqual(wrong);
-  expect(wrongIn(['nightly', '--dat', '2026-01-01', '--set', 'poll.page=1', 'x'])).toEqual([
+  expect(findUnknownNames(text, metrics)).toEqual(wrong);
+  expect(findErrors(['nightly', '--dat', '2026-01-01', '--set', 'poll.page=1', 'x'])).toEqual([
     'nightly has no --dat',
     expect.stringContaining('unknown setting poll.page'),
     'nightly takes no 2026-01-01 x',
@@ -43,16 +43,20 @@ test('the check finds unknown names', () => {
 /** The command lines of each example, with a parser for its format. */
 const commandLines: readonly (readonly [path: string, least: number, lines: (text: string) => string[][]])[] = [
   ...names.filter((path) => path.endsWith('.service')).map((path) => [path, 1, execStarts] as const),
-  ['deploy/crontab', 2, callsIn],
+  ['deploy/crontab', 2, findCalls],
   ['deploy/Dockerfile', 1, (text) => [JSON.parse(/^CMD (\[.*\])$/m.exec(text)![1]!) as string[]]],
   [
     'deploy/compose.yaml',
     3,
-    (text) => Object.values(compose(text).services).flatMap(({ command }) => (command ? [command] : [])),
+    (text) => Object.values(readCompose(text).services).flatMap(({ command }) => (command ? [command] : [])),
   ],
-  ['deploy/kubernetes.yaml', 3, (text) => kubernetes(text).flatMap(containersOf).map(argumentsOf)],
+  ['deploy/kubernetes.yaml', 3, (text) => readKubernetes(text).flatMap(listContainers).map(getArguments)],
   ['deploy/airflow/oddslake_nightly.py', 2, airflowLines],
-  ['docs/OPERATING.md', 12, (text) => [...text.matchAll(/```sh\n(.*?)```/gs)].flatMap(([, block]) => callsIn(block!))],
+  [
+    'docs/OPERATING.md',
+    12,
+    (text) => [...text.matchAll(/```sh\n(.*?)```/gs)].flatMap(([, block]) => findCalls(block!)),
+  ],
 ];
 
 function execStarts(text: string): string[][] {
@@ -66,7 +70,7 @@ function airflowLines(text: string): string[][] {
 test.each(commandLines)('the program accepts every command line of %s', (path, callsMin, lines) => {
   const calls = lines(textOf(path));
   expect(calls.length).toBeGreaterThanOrEqual(callsMin);
-  expect(calls.flatMap((args) => wrongIn(args).map((wrong) => `${args.join(' ')}: ${wrong}`))).toEqual([]);
+  expect(calls.flatMap((args) => findErrors(args).map((wrong) => `${args.join(' ')}: ${wrong}`))).toEqual([]);
 });
 
 describe('sample configs load', () => {
@@ -86,7 +90,7 @@ describe('sample configs load', () => {
 
   test('of the cluster', async () => {
     const at = folder();
-    const map = kubernetes(textOf('deploy/kubernetes.yaml')).find(({ kind }) => kind === 'ConfigMap')!;
+    const map = readKubernetes(textOf('deploy/kubernetes.yaml')).find(({ kind }) => kind === 'ConfigMap')!;
     writeFileSync(join(at, 'oddslake.yaml'), map.data!['oddslake.yaml']!.replace('/run/secrets/oddslake/', ''));
     writeFileSync(join(at, 'api-key'), 'k\n');
     const settings = await loadSettings({ env: {}, cwd: '/', config: join(at, 'oddslake.yaml') });
@@ -173,7 +177,7 @@ describe('the image', () => {
   });
 
   test('runs hardened in compose, with a secret from a file and declared volumes', () => {
-    const { services, volumes, secrets } = compose(textOf('deploy/compose.yaml'));
+    const { services, volumes, secrets } = readCompose(textOf('deploy/compose.yaml'));
     expect(Object.keys(services).sort()).toEqual(['sandbox', 'schedule', 'serve', 'try']);
     for (const service of Object.values(services)) {
       expect(service).toMatchObject({ read_only: true, cap_drop: ['ALL'] });
@@ -186,7 +190,7 @@ describe('the image', () => {
 });
 
 describe('the cluster', () => {
-  const documents = kubernetes(textOf('deploy/kubernetes.yaml'));
+  const documents = readKubernetes(textOf('deploy/kubernetes.yaml'));
   const [job, deployment] = [
     documents.find(({ kind }) => kind === 'CronJob')!,
     documents.find(({ kind }) => kind === 'Deployment')!,
@@ -194,7 +198,7 @@ describe('the cluster', () => {
 
   test('references between objects have targets', () => {
     const objects = new Set(documents.map(({ kind, metadata }) => `${kind} ${metadata.name}`));
-    for (const { volumes } of [podOf(job), podOf(deployment)])
+    for (const { volumes } of [getPod(job), getPod(deployment)])
       for (const { configMap, secret, persistentVolumeClaim } of volumes) {
         if (configMap) expect(objects).toContain(`ConfigMap ${configMap.name}`);
         if (secret) expect(objects).toContain(`Secret ${secret.secretName}`);
@@ -208,7 +212,7 @@ describe('the cluster', () => {
   });
 
   test('containers run without privileges and mount declared volumes', () => {
-    for (const pod of [podOf(job), podOf(deployment)]) {
+    for (const pod of [getPod(job), getPod(deployment)]) {
       expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 10001, fsGroup: 10001 });
       const declared = pod.volumes.map(({ name }) => name);
       for (const container of [...pod.containers, ...(pod.initContainers ?? [])]) {

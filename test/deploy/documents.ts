@@ -1,5 +1,5 @@
 import { parse, parseAllDocuments } from 'yaml';
-import { callsIn } from './command-lines.ts';
+import { findCalls } from './command-lines.ts';
 
 // The parts of the examples that the tests check.
 
@@ -12,7 +12,7 @@ interface Composed {
   readonly secrets: Record<string, unknown>;
 }
 
-export function compose(text: string): Composed {
+export function readCompose(text: string): Composed {
   return parse(text, { merge: true }) as Composed;
 }
 
@@ -49,21 +49,21 @@ interface Kubernetes {
   };
 }
 
-export function kubernetes(text: string): Kubernetes[] {
+export function readKubernetes(text: string): Kubernetes[] {
   return parseAllDocuments(text).map((document) => document.toJS() as Kubernetes);
 }
 
-export function podOf({ spec }: Kubernetes): Pod {
+export function getPod({ spec }: Kubernetes): Pod {
   return (spec!.template ?? spec!.jobTemplate!.spec.template).spec;
 }
 
-export function containersOf(document: Kubernetes): Container[] {
+export function listContainers(document: Kubernetes): Container[] {
   if (document.kind !== 'CronJob' && document.kind !== 'Deployment') return [];
-  const { containers, initContainers = [] } = podOf(document);
+  const { containers, initContainers = [] } = getPod(document);
   return [...containers, ...initContainers];
 }
 
 /** The arguments of the program; for a shell, those of the line that it runs. */
-export function argumentsOf({ command, args }: Container): string[] {
-  return command === undefined ? args : callsIn(args.join(' '))[0]!;
+export function getArguments({ command, args }: Container): string[] {
+  return command === undefined ? args : findCalls(args.join(' '))[0]!;
 }

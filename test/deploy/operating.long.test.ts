@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { jobHere, runHere } from '../e2e/here.ts';
 import { hashes, manifestOf, sandbox } from '../e2e/lake.ts';
-import { callsIn } from './command-lines.ts';
+import { findCalls } from './command-lines.ts';
 
 const page = readFileSync(new URL('../../docs/OPERATING.md', import.meta.url), 'utf8');
 
@@ -12,7 +12,7 @@ const page = readFileSync(new URL('../../docs/OPERATING.md', import.meta.url), '
 function linesOf(section: string, at: string): string[][] {
   const body = page.split(/^## /m).find((one) => one.startsWith(`${section}\n`))!;
   return [...body.matchAll(/```sh\n(.*?)```/gs)]
-    .flatMap(([, block]) => callsIn(block!))
+    .flatMap(([, block]) => findCalls(block!))
     .map((args) => args.map((text) => text.replace(/(^|=)\/(?=(etc|var|srv)\/)/, `$1${at}/`)));
 }
 

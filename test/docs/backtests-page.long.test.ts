@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { backtestLake } from '../e2e/backtest-lake.ts';
-import { folder, run, startStanding } from '../e2e/lake.ts';
+import { folder, run, startLongRunning } from '../e2e/lake.ts';
 import { findBlocks, readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
 
@@ -43,7 +43,7 @@ test('the commands of docs/BACKTESTS.md do what the page says', async (context) 
   if (noCurl) return context.skip('the HTTP request of docs/BACKTESTS.md is not tested: curl is missing');
   const withSecret = { ODDSLAKE_TOKEN_SECRET: secret };
   const args = ['serve', '--output', join(cwd, 'lake'), '--set', 'service.port=0', '--json'];
-  const { first: startLine } = await startStanding(args, withSecret);
+  const { first: startLine } = await startLongRunning(args, withSecret);
   const issued = await run(['tokens', 'issue', '--user', 'local', '--scope', 'research'], withSecret);
   env.URL = (JSON.parse(startLine) as { url: string }).url;
   env.TOKEN = issued.stdout.trim();

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { exitCodes } from '../contract/promises.ts';
 import { needsCommands } from '../harness/needs.ts';
-import { expectCurrent, project } from './kept-current.ts';
+import { expectUpToDate, project } from './kept-current.ts';
 import { escapeRoff, formatManPage } from './man-page.ts';
 import { mapCommands, program } from './program.ts';
 
@@ -11,7 +11,7 @@ const { version, man, files } = JSON.parse(readFileSync(`${project}package.json`
 const page = () => formatManPage(program(), version, exitCodes);
 
 test('man/oddslake.1 is current', () => {
-  expectCurrent('man/oddslake.1', page());
+  expectUpToDate('man/oddslake.1', page());
 });
 
 test('the package contains the man page and declares it to npm', () => {

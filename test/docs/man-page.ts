@@ -19,12 +19,12 @@ const formatTerm = (name: string, text: string): string => `.TP\n.B ${escapeRoff
 const formatExample = (lines: readonly string[]): string => `.PP\n.EX\n${lines.map(escapeRoff).join('\n')}\n.EE\n`;
 
 /** Wide enough that no line is wrapped. */
-const columns = 100_000;
+const columnsMax = 100_000;
 
 /** The help of a command after its options: paragraphs, terms, examples. */
 function formatExtraHelp(command: Command): string {
   let text = '';
-  command.configureOutput({ writeOut: (piece) => (text += piece), getOutHelpWidth: () => columns });
+  command.configureOutput({ writeOut: (piece) => (text += piece), getOutHelpWidth: () => columnsMax });
   command.outputHelp();
   const extra = text.slice(text.indexOf(command.helpInformation()) + command.helpInformation().length);
   return extra

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { needsCommands } from '../harness/needs.ts';
 import { listCommands, pages } from './blocks.ts';
 import { findReason } from './not-run.ts';
-import { openReader, openWorld, type World } from './worlds.ts';
+import { openReader, openWorld, type PageSetup } from './worlds.ts';
 
 // Runs every shell command of README.md and the pages of docs/ in order, on a real archive and real services, except those
 // that test/docs/not-run.ts lists with a reason.
@@ -18,7 +18,7 @@ const isRun = (page: string, code: string): boolean =>
 const withLines = pages.filter((page) => listCommands(page).some(({ code }) => isRun(page, code)));
 
 describe('the commands of a page run:', () => {
-  let world: World;
+  let world: PageSetup;
   beforeAll(async () => {
     world = await openWorld();
   });

@@ -8,8 +8,8 @@ import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { folder, hashes } from '../e2e/lake.ts';
 import { keyOf, serve } from '../e2e/served-archive.ts';
-import { until } from '../harness/limits.ts';
-import { skippedFor } from '../harness/needs.ts';
+import { waitFor } from '../harness/limits.ts';
+import { skipWithReason } from '../harness/needs.ts';
 import { secret } from '../server/forged-tokens.ts';
 import { poll } from '../server/historical-archive.ts';
 import { findBlocks, readPage } from './blocks.ts';
@@ -54,7 +54,7 @@ async function lake(): Promise<string> {
 
 test(
   'the commands and programs of docs/SERVICE.md do what the page says',
-  skippedFor(noPython ? 'Python 3 or curl is missing' : null),
+  skipWithReason(noPython ? 'Python 3 or curl is missing' : null),
   async () => {
     const cwd = await lake();
     const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
@@ -124,7 +124,7 @@ test(
 
 const nginx = ['/usr/sbin/nginx', '/usr/bin/nginx', '/usr/local/sbin/nginx'].find((path) => existsSync(path));
 
-const noNginx = skippedFor(nginx === undefined ? 'nginx is not installed' : null);
+const noNginx = skipWithReason(nginx === undefined ? 'nginx is not installed' : null);
 
 test('responses are complete behind the proxy of docs/SERVICE.md', noNginx, async () => {
   const cwd = await lake();
@@ -146,7 +146,7 @@ test('responses are complete behind the proxy of docs/SERVICE.md', noNginx, asyn
     proxy.kill('SIGTERM');
     await waitForExit;
   });
-  await until(() => existsSync(socket), 'the socket of the proxy');
+  await waitFor(() => existsSync(socket), 'the socket of the proxy');
   const path = '/api/v1/historical/ticks?format=csv';
   const headers = ['-H', `Authorization: Bearer ${key}`];
   const command = ['-sf', '--unix-socket', socket, ...headers, `http://lake.example${path}`];

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { LeafSchema } from '../../src/settings/schema.ts';
 import { describeExpected, settingByVariable, settingSchemas } from '../../src/settings/source.ts';
-import { expectCurrent, project } from './kept-current.ts';
-import { type Commented, parseComments } from './yaml-comments.ts';
+import { expectUpToDate, project } from './kept-current.ts';
+import { type CommentedKey, parseComments } from './yaml-comments.ts';
 
 // docs/SETTINGS.md: ranges and defaults from the schema, meanings from config/default.yaml, which
 // test/settings/schema.test.ts compares with the schema key by key.
@@ -60,7 +60,7 @@ ${tables.join('\n')}`;
 }
 
 test('docs/SETTINGS.md is current', () => {
-  expectCurrent('docs/SETTINGS.md', page());
+  expectUpToDate('docs/SETTINGS.md', page());
 });
 
 test('config/default.yaml explains every setting', () => {
@@ -78,5 +78,5 @@ test('comments are read without the parts that the schema has', () => {
   const yaml = '# The head.\n\n# A section.\nupstream:\n  # Where it\n  # is. ODDSLAKE_X. (a text)\n  base_url: null\n';
   const read = parseComments(yaml);
   expect([...read.sections]).toEqual([['upstream', 'A section.']]);
-  expect([...read.settings]).toEqual([['upstream.base_url', { says: 'Where it is.' } satisfies Commented]]);
+  expect([...read.settings]).toEqual([['upstream.base_url', { says: 'Where it is.' } satisfies CommentedKey]]);
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { systemClock } from '../../src/base/system.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { access, folder, run, startStanding, type Variables } from '../e2e/lake.ts';
+import { access, folder, run, startLongRunning, type Variables } from '../e2e/lake.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { findFiles, readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
@@ -19,21 +19,21 @@ export const secret = 'a secret of more than 32 characters, for tests';
 const symbol = 'KXBTC';
 const day0 = Date.UTC(2026, 10, 19);
 
-export interface World {
+export interface PageSetup {
   readonly box: Sandbox;
   /** An archive; each page gets a copy. */
   readonly lake: string;
   end(): Promise<void>;
 }
 
-const quickly: Variables = { ODDSLAKE_REQUESTS_PER_SECOND: '1000' };
+const fastFlags: Variables = { ODDSLAKE_REQUESTS_PER_SECOND: '1000' };
 
 /** Starts a simulated service and collects one night of it, with some ticks of the symbol that pages use. */
-export async function openWorld(): Promise<World> {
+export async function openWorld(): Promise<PageSetup> {
   const box = await startSandbox({ markets: 8, ticksPerDay: 40 }, { clock: systemClock });
   const root = mkdtempSync(join(scratchRoot, 'oddslake-pages-'));
   const lake = join(root, 'lake');
-  const env = { ...access(box.url), ...quickly };
+  const env = { ...access(box.url), ...fastFlags };
   const rows = Array.from({ length: 500 }, (_, i) => `${symbol},${day0 + i * 60_000},${(i % 100) / 100}`);
   writeInto(root, 'ticks.csv', `symbol,t,p\n${rows.join('\n')}\n`);
   for (const args of [['nightly'], ['import', join(root, 'ticks.csv'), '--covers', '2026-11-19..2026-11-20']]) {
@@ -52,7 +52,7 @@ export async function openWorld(): Promise<World> {
 
 /** What a page needs in addition, and replacements for its text. */
 export interface PageNeeds {
-  prepare?(cwd: string, world: World): Promise<void> | void;
+  prepare?(cwd: string, world: PageSetup): Promise<void> | void;
   readonly replace?: readonly (readonly [was: string, is: string])[];
   /** Whether its commands create `lake`. */
   readonly startsWithout?: boolean;
@@ -78,7 +78,7 @@ const machine = [
 ] as const;
 
 /** Writes files to import. */
-async function writeRecordings(cwd: string, { box, lake }: World): Promise<void> {
+async function writeRecordings(cwd: string, { box, lake }: PageSetup): Promise<void> {
   const headers = { authorization: 'Bearer sandbox-key' };
   const listed = await fetch(`${box.url}/api/v1/markets?limit=5`, { headers });
   const { markets } = (await listed.json()) as { markets: { symbol?: string; venues?: { ticker: string }[] }[] };
@@ -95,7 +95,7 @@ async function writeRecordings(cwd: string, { box, lake }: World): Promise<void>
 }
 
 /** Prepares the environment of one page in its own folder. */
-export async function openReader(page: string, world: World): Promise<Shell> {
+export async function openReader(page: string, world: PageSetup): Promise<Shell> {
   const cwd = folder();
   const { prepare, replace = [], startsWithout = false } = pageNeeds[page] ?? {};
   const text = readPage(page);
@@ -109,7 +109,7 @@ export async function openReader(page: string, world: World): Promise<Shell> {
   }
   for (const { name, code } of findFiles(text)) writeInto(cwd, name, code);
   const port = await freePort();
-  const env: Record<string, string> = { ...quickly, ODDSLAKE_TOKEN_SECRET: secret };
+  const env: Record<string, string> = { ...fastFlags, ODDSLAKE_TOKEN_SECRET: secret };
   if (!startsWithout) Object.assign(env, access(world.box.url), { ODDSLAKE_OUTPUT: join(cwd, 'lake') });
   // Another oddslake, to restore lost data from.
   const other = text.includes('https://other.example') ? await serveArchive(world.lake) : {};
@@ -137,7 +137,7 @@ export async function openReader(page: string, world: World): Promise<Shell> {
 /** Serves the archive at a root; its address and a key for it. */
 async function serveArchive(root: string): Promise<{ URL?: string; KEY?: string }> {
   const args = ['serve', '--output', root, '--set', 'service.port=0', '--json'];
-  const { first } = await startStanding(args, { ODDSLAKE_TOKEN_SECRET: secret });
+  const { first } = await startLongRunning(args, { ODDSLAKE_TOKEN_SECRET: secret });
   const KEY = (await run(['keys', 'create', '--name', 'reader', '--output', root])).stdout.trim();
   return { URL: (JSON.parse(first) as { url: string }).url, KEY };
 }

@@ -1,5 +1,5 @@
 /** The comment above a setting, in one line. */
-export interface Commented {
+export interface CommentedKey {
   readonly says: string;
 }
 
@@ -7,9 +7,9 @@ export interface Commented {
  * Reads the comments above the keys of config/default.yaml: of sections, and of settings without the range in brackets at
  * the end and the variable before it, which the schema has too. Keys are dotted paths.
  */
-export function parseComments(yaml: string): { sections: Map<string, string>; settings: Map<string, Commented> } {
+export function parseComments(yaml: string): { sections: Map<string, string>; settings: Map<string, CommentedKey> } {
   const sections = new Map<string, string>();
-  const settings = new Map<string, Commented>();
+  const settings = new Map<string, CommentedKey>();
   const above: string[] = [];
   let comment = '';
   for (const line of yaml.split('\n')) {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { jobHere as job } from './here.ts';
 import {
   access,
+  findWrongWindows,
   fixedDay,
   fixedNow,
   folder,
@@ -12,7 +13,6 @@ import {
   sandbox,
   start,
   totalTicks,
-  untruths,
 } from './lake.ts';
 
 const input = { seed: 11, nowMs: fixedNow, markets: 10, ticksPerDay: 200, cap: 200 };
@@ -45,10 +45,10 @@ describe('a backfill', () => {
     box.set({ latencyMs: 15 });
     const rows = box.stats().tickRows;
     const running = start(jobArgs('backfill', output, ...backfill), access(box.url));
-    await until(() => box.stats().tickRequests > needed + needed * 0.6, 'most of the requests');
+    await waitFor(() => box.stats().tickRequests > needed + needed * 0.6, 'most of the requests');
     // Later requests are never answered. Earlier responses are in the journal, except for those nobody waits for.
     box.set({ latencyMs: limitMs });
-    await until(() => journaledTicks(output) > (box.stats().tickRows - rows) * 0.9, 'the responses in the journal');
+    await waitFor(() => journaledTicks(output) > (box.stats().tickRows - rows) * 0.9, 'the responses in the journal');
     running.child.kill('SIGKILL');
     await running.ended;
     box.set({ latencyMs: 0 });
@@ -63,7 +63,7 @@ describe('a backfill', () => {
     expect(totalTicks(output)).toBe(resumed.summary.recovered + resumed.summary.ticks.accepted);
     expect(totalTicks(output)).toBe(totalTicks(control));
     expect(hashes(output, 'ticks')).toEqual(hashes(control, 'ticks'));
-    expect(untruths(output, box)).toEqual([]);
+    expect(findWrongWindows(output, box)).toEqual([]);
 
     const before = hashes(output, ...kept);
     const requestsBefore = box.stats().tickRequests;
@@ -88,7 +88,7 @@ describe('a backfill', () => {
     const second = await job('backfill', box.url, output, ...backfill);
     expect(second.code, second.stderr).toBe(0);
     expect(second.summary.symbols.planned).toBe(first.summary.symbols.failed);
-    expect(untruths(output, box)).toEqual([]);
+    expect(findWrongWindows(output, box)).toEqual([]);
   });
 
   test('--dry-run prints symbols, windows, requests and time, and fetches no tick', async () => {

@@ -7,11 +7,11 @@ import { folder } from './lake.ts';
 
 // An archive for backtests computed by hand: three symbols with hourly ticks, two of them settled.
 
-interface Told extends Pick<MarketFacts, 'outcome' | 'category' | 'source'> {
+interface LakeFacts extends Pick<MarketFacts, 'outcome' | 'category' | 'source'> {
   readonly prices: readonly number[];
 }
 
-const told: Readonly<Record<string, Told>> = {
+const facts: Readonly<Record<string, LakeFacts>> = {
   RAIN: { prices: [0.3, 0.4, 0.6], outcome: 1, category: 'weather', source: 'kalshi' },
   SNOW: { prices: [0.5, 0.2, 0.1], outcome: 0, category: 'weather', source: 'kalshi' },
   TEAM: { prices: [0.5, 0.5, 0.75], outcome: null, category: 'sports', source: 'polymarket' },
@@ -24,7 +24,7 @@ export const settledAt = day0 + 3 * hourMs;
 export async function backtestLake(beside = folder()): Promise<string> {
   const archive = opened({ root: join(beside, 'lake') });
   const covered = [{ from: day0, to: day0 + 4 * hourMs }];
-  const markets = Object.entries(told).map(([symbol, { outcome, category, source }]) =>
+  const markets = Object.entries(facts).map(([symbol, { outcome, category, source }]) =>
     market(symbol, {
       category,
       source,
@@ -34,7 +34,7 @@ export async function backtestLake(beside = folder()): Promise<string> {
       resolvedAt: outcome === null ? null : settledAt,
     }),
   );
-  for (const [symbol, { prices }] of Object.entries(told)) {
+  for (const [symbol, { prices }] of Object.entries(facts)) {
     const pairs: Pairs = prices.map((p, i) => [day0 + i * hourMs, p]);
     append(archive, answer(symbol, pairs, { windows: covered }));
   }

@@ -7,7 +7,7 @@ import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
 import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
 import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
 import { answer, append, day0, hourMs, opened, publishNow } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { backtestLake, settledAt } from './backtest-lake.ts';
 import { runHere } from './here.ts';
 import { type Ended, folder, start } from './lake.ts';
@@ -279,7 +279,7 @@ test('SIGINT exits 130 and leaves no page, object or pin', async () => {
   const args = ['backtest', 'run', 'mean_reversion', '--grid', `enter_beyond=${values}`, '--save', '--out', file];
   const { child, ended } = start([...args, '--output', lake]);
   const pins = () => globSync('*', { cwd: join(lake, '.oddslake/pins') });
-  await until(() => pins().length > 0, 'the pin of the run');
+  await waitFor(() => pins().length > 0, 'the pin of the run');
   child.kill('SIGINT');
   const { code, signal, stdout, stderr } = await ended;
   expect([code, signal, stdout]).toEqual([130, null, '']);

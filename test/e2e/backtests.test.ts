@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../src/base/system.ts';
 import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
-import { type Kept, kept, long, path, runDirectly } from '../server/backtesting.ts';
+import { waitFor } from '../harness/limits.ts';
+import { backtestPath, type Kept, long, path, runDirectly } from '../server/backtesting.ts';
 import { secret } from '../server/forged-tokens.ts';
 import { folder } from './lake.ts';
 import { type ServeProcess, serve } from './served-archive.ts';
@@ -49,7 +49,7 @@ test('a service stopped or killed during a backtest runs it after the next start
   const token = await issueUserToken(tokens, asked, systemClock.nowMs());
   const start = () => serve(root, token, '--set', `service.tokens.secret=${secret}`);
   const jobOf = async (service: ServeProcess, id: string) =>
-    (await (await service.ask(`${kept}/${id}`)).json()) as Kept;
+    (await (await service.ask(`${backtestPath}/${id}`)).json()) as Kept;
 
   const first = await start();
   const ids: string[] = [];
@@ -63,19 +63,19 @@ test('a service stopped or killed during a backtest runs it after the next start
     const jobs = await Promise.all(ids.map((id) => jobOf(service, id)));
     return jobs.some(({ state, progress }) => state === 'running' && progress.batches_total !== null);
   };
-  await until(() => isBegun(first), 'the middle of a backtest');
+  await waitFor(() => isBegun(first), 'the middle of a backtest');
   expect(await first.end('SIGKILL')).toBe(null);
 
   const second = await start();
-  await until(() => isBegun(second), 'the middle of a backtest, after the next start');
+  await waitFor(() => isBegun(second), 'the middle of a backtest, after the next start');
   const atOnce = post(second, long(20));
-  await until(async () => (await underWay(second)) === 2, 'a backtest that is answered at once');
+  await waitFor(async () => (await underWay(second)) === 2, 'a backtest that is answered at once');
   expect(await second.end('SIGTERM')).toBe(0);
   expect((await atOnce).status).toBe(503);
 
   const third = await start();
   for (const id of ids) {
-    await until(async () => ['done', 'failed'].includes((await jobOf(third, id)).state), 'the end of a backtest');
+    await waitFor(async () => ['done', 'failed'].includes((await jobOf(third, id)).state), 'the end of a backtest');
     const { state, result } = await jobOf(third, id);
     expect([state, result]).toEqual(['done', wanted]);
   }

@@ -1,17 +1,17 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { jobHere } from './here.ts';
 import {
   access,
   coverageOf,
+  fastFlags,
   folder,
   job,
   journaledTicks,
   manifestOf,
   minuteMs,
-  quick,
   run,
   sandbox,
   start,
@@ -96,13 +96,13 @@ test('publish merges the journal of an earlier run', async () => {
   const output = folder();
   await jobHere('markets', box.url, output);
   const { child, ended } = start(
-    ['nightly', '--output', output, '--set', 'source.name=box', ...quick, '--set', 'poll.page_limit=100'],
+    ['nightly', '--output', output, '--set', 'source.name=box', ...fastFlags, '--set', 'poll.page_limit=100'],
     access(box.url),
   );
-  await until(() => box.stats().tickRequests >= 20, 'twenty requests for ticks');
+  await waitFor(() => box.stats().tickRequests >= 20, 'twenty requests for ticks');
   // Later requests get no response: only the signal can end the run.
   box.set({ latencyMs: limitMs });
-  await until(() => journaledTicks(output) > 0, 'ticks in the journal');
+  await waitFor(() => journaledTicks(output) > 0, 'ticks in the journal');
   child.kill('SIGTERM');
   expect((await ended).code).toBe(143);
   expect(totalTicks(output)).toBe(0);

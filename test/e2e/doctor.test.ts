@@ -8,7 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Diagnosis } from '../../src/doctor/doctor.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
-import { needsCommands, skippedFor } from '../harness/needs.ts';
+import { needsCommands, skipWithReason } from '../harness/needs.ts';
 import { runHere } from './here.ts';
 import { access, folder, jobArgs, run, sandbox, type Variables } from './lake.ts';
 
@@ -17,14 +17,14 @@ import { access, folder, jobArgs, run, sandbox, type Variables } from './lake.ts
 /** At the default rate, its request would wait for a second after the last request of the nightly. */
 const flags = ['--set', 'source.name=box', '--set', 'upstream.requests_per_second=2000'];
 
-interface Told {
+interface DoctorOutput {
   readonly code: number | null;
   readonly diagnosis: Diagnosis;
   /** Finding of one check. */
   finding(check: string): Finding | undefined;
 }
 
-async function doctor(output: string, env: Variables = {}, ...more: string[]): Promise<Told> {
+async function doctor(output: string, env: Variables = {}, ...more: string[]): Promise<DoctorOutput> {
   const { code, stdout } = await runHere(['doctor', '--json', '--output', output, ...flags, ...more], env);
   const diagnosis = JSON.parse(stdout) as Diagnosis;
   return { code, diagnosis, finding: (check) => diagnosis.findings.find((finding) => finding.check === check) };
@@ -235,7 +235,10 @@ test('a failed run, journaled ticks and a long pause are warnings', async () => 
   state.close();
   const { code, finding } = await doctor(output, env, '--set', 'service.lag_seconds_max=0');
   expect(code).toBe(0);
-  expect(finding('last run')).toMatchObject({ level: 'warning', found: expect.stringContaining('ended with exit code 4') });
+  expect(finding('last run')).toMatchObject({
+    level: 'warning',
+    found: expect.stringContaining('ended with exit code 4'),
+  });
   expect(finding('journal')).toMatchObject({ level: 'warning', found: '12 ticks not yet published' });
   expect(finding('covered')).toMatchObject({ level: 'warning' });
   mkdirSync(join(output, '.oddslake/damaged'));
@@ -277,7 +280,7 @@ test('an unreachable database is a problem of the service', async () => {
 
 const isRoot = process.getuid?.() === 0;
 
-const needsRoot = skippedFor(isRoot ? null : 'only root may mount a small disk');
+const needsRoot = skipWithReason(isRoot ? null : 'only root may mount a small disk');
 
 test('a full disk is a problem with exit code 1', needsRoot, async (context) => {
   const at = join(folder(), 'small');

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { folder } from './lake.ts';
 import { keyOf, serve, sha256 } from './served-archive.ts';
 
@@ -103,7 +103,7 @@ describe.each([
     // Each version is served before the next publish, so that every publish has responses before and after it.
     for (let i = 0; i < 8; i++) {
       const fresh = await publishNext();
-      await until(() => seen.some(({ tag }) => `"${tag}"` === fresh), 'a response with the new version');
+      await waitFor(() => seen.some(({ tag }) => `"${tag}"` === fresh), 'a response with the new version');
     }
     isOver = true;
     await Promise.all(clients);

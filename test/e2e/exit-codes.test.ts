@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { systemClock } from '../../src/base/system.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { jobHere } from './here.ts';
 import {
   access,
   addsUp,
   expectSentence,
+  findWrongWindows,
   fixedDay,
   fixedNow,
   folder,
@@ -17,12 +18,11 @@ import {
   jobArgs,
   journaledTicks,
   manifestOf,
-  oneByOne,
   run,
   sandbox,
+  sequentialFlags,
   start,
   totalTicks,
-  untruths,
 } from './lake.ts';
 
 const input = { seed: 5, nowMs: fixedNow, markets: 6, ticksPerDay: 100 };
@@ -42,14 +42,14 @@ describe('errors of the upstream', () => {
     expect(hashes(output, 'ticks')).toEqual(before);
     box.set({ key: 'sandbox-key' });
     expect((await jobHere('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
-    expect(untruths(output, box)).toEqual([]);
+    expect(findWrongWindows(output, box)).toEqual([]);
   });
 
   test('a key revoked during a run exits 3, and accepted ticks are published by the next run', async () => {
     const output = folder();
     const box = await sandbox({ ...input, latencyMs: 20 });
     const running = start(jobArgs('nightly', output, '--date', fixedDay), access(box.url));
-    await until(() => box.stats().tickRows > 0, 'an answer with ticks');
+    await waitFor(() => box.stats().tickRows > 0, 'an answer with ticks');
     box.set({ key: 'another' });
     const ended = await running.ended;
     expectSentence(ended, 3, /rejected the API key/);
@@ -141,7 +141,7 @@ describe('a run that cannot publish', () => {
     expect(published.code, published.stderr).toBe(0);
     expect(published.summary.published.added).toBe(ended.summary.ticks.accepted);
     expect(published.summary).toMatchObject({ recovered: 0, ticks: { fetched: 0 } });
-    expect(untruths(output, box)).toEqual([]);
+    expect(findWrongWindows(output, box)).toEqual([]);
   });
 
   test('exits 6 for a damaged part and publishes the others', async () => {
@@ -166,7 +166,7 @@ describe('a run that cannot publish', () => {
     const mended = await run(['publish', '--output', output, '--json']);
     expect(mended.code, mended.stderr).toBe(0);
     expect(mended.summary.recovered).toBe(0);
-    expect(untruths(output, box)).toEqual([]);
+    expect(findWrongWindows(output, box)).toEqual([]);
   });
 });
 
@@ -175,11 +175,11 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   async (signal) => {
     const output = folder();
     const box = await sandbox({ ...input, latencyMs: 30 });
-    const running = start(jobArgs('nightly', output, '--date', fixedDay, ...oneByOne), access(box.url));
-    await until(() => box.stats().tickRows > 0, 'an answer with ticks');
+    const running = start(jobArgs('nightly', output, '--date', fixedDay, ...sequentialFlags), access(box.url));
+    await waitFor(() => box.stats().tickRows > 0, 'an answer with ticks');
     // The next request gets no response: only the signal can end the run.
     box.set({ latencyMs: limitMs });
-    await until(() => journaledTicks(output) > 0, 'ticks in the journal');
+    await waitFor(() => journaledTicks(output) > 0, 'ticks in the journal');
     running.child.kill(signal);
     const ended = await running.ended;
     expectSentence(ended, signal === 'SIGINT' ? 130 : 143, new RegExp(`stopped by ${signal}`));

@@ -47,9 +47,7 @@ describe('gaps accept', () => {
     const requests = box.stats().requests;
     const next = await jobHere('nightly', box.url, output);
     expect(next.code, JSON.stringify(next.summary.failures)).toBe(0);
-    expect(next.summary.warnings).toEqual([
-      expect.stringMatching(/1 window of 1 symbol .* are accepted as gaps/),
-    ]);
+    expect(next.summary.warnings).toEqual([expect.stringMatching(/1 window of 1 symbol .* are accepted as gaps/)]);
     expect(box.stats().requests).toBeGreaterThan(requests);
     expect((await gaps('--symbol', victim))[0]).toMatchObject({ from: gap.from, reason: 'accepted' });
     const status = await runHere(['status', '--output', output, '--max-lag', '10m', '--json']);

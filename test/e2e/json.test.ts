@@ -4,7 +4,19 @@ import { describe, expect, test } from 'vitest';
 import { createProgram } from '../../src/cli/main.ts';
 import type { JobLoaders } from '../../src/collector/run/job.ts';
 import { jobHere } from './here.ts';
-import { access, dayMs, fixedDay, fixedNow, folder, job, jobArgs, run, sandbox, start, startStanding } from './lake.ts';
+import {
+  access,
+  dayMs,
+  fixedDay,
+  fixedNow,
+  folder,
+  job,
+  jobArgs,
+  run,
+  sandbox,
+  start,
+  startLongRunning,
+} from './lake.ts';
 
 // With --json, the last line of every command is one JSON object, whatever the outcome.
 
@@ -142,7 +154,7 @@ describe('on an archive', () => {
     const lake = join(folder(), 'lake');
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     await jobHere('nightly', box.url, lake);
-    const served = await startStanding(['serve', '--output', lake, '--set', 'service.port=0', '--json']);
+    const served = await startLongRunning(['serve', '--output', lake, '--set', 'service.port=0', '--json']);
     expect(parsed(served.first)).toEqual([{ url: expect.any(String), docs: expect.any(String), archive: lake }]);
   });
 

@@ -2,10 +2,10 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
 import { opened } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { freshDatabase, overEachDatabase, urlOf } from '../server/workspace/databases.ts';
 import { runHere } from './here.ts';
-import { type Ended, folder, run, startStanding } from './lake.ts';
+import { type Ended, folder, run, startLongRunning } from './lake.ts';
 
 const secret = 'a secret of more than 32 characters, for tests';
 
@@ -19,7 +19,7 @@ function lake(): string {
 /** The service in its own process, and its standard error. */
 async function served(output: string, env: Record<string, string> = {}, flags: readonly string[] = []) {
   const args = ['serve', '--output', output, '--set', 'service.port=0', '--json', ...flags];
-  const { first, said } = await startStanding(args, env);
+  const { first, said } = await startLongRunning(args, env);
   const { url } = JSON.parse(first) as { url: string };
   const status = async (credential: string, path = '/api/v1/me') =>
     (await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${credential}` } })).status;
@@ -36,7 +36,7 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
   const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
   expect((await keys('list')).stdout).toBe('no keys. Create one: oddslake keys create --name NAME\n');
   const service = await served(output);
-  await until(
+  await waitFor(
     () => service.said.stderr.includes('oddslake keys create --name NAME makes one'),
     'the word on how to make a key',
   );
@@ -78,7 +78,7 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
   expect([revoked.code, revoked.stdout]).toEqual([0, expect.stringMatching(/^key \w+ \(my laptop\) was revoked at /)]);
   const again = jsonOf<{ revoked: { id: string }[] }>(await keys('revoke', key, id, '--json'));
   expect(again.revoked.map((each) => each.id)).toEqual([id]);
-  await until(async () => (await service.status(key)) === 401, 'the refusal of the key');
+  await waitFor(async () => (await service.status(key)) === 401, 'the refusal of the key');
   expect(await service.status(String(second.key))).toBe(200);
 });
 
@@ -147,7 +147,12 @@ test('serve and keys exit 1 if the database is unreachable, without its password
 
 test.each<[string, string[], Record<string, string>, RegExp]>([
   ['a key without a name', ['keys', 'create'], {}, /--name/],
-  ['a key that is over already', ['keys', 'create', '--name', 'n', '--expires', '2020-01-01'], {}, /must be in the future/],
+  [
+    'a key that is over already',
+    ['keys', 'create', '--name', 'n', '--expires', '2020-01-01'],
+    {},
+    /must be in the future/,
+  ],
   ['a rate of none', ['keys', 'create', '--name', 'n', '--requests-per-minute', '0'], {}, /1 to 10000000/],
   ['an unknown key', ['keys', 'revoke', 'ffffffffffff'], {}, /no key with this ID\. Run oddslake keys list/],
   ['keys without a command', ['keys'], {}, /Usage: oddslake keys/],

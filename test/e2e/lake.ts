@@ -64,12 +64,12 @@ const [launcher, main] = ['oddslake', 'main.ts'].map((name) => new URL(`../../bi
 
 /** Starts `oddslake` with only the given environment. Kills it after `msMax`. */
 export const start = (args: readonly string[], env?: Variables, cwd?: string, msMax?: number): Running =>
-  started(process.execPath, ['--disable-warning=ExperimentalWarning', main!, ...args], env, cwd, msMax);
+  collectProcess(process.execPath, ['--disable-warning=ExperimentalWarning', main!, ...args], env, cwd, msMax);
 
 /** Like `start`, with the launcher script. */
-export const launch = (args: readonly string[], env?: Variables): Running => started(launcher!, args, env);
+export const launch = (args: readonly string[], env?: Variables): Running => collectProcess(launcher!, args, env);
 
-function started(
+function collectProcess(
   command: string,
   args: readonly string[],
   env: Variables = {},
@@ -112,7 +112,7 @@ export const run = (args: readonly string[], env?: Variables, cwd?: string): Pro
   start(args, env, cwd).ended;
 
 /** A command that runs until it is stopped. */
-export interface Standing extends Running {
+export interface LongRunning extends Running {
   /** Its first output. */
   readonly first: string;
   /** Its standard error so far. */
@@ -120,11 +120,11 @@ export interface Standing extends Running {
 }
 
 /** Starts a long-running command, which is stopped at the end of the test. */
-export const startStanding = (args: readonly string[], env: Variables = {}, msMax?: number): Promise<Standing> =>
-  standing(start(args, env, undefined, msMax));
+export const startLongRunning = (args: readonly string[], env: Variables = {}, msMax?: number): Promise<LongRunning> =>
+  waitUntilReady(start(args, env, undefined, msMax));
 
 /** Like `startStanding`, for a started process. */
-export async function standing(running: Running): Promise<Standing> {
+export async function waitUntilReady(running: Running): Promise<LongRunning> {
   const said = { stderr: '' };
   running.child.stderr!.on('data', (text: string) => {
     said.stderr += text;
@@ -149,14 +149,14 @@ export async function sandbox(options: Partial<SandboxOptions> = {}): Promise<Sa
 
 /** A sandbox in its own process, so that this process does not delay it. */
 export async function sandboxProcess(flags: readonly string[], msMax?: number) {
-  const { first } = await startStanding(['sandbox', '--json', ...flags], {}, msMax);
+  const { first } = await startLongRunning(['sandbox', '--json', ...flags], {}, msMax);
   const { url, key } = JSON.parse(first) as { url: string; key: string };
   const stats = async () => (await (await fetch(`${url}/sandbox/stats`)).json()) as SandboxStats;
   return { url, key, stats };
 }
 
 /** Flags that make a job fast where only the logic matters. */
-export const quick = [
+export const fastFlags = [
   '--set',
   'upstream.requests_per_second=2000',
   '--set',
@@ -169,7 +169,7 @@ export const quick = [
 ];
 
 /** Flags of a job that sends one request at a time, without a timeout. */
-export const oneByOne = ['--set', 'upstream.concurrency=1', '--set', 'upstream.request_deadline_seconds=3600'];
+export const sequentialFlags = ['--set', 'upstream.concurrency=1', '--set', 'upstream.request_deadline_seconds=3600'];
 
 /** Runs a job on an archive. The upstream has a fixed name, because the ports of sandboxes differ. */
 export function job(name: string, url: string, output: string, ...flags: string[]): Promise<Ended> {
@@ -182,7 +182,7 @@ export const jobArgs = (name: string, output: string, ...flags: string[]): strin
   output,
   '--set',
   'source.name=box',
-  ...quick,
+  ...fastFlags,
   ...flags,
 ];
 
@@ -250,7 +250,7 @@ export const rowsOf = ({ t, p }: TickColumns): { t: number; p: number }[] =>
   [...t].map((time, i) => ({ t: time, p: p[i]! }));
 
 /** Windows whose published ticks differ from the sandbox; expected to be empty. */
-export function untruths(output: string, box: Sandbox, asOfMs?: number): string[] {
+export function findWrongWindows(output: string, box: Sandbox, asOfMs?: number): string[] {
   const published = ticksOf(output);
   return coverageOf(output).flatMap(({ symbol, from, to, ticks }) => {
     const wanted = rowsOf(box.readTruth(symbol, { from, to }, asOfMs));

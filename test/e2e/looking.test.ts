@@ -48,7 +48,9 @@ test('lifetimes start at the stated retention of a service, with a warning', asy
   const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
   const filled = await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15');
   expect(filled.code, filled.stderr).toBe(0);
-  expect(filled.summary.warnings).toContainEqual(expect.stringMatching(/has no ticks for the start of the requested window/));
+  expect(filled.summary.warnings).toContainEqual(
+    expect.stringMatching(/has no ticks for the start of the requested window/),
+  );
   const { code, said } = await json<Gaps>('gaps', '--output', output, '--from', '2025-06-10', '--to', '2025-06-15');
   expect(code).toBe(0);
   expect([said.count, said.gaps]).toEqual([0, []]);

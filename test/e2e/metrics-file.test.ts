@@ -8,7 +8,7 @@ import { access, fixedDay, fixedNow, folder, jobArgs, run, sandbox } from './lak
 const input = { seed: 5, nowMs: fixedNow, markets: 4, ticksPerDay: 50 };
 
 /** Parses the file as strictly as Prometheus. */
-function told(path: string) {
+function readMetrics(path: string) {
   const families = readExposition(readFileSync(path, 'utf8'));
   return {
     families,
@@ -28,7 +28,7 @@ test('every run writes its metrics to the file, complete and readable by all, an
     const night = await jobHere('nightly', box.url, output, '--date', fixedDay, ...flags);
     expect(night.code, night.stderr).toBe(0);
     expect(statSync(path).mode & 0o777).toBe(0o644);
-    const first = told(path);
+    const first = readMetrics(path);
     expect(first.of('last_run_ticks', 'nightly', 'kind="new"')).toBe(night.summary.ticks.accepted);
     expect(first.of('last_run_published_bytes', 'nightly')).toBe(night.summary.published.bytes);
     expect(first.of('last_run_end_timestamp_seconds', 'nightly')).toBe(night.summary.finished_at / 1000);
@@ -46,7 +46,7 @@ test('every run writes its metrics to the file, complete and readable by all, an
   } finally {
     process.umask(before);
   }
-  const last = told(path);
+  const last = readMetrics(path);
   expect(last.jobs().sort()).toEqual(['backfill', 'import', 'nightly', 'verify'].map((name) => `name="${name}"`));
   expect(last.of('last_run_exit_code', 'nightly')).toBe(3);
   expect(sampleOf(last.families, 'oddslake_job_last_run_outcome', 'name="nightly",outcome="credential"')).toBe(1);
@@ -60,14 +60,14 @@ test('without state or archive, the file keeps the metrics of earlier jobs', asy
   const path = join(folder(), 'oddslake.prom');
   const flags = ['--set', `metrics.textfile=${path}`];
   expect((await jobHere('nightly', box.url, output, '--date', fixedDay, ...flags)).code).toBe(0);
-  const night = told(path);
+  const night = readMetrics(path);
   rmSync(join(output, '.oddslake'), { recursive: true });
   expect((await jobHere('publish', box.url, output, ...flags)).code).toBe(0);
-  expect(told(path).of('last_run_requests', 'nightly')).toBe(night.of('last_run_requests', 'nightly'));
+  expect(readMetrics(path).of('last_run_requests', 'nightly')).toBe(night.of('last_run_requests', 'nightly'));
   const nowhere = join(folder(), 'none');
   expect((await runHere(['publish', '--output', nowhere, '--json', ...flags])).code).toBe(2);
   expect(existsSync(nowhere)).toBe(false);
-  const after = told(path);
+  const after = readMetrics(path);
   expect(after.of('last_run_exit_code', 'publish')).toBe(2);
   expect(after.of('last_run_exit_code', 'nightly')).toBe(0);
   expect(sampleOf(after.families, 'oddslake_generation')).toBe(sampleOf(night.families, 'oddslake_generation'));
@@ -88,7 +88,7 @@ test('the metrics of concurrent runs are all in the file', async () => {
     ),
   );
   expect(results.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
-  expect(told(path).jobs().sort()).toEqual([...names, 'nightly'].map((name) => `name="${name}"`).sort());
+  expect(readMetrics(path).jobs().sort()).toEqual([...names, 'nightly'].map((name) => `name="${name}"`).sort());
 });
 
 test('an unwritable path is a warning and changes no exit code', async () => {

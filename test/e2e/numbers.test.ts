@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { csvOf, importInto, put } from './import-lake.ts';
 import {
@@ -48,7 +48,7 @@ test('sums over runs match the archive: killed, resumed, stopped, published by a
     box.set({ latencyMs: 20 });
     const before = journaledTicks(output);
     const running = start(jobArgs(name, output, ...args, ...oneByOne), access(box.url));
-    await until(() => journaledTicks(output) > before, 'ticks in the journal');
+    await waitFor(() => journaledTicks(output) > before, 'ticks in the journal');
     box.set({ latencyMs: neverMs });
     return running;
   };
@@ -58,7 +58,7 @@ test('sums over runs match the archive: killed, resumed, stopped, published by a
   box.set({ latencyMs: 20 });
   const small = ['--set', 'publish.journal_ticks_max=300'];
   const killed = start(jobArgs('nightly', output, '--date', fixedDay, ...oneByOne, ...small), access(box.url));
-  await until(() => totalTicks(output) > 0, 'published ticks');
+  await waitFor(() => totalTicks(output) > 0, 'published ticks');
   box.set({ latencyMs: neverMs });
   killed.child.kill('SIGKILL');
   await killed.ended;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { bookCoverage, bookRequests, booksOf, input, listed, understood } from './books.ts';
 import { jobHere as job } from './here.ts';
@@ -84,10 +84,10 @@ describe('orderbook', () => {
     expect((await job('markets', box.url, output)).code).toBe(0);
     box.set({ latencyMs: 40 });
     const running = start(jobArgs('orderbook', output), access(box.url));
-    await until(() => bookRequests(box) > 40, 'forty requests');
+    await waitFor(() => bookRequests(box) > 40, 'forty requests');
     // The next are never answered, so that it is killed in the middle.
     box.set({ latencyMs: limitMs });
-    await until(() => journaledBooks(output) > 10, 'books in the journal');
+    await waitFor(() => journaledBooks(output) > 10, 'books in the journal');
     running.child.kill('SIGKILL');
     await running.ended;
     box.set({ latencyMs: 0 });

@@ -20,21 +20,24 @@ export function service(rate: number, markets: number, ...more: string[]) {
 }
 
 /** The same service in this process, to compare data with. */
-export const truth = (markets: number): Promise<Sandbox> => sandbox({ nowMs: now, seed, markets, ticksPerDay, cap });
+export const openReference = (markets: number): Promise<Sandbox> =>
+  sandbox({ nowMs: now, seed, markets, ticksPerDay, cap });
 
 /** Flags of a job with this configured rate. */
-export const at = (rate: number): string[] => [
+export const rateFlags = (rate: number): string[] => [
   '--set',
   `upstream.requests_per_second=${rate}`,
   '--set',
   `poll.page_limit=${cap}`,
 ];
 
-export const answers = (stats: SandboxStats, status: number): number =>
+export const countResponses = (stats: SandboxStats, status: number): number =>
   Object.values(stats.byPath).reduce((sum, statuses) => sum + (statuses[status] ?? 0), 0);
 
 /** Requests between two samples of a service's counters. */
-export function between(before: SandboxStats, after: SandboxStats, ms: number, allowed: number) {
-  const [passed = 0, refused = 0] = [200, 429].map((status) => answers(after, status) - answers(before, status));
+export function computeUse(before: SandboxStats, after: SandboxStats, ms: number, allowed: number) {
+  const [passed = 0, refused = 0] = [200, 429].map(
+    (status) => countResponses(after, status) - countResponses(before, status),
+  );
   return { passed, refused, refusedShare: refused / (passed + refused), used: passed / (ms / 1000) / allowed };
 }

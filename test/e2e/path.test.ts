@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import {
   access,
   coverageOf,
+  findWrongWindows,
   fixedDay,
   fixedNow,
   folder,
@@ -10,9 +11,8 @@ import {
   launch,
   manifestOf,
   sandbox,
-  standing,
   ticksOf,
-  untruths,
+  waitUntilReady,
 } from './lake.ts';
 import { sha256 } from './served-archive.ts';
 
@@ -34,7 +34,7 @@ test('an archive is collected, read, verified and served', async () => {
 
   // Collects a night: the published ticks are the service's.
   await oddslake(night, box.url);
-  expect(untruths(lake, box)).toEqual([]);
+  expect(findWrongWindows(lake, box)).toEqual([]);
   const expected = coverageOf(lake).reduce(
     (sum, { symbol, from, to }) => sum + box.readTruth(symbol, { from, to }).t.length,
     0,
@@ -65,7 +65,7 @@ test('an archive is collected, read, verified and served', async () => {
   expect(verified).toMatchObject({ generation, findings: [] });
 
   // It is served: ticks as JSON, and files byte for byte.
-  const service = await standing(launch(['serve', ...at, '--set', 'service.port=0']));
+  const service = await waitUntilReady(launch(['serve', ...at, '--set', 'service.port=0']));
   const { url } = JSON.parse(service.first) as { url: string };
   const ask = (path: string) => fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key.key}` } });
   const [symbol, ticks] = [...ticksOf(lake)][0]!;

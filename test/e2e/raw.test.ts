@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { access, coverageOf, fixedDay, fixedNow, folder, hashes, jobArgs, sandbox, start, totalTicks } from './lake.ts';
 
@@ -42,7 +42,7 @@ test('raw responses of a killed nightly are read as far as they were written', a
       (sum, path) => sum + readFileSync(join(rawOf(output), path)).length,
       0,
     );
-  await until(() => box.stats().tickRows > 0 && written() > 0, 'a raw response');
+  await waitFor(() => box.stats().tickRows > 0 && written() > 0, 'a raw response');
   running.child.kill('SIGKILL');
   await running.ended;
   const imported = await importRaw(again, output);

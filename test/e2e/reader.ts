@@ -17,7 +17,7 @@ const faults: string[] = [];
  * By reader: between the commit of a publish and its last rename a pin has the new generation, and the glob the old
  * one.
  */
-const most = new Map<string, number>();
+const rowsMax = new Map<string, number>();
 const names = new Set<string>();
 const options = { root, create: false, upstream: null, parts: 4, writer: 'reader', settleMs: 0 };
 const archive = openArchive(options, systemDisk);
@@ -25,12 +25,12 @@ const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
 let rounds = 0;
 
 /** A symbol's day has whole steps, each key once, and never fewer rows than before. */
-function look(reader: string, name: string, rows: number, keys: number): void {
+function readAll(reader: string, name: string, rows: number, keys: number): void {
   if (rows !== keys) faults.push(`${reader}: ${name} has ${rows} rows of ${keys} keys`);
   if (rows % step !== 0) faults.push(`${reader}: ${name} has ${rows} rows, no whole steps of ${step}`);
-  const before = most.get(`${reader} ${name}`) ?? 0;
+  const before = rowsMax.get(`${reader} ${name}`) ?? 0;
   if (rows < before) faults.push(`${reader}: ${name} fell from ${before} to ${rows}`);
-  most.set(`${reader} ${name}`, Math.max(rows, before));
+  rowsMax.set(`${reader} ${name}`, Math.max(rows, before));
   names.add(name);
 }
 
@@ -39,7 +39,7 @@ function readGlob(): void {
     const { symbols, offsets, t } = decodeTicks(readFileSync(join(root, path)));
     symbols.forEach((symbol, i) => {
       const times = t.subarray(offsets[i]!, offsets[i + 1]!);
-      look('glob', `${symbol} ${path.slice(11, 21)}`, times.length, new Set(times).size);
+      readAll('glob', `${symbol} ${path.slice(11, 21)}`, times.length, new Set(times).size);
     });
   }
 }
@@ -54,7 +54,7 @@ async function readPinned(): Promise<void> {
     );
     let rows = 0;
     for (const [name, n, keys] of seen.getRows()) {
-      look('DuckDB', String(name), Number(n), Number(keys));
+      readAll('DuckDB', String(name), Number(n), Number(keys));
       rows += Number(n);
     }
     const rowsExpected = pinned.manifest.datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);

@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-export interface Told {
+export interface Delivery {
   readonly path: string;
   readonly body: {
     readonly text: string;
@@ -14,12 +14,12 @@ export interface Told {
 
 /** A webhook receiver on loopback, stopped after the test; its path is the secret. */
 export async function receiver(respond: (response: ServerResponse) => void = (response) => void response.end('ok')) {
-  const told: Told[] = [];
+  const told: Delivery[] = [];
   const server = createServer((request, response) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
     request.on('end', () => {
-      told.push({ path: request.url!, body: JSON.parse(Buffer.concat(pieces).toString()) as Told['body'] });
+      told.push({ path: request.url!, body: JSON.parse(Buffer.concat(pieces).toString()) as Delivery['body'] });
       respond(response);
     });
   });

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { RepairReport } from '../../src/archive/integrity/repair-report.ts';
 import { jobHere as job, runHere as run } from './here.ts';
-import { access, fixedNow, folder, hashes, manifestOf, quick, run as runApart, sandbox } from './lake.ts';
+import { access, fastFlags, fixedNow, folder, hashes, manifestOf, run as runApart, sandbox } from './lake.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
 
 // Many processes, slow on a busy machine.
 const input = { seed: 6, nowMs: fixedNow, markets: 4, ticksPerDay: 300 };
-const kept = ['ticks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts', 'symbols'] as const;
+const datasetsRestored = ['ticks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts', 'symbols'] as const;
 
 async function filled(output: string) {
   const box = await sandbox(input);
@@ -18,7 +18,7 @@ async function filled(output: string) {
 }
 
 /** Damages the first file of a dataset in its first row group. */
-function spoil(output: string, dataset: string): string {
+function damageFile(output: string, dataset: string): string {
   const path = globSync(`${dataset}/**/*.parquet`, { cwd: output }).sort()[0]!;
   const bytes = readFileSync(join(output, path));
   bytes[40]! ^= 1;
@@ -33,7 +33,7 @@ const repairArgs = (output: string, ...flags: string[]): string[] => [
   output,
   '--set',
   'source.name=box',
-  ...quick,
+  ...fastFlags,
   ...flags,
 ];
 
@@ -45,9 +45,9 @@ describe('verify --repair', () => {
   test('restores the rows of a damaged file from the upstream, to the byte', async () => {
     const output = folder();
     const box = await filled(output);
-    const before = hashes(output, ...kept);
+    const before = hashes(output, ...datasetsRestored);
     rmSync(join(output, '.oddslake/raw'), { recursive: true });
-    const path = spoil(output, 'ticks');
+    const path = damageFile(output, 'ticks');
     expect((await runApart(['verify', '--output', output])).code).toBe(6);
     const repaired = await runApart(repairArgs(output), access(box.url));
     expect(repaired.code, repaired.stderr).toBe(0);
@@ -57,7 +57,7 @@ describe('verify --repair', () => {
     });
     expect(repaired.summary).toMatchObject({ job: 'repair', exit_code: 0, gaps: 0, failures: [] });
     expect(repaired.summary.requests).toBeGreaterThan(0);
-    expect(hashes(output, ...kept)).toEqual(before);
+    expect(hashes(output, ...datasetsRestored)).toEqual(before);
     expect((await run(['verify', '--output', output])).code).toBe(0);
     const again = await run(repairArgs(output).filter((flag) => flag !== '--json'));
     expect(again.code, again.stderr).toBe(0);
@@ -98,7 +98,7 @@ describe('verify --repair', () => {
     const output = folder();
     const box = await sandbox(input);
     expect((await job('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
-    const path = spoil(output, 'markets');
+    const path = damageFile(output, 'markets');
     const { rows } = manifestOf(output).datasets.markets.files[0]!;
     const repaired = await run(
       repairArgs(output).filter((flag) => flag !== '--json'),
@@ -114,7 +114,7 @@ describe('verify --repair', () => {
   test('lets the service serve repaired files again', async () => {
     const output = folder();
     const box = await filled(output);
-    const path = spoil(output, 'ticks');
+    const path = damageFile(output, 'ticks');
     const wanted = manifestOf(output).datasets.ticks.files.find((file) => file.path === path)!;
     const service = await serveArchive(output, await keyOf(output));
     const [, day, name] = /date=([^/]+)\/(.*)$/.exec(path)!;

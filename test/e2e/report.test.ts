@@ -13,7 +13,7 @@ import { contextOf } from '../collector/run/one-process.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { fixedNow, folder, manifestOf, sandbox } from './lake.ts';
 
-interface Told {
+interface ReportOutput {
   readonly path: string;
   readonly bytes: number;
   readonly generation: number;
@@ -24,7 +24,7 @@ interface Told {
 
 const report = async (output: string, ...flags: string[]) => {
   const { code, stdout, stderr } = await run(['report', '--output', output, '--json', ...flags]);
-  return { code, stderr, told: (code === 0 ? JSON.parse(stdout) : null) as Told };
+  return { code, stderr, told: (code === 0 ? JSON.parse(stdout) : null) as ReportOutput };
 };
 
 async function lake() {

@@ -4,10 +4,10 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
-import { limitMs, MachineTooSlow, until } from '../harness/limits.ts';
+import { limitMs, MachineTooSlow, waitFor } from '../harness/limits.ts';
 import { readExposition, sampleOf } from '../metrics/exposition.ts';
 import { jobHere } from './here.ts';
-import { access, folder, jobArgs, manifestOf, oneByOne, run, sandbox, start } from './lake.ts';
+import { access, folder, jobArgs, manifestOf, run, sandbox, sequentialFlags, start } from './lake.ts';
 import { receiver } from './receiver.ts';
 
 const input = { seed: 3, markets: 4, ticksPerDay: 50 };
@@ -34,7 +34,7 @@ async function scheduled(url: string, output: string, ...flags: string[]) {
   running.child.stderr!.on('data', (text: string) => {
     logged += text;
   });
-  const base = await until(() => /"url":"([^"]+)","msg":"health and metrics/.exec(logged)?.[1], 'the port');
+  const base = await waitFor(() => /"url":"([^"]+)","msg":"health and metrics/.exec(logged)?.[1], 'the port');
   return {
     running,
     base,
@@ -67,12 +67,12 @@ test('reports last and next run of every job, including earlier runs', async () 
   const night = (await jobHere('nightly', box.url, output)).summary;
   const missed = ['--set', `schedule.markets=${cronAgo(1.5 * hourMs)}`];
   const { metrics, ready, base, stop } = await scheduled(box.url, output, ...missed);
-  await until(
+  await waitFor(
     async () => sampleOf(await metrics(), 'oddslake_schedule_runs_total', 'name="markets",outcome="done"') === 1,
     'the end of the run that was missed',
   );
   // Data of the archive is cached for a second.
-  await until(
+  await waitFor(
     async () => sampleOf(await metrics(), 'oddslake_generation') === manifestOf(output).generation,
     'the generation of that run',
   );
@@ -98,8 +98,8 @@ test('a hanging job makes it live but not ready, with the start time', async () 
   backdate(output, 26 * hourMs);
   box.set({ latencyMs: limitMs });
   const late = ['--set', 'schedule.late_hours_max=1'];
-  const { ready, base, metrics, stop } = await scheduled(box.url, output, ...late, ...oneByOne);
-  await until(
+  const { ready, base, metrics, stop } = await scheduled(box.url, output, ...late, ...sequentialFlags);
+  await waitFor(
     async () => sampleOf(await metrics(), 'oddslake_schedule_job_running', 'name="nightly"') === 1,
     'the start of the run',
   );
@@ -119,14 +119,14 @@ test('missed runs make it not ready until a run has ended', async () => {
   backdate(output, 50 * hourMs);
   const late = ['--set', 'schedule.late_hours_max=1', '--set', 'schedule.catch_up_hours=0'];
   const idle = await scheduled(box.url, output, ...late);
-  await until(() => idle.logged().includes('missed for too long'), 'the word on the run that was missed');
+  await waitFor(() => idle.logged().includes('missed for too long'), 'the word on the run that was missed');
   expect(await idle.ready()).toEqual({
     status: 503,
     errors: [expect.stringMatching(/^nightly has not run since it was due/)],
   });
   box.set({ key: 'another' });
   expect((await jobHere('nightly', box.url, output)).code).toBe(3);
-  await until(async () => (await idle.ready()).status === 200, 'that it is ready');
+  await waitFor(async () => (await idle.ready()).status === 200, 'that it is ready');
   expect(sampleOf(await idle.metrics(), 'oddslake_job_last_run_exit_code', 'name="nightly"')).toBe(3);
 });
 
@@ -136,11 +136,11 @@ test('a missing archive makes it not ready until the archive is back', async () 
   const { ready, metrics } = await scheduled(box.url, output);
   expect((await ready()).status).toBe(200);
   renameSync(output, `${output}-away`);
-  await until(async () => (await ready()).status === 503, 'that it is not ready');
+  await waitFor(async () => (await ready()).status === 503, 'that it is not ready');
   expect((await ready()).errors).toEqual(['archive cannot be read']);
   expect(sampleOf(await metrics(), 'oddslake_archive_readable')).toBe(0);
   renameSync(`${output}-away`, output);
-  await until(async () => (await ready()).status === 200, 'that it is ready again');
+  await waitFor(async () => (await ready()).status === 200, 'that it is ready again');
 });
 
 test('reports that it is stopping, and responds until running jobs end', async () => {
@@ -154,7 +154,7 @@ test('reports that it is stopping, and responds until running jobs end', async (
   const { ready, metrics, running, logged } = await scheduled(box.url, output, '--set', `notify.webhook_url=${url}`);
   const answer = await told.promise;
   running.child.kill('SIGTERM');
-  await until(() => logged().includes('stopping: waiting for running jobs'), 'that it heard the signal');
+  await waitFor(() => logged().includes('stopping: waiting for running jobs'), 'that it heard the signal');
   const [{ status, errors }, samples] = await Promise.all([ready(), metrics()]).catch((error: unknown) => {
     throw logged().includes('did not respond in time') ? new MachineTooSlow('an answer of the port', 10_000) : error;
   });
@@ -171,13 +171,18 @@ test('an unavailable port exits 2 before any run', async () => {
   const flags = ['--set', `schedule.port=${port}`, '--set', 'schedule.ticks=* * * * *'];
   const ended = await run(jobArgs('schedule', output, ...flags), access(box.url));
   expect(ended.code).toBe(2);
-  expect(ended.stderr).toMatch(`oddslake: Could not listen on 127.0.0.1 port ${port} (schedule.port): another program uses it.`);
+  expect(ended.stderr).toMatch(
+    `oddslake: Could not listen on 127.0.0.1 port ${port} (schedule.port): another program uses it.`,
+  );
   expect(JSON.parse(ended.stdout)).toEqual({ error: expect.stringContaining('Could not listen'), exit_code: 2 });
   const nowhere = await run(
     jobArgs('schedule', output, ...flags, '--set', 'schedule.host=203.0.113.1'),
     access(box.url),
   );
-  expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('this machine does not have this address')]);
+  expect([nowhere.code, nowhere.stderr]).toEqual([
+    2,
+    expect.stringContaining('this machine does not have this address'),
+  ]);
 });
 
 test('rejects slow, oversized and unknown requests, and keeps serving', async () => {

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/collector/run/summary.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { jobHere } from './here.ts';
-import { access, folder, jobArgs, journaledTicks, minuteMs, oneByOne, run, sandbox, start } from './lake.ts';
+import { access, folder, jobArgs, journaledTicks, minuteMs, run, sandbox, sequentialFlags, start } from './lake.ts';
 
 /** Cron expression of a minute in the past. */
 function cronAgo(ms: number): string {
@@ -40,7 +40,7 @@ describe('schedule', () => {
     running.child.stdout!.on('data', (text: string) => {
       printed += text;
     });
-    await until(() => printed.endsWith('\n'), 'the summary of the night');
+    await waitFor(() => printed.endsWith('\n'), 'the summary of the night');
     running.child.kill('SIGTERM');
     const ended = await running.ended;
     expect(ended.code, ended.stderr).toBe(0);
@@ -57,11 +57,11 @@ describe('schedule', () => {
     db.exec("update runs set job = 'ticks'");
     db.close();
     const rows = box.stats().tickRows;
-    const running = start(jobArgs('schedule', output, ...flags, ...oneByOne), access(box.url));
-    await until(() => box.stats().tickRows > rows, 'an answer with ticks');
+    const running = start(jobArgs('schedule', output, ...flags, ...sequentialFlags), access(box.url));
+    await waitFor(() => box.stats().tickRows > rows, 'an answer with ticks');
     // The next request gets no response: only the signal can end the run.
     box.set({ latencyMs: limitMs });
-    const accepted = await until(() => journaledTicks(output) || undefined, 'ticks in the journal');
+    const accepted = await waitFor(() => journaledTicks(output) || undefined, 'ticks in the journal');
     running.child.kill('SIGINT');
     const ended = await running.ended;
     expect(ended.code, ended.stderr).toBe(0);
@@ -85,7 +85,7 @@ describe('schedule', () => {
     running.child.stdout!.on('data', (text: string) => {
       printed += text;
     });
-    await until(() => printed.split('\n').length > names.length, 'a summary of each job');
+    await waitFor(() => printed.split('\n').length > names.length, 'a summary of each job');
     running.child.kill('SIGTERM');
     expect(
       runsIn((await running.ended).stdout)
@@ -100,7 +100,7 @@ describe('schedule', () => {
     idle.child.stderr!.on('data', (text: string) => {
       logged += text;
     });
-    await until(() => logged.includes('missed'), 'the word on the night that was missed');
+    await waitFor(() => logged.includes('missed'), 'the word on the night that was missed');
     idle.child.kill('SIGTERM');
     expect((await idle.ended).stdout).toBe('');
   });
@@ -115,7 +115,7 @@ describe('schedule', () => {
     running.child.stderr!.on('data', (text: string) => {
       said += text;
     });
-    await until(() => said.includes('the schedule continues'), 'the end of the run');
+    await waitFor(() => said.includes('the schedule continues'), 'the end of the run');
     expect(running.child.exitCode).toBe(null);
     running.child.kill('SIGTERM');
     const ended = await running.ended;

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { connected, received } from '../server/raw.ts';
-import { folder, job, run, sandbox, startStanding } from './lake.ts';
+import { folder, job, run, sandbox, startLongRunning } from './lake.ts';
 
-const served = (...args: string[]) => startStanding(['serve', ...args]);
+const served = (...args: string[]) => startLongRunning(['serve', ...args]);
 
 async function lake(): Promise<string> {
   const output = folder();
@@ -23,7 +23,9 @@ test('serve prints its address and exits 0 when stopped', async () => {
   const port = new URL(url!).port;
   const second = await run(['serve', '--output', output, '--set', `service.port=${port}`]);
   expect(second.code).toBe(2);
-  expect(second.stderr).toContain(`Could not listen on 127.0.0.1 port ${port} (service.port): another program uses it.`);
+  expect(second.stderr).toContain(
+    `Could not listen on 127.0.0.1 port ${port} (service.port): another program uses it.`,
+  );
   expect(second.stderr).not.toMatch(/\n\s+at /);
 
   // An open connection does not delay the exit.

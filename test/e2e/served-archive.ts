@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { run, startStanding } from './lake.ts';
+import { run, startLongRunning } from './lake.ts';
 
 // The service in a separate process, over an archive at `root`.
 
@@ -19,7 +19,7 @@ export async function keyOf(root: string): Promise<string> {
 
 export async function serve(root: string, key: string, ...flags: string[]): Promise<ServeProcess> {
   const args = ['serve', '--output', root, '--json', '--set', 'service.port=0', ...flags];
-  const { child, ended, first } = await startStanding(args);
+  const { child, ended, first } = await startLongRunning(args);
   const { url } = JSON.parse(first) as { url: string };
   return {
     url,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { type CellValue, decodeRows } from '../../src/archive/parquet/rows.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { jobHere as job, runHere } from './here.ts';
 import { access, coverageOf, dayMs, folder, jobArgs, manifestOf, minuteMs, run, sandbox, ticksOf } from './lake.ts';
 
@@ -29,7 +29,7 @@ describe('upstream', () => {
     for (const concurrency of [2, 6]) {
       const box = await sandbox({ nowMs: now, markets: 8, latencyMs: 500 });
       const ended = job('nightly', box.url, folder(), ...briefly, ...set(`upstream.concurrency=${concurrency}`));
-      await until(() => box.stats().inFlightMost >= concurrency, `${concurrency} requests under way`);
+      await waitFor(() => box.stats().inFlightMost >= concurrency, `${concurrency} requests under way`);
       box.set({ latencyMs: 20 });
       await ended;
       expect(box.stats().inFlightMost).toBe(concurrency);

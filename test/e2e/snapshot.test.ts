@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { runHere as run } from './here.ts';
 import { access, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox, start } from './lake.ts';
 
@@ -26,7 +26,7 @@ test('each snapshot during repeated publishes is of one generation', async () =>
   const box = await sandbox({ seed: 8, nowMs: fixedNow, markets: 20, ticksPerDay: 400 });
   const often = ['--from', '2025-06-10', '--to', '2025-06-15', '--set', 'publish.journal_ticks_max=2000'];
   const { child, ended } = start(jobArgs('backfill', output, ...often), access(box.url));
-  await until(() => {
+  await waitFor(() => {
     try {
       return manifestOf(output).generation > 0;
     } catch {

@@ -54,7 +54,10 @@ test('of two concurrent upgrades one does the work; without waiting it exits 5',
   turnedBack(output);
   const lock = tryLock(join(output, '.oddslake', 'lock.sqlite'))!;
   const impatient = await run(['upgrade', '--output', output, '--wait', '0']);
-  expect([impatient.code, impatient.stderr]).toEqual([5, expect.stringMatching(/^oddslake: Another run is still writing/)]);
+  expect([impatient.code, impatient.stderr]).toEqual([
+    5,
+    expect.stringMatching(/^oddslake: Another run is still writing/),
+  ]);
   const both = [run(['upgrade', '--output', output]), run(['upgrade', '--output', output])];
   // By then both have started and read the archive.
   await run(['status', '--output', output]);

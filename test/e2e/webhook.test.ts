@@ -3,19 +3,19 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { systemClock } from '../../src/base/system.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { jobHere, runHere } from './here.ts';
 import {
   access,
   type Ended,
+  fastFlags,
   fixedDay,
   fixedNow,
   folder,
   jobArgs,
-  oneByOne,
-  quick,
   run,
   sandbox,
+  sequentialFlags,
   start,
   type Variables,
 } from './lake.ts';
@@ -94,7 +94,7 @@ describe('a webhook gets a message about a run that ended', () => {
     const busy = await runHere(jobArgs('markets', output, '--wait', '0'), { ...hook, ...access(box.url) });
     lock.release();
     expect(busy.code, busy.stderr).toBe(5);
-    expect((await runHere(['import', '--output', output, ...quick, 'no-such-file'], { ...hook })).code).toBe(2);
+    expect((await runHere(['import', '--output', output, ...fastFlags, 'no-such-file'], { ...hook })).code).toBe(2);
     expect(told1()).toEqual([
       ['markets', 2],
       ['markets', 3],
@@ -124,8 +124,8 @@ describe('a webhook gets a message about a run that ended', () => {
     const file = join(folder(), 'webhook-url');
     writeFileSync(file, `${url}\n`);
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL_FILE: file };
-    const running = start(jobArgs('nightly', output, ...oneByOne), variables);
-    await until(() => box.stats().requests > 0, 'a request of the run');
+    const running = start(jobArgs('nightly', output, ...sequentialFlags), variables);
+    await waitFor(() => box.stats().requests > 0, 'a request of the run');
     running.child.kill('SIGTERM');
     const result = await running.ended;
     expect(result.code, result.stderr).toBe(143);
@@ -143,7 +143,9 @@ describe('a receiver that fails', () => {
       const flags = ['--set', 'notify.when=always', '--date', fixedDay];
       const ended = await run(jobArgs('nightly', folder(), ...flags), variables);
       expect(ended.code, ended.stderr).toBe(0);
-      expect(ended.stderr).toMatch(/"level":"warn".*Could not notify the webhook: it (responded with 410|could not be reached)/);
+      expect(ended.stderr).toMatch(
+        /"level":"warn".*Could not notify the webhook: it (responded with 410|could not be reached)/,
+      );
       expectNoSecret(ended);
     }
   });
@@ -153,11 +155,11 @@ describe('a receiver that fails', () => {
     const [box, silent] = [await sandbox(input), await sandbox({ ...input, latencyMs: limitMs })];
     const { url, told } = await receiver(() => {});
     const nightly = (variables: Variables) =>
-      start(jobArgs('nightly', folder(), ...oneByOne), { ...variables, ODDSLAKE_WEBHOOK_URL: url });
+      start(jobArgs('nightly', folder(), ...sequentialFlags), { ...variables, ODDSLAKE_WEBHOOK_URL: url });
     const terminated = nightly(access(silent.url));
-    await until(() => silent.stats().requests > 0, 'a request of the run');
+    await waitFor(() => silent.stats().requests > 0, 'a request of the run');
     const refused = nightly({ ...access(box.url), ODDSLAKE_API_KEY: 'another' });
-    await until(() => told.length > 0, 'the message about the failed run');
+    await waitFor(() => told.length > 0, 'the message about the failed run');
     terminated.child.kill('SIGTERM');
     expect((await terminated.ended).code).toBe(143);
     expect(refused.child.exitCode).toBe(null);

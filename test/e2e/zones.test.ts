@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { union } from '../../src/base/window.ts';
 import { quarantined } from '../collector/run/one-process.ts';
 import { put, writtenAt } from './import-lake.ts';
-import { access, coverageOf, dayMs, folder, jobArgs, run, sandbox, ticksOf, untruths } from './lake.ts';
+import { access, coverageOf, dayMs, findWrongWindows, folder, jobArgs, run, sandbox, ticksOf } from './lake.ts';
 
 // Many runs: a machine that is busy with other things takes its time.
 // The nights in which New York changes its clocks, as seen from there and from the first zone of the world to see a day.
@@ -32,7 +32,7 @@ describe.each(zones)('where TZ is %s', (zone) => {
       const dates = [-1, 0, 1].map((n) => day(night + n * dayMs));
       expect(ended.summary.published.dates).toEqual(expect.arrayContaining(dates));
     }
-    expect(untruths(output, box)).toEqual([]);
+    expect(findWrongWindows(output, box)).toEqual([]);
     const rows = coverageOf(output);
     expect(rows.length).toBeGreaterThanOrEqual(6);
     for (const [, mine] of Map.groupBy(rows, ({ symbol }) => symbol))

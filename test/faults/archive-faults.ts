@@ -7,7 +7,7 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { openDatabase } from '../../src/archive/journal/database.ts';
 import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { hashes, manifestOf, ticksOf, totalTicks, untruths } from '../e2e/lake.ts';
+import { findWrongWindows, hashes, manifestOf, ticksOf, totalTicks } from '../e2e/lake.ts';
 
 // Checks an archive for errors, as far as possible without the program's own `verify`. An empty list means no error.
 
@@ -30,13 +30,13 @@ const rootNames = new Set([
 export const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
 
 /** The archive as a reader with a glob sees it at any time: the number of ticks, and errors. */
-export interface Globbed {
+export interface GlobResult {
   readonly ticks: number;
   readonly faults: readonly string[];
 }
 
 /** Looks for duplicate keys, damaged part files and orphans. */
-export function globbed(archive: string): Globbed {
+export function readGlob(archive: string): GlobResult {
   if (!existsSync(archive)) return { ticks: 0, faults: [] };
   const faults = [
     ...readdirSync(archive).filter((name) => !rootNames.has(name)),
@@ -52,10 +52,10 @@ export function globbed(archive: string): Globbed {
   }
 }
 
-export const globFaults = (archive: string): readonly string[] => globbed(archive).faults;
+export const findGlobErrors = (archive: string): readonly string[] => readGlob(archive).faults;
 
 /** Files that differ from the tree's own manifest or are missing from it. */
-export function treeFaults(root: string): string[] {
+export function findTreeErrors(root: string): string[] {
   const { datasets } = manifestOf(root);
   const named = new Map(Object.values(datasets).flatMap(({ files }) => files.map((file) => [file.path, file.sha256])));
   const present = globSync('[!.]*/**/*.parquet', { cwd: root });
@@ -76,7 +76,7 @@ export function treeFaults(root: string): string[] {
  * Runs whose tick counts do not add up, and ticks that no run or several runs counted as accepted. @param before ticks
  * at the start
  */
-export function countFaults(archive: string, before: number): string[] {
+export function findCountErrors(archive: string, before: number): string[] {
   const db = openDatabase(join(archive, '.oddslake', 'state.sqlite'), 5_000);
   try {
     const runs =
@@ -99,15 +99,15 @@ export function countFaults(archive: string, before: number): string[] {
 }
 
 /** All errors after the last run. @param before ticks of runs that the state has lost; null: unknown */
-export const archiveFaults = (archive: string, box: Sandbox, before: number | null = 0): string[] => [
-  ...globFaults(archive),
-  ...treeFaults(archive),
-  ...untruths(archive, box),
-  ...(before === null ? [] : countFaults(archive, before)),
+export const findArchiveErrors = (archive: string, box: Sandbox, before: number | null = 0): string[] => [
+  ...findGlobErrors(archive),
+  ...findTreeErrors(archive),
+  ...findWrongWindows(archive, box),
+  ...(before === null ? [] : findCountErrors(archive, before)),
 ];
 
 /** Findings of the program's own check; empty while there is no archive yet. */
-export async function verified(archive: string): Promise<string[]> {
+export async function runVerify(archive: string): Promise<string[]> {
   if (!archiveExists(archive, systemDisk)) return [];
   const options = { root: archive, create: false, upstream: null, parts: 4, writer: 'oddslake', settleMs: 0 };
   const opened = openArchive(options, systemDisk);
@@ -124,7 +124,7 @@ export async function verified(archive: string): Promise<string[]> {
 }
 
 /** The bytes that must not depend on faults, and which days are complete. */
-export const contentsOf = (archive: string): Contents => ({
+export const readContents = (archive: string): Contents => ({
   files: hashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks'),
   ticks: totalTicks(archive),
   days: manifestOf(archive).days,

@@ -11,7 +11,7 @@ import type { Summary } from '../../src/collector/run/summary.ts';
 import { answer, append, day0, opened, publishedTicks, publishNow } from '../archive/scratch.ts';
 import { importInto } from '../e2e/import-lake.ts';
 import { limitMs, MachineTooSlow } from '../harness/limits.ts';
-import { badFiles, goodFile, goodTicks, readable } from './bad-parquet.ts';
+import { badFiles, createFile, goodTicks, readable } from './bad-parquet.ts';
 import { fastScratch } from './damage-lake.ts';
 
 // Invalid Parquet files as input of an import and in place of published part files: the program prints an error,
@@ -34,7 +34,7 @@ async function imported(bytes: Uint8Array) {
 
 describe('an import of a file with', () => {
   test('no defect accepts its ticks', async () => {
-    const { code, root } = await imported(goodFile());
+    const { code, root } = await imported(createFile());
     expect([code, ticksOf(root)]).toEqual([0, [...goodTicks].sort()]);
   });
 
@@ -59,7 +59,7 @@ const memoryKbMax = 700_000;
 test('one process imports a folder of bad files with little memory and accepts the good one', async () => {
   const [root, files] = [fastScratch(), fastScratch()];
   const bad = unreadable.map(([, bytes]) => bytes);
-  for (const [i, bytes] of [...bad, goodFile()].entries()) writeFileSync(join(files, `${100 + i}.parquet`), bytes);
+  for (const [i, bytes] of [...bad, createFile()].entries()) writeFileSync(join(files, `${100 + i}.parquet`), bytes);
   const program = new URL('./measured-main.ts', import.meta.url).pathname;
   const args = ['import', files, '--output', root, '--set', 'source.name=box', '--json', '--quiet'];
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...args], {

@@ -4,11 +4,11 @@ import {
   codecs,
   doubles,
   element,
+  encodeParquet,
   encodings,
   type FilePlan,
   list,
   longs,
-  madeParquet,
   type PagePlan,
   physical,
   root,
@@ -34,7 +34,7 @@ const indexes = (...of: number[]): Buffer =>
 type Columns = [symbol: ColumnPlan, t: ColumnPlan, p: ColumnPlan];
 type Plan = Omit<FilePlan, 'columns'> & { columns: Columns };
 
-const goodPlan = (): Plan => ({
+const createPlan = (): Plan => ({
   columns: [
     {
       name: 'symbol',
@@ -68,10 +68,10 @@ const goodPlan = (): Plan => ({
   tail: 'PAR1',
 });
 
-export const goodFile = (): Buffer => madeParquet(goodPlan());
+export const createFile = (): Buffer => encodeParquet(createPlan());
 
 /** Levels before the values of a page: a length, then a run. */
-const levelled = (levels: Buffer, values: Buffer): Buffer => {
+const withLevels = (levels: Buffer, values: Buffer): Buffer => {
   const length = Buffer.alloc(4);
   length.writeUInt32LE(levels.length);
   return Buffer.concat([length, levels, values]);
@@ -80,7 +80,7 @@ const levelled = (levels: Buffer, values: Buffer): Buffer => {
 type Defect = (plan: Plan) => void;
 const int32Max = 2 ** 31 - 1;
 
-const ofPlan: Readonly<Record<string, Defect>> = {
+const planDefects: Readonly<Record<string, Defect>> = {
   'an unknown type': ({ columns: [symbol] }) => (symbol.type = 99),
   'a negative type': ({ columns: [, t] }) => (t.type = -7),
   'a dictionary with a negative number of values': ({ columns: [symbol] }) => (symbol.pages[0]!.values = -2),
@@ -96,19 +96,19 @@ const ofPlan: Readonly<Record<string, Defect>> = {
   'indexes of zero bits into several values': ({ columns: [symbol] }) => (symbol.pages[1]!.body = Buffer.from([0, 8])),
   'too few repetition levels': ({ columns: [, , p] }) => {
     p.repetition = repeated;
-    p.pages[0]!.body = levelled(Buffer.from([2, 0]), levelled(Buffer.from([8, 1]), doubles([0, 1, 2, 3])));
+    p.pages[0]!.body = withLevels(Buffer.from([2, 0]), withLevels(Buffer.from([8, 1]), doubles([0, 1, 2, 3])));
   },
   'repetition levels that begin with 1': ({ columns: [, , p] }) => {
     p.repetition = repeated;
-    p.pages[0]!.body = levelled(Buffer.from([8, 1]), levelled(Buffer.from([8, 1]), doubles([0, 1, 2, 3])));
+    p.pages[0]!.body = withLevels(Buffer.from([8, 1]), withLevels(Buffer.from([8, 1]), doubles([0, 1, 2, 3])));
   },
   'too few definition levels': ({ columns: [, , p] }) => {
     p.repetition = optional;
-    p.pages[0]!.body = levelled(Buffer.from([4, 1]), doubles([0, 1]));
+    p.pages[0]!.body = withLevels(Buffer.from([4, 1]), doubles([0, 1]));
   },
   'definition levels above the maximum': ({ columns: [, , p] }) => {
     p.repetition = optional;
-    p.pages[0]!.body = levelled(Buffer.from([8, 7]), doubles([0, 1, 2, 3]));
+    p.pages[0]!.body = withLevels(Buffer.from([8, 7]), doubles([0, 1, 2, 3]));
   },
   'levels longer than their page': ({ columns: [, , p] }) => {
     p.repetition = optional;
@@ -187,7 +187,7 @@ const ofPlan: Readonly<Record<string, Defect>> = {
   'other magic bytes at its end': (plan) => (plan.tail = 'PAR2'),
 };
 
-const ofBytes: Readonly<Record<string, (good: Buffer) => Buffer>> = {
+const byteDefects: Readonly<Record<string, (good: Buffer) => Buffer>> = {
   nothing: () => Buffer.alloc(0),
   'only the magic bytes': () => Buffer.from('PAR1'),
   'only the magic bytes, twice': () => Buffer.from('PAR1PAR1'),
@@ -216,10 +216,10 @@ export const readable: ReadonlyMap<string, readonly string[]> = new Map([
 
 /** Files by their defect. */
 export const badFiles: ReadonlyMap<string, Buffer> = new Map([
-  ...Object.entries(ofPlan).map(([name, spoil]): [string, Buffer] => {
-    const plan = goodPlan();
+  ...Object.entries(planDefects).map(([name, spoil]): [string, Buffer] => {
+    const plan = createPlan();
     spoil(plan);
-    return [name, madeParquet(plan)];
+    return [name, encodeParquet(plan)];
   }),
-  ...Object.entries(ofBytes).map(([name, spoil]): [string, Buffer] => [name, spoil(goodFile())]),
+  ...Object.entries(byteDefects).map(([name, spoil]): [string, Buffer] => [name, spoil(createFile())]),
 ]);

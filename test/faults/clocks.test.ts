@@ -13,7 +13,7 @@ const jumpsMs = [5000, 10 * minuteMs, hourMs, 6 * hourMs, dayMs, 3 * dayMs, year
  * Several nights on a clock that is set back and forward during and between runs, from a service that states its time
  * in responses or headers; then one night with the right clock.
  */
-async function nights(seed: number): Promise<void> {
+async function runNights(seed: number): Promise<void> {
   const draw = drawFrom(seed);
   const lake = await world(Date.UTC(2025, 5, 3) + draw.below(dayMs));
   try {
@@ -53,5 +53,5 @@ async function nights(seed: number): Promise<void> {
 test('wrong clocks lose no ticks and claim no windows, and the right clock completes the archive', {
   timeout: searchMsMax,
 }, async () => {
-  await search({ name: 'clocks', least: 20, share: 0.05 }, nights);
+  await search({ name: 'clocks', least: 20, share: 0.05 }, runNights);
 });

@@ -28,21 +28,21 @@ export function fastScratch(): string {
 }
 
 /** By the number of rows in a row group. */
-const made = new Map<number, Promise<string>>();
+const archives = new Map<number, Promise<string>>();
 
 afterAll(async () => {
-  for (const folder of made.values()) rmSync(await folder, { recursive: true, force: true });
+  for (const folder of archives.values()) rmSync(await folder, { recursive: true, force: true });
 });
 
 /** A copy of the archive, which is built once per test file. */
-export async function damageLake(root = join(fastScratch(), 'lake'), groupRows = rowGroupRows): Promise<Archive> {
-  const folder = made.get(groupRows) ?? make(groupRows);
-  made.set(groupRows, folder);
+export async function copyDamageLake(root = join(fastScratch(), 'lake'), groupRows = rowGroupRows): Promise<Archive> {
+  const folder = archives.get(groupRows) ?? createArchive(groupRows);
+  archives.set(groupRows, folder);
   cpSync(await folder, root, { recursive: true });
   return opened({ root, parts: 2, groupRows });
 }
 
-async function make(groupRows: number): Promise<string> {
+async function createArchive(groupRows: number): Promise<string> {
   const folder = mkdtempSync(join(fastFolder, 'oddslake-damage-'));
   const archive = opened({ root: folder, parts: 2, groupRows });
   for (const day of dates) journalDay(archive, day, 0);
@@ -86,7 +86,7 @@ export function journalDay(archive: Archive, day: number, round: number): void {
 }
 
 /** The published files and the texts at the root that verify compares with the last publish. */
-export const guarded = (manifest: Manifest): string[] => [
+export const withLock = (manifest: Manifest): string[] => [
   ...listManifestFiles(manifest).map(({ path }) => path),
   'manifest.json',
   'SHA256SUMS',

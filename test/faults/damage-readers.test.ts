@@ -12,22 +12,22 @@ import type { Context } from '../../src/context/context.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { clockAt, day0, dayMs, now, publishedRows, publishedTicks } from '../archive/scratch.ts';
 import { type Serving, serving } from '../server/serving.ts';
-import { bytesOf, damageLake, journalDay } from './damage-lake.ts';
-import { type Damage, kindsOfFile } from './damages.ts';
+import { bytesOf, copyDamageLake, journalDay } from './damage-lake.ts';
+import { type Damage, damageKinds } from './damages.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
 // Everything that needs a damaged file refuses it: a publish, file downloads of the service, and all reads.
 
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const silentLog = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** A whole job, as a process runs it. */
-async function publishOf(archive: Archive) {
+async function createPublish(archive: Archive) {
   const settings = await loadSettings({ env: {}, cwd: '/', output: archive.layout.root, set: [] });
   const clock = clockAt(now + 10);
   const context: Context = {
     settings,
     clock,
-    log: silent,
+    log: silentLog,
     signal: new AbortController().signal,
     version: 'test',
     waitMs: 0,
@@ -37,13 +37,13 @@ async function publishOf(archive: Archive) {
     disk: systemDisk,
     random: Math.random,
     startDisplay: (label, total, unit) =>
-      startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, isShown: false }),
+      startProgress({ label, total, unit, clock, log: silentLog, stream: process.stderr, isShown: false }),
   };
   return publishJob.run(context, undefined);
 }
 
 const damageOf = (root: string, path: string, draw: Draw): Damage =>
-  draw.one(Object.values(kindsOfFile))(root, path, draw);
+  draw.one(Object.values(damageKinds))(root, path, draw);
 
 /** Datasets whose files a publish reads before it rewrites them. */
 const merged: readonly DatasetName[] = ['ticks', 'coverage', 'conflicts', 'markets', 'orderbooks'];
@@ -68,18 +68,18 @@ const rowsOf = (root: string) => ({
 
 describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => {
   test('keeps the file and the journal, exits with 6, and publishes once the file is restored', async () => {
-    const undamaged = await damageLake();
+    const undamaged = await copyDamageLake();
     for (const day of [0, 1]) journalDay(undamaged, day, 2);
-    expect(await publishOf(undamaged)).toMatchObject({ exit_code: exitCodes.done });
+    expect(await createPublish(undamaged)).toMatchObject({ exit_code: exitCodes.done });
     const expected = rowsOf(undamaged.layout.root);
     await search({ name: 'refused publishes', least: 40, share: 0.05 }, async (seed) => {
       const draw = drawFrom(seed);
-      const archive = await damageLake();
+      const archive = await copyDamageLake();
       const { root } = archive.layout;
       const { path } = draw.one(archive.readManifest().datasets[draw.one(merged)].files);
       const damage = damageOf(root, path, draw);
       for (const day of [0, 1]) journalDay(archive, day, 2);
-      const refused = await publishOf(archive);
+      const refused = await createPublish(archive);
       expect(refused, damage.told).toMatchObject({
         exit_code: exitCodes.damaged,
         error: expect.stringContaining(path),
@@ -96,10 +96,10 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
       ).toEqual([path]);
       damage.undo();
       // The damage stays recorded until a full check.
-      expect(await publishOf(archive), damage.told).toMatchObject({ exit_code: exitCodes.damaged });
+      expect(await createPublish(archive), damage.told).toMatchObject({ exit_code: exitCodes.damaged });
       expect((await verifyArchive(archive, null)).findings).toEqual([]);
       replaceDamage(archive.state.db, [], 'verify', now);
-      expect(await publishOf(archive), damage.told).toMatchObject({ exit_code: exitCodes.done });
+      expect(await createPublish(archive), damage.told).toMatchObject({ exit_code: exitCodes.done });
       expect(rowsOf(root), damage.told).toEqual(expected);
       expect((await verifyArchive(archive, null)).findings).toEqual([]);
       archive.close();
@@ -125,7 +125,7 @@ const routes = [
   'historical/ticks?format=parquet&symbol=DDD',
 ].map((path) => `/api/v1/${path}`);
 
-async function answers(service: Serving, paths: readonly string[]): Promise<Map<string, [number, string]>> {
+async function sendRequests(service: Serving, paths: readonly string[]): Promise<Map<string, [number, string]>> {
   const requests = paths.map(async (path): Promise<[string, [number, string]]> => {
     try {
       const response = await service.ask(path);
@@ -147,13 +147,13 @@ describe.each([
   test('refuses a damaged file with 503 and sends no byte from it or derived from it', {
     timeout: searchMsMax,
   }, async () => {
-    const archive = await damageLake();
+    const archive = await copyDamageLake();
     const { root } = archive.layout;
     const files = listManifestFiles(archive.readManifest());
     const start = () => serving(archive, { set: [`service.cache_bytes_max=${bytes}`] });
     const undamaged = await start();
     const paths = [...routes, ...files.map(({ path }) => urlOf(path))];
-    const expected = await answers(undamaged, paths);
+    const expected = await sendRequests(undamaged, paths);
     for (const [path, [status, body]] of expected) expect([path, status, body.length > 0]).toEqual([path, 200, true]);
     for (const { path } of files)
       expect(expected.get(urlOf(path))![1], path).toBe(bytesOf(archive, path).toString('latin1'));
@@ -164,16 +164,16 @@ describe.each([
       const { path } = draw.one(files);
       // A service that has not read the file before, and one that has.
       const service = await start();
-      if (draw.chance(0.3)) await answers(service, draw.chance(0.5) ? paths : routes);
+      if (draw.chance(0.3)) await sendRequests(service, draw.chance(0.5) ? paths : routes);
       const damage = damageOf(root, path, draw);
-      const responses = await answers(service, paths);
+      const responses = await sendRequests(service, paths);
       for (const [url, response] of responses) {
         if (response[0] === 503) refusals.set(url, (refusals.get(url) ?? 0) + 1);
         else expect(response, `${damage.told}: ${url}`).toEqual(expected.get(url));
       }
       damage.undo();
       // No record of the damage remains after a repair.
-      const repaired = await answers(service, [urlOf(path)]);
+      const repaired = await sendRequests(service, [urlOf(path)]);
       expect(repaired.get(urlOf(path)), damage.told).toEqual(expected.get(urlOf(path)));
       await service.stop();
     });

@@ -5,8 +5,8 @@ import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { repairNow } from '../archive/damaged.ts';
 import { publishedTicks } from '../archive/scratch.ts';
-import { bytesOf, damageLake, guarded } from './damage-lake.ts';
-import { type Damage, kindsOfFile, kindsOfStranger, swapped } from './damages.ts';
+import { bytesOf, copyDamageLake, withLock } from './damage-lake.ts';
+import { type Damage, damageKinds, orphanKinds, swapFiles } from './damages.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
 /** Rows per row group of the archive that is damaged here. */
@@ -15,20 +15,20 @@ const groupRows = 250;
 /** Every kind of damage to files of an archive, one at a time. */
 const kinds: Readonly<Record<string, (root: string, paths: readonly string[], draw: Draw) => Damage>> = {
   ...Object.fromEntries(
-    Object.entries(kindsOfFile).map(([name, make]) => [
+    Object.entries(damageKinds).map(([name, make]) => [
       name,
       (root: string, paths: readonly string[], draw: Draw) => make(root, draw.one(paths), draw),
     ]),
   ),
   ...Object.fromEntries(
-    Object.entries(kindsOfStranger).map(([name, make]) => [
+    Object.entries(orphanKinds).map(([name, make]) => [
       name,
       (root: string, [like]: readonly string[], draw: Draw) => make(root, draw.one(datasetNames), like!, draw),
     ]),
   ),
   'swapped files': (root, paths, draw) => {
     const [a, ...rest] = paths.toSorted(() => draw() - 0.5);
-    return swapped(root, a!, rest[0]!);
+    return swapFiles(root, a!, rest[0]!);
   },
 };
 
@@ -38,12 +38,12 @@ test('after a repair verify finds no error, no tick is wrong, and a flipped bit 
   const seen = new Map<string, [cases: number, lost: number]>();
   await search({ name: 'repaired damage', least: 60, share: 0.1 }, async (seed) => {
     const draw = drawFrom(seed);
-    const archive = await damageLake(undefined, groupRows);
+    const archive = await copyDamageLake(undefined, groupRows);
     const { root } = archive.layout;
     const files = listManifestFiles(archive.readManifest());
     const before = publishedTicks(root);
     const ticks = archive.readManifest().datasets.ticks.files.map(({ path }) => path);
-    const paths = draw.chance(0.5) ? ticks : guarded(archive.readManifest());
+    const paths = draw.chance(0.5) ? ticks : withLock(archive.readManifest());
     const [kind, damaged] = draw.one(Object.entries(kinds));
     const damage = damaged(root, kind === 'swapped files' ? files.map(({ path }) => path) : paths, draw);
     const { repaired, lost, unrecoverable } = await repairNow(archive);
@@ -68,7 +68,7 @@ test('after a repair verify finds no error, no tick is wrong, and a flipped bit 
 });
 
 test('part files of the damaged archive have several row groups', async () => {
-  const archive = await damageLake(undefined, groupRows);
+  const archive = await copyDamageLake(undefined, groupRows);
   const { files } = archive.readManifest().datasets.ticks;
   expect(Math.max(...files.map(({ rows }) => rows))).toBeGreaterThan(2 * groupRows);
   for (const { path, bytes } of files) expect(bytesOf(archive, path).length, join(path)).toBe(bytes);

@@ -30,20 +30,20 @@ import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 // a subset of the rows, and every missing tick is recorded as lost.
 
 let template: string;
-let truth: {
+let original: {
   readonly ticks: readonly string[];
   readonly rows: ReadonlyMap<string, readonly string[]>;
   readonly covered: ReadonlyMap<string, Window[]>;
 };
 const texts = ['manifest.json', 'SHA256SUMS', 'README.md', 'views.sql'];
-const others = ['orderbooks', 'markets', 'conflicts'] as const;
+const otherDatasets = ['orderbooks', 'markets', 'conflicts'] as const;
 
 beforeAll(async () => {
   template = await filledArchive();
   const covered = coverageOf(template);
-  truth = {
+  original = {
     ticks: publishedTicks(template),
-    rows: new Map(others.map((name) => [name, publishedRows(template, name).map((row) => JSON.stringify(row))])),
+    rows: new Map(otherDatasets.map((name) => [name, publishedRows(template, name).map((row) => JSON.stringify(row))])),
     covered: new Map([...covered].map(([symbol, list]) => [symbol, union(list)])),
   };
   return () => rmSync(template, { recursive: true, force: true });
@@ -60,7 +60,7 @@ const coverageOf = (root: string) =>
   );
 
 /** Damages one file; a change without effect does not count as damage. */
-function spoil(root: string, draw: Draw, paths: readonly string[]): void {
+function damageFile(root: string, draw: Draw, paths: readonly string[]): void {
   const path = draw.one(paths);
   const at = join(root, path);
   if (!existsSync(at)) return;
@@ -148,13 +148,13 @@ async function one(seed: number): Promise<void> {
   try {
     cpSync(template, root, { recursive: true });
     const paths = globSync('*/**/*.parquet', { cwd: root }).sort();
-    for (let n = 1 + draw.below(4); n > 0; n--) spoil(root, draw, draw.chance(0.85) ? paths : texts);
+    for (let n = 1 + draw.below(4); n > 0; n--) damageFile(root, draw, draw.chance(0.85) ? paths : texts);
     const archive = open(root);
     try {
       // Like a file of an older version, whose row groups are unknown.
       const blind = draw.chance(0.1);
       if (blind) archive.state.db.run('delete from row_groups');
-      await judge(root, archive);
+      await checkReport(root, archive);
     } finally {
       archive.close();
     }
@@ -163,7 +163,7 @@ async function one(seed: number): Promise<void> {
   }
 }
 
-async function judge(root: string, archive: Archive): Promise<void> {
+async function checkReport(root: string, archive: Archive): Promise<void> {
   const was = { ...hashes(template, '**/*.parquet'), ...hashes(template, '*') };
   // Readers ignore a file outside the datasets.
   const is = { ...hashes(root, '*/**/*.parquet'), ...hashes(root, `{${texts.join(',')}}`) };
@@ -173,29 +173,36 @@ async function judge(root: string, archive: Archive): Promise<void> {
   expect(repaired.repaired.map(({ path }) => path).sort()).toEqual(changed.sort());
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
   expectTicks(root, archive, repaired, changed);
-  for (const name of others) {
+  for (const name of otherDatasets) {
     const remaining = publishedRows(root, name).map((row) => JSON.stringify(row));
-    const known = new Set(truth.rows.get(name));
+    const known = new Set(original.rows.get(name));
     expect(remaining.filter((row) => !known.has(row))).toEqual([]);
-    const gone = repaired.unrecoverable.filter(({ dataset }) => dataset === name).reduce((sum, { rows }) => sum + rows, 0);
+    const gone = repaired.unrecoverable
+      .filter(({ dataset }) => dataset === name)
+      .reduce((sum, { rows }) => sum + rows, 0);
     expect(known.size - remaining.length, name).toBe(gone);
   }
   await refetch(root, archive);
 }
 
-const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
+const addUp = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
 
-function expectTicks(root: string, archive: Archive, { lost, unrecoverable }: RepairReport, changed: readonly string[]): void {
+function expectTicks(
+  root: string,
+  archive: Archive,
+  { lost, unrecoverable }: RepairReport,
+  changed: readonly string[],
+): void {
   const remaining = publishedTicks(root);
   const remainingSet = new Set(remaining);
   expect(remainingSet.size).toBe(remaining.length);
-  expect(remaining).toEqual(truth.ticks.filter((line) => remainingSet.has(line)));
+  expect(remaining).toEqual(original.ticks.filter((line) => remainingSet.has(line)));
   const timesOf = (lines: readonly string[], symbol: string): number[] =>
     lines.map((line) => line.split(' ')).flatMap(([s, t]) => (s === symbol ? [Number(t)] : []));
   expect(unrecoverable.filter(({ dataset }) => dataset === 'ticks')).toEqual([]);
   const coverage = coverageOf(root);
   for (const symbol of symbols) {
-    const before = timesOf(truth.ticks, symbol);
+    const before = timesOf(original.ticks, symbol);
     const after = timesOf(remaining, symbol);
     const mine = lost.filter((window) => window.symbol === symbol);
     const keptSet = new Set(after);
@@ -211,14 +218,14 @@ function expectTicks(root: string, archive: Archive, { lost, unrecoverable }: Re
       const isGone = (name: 'coverage' | 'candles_1d'): boolean => changed.includes(toDayPath(name, day, 0));
       // Without coverage the windows of a day's ticks are unknown, without candles their number.
       if (isGone('coverage') && isGone('candles_1d')) expect(Math.min(...ticksReported)).toBeGreaterThan(0);
-      else if (isGone('coverage')) expect(sum(ticksReported)).toBe(sum(ticksBefore));
+      else if (isGone('coverage')) expect(addUp(ticksReported)).toBe(addUp(ticksBefore));
       else expect(ticksReported).toEqual(ticksBefore);
     }
     const covered = coverage.get(symbol) ?? [];
     for (const { from, to, ticks } of covered)
       expect(ticks, symbol).toBe(after.filter((t) => from <= t && t < to).length);
     expect(intersect(covered, mine)).toEqual([]);
-    expect(union([...covered, ...mine])).toEqual(truth.covered.get(symbol));
+    expect(union([...covered, ...mine])).toEqual(original.covered.get(symbol));
     expect(union(readSegments(archive.state.db, symbol))).toEqual(union(covered));
     expect(readSymbol(archive.state.db, symbol)).toMatchObject({
       ticks: after.length,
@@ -230,7 +237,7 @@ function expectTicks(root: string, archive: Archive, { lost, unrecoverable }: Re
 
 /** Gives the archive what it lost. Afterwards it is as before, except for what no request returns. */
 async function refetch(root: string, archive: Archive): Promise<void> {
-  const lines = truth.ticks.map((line) => line.split(' '));
+  const lines = original.ticks.map((line) => line.split(' '));
   for (const { symbol, from, to } of readLostWindows(archive.state.db)) {
     const pairs = lines
       .filter(([s, t]) => s === symbol && from <= Number(t) && Number(t) < to)

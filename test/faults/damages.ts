@@ -13,7 +13,12 @@ export interface Damage {
 }
 
 /** Replaces the content of a file. */
-function replaced(root: string, path: string, description: string, change: (bytes: Buffer) => Uint8Array): Damage {
+function replaceContent(
+  root: string,
+  path: string,
+  description: string,
+  change: (bytes: Buffer) => Uint8Array,
+): Damage {
   const at = join(root, path);
   const content = readFileSync(at);
   const changed = change(Buffer.from(content));
@@ -22,35 +27,35 @@ function replaced(root: string, path: string, description: string, change: (byte
   return { told: `${path}: ${description}`, paths: [path], undo: () => writeFileSync(at, content) };
 }
 
-export function flipped(root: string, path: string, bit: number): Damage {
-  return replaced(root, path, `bit ${bit} flipped`, (bytes) => {
+export function flipBit(root: string, path: string, bit: number): Damage {
+  return replaceContent(root, path, `bit ${bit} flipped`, (bytes) => {
     bytes[bit >> 3]! ^= 1 << (bit & 7);
     return bytes;
   });
 }
 
-export const truncated = (root: string, path: string, length: number): Damage =>
-  replaced(root, path, `cut to ${length} bytes`, (bytes) => bytes.subarray(0, length));
+export const truncate = (root: string, path: string, length: number): Damage =>
+  replaceContent(root, path, `cut to ${length} bytes`, (bytes) => bytes.subarray(0, length));
 
 const pageBytes = 4096;
 
 /** Damage to a whole file or to one page of it. */
-export const kindsOfFile: Readonly<Record<string, (root: string, path: string, draw: Draw) => Damage>> = {
-  'a flipped bit': (root, path, draw) => flipped(root, path, draw.below(readFileSync(join(root, path)).length * 8)),
-  'a truncated file': (root, path, draw) => truncated(root, path, draw.below(readFileSync(join(root, path)).length)),
-  'an emptied file': (root, path) => truncated(root, path, 0),
+export const damageKinds: Readonly<Record<string, (root: string, path: string, draw: Draw) => Damage>> = {
+  'a flipped bit': (root, path, draw) => flipBit(root, path, draw.below(readFileSync(join(root, path)).length * 8)),
+  'a truncated file': (root, path, draw) => truncate(root, path, draw.below(readFileSync(join(root, path)).length)),
+  'an emptied file': (root, path) => truncate(root, path, 0),
   'a zeroed page': (root, path, draw) =>
-    replaced(root, path, 'one page is zero', (bytes) => {
+    replaceContent(root, path, 'one page is zero', (bytes) => {
       const page = draw.below(Math.ceil(bytes.length / pageBytes));
       return bytes.fill(0, page * pageBytes, Math.min(bytes.length, (page + 1) * pageBytes));
     }),
-  'a file of zeros': (root, path) => replaced(root, path, 'the whole file is zero', (bytes) => bytes.fill(0)),
+  'a file of zeros': (root, path) => replaceContent(root, path, 'the whole file is zero', (bytes) => bytes.fill(0)),
   'a doubled tail': (root, path, draw) =>
-    replaced(root, path, 'its tail is duplicated', (bytes) =>
+    replaceContent(root, path, 'its tail is duplicated', (bytes) =>
       Buffer.concat([bytes, bytes.subarray(draw.below(bytes.length))]),
     ),
   'a byte too many': (root, path) =>
-    replaced(root, path, 'one byte is added', (bytes) => Buffer.concat([bytes, bytes.subarray(0, 1)])),
+    replaceContent(root, path, 'one byte is added', (bytes) => Buffer.concat([bytes, bytes.subarray(0, 1)])),
   'a missing file': (root, path) => {
     const at = join(root, path);
     const content = readFileSync(at);
@@ -82,7 +87,7 @@ export const kindsOfFile: Readonly<Record<string, (root: string, path: string, d
 };
 
 /** Swaps two files. */
-export function swapped(root: string, a: string, b: string): Damage {
+export function swapFiles(root: string, a: string, b: string): Damage {
   const aside = join(root, '.oddslake', 'aside');
   const swap = (): void => {
     renameSync(join(root, a), aside);
@@ -94,11 +99,11 @@ export function swapped(root: string, a: string, b: string): Damage {
 }
 
 /** Replaces a file by another one: by an older generation of it, or by one of another day. */
-export const overwritten = (root: string, path: string, source: string): Damage =>
-  replaced(root, path, `has the content of ${source}`, () => readFileSync(join(root, source)));
+export const overwriteFile = (root: string, path: string, source: string): Damage =>
+  replaceContent(root, path, `has the content of ${source}`, () => readFileSync(join(root, source)));
 
 /** Names of extra files, in or below the folder of a dataset. */
-const strangers = [
+const orphanNames = [
   'part-07.parquet',
   'x',
   '.hidden',
@@ -116,24 +121,24 @@ const strangers = [
 ];
 
 /** Adds something to a dataset's folder that no publish wrote. */
-export const kindsOfStranger: Readonly<
+export const orphanKinds: Readonly<
   Record<string, (root: string, dataset: string, like: string, draw: Draw) => Damage>
 > = {
   'a file too many': (root, dataset, like, draw) =>
-    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) =>
+    addOrphan(root, `${dataset}/${draw.one(orphanNames)}`, (at) =>
       draw.chance(0.5) ? copyFileSync(join(root, like), at) : writeFileSync(at, 'x'),
     ),
   'a link too many': (root, dataset, like, draw) =>
-    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) => symlinkSync(join(root, like), at)),
+    addOrphan(root, `${dataset}/${draw.one(orphanNames)}`, (at) => symlinkSync(join(root, like), at)),
   'a link to nowhere': (root, dataset, _like, draw) =>
-    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) => symlinkSync('nowhere', at)),
+    addOrphan(root, `${dataset}/${draw.one(orphanNames)}`, (at) => symlinkSync('nowhere', at)),
   'a link to itself': (root, dataset, _like, draw) =>
-    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) => symlinkSync(at, at)),
+    addOrphan(root, `${dataset}/${draw.one(orphanNames)}`, (at) => symlinkSync(at, at)),
   'a link to the folder above': (root, dataset, _like, draw) =>
-    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) => symlinkSync(join(root, dataset), at)),
+    addOrphan(root, `${dataset}/${draw.one(orphanNames)}`, (at) => symlinkSync(join(root, dataset), at)),
 };
 
-function stranger(root: string, path: string, make: (at: string) => void): Damage {
+function addOrphan(root: string, path: string, make: (at: string) => void): Damage {
   const at = join(root, path);
   const created = mkdirSync(dirname(at), { recursive: true });
   make(at);

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 import { folder, run } from '../e2e/lake.ts';
 import { keyOf, type ServeProcess, serve, sha256, sha256Of } from '../e2e/served-archive.ts';
-import { limitMs, MachineTooSlow, until } from '../harness/limits.ts';
+import { limitMs, MachineTooSlow, waitFor } from '../harness/limits.ts';
 
 interface Job {
   readonly id: string;
@@ -15,7 +15,7 @@ interface Job {
 const ticks = 300_000;
 
 /** An archive whose export takes some time, and the expected export of all its ticks. */
-async function large() {
+async function createLargeArchive() {
   const root = folder();
   const archive = opened({ root, parts: 1 });
   append(
@@ -35,7 +35,7 @@ async function large() {
 const jobOf = async (service: ServeProcess, id: string): Promise<Job> =>
   (await (await service.ask(`/api/v1/export/jobs/${id}`)).json()) as Job;
 
-async function asked(service: ServeProcess): Promise<Job> {
+async function requestExport(service: ServeProcess): Promise<Job> {
   const response = await service.ask('/api/v1/export', {
     method: 'POST',
     body: JSON.stringify({ dataset: 'ticks', format: 'csv' }),
@@ -49,7 +49,7 @@ const exportsOf = (root: string): string[] =>
   readdirSync(join(root, '.oddslake/exports')).filter((name) => name !== 'place');
 
 /** Whether the export file of a job is being written. */
-const isBegun = (root: string, { id }: Job): boolean => exportsOf(root).some((name) => name.startsWith(`.${id}`));
+const hasBegun = (root: string, { id }: Job): boolean => exportsOf(root).some((name) => name.startsWith(`.${id}`));
 
 /** Attempts to stop a service during an export; on a busy machine the stop may come too late. */
 const attemptsMax = 50;
@@ -59,12 +59,12 @@ describe('a service that stops during an export', () => {
     ['SIGKILL', null],
     ['SIGTERM', 0],
   ] as const)('by %s completes the export after its next start', async (signal, code) => {
-    const { root, wanted, key } = await large();
+    const { root, wanted, key } = await createLargeArchive();
     const jobs: Job[] = [];
     for (let attempt = 1; ; attempt++) {
       const first = await serve(root, key);
-      jobs.push(await asked(first), await asked(first));
-      await until(() => isBegun(root, jobs.at(-2)!), 'the beginning of the file');
+      jobs.push(await requestExport(first), await requestExport(first));
+      await waitFor(() => hasBegun(root, jobs.at(-2)!), 'the beginning of the file');
       expect(await first.end(signal)).toBe(code);
       if (jobs.some(({ id }) => !exportsOf(root).includes(`${id}.csv`))) break;
       if (attempt === attemptsMax)
@@ -76,7 +76,7 @@ describe('a service that stops during an export', () => {
 
     const second = await serve(root, key);
     for (const { id } of jobs) {
-      await until(async () => ['done', 'failed'].includes((await jobOf(second, id)).state), 'the end of the job');
+      await waitFor(async () => ['done', 'failed'].includes((await jobOf(second, id)).state), 'the end of the job');
       const { state, file } = await jobOf(second, id);
       expect([state, file?.rows, file?.sha256]).toEqual(['done', ticks, wanted]);
       const bytes = Buffer.from(await (await second.ask(file!.url)).arrayBuffer());

@@ -59,18 +59,18 @@ export function faultDatabase(faults: Faults, onChange: (db: DatabaseSync) => vo
     }
   }
   return (path, busyMsMax) =>
-    openDatabase(path, busyMsMax, (at) => faults.point({ ...opening, work: () => new Connection(at) }));
+    openDatabase(path, busyMsMax, (at) => faults.point({ ...openCalls, work: () => new Connection(at) }));
 }
 
-const opening = { name: 'sql open', takesSpace: true, failure: sqliteError };
+const openCalls = { name: 'sql open', takesSpace: true, failure: sqliteError };
 
 const nameOf = (sql: string): string => `sql ${sql.trim().split(/\s+/).slice(0, 3).join(' ')}`;
 
-const endings = ['', '-wal', '-journal'];
+const commitStatements = ['', '-wal', '-journal'];
 
 /** Copies the state database of an archive's private folder as a kill or a power loss at this moment would leave it. */
 export function copyState(fromPrivate: string, toPrivate: string): void {
-  for (const ending of endings) {
+  for (const ending of commitStatements) {
     const at = toStateFilePath(fromPrivate) + ending;
     if (existsSync(at)) copyFileSync(at, toStateFilePath(toPrivate) + ending);
     else rmSync(toStateFilePath(toPrivate) + ending, { force: true });
@@ -80,7 +80,7 @@ export function copyState(fromPrivate: string, toPrivate: string): void {
 }
 
 /** Makes everything that this process began in a state look like the work of a dead process, as after a crash. */
-export function disown(root: string, deadPid: number): void {
+export function abandonState(root: string, deadPid: number): void {
   const path = toStateFilePath(join(root, '.oddslake'));
   if (!existsSync(path)) return;
   const db = new DatabaseSync(path);

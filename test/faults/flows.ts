@@ -56,7 +56,7 @@ const symbols = ['AAA', 'Ünï 🚀'];
 const ticksOf = (symbol: string, from: number, p: number) =>
   Array.from({ length: 10 }, (_, i) => [from + i * 2 * hourMs + symbol.length, (p + i) / 100] as const);
 
-async function inArchive(
+async function withArchive(
   place: string,
   work: (archive: Archive) => void | Promise<void>,
   groupRows?: number,
@@ -81,7 +81,7 @@ async function inArchive(
 
 /** One published generation. */
 const published = (place: string, groupRows?: number): Promise<void> =>
-  inArchive(
+  withArchive(
     place,
     async (archive) => {
       append(archive, ...symbols.map((symbol) => answer(symbol, ticksOf(symbol, day0, 10), { runId: 'first' })));
@@ -93,7 +93,7 @@ const published = (place: string, groupRows?: number): Promise<void> =>
 /** Also a journal with every dataset, which changes the published day and adds another. */
 async function journaled(place: string): Promise<void> {
   await published(place);
-  await inArchive(place, (archive) => {
+  await withArchive(place, (archive) => {
     const rows = symbols.flatMap((symbol) => [
       answer(symbol, ticksOf(symbol, day0 + 10 * hourMs, 20), { runId: 'second', observedAt: now + 1 }),
       answer(symbol, ticksOf(symbol, day0, 11), { runId: 'second', observedAt: now + 2 }),
@@ -115,9 +115,9 @@ async function journaled(place: string): Promise<void> {
 }
 
 /** Damages one row group of a tick part file, a candle file, and a text at the root. */
-async function damagedForGood(place: string): Promise<void> {
+async function damagePermanently(place: string): Promise<void> {
   await published(place, 4);
-  await inArchive(place, ({ layout: { root }, readManifest, state }) => {
+  await withArchive(place, ({ layout: { root }, readManifest, state }) => {
     const [ticks] = readManifest().datasets.ticks.files;
     const { groups } = readRowGroups(state.db, ticks!.path, ticks!.sha256)!;
     flip(join(root, ticks!.path), groups[1]!.start + 1);
@@ -129,14 +129,14 @@ async function damagedForGood(place: string): Promise<void> {
 /** Damages the footers of every file, and the manifest. */
 async function damaged(place: string): Promise<void> {
   await published(place);
-  await inArchive(place, ({ layout: { root }, readManifest }) => {
+  await withArchive(place, ({ layout: { root }, readManifest }) => {
     for (const { path, bytes } of listManifestFiles(readManifest())) flip(join(root, path), bytes - 9);
     flip(join(root, 'manifest.json'), 300);
   });
 }
 
 const repairing = (parts: Parts): Promise<Ended> =>
-  over(
+  runOverArchive(
     parts,
     (archive, context) =>
       repairArchive(archive, {
@@ -160,7 +160,7 @@ const openWire = sandboxWire(
 );
 
 /** Named, because the set of live order books depends on the tick cursors. */
-const booked = ['KXBTC-26JUN0504-T20', 'will-bitcoin-be-above-20-on-jun-05-2026-04h'];
+const createBooksFlow = ['KXBTC-26JUN0504-T20', 'will-bitcoin-be-above-20-on-jun-05-2026-04h'];
 
 /** Polls everything into the journal; with `publishes` also publishes it. `keeps`: keeps raw responses. */
 const poll =
@@ -170,7 +170,7 @@ const poll =
     const { exit_code: exitCode, error } = await runJob(context, 'nightly', { usesUpstream: true }, async (run) => {
       await pollMarketLists(run);
       await pollTicks(run, now, []);
-      await pollRequestedBooks(run, booked);
+      await pollRequestedBooks(run, createBooksFlow);
       if (publishes) await publishJournal(run);
     });
     return { exitCode, error };
@@ -182,7 +182,7 @@ const publishing = async (parts: Parts): Promise<Ended> => {
 };
 
 /** A command on an open archive, which exits like the launcher. */
-async function over(
+async function runOverArchive(
   parts: Parts,
   work: (archive: Archive, context: Context) => Promise<unknown>,
   mends = false,
@@ -202,9 +202,9 @@ async function over(
 }
 
 /** Damage of every kind that keeps each path of a glob: files that go with a part file are removed first. */
-async function damagedWhole(place: string): Promise<void> {
+async function damageEverything(place: string): Promise<void> {
   await journaled(place);
-  await inArchive(place, async (archive) => {
+  await withArchive(place, async (archive) => {
     await publishNow(archive, now, 'second', { candles: ['1h'] });
   });
   const root = archiveOf(place);
@@ -242,7 +242,7 @@ export const flows: readonly Flow[] = [
       writeFileSync(join(place, 'beside/ticks.csv'), 'existing content\n');
     },
     run: (parts) =>
-      over(parts, async (archive, context) => {
+      runOverArchive(parts, async (archive, context) => {
         const file = requireWritableTarget(archive.disk, archive.layout.root, join(parts.place, 'beside/ticks.csv'));
         const query = { file, format: 'csv', dataset: 'ticks', symbols: [], from: null, to: null } as const;
         await writeExport(archive, query, { ...context, progress: () => {} });
@@ -251,7 +251,7 @@ export const flows: readonly Flow[] = [
   {
     name: 'folder of exports',
     prepare: (place) => published(place),
-    run: (parts) => over(parts, async (archive) => readLeaseId(archive, () => 0.5)),
+    run: (parts) => runOverArchive(parts, async (archive) => readLeaseId(archive, () => 0.5)),
   },
   {
     name: 'snapshot',
@@ -260,11 +260,11 @@ export const flows: readonly Flow[] = [
       mkdirSync(join(place, 'beside'));
     },
     run: (parts) =>
-      over(parts, (archive, context) =>
+      runOverArchive(parts, (archive, context) =>
         takeSnapshot(archive, snapshotOf(parts.place), { id: 'x', signal: context.signal }),
       ),
     again: (parts) =>
-      over(parts, async (archive) => {
+      runOverArchive(parts, async (archive) => {
         // An existing export is complete and refused as a target: its owner decides about its name.
         const isThere = readdirSync(join(parts.place, 'beside')).includes('snapshot');
         if (isThere) parts.disk.syncFolder(join(parts.place, 'beside'));
@@ -280,8 +280,8 @@ export const flows: readonly Flow[] = [
     run: publishing,
   },
   { name: 'repair to the byte', prepare: damaged, run: repairing },
-  { name: 'repair of a row group', prepare: damagedForGood, run: repairing },
-  { name: 'repair of whole files', prepare: damagedWhole, run: repairing },
+  { name: 'repair of a row group', prepare: damagePermanently, run: repairing },
+  { name: 'repair of whole files', prepare: damageEverything, run: repairing },
   {
     name: 'upgrade',
     async prepare(place) {
@@ -289,7 +289,7 @@ export const flows: readonly Flow[] = [
       turnedBack(archiveOf(place));
     },
     run: (parts) =>
-      over(parts, (archive, context) =>
+      runOverArchive(parts, (archive, context) =>
         publish(archive, {
           runId: 'upgrade',
           clock: context.clock,

@@ -15,6 +15,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import {
   addsUp,
   expectSentence,
+  findWrongWindows,
   fixedDay,
   fixedNow,
   folder,
@@ -23,11 +24,10 @@ import {
   run,
   sandbox,
   ticksOf,
-  untruths,
 } from '../e2e/lake.ts';
 import { keyOf, serve } from '../e2e/served-archive.ts';
-import { until } from '../harness/limits.ts';
-import { skippedFor } from '../harness/needs.ts';
+import { waitFor } from '../harness/limits.ts';
+import { skipWithReason } from '../harness/needs.ts';
 
 const sizeKb = 6000;
 
@@ -49,7 +49,7 @@ function missingMount(): string | null {
   }
 }
 
-const smallDisk = skippedFor(missingMount());
+const smallDisk = skipWithReason(missingMount());
 
 /** A file system of a few megabytes, unmounted after the test. */
 function mountSmallDisk(): { at: string } {
@@ -88,7 +88,7 @@ test('a run on a full disk exits with 1, and the next run with space completes w
   const last = await job('nightly', box.url, output, '--date', fixedDay);
   expect(last.code, last.stderr).toBe(0);
   expect(hashes(output, 'ticks')).toEqual(hashes(undisturbed, 'ticks'));
-  expect(untruths(output, box)).toEqual([]);
+  expect(findWrongWindows(output, box)).toEqual([]);
   expect((await run(['verify', '--output', output])).code).toBe(0);
 });
 
@@ -141,7 +141,7 @@ test(
     const post = () => ask('/api/v1/export', { ...init, headers: { 'content-type': 'application/json' } });
     const ended = async (response: Response): Promise<{ state: string; error: string | null }> => {
       const { id } = (await response.json()) as { id: string };
-      return until(async () => {
+      return waitFor(async () => {
         const status = (await (await ask(`/api/v1/export/jobs/${id}`)).json()) as {
           state: string;
           error: string | null;

@@ -15,24 +15,24 @@ import { systemClock } from '../../src/base/system.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { turnedBack } from '../archive/older.ts';
 import { dayMs, fixedNow, manifestOf, rowsOf, sandbox, ticksOf, totalTicks } from '../e2e/lake.ts';
-import { archiveFaults, type Contents, contentsOf, sha256Of, treeFaults } from './archive-faults.ts';
+import { type Contents, findArchiveErrors, findTreeErrors, readContents, sha256Of } from './archive-faults.ts';
 import { hookedJob, runHooked, scratch } from './hooked.ts';
-import { type Base, bases, type Flow, must, type Place } from './kill-flows.ts';
+import { type Base, bases, expectExit, type Flow, type Place } from './kill-flows.ts';
 import type { CallKind } from './kill-hook.ts';
 
 // Common ground of kills and races: a service with a fixed clock, initial archives, and the results of undisturbed
 // runs.
 
-export interface Ground {
+export interface RaceBase {
   readonly box: Sandbox;
   readonly bases: Readonly<Record<Base, string>>;
   readonly input: string;
   readonly folder: string;
   /** The result of flows that run one after another, undisturbed. */
-  calm(of: readonly Flow[]): Promise<Calm>;
+  calm(of: readonly Flow[]): Promise<UndisturbedResult>;
 }
 
-export interface Calm {
+export interface UndisturbedResult {
   readonly outcome: Outcome;
   /** Number of calls of each kind in a flow. */
   readonly counts: ReadonlyMap<Flow, Readonly<Record<CallKind, number>>>;
@@ -52,18 +52,22 @@ export interface Outcome extends Contents {
 export const outcomeOf = ({ archive, out }: Place): Outcome => {
   const exported = join(out, 'ticks.parquet');
   return {
-    ...contentsOf(archive),
+    ...readContents(archive),
     names: readdirSync(out).sort(),
     exported: existsSync(exported) ? sha256Of(exported) : null,
   };
 };
 
 /** Errors of a place after the last run. */
-export function faultsOf({ box, bases }: Pick<Ground, 'box' | 'bases'>, { archive, out }: Place, base: Base): string[] {
+export function findErrors(
+  { box, bases }: Pick<RaceBase, 'box' | 'bases'>,
+  { archive, out }: Place,
+  base: Base,
+): string[] {
   const snapshot = join(out, 'snapshot');
   // Ticks that a repair fetches again count as accepted again.
   const forgotten = base === 'damaged' ? null : base === 'without its state' ? totalTicks(bases[base]) : 0;
-  return [...archiveFaults(archive, box, forgotten), ...(existsSync(snapshot) ? treeFaults(snapshot) : [])];
+  return [...findArchiveErrors(archive, box, forgotten), ...(existsSync(snapshot) ? findTreeErrors(snapshot) : [])];
 }
 
 export const placeIn = (folder: string, input: string): Place => ({
@@ -73,29 +77,29 @@ export const placeIn = (folder: string, input: string): Place => ({
 });
 
 /** Creates a place with an archive of this base. */
-export function begin({ bases }: Pick<Ground, 'bases'>, place: Place, base: Base): void {
+export function createPlace({ bases }: Pick<RaceBase, 'bases'>, place: Place, base: Base): void {
   mkdirSync(place.out, { recursive: true });
   if (existsSync(bases[base])) cpSync(bases[base], place.archive, { recursive: true });
 }
 
-export async function ground(): Promise<Ground> {
+export async function createRaceBase(): Promise<RaceBase> {
   const folder = scratch();
   const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 4, ticksPerDay: 60, epochMs: fixedNow - 5 * dayMs });
   const input = join(folder, 'input');
   const prepared = { box, bases: await makeBases(join(folder, 'bases'), box) };
   // Of known symbols: a symbol that only an import brings is backfilled after the import.
   writeInput(input, box, [...ticksOf(prepared.bases['a day']).keys()].slice(0, 4));
-  const known = new Map<string, Promise<Calm>>();
-  async function runCalm(of: readonly Flow[], name: string): Promise<Calm> {
+  const known = new Map<string, Promise<UndisturbedResult>>();
+  async function runCalm(of: readonly Flow[], name: string): Promise<UndisturbedResult> {
     const place = placeIn(join(folder, name), input);
-    begin(prepared, place, of[0]!.base);
+    createPlace(prepared, place, of[0]!.base);
     const counts = new Map<Flow, Readonly<Record<CallKind, number>>>();
     for (const flow of of) {
       const result = await runHooked(flow.args(place), box.url, join(folder, `${name}.json`));
-      must(result, [0]);
+      expectExit(result, [0]);
       counts.set(flow, result.counts);
     }
-    const faults = faultsOf(prepared, place, of[0]!.base);
+    const faults = findErrors(prepared, place, of[0]!.base);
     if (faults.length > 0) throw new Error(`undisturbed, ${name}: ${faults.join('\n')}`);
     return { outcome: outcomeOf(place), counts };
   }
@@ -117,7 +121,7 @@ async function makeBases(folder: string, box: Sandbox): Promise<Record<Base, str
   const at = (base: Base): string => join(folder, base, 'archive');
   const run = async (base: Base, codes: number[], name: string, ...flags: string[]): Promise<void> => {
     mkdirSync(join(folder, base), { recursive: true });
-    must(await runHooked(hookedJob(name, at(base), ...flags), box.url, join(folder, 'report.json')), codes);
+    expectExit(await runHooked(hookedJob(name, at(base), ...flags), box.url, join(folder, 'report.json')), codes);
   };
   await run('a day', [0], 'nightly', '--date', '2025-06-13');
   await run('without candles', [0], 'nightly', '--date', '2025-06-13', '--set', 'archive.candles=[]');

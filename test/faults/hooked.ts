@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { access, type Ended, fixedNow, jobArgs, type Running, start } from '../e2e/lake.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import type { CallKind, HaltHow, HaltReport } from './kill-hook.ts';
 
@@ -28,11 +28,11 @@ export interface Halt {
 }
 
 /** Flags that make small archives alike and every run send its requests in the same order. */
-const settled = ['upstream.concurrency=1', 'source.first_lookback_days=2'].flatMap((set) => ['--set', set]);
+const fixedFlags = ['upstream.concurrency=1', 'source.first_lookback_days=2'].flatMap((set) => ['--set', set]);
 
 /** The arguments of a job on an archive. */
 export const hookedJob = (name: string, archive: string, ...flags: string[]): string[] =>
-  jobArgs(name, archive, ...settled, ...flags);
+  jobArgs(name, archive, ...fixedFlags, ...flags);
 
 /** Milliseconds after which a process counts as hanging: many run at once, and some are stopped meanwhile. */
 export const hangMs = limitMs / 2;
@@ -77,7 +77,7 @@ export async function startStopped(
 ): Promise<Running & HaltReport> {
   rmSync(report, { force: true });
   const running = startHooked(args, url, { HALT_REPORT: report, HALT_SIGNAL: 'SIGSTOP', ...haltAt(stop) });
-  await until(() => existsSync(report) || isOver(running), 'the call at which it is stopped');
+  await waitFor(() => existsSync(report) || isOver(running), 'the call at which it is stopped');
   return { ...running, ...reportIn(report) };
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { csvOf, importInto, put } from '../e2e/import-lake.ts';
 import { addsUp, dayMs, fixedNow, folder, hashes, run, sleep, start } from '../e2e/lake.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 
 const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 console.log(`import killed: SEED=${seed}`);
@@ -12,7 +12,7 @@ const today = Date.UTC(2025, 5, 14);
 const yesterday = today - dayMs;
 
 /** Bytes of temporary files that a run has written. */
-const putAside = (output: string): number =>
+const readTemporaryBytes = (output: string): number =>
   globSync('.oddslake/pins/*import-*/ticks', { cwd: output }).reduce(
     (sum, path) => sum + (statSync(join(output, path), { throwIfNoEntry: false })?.size ?? 0),
     0,
@@ -41,7 +41,7 @@ test('a killed import resumes to the same bytes as an undisturbed one', async ()
       isOver = true;
     });
     // During reading or during a publish.
-    await until(() => isOver || putAside(output) > 0, 'temporary rows');
+    await waitFor(() => isOver || readTemporaryBytes(output) > 0, 'temporary rows');
     // The first kill comes immediately, so that there is one; the others come at random times.
     if (round > 0) await sleep((seed * (round + 3)) % 200);
     running.child.kill('SIGKILL');

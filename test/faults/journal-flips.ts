@@ -63,18 +63,18 @@ export async function flipLake(folder: string): Promise<FlipLake> {
   const database = toStateFilePath(join(base, '.oddslake'));
   const pages = journalPages(database);
   const bytes = readFileSync(database);
-  fresh(database, clean);
+  createFresh(database, clean);
   await published(clean);
-  const expected = contentsOf(clean);
+  const expected = readContents(clean);
 
   async function look(description: string): Promise<Flipped> {
     try {
       const quarantined = await published(place);
-      const wrong = faultsOf(expected, contentsOf(place));
+      const wrong = findErrors(expected, readContents(place));
       return { what: description, outcome: quarantined ? 'quarantined' : 'whole', wrong };
     } catch (error) {
       const isSaid = (error as { exitCode?: number }).exitCode === 6;
-      const wrong = faultsOf(expected, contentsOf(place));
+      const wrong = findErrors(expected, readContents(place));
       return {
         what: description,
         outcome: 'refused',
@@ -90,12 +90,12 @@ export async function flipLake(folder: string): Promise<FlipLake> {
       const bit = draw.below(8);
       const flipped = Buffer.from(bytes);
       flipped[at]! ^= 1 << bit;
-      fresh(database, place);
+      createFresh(database, place);
       writeFileSync(toStateFilePath(join(place, '.oddslake')), flipped);
       return look(`bit ${bit} of byte ${at % pageBytes} of page ${page} (${name})`);
     },
     flipValue(draw) {
-      fresh(database, place);
+      createFresh(database, place);
       const tables = {
         ...journalRowColumns,
         journal: ['run_id', 'symbol', 'asked_from', 'observed_at', 'rank', 'rows', 'origin'],
@@ -156,7 +156,7 @@ function journalPages(path: string): { page: number; name: string }[] {
   return pages as { page: number; name: string }[];
 }
 
-function fresh(database: string, root: string): void {
+function createFresh(database: string, root: string): void {
   rmSync(root, { recursive: true, force: true });
   mkdirSync(join(root, '.oddslake'), { recursive: true });
   copyFileSync(database, toStateFilePath(join(root, '.oddslake')));
@@ -180,7 +180,7 @@ interface Contents {
   readonly covered: readonly (readonly [dataset: string, symbol: string, from: number, to: number])[];
 }
 
-function contentsOf(root: string): Contents {
+function readContents(root: string): Contents {
   const ticks = publishedTicks(root);
   const keys = ticks.map((line) => [line.split(' ')[0]!, Number(line.split(' ')[1])] as const);
   const books = publishedRows(root, 'orderbooks');
@@ -197,7 +197,7 @@ function contentsOf(root: string): Contents {
   };
 }
 
-function faultsOf(expected: Contents, found: Contents): string[] {
+function findErrors(expected: Contents, found: Contents): string[] {
   const wrong: string[] = [];
   for (const row of found.rows) if (!expected.rows.has(row)) wrong.push(`published ${row}`);
   for (const [dataset, symbol, from, to] of found.covered) {

@@ -71,9 +71,9 @@ export const flows: readonly Flow[] = [
 ];
 
 /** Flows that can follow one another on the archive of one day, in any order. */
-export const together = flows.filter(({ base }) => base === 'a day');
+export const concurrentFlows = flows.filter(({ base }) => base === 'a day');
 
-export function must(ended: Ended, codes: readonly number[]): void {
+export function expectExit(ended: Ended, codes: readonly number[]): void {
   if (!codes.includes(ended.code ?? -1))
     throw new Error(`exit code ${ended.code}, ${ended.signal}\n${ended.stdout}\n${ended.stderr}`);
 }

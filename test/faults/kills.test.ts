@@ -2,10 +2,10 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { addsUp } from '../e2e/lake.ts';
-import { globFaults, verified } from './archive-faults.ts';
-import { begin, faultsOf, type Ground, ground, outcomeOf, placeIn } from './ground.ts';
+import { findGlobErrors, runVerify } from './archive-faults.ts';
+import { createPlace, createRaceBase, findErrors, outcomeOf, placeIn, type RaceBase } from './ground.ts';
 import { type Halt, runHooked } from './hooked.ts';
-import { flows, must, together } from './kill-flows.ts';
+import { concurrentFlows, expectExit, flows } from './kill-flows.ts';
 import type { CallKind } from './kill-hook.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
@@ -24,13 +24,13 @@ function drawKill(draw: Draw, counts: Readonly<Record<CallKind, number>>): Halt 
 }
 
 /** Kills runs on one archive until there are enough kills or the only flow is done; then lets all flows finish. */
-async function chain(grounds: Ground, name: string, draw: Draw, killsMax: number): Promise<number> {
+async function chain(grounds: RaceBase, name: string, draw: Draw, killsMax: number): Promise<number> {
   const { box } = grounds;
-  const of = draw.chance(0.25) ? together : [draw.one(flows)];
+  const of = draw.chance(0.25) ? concurrentFlows : [draw.one(flows)];
   const undisturbed = await grounds.calm(of);
   const folder = join(grounds.folder, name);
   const place = placeIn(folder, grounds.input);
-  begin(grounds, place, of[0]!.base);
+  createPlace(grounds, place, of[0]!.base);
   const report = join(grounds.folder, `${name}.json`);
   const story: string[] = [];
   let kills = 0;
@@ -42,21 +42,21 @@ async function chain(grounds: Ground, name: string, draw: Draw, killsMax: number
       const ended = await runHooked(flow.args(place), box.url, report, kill);
       story.push(`${flow.name}: ${ended.halted ?? `exited with ${ended.code}`}`);
       if (ended.halted !== null) kills++;
-      else must(ended, [0, ...(flow.codes ?? [])]);
+      else expectExit(ended, [0, ...(flow.codes ?? [])]);
       expect(ended.signal).toBe(ended.halted === null ? null : 'SIGKILL');
-      if (flow.damaged !== true) expect(globFaults(place.archive)).toEqual([]);
+      if (flow.damaged !== true) expect(findGlobErrors(place.archive)).toEqual([]);
       // Only sometimes: a check replays the databases' logs, which the next run should find as they were left.
-      if (draw.chance(0.3) && flow.damaged !== true) expect(await verified(place.archive)).toEqual([]);
+      if (draw.chance(0.3) && flow.damaged !== true) expect(await runVerify(place.archive)).toEqual([]);
       if (ended.halted === null && of.length === 1) break;
     }
     for (const flow of of) {
       processes++;
       const last = await runHooked(flow.args(place), box.url, report);
-      must(last, [0, ...(flow.codes ?? [])]);
+      expectExit(last, [0, ...(flow.codes ?? [])]);
       if (last.stdout.includes('"job":')) expect(addsUp(last.summary)).toBe(true);
     }
-    expect(await verified(place.archive)).toEqual([]);
-    expect(faultsOf(grounds, place, of[0]!.base)).toEqual([]);
+    expect(await runVerify(place.archive)).toEqual([]);
+    expect(findErrors(grounds, place, of[0]!.base)).toEqual([]);
     expect(outcomeOf(place)).toEqual(undisturbed.outcome);
   } catch (error) {
     throw new Error(`${(error as Error).message}\nAfter:\n${story.join('\n')}`, { cause: error });
@@ -67,7 +67,7 @@ async function chain(grounds: Ground, name: string, draw: Draw, killsMax: number
 
 describe('processes killed at any of their calls', () => {
   test('lose nothing, duplicate nothing and leave nothing behind', { timeout: searchMsMax }, async () => {
-    const grounds = await ground();
+    const grounds = await createRaceBase();
     let kills = 0;
     const seedsDone = await search({ name: 'kills', least: 28, share: 0.25 }, async (seed) => {
       const draw = drawFrom(seed);

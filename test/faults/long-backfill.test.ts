@@ -14,7 +14,7 @@ import {
   start,
   totalTicks,
 } from '../e2e/lake.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { drawFrom } from './seeds.ts';
 
 /** Approximate number of ticks to fetch; TICKS=20000000 for the long run. */
@@ -50,7 +50,11 @@ test('a long backfill that is killed ten times gives the same bytes as an undist
   for (let round = 0; round < kills; round++) {
     const running = backfill(output);
     const target = box.stats().requests + (0.5 + draw()) * (requests / (kills + 2));
-    await until(() => box.stats().requests >= target || running.child.exitCode !== null, `${target} requests`, hangMs);
+    await waitFor(
+      () => box.stats().requests >= target || running.child.exitCode !== null,
+      `${target} requests`,
+      hangMs,
+    );
     await sleep(draw() * 100);
     running.child.kill('SIGKILL');
     if ((await running.ended).signal === 'SIGKILL') killed++;

@@ -13,15 +13,15 @@ import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 // Nights on an archive whose ticks are damaged sometimes, with a service whose history is thinned at times and complete
 // at others.
 
-const few = [
+const fewMarkets = [
   'source.first_lookback_days=2',
   'archive.candles=[]',
   'archive.parts=2',
   'drops.ticks_share_max=1',
   'drops.markets_share_max=1',
 ];
-const thinned = { thinShare: 0.6, thinAfterMs: 6 * hourMs };
-const whole = { thinShare: 0 };
+const thinnedOptions = { thinShare: 0.6, thinAfterMs: 6 * hourMs };
+const completeOptions = { thinShare: 0 };
 
 /** Deletes a published part file, truncates it, or flips some of its bits. */
 function damage(output: string, draw: Draw): void {
@@ -37,15 +37,15 @@ function damage(output: string, draw: Draw): void {
 }
 
 /** All ticks ever published, and the losses that a run reported. */
-interface Memory {
+interface KnownTicks {
   readonly ticks: Set<string>;
   readonly told: Set<string>;
 }
 
 const keyOf = ({ symbol, from }: { symbol: string | null; from: number | null }): string => `${from} ${symbol}`;
 
-async function lostIn(nights: Nights, nowMs: number): Promise<RecordedLoss[]> {
-  const archive = openConfiguredArchive(await nights.contextAt(nowMs, ...few), false);
+async function readLost(nights: Nights, nowMs: number): Promise<RecordedLoss[]> {
+  const archive = openConfiguredArchive(await nights.contextAt(nowMs, ...fewMarkets), false);
   try {
     return readLostWindows(archive.state.db);
   } finally {
@@ -53,10 +53,10 @@ async function lostIn(nights: Nights, nowMs: number): Promise<RecordedLoss[]> {
   }
 }
 
-async function check(nights: Nights, nowMs: number, { ticks, told }: Memory, summary: Summary): Promise<void> {
+async function check(nights: Nights, nowMs: number, { ticks, told }: KnownTicks, summary: Summary): Promise<void> {
   const summaryText = JSON.stringify([summary.job, summary.exit_code, summary.error, summary.failures]);
   expect([0, 4], summaryText).toContain(summary.exit_code);
-  const lost = await lostIn(nights, nowMs);
+  const lost = await readLost(nights, nowMs);
   const reported = summary.failures.filter(({ reason }) => reason.startsWith('lost: '));
   expect(reported.length, summaryText).toBe(summary.failures.length);
   expect(reported.filter((line) => told.has(keyOf(line)))).toEqual([]);
@@ -82,12 +82,12 @@ async function check(nights: Nights, nowMs: number, { ticks, told }: Memory, sum
   for (const line of present) ticks.add(line);
 }
 
-async function trial(seed: number): Promise<void> {
+async function runTrial(seed: number): Promise<void> {
   const draw = drawFrom(seed);
   const nights = await startNights({ seed: draw.below(1000), markets: 3, ticksPerDay: 60, lifeDaysMax: 30 });
   // With raw responses most of it is restored from them.
-  const set = [...few, `raw.keep_days=${seed % 3 === 0 ? 7 : 0}`];
-  const memory: Memory = { ticks: new Set(), told: new Set() };
+  const set = [...fewMarkets, `raw.keep_days=${seed % 3 === 0 ? 7 : 0}`];
+  const memory: KnownTicks = { ticks: new Set(), told: new Set() };
   let nowMs = firstNight;
   const after = async (run: () => Promise<Summary>): Promise<void> => check(nights, nowMs, memory, await run());
   const night = () => nights.night(nowMs, ...set);
@@ -103,15 +103,15 @@ async function trial(seed: number): Promise<void> {
   await after(night);
   for (let n = 4 + draw.below(5); n > 0; n--) {
     nowMs += draw.one([hourMs, 10 * hourMs, dayMs]);
-    nights.box().set(draw.chance(0.6) ? thinned : whole);
+    nights.box().set(draw.chance(0.6) ? thinnedOptions : completeOptions);
     if (draw.chance(0.4)) {
       for (let k = 1 + draw.below(2); k > 0; k--) damage(nights.output, draw);
       await after(repairNow);
     } else await after(draw.one([night, night, repairNow, fetchPast]));
   }
-  nights.box().set(whole);
+  nights.box().set(completeOptions);
   await after(repairNow);
-  expect(await lostIn(nights, nowMs)).toEqual([]);
+  expect(await readLost(nights, nowMs)).toEqual([]);
   expect(publishedTicks(nights.output).length).toBe(memory.ticks.size);
   await nights.box().stop();
   rmSync(nights.output, { recursive: true, force: true });
@@ -120,5 +120,5 @@ async function trial(seed: number): Promise<void> {
 test('under damage and thinned history no missing tick is covered, and everything can be restored', {
   timeout: searchMsMax,
 }, async () => {
-  await search({ name: 'nights over losses', least: 15, share: 0.05 }, trial);
+  await search({ name: 'nights over losses', least: 15, share: 0.05 }, runTrial);
 });

@@ -30,7 +30,7 @@ const days = [0, 1];
 const roundsMax = 3;
 
 /** Several polls and publishes, the last of which may be cut off, as if the process had been killed there. */
-async function lived(root: string, draw: Draw): Promise<Archive> {
+async function createHistory(root: string, draw: Draw): Promise<Archive> {
   const archive = opened({ root, parts: 2 });
   const steps = 1 + draw.below(roundsMax);
   for (let round = 0; round < steps; round++) {
@@ -56,7 +56,7 @@ async function cutOff(archive: Archive, after: number): Promise<void> {
 }
 
 /** Journals everything again, as an upstream would send it. */
-async function toldAgain(archive: Archive): Promise<void> {
+async function journalAgain(archive: Archive): Promise<void> {
   for (let round = 0; round < roundsMax; round++) for (const day of days) journalDay(archive, day, round);
   await publishNow(archive);
 }
@@ -70,14 +70,14 @@ test('after the state is lost, published ticks stay and the others come with the
   timeout: searchMsMax,
 }, async () => {
   const undisturbed = opened({ root: join(fastScratch(), 'calm'), parts: 2 });
-  await toldAgain(undisturbed);
+  await journalAgain(undisturbed);
   const expected = publishedTicks(undisturbed.layout.root);
   const seen = new Map<string, number>();
   await search({ name: 'lost states', least: 80, share: 0.05 }, async (seed) => {
     const draw = drawFrom(seed);
     const folder = fastScratch();
     const [before, root] = [join(folder, 'before'), join(folder, 'after')];
-    const killed = await lived(before, draw);
+    const killed = await createHistory(before, draw);
     const isCut = killed.state.db.one('select 1 from intents') !== undefined;
     cpSync(before, root, { recursive: true });
     const published = existsSync(join(root, 'manifest.json'));
@@ -90,7 +90,8 @@ test('after the state is lost, published ticks stay and the others come with the
     if (isCut && !published && !existsSync(join(root, '.oddslake/state.sqlite'))) {
       // A first publish that was cut off may have left files without a manifest.
       const isEmpty = readdirSync(root).every((name) => name === '.oddslake');
-      if (!isEmpty) expect(() => opened({ root, parts: 2 }), label).toThrow(/holds other files .* and is not an archive/);
+      if (!isEmpty)
+        expect(() => opened({ root, parts: 2 }), label).toThrow(/holds other files .* and is not an archive/);
       note(isEmpty ? 'begins anew' : 'is none yet, and said so');
       killed.close();
       return;
@@ -132,7 +133,7 @@ test('after the state is lost, published ticks stay and the others come with the
         union(rows!.map(([, , from, to]) => ({ from: from as number, to: to as number }))),
       ]);
       expect(segments(archive), label).toEqual(Object.fromEntries(windows));
-      await toldAgain(archive);
+      await journalAgain(archive);
       expect(publishedTicks(root), label).toEqual(expected);
       expect((await verifyArchive(archive, null)).findings, label).toEqual([]);
       note('resumed');

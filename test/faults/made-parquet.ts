@@ -108,7 +108,7 @@ export const element = ({
   });
 
 /** The file of a plan. */
-export function madeParquet(plan: FilePlan): Buffer {
+export function encodeParquet(plan: FilePlan): Buffer {
   const pieces: Buffer[] = [Buffer.from(plan.head)];
   let at = plan.head.length;
   const chunks = plan.columns.map((column) => {

@@ -11,26 +11,26 @@ import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
 // The content of a place at the end, and the invariants at any time.
 
 /** What was accepted: equal before and after a process died. */
-export interface Kept {
+export interface Accepted {
   readonly generation: number;
   readonly journaled: number;
 }
 
-const noneKept: Kept = { generation: 0, journaled: 0 };
+const noneAccepted: Accepted = { generation: 0, journaled: 0 };
 
-export function keptBy(db: DatabaseSync): Kept {
-  if (db.prepare("select 1 from sqlite_master where name = 'journal_ticks'").get() === undefined) return noneKept;
+export function readAccepted(db: DatabaseSync): Accepted {
+  if (db.prepare("select 1 from sqlite_master where name = 'journal_ticks'").get() === undefined) return noneAccepted;
   const generation = db.prepare("select value from meta where key = 'generation'").get()?.value ?? 0;
   const journaled = db.prepare('select coalesce(sum(n), 0) as n from journal_ticks').get()!.n;
   return { generation: Number(generation), journaled: Number(journaled) };
 }
 
-export function keptIn(place: string): Kept {
+export function readAcceptedIn(place: string): Accepted {
   const path = toStateFilePath(privateOf(place));
-  if (!existsSync(path)) return noneKept;
+  if (!existsSync(path)) return noneAccepted;
   const db = new DatabaseSync(path);
   try {
-    return keptBy(db);
+    return readAccepted(db);
   } finally {
     db.close();
   }
@@ -76,10 +76,10 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
       segments: db.all('select * from segments'),
       standings: db.all('select symbol, day, hex(stretches) as stretches from standings'),
       lost: db.all('select dataset, symbol, t_from, t_to, ticks from lost'),
-      aside: setAside(root),
+      aside: listQuarantined(root),
       quarantine: quarantineLines(root),
       findings: (await verifyArchive(archive, null)).findings,
-      journaled: keptIn(place).journaled,
+      journaled: readAcceptedIn(place).journaled,
       uncounted: rows - db.one<{ n: number }>('select coalesce(sum(ticks), 0) as n from symbols')!.n,
       open: db.all('select generation from intents'),
     };
@@ -97,7 +97,7 @@ export const runsIn = (place: string): string[] => {
 };
 
 /** Files that a repair quarantined as evidence. */
-function setAside(root: string): string[] {
+function listQuarantined(root: string): string[] {
   const folder = join(root, '.oddslake/damaged');
   if (!existsSync(folder)) return [];
   return [...new Set(filesBelow(folder).map((path) => hashOf(join(folder, path))))].sort();

@@ -29,14 +29,14 @@ export const privateOf = (place: string): string => join(place, 'archive/.oddsla
 /** In memory if possible: syncs are free there. */
 const base = scratchRoot;
 
-export interface Ground {
+export interface Places {
   /** A path for a new place; `clear` deletes all of them. */
   fresh(): string;
   drop(place: string): void;
   clear(): void;
 }
 
-export function startGround(): Ground {
+export function openPlaces(): Places {
   const root = mkdtempSync(join(base, 'oddslake-faults-'));
   let placesMade = 0;
   return {

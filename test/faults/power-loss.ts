@@ -56,7 +56,7 @@ const isForeign = (name: string): boolean => /\.sqlite|\.lock/.test(name);
 /** Everything below `root` is durable now; from here on these calls track it. Holds all of it in memory. */
 export function powerModel(root: string, realCalls: FileSystemCalls = systemCalls): PowerModel {
   const home = realpathSync(root);
-  const top = scanned(home);
+  const top = scanFolder(home);
   const open = new Map<number, Node>();
 
   function find(path: string): Node | undefined {
@@ -157,8 +157,8 @@ export function powerModel(root: string, realCalls: FileSystemCalls = systemCall
   return {
     root,
     calls,
-    cut: (into, loss, draw = () => 0) => makeTree(into, top, surviving(loss, draw)),
-    hasUnsynced: () => unsynced(top),
+    cut: (into, loss, draw = () => 0) => makeTree(into, top, drawSurvivors(loss, draw)),
+    hasUnsynced: () => listUnsynced(top),
   };
 }
 
@@ -169,11 +169,11 @@ const newFile = (): FileNode => ({ pieces: [], synced: new Uint8Array(), isSynce
 const bytesOf = ({ pieces }: FileNode): Uint8Array => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces));
 
 /** `known`: files by inode, since a file may have several names. */
-function scanned(path: string, known = new Map<number, FileNode>()): FolderNode {
+function scanFolder(path: string, known = new Map<number, FileNode>()): FolderNode {
   const names = new Map<string, Node>();
   for (const entry of readdirSync(path, { withFileTypes: true })) {
     const at = join(path, entry.name);
-    if (entry.isDirectory()) names.set(entry.name, scanned(at, known));
+    if (entry.isDirectory()) names.set(entry.name, scanFolder(at, known));
     else if (!isForeign(entry.name)) {
       const { ino } = lstatSync(at);
       const node = known.get(ino) ?? durableFile(readFileSync(at));
@@ -191,9 +191,9 @@ const durableFile = (bytes: Uint8Array): FileNode => ({
   hasFailed: false,
 });
 
-function unsynced(node: Node): boolean {
+function listUnsynced(node: Node): boolean {
   if (!isFolder(node)) return !node.isSynced;
-  return node.pending.length > 0 || [...node.names.values()].some(unsynced);
+  return node.pending.length > 0 || [...node.names.values()].some(listUnsynced);
 }
 
 interface Surviving {
@@ -201,7 +201,7 @@ interface Surviving {
   bytes(file: FileNode): Uint8Array;
 }
 
-function surviving(loss: Loss, draw: () => number): Surviving {
+function drawSurvivors(loss: Loss, draw: () => number): Surviving {
   if (loss === 'vanished') return { names: ({ synced }) => synced, bytes: ({ synced }) => synced };
   if (loss === 'names') {
     return { names: ({ names }) => names, bytes: (file) => (file.isSynced ? file.synced : new Uint8Array()) };

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type Ended, hashes, sleep } from '../e2e/lake.ts';
-import { globbed, globFaults, treeFaults } from './archive-faults.ts';
+import { findGlobErrors, findTreeErrors, readGlob } from './archive-faults.ts';
 import type { Place } from './kill-flows.ts';
 
 // Readers of an archive that others write concurrently, and the errors they see. An empty list means no error.
@@ -32,10 +32,10 @@ export interface Reader {
   readonly judge: (ended: Ended, place: Place, id: string, of: readonly Generation[] | null) => Seen;
 }
 
-const said = <T>({ stdout }: Ended): T => JSON.parse(stdout) as T;
+const parseOutput = <T>({ stdout }: Ended): T => JSON.parse(stdout) as T;
 
 /** @param same whether a result is that of a generation */
-function held(of: readonly Generation[] | null, generation: number, same: (of: Generation) => boolean): string[] {
+function hashFiles(of: readonly Generation[] | null, generation: number, same: (of: Generation) => boolean): string[] {
   if (of === null) return [];
   const known = of.find((one) => one.generation === generation);
   if (known === undefined) return [`there is no generation ${generation}`];
@@ -51,7 +51,7 @@ export const readers: readonly Reader[] = [
     isRun: true,
     args: ({ archive }) => ['verify', '--output', archive, '--json', '--wait', '0'],
     judge(ended) {
-      const { generation, findings } = said<{ generation: number; findings: readonly object[] }>(ended);
+      const { generation, findings } = parseOutput<{ generation: number; findings: readonly object[] }>(ended);
       return { generation, faults: findings.map((finding) => JSON.stringify(finding)) };
     },
   },
@@ -60,32 +60,32 @@ export const readers: readonly Reader[] = [
     args: (place, id) => ['snapshot', snapshotOf(place, id), '--output', place.archive, '--json'],
     judge(ended, place, id, of) {
       const root = snapshotOf(place, id);
-      const { generation } = said<{ generation: number }>(ended);
+      const { generation } = parseOutput<{ generation: number }>(ended);
       const files = hashes(root, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks');
-      const same = held(of, generation, (one) => JSON.stringify(one.files) === JSON.stringify(files));
-      return { generation, faults: [...treeFaults(root), ...globFaults(root), ...same] };
+      const same = hashFiles(of, generation, (one) => JSON.stringify(one.files) === JSON.stringify(files));
+      return { generation, faults: [...findTreeErrors(root), ...findGlobErrors(root), ...same] };
     },
   },
   {
     name: 'export',
     args: (place, id) => ['export', '--out', exportOf(place, id), '--output', place.archive, '--json'],
     judge(ended, place, id, of) {
-      const { generation, sha256, rows } = said<{ generation: number; sha256: string; rows: number }>(ended);
+      const { generation, sha256, rows } = parseOutput<{ generation: number; sha256: string; rows: number }>(ended);
       const read = decodeTicks(readFileSync(exportOf(place, id)));
-      const keys = new Set(read.symbols.flatMap((symbol, i) => [...timesOf(read, i)].map((t) => `${symbol} ${t}`)));
+      const keys = new Set(read.symbols.flatMap((symbol, i) => [...countTimes(read, i)].map((t) => `${symbol} ${t}`)));
       const twice = keys.size === rows ? [] : [`${rows} rows of ${keys.size} keys`];
-      return { generation, faults: [...held(of, generation, (one) => one.exported === sha256), ...twice] };
+      return { generation, faults: [...hashFiles(of, generation, (one) => one.exported === sha256), ...twice] };
     },
   },
   {
     name: 'changes',
     args: ({ archive }) => ['changes', '--since', '0', '--output', archive, '--json'],
     judge(ended, _place, _id, of) {
-      const { to, files } = said<{ to: number; files: readonly { path: string; sha256: string }[] }>(ended);
+      const { to, files } = parseOutput<{ to: number; files: readonly { path: string; sha256: string }[] }>(ended);
       const listed = new Map(files.map(({ path, sha256 }) => [path, sha256]));
       const same = ({ files }: Generation): boolean =>
         Object.entries(files).every(([path, hash]) => listed.get(path) === hash);
-      return { generation: to, faults: held(of, to, same) };
+      return { generation: to, faults: hashFiles(of, to, same) };
     },
   },
   {
@@ -100,7 +100,7 @@ export const readers: readonly Reader[] = [
   },
 ];
 
-const timesOf = ({ offsets, t }: { offsets: ArrayLike<number>; t: Float64Array }, i: number): Float64Array =>
+const countTimes = ({ offsets, t }: { offsets: ArrayLike<number>; t: Float64Array }, i: number): Float64Array =>
   t.subarray(offsets[i]!, offsets[i + 1]!);
 
 /**
@@ -110,7 +110,7 @@ const timesOf = ({ offsets, t }: { offsets: ArrayLike<number>; t: Float64Array }
 export async function globUntil(archive: string, isOver: () => boolean): Promise<string[]> {
   let ticksMax = 0;
   while (!isOver()) {
-    const { ticks, faults } = globbed(archive);
+    const { ticks, faults } = readGlob(archive);
     if (faults.length > 0) return [...faults];
     if (ticks < ticksMax) return [`ticks fell from ${ticksMax} to ${ticks}`];
     ticksMax = ticks;

@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
 import { type Ended, type Running, start } from '../e2e/lake.ts';
-import { type Contents, contentsOf, verified } from './archive-faults.ts';
-import { faultsOf, type Ground } from './ground.ts';
+import { type Contents, readContents, runVerify } from './archive-faults.ts';
+import { findErrors, type RaceBase } from './ground.ts';
 import { hangMs, hookedJob, startHooked } from './hooked.ts';
-import { type Base, type Flow, flows, must, type Place } from './kill-flows.ts';
+import { type Base, expectExit, type Flow, flows, type Place } from './kill-flows.ts';
 import type { Generation, Reader } from './race-readers.ts';
 import type { Draw } from './seeds.ts';
 
@@ -21,7 +21,7 @@ const pauses = [0, 1, 3];
 
 /** `draw`: each process pauses before its calls for the drawn time. */
 export const startAll = (
-  { box }: Ground,
+  { box }: RaceBase,
   place: Place,
   of: readonly Flow[],
   flags: readonly string[] = [],
@@ -31,21 +31,21 @@ export const startAll = (
 
 export async function allDone(of: readonly Running[], codes: readonly number[] = [0]): Promise<Ended[]> {
   const ended = await Promise.all(of.map((one) => one.ended));
-  for (const one of ended) must(one, codes);
+  for (const one of ended) expectExit(one, codes);
   return ended;
 }
 
 /** The end state after all processes: everything collected is published once, and nothing else exists. */
-export async function settledAs(ground: Ground, place: Place, of: readonly Flow[]): Promise<void> {
-  expect(await verified(place.archive)).toEqual([]);
-  expect(faultsOf(ground, place, of[0]!.base)).toEqual([]);
-  expect(contentsOf(place.archive)).toEqual(contentsIn((await ground.calm(of)).outcome));
+export async function expectSettled(ground: RaceBase, place: Place, of: readonly Flow[]): Promise<void> {
+  expect(await runVerify(place.archive)).toEqual([]);
+  expect(findErrors(ground, place, of[0]!.base)).toEqual([]);
+  expect(readContents(place.archive)).toEqual(contentsIn((await ground.calm(of)).outcome));
 }
 
 const contentsIn = ({ files, ticks, days }: Contents): Contents => ({ files, ticks, days });
 
 /** Starts readers at once; their results are checked when all have ended. */
-export function look(place: Place, of: readonly Reader[], known: readonly Generation[] | null) {
+export function startReaders(place: Place, of: readonly Reader[], known: readonly Generation[] | null) {
   const running = of.map((reader, i) => ({
     reader,
     id: String(i),
@@ -54,9 +54,9 @@ export function look(place: Place, of: readonly Reader[], known: readonly Genera
   return async (): Promise<number[]> => {
     const generations: number[] = [];
     for (const { reader, id, ended } of running) {
-      must(await ended, reader.isRun === true ? [0, 5] : [0]);
+      expectExit(await ended, reader.isRun === true ? [0, 5] : [0]);
       if ((await ended).code === 5) {
-        expect((await ended).stderr).toMatch(held);
+        expect((await ended).stderr).toMatch(stateHeld);
         continue;
       }
       const { generation, faults } = reader.judge(await ended, place, id, known);
@@ -68,12 +68,12 @@ export function look(place: Place, of: readonly Reader[], known: readonly Genera
 }
 
 /** A number of distinct values. */
-export function some<T>(draw: Draw, of: readonly T[], n: number): T[] {
+export function drawDistinct<T>(draw: Draw, of: readonly T[], n: number): T[] {
   const left = [...of];
   return Array.from({ length: n }, () => left.splice(draw.below(left.length), 1)[0]!);
 }
 
 /** A writer that was stopped during its commit holds the state itself, and no other can begin a run. */
-export const held = /Another process holds .* for too long/;
+export const stateHeld = /Another process holds .* for too long/;
 
-export const busy = /^Another run is still writing this archive after .* s/;
+export const lockBusy = /^Another run is still writing this archive after .* s/;

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { ground, placeIn } from './ground.ts';
+import { createRaceBase, placeIn } from './ground.ts';
 import { drawRace } from './races.ts';
 import { drawFrom, search, searchMsMax } from './seeds.ts';
 
@@ -9,7 +9,7 @@ describe('processes started at once on one archive', () => {
   test('write it one at a time, and readers see exactly one generation', {
     timeout: searchMsMax,
   }, async () => {
-    const grounds = await ground();
+    const grounds = await createRaceBase();
     const counts = new Map<string, number>();
     const done = await search({ name: 'races', least: 120, share: 0.25 }, async (seed) => {
       const draw = drawFrom(seed);

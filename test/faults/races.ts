@@ -4,13 +4,23 @@ import { expect } from 'vitest';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { access, type Ended, manifestOf, run, totalTicks } from '../e2e/lake.ts';
-import { until } from '../harness/limits.ts';
-import { globFaults } from './archive-faults.ts';
-import { begin, faultsOf, type Ground, outcomeOf } from './ground.ts';
+import { waitFor } from '../harness/limits.ts';
+import { findGlobErrors } from './archive-faults.ts';
+import { createPlace, findErrors, outcomeOf, type RaceBase } from './ground.ts';
 import { haltAt, isOver, startHooked, startStopped } from './hooked.ts';
 import type { Flow, Place } from './kill-flows.ts';
 import { type Generation, globUntil, readers } from './race-readers.ts';
-import { allDone, busy, flow, flowOf, held, look, settledAs, some, startAll } from './race-start.ts';
+import {
+  allDone,
+  drawDistinct,
+  expectSettled,
+  flow,
+  flowOf,
+  lockBusy,
+  startAll,
+  startReaders,
+  stateHeld,
+} from './race-start.ts';
 import type { Draw } from './seeds.ts';
 
 // Several processes of the program started at once on one archive.
@@ -19,7 +29,7 @@ export interface Race {
   readonly name: string;
   /** Weight of the race among all races. */
   readonly weight: number;
-  run(ground: Ground, place: Place, draw: Draw): Promise<void>;
+  run(ground: RaceBase, place: Place, draw: Draw): Promise<void>;
 }
 
 const nightly = flowOf('next nightly');
@@ -32,8 +42,8 @@ const writers: Race = {
   name: 'writers',
   weight: 6,
   async run(ground, place, draw) {
-    begin(ground, place, 'a day');
-    const of = some(draw, [nightly, backfill, importing, draw.one([publish, nightly, backfill, importing])], 4);
+    createPlace(ground, place, 'a day');
+    const of = drawDistinct(draw, [nightly, backfill, importing, draw.one([publish, nightly, backfill, importing])], 4);
     const running = startAll(ground, place, of.slice(1), [], draw);
     const victim = startHooked(
       of[0]!.args(place),
@@ -42,24 +52,24 @@ const writers: Race = {
     );
     const all = [victim, ...running];
     const globbing = globUntil(place.archive, () => all.every(isOver));
-    await until(() => existsSync(join(place.archive, '.oddslake', 'staging')) || all.every(isOver), 'a publish');
-    const seen = look(place, some(draw, readers, 1), null);
+    await waitFor(() => existsSync(join(place.archive, '.oddslake', 'staging')) || all.every(isOver), 'a publish');
+    const seen = startReaders(place, drawDistinct(draw, readers, 1), null);
     await allDone(running);
     if ((await victim.ended).signal === 'SIGKILL') await allDone(startAll(ground, place, [of[0]!]));
     else await allDone([victim]);
     await seen();
     expect(await globbing).toEqual([]);
-    await settledAs(ground, place, [nightly, backfill, importing]);
+    await expectSettled(ground, place, [nightly, backfill, importing]);
   },
 };
 
-async function drawKill(ground: Ground, of: Flow, draw: Draw): Promise<Record<string, string>> {
+async function drawKill(ground: RaceBase, of: Flow, draw: Draw): Promise<Record<string, string>> {
   const counts = (await ground.calm([of])).counts.get(of)!;
   const kind = draw.one(['file', 'state'] as const);
   return haltAt({ of: kind, at: 1 + draw.below(counts[kind]), how: draw.one(['before', 'after', 'half'] as const) });
 }
 
-const firsts = [
+const firstStarts = [
   flow('new', 'nightly', '--date', '2025-06-14'),
   flow('new', 'backfill', '--from', '2025-06-12', '--to', '2025-06-14', '--all-known'),
   flow('new', 'markets'),
@@ -70,12 +80,12 @@ const first: Race = {
   name: 'first starts',
   weight: 3,
   async run(ground, place, draw) {
-    begin(ground, place, 'new');
-    const running = startAll(ground, place, some(draw, [...firsts, firsts[0]], 4), [], draw);
+    createPlace(ground, place, 'new');
+    const running = startAll(ground, place, drawDistinct(draw, [...firstStarts, firstStarts[0]], 4), [], draw);
     const globbing = globUntil(place.archive, () => running.every(isOver));
     await allDone(running);
     expect(await globbing).toEqual([]);
-    await settledAs(ground, place, firsts);
+    await expectSettled(ground, place, firstStarts);
   },
 };
 
@@ -87,7 +97,7 @@ const inits: Race = {
   name: 'inits',
   weight: 1,
   async run(ground, place) {
-    begin(ground, place, 'new');
+    createPlace(ground, place, 'new');
     const names = ['a.yaml', 'b.yaml', 'c.yaml', 'c.yaml'];
     const ended = await Promise.all(
       names.map((name) =>
@@ -95,9 +105,9 @@ const inits: Race = {
       ),
     );
     expect(ended.map(({ code }) => code).sort(), ended.map(({ stderr }) => stderr).join('')).toEqual([0, 0, 0, 2]);
-    const all = startAll(ground, place, firsts);
+    const all = startAll(ground, place, firstStarts);
     await allDone(all);
-    await settledAs(ground, place, firsts);
+    await expectSettled(ground, place, firstStarts);
   },
 };
 
@@ -109,7 +119,7 @@ const stopped: Race = {
   name: 'stopped publish',
   weight: 8,
   async run(ground, place, draw) {
-    begin(ground, place, publishing.base);
+    createPlace(ground, place, publishing.base);
     const undisturbed = await ground.calm([publishing]);
     const known = await generations(ground);
     const at = 1 + draw.below(undisturbed.counts.get(publishing)!.file);
@@ -121,12 +131,12 @@ const stopped: Race = {
     const impatient = startAll(ground, place, [draw.one([publish, importing])], ['--wait', '0']);
     try {
       // If it has not reached the lock yet, the others run before it.
-      const seen = await look(place, some(draw, readers, 2), holds ? known : null)();
+      const seen = await startReaders(place, drawDistinct(draw, readers, 2), holds ? known : null)();
       if (holds) expect(new Set(seen).size, `generations ${seen}`).toBe(1);
-      const isBusy = new RegExp(`${busy.source}|${held.source}`);
+      const isBusy = new RegExp(`${lockBusy.source}|${stateHeld.source}`);
       if (holds) for (const { summary } of await allDone(impatient, [5])) expect(summary.error).toMatch(isBusy);
       else await allDone(impatient, [0, 5]);
-      expect(globFaults(place.archive)).toEqual([]);
+      expect(findGlobErrors(place.archive)).toEqual([]);
       expect(isOver(running), `at ${running.halted}`).toBe(false);
     } catch (error) {
       running.child.kill('SIGKILL');
@@ -139,12 +149,12 @@ const stopped: Race = {
     const { code, signal } = await running.ended;
     expect([code, signal]).toEqual(signalDrawn === 'SIGKILL' ? [null, 'SIGKILL'] : [0, null]);
     await allDone(waiting);
-    await settledAs(ground, place, [publishing, importing]);
+    await expectSettled(ground, place, [publishing, importing]);
   },
 };
 
 /** The two generations of an archive whose journal is published. */
-async function generations(ground: Ground): Promise<Generation[]> {
+async function generations(ground: RaceBase): Promise<Generation[]> {
   const [before, after] = await Promise.all([ground.calm([exporting]), ground.calm([publishing, exporting])]);
   return [
     {
@@ -158,11 +168,11 @@ async function generations(ground: Ground): Promise<Generation[]> {
 }
 
 /** Writers with a short wait, while another holds the lock. */
-const impatient: Race = {
+const shortWaits: Race = {
   name: 'short waits',
   weight: 2,
   async run(ground, place, draw) {
-    begin(ground, place, 'a day');
+    createPlace(ground, place, 'a day');
     const lock = await takeWriteLock(join(place.archive, '.oddslake', 'lock.sqlite'), 0, systemClock);
     let ended: Ended[];
     try {
@@ -174,11 +184,11 @@ const impatient: Race = {
     } finally {
       lock.release();
     }
-    for (const { summary } of ended) expect(summary.error).toMatch(busy);
+    for (const { summary } of ended) expect(summary.error).toMatch(lockBusy);
     const accepted = ended.reduce((sum, { summary }) => sum + summary.ticks.accepted, 0);
     const [last] = await allDone(startAll(ground, place, [publish]));
     expect(last!.summary).toMatchObject({ recovered: 0, published: { added: accepted } });
-    await settledAs(ground, place, [nightly, backfill, importing]);
+    await expectSettled(ground, place, [nightly, backfill, importing]);
   },
 };
 
@@ -189,33 +199,33 @@ const upgrades: Race = {
   name: 'upgrades',
   weight: 2,
   async run(ground, place, draw) {
-    begin(ground, place, 'older');
+    createPlace(ground, place, 'older');
     const upgradeFlow = { args: (of: Place) => [...upgrade.args(of), '--json'], name: '', base: upgrade.base };
     const running = startAll(ground, place, [upgradeFlow, upgradeFlow, upgradeFlow], [], draw);
-    const seen = look(place, [readers[0]!], null);
+    const seen = startReaders(place, [readers[0]!], null);
     const formats = (await allDone(running)).map(
       ({ stdout }) => (JSON.parse(stdout) as { from_format: number }).from_format,
     );
     await seen();
     expect(formats.filter((format) => format === 1).length, `formats ${formats}`).toBeGreaterThan(0);
     expect(manifestOf(place.archive).generation).toBe(2);
-    await settledAs(ground, place, [upgrade]);
+    await expectSettled(ground, place, [upgrade]);
   },
 };
 
-const rebuilt = flowOf('nightly on a lost state');
+const lostStateRace = flowOf('nightly on a lost state');
 
 /** The first runs after the state was lost: one of them rebuilds it. */
-const losses: Race = {
+const lostStateBases: Race = {
   name: 'a lost state',
   weight: 2,
   async run(ground, place, draw) {
-    begin(ground, place, rebuilt.base);
-    const running = startAll(ground, place, [rebuilt, rebuilt, publish], [], draw);
-    const seen = look(place, some(draw, readers, 1), null);
+    createPlace(ground, place, lostStateRace.base);
+    const running = startAll(ground, place, [lostStateRace, lostStateRace, publish], [], draw);
+    const seen = startReaders(place, drawDistinct(draw, readers, 1), null);
     await allDone(running);
     await seen();
-    await settledAs(ground, place, [rebuilt]);
+    await expectSettled(ground, place, [lostStateRace]);
   },
 };
 
@@ -226,9 +236,9 @@ const repairs: Race = {
   name: 'repairs',
   weight: 1,
   async run(ground, place, draw) {
-    begin(ground, place, 'damaged');
+    createPlace(ground, place, 'damaged');
     await allDone(startAll(ground, place, [repair, repair], [], draw));
-    await settledAs(ground, place, [repair]);
+    await expectSettled(ground, place, [repair]);
   },
 };
 
@@ -237,13 +247,13 @@ const targets: Race = {
   name: 'one target',
   weight: 1,
   async run(ground, place, draw) {
-    begin(ground, place, 'a day');
+    createPlace(ground, place, 'a day');
     const twice = [flowOf('snapshot'), flowOf('snapshot'), exporting, exporting];
-    const running = startAll(ground, place, some(draw, twice, 4), [], draw);
+    const running = startAll(ground, place, drawDistinct(draw, twice, 4), [], draw);
     const codes = (await allDone(running, [0, 2])).map(({ code }) => code);
     // A snapshot never replaces another.
     expect(codes.filter((code) => code === 2).length).toBe(1);
-    expect(faultsOf(ground, place, 'a day')).toEqual([]);
+    expect(findErrors(ground, place, 'a day')).toEqual([]);
     expect(outcomeOf(place)).toEqual({
       ...(await ground.calm([exporting])).outcome,
       names: ['snapshot', 'ticks.parquet'],
@@ -251,7 +261,7 @@ const targets: Race = {
   },
 };
 
-const races: readonly Race[] = [writers, first, inits, stopped, impatient, upgrades, losses, targets, repairs];
+const races: readonly Race[] = [writers, first, inits, stopped, shortWaits, upgrades, lostStateBases, targets, repairs];
 
 export function drawRace(draw: Draw): Race {
   let drawn = draw() * races.reduce((sum, { weight }) => sum + weight, 0);

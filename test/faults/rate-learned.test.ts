@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { access, fixedDay, folder, jobArgs, run, sleep, start } from '../e2e/lake.ts';
-import { answers, at, between, long, seed, service } from '../e2e/paced.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { computeUse, countResponses, long, rateFlags, seed, service } from '../e2e/paced.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 
 console.log(`rate learned: SEED=${seed}`);
 
@@ -14,17 +14,21 @@ test('a service that allows less than configured soon throttles little, and the 
   const output = folder();
   const box = await service(allowed, long ? 80 : 20, '--retry-after', 'none');
   const backfill = () =>
-    start(jobArgs('backfill', output, ...span, ...at(configured)), access(box.url), undefined, limitMs / 2);
+    start(jobArgs('backfill', output, ...span, ...rateFlags(configured)), access(box.url), undefined, limitMs / 2);
   const first = backfill();
   if (long) await sleep(60_000);
-  else await until(async () => answers(await box.stats(), 200) > 50, '50 answers');
+  else await waitFor(async () => countResponses(await box.stats(), 200) > 50, '50 answers');
   const converged = await box.stats();
   const began = performance.now();
   if (long) await sleep(120_000);
-  else await until(async () => answers(await box.stats(), 200) > answers(converged, 200) + 60, '60 more responses');
-  const later = between(converged, await box.stats(), performance.now() - began, allowed);
+  else
+    await waitFor(
+      async () => countResponses(await box.stats(), 200) > countResponses(converged, 200) + 60,
+      '60 more responses',
+    );
+  const later = computeUse(converged, await box.stats(), performance.now() - began, allowed);
   console.log(
-    `20 of 100: ${answers(converged, 429)} throttled at first, ${(100 * later.refusedShare).toFixed(2)} % later; ${later.used.toFixed(3)} of the allowed rate used`,
+    `20 of 100: ${countResponses(converged, 429)} throttled at first, ${(100 * later.refusedShare).toFixed(2)} % later; ${later.used.toFixed(3)} of the allowed rate used`,
   );
   // In the short form higher rates are still being tried.
   expect(later.refusedShare).toBeLessThanOrEqual(long ? 0.02 : 0.15);
@@ -34,10 +38,13 @@ test('a service that allows less than configured soon throttles little, and the 
   const before = await box.stats();
   expect(rateOf(output)).toBeLessThan(configured / 2);
   const second = backfill();
-  await until(async () => answers(await box.stats(), 200) > answers(before, 200) + 25, '25 responses of the next run');
+  await waitFor(
+    async () => countResponses(await box.stats(), 200) > countResponses(before, 200) + 25,
+    '25 responses of the next run',
+  );
   second.child.kill('SIGTERM');
   expect((await second.ended).code).toBe(143);
-  const nextRun = between(before, await box.stats(), 1, allowed);
+  const nextRun = computeUse(before, await box.stats(), 1, allowed);
   console.log(`the next run: ${nextRun.refused} throttled, ${nextRun.passed} allowed`);
   expect(nextRun.refusedShare).toBeLessThanOrEqual(0.2);
   expect(rateOf(output)).toBeLessThan(configured / 2);
@@ -55,13 +62,13 @@ test('a rate that the service states in its headers is used before a request is 
   const runs = ['draft', 'old'].map(async (form) => {
     const output = folder();
     const box = await service(80, 8, '--rate-headers', form, '--limiter', 'fixed');
-    const flags = ['--date', fixedDay, ...at(1000)];
+    const flags = ['--date', fixedDay, ...rateFlags(1000)];
     const ended = await run(jobArgs('nightly', output, ...flags), access(box.url));
     expect(ended.code, ended.stderr).toBe(0);
     const stats = await box.stats();
     console.log(`headers ${form}: ${stats.requests} requests, maximum per second ${stats.perSecondMost}`);
     expect(stats.requests).toBeGreaterThan(100);
-    expect(answers(stats, 429)).toBe(0);
+    expect(countResponses(stats, 429)).toBe(0);
   });
   await Promise.all(runs);
 });

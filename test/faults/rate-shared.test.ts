@@ -2,9 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { expect, test } from 'vitest';
-import { access, fixedDay, folder, jobArgs, run, start, untruths } from '../e2e/lake.ts';
-import { answers, at, long, seed, service, truth } from '../e2e/paced.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { access, findWrongWindows, fixedDay, folder, jobArgs, run, start } from '../e2e/lake.ts';
+import { countResponses, long, openReference, rateFlags, seed, service } from '../e2e/paced.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 
 console.log(`rate shared: SEED=${seed}`);
 
@@ -20,13 +20,13 @@ test('two processes on one archive never exceed the rate together and collect ev
   const box = await service(rate, markets);
   const env = access(box.url);
   // Lists first, so that both know the symbols.
-  expect((await run(jobArgs('markets', output, ...at(rate)), env)).code).toBe(0);
+  expect((await run(jobArgs('markets', output, ...rateFlags(rate)), env)).code).toBe(0);
   const lateness = monitorEventLoopDelay({ resolution: 10 });
   lateness.enable();
   const began = performance.now();
   const both = [
-    jobArgs('nightly', output, '--date', fixedDay, ...at(rate)),
-    jobArgs('backfill', output, ...span, ...at(rate)),
+    jobArgs('nightly', output, '--date', fixedDay, ...rateFlags(rate)),
+    jobArgs('backfill', output, ...span, ...rateFlags(rate)),
   ];
   const ended = await Promise.all(both.map((args) => start(args, env, undefined, limitMs / 2).ended));
   const seconds = (performance.now() - began) / 1000;
@@ -41,11 +41,11 @@ test('two processes on one archive never exceed the rate together and collect ev
   // Arrivals per second are checked only if requests are hardly delayed.
   if (lateness.max / 1e6 < lateMsMax) {
     expect(stats.perSecondMost).toBeLessThanOrEqual(rate);
-    expect(answers(stats, 429)).toBe(0);
+    expect(countResponses(stats, 429)).toBe(0);
   } else console.log(`arrivals per second not checked: the machine was ${Math.round(lateness.max / 1e6)} ms late`);
   for (const { summary } of ended) expect(summary.requests).toBeGreaterThan(rate);
   if (long) expect(seconds).toBeGreaterThan(45);
-  expect(untruths(output, await truth(markets))).toEqual([]);
+  expect(findWrongWindows(output, await openReference(markets))).toEqual([]);
 });
 
 test('a damaged rate limit file is replaced by a new one', async () => {
@@ -65,7 +65,7 @@ test('a killed process leaves nothing in the rate limit that delays the next', a
   const output = folder();
   const box = await service(2000, 12);
   const killed = start(jobArgs('backfill', output, ...span), access(box.url));
-  await until(async () => (await box.stats()).tickRequests > 10, 'requests for ticks');
+  await waitFor(async () => (await box.stats()).tickRequests > 10, 'requests for ticks');
   killed.child.kill('SIGKILL');
   await killed.ended;
   const ended = await run(jobArgs('nightly', output, '--date', fixedDay), access(box.url));

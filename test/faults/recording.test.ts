@@ -8,14 +8,14 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { skippedFor } from '../harness/needs.ts';
+import { skipWithReason } from '../harness/needs.ts';
 
 const project = new URL('../..', import.meta.url).pathname;
 const data = join(project, '..', 'shared', 'data');
 const ticksFile = join(data, 'polymarket-us-ticks.parquet');
 const marketsFile = join(data, 'polymarket-us-markets.parquet');
 const missing = [ticksFile, marketsFile].find((path) => !existsSync(path));
-const needed = skippedFor(
+const needed = skipWithReason(
   missing === undefined ? null : `there is no recording ${basename(missing)} next to the project`,
 );
 

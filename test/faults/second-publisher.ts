@@ -35,11 +35,11 @@ export interface SecondOutcome {
 }
 
 /** Indices of the shared numbers: its state (0 working, 1 done, 2 paused), and whether it may resume. */
-export const standing = 0;
+export const stateIndex = 0;
 export const mayGoOn = 1;
 
 /** Injects no fault, only stops at calls: `before` receives their number, from 1. */
-export function stopper(before: (call: number) => void): Faults & { readonly calls: string[] } {
+export function createStopper(before: (call: number) => void): Faults & { readonly calls: string[] } {
   const calls: string[] = [];
   return {
     calls,
@@ -56,7 +56,7 @@ export function stopper(before: (call: number) => void): Faults & { readonly cal
 /** Short, because waiting for the transaction of a stopped publisher would never end. */
 export const busyMs = 20;
 
-export function openThrough(root: string, faults: Faults) {
+export function openWith(root: string, faults: Faults) {
   const open = faultDatabase(faults);
   return openArchive(
     { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 3_600_000 },
@@ -93,17 +93,17 @@ export const oneTick = (
 });
 
 async function work(job: SecondJob, shared: Int32Array): Promise<SecondOutcome> {
-  const faults = stopper((call) => {
+  const faults = createStopper((call) => {
     if (call !== job.pauseAt) return;
-    Atomics.store(shared, standing, 2);
-    Atomics.notify(shared, standing);
+    Atomics.store(shared, stateIndex, 2);
+    Atomics.notify(shared, stateIndex);
     Atomics.wait(shared, mayGoOn, 0);
   });
   // Removes the lock that another publisher holds.
   rmSync(createLayout(job.root).lockPath, { force: true });
-  let archive: ReturnType<typeof openThrough> | undefined;
+  let archive: ReturnType<typeof openWith> | undefined;
   try {
-    archive = openThrough(job.root, faults);
+    archive = openWith(job.root, faults);
     const { state } = archive;
     state.db.transaction(() => {
       startRun(state.db, 'second', 'publish', 1, job.nowMs);
@@ -124,7 +124,7 @@ async function work(job: SecondJob, shared: Int32Array): Promise<SecondOutcome> 
 parentPort?.on('message', ({ job, shared }: { job: SecondJob; shared: Int32Array }) => {
   void work(job, shared).then((outcome) => {
     writeFileSync(job.report, JSON.stringify(outcome));
-    Atomics.store(shared, standing, 1);
-    Atomics.notify(shared, standing);
+    Atomics.store(shared, stateIndex, 1);
+    Atomics.notify(shared, stateIndex);
   });
 });

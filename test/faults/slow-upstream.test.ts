@@ -21,7 +21,7 @@ const trickle: Reply = (response) => {
 };
 
 /** Nothing, as long as the client waits. */
-const silence: Reply = () => {};
+const stayIdle: Reply = () => {};
 
 const megabytes = 1024 * 1024;
 
@@ -41,7 +41,7 @@ test.each<[string, Reply, OpenTransport | undefined, RegExp]>([
   ['a gzip bomb of a gigabyte', bomb(1024 * megabytes), undefined, /more than 67108864 bytes/],
   ['a body without end', endless, undefined, /more than 67108864 bytes/],
   ['a body that trickles', trickle, openWire, /no whole answer within 0.5 s/],
-  ['silence', silence, openWire, /no whole answer within 0.5 s/],
+  ['silence', stayIdle, openWire, /no whole answer within 0.5 s/],
 ])('%s fails only its own symbol and uses no more memory than one response may', async (_, reply, wire, reason) => {
   const box = await startScripted(start, symbols);
   const { output, remove } = archiveFolder();

@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { openDatabase } from '../../src/archive/journal/database.ts';
 import { dayMs, firstNight, startNights } from '../collector/run/nights.ts';
-import { untruths } from '../e2e/lake.ts';
+import { findWrongWindows } from '../e2e/lake.ts';
 import { limitMs } from '../harness/limits.ts';
 
 // Consecutive nights in one process, like `schedule`: resources must not grow with their number.
@@ -18,7 +18,7 @@ const seed = Number(process.env.SEED || 11);
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-interface Held {
+interface Resources {
   /** Bytes of live objects and buffers, after a garbage collection. */
   readonly memory: number;
   readonly descriptors: number;
@@ -27,7 +27,7 @@ interface Held {
   readonly stateBytes: number;
 }
 
-async function held(output: string): Promise<Held> {
+async function measureResources(output: string): Promise<Resources> {
   // Finalizers run in the next turn.
   for (let round = 0; round < 3; round++) {
     collectGarbage();
@@ -51,7 +51,7 @@ test('months of nights use no more memory, files and descriptors than the first 
   const faults = { faultShare: 0.05, lateShare: 0.02, reviseShare: 0.005, stallMs: 50 };
   const service = { seed, markets: 20, lifeDaysMax: 10, ticksPerDay: 100, ...faults };
   const nights = await startNights(service);
-  const seen: Held[] = [];
+  const seen: Resources[] = [];
   for (let n = 0; n < count; n++) {
     const summary = await nights.night(firstNight + n * dayMs, 'upstream.request_deadline_seconds=1');
     expect([0, 4], JSON.stringify(summary)).toContain(summary.exit_code);
@@ -59,11 +59,11 @@ test('months of nights use no more memory, files and descriptors than the first 
     expect(fetched).toBe(accepted + duplicates + conflicts + quarantined);
     // A new instance of the same service: its memory of past responses is not measured.
     await nights.replace(service);
-    seen.push(await held(nights.output));
+    seen.push(await measureResources(nights.output));
   }
   const third = Math.floor(count / 3);
   const [early, late] = [seen.slice(third, 2 * third), seen.slice(-third)];
-  const of = (list: readonly Held[], name: keyof Held): number => mean(list.map((one) => one[name]));
+  const of = (list: readonly Resources[], name: keyof Resources): number => mean(list.map((one) => one[name]));
   const summaryParts = (['memory', 'descriptors', 'files', 'stateBytes'] as const).map(
     (name) => `${name} ${of(early, name).toFixed(0)} then ${of(late, name).toFixed(0)}`,
   );
@@ -78,5 +78,5 @@ test('months of nights use no more memory, files and descriptors than the first 
   );
   state.close();
   expect(journaled).toEqual([0, 0, 0, 0, 0]);
-  expect(untruths(nights.output, nights.box())).toEqual([]);
+  expect(findWrongWindows(nights.output, nights.box())).toEqual([]);
 });

@@ -2,19 +2,19 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { expect } from 'vitest';
 import { createDisk } from '../../src/archive/disk/file-system.ts';
 import { now } from '../archive/scratch.ts';
-import { copyState, disown, faultDatabase } from './fault-database.ts';
+import { abandonState, copyState, faultDatabase } from './fault-database.ts';
 import { faultCalls } from './fault-disk.ts';
 import { type FaultKind, type Planned, startFaults } from './fault-points.ts';
 import type { Ended, Flow } from './flows.ts';
-import { globbed, type Kept, keptBy, keptIn, outcomeOf, runsIn } from './outcome.ts';
-import { archiveOf, copyTree, deadPid, disownFiles, type Ground, privateOf } from './place.ts';
+import { type Accepted, globbed, outcomeOf, readAccepted, readAcceptedIn, runsIn } from './outcome.ts';
+import { archiveOf, copyTree, deadPid, disownFiles, type Places, privateOf } from './place.ts';
 import { type Loss, type PowerModel, powerModel } from './power-loss.ts';
 import { drawFrom } from './seeds.ts';
 
 /** A flow with its initial state and its result. */
 export interface Story {
   readonly flow: Flow;
-  readonly ground: Ground;
+  readonly ground: Places;
   readonly before: string;
   /** Number of earlier runs. */
   readonly runs: readonly string[];
@@ -27,15 +27,15 @@ export interface Story {
 }
 
 /** What was accepted, and the number of state changes by then. */
-export interface KeptAt extends Kept {
+export interface AcceptedAt extends Accepted {
   readonly changes: number;
 }
 
 /** A place after a run with or without a fault. */
-export interface Left {
+export interface FlowState {
   readonly place: string;
   readonly power: PowerModel;
-  readonly kept: KeptAt;
+  readonly kept: AcceptedAt;
   readonly ended: Ended;
   /** The name of the call at which the fault struck; null if it struck none. */
   readonly struck: string | null;
@@ -43,12 +43,12 @@ export interface Left {
 }
 
 /** Runs a flow undisturbed, twice. */
-export async function tellStory(flow: Flow, ground: Ground): Promise<Story> {
+export async function recordStory(flow: Flow, ground: Places): Promise<Story> {
   const before = ground.fresh();
   mkdirSync(before);
   await flow.prepare(before);
   const runs = runsIn(before);
-  pretendGone(before);
+  orphanProcess(before);
   const undisturbed = ground.fresh();
   copyTree(before, undisturbed);
   const faultFree = startFaults();
@@ -92,12 +92,12 @@ export async function runInto(
   planned: Planned,
   power: PowerModel,
   round = 1,
-): Promise<Left> {
+): Promise<FlowState> {
   const { flow, ground } = story;
   const saved = ground.fresh();
   mkdirSync(saved);
   const faults = startFaults(planned, () => copyState(privateOf(place), saved));
-  let kept: KeptAt = { ...keptIn(place), changes: 0 };
+  let kept: AcceptedAt = { ...readAcceptedIn(place), changes: 0 };
   const run = round === 1 ? flow.run : (flow.again ?? flow.run);
   const result = await run({
     place,
@@ -105,7 +105,7 @@ export async function runInto(
     turn: round,
     disk: createDisk(faultCalls(faults, power.calls)),
     openDatabase: faultDatabase(faults, (db) => {
-      kept = { ...keptBy(db), changes: kept.changes + 1 };
+      kept = { ...readAccepted(db), changes: kept.changes + 1 };
     }),
   });
   const { isDead } = faults;
@@ -118,9 +118,9 @@ export async function runInto(
 const sentenceShape = /^The disk (failed|is full): [^\n]+\.$/;
 
 /** A failing disk ends a command with one error message; a short write is only repeated. */
-export function expectSaid(
+export function expectMessage(
   { flow }: Story,
-  { ended: result, struck, isDead }: Left,
+  { ended: result, struck, isDead }: FlowState,
   kind: FaultKind,
   label: string,
 ): void {
@@ -132,22 +132,22 @@ export function expectSaid(
 }
 
 /** Invariants of a place after the fault: the glob, and what was accepted. */
-export function expectKept(story: Story, place: string, kept: KeptAt, label: string): void {
+export function expectInvariants(story: Story, place: string, kept: AcceptedAt, label: string): void {
   const globbedNow = globbed(place);
   for (const [path, hash] of globbedNow)
     expect([story.old.get(path), story.next.get(path)], `${label}: ${path}`).toContain(hash);
   expect([...globbedNow.keys()], label).toEqual(expect.arrayContaining([...story.old.keys()]));
-  expect(kept, label).toMatchObject(keptIn(place));
+  expect(kept, label).toMatchObject(readAcceptedIn(place));
 }
 
 /** Makes the remains of this process look like those of a dead one. */
-export function pretendGone(place: string, power?: PowerModel): void {
-  disown(archiveOf(place), deadPid);
+export function orphanProcess(place: string, power?: PowerModel): void {
+  abandonState(archiveOf(place), deadPid);
   disownFiles(place, power?.calls.rename);
 }
 
 /** A new place as a power loss leaves that of the model; databases sync themselves and stay as they are. */
-export function cutPower({ ground }: Story, power: PowerModel, loss: Loss, seed = 0): string {
+export function losePower({ ground }: Story, power: PowerModel, loss: Loss, seed = 0): string {
   const place = ground.fresh();
   power.cut(place, loss, drawFrom(seed));
   if (existsSync(privateOf(place))) copyState(privateOf(power.root), privateOf(place));
@@ -155,6 +155,6 @@ export function cutPower({ ground }: Story, power: PowerModel, loss: Loss, seed 
 }
 
 /** The place is as if there had been no fault. */
-export async function expectWhole(story: Story, place: string, label: string): Promise<void> {
+export async function expectComplete(story: Story, place: string, label: string): Promise<void> {
   expect(await outcomeOf(place, story.runs), label).toEqual(story.wanted);
 }

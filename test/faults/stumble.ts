@@ -3,12 +3,12 @@ import { copyTree } from './place.ts';
 import { powerModel } from './power-loss.ts';
 import type { Draw } from './seeds.ts';
 import {
-  cutPower,
+  expectComplete,
   expectDone,
-  expectKept,
-  expectSaid,
-  expectWhole,
-  pretendGone,
+  expectInvariants,
+  expectMessage,
+  losePower,
+  orphanProcess,
   runAgain,
   runInto,
   type Story,
@@ -29,23 +29,23 @@ export async function stumble(story: Story, draw: Draw): Promise<void> {
     const state = await runInto(story, place, planned, power, round);
     const { kept, struck, isDead } = state;
     steps.push(`${planned.kind} at ${planned.at} (${struck ?? 'none'})`);
-    expectSaid(story, state, planned.kind, steps.join(', '));
+    expectMessage(story, state, planned.kind, steps.join(', '));
     if (isDead && draw.chance(0.7)) {
       const loss = draw.one(['vanished', 'names', 'some'] as const);
       steps.push(`power loss: ${loss}`);
-      const after = cutPower(story, power, loss, draw.below(2 ** 31));
+      const after = losePower(story, power, loss, draw.below(2 ** 31));
       story.ground.drop(place);
       place = after;
       power = powerModel(after);
     }
-    expectKept(story, place, kept, steps.join(', '));
-    pretendGone(place, power);
+    expectInvariants(story, place, kept, steps.join(', '));
+    orphanProcess(place, power);
   }
   const label = `${story.flow.name}: ${steps.join(', ')}`;
   await expectDone(runAgain(story.flow, place, power), label);
-  await expectWhole(story, place, label);
-  const durable = cutPower(story, power, 'vanished');
-  await expectWhole(story, durable, `${label}, then once more and a power loss`);
+  await expectComplete(story, place, label);
+  const durable = losePower(story, power, 'vanished');
+  await expectComplete(story, durable, `${label}, then once more and a power loss`);
   story.ground.drop(place);
   story.ground.drop(durable);
 }

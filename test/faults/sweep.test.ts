@@ -1,17 +1,17 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { flows } from './flows.ts';
-import { startGround } from './place.ts';
+import { openPlaces } from './place.ts';
 import { drawFrom, search, searchMsMax } from './seeds.ts';
-import { type Story, tellStory } from './story.ts';
+import { recordStory, type Story } from './story.ts';
 import { stumble } from './stumble.ts';
 import { sweep } from './sweep.ts';
 
-const ground = startGround();
+const ground = openPlaces();
 afterAll(() => ground.clear());
 
 describe('one more run completes the archive after any single fault at any changing call', () => {
   test.each(flows)('$name', { timeout: searchMsMax }, async (flow) => {
-    const story = await tellStory(flow, ground);
+    const story = await recordStory(flow, ground);
     const { faults, reopened } = await sweep(story);
     console.log(`${flow.name}: ${story.calls.length} fault points, ${faults} faults, ${reopened} distinct states`);
     // At least one crash and one error at every call.
@@ -24,7 +24,7 @@ test('one more run completes the archive after faults in a row', { timeout: sear
   await search({ name: 'faults in a row', least: 100, share: 0.1 }, async (seed) => {
     const draw = drawFrom(seed);
     const flow = draw.one(flows);
-    const story = stories.get(flow.name) ?? (await tellStory(flow, ground));
+    const story = stories.get(flow.name) ?? (await recordStory(flow, ground));
     stories.set(flow.name, story);
     await stumble(story, draw);
   });

@@ -6,19 +6,19 @@ import { type FaultKind, faultKinds } from './fault-points.ts';
 import { copyTree, filesBelow, hashOf, privateOf } from './place.ts';
 import { type PowerModel, powerModel } from './power-loss.ts';
 import {
-  cutPower,
+  type AcceptedAt,
+  expectComplete,
   expectDone,
-  expectKept,
-  expectSaid,
-  expectWhole,
-  type KeptAt,
-  pretendGone,
+  expectInvariants,
+  expectMessage,
+  losePower,
+  orphanProcess,
   runAgain,
   runInto,
   type Story,
 } from './story.ts';
 
-export interface Swept {
+export interface SweepResult {
   /** Faults that happened. */
   readonly faults: number;
   /** Distinct states after faults that were reopened. */
@@ -26,7 +26,7 @@ export interface Swept {
 }
 
 /** Lets every kind of fault strike every call of a flow, and checks the resulting state. */
-export async function sweep(story: Story): Promise<Swept> {
+export async function sweep(story: Story): Promise<SweepResult> {
   const seen = new Set<string>();
   let faults = 0;
   const points = story.calls.length;
@@ -54,13 +54,13 @@ async function strike(story: Story, at: number, kind: FaultKind, seen: Set<strin
     if (struck === null) return false;
     if (isDead) {
       for (const loss of ['vanished', 'names', 'some'] as const) {
-        const after = cutPower(story, power, loss, at);
-        await lookAfter(story, seen, powerModel(after), kept, `${label}, power loss: ${loss}`);
+        const after = losePower(story, power, loss, at);
+        await checkAfter(story, seen, powerModel(after), kept, `${label}, power loss: ${loss}`);
         story.ground.drop(after);
       }
     }
-    expectSaid(story, state, kind, label);
-    await lookAfter(story, seen, power, kept, label);
+    expectMessage(story, state, kind, label);
+    await checkAfter(story, seen, power, kept, label);
     return true;
   } finally {
     story.ground.drop(place);
@@ -68,22 +68,22 @@ async function strike(story: Story, at: number, kind: FaultKind, seen: Set<strin
 }
 
 /** Invariants of a place after the fault, after the next command, and after a power loss then. */
-async function lookAfter(
+async function checkAfter(
   story: Story,
   seen: Set<string>,
   power: PowerModel,
-  kept: KeptAt,
+  kept: AcceptedAt,
   label: string,
 ): Promise<void> {
-  const key = leavings(story, power, kept);
+  const key = hashState(story, power, kept);
   if (seen.has(key)) return;
   seen.add(key);
   const place = power.root;
-  expectKept(story, place, kept, label);
-  pretendGone(place, power);
+  expectInvariants(story, place, kept, label);
+  orphanProcess(place, power);
   await expectDone(runAgain(story.flow, place, power), label);
-  await expectWhole(story, place, label);
-  const durable = cutPower(story, power, 'vanished');
+  await expectComplete(story, place, label);
+  const durable = losePower(story, power, 'vanished');
   expect(filesFor(durable), `${label}, then once more and a power loss`).toEqual(filesFor(place));
   expect(existsSync(privateOf(durable)), label).toBe(true);
   story.ground.drop(durable);
@@ -98,7 +98,7 @@ const filesFor = (place: string): Record<string, string> =>
   );
 
 /** Equal keys for states that behave equally now or after a power loss. */
-function leavings({ ground }: Story, power: PowerModel, kept: KeptAt): string {
+function hashState({ ground }: Story, power: PowerModel, kept: AcceptedAt): string {
   const hash = createHash('sha256').update(JSON.stringify(kept));
   const add = (root: string): void => {
     for (const path of filesBelow(root)) {

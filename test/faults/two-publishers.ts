@@ -9,14 +9,14 @@ import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { day0, dayMs, now, publishedTicks, upstreamName } from '../archive/scratch.ts';
 import {
+  createStopper,
   mayGoOn,
   oneTick,
-  openThrough,
+  openWith,
   publishOptions,
   type SecondJob,
   type SecondOutcome,
-  standing,
-  stopper,
+  stateIndex,
 } from './second-publisher.ts';
 
 // Two publishers of one archive, after the lock of the first was removed: the second runs in between, at any call of
@@ -28,18 +28,18 @@ const published: readonly Tick[] = [
   ['AAA', day0 + 1, 0.1],
   ['BBB', day0 + 1, 0.2],
 ];
-const ofFirst: readonly Tick[] = [
+const firstTicks: readonly Tick[] = [
   ['AAA', day0 + 2, 0.3],
   ['BBB', day0 + 2, 0.4],
   ['CCC', day0 + 2, 0.45],
   ['BBB', day0 + dayMs, 0.4],
 ];
-const ofSecond: readonly Tick[] = [
+const secondTicks: readonly Tick[] = [
   ['AAA', day0 + 3, 0.5],
   ['BBB', day0 + 4, 0.6],
   ['CCC', day0 + dayMs + 1, 0.7],
 ];
-const all = [...published, ...ofFirst, ...ofSecond].map((tick) => tick.join(' ')).sort();
+const all = [...published, ...firstTicks, ...secondTicks].map((tick) => tick.join(' ')).sort();
 
 export interface TwoPublishers {
   /** Calls of the first alone. */
@@ -60,7 +60,7 @@ export async function twoPublishers(folder: string): Promise<TwoPublishers> {
   const worker = new Worker(new URL('./second-publisher.ts', import.meta.url));
   const begin = (job: SecondJob, shared: Int32Array): void => {
     worker.postMessage({ job, shared });
-    Atomics.wait(shared, standing, 0);
+    Atomics.wait(shared, stateIndex, 0);
   };
   const place = join(folder, 'place');
   const report = join(folder, 'report.json');
@@ -72,15 +72,15 @@ export async function twoPublishers(folder: string): Promise<TwoPublishers> {
     root: place,
     report,
     nowMs: now + 1,
-    ticks: ofSecond,
+    ticks: secondTicks,
     pauseAt,
   });
   const newShared = (): Int32Array => new Int32Array(new SharedArrayBuffer(8));
   const outcome = (): SecondOutcome => JSON.parse(readFileSync(report, 'utf8')) as SecondOutcome;
 
   async function first(before: (call: number) => void): Promise<number> {
-    const faults = stopper(before);
-    const archive = openThrough(place, faults);
+    const faults = createStopper(before);
+    const archive = openWith(place, faults);
     try {
       await publish(archive, publishOptions('first', now));
     } finally {
@@ -115,11 +115,11 @@ export async function twoPublishers(folder: string): Promise<TwoPublishers> {
         if ((error as { exitCode?: number }).exitCode !== 5) wrong.push(`the first: ${(error as Error).stack}`);
       });
       seen.push(generationAt(place));
-      if (Atomics.load(shared, standing) === 2) {
-        Atomics.store(shared, standing, 0);
+      if (Atomics.load(shared, stateIndex) === 2) {
+        Atomics.store(shared, stateIndex, 0);
         Atomics.store(shared, mayGoOn, 1);
         Atomics.notify(shared, mayGoOn);
-        Atomics.wait(shared, standing, 0);
+        Atomics.wait(shared, stateIndex, 0);
       }
       seen.push(generationAt(place));
       if (begun) {
@@ -128,7 +128,7 @@ export async function twoPublishers(folder: string): Promise<TwoPublishers> {
       }
       if (seen.some((generation, i) => i > 0 && generation < seen[i - 1]!))
         wrong.push(`generations went ${seen.join(' ')}`);
-      const after = await faultsAfter(place).catch((error: unknown) => [`afterwards: ${String(error)}`]);
+      const after = await findErrorsAfter(place).catch((error: unknown) => [`afterwards: ${String(error)}`]);
       return [...wrong, ...after];
     },
     close: async () => void (await worker.terminate()),
@@ -154,7 +154,7 @@ async function makeBase(root: string): Promise<void> {
   await publish(archive, publishOptions('first', now));
   appendTicks(
     archive.state,
-    ofFirst.map((tick) => oneTick('first', now, tick)),
+    firstTicks.map((tick) => oneTick('first', now, tick)),
   );
   archive.close();
 }
@@ -165,7 +165,7 @@ function generationAt(root: string): number {
 }
 
 /** Errors of the archive after an undisturbed publisher. */
-async function faultsAfter(root: string): Promise<string[]> {
+async function findErrorsAfter(root: string): Promise<string[]> {
   const archive = openArchive(
     { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 3_600_000 },
     systemDisk,
@@ -190,6 +190,6 @@ async function faultsAfter(root: string): Promise<string[]> {
 
 /** The second may have been refused before it journaled anything: its ticks are nowhere then. */
 function wasAppended(archive: ReturnType<typeof openArchive>, tick: string): boolean {
-  const isOfSecond = ofSecond.some((one) => one.join(' ') === tick);
+  const isOfSecond = secondTicks.some((one) => one.join(' ') === tick);
   return !isOfSecond || archive.state.db.one("select 1 from runs where run_id = 'second'") !== undefined;
 }

@@ -3,13 +3,13 @@ import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import {
   addsUp,
   coverageOf,
+  findWrongWindows,
   folder,
   job,
   minuteMs,
   sandbox,
   sandboxProcess,
   totalTicks,
-  untruths,
 } from '../e2e/lake.ts';
 
 const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
@@ -41,7 +41,7 @@ describe.each(['earliest', 'latest'] as const)(
       expect([0, 4], first.stderr).toContain(first.code);
       expect(addsUp(first.summary)).toBe(true);
       expect(totalTicks(output)).toBe(first.summary.ticks.accepted);
-      expect(untruths(output, box)).toEqual([]);
+      expect(findWrongWindows(output, box)).toEqual([]);
 
       // Late ticks have arrived by now, and prices changed.
       box.set({ nowMs: firstNow + 30 * minuteMs });
@@ -51,13 +51,13 @@ describe.each(['earliest', 'latest'] as const)(
       expect(totalTicks(output)).toBe(first.summary.ticks.accepted + second.summary.ticks.accepted);
       expect(second.summary.ticks.accepted).toBeGreaterThan(0);
       expect(second.summary.ticks.conflicts).toBeGreaterThan(0);
-      expect(untruths(output, box)).toEqual([]);
+      expect(findWrongWindows(output, box)).toEqual([]);
 
       // Failed windows are fetched again from a healthy service.
       box.set({ faultShare: 0 });
       const third = await job('nightly', box.url, output, ...settings);
       expect(third.code, third.stdout).toBe(0);
-      expect(untruths(output, box)).toEqual([]);
+      expect(findWrongWindows(output, box)).toEqual([]);
       expect(new Set(coverageOf(output).map(({ symbol, from }) => `${symbol} ${from}`)).size).toBe(
         coverageOf(output).length,
       );

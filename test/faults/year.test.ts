@@ -2,9 +2,9 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/base/system.ts';
-import { isDayWhole } from '../../src/contract/completeness-counts.ts';
+import { isDayComplete } from '../../src/contract/completeness-counts.ts';
 import { dayMs, firstNight, startNights } from '../collector/run/nights.ts';
-import { manifestOf, untruths } from '../e2e/lake.ts';
+import { findWrongWindows, manifestOf } from '../e2e/lake.ts';
 import { limitMs } from '../harness/limits.ts';
 
 /** Number of nights; NIGHTS=365 for the year. */
@@ -55,9 +55,9 @@ test('a night requests in proportion to the live symbols, however many nights we
   // The lists contain about as many markets late as early, and the number of requests is about the same.
   expect(late).toBeLessThan(1.5 * early);
   expect(Math.max(...perSymbol.slice(1))).toBeLessThan(2);
-  const completeDays = Object.values(days).filter(isDayWhole).length;
+  const completeDays = Object.values(days).filter(isDayComplete).length;
   expect(completeDays).toBeGreaterThanOrEqual(Object.keys(days).length - 9);
-  expect(untruths(nights.output, nights.box())).toEqual([]);
+  expect(findWrongWindows(nights.output, nights.box())).toEqual([]);
 });
 
 /** Symbols of the markets on the lists now. */

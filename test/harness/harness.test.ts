@@ -4,16 +4,16 @@ import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { isTimeLimit, MachineTooSlow, until } from './limits.ts';
-import { needsCommands, needsPath, skippedFor } from './needs.ts';
+import { isTimeLimit, MachineTooSlow, waitFor } from './limits.ts';
+import { needsCommands, needsPath, skipWithReason } from './needs.ts';
 import { requireNode } from './node-version.ts';
 import setup, { runFolders, runVariable } from './run-folder.ts';
 import { scratchRoot } from './scratch-root.ts';
 
 test('waiting returns the result, or names what did not happen', async () => {
   let looks = 0;
-  expect(await until(() => (++looks < 3 ? undefined : 0), 'a third look')).toBe(0);
-  const timeout = await until(() => false, 'the word', 10).catch((error: Error) => error);
+  expect(await waitFor(() => (++looks < 3 ? undefined : 0), 'a third look')).toBe(0);
+  const timeout = await waitFor(() => false, 'the word', 10).catch((error: Error) => error);
   expect(timeout).toBeInstanceOf(MachineTooSlow);
   expect((timeout as Error).message).toMatch(/^machine too slow, or a hang: the word was not seen within 0\.01 s$/);
 });
@@ -29,7 +29,7 @@ test.each([
 });
 
 test('a missing requirement of a test is named', () => {
-  expect(skippedFor(null)).toEqual({});
+  expect(skipWithReason(null)).toEqual({});
   expect(needsCommands('sh')).toEqual({});
   expect(needsCommands('sh', 'no-such-command')).toEqual({
     skip: true,
@@ -78,7 +78,7 @@ test('the next run removes the processes and folders of a killed run and keeps t
   const inFolder = waiting(`sh -c 'sleep 600; :' ${folders[0]}/archive`);
   const other = waiting('sleep 600');
   const exits = Promise.all([once(marked, 'exit'), once(inFolder, 'exit')]);
-  if (existsSync('/proc/self')) await until(() => procs(folders[0]!) > 1, 'the process that names the folder');
+  if (existsSync('/proc/self')) await waitFor(() => procs(folders[0]!) > 1, 'the process that names the folder');
   const teardown = setup();
   if (existsSync('/proc/self')) await exits;
   expect(folders.filter((path) => existsSync(path))).toEqual([]);

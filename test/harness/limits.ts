@@ -21,7 +21,7 @@ export const isTimeLimit = (message: string): boolean =>
  * permanent (a log line, a counter, a file), because a temporary state may pass unseen.
  * @throws MachineTooSlow naming `waitedFor`
  */
-export async function until<T>(
+export async function waitFor<T>(
   look: () => T | Promise<T>,
   waitedFor: string,
   ms = limitMs / 2,

@@ -12,18 +12,18 @@ declare module 'vitest' {
 }
 
 /** Options of a test or a describe block that is skipped with this reason; null runs it. */
-export const skippedFor = (missing: string | null): { skip?: true; meta?: { missing: string } } =>
+export const skipWithReason = (missing: string | null): { skip?: true; meta?: { missing: string } } =>
   missing === null ? {} : { skip: true, meta: { missing } };
 
-const isHere = (command: string): boolean =>
+const isInstalled = (command: string): boolean =>
   spawnSync('sh', ['-c', `command -v ${command}`], { stdio: 'ignore' }).status === 0;
 
 /** Options of a test that runs these commands. */
-export function needsCommands(...commands: string[]): ReturnType<typeof skippedFor> {
-  const missing = commands.filter((command) => !isHere(command));
-  return skippedFor(missing.length === 0 ? null : `${missing.join(', ')} is not installed`);
+export function needsCommands(...commands: string[]): ReturnType<typeof skipWithReason> {
+  const missing = commands.filter((command) => !isInstalled(command));
+  return skipWithReason(missing.length === 0 ? null : `${missing.join(', ')} is not installed`);
 }
 
 /** Options of a test that reads a file or folder. */
-export const needsPath = (path: string, missing: string): ReturnType<typeof skippedFor> =>
-  skippedFor(existsSync(path) ? null : missing);
+export const needsPath = (path: string, missing: string): ReturnType<typeof skipWithReason> =>
+  skipWithReason(existsSync(path) ? null : missing);

@@ -16,10 +16,12 @@ export default class EndOfRun implements Reporter {
 
   onTestRunEnd(modules: readonly TestModule[]): void {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
-    const skipped = Map.groupBy(tests.filter(wasSkipped), whySkipped);
+    const skipped = Map.groupBy(tests.filter(wasSkipped), getSkipReason);
     // With -t every other test is skipped on purpose.
     if (this.#hasPattern) skipped.delete(noReason);
-    const lines = [...skipped].map(([reason, of]) => `  ${reason}: ${counted(of.length, 'test')} in ${filesOf(of)}`);
+    const lines = [...skipped].map(
+      ([reason, of]) => `  ${reason}: ${formatCount(of.length, 'test')} in ${listFiles(of)}`,
+    );
     if (lines.length > 0) console.log(`Skipped:\n${lines.sort().join('\n')}\n`);
     if (lines.length > 0 && isStrict) {
       console.log('CI skips no test: install what is missing.');
@@ -29,7 +31,7 @@ export default class EndOfRun implements Reporter {
     const slow = failed.filter((test) => test.result().errors!.every(({ message }) => isTimeLimit(message)));
     if (slow.length > 0)
       console.log(
-        `Of ${counted(failed.length, 'failed test')}, ${slow.length} reached a time limit and saw no wrong result: ` +
+        `Of ${formatCount(failed.length, 'failed test')}, ${slow.length} reached a time limit and saw no wrong result: ` +
           `the machine is too slow, or something hangs.\n${slow.map((test) => `  ${test.module.relativeModuleId} > ${test.fullName}`).join('\n')}\n`,
       );
   }
@@ -38,7 +40,7 @@ export default class EndOfRun implements Reporter {
 const noReason = 'no reason given';
 const wasSkipped = (test: TestCase): boolean => test.result().state === 'skipped';
 
-function whySkipped(test: TestCase): string {
+function getSkipReason(test: TestCase): string {
   const result = test.result();
   if (result.state === 'skipped' && result.note !== undefined) return result.note;
   for (let task: TestCase | TestSuite = test; ; task = task.parent) {
@@ -48,9 +50,9 @@ function whySkipped(test: TestCase): string {
   }
 }
 
-const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+const formatCount = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 
-function filesOf(tests: readonly TestCase[]): string {
+function listFiles(tests: readonly TestCase[]): string {
   const files = [...new Set(tests.map((test) => test.module.relativeModuleId))].sort();
   return files.length > 3 ? `${files.length} files` : files.join(', ');
 }

@@ -40,7 +40,11 @@ export async function withCopy<T>(work: (copy: string) => Promise<T> | T): Promi
 }
 
 /** The first vitest call that fails with the mutated line: its index and the failing test. Null if all calls pass. */
-export function caughtBy(mutant: Mutant, copy: string, calls: readonly (readonly string[])[]): [number, string] | null {
+export function findCatchingTest(
+  mutant: Mutant,
+  copy: string,
+  calls: readonly (readonly string[])[],
+): [number, string] | null {
   const path = join(copy, mutant.file);
   const text = readFileSync(path, 'utf8');
   const lines = text.split('\n');

@@ -8,7 +8,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import { drawFrom } from '../faults/draw.ts';
-import { caughtBy, type Mutant, root, withCopy } from './copy.ts';
+import { findCatchingTest, type Mutant, root, withCopy } from './copy.ts';
 
 const seed = Number(process.env.DRAW || 1);
 const count = Number(process.env.FAULTS || 20);
@@ -51,7 +51,7 @@ const isCode = (line: string, at: number): boolean =>
   !line.slice(0, at).includes('// ') &&
   ["'", '`', '"'].every((quote) => line.slice(0, at).split(quote).length % 2 === 1);
 
-function mutantsOf(file: string): Mutant[] {
+function listMutants(file: string): Mutant[] {
   const text = readFileSync(join(root, file), 'utf8');
   const lines = text.split('\n');
   const plain = stripTypeScriptTypes(text).split('\n');
@@ -85,24 +85,30 @@ const weighted = files.flatMap(
 );
 const mutants: Mutant[] = [];
 while (mutants.length < count) {
-  const all = mutantsOf(draw.one(weighted));
+  const all = listMutants(draw.one(weighted));
   if (all.length > 0) mutants.push(draw.one(all));
 }
 
-const told = ({ file, line, before, after }: Mutant): string =>
+const formatMutant = ({ file, line, before, after }: Mutant): string =>
   `${file}:${line}\n    - ${before.trim()}\n    + ${after.trim()}`;
 console.log(`DRAW=${seed} FAULTS=${count}, of ${files.length} files`);
-if (process.env.LIST) for (const mutant of mutants) console.log(told(mutant));
+if (process.env.LIST) for (const mutant of mutants) console.log(formatMutant(mutant));
 else
   await withCopy((copy) => {
     const names = ['make test', 'make test', 'make check'];
     const seen = new Map<string, number>();
     for (const [n, mutant] of mutants.entries()) {
       const related = (project: string): string[] => ['related', '--run', mutant.file, '--project', project];
-      const caught = caughtBy(mutant, copy, [related('quick'), ['run', 'test/e2e/path.test.ts'], related('long')]);
+      const caught = findCatchingTest(mutant, copy, [
+        related('quick'),
+        ['run', 'test/e2e/path.test.ts'],
+        related('long'),
+      ]);
       const verdict = caught === null ? 'not detected' : names[caught[0]]!;
       seen.set(verdict, (seen.get(verdict) ?? 0) + 1);
-      console.log(`${n + 1}/${count} ${told(mutant)}\n    ${verdict}${caught === null ? '' : `: ${caught[1]}`}`);
+      console.log(
+        `${n + 1}/${count} ${formatMutant(mutant)}\n    ${verdict}${caught === null ? '' : `: ${caught[1]}`}`,
+      );
     }
     console.log([...seen].map(([verdict, times]) => `${times} ${verdict}`).join(', '));
   });

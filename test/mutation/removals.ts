@@ -6,14 +6,14 @@
  */
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { caughtBy, type Mutant, root, withCopy } from './copy.ts';
+import { findCatchingTest, type Mutant, root, withCopy } from './copy.ts';
 
 /** A call with any arguments. */
 const durable =
   /\b(?:\w+\.)*(?:disk|calls|lock)\.(?:sync|syncFolder|rename|link|makeFolder|release)\((?:[^()]|\([^()]*\))*\)/;
 const checksum = /sha256.*(?:!==|===)|(?:!==|===).*(?:sha256|hash)\b/;
 
-function mutantsOf(file: string): Mutant[] {
+function listMutants(file: string): Mutant[] {
   const lines = readFileSync(join(root, file), 'utf8').split('\n');
   return lines.flatMap((before, at): Mutant[] => {
     if (/^\s*(\*|\/\/|\/\*)/.test(before)) return [];
@@ -29,7 +29,7 @@ const searches = ['test/faults/sweep', 'test/faults/damage'];
 
 const files = globSync('src/archive/**/*.ts', { cwd: root }).sort();
 const only = process.env.ONLY ?? '';
-const mutants = files.filter((file) => basename(file).includes(only)).flatMap(mutantsOf);
+const mutants = files.filter((file) => basename(file).includes(only)).flatMap(listMutants);
 if (process.env.LIST) {
   for (const { file, line, before } of mutants) console.log(`${file}:${line}  ${before.trim()}`);
 } else {
@@ -40,7 +40,7 @@ if (process.env.LIST) {
   let caught = 0;
   await withCopy((copy) => {
     for (const [n, mutant] of mutants.entries()) {
-      const caughtTest = caughtBy(mutant, copy, calls);
+      const caughtTest = findCatchingTest(mutant, copy, calls);
       if (caughtTest !== null) caught++;
       const verdict = caughtTest === null ? 'SURVIVED' : `caught by ${caughtTest[1]}`;
       console.log(`${n + 1}/${mutants.length} ${mutant.file}:${mutant.line}  ${mutant.before.trim()}: ${verdict}`);

@@ -2,9 +2,9 @@ import { expect, test } from 'vitest';
 import { renderArchiveReport } from '../../src/report/archive-page.ts';
 import type { ReportData } from '../../src/report/data/report-data.ts';
 import { rubbish } from '../server/web/lake.ts';
-import { madeGathered, madeRun, madeTroubled } from './made-gathered.ts';
+import { createReportData, createReportDataWithProblems, createRun } from './made-gathered.ts';
 
-const page = (rest: Partial<ReportData> = {}) => renderArchiveReport(madeGathered(rest), '1.2.3').text;
+const page = (rest: Partial<ReportData> = {}) => renderArchiveReport(createReportData(rest), '1.2.3').text;
 const headings = (text: string) => [...text.matchAll(/<h2>(.*?)<\/h2>/g)].map(([, heading]) => heading);
 
 test('shows the state first, then sections with data, then quiet ones in a list', () => {
@@ -27,7 +27,7 @@ test('shows the state first, then sections with data, then quiet ones in a list'
 });
 
 test('shows every kind of problem, in a fixed order', () => {
-  const text = renderArchiveReport(madeTroubled(['A', 'B', 'C', 'D']), '1').text;
+  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B', 'C', 'D']), '1').text;
   expect(headings(text)).toEqual([
     'Runs',
     'Ticks and bytes',
@@ -49,7 +49,7 @@ test('shows every kind of problem, in a fixed order', () => {
 });
 
 test('every plot has a label and units, for wide and narrow pages', () => {
-  const text = renderArchiveReport(madeTroubled(['A', 'B']), '1').text;
+  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B']), '1').text;
   const labels = [
     ...text.matchAll(/<svg [^>]*aria-label="([^"]+)"[^>]*role="img"|<svg [^>]*role="img"[^>]*aria-label="([^"]+)"/g),
   ];
@@ -69,7 +69,7 @@ test('a symbol with a short gap is not shown as fully covered', () => {
 });
 
 test('uses the singular for one gap of one symbol', () => {
-  const gaps = { ...madeTroubled(['A']).gaps, windows: 1, symbols: 1 };
+  const gaps = { ...createReportDataWithProblems(['A']).gaps, windows: 1, symbols: 1 };
   const text = page({ gaps });
   expect(text).toContain('1 in 1 symbol, ');
   expect(text).toContain('of 1 symbol, ');
@@ -80,12 +80,12 @@ test('uses the singular for one gap of one symbol', () => {
 });
 
 test('draws no plots for a single run or an empty archive', () => {
-  const one = page({ runs: [madeRun(3)] });
+  const one = page({ runs: [createRun(3)] });
   expect(one).toContain('The lag was 10 min at the end of the only run.');
   expect(one).toContain(
     'The only run with requests sent 2.0 requests per second while it was neither idle nor throttled; the limit is 5.',
   );
-  const { status, coverage, cadence } = madeGathered();
+  const { status, coverage, cadence } = createReportData();
   const empty = page({
     runs: [],
     days: [],
@@ -100,14 +100,14 @@ test('draws no plots for a single run or an empty archive', () => {
 });
 
 test('escapes untrusted text in tables, plots and titles', () => {
-  const text = renderArchiveReport(madeTroubled(rubbish), '</style><script>alert(1)</script>').text;
+  const text = renderArchiveReport(createReportDataWithProblems(rubbish), '</style><script>alert(1)</script>').text;
   expect(text).not.toMatch(/<script|<img src=x|<b>bold/);
   expect(text).toContain('&lt;script&gt;globalThis.hit = 1&lt;/script&gt;');
   expect(text).not.toMatch(/NaN|undefined|Infinity/);
 });
 
 test('loads nothing and allows no scripts', () => {
-  const text = renderArchiveReport(madeTroubled(rubbish), '1').text;
+  const text = renderArchiveReport(createReportDataWithProblems(rubbish), '1').text;
   expect(text).toContain(`content="default-src 'none'; style-src 'unsafe-inline'; img-src data:"`);
   expect(text.replaceAll(/xmlns(:\w+)?="[^"]*"/g, '')).not.toMatch(/(src|href|url)\s*[=(]\s*["']?\s*(https?:)?\/\//);
 });
@@ -118,7 +118,7 @@ test('the same data gives the same text for every page of a process', () => {
 });
 
 test('the size of the page is bounded', () => {
-  const { coverage, days } = madeGathered();
+  const { coverage, days } = createReportData();
   const steps = 14 * 24;
   const rows = Array.from({ length: 12 }, (_, g) => ({
     group: `group ${g}`,
@@ -127,7 +127,9 @@ test('the size of the page is bounded', () => {
     // Adjacent hours have different levels.
     coveredMs: Array.from({ length: steps }, (_, i) => [0, 100, 60, 95, 10][i % 5]!),
   }));
-  const many = Array.from({ length: 200 }, (_, i) => madeRun(200 - i, { exitCode: 4 }, { error: 'x'.repeat(100_000) }));
+  const many = Array.from({ length: 200 }, (_, i) =>
+    createRun(200 - i, { exitCode: 4 }, { error: 'x'.repeat(100_000) }),
+  );
   const text = page({ runs: many, coverage: { ...coverage, rows }, days });
   expect(text.length).toBeLessThan(1_500_000);
 });

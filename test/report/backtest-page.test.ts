@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { renderBacktestPage } from '../../src/report/backtest-page.ts';
 import { rubbish } from '../server/web/lake.ts';
-import { madeResult } from './made-result.ts';
+import { createResult } from './made-result.ts';
 
-const page = (making: Parameters<typeof madeResult>[0]) => renderBacktestPage(madeResult(making), '1.2.3');
+const page = (making: Parameters<typeof createResult>[0]) => renderBacktestPage(createResult(making), '1.2.3');
 
 test('shows the results and inputs of a backtest', () => {
   const text = page({});
@@ -60,14 +60,14 @@ test('escapes untrusted text in tables, plots and code', () => {
   const text = page({ symbols: rubbish });
   expect(text).not.toMatch(/<script>globalThis|<img src=x|<b>bold/);
   expect(text).toContain('&lt;script&gt;globalThis.hit = 1&lt;/script&gt;');
-  const result = madeResult();
+  const result = createResult();
   const named = { ...result.asked, entry_executable: { ...result.asked.entry_executable, name: rubbish[0]! } };
   const evil = renderBacktestPage({ ...result, asked: { ...named, grid: {} } }, '</style><script>alert(1)</script>');
   expect(evil).not.toMatch(/<script/);
 });
 
 test('shows missing values without numbers', () => {
-  const result = madeResult();
+  const result = createResult();
   const { summary } = result;
   const none = { avg_pnl: null, sharpe: null, max_drawdown: null, win_rate: null, brier: null };
   const text = renderBacktestPage({ ...result, value: null, summary: { ...summary, ...none } }, '1');

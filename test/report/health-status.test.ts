@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import type { ReportData } from '../../src/report/data/report-data.ts';
 import { assessHealth, computeGrowth, describeRun, toRunMark } from '../../src/report/health-status.ts';
-import { madeGathered, madeRun, nowMs } from './made-gathered.ts';
+import { createReportData, createRun, nowMs } from './made-gathered.ts';
 
 const hourMs = 3_600_000;
 const verdict = (rest: Partial<ReportData> = {}) => {
-  const gathered = madeGathered(rest);
+  const gathered = createReportData(rest);
   const { shown, days, space } = gathered;
   return assessHealth(gathered, computeGrowth(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to }));
 };
-const { status, runs, gaps, cadence } = madeGathered();
+const { status, runs, gaps, cadence } = createReportData();
 
 describe('health status', () => {
   test('is well without findings after 14 days without problems', () => {
@@ -27,7 +27,7 @@ describe('health status', () => {
   });
 
   test('warns of a recent incomplete day, and notes one of a week ago', () => {
-    const { days } = madeGathered();
+    const { days } = createReportData();
     const at = (n: number) => days.map((day, i) => (i === n ? { ...day, state: 'incomplete' as const } : day));
     const judged = { ...status, verdict: { ...status.verdict, state: 'incomplete' as const } };
     expect(verdict({ status: judged, days: at(11) })).toMatchObject({ state: 'look', headline: 'Needs attention' });
@@ -50,7 +50,7 @@ describe('health status', () => {
     [7, 'act', 'upstream unreachable', /ODDSLAKE_BASE_URL/],
     [1, 'act', 'failed', /Run oddslake nightly again/],
   ])('a nightly that ended with %i: %s', (exitCode, state, word, action) => {
-    const found = verdict({ runs: [...runs, madeRun(1, { exitCode }, { error: 'What happened.' })] });
+    const found = verdict({ runs: [...runs, createRun(1, { exitCode }, { error: 'What happened.' })] });
     expect(found).toMatchObject({ state, nextAction: expect.stringMatching(action) });
     expect(found.findings.map(({ text }) => text)).toEqual([
       `The last nightly (2026-11-22 08:00): ${word}. What happened.`,
@@ -65,30 +65,30 @@ describe('health status', () => {
   });
 
   test('the next action of the last run takes precedence', () => {
-    const told = madeRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Do this.' });
+    const told = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Do this.' });
     expect(verdict({ runs: [...runs, told] }).nextAction).toBe('Do this.');
-    expect(verdict({ runs: [...runs, told, madeRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(/nightly again/);
+    expect(verdict({ runs: [...runs, told, createRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(/nightly again/);
   });
 
   test('reports a failed nightly after other successful jobs, but not a stopped one', () => {
-    const failed = madeRun(3, { exitCode: 7 });
-    expect(verdict({ runs: [...runs, failed, madeRun(1, { job: 'ticks' })] }).findings).toHaveLength(1);
-    expect(verdict({ runs: [...runs, madeRun(3, { exitCode: 143 })] }).state).toBe('well');
-    expect(verdict({ runs: [...runs, madeRun(3, { state: 'broken off', exitCode: null, summary: null })] }).state).toBe(
-      'look',
-    );
+    const failed = createRun(3, { exitCode: 7 });
+    expect(verdict({ runs: [...runs, failed, createRun(1, { job: 'ticks' })] }).findings).toHaveLength(1);
+    expect(verdict({ runs: [...runs, createRun(3, { exitCode: 143 })] }).state).toBe('well');
+    expect(
+      verdict({ runs: [...runs, createRun(3, { state: 'broken off', exitCode: null, summary: null })] }).state,
+    ).toBe('look');
   });
 
   test('reports a failed nightly after many runs of other jobs', () => {
-    const others = Array.from({ length: 200 }, (_, i) => madeRun((200 - i) / 12, { job: 'ticks' }));
-    const { findings, state } = verdict({ runs: others, lastNight: madeRun(18, { exitCode: 3 }) });
+    const others = Array.from({ length: 200 }, (_, i) => createRun((200 - i) / 12, { job: 'ticks' }));
+    const { findings, state } = verdict({ runs: others, lastNight: createRun(18, { exitCode: 3 }) });
     expect([state, findings.length]).toEqual(['act', 1]);
-    expect(verdict({ runs: [...runs, madeRun(1)], lastNight: madeRun(18, { exitCode: 3 }) }).state).toBe('well');
+    expect(verdict({ runs: [...runs, createRun(1)], lastNight: createRun(18, { exitCode: 3 }) }).state).toBe('well');
   });
 
   test('lag without runs requires action; a gap that runs leave is a warning', () => {
     const behind = { ...status, lag_ms: 100 * hourMs };
-    expect(verdict({ status: behind, runs: [madeRun(100)] })).toMatchObject({
+    expect(verdict({ status: behind, runs: [createRun(100)] })).toMatchObject({
       state: 'act',
       nextAction: 'Run oddslake nightly, and check that its schedule is running.',
       findings: [{ text: 'The lag is 4 d 4 h; the limit is 2 d.' }],
@@ -135,18 +135,18 @@ describe('health status', () => {
 });
 
 test('every outcome of a run has its own sign', () => {
-  const warned = madeRun(1, {}, { warnings: ['w'], warningsCount: 2 });
+  const warned = createRun(1, {}, { warnings: ['w'], warningsCount: 2 });
   const all = [
-    madeRun(1),
+    createRun(1),
     warned,
-    madeRun(1, { exitCode: 4 }),
-    madeRun(1, { exitCode: 1 }),
-    madeRun(1, { exitCode: 130 }),
+    createRun(1, { exitCode: 4 }),
+    createRun(1, { exitCode: 1 }),
+    createRun(1, { exitCode: 130 }),
   ];
-  const open = madeRun(1, { state: 'under way', finishedAt: null, summary: null });
+  const open = createRun(1, { state: 'under way', finishedAt: null, summary: null });
   expect([...all, open].map((run) => toRunMark(run).sign).join('')).toBe('✓!◐✕–…');
   expect(describeRun(warned)).toBe('w (and 1 more)');
   expect(
-    describeRun(madeRun(1, { exitCode: 4 }, { failures: [{ symbol: 'A', reason: 'no' }], failuresCount: 1 })),
+    describeRun(createRun(1, { exitCode: 4 }, { failures: [{ symbol: 'A', reason: 'no' }], failuresCount: 1 })),
   ).toBe('A: no');
 });

@@ -1,4 +1,4 @@
-import { emptyRecheckMemory, sumRechecks } from '../../src/archive/journal/recheck-results.ts';
+import { emptyRecheckHistory, sumRechecks } from '../../src/archive/journal/recheck-results.ts';
 import { formatDay } from '../../src/base/time.ts';
 import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
 import { type PastRun, type PastSummary, parsePastSummary } from '../../src/report/data/past-run.ts';
@@ -13,7 +13,7 @@ const dayMs = 24 * hourMs;
 export const nowMs = Date.UTC(2026, 10, 22, 9);
 const firstDay = Date.UTC(2026, 10, 9);
 
-export const madeRun = (hoursAgo: number, rest: Partial<PastRun> = {}, told: Partial<PastSummary> = {}): PastRun => ({
+export const createRun = (hoursAgo: number, rest: Partial<PastRun> = {}, told: Partial<PastSummary> = {}): PastRun => ({
   runId: `run-${hoursAgo}`,
   job: 'nightly',
   startedAt: nowMs - hoursAgo * hourMs,
@@ -55,7 +55,7 @@ export const wholeVerdict: CompletenessCounts = {
 };
 
 /** 14 days without problems. */
-export const madeGathered = (rest: Partial<ReportData> = {}): ReportData => ({
+export const createReportData = (rest: Partial<ReportData> = {}): ReportData => ({
   nowMs,
   rules: {
     judged: { namedSymbols: null, views: [], lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs } },
@@ -93,7 +93,7 @@ export const madeGathered = (rest: Partial<ReportData> = {}): ReportData => ({
     cursors_count: 12,
   },
   lastNight: null,
-  runs: Array.from({ length: 14 }, (_, i) => madeRun(24 * (13 - i) + 6)),
+  runs: Array.from({ length: 14 }, (_, i) => createRun(24 * (13 - i) + 6)),
   days: Array.from({ length: 14 }, (_, i) => ({
     date: formatDay(firstDay + i * dayMs),
     ticks: 10_000 + i,
@@ -112,7 +112,7 @@ export const madeGathered = (rest: Partial<ReportData> = {}): ReportData => ({
     rows: [madeHeat('crypto', 1), madeHeat('weather', 1)],
   },
   gaps: none,
-  rechecks: { ...sumRechecks(emptyRecheckMemory), overlapMs: hourMs },
+  rechecks: { ...sumRechecks(emptyRecheckHistory), overlapMs: hourMs },
   cadence: {
     days: 14,
     silent: [],
@@ -137,7 +137,7 @@ export function madeHeat(group: string, share: number) {
 }
 
 /** Data with every kind of problem. Uses the given names in turn. */
-export function madeTroubled(names: readonly string[]): ReportData {
+export function createReportDataWithProblems(names: readonly string[]): ReportData {
   const name = (i: number): string => names[i % names.length]!;
   const gap = {
     from: nowMs - 50 * hourMs,
@@ -149,19 +149,19 @@ export function madeTroubled(names: readonly string[]): ReportData {
   const drift = { resource: 'ticks', field: name(1), change: 'retyped', before: ['number'], now: [name(2)] };
   const failed: Partial<PastSummary> = { failures: [{ symbol: name(0), reason: name(1) }], failuresCount: 30 };
   const rate = { allowedPerSecond: 5, used: 0.8, waitedMs: 120_000 };
-  return madeGathered({
-    status: { ...madeGathered().status, upstream: name(2), archive: name(3) },
+  return createReportData({
+    status: { ...createReportData().status, upstream: name(2), archive: name(3) },
     runs: [
-      ...madeGathered().runs,
-      madeRun(5, { exitCode: 4 }, { ...failed, rate }),
-      madeRun(4, { state: 'broken off', finishedAt: null, exitCode: null, summary: null, job: 'backfill' }),
-      madeRun(3, { exitCode: 3 }, { error: name(0), watermark: null, nextAction: name(1), rate }),
-      madeRun(2, { job: 'ticks' }, { warnings: [name(2)], warningsCount: 1, drifts: [drift], driftsCount: 1, rate }),
-      madeRun(0, { state: 'under way', finishedAt: null, exitCode: null, summary: null }),
+      ...createReportData().runs,
+      createRun(5, { exitCode: 4 }, { ...failed, rate }),
+      createRun(4, { state: 'broken off', finishedAt: null, exitCode: null, summary: null, job: 'backfill' }),
+      createRun(3, { exitCode: 3 }, { error: name(0), watermark: null, nextAction: name(1), rate }),
+      createRun(2, { job: 'ticks' }, { warnings: [name(2)], warningsCount: 1, drifts: [drift], driftsCount: 1, rate }),
+      createRun(0, { state: 'under way', finishedAt: null, exitCode: null, summary: null }),
     ],
-    days: madeGathered().days.map((day, i) => ({ ...day, conflicts: i })),
+    days: createReportData().days.map((day, i) => ({ ...day, conflicts: i })),
     coverage: {
-      ...madeGathered().coverage,
+      ...createReportData().coverage,
       rows: [1, 0.95, 0.6, 0.2, 0].map((share, i) => madeHeat(`${name(i)}${i < names.length ? '' : i}`, share)),
     },
     gaps: {

@@ -49,7 +49,7 @@ export interface Making {
 }
 
 /** Half of the trades gain. The values of grid points decrease. */
-export function madeResult({ grid = {}, symbols = [], lacking = 0, trades = 60 }: Making = {}): BacktestResult {
+export function createResult({ grid = {}, symbols = [], lacking = 0, trades = 60 }: Making = {}): BacktestResult {
   const read = parseBacktestSpec({
     entry_executable: { name: 'threshold' },
     objective: 'total_pnl',

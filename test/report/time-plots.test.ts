@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { findHeatLevel, formatShortNumber, mergeHeatRuns } from '../../src/report/time-plots.ts';
-import { formatBytes, formatLength, formatMinute, shortenText } from '../../src/report/time-spans.ts';
+import { formatBytes, formatLongDuration, formatMinute, shortenText } from '../../src/report/time-spans.ts';
 
 test('only full coverage has the darkest level', () => {
   expect([0, 1e-9, 0.01, 0.5, 0.9, 0.999_999, 1].map(findHeatLevel)).toEqual([0, 0, 1, 2, 3, 3, 4]);
@@ -24,7 +24,7 @@ test('formats numbers, durations and sizes', () => {
     '3.2G',
   ]);
   const lengths = [400, 8000, 720_000, 7_200_000, 18_720_000, 172_800_000, 273_600_000, 2.2e10, 1e11, 2e11];
-  expect(lengths.map(formatLength)).toEqual([
+  expect(lengths.map(formatLongDuration)).toEqual([
     '0 s',
     '8 s',
     '12 min',

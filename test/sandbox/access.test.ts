@@ -3,8 +3,8 @@ import { systemClock } from '../../src/base/system.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';
-import { limitMs, until as untilSeen } from '../harness/limits.ts';
-import { ask, busiest, markets, noon, page, sandbox } from './asking.ts';
+import { limitMs, waitFor as untilSeen } from '../harness/limits.ts';
+import { fetchMarkets, fetchPage, findBusiest, noon, sandbox, sendRequest } from './asking.ts';
 
 test('requires the key, and rejects it once it is revoked or forbidden', async () => {
   const box = await sandbox({ key: 'k1' });
@@ -12,17 +12,17 @@ test('requires the key, and rejects it once it is revoked or forbidden', async (
   expect(refused.status).toBe(401);
   expect(refused.headers.get('content-type')).toBe('application/problem+json');
   expect(await refused.json()).toMatchObject({ type: 'about:blank', title: 'Unauthorized', status: 401 });
-  expect((await ask(box, 'markets', {}, 'k1')).status).toBe(200);
-  expect((await ask(box, 'markets', {}, 'other')).status).toBe(401);
+  expect((await sendRequest(box, 'markets', {}, 'k1')).status).toBe(200);
+  expect((await sendRequest(box, 'markets', {}, 'other')).status).toBe(401);
   box.set({ forbidden: true });
-  expect((await ask(box, 'markets', {}, 'k1')).status).toBe(403);
+  expect((await sendRequest(box, 'markets', {}, 'k1')).status).toBe(403);
   box.set({ forbidden: false, key: 'k2' });
-  expect((await ask(box, 'markets', {}, 'k1')).status).toBe(401);
+  expect((await sendRequest(box, 'markets', {}, 'k1')).status).toBe(401);
 });
 
 test('answers malformed requests with a problem and keeps running', async () => {
   const box = await sandbox();
-  const { symbol } = busiest(box);
+  const { symbol } = findBusiest(box);
   const cases: [string, Record<string, string | number>, number][] = [
     ['ticks', {}, 400],
     ['ticks', { symbol: '' }, 400],
@@ -41,7 +41,7 @@ test('answers malformed requests with a problem and keeps running', async () => 
     ['ticks', { symbol, from: 0, to: '999999999999999' }, 200],
   ];
   for (const [resource, query, status] of cases) {
-    const response = await ask(box, resource, query);
+    const response = await sendRequest(box, resource, query);
     expect([resource, query, response.status]).toEqual([resource, query, status]);
     expect(response.headers.get('content-type')).toBe(status === 200 ? 'application/json' : 'application/problem+json');
     await response.arrayBuffer();
@@ -54,16 +54,16 @@ test('limits the rate per second and sends Retry-After', async () => {
   let monotonicMs = 0;
   const clock = { ...systemClock, monotonicMs: () => monotonicMs };
   const box = await sandbox({ requestsPerSecond: 5 }, { clock });
-  const responses = await Promise.all(Array.from({ length: 12 }, () => ask(box, 'markets', { limit: 1 })));
+  const responses = await Promise.all(Array.from({ length: 12 }, () => sendRequest(box, 'markets', { limit: 1 })));
   const refused = responses.filter(({ status }) => status === 429);
   expect(refused.length).toBe(7);
   expect(refused.every(({ headers }) => headers.get('retry-after') === '1')).toBe(true);
   expect(box.stats()).toMatchObject({ requests: 12, perSecondMost: 12, earlyRequests: 0 });
   monotonicMs = 100;
-  expect((await ask(box, 'markets', { limit: 1 })).status).toBe(429);
+  expect((await sendRequest(box, 'markets', { limit: 1 })).status).toBe(429);
   expect(box.stats().earlyRequests).toBe(1);
   monotonicMs = 1_150;
-  expect((await ask(box, 'markets', { limit: 1 })).status).toBe(200);
+  expect((await sendRequest(box, 'markets', { limit: 1 })).status).toBe(200);
   expect(box.stats()).toMatchObject({
     earlyRequests: 1,
     perSecondMost: 13,
@@ -74,11 +74,11 @@ test('limits the rate per second and sends Retry-After', async () => {
 test('sends Retry-After as a date or not at all', async () => {
   const clock = { ...systemClock, nowMs: () => noon, monotonicMs: () => 0 };
   const box = await sandbox({ requestsPerSecond: 0.2, retryAfter: 'date' }, { clock });
-  await ask(box, 'markets');
-  const until = Date.parse((await ask(box, 'markets')).headers.get('retry-after')!);
+  await sendRequest(box, 'markets');
+  const until = Date.parse((await sendRequest(box, 'markets')).headers.get('retry-after')!);
   expect(until - noon).toBe(5_000);
   box.set({ retryAfter: 'none' });
-  const refused = await ask(box, 'markets');
+  const refused = await sendRequest(box, 'markets');
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, null]);
 });
 
@@ -86,7 +86,7 @@ test('delays each response by the latency and counts concurrent requests', async
   const clock = createVirtualClock();
   const box = await sandbox({ latencyMs: 80 }, { clock });
   let responses = 0;
-  const requests = [1, 2, 3].map(() => markets(box).then(() => responses++));
+  const requests = [1, 2, 3].map(() => fetchMarkets(box).then(() => responses++));
   await untilSeen(() => box.stats().inFlightMost === 3, 'three requests at once');
   await clock.pass(79);
   expect([responses, box.stats().byPath]).toEqual([0, {}]);
@@ -97,13 +97,13 @@ test('delays each response by the latency and counts concurrent requests', async
 
 test('counts requests and ticks', async () => {
   const box = await sandbox({}, { clock: { ...systemClock, monotonicMs: () => 0 } });
-  const { symbol, from, to } = busiest(box);
-  const one = await page(box, { symbol, from, to, limit: 10 });
-  const two = await page(box, { symbol, from, to, limit: 20 });
-  await markets(box);
-  await ask(box, 'ticks', { symbol: 'none' });
-  await ask(box, 'ticks', {}, 'bad key');
-  await ask(box, 'orderbook', { symbol });
+  const { symbol, from, to } = findBusiest(box);
+  const one = await fetchPage(box, { symbol, from, to, limit: 10 });
+  const two = await fetchPage(box, { symbol, from, to, limit: 20 });
+  await fetchMarkets(box);
+  await sendRequest(box, 'ticks', { symbol: 'none' });
+  await sendRequest(box, 'ticks', {}, 'bad key');
+  await sendRequest(box, 'orderbook', { symbol });
   await fetch(`${box.url}/elsewhere`);
   const stats = (await (await fetch(`${box.url}/sandbox/stats`)).json()) as SandboxStats;
   expect(stats).toEqual(box.stats());
@@ -139,7 +139,7 @@ test('rejects invalid options at the start and at run time', async () => {
 test('stops immediately, even during a response', async () => {
   // Only stopping the sandbox ends this response.
   const box = await sandbox({ latencyMs: 2 * limitMs });
-  const requests = ask(box, 'markets').catch((error: Error) => error);
+  const requests = sendRequest(box, 'markets').catch((error: Error) => error);
   await untilSeen(() => box.stats().requests === 1, 'the request');
   await box.stop();
   await box.stop();

@@ -39,18 +39,18 @@ export interface MarketList {
 
 type Query = Readonly<Record<string, string | number>>;
 
-export function ask(box: Sandbox, resource: string, query: Query = {}, key = 'sandbox-key'): Promise<Response> {
+export function sendRequest(box: Sandbox, resource: string, query: Query = {}, key = 'sandbox-key'): Promise<Response> {
   const text = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) text.set(name, String(value));
   return fetch(`${box.url}/api/v1/${resource}?${text}`, { headers: { authorization: `Bearer ${key}` } });
 }
 
-export async function page(box: Sandbox, query: Query): Promise<Page> {
-  return (await (await ask(box, 'ticks', query)).json()) as Page;
+export async function fetchPage(box: Sandbox, query: Query): Promise<Page> {
+  return (await (await sendRequest(box, 'ticks', query)).json()) as Page;
 }
 
-export async function markets(box: Sandbox, query: Query = {}): Promise<MarketList> {
-  return (await (await ask(box, 'markets', query)).json()) as MarketList;
+export async function fetchMarkets(box: Sandbox, query: Query = {}): Promise<MarketList> {
+  return (await (await sendRequest(box, 'markets', query)).json()) as MarketList;
 }
 
 export function columns(ticks: Page['ticks']): TickColumns {
@@ -62,7 +62,7 @@ export function symbolsOf(market: SandboxMarket): string[] {
 }
 
 /** The symbol with the most ticks in the window (by default the last day), and that window. */
-export function busiest(box: Sandbox, window = { from: noon - dayMs, to: noon }) {
+export function findBusiest(box: Sandbox, window = { from: noon - dayMs, to: noon }) {
   const counted = box.symbols().map((symbol) => ({ symbol, rows: box.readTruth(symbol, window).t.length }));
   const top = counted.reduce((a, b) => (b.rows > a.rows ? b : a));
   return { symbol: top.symbol, ...window, rows: top.rows };

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { type FaultKind, faultKinds } from '../../src/sandbox/faults.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';
-import { until } from '../harness/limits.ts';
-import { ask, busiest, type Page, page, sandbox } from './asking.ts';
+import { waitFor } from '../harness/limits.ts';
+import { fetchPage, findBusiest, type Page, sandbox, sendRequest } from './asking.ts';
 
 /** Sends one request and returns the bytes received until the connection ends. */
 function wire(box: Sandbox, path: string): Promise<{ text: string; code: string | undefined }> {
@@ -26,7 +26,7 @@ function wire(box: Sandbox, path: string): Promise<{ text: string; code: string 
 }
 
 /** The bytes received for each kind; `whole` is the length of the correct body. */
-const signs: Record<
+const expectedOnWire: Record<
   FaultKind,
   (seen: { text: string; code: string | undefined; body: string; whole: number }) => boolean
 > = {
@@ -65,7 +65,7 @@ function throws(action: () => unknown): boolean {
 
 test.each(faultKinds)('shows the fault %s on the wire', async (kind) => {
   const box = await sandbox({ cap: 100, stallMs: 120 });
-  const { symbol, from, to } = busiest(box);
+  const { symbol, from, to } = findBusiest(box);
   const path = `/api/v1/ticks?symbol=${symbol}&from=${from}&to=${to}`;
   const right = await wire(box, path);
   const whole = right.text.length - right.text.indexOf('\r\n\r\n') - 4;
@@ -73,7 +73,7 @@ test.each(faultKinds)('shows the fault %s on the wire', async (kind) => {
   const start = performance.now();
   const seen = await wire(box, path);
   const tookMs = performance.now() - start;
-  expect(signs[kind]({ ...seen, body: seen.text.slice(seen.text.indexOf('\r\n\r\n') + 4), whole })).toBe(true);
+  expect(expectedOnWire[kind]({ ...seen, body: seen.text.slice(seen.text.indexOf('\r\n\r\n') + 4), whole })).toBe(true);
   if (kind === 'stall' || kind === 'slow-body') expect(tookMs).toBeGreaterThan(115);
   const unusable = kind === 'stall' || kind === 'slow-body' ? 200 : 100;
   expect(box.stats()).toMatchObject({ faults: { [kind]: 1 }, tickRows: unusable });
@@ -86,7 +86,7 @@ test('counts a client that disconnects during a stalled response as gone', async
   const patience = new AbortController();
   const request = fetch(`${box.url}/api/v1/markets`, { headers, signal: patience.signal });
   request.catch(() => {});
-  await until(() => box.stats().faults.stall === 1, 'the stalled request');
+  await waitFor(() => box.stats().faults.stall === 1, 'the stalled request');
   patience.abort();
   await expect(request).rejects.toThrow();
   // Further requests, so that the sandbox has noticed the end of the connection.
@@ -102,7 +102,7 @@ test('injects faults in the configured share, determined by the seed', async () 
     const symbol = box.symbols()[0]!;
     const statuses: number[] = [];
     for (let i = 0; i < 150; i++) {
-      const response = await ask(box, 'ticks', { symbol });
+      const response = await sendRequest(box, 'ticks', { symbol });
       statuses.push(response.status);
       await response.arrayBuffer();
     }
@@ -123,8 +123,8 @@ test('injects faults in the configured share, determined by the seed', async () 
 
 test('injects no faults into requests without the key', async () => {
   const box = await sandbox({ faultShare: 1, faults: ['reset'] });
-  expect((await ask(box, 'markets', {}, 'bad key')).status).toBe(401);
-  await expect(ask(box, 'markets')).rejects.toThrow();
+  expect((await sendRequest(box, 'markets', {}, 'bad key')).status).toBe(401);
+  await expect(sendRequest(box, 'markets')).rejects.toThrow();
   expect(box.stats().byPath).toEqual({ '/api/v1/markets': { 401: 1, reset: 1 } });
 });
 
@@ -132,7 +132,7 @@ test('fails always for the configured symbols and for no others', async () => {
   const box = await sandbox();
   const [gone, broken, well] = box.symbols().slice(-3) as [string, string, string];
   box.set({ faultSymbols: { [gone]: 404, [broken]: 500 } });
-  expect((await ask(box, 'ticks', { symbol: gone })).status).toBe(404);
-  expect((await ask(box, 'orderbook', { symbol: broken })).status).toBe(500);
-  expect((await page(box, { symbol: well })).symbol).toBe(well);
+  expect((await sendRequest(box, 'ticks', { symbol: gone })).status).toBe(404);
+  expect((await sendRequest(box, 'orderbook', { symbol: broken })).status).toBe(500);
+  expect((await fetchPage(box, { symbol: well })).symbol).toBe(well);
 });

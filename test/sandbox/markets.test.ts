@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { ask, dayMs, markets, noon, page, sandbox, symbolsOf } from './asking.ts';
+import { dayMs, fetchMarkets, fetchPage, noon, sandbox, sendRequest, symbolsOf } from './asking.ts';
 
 test('gives matched markets a ticker per venue, and markets of one venue a symbol', async () => {
   const box = await sandbox();
-  const list = await markets(box, { view: 'matched' });
+  const list = await fetchMarkets(box, { view: 'matched' });
   expect(list).toMatchObject({
     count: list.markets.length,
     total: list.markets.length,
@@ -23,28 +23,28 @@ test('gives matched markets a ticker per venue, and markets of one venue a symbo
 
 test('respects source and limit and states the total', async () => {
   const box = await sandbox();
-  const all = await markets(box);
-  const some = await markets(box, { limit: 3 });
+  const all = await fetchMarkets(box);
+  const some = await fetchMarkets(box, { limit: 3 });
   expect(some).toMatchObject({ count: 3, total: all.total });
   expect(some.markets).toEqual(all.markets.slice(0, 3));
-  const kalshi = await markets(box, { source: 'kalshi' });
+  const kalshi = await fetchMarkets(box, { source: 'kalshi' });
   expect(kalshi.total).toBeLessThan(all.total);
   expect(kalshi.total).toBeGreaterThan(0);
-  expect((await markets(box, { source: 'nobody' })).total).toBe(0);
+  expect((await fetchMarkets(box, { source: 'nobody' })).total).toBe(0);
   box.set({ marketsCap: 2 });
-  expect(await markets(box)).toMatchObject({ count: 2, total: all.total });
+  expect(await fetchMarkets(box)).toMatchObject({ count: 2, total: all.total });
 });
 
 test('opens, deactivates and resolves a market and drops it from the list two days later', async () => {
   const box = await sandbox();
-  const seen = (await markets(box)).markets.find(({ is_active }) => is_active)!;
+  const seen = (await fetchMarkets(box)).markets.find(({ is_active }) => is_active)!;
   const at = async (nowMs: number) => {
     box.set({ nowMs });
-    return (await markets(box)).markets.find(({ canonical_id }) => canonical_id === seen.canonical_id);
+    return (await fetchMarkets(box)).markets.find(({ canonical_id }) => canonical_id === seen.canonical_id);
   };
   const symbol = symbolsOf(seen)[0]!;
   expect(await at(seen.opens_at! - 1)).toBeUndefined();
-  expect((await ask(box, 'ticks', { symbol })).status).toBe(404);
+  expect((await sendRequest(box, 'ticks', { symbol })).status).toBe(404);
   expect(await at(seen.opens_at!)).toMatchObject({ is_active: true });
   expect(await at(seen.closes_at! - 1)).toMatchObject({ is_active: true });
   const closed = await at(seen.closes_at!);
@@ -53,19 +53,19 @@ test('opens, deactivates and resolves a market and drops it from the list two da
   const resolved = (await at(seen.closes_at! + 2 * dayMs - 1))!;
   expect([0, 1]).toContain(resolved.outcome);
   expect(resolved.resolved_at).toBeGreaterThan(seen.closes_at!);
-  const last = (await page(box, { symbol, from: resolved.resolved_at!, limit: 10 })).ticks;
+  const last = (await fetchPage(box, { symbol, from: resolved.resolved_at!, limit: 10 })).ticks;
   expect(last.map(({ p }) => p)).toEqual([resolved.outcome, resolved.outcome]);
   expect(last[0]!.t).toBe(resolved.resolved_at);
   expect(await at(seen.closes_at! + 2 * dayMs)).toBeUndefined();
-  expect((await page(box, { symbol, from: seen.opens_at!, to: noon })).symbol).toBe(symbol);
+  expect((await fetchPage(box, { symbol, from: seen.opens_at!, to: noon })).symbol).toBe(symbol);
 });
 
 test('limits the resolving view to markets that close within a day or await their outcome', async () => {
   const box = await sandbox();
-  const { markets: list, view, total } = await markets(box, { view: 'resolving' });
+  const { markets: list, view, total } = await fetchMarkets(box, { view: 'resolving' });
   expect(view).toBe('resolving');
   expect(total).toBeGreaterThan(0);
-  expect(total).toBeLessThan((await markets(box)).total);
+  expect(total).toBeLessThan((await fetchMarkets(box)).total);
   for (const market of list) {
     if (market.is_active) expect(market.closes_at! - noon).toBeLessThanOrEqual(dayMs);
     else expect(market).not.toHaveProperty('outcome');
@@ -74,10 +74,10 @@ test('limits the resolving view to markets that close within a day or await thei
 
 test('returns an order book around the last price, and an empty one after the resolution', async () => {
   const box = await sandbox({ ticksPerDay: 3_000 });
-  const list = (await markets(box)).markets;
+  const list = (await fetchMarkets(box)).markets;
   const open = list.find(({ is_active, opens_at }) => is_active && opens_at! < noon - dayMs)!;
   const symbol = symbolsOf(open)[0]!;
-  const book = (await (await ask(box, 'orderbook', { symbol })).json()) as {
+  const book = (await (await sendRequest(box, 'orderbook', { symbol })).json()) as {
     symbol: string;
     bids: { price: number; quantity: number }[];
     asks: { price: number; quantity: number }[];
@@ -89,7 +89,7 @@ test('returns an order book around the last price, and an empty one after the re
   expect(book.bids.map((level) => level.price)).toEqual(book.bids.map((level) => level.price).sort((a, b) => b - a));
   expect(book.asks.every(({ quantity }) => quantity >= 1)).toBe(true);
   const resolved = list.find(({ outcome }) => outcome !== undefined)!;
-  expect(await (await ask(box, 'orderbook', { symbol: symbolsOf(resolved)[0]! })).json()).toMatchObject({
+  expect(await (await sendRequest(box, 'orderbook', { symbol: symbolsOf(resolved)[0]! })).json()).toMatchObject({
     bids: [],
     asks: [],
   });

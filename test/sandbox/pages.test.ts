@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { type PageLayout, pageLayouts } from '../../src/sandbox/tick-page.ts';
-import { ask, busiest, columns, dayMs, hourMs, noon, type Page, page, sandbox } from './asking.ts';
+import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, type Page, sandbox, sendRequest } from './asking.ts';
 
 test('returns all ticks by pages from the earliest on', async () => {
   const box = await sandbox({ cap: 100, echoWindow: 'tightened' });
-  const { symbol, from, to, rows } = busiest(box);
+  const { symbol, from, to, rows } = findBusiest(box);
   const ticks: Page['ticks'][number][] = [];
   for (let cursor = from; cursor < to; ) {
-    const part = await page(box, { symbol, from: cursor, to, limit: 5000 });
+    const part = await fetchPage(box, { symbol, from: cursor, to, limit: 5000 });
     expect(part.count).toBe(part.ticks.length);
     expect(part.count).toBeLessThanOrEqual(100);
     expect(part.from).toBe(cursor);
@@ -20,10 +20,10 @@ test('returns all ticks by pages from the earliest on', async () => {
 
 test('returns all ticks by pages from the latest back', async () => {
   const box = await sandbox({ cap: 100, truncate: 'latest', echoWindow: 'tightened' });
-  const { symbol, from, to } = busiest(box);
+  const { symbol, from, to } = findBusiest(box);
   const ticks: Page['ticks'][number][] = [];
   for (let end = to; end > from; ) {
-    const part = await page(box, { symbol, from, to: end });
+    const part = await fetchPage(box, { symbol, from, to: end });
     expect(part.to).toBe(end);
     ticks.unshift(...part.ticks);
     end = part.from;
@@ -33,33 +33,38 @@ test('returns all ticks by pages from the latest back', async () => {
 
 test('truncates a page silently and echoes the requested window', async () => {
   const box = await sandbox({ cap: 50 });
-  const { symbol, from, to } = busiest(box);
-  expect(await page(box, { symbol, from, to, limit: 500 })).toMatchObject({ count: 50, from, to, generated_at: noon });
-  expect(await page(box, { symbol, from, to, limit: 20 })).toMatchObject({ count: 20, from, to });
+  const { symbol, from, to } = findBusiest(box);
+  expect(await fetchPage(box, { symbol, from, to, limit: 500 })).toMatchObject({
+    count: 50,
+    from,
+    to,
+    generated_at: noon,
+  });
+  expect(await fetchPage(box, { symbol, from, to, limit: 20 })).toMatchObject({ count: 20, from, to });
   box.set({ defaultLimit: 30 });
-  expect((await page(box, { symbol, from, to })).count).toBe(30);
+  expect((await fetchPage(box, { symbol, from, to })).count).toBe(30);
   box.set({ echoWindow: 'none' });
-  expect(Object.keys(await page(box, { symbol, from, to }))).toEqual(['symbol', 'ticks', 'count', 'generated_at']);
+  expect(Object.keys(await fetchPage(box, { symbol, from, to }))).toEqual(['symbol', 'ticks', 'count', 'generated_at']);
 });
 
 test('sends the documented keys in the documented order without spaces', async () => {
   const box = await sandbox({ cap: 2 });
-  const { symbol, from, to } = busiest(box);
+  const { symbol, from, to } = findBusiest(box);
   const { t, p } = box.readTruth(symbol, { from, to });
-  expect(await (await ask(box, 'ticks', { symbol, from, to })).text()).toBe(
+  expect(await (await sendRequest(box, 'ticks', { symbol, from, to })).text()).toBe(
     `{"symbol":"${symbol}","ticks":[{"t":${t[0]},"p":${p[0]}},{"t":${t[1]},"p":${p[1]}}],"count":2,"from":${from},"to":${to},"generated_at":${noon}}`,
   );
 });
 
 test('writes the same page in every layout', async () => {
   const box = await sandbox({ cap: 40 });
-  const { symbol, from, to } = busiest(box);
-  const compact = await page(box, { symbol, from, to });
+  const { symbol, from, to } = findBusiest(box);
+  const compact = await fetchPage(box, { symbol, from, to });
   const texts = new Set<string>();
   const layouts: (PageLayout | 'mixed')[] = [...pageLayouts, 'mixed'];
   for (const layout of layouts) {
     box.set({ layout });
-    const text = await (await ask(box, 'ticks', { symbol, from, to })).text();
+    const text = await (await sendRequest(box, 'ticks', { symbol, from, to })).text();
     texts.add(text);
     const read = JSON.parse(text) as Page;
     expect(read).toMatchObject({ symbol, count: 40, from, to, generated_at: noon });
@@ -70,36 +75,36 @@ test('writes the same page in every layout', async () => {
 
 test('reverses and shuffles a page without losing a tick', async () => {
   const box = await sandbox({ cap: 200 });
-  const { symbol, from, to } = busiest(box);
-  const { ticks } = await page(box, { symbol, from, to });
+  const { symbol, from, to } = findBusiest(box);
+  const { ticks } = await fetchPage(box, { symbol, from, to });
   box.set({ order: 'newest-first' });
-  expect((await page(box, { symbol, from, to })).ticks).toEqual(ticks.toReversed());
+  expect((await fetchPage(box, { symbol, from, to })).ticks).toEqual(ticks.toReversed());
   box.set({ order: 'shuffled' });
-  const shuffled = (await page(box, { symbol, from, to })).ticks;
+  const shuffled = (await fetchPage(box, { symbol, from, to })).ticks;
   expect(shuffled).not.toEqual(ticks);
   expect(shuffled.toSorted((a, b) => a.t - b.t)).toEqual(ticks);
 });
 
 test('repeats ticks inside a page and counts them toward the cap', async () => {
   const box = await sandbox({ cap: 100, repeatShare: 0.5 });
-  const { symbol, from, to } = busiest(box);
-  const full = await page(box, { symbol, from, to });
+  const { symbol, from, to } = findBusiest(box);
+  const full = await fetchPage(box, { symbol, from, to });
   expect(full.count).toBe(100);
   expect(full.ticks.length).toBe(100);
   const singles = new Set(full.ticks.map(({ t }) => t)).size;
   expect(singles).toBeGreaterThan(55);
   expect(singles).toBeLessThan(80);
-  expect((await page(box, { symbol, from, to, limit: 1 })).count).toBe(1);
+  expect((await fetchPage(box, { symbol, from, to, limit: 1 })).count).toBe(1);
 });
 
 test('includes or excludes either end of a window', async () => {
   const box = await sandbox();
-  const { symbol, from: start, to: end } = busiest(box);
+  const { symbol, from: start, to: end } = findBusiest(box);
   const { t } = box.readTruth(symbol, { from: start, to: end });
   const [from, to] = [t[5]!, t[9]!];
   const timesOf = async (fromInclusive: boolean, toInclusive: boolean) => {
     box.set({ fromInclusive, toInclusive });
-    return (await page(box, { symbol, from, to })).ticks.map((tick) => t.indexOf(tick.t));
+    return (await fetchPage(box, { symbol, from, to })).ticks.map((tick) => t.indexOf(tick.t));
   };
   expect(await timesOf(true, false)).toEqual([5, 6, 7, 8]);
   expect(await timesOf(true, true)).toEqual([5, 6, 7, 8, 9]);
@@ -109,19 +114,19 @@ test('includes or excludes either end of a window', async () => {
 
 test('limits windows to now and to the retention, and states it', async () => {
   const box = await sandbox();
-  const { symbol } = busiest(box);
-  expect(await page(box, { symbol, from: noon - hourMs, to: noon + hourMs })).toMatchObject({
+  const { symbol } = findBusiest(box);
+  expect(await fetchPage(box, { symbol, from: noon - hourMs, to: noon + hourMs })).toMatchObject({
     from: noon - hourMs,
     to: noon,
   });
-  expect(await page(box, { symbol, from: noon + hourMs })).toMatchObject({ from: noon, to: noon, count: 0 });
-  expect(await page(box, { symbol })).toMatchObject({ from: noon - dayMs, to: noon });
+  expect(await fetchPage(box, { symbol, from: noon + hourMs })).toMatchObject({ from: noon, to: noon, count: 0 });
+  expect(await fetchPage(box, { symbol })).toMatchObject({ from: noon - dayMs, to: noon });
   box.set({ retentionMs: 3 * hourMs });
-  const kept = await page(box, { symbol, from: noon - dayMs });
+  const kept = await fetchPage(box, { symbol, from: noon - dayMs });
   expect(kept.from).toBe(noon - 3 * hourMs);
   expect(columns(kept.ticks)).toEqual(box.readTruth(symbol, { from: noon - 3 * hourMs, to: noon }));
   const before = noon - 5 * hourMs;
-  expect(await page(box, { symbol, from: before - hourMs, to: before })).toMatchObject({
+  expect(await fetchPage(box, { symbol, from: before - hourMs, to: before })).toMatchObject({
     from: before,
     to: before,
     count: 0,
@@ -131,42 +136,42 @@ test('limits windows to now and to the retention, and states it', async () => {
 test('shows late ticks after their delay only, and all of them in the end', async () => {
   const box = await sandbox({ lateShare: 0.3, lateDelayMsMax: 2 * hourMs });
   const window = { from: noon - hourMs, to: noon };
-  const { symbol } = busiest(box, window);
+  const { symbol } = findBusiest(box, window);
   const ticks = box.readTruth(symbol, window, noon + dayMs);
-  const first = columns((await page(box, { symbol, ...window })).ticks);
+  const first = columns((await fetchPage(box, { symbol, ...window })).ticks);
   expect(first).toEqual(box.readTruth(symbol, window));
   expect(first.t.length).toBeLessThan(ticks.t.length);
   box.set({ nowMs: noon + hourMs });
-  const second = columns((await page(box, { symbol, ...window })).ticks);
+  const second = columns((await fetchPage(box, { symbol, ...window })).ticks);
   expect(second.t.length).toBeGreaterThan(first.t.length);
   expect(box.readTruth(symbol, { from: 0, to: Number.MAX_SAFE_INTEGER }).t.length).toBeGreaterThan(ticks.t.length);
   box.set({ nowMs: noon + 3 * hourMs });
-  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(ticks);
+  expect(columns((await fetchPage(box, { symbol, ...window })).ticks)).toEqual(ticks);
 });
 
 test('revises the price of some ticks once, some time after them', async () => {
   const box = await sandbox({ reviseShare: 0.3, reviseAfterMs: 2 * hourMs });
   const window = { from: noon - hourMs, to: noon };
-  const { symbol } = busiest(box, window);
+  const { symbol } = findBusiest(box, window);
   const final = box.readTruth(symbol, window, noon + dayMs);
-  const first = columns((await page(box, { symbol, ...window })).ticks);
+  const first = columns((await fetchPage(box, { symbol, ...window })).ticks);
   expect(first.t).toEqual(final.t);
   const changed = first.p.filter((price, i) => price !== final.p[i]).length;
   expect(changed).toBeGreaterThan(0);
   expect(changed).toBeLessThan(first.p.length / 2);
   expect(first.p.every((price) => price >= 0 && price <= 1)).toBe(true);
   box.set({ nowMs: noon + 2 * hourMs });
-  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(final);
+  expect(columns((await fetchPage(box, { symbol, ...window })).ticks)).toEqual(final);
 });
 
 test('thins out old ticks, always the same ones, and keeps recent ones', async () => {
   const box = await sandbox({ ticksPerDay: 400 });
   const window = { from: noon - 12 * hourMs, to: noon };
-  const { symbol } = busiest(box, window);
+  const { symbol } = findBusiest(box, window);
   const allTicks = box.readTruth(symbol, window);
   box.set({ thinShare: 0.5, thinAfterMs: 6 * hourMs });
-  const remaining = columns((await page(box, { symbol, ...window })).ticks);
-  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(remaining);
+  const remaining = columns((await fetchPage(box, { symbol, ...window })).ticks);
+  expect(columns((await fetchPage(box, { symbol, ...window })).ticks)).toEqual(remaining);
   const young = allTicks.t.filter((t) => t >= noon - 6 * hourMs);
   expect([...remaining.t].filter((t) => t >= noon - 6 * hourMs)).toEqual([...young]);
   const [before, after] = [allTicks.t.length - young.length, remaining.t.length - young.length];
@@ -177,10 +182,10 @@ test('thins out old ticks, always the same ones, and keeps recent ones', async (
 
 test('compresses pages for clients that accept it, if enabled', async () => {
   const box = await sandbox({ cap: 500 });
-  const { symbol, from, to } = busiest(box);
-  expect((await ask(box, 'ticks', { symbol, from, to })).headers.get('content-encoding')).toBe('gzip');
+  const { symbol, from, to } = findBusiest(box);
+  expect((await sendRequest(box, 'ticks', { symbol, from, to })).headers.get('content-encoding')).toBe('gzip');
   box.set({ gzip: false });
-  const plain = await ask(box, 'ticks', { symbol, from, to });
+  const plain = await sendRequest(box, 'ticks', { symbol, from, to });
   expect(plain.headers.get('content-encoding')).toBeNull();
   expect(plain.headers.get('content-type')).toBe('application/json');
 });

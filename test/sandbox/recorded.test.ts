@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createRecordedFeed, type Recording } from '../../src/sandbox/recorded-feed.ts';
-import { ask, columns, markets, noon, page, sandbox } from './asking.ts';
+import { columns, fetchMarkets, fetchPage, noon, sandbox, sendRequest } from './asking.ts';
 
 const start = Date.UTC(2026, 6, 11);
 const minute = (n: number) => start + n * 60_000;
@@ -18,12 +18,12 @@ const recording: Recording = {
 
 test('replays a recording at its own dates with all its symbols', async () => {
   const box = await sandbox({}, { feed: createRecordedFeed(recording, { shift: 'own', nowMs: noon }) });
-  const { ticks } = await page(box, { symbol: 'first one?', from: start, to: minute(10) });
+  const { ticks } = await fetchPage(box, { symbol: 'first one?', from: start, to: minute(10) });
   expect(columns(ticks)).toEqual({ t: recording.t.slice(0, 3), p: recording.p.slice(0, 3) });
-  expect((await page(box, { symbol: 'second&', from: minute(1), to: minute(9) })).count).toBe(1);
-  expect((await page(box, { symbol: 'silent', from: start, to: noon })).count).toBe(0);
-  expect((await ask(box, 'ticks', { symbol: 'first' })).status).toBe(404);
-  const list = await markets(box);
+  expect((await fetchPage(box, { symbol: 'second&', from: minute(1), to: minute(9) })).count).toBe(1);
+  expect((await fetchPage(box, { symbol: 'silent', from: start, to: noon })).count).toBe(0);
+  expect((await sendRequest(box, 'ticks', { symbol: 'first' })).status).toBe(404);
+  const list = await fetchMarkets(box);
   expect(list.markets.map(({ symbol, is_active }) => [symbol, is_active])).toEqual([
     ['first one?', false],
     ['second&', true],
@@ -42,7 +42,7 @@ test('replays a recording at its own dates with all its symbols', async () => {
 test('shifts a recording by whole minutes so that it ends now', async () => {
   const nowMs = noon + 45_678;
   const box = await sandbox({ nowMs }, { feed: createRecordedFeed(recording, { shift: 'end-now', nowMs }) });
-  const { ticks } = await page(box, { symbol: 'second&', from: noon - 3_600_000 });
+  const { ticks } = await fetchPage(box, { symbol: 'second&', from: noon - 3_600_000 });
   expect(ticks.map(({ p }) => p)).toEqual([0.25, 0.3]);
   expect(ticks[1]!.t).toBe(noon + 123);
   expect(ticks[0]!.t % 60_000).toBe(0);
@@ -54,8 +54,8 @@ test('shows no tick before its time and keeps a market active until its last one
     { nowMs: minute(3) },
     { feed: createRecordedFeed(recording, { shift: 'own', nowMs: noon }) },
   );
-  expect((await page(box, { symbol: 'first one?', from: start })).count).toBe(2);
-  expect((await markets(box)).markets[0]).toMatchObject({ is_active: true });
+  expect((await fetchPage(box, { symbol: 'first one?', from: start })).count).toBe(2);
+  expect((await fetchMarkets(box)).markets[0]).toMatchObject({ is_active: true });
 });
 
 test('rejects columns that do not match', () => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { TickColumns } from '../../src/base/ticks.ts';
 import { checkSandboxOptions } from '../../src/sandbox/options-check.ts';
 import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
-import { busiest, columns, dayMs, hourMs, noon, page, sandbox } from './asking.ts';
+import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, sandbox } from './asking.ts';
 
 const feedOf = (seed: number, ticksPerDay = 400) => createSimulatedFeed(checkSandboxOptions({ seed, ticksPerDay }));
 const lastDay = { from: noon - dayMs, to: noon };
@@ -10,13 +10,13 @@ const lastDay = { from: noon - dayMs, to: noon };
 test('returns the same ticks for any split of a window and for any sandbox of the seed', async () => {
   const one = await sandbox({ seed: 7, ticksPerDay: 400 });
   const other = await sandbox({ seed: 7, ticksPerDay: 400 });
-  const { symbol, from, to, rows } = busiest(one);
+  const { symbol, from, to, rows } = findBusiest(one);
   expect(rows).toBeGreaterThan(400);
-  const whole = await page(one, { symbol, from, to });
-  expect(await page(one, { symbol, from, to })).toEqual(whole);
+  const whole = await fetchPage(one, { symbol, from, to });
+  expect(await fetchPage(one, { symbol, from, to })).toEqual(whole);
   const middle = from + 7 * hourMs + 123_457;
-  const late = await page(other, { symbol, from: middle, to });
-  const early = await page(other, { symbol, from, to: middle });
+  const late = await fetchPage(other, { symbol, from: middle, to });
+  const early = await fetchPage(other, { symbol, from, to: middle });
   expect([...early.ticks, ...late.ticks]).toEqual(whole.ticks);
   expect(columns(whole.ticks)).toEqual(one.readTruth(symbol, { from, to }));
 });

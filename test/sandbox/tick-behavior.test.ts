@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { ChangeableOptions } from '../../src/sandbox/options.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { busiest, columns, dayMs, hourMs, noon, type Page, page, sandbox } from './asking.ts';
+import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, type Page, sandbox } from './asking.ts';
 
 // Each paging behaviour over HTTP: the response for a window whose ticks are known.
 
-interface Asking {
+interface Setup {
   readonly box: Sandbox;
   readonly symbol: string;
   readonly from: number;
@@ -16,19 +16,19 @@ interface Asking {
   get(window?: { readonly from: number; readonly to: number }): Promise<Page>;
 }
 
-async function asking(options: ChangeableOptions & { readonly seed?: number }): Promise<Asking> {
+async function setUp(options: ChangeableOptions & { readonly seed?: number }): Promise<Setup> {
   const box = await sandbox(options);
-  const { symbol, from, to } = busiest(box);
+  const { symbol, from, to } = findBusiest(box);
   const truth = [...box.readTruth(symbol, { from, to }).t];
-  return { box, symbol, from, to, truth, get: (window) => page(box, { symbol, from, to, ...window }) };
+  return { box, symbol, from, to, truth, get: (window) => fetchPage(box, { symbol, from, to, ...window }) };
 }
 
-const times = ({ ticks }: Pick<Page, 'ticks'>): number[] => ticks.map(({ t }) => t);
+const timesOf = ({ ticks }: Pick<Page, 'ticks'>): number[] => ticks.map(({ t }) => t);
 
 describe('the page cap', () => {
   test('varies by the configured share, determined by the seed', async () => {
     const counts = async (seed: number): Promise<number[]> => {
-      const { get } = await asking({ cap: 200, capVariation: 0.1, seed });
+      const { get } = await setUp({ cap: 200, capVariation: 0.1, seed });
       return Promise.all(Array.from({ length: 12 }, get.bind(null, undefined))).then((pages) =>
         pages.map(({ count }) => count).sort((a, b) => a - b),
       );
@@ -42,7 +42,7 @@ describe('the page cap', () => {
   });
 
   test('counts text if its unit is bytes', async () => {
-    const { get } = await asking({ cap: 100, capUnit: 'bytes' });
+    const { get } = await setUp({ cap: 100, capUnit: 'bytes' });
     const { ticks, count } = await get();
     const bytes = ticks.reduce((sum, tick) => sum + JSON.stringify(tick).length, 0);
     expect(count).not.toBe(100);
@@ -51,41 +51,41 @@ describe('the page cap', () => {
   });
 
   test('differs between symbols', async () => {
-    const { box, from, to } = await asking({ cap: 60, capBySymbol: true });
+    const { box, from, to } = await setUp({ cap: 60, capBySymbol: true });
     const busy = box.symbols().filter((symbol) => box.readTruth(symbol, { from, to }).t.length > 60);
-    const counts = await Promise.all(busy.map(async (symbol) => (await page(box, { symbol, from, to })).count));
+    const counts = await Promise.all(busy.map(async (symbol) => (await fetchPage(box, { symbol, from, to })).count));
     expect([...new Set(counts)].sort((a, b) => b - a)).toEqual([60, 30, 20, 15]);
-    expect(await Promise.all(busy.map(async (symbol) => (await page(box, { symbol, from, to })).count))).toEqual(
+    expect(await Promise.all(busy.map(async (symbol) => (await fetchPage(box, { symbol, from, to })).count))).toEqual(
       counts,
     );
   });
 
   test('falls after a number of requests of a symbol', async () => {
-    const { get } = await asking({ cap: 100, capFallsAfter: 2 });
+    const { get } = await setUp({ cap: 100, capFallsAfter: 2 });
     const counts = [await get(), await get(), await get()].map(({ count }) => count);
     expect(counts).toEqual([100, 100, 60]);
   });
 
   test('alternates its truncation side', async () => {
-    const { get, truth } = await asking({ cap: 50, truncate: 'alternating' });
-    expect(times(await get())).toEqual(truth.slice(-50));
-    expect(times(await get())).toEqual(truth.slice(0, 50));
+    const { get, truth } = await setUp({ cap: 50, truncate: 'alternating' });
+    expect(timesOf(await get())).toEqual(truth.slice(-50));
+    expect(timesOf(await get())).toEqual(truth.slice(0, 50));
   });
 
   test('applies only to old ticks if live ones are added on top', async () => {
-    const { get, truth } = await asking({ cap: 50, liveOnTopMs: 2 * hourMs });
+    const { get, truth } = await setUp({ cap: 50, liveOnTopMs: 2 * hourMs });
     const live = truth.filter((t) => t >= noon - 2 * hourMs);
     expect(live.length).toBeGreaterThan(0);
-    expect(times(await get())).toEqual([...truth.slice(0, 50), ...live]);
+    expect(timesOf(await get())).toEqual([...truth.slice(0, 50), ...live]);
   });
 
   test('samples a window with more ticks evenly, and returns a smaller one in full', async () => {
-    const { get, truth, from } = await asking({ sample: 40 });
-    const sampled = times(await get());
+    const { get, truth, from } = await setUp({ sample: 40 });
+    const sampled = timesOf(await get());
     const step = truth.length / 40;
     expect(sampled).toEqual(Array.from({ length: 40 }, (_, i) => truth[Math.floor(i * step)]));
     const few = { from, to: truth[30]! };
-    expect(times(await get(few))).toEqual(truth.slice(0, 30));
+    expect(timesOf(await get(few))).toEqual(truth.slice(0, 30));
   });
 });
 
@@ -95,24 +95,24 @@ describe('the window', () => {
     ['end', 0, 40],
     ['nothing', 0, Number.POSITIVE_INFINITY],
   ] as const)('respects %s', async (heeds, first, end) => {
-    const { box, symbol, get, truth } = await asking({ heeds, cap: 1_000_000, defaultLimit: 1_000_000 });
+    const { box, symbol, get, truth } = await setUp({ heeds, cap: 1_000_000, defaultLimit: 1_000_000 });
     const all = [...box.readTruth(symbol, { from: 0, to: noon }).t];
     const offset = all.indexOf(truth[0]!);
-    const returned = times(await get({ from: truth[20]!, to: truth[40]! }));
+    const returned = timesOf(await get({ from: truth[20]!, to: truth[40]! }));
     expect(returned).toEqual(all.slice(first === 0 ? 0 : offset + first, offset + end));
   });
 
   test('is widened to whole hours', async () => {
-    const { get, truth } = await asking({ heeds: 'hours' });
+    const { get, truth } = await setUp({ heeds: 'hours' });
     const from = truth[20]!;
     const [low, high] = [from - (from % hourMs), from - (from % hourMs) + hourMs];
-    expect(times(await get({ from, to: from + 1 }))).toEqual(truth.filter((t) => low <= t && t < high));
+    expect(timesOf(await get({ from, to: from + 1 }))).toEqual(truth.filter((t) => low <= t && t < high));
   });
 
   test('brings the last tick before it, always or in a share of the responses', async () => {
-    const { box, get, truth } = await asking({ carryInShare: 1 });
+    const { box, get, truth } = await setUp({ carryInShare: 1 });
     const window = { from: truth[20]! + 1, to: truth[30]! };
-    expect(times(await get(window))).toEqual(truth.slice(20, 30));
+    expect(timesOf(await get(window))).toEqual(truth.slice(20, 30));
     box.set({ carryInShare: 0.5 });
     const counts = [];
     for (let i = 0; i < 20; i++) counts.push((await get(window)).count);
@@ -123,31 +123,31 @@ describe('the window', () => {
 describe('the stated ends', () => {
   const later = noon + dayMs;
   test.each([
-    ['asked', ({ from }: Asking) => [from, noon]],
-    ['echo', ({ from }: Asking) => [from, later]],
-    ['tightened', ({ from, truth }: Asking) => [from, truth[49]! + 1]],
-    ['cut', ({ truth }: Asking) => [truth[0], truth[49]]],
-    ['cut-from', ({ truth }: Asking) => [truth[0], later]],
-    ['cut-to', ({ from, truth }: Asking) => [from, truth[49]]],
-    ['span', ({ truth }: Asking) => [truth[0], truth[49]]],
+    ['asked', ({ from }: Setup) => [from, noon]],
+    ['echo', ({ from }: Setup) => [from, later]],
+    ['tightened', ({ from, truth }: Setup) => [from, truth[49]! + 1]],
+    ['cut', ({ truth }: Setup) => [truth[0], truth[49]]],
+    ['cut-from', ({ truth }: Setup) => [truth[0], later]],
+    ['cut-to', ({ from, truth }: Setup) => [from, truth[49]]],
+    ['span', ({ truth }: Setup) => [truth[0], truth[49]]],
     ['none', () => [undefined, undefined]],
   ] as const)('of a truncated page: %s', async (echoWindow, ends) => {
-    const box = await asking({ cap: 50, echoWindow });
+    const box = await setUp({ cap: 50, echoWindow });
     const { from, to } = await box.get({ from: box.from, to: later });
     expect([from, to]).toEqual(ends(box));
   });
 
   test('tightened at the start, on a page that keeps the latest and excludes from', async () => {
-    const { get, truth } = await asking({ cap: 50, truncate: 'latest', echoWindow: 'tightened', fromInclusive: false });
+    const { get, truth } = await setUp({ cap: 50, truncate: 'latest', echoWindow: 'tightened', fromInclusive: false });
     expect((await get()).from).toBe(truth.at(-50)! - 1);
-    expect(times(await get({ from: truth.at(-50)! - 1, to: noon }))).toEqual(truth.slice(-50));
+    expect(timesOf(await get({ from: truth.at(-50)! - 1, to: noon }))).toEqual(truth.slice(-50));
   });
 
   test.each([
-    ['cut', ({ from, to }: Asking) => [from, to]],
-    ['span', ({ truth }: Asking) => [truth[0], truth.at(-1)]],
+    ['cut', ({ from, to }: Setup) => [from, to]],
+    ['span', ({ truth }: Setup) => [truth[0], truth.at(-1)]],
   ] as const)('of a full page: %s', async (echoWindow, ends) => {
-    const box = await asking({ echoWindow });
+    const box = await setUp({ echoWindow });
     const { from, to } = await box.get();
     expect([from, to]).toEqual(ends(box));
   });
@@ -155,14 +155,14 @@ describe('the stated ends', () => {
 
 describe('the elements', () => {
   test('include unusable ones, the same in every response', async () => {
-    const { box, get, truth } = await asking({ unusableShare: 0.1 });
+    const { box, get, truth } = await setUp({ unusableShare: 0.1 });
     const isText = ({ p }: { p: unknown }): boolean => p === '?';
     for (const layout of ['spaced', 'compact'] as const) {
       box.set({ layout });
       expect((await get()).ticks.filter(isText).length).toBeGreaterThan(truth.length / 20);
     }
     const { ticks, count } = await get();
-    expect(times({ ticks })).toEqual(truth);
+    expect(timesOf({ ticks })).toEqual(truth);
     expect(count).toBe(truth.length);
     const unusable = ticks.filter(isText);
     expect(unusable.length / count).toBeGreaterThan(0.05);
@@ -172,18 +172,18 @@ describe('the elements', () => {
   });
 
   test('include foreign ones, which count toward the cap', async () => {
-    const { get, truth } = await asking({ cap: 100, foreignShare: 0.25 });
+    const { get, truth } = await setUp({ cap: 100, foreignShare: 0.25 });
     const { ticks, count } = await get();
     expect([ticks.length, count]).toEqual([100, 100]);
     const foreign = ticks.filter((tick) => !('t' in tick));
     expect(foreign[0]).toEqual({ type: 'heartbeat' });
     expect(foreign.length).toBeGreaterThan(8);
     expect(foreign.length).toBeLessThan(35);
-    expect(times({ ticks: ticks.filter((tick) => 't' in tick) })).toEqual(truth.slice(0, 100 - foreign.length));
+    expect(timesOf({ ticks: ticks.filter((tick) => 't' in tick) })).toEqual(truth.slice(0, 100 - foreign.length));
   });
 
   test('include crowded milliseconds with the original tick at the highest price', async () => {
-    const { box, symbol, from, to, get, truth } = await asking({ crowd: 7, cap: 20_000, defaultLimit: 20_000 });
+    const { box, symbol, from, to, get, truth } = await setUp({ crowd: 7, cap: 20_000, defaultLimit: 20_000 });
     const { ticks } = await get();
     const byTime = Map.groupBy(ticks, ({ t }) => t);
     expect([...byTime.keys()]).toEqual(truth);
@@ -198,7 +198,7 @@ describe('the elements', () => {
 
 describe('generated_at', () => {
   test('is behind, in steps, or not stated', async () => {
-    const { box, get } = await asking({ generatedBehindMs: 700 });
+    const { box, get } = await setUp({ generatedBehindMs: 700 });
     expect((await get()).generated_at).toBe(noon - 700);
     box.set({ generatedBehindMs: 0, generatedStepMs: hourMs, nowMs: noon + 17 });
     expect((await get()).generated_at).toBe(noon);
@@ -207,7 +207,7 @@ describe('generated_at', () => {
   });
 
   test('is that of one replica or another, one of which lags', async () => {
-    const { get, truth } = await asking({ replicaLagsMs: [0, 6 * hourMs] });
+    const { get, truth } = await setUp({ replicaLagsMs: [0, 6 * hourMs] });
     const behind = truth.filter((t) => t < noon - 6 * hourMs);
     const counts = new Set<number>();
     for (let i = 0; i < 12; i++) counts.add((await get()).count);
@@ -220,15 +220,15 @@ test('states windows without ticks within the requested window', async () => {
     { from: noon - 6 * hourMs, to: noon - 5 * hourMs },
     { from: noon - 3 * dayMs, to: noon - 22 * hourMs },
   ];
-  const { box, get, truth, from } = await asking({ gaps: [first, second] });
+  const { box, get, truth, from } = await setUp({ gaps: [first, second] });
   const response = await get();
   expect(response).toMatchObject({ gaps: [{ from, to: second.to }, first] });
-  expect(times(response)).toEqual(truth.filter((t) => t >= second.to && !(first.from <= t && t < first.to)));
+  expect(timesOf(response)).toEqual(truth.filter((t) => t >= second.to && !(first.from <= t && t < first.to)));
   box.set({ cap: 50, carryInShare: 1 });
   const after = { from: first.from + hourMs / 2, to: noon };
   const outside = truth.filter((t) => t < first.from || t >= first.to);
   const next = outside.findIndex((t) => t >= first.to);
-  expect(times(await get(after))).toEqual(outside.slice(next - 1, next + 49));
+  expect(timesOf(await get(after))).toEqual(outside.slice(next - 1, next + 49));
   box.set({ gaps: [] });
   expect(await get()).not.toHaveProperty('gaps');
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Log } from '../../src/base/ports.ts';
 import { opened } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { head, rawAnswer, sent } from './raw.ts';
 import { serving } from './serving.ts';
 
@@ -36,7 +36,7 @@ test('a request has an ID in its response and in one log line, which has no secr
   const { log, lines } = noted();
   const { ask, key } = await serving(opened(), { log });
   const answer = await ask('/api/v1/nothing?token=olk_secret');
-  await until(() => lines.length > 0, 'a log line');
+  await waitFor(() => lines.length > 0, 'a log line');
   expect(lines).toHaveLength(1);
   const [{ level, facts }] = lines as [Line];
   expect(level).toBe('info');
@@ -51,10 +51,10 @@ test('a request has an ID in its response and in one log line, which has no secr
   expect(JSON.stringify(lines)).not.toContain('olk_');
   const other = await ask('/healthz');
   expect(other.headers.get('x-request-id')).not.toBe(answer.headers.get('x-request-id'));
-  await until(() => lines.length > 1, 'a second log line');
+  await waitFor(() => lines.length > 1, 'a second log line');
   expect(lines.map((line) => line.level)).toEqual(['info', 'debug']);
   await ask('/heal%zz');
-  await until(() => lines.length > 2, 'a third log line');
+  await waitFor(() => lines.length > 2, 'a third log line');
   expect(lines.at(-1)!.facts).toMatchObject({ path: '/heal%zz', status: 400 });
 });
 

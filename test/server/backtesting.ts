@@ -5,7 +5,7 @@ import { resolveStrategy } from '../../src/backtest/run/resolve-strategy.ts';
 import { runBacktest } from '../../src/backtest/run/run-backtest.ts';
 import { systemRandom } from '../../src/base/system.ts';
 import { answer, append, day0, dayMs, publishNow } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { madeOnce } from './made-once.ts';
 import { type ServingOptions, serving } from './serving.ts';
 import { tokenOf, withTokens } from './users.ts';
@@ -13,7 +13,7 @@ import { tokenOf, withTokens } from './users.ts';
 // Requests, users and helpers for the tests of backtests.
 
 export const path = '/api/v1/research/backtest';
-export const kept = '/api/v1/backtest';
+export const backtestPath = '/api/v1/backtest';
 
 export interface Kept {
   readonly id: string;
@@ -27,7 +27,7 @@ export interface Kept {
 }
 
 /** Two symbols in different parts with oscillating prices, a tick per minute. */
-export async function traded(ticks: keyof typeof made = 1440): Promise<Archive> {
+export async function createTradedArchive(ticks: keyof typeof made = 1440): Promise<Archive> {
   return await made[ticks]();
 }
 
@@ -119,12 +119,12 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
         }),
       /** Removes a backtest and returns the status. */
       drop: async (id: string) =>
-        (await service.ask(`${kept}/${id}`, { method: 'DELETE', headers: { authorization } })).status,
+        (await service.ask(`${backtestPath}/${id}`, { method: 'DELETE', headers: { authorization } })).status,
       /** Waits until the backtest is in one of these states. */
       async becomes({ id }: Pick<Kept, 'id'>, ...states: string[]): Promise<Kept> {
-        return await until(
+        return await waitFor(
           async () => {
-            const { body } = await json<Kept>(`${kept}/${id}`);
+            const { body } = await json<Kept>(`${backtestPath}/${id}`);
             return states.includes(body.state) && body;
           },
           `a backtest that is ${states.join(' or ')}`,

@@ -2,22 +2,22 @@ import { expect, test } from 'vitest';
 import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
 import {
   asking,
+  backtestPath,
   brief,
+  createTradedArchive,
   type Kept,
-  kept,
   type Listed,
   long,
   runDirectly,
   saved,
   slow,
   threshold,
-  traded,
 } from './backtesting.ts';
-import { heldUp, restless } from './serving.ts';
+import { holdJobs, restless } from './serving.ts';
 import { freshDatabase, overEachDatabase } from './workspace/databases.ts';
 
 test('a saved backtest restarts after the service was stopped, and others follow', async () => {
-  const archive = await traded(50_000);
+  const archive = await createTradedArchive(50_000);
   // Repeat until a run is long enough to be stopped in the middle on any machine.
   for (let points = 6; ; points *= 4) {
     const database = { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` } as const;
@@ -27,9 +27,9 @@ test('a saved backtest restarts after the service was stopped, and others follow
     await first.alice.becomes(body, 'running', 'done');
     await first.stop();
 
-    const letGo = heldUp(archive, 'backtests');
+    const letGo = holdJobs(archive, 'backtests');
     const { alice, bob, stop } = await asking(archive, { database });
-    const wasOver = (await alice.json<Kept>(`${kept}/${body.id}`)).body.state === 'done';
+    const wasOver = (await alice.json<Kept>(`${backtestPath}/${body.id}`)).body.state === 'done';
     letGo();
     if (wasOver) {
       await stop();
@@ -43,7 +43,7 @@ test('a saved backtest restarts after the service was stopped, and others follow
 });
 
 test('limits the waiting and the saved backtests of a user', async () => {
-  const { alice, bob, as } = await asking(await traded(50_000), {
+  const { alice, bob, as } = await asking(await createTradedArchive(50_000), {
     set: ['service.research.waiting_max=2', 'service.research.kept_max=1'],
   });
   const ids = [(await alice.post(slow)).body.id, (await alice.post(brief)).body.id];
@@ -58,14 +58,14 @@ test('limits the waiting and the saved backtests of a user', async () => {
     await alice.becomes({ id: ids.at(-1)! }, 'done', 'failed');
   }
   // When a job is added, only the newest finished one is kept.
-  expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([ids[3], ids[2]]);
+  expect((await alice.json<Listed>(backtestPath)).body.backtests.map(({ id }) => id)).toEqual([ids[3], ids[2]]);
   expect((await bob.becomes(his, 'done', 'failed')).state).toBe('done');
 });
 
 test('users take turns: many backtests of one user do not delay that of another', async () => {
   let ms = now;
   const clock = { ...clockAt(now), nowMs: () => ms++ };
-  const { alice, bob } = await asking(await traded(50_000), { clock });
+  const { alice, bob } = await asking(await createTradedArchive(50_000), { clock });
   const { body: first } = await alice.post(slow);
   await alice.becomes(first, 'running');
   const jobs: [typeof alice, Kept][] = [];
@@ -78,12 +78,12 @@ test('users take turns: many backtests of one user do not delay that of another'
 });
 
 test('lists saved backtests newest first; pages stay consistent while backtests come and go', async () => {
-  const archive = await traded();
-  heldUp(archive, 'backtests');
+  const archive = await createTradedArchive();
+  holdJobs(archive, 'backtests');
   const { alice } = await asking(archive);
   const ids: string[] = [];
   for (const body of [slow, saved, saved, saved, saved]) ids.unshift((await alice.post(body)).body.id);
-  const page = async (query: string) => (await alice.json<Listed>(`${kept}${query}`)).body;
+  const page = async (query: string) => (await alice.json<Listed>(`${backtestPath}${query}`)).body;
   const first = await page('?limit=2');
   expect([first.backtests.map(({ id }) => id), first.count]).toEqual([ids.slice(0, 2), 2]);
   await alice.drop(ids[1]!);
@@ -94,12 +94,12 @@ test('lists saved backtests newest first; pages stay consistent while backtests 
   expect(third.next_cursor).toBeNull();
   expect((await page('?limit=1000')).backtests.map(({ id }) => id)).toEqual([newest, ids[0], ...ids.slice(2)]);
   for (const bad of ['?limit=0', '?limit=x', '?cursor=x', `?cursor=${'x'.repeat(300)}`, '?page=2'])
-    expect([bad, (await alice.json(`${kept}${bad}`)).status]).toEqual([bad, 400]);
+    expect([bad, (await alice.json(`${backtestPath}${bad}`)).status]).toEqual([bad, 400]);
 });
 
 test('an idempotency key creates one saved backtest per owner', async () => {
-  const archive = await traded();
-  heldUp(archive, 'backtests');
+  const archive = await createTradedArchive();
+  holdJobs(archive, 'backtests');
   const { alice, bob, as } = await asking(archive);
   const headers = { 'idempotency-key': 'once' };
   const first = await alice.post(slow, headers);
@@ -117,12 +117,12 @@ test('an idempotency key creates one saved backtest per owner', async () => {
   expect((await alice.post(turned, headers)).body.id).toBe(first.body.id);
   // An immediate run saves nothing.
   expect((await alice.post(threshold, headers)).status).toBe(200);
-  expect((await alice.json<Listed>(kept)).body.count).toBe(1);
+  expect((await alice.json<Listed>(backtestPath)).body.count).toBe(1);
 });
 
 overEachDatabase((kind) => {
   test('two services over one archive and database run each backtest once', async () => {
-    const archive = await traded();
+    const archive = await createTradedArchive();
     const database = await freshDatabase(kind);
     const first = await asking(archive, { database, clock: restless });
     const second = await asking(opened({ root: archive.layout.root }), { database, clock: restless });

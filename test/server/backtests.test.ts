@@ -4,14 +4,24 @@ import { describe, expect, test } from 'vitest';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
 import { now } from '../archive/scratch.ts';
-import { asking, brief, kept, type Listed, runDirectly, saved, slow, threshold, traded } from './backtesting.ts';
+import {
+  asking,
+  backtestPath,
+  brief,
+  createTradedArchive,
+  type Listed,
+  runDirectly,
+  saved,
+  slow,
+  threshold,
+} from './backtesting.ts';
 
 describe('a saved backtest', () => {
   test('is created, followed, and has the result of the engine', async () => {
-    const archive = await traded();
+    const archive = await createTradedArchive();
     const { alice, ask } = await asking(archive);
     const { status, headers, body } = await alice.post(saved);
-    expect([status, headers.get('location')]).toEqual([202, `${kept}/${body.id}`]);
+    expect([status, headers.get('location')]).toEqual([202, `${backtestPath}/${body.id}`]);
     const asked = {
       ...threshold,
       entry_executable: { name: 'threshold', version: null, strategy: null },
@@ -47,17 +57,19 @@ describe('a saved backtest', () => {
     };
     const progress = { batches_done: 2, batches_total: 2 };
     expect(done).toEqual({ ...ended, progress, result });
-    const { body: list } = await alice.json<Listed>(kept);
+    const { body: list } = await alice.json<Listed>(backtestPath);
     expect(list).toEqual({ backtests: [{ ...ended, progress }], count: 1, next_cursor: null, generated_at: now });
 
     expect(await alice.drop(body.id)).toBe(204);
     expect(await alice.drop(body.id)).toBe(404);
-    expect((await alice.json<Listed>(kept)).body.backtests).toEqual([]);
-    expect((await ask(kept, { method: 'HEAD', headers: { authorization: alice.authorization } })).status).toBe(200);
+    expect((await alice.json<Listed>(backtestPath)).body.backtests).toEqual([]);
+    expect((await ask(backtestPath, { method: 'HEAD', headers: { authorization: alice.authorization } })).status).toBe(
+      200,
+    );
   });
 
   test('can be removed while it waits or runs, and is then not run', async () => {
-    const { alice } = await asking(await traded(50_000));
+    const { alice } = await asking(await createTradedArchive(50_000));
     const [running, waiting, last] = [
       (await alice.post(slow)).body,
       (await alice.post(saved)).body,
@@ -66,11 +78,11 @@ describe('a saved backtest', () => {
     await alice.becomes(running, 'running');
     for (const { id } of [waiting, running]) expect([await alice.drop(id), await alice.drop(id)]).toEqual([204, 404]);
     expect((await alice.becomes(last, 'done', 'failed')).state).toBe('done');
-    expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([last.id]);
+    expect((await alice.json<Listed>(backtestPath)).body.backtests.map(({ id }) => id)).toEqual([last.id]);
   });
 
   test('fails with a reason that contains no paths', async () => {
-    const archive = await traded();
+    const archive = await createTradedArchive();
     const { alice } = await asking(archive);
     const { body: late } = await alice.post({ ...saved, from: now });
     expect(await alice.becomes(late, 'done', 'failed')).toMatchObject({
@@ -90,7 +102,7 @@ describe('a saved backtest', () => {
 
 describe('saved backtests', () => {
   test('are visible only to their user in their workspace; for others they do not exist', async () => {
-    const { as, ask, key } = await asking(await traded(50_000));
+    const { as, ask, key } = await asking(await createTradedArchive(50_000));
     const owner = as('alice', 'desk');
     const { id } = (await owner.post(slow)).body;
     await owner.becomes({ id }, 'running');
@@ -101,24 +113,28 @@ describe('saved backtests', () => {
       as('desk', 'alice'),
       as('ALICE', 'desk'),
     ]) {
-      expect((await other.json<Listed>(kept)).body).toMatchObject({ backtests: [], count: 0, next_cursor: null });
+      expect((await other.json<Listed>(backtestPath)).body).toMatchObject({
+        backtests: [],
+        count: 0,
+        next_cursor: null,
+      });
       for (const method of ['GET', 'DELETE']) {
         const [there, nowhere] = [
-          await other.json(`${kept}/${id}`, { method }),
-          await other.json(`${kept}/${'0'.repeat(id.length)}`, { method }),
+          await other.json(`${backtestPath}/${id}`, { method }),
+          await other.json(`${backtestPath}/${'0'.repeat(id.length)}`, { method }),
         ];
         expect([method, there.status, there.body]).toEqual([method, 404, nowhere.body]);
       }
     }
-    expect((await ask(`${kept}/${id}`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(403);
-    expect((await ask(`${kept}/${id}`, { headers: { authorization: '' } })).status).toBe(401);
-    expect((await owner.json(`${kept}/${id}`)).body.state).toBe('running');
+    expect((await ask(`${backtestPath}/${id}`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(403);
+    expect((await ask(`${backtestPath}/${id}`, { headers: { authorization: '' } })).status).toBe(401);
+    expect((await owner.json(`${backtestPath}/${id}`)).body.state).toBe('running');
     for (const odd of ['x%27', '..%2f..%2fplace', 'A', 'a'.repeat(41)])
-      expect([odd, [400, 404].includes((await owner.json(`${kept}/${odd}`)).status)]).toEqual([odd, true]);
+      expect([odd, [400, 404].includes((await owner.json(`${backtestPath}/${odd}`)).status)]).toEqual([odd, true]);
   });
 
   test('are returned for their idempotency key even if the strategy was removed', async () => {
-    const { alice, workspace } = await asking(await traded());
+    const { alice, workspace } = await asking(await createTradedArchive());
     const owner = { owner: 'alice', workspace: '' };
     const mine = { id: 's', idempotency_key: null, body_sha256: '', created_at: now, name: 'mine' };
     const definition = JSON.stringify(builtinStrategies[0]!.strategy);

@@ -12,7 +12,7 @@ import { serving } from './serving.ts';
 // An HTTP/1.0 response of unknown length ends with its connection: only a reset shows that it is incomplete.
 
 /** What a connection receives, and whether it ended properly or was reset. */
-function heard(socket: Socket): Promise<{ text: string; how: 'end' | 'ECONNRESET' }> {
+function readUntilClosed(socket: Socket): Promise<{ text: string; how: 'end' | 'ECONNRESET' }> {
   let text = '';
   socket.on('data', (piece) => {
     text += piece.toString('latin1');
@@ -41,7 +41,7 @@ async function streaming(then: (reply: FastifyReply, arrived: Promise<unknown>) 
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   const socket = connected(url);
   socket.once('data', () => arrived.resolve());
-  const told = heard(socket);
+  const told = readUntilClosed(socket);
   socket.write('GET / HTTP/1.0\r\n\r\n');
   return { app, socket, told };
 }
@@ -97,7 +97,7 @@ test('aborts a slice whose files are modified while it is sent', async () => {
     socket.write(`GET ${slices} HTTP/${version}\r\nHost: here\r\nAuthorization: Bearer ${key}\r\n\r\n`);
     await once(socket, 'readable');
     writeFileSync(path, bytes);
-    const { text, how } = await heard(socket.resume() as Socket);
+    const { text, how } = await readUntilClosed(socket.resume() as Socket);
     expect([text.startsWith('HTTP/1.1 200 OK'), how]).toEqual([true, version === '1.0' ? 'ECONNRESET' : 'end']);
     // An HTTP/1.1 response without its last chunk is incomplete.
     expect(text.endsWith('\r\n0\r\n\r\n')).toBe(false);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { opened, scratchFolder } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { type Serving, serving } from './serving.ts';
 import { alice, as, buyAndHold, withTokens } from './users.ts';
 
@@ -44,7 +44,7 @@ async function heldService() {
     post,
     /** Resolves when this many writes wait for the other process. */
     async waiting(count: number): Promise<void> {
-      await until(() => transaction.mock.calls.length === count, `${count} writes that wait`);
+      await waitFor(() => transaction.mock.calls.length === count, `${count} writes that wait`);
       await setImmediate();
     },
   };

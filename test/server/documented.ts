@@ -42,7 +42,7 @@ export const isJson = (headers: Answer['headers']): boolean =>
 let latest: { readonly text: string; readonly check: (answer: Answer) => void } | undefined;
 
 /** Returns a check that throws for every response that does not match the document. */
-export function documented(given: object): (answer: Answer) => void {
+export function createResponseCheck(given: object): (answer: Answer) => void {
   // Through JSON, as clients see it.
   const text = JSON.stringify(given);
   // The services of a test file mostly have the same document, whose schemas are slow to compile.

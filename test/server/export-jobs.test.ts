@@ -7,7 +7,7 @@ import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import type { Clock } from '../../src/base/ports.ts';
 import { clockAt, day0, hourMs, now } from '../archive/scratch.ts';
 import { archived, becomes, exportsOf, type Job, other, path, post, ticks } from './exporting.ts';
-import { heldUp, serving } from './serving.ts';
+import { holdJobs, serving } from './serving.ts';
 
 describe('an export', () => {
   test('is created, followed and downloaded', async () => {
@@ -98,7 +98,7 @@ describe('jobs', () => {
 
   test('can be removed while they wait or run, and leave no file', async () => {
     const archive = await archived();
-    const letGo = heldUp(archive, 'exports');
+    const letGo = holdJobs(archive, 'exports');
     const service = await serving(archive);
     const asked = async () => (await service.json<Job>(path, post(ticks))).body;
     const [running, waiting] = [await asked(), await asked()];

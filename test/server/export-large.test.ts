@@ -7,7 +7,7 @@ import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { formatManifest } from '../../src/archive/format/manifest.ts';
 import { setMeta } from '../../src/archive/journal/database.ts';
 import { opened } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { type Serving, serving } from './serving.ts';
 
 /** Far more than the socket buffers of both sides hold. */
@@ -48,7 +48,7 @@ const openOf = (path: string): number =>
     }
   }).length;
 
-const closed = (path: string): Promise<true> => until(() => openOf(path) === 0, 'a file that is closed');
+const closed = (path: string): Promise<true> => waitFor(() => openOf(path) === 0, 'a file that is closed');
 
 test('serves a large file to several clients and in ranges, and closes it', async () => {
   const { at, ask, file, bytes } = await large();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { now, opened } from '../archive/scratch.ts';
 import { archived, becomes, errorsOf, type Job, other, path, post, ticks } from './exporting.ts';
-import { heldUp, serving } from './serving.ts';
+import { holdJobs, serving } from './serving.ts';
 
 describe('a request for an export', () => {
   test('is rejected with the names of the invalid fields', async () => {
@@ -59,7 +59,7 @@ describe('a request for an export', () => {
 
   test('is rejected with 429 if the key has too many unfinished exports', async () => {
     const archive = await archived();
-    const letGo = heldUp(archive, 'exports');
+    const letGo = holdJobs(archive, 'exports');
     const service = await serving(archive, { set: ['service.exports.waiting_max=1'] });
     const first = (await service.json<Job>(path, post(ticks))).body;
     const refused = await service.json(path, post(ticks));

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { answer, append, day0, publishNow } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { madeOnce } from './made-once.ts';
 import type { Serving } from './serving.ts';
 
@@ -44,7 +44,7 @@ export const ticks = { dataset: 'ticks', format: 'csv' };
 
 /** Waits until the job is in one of these states. */
 export async function becomes({ json }: Serving, { id }: Pick<Job, 'id'>, ...states: string[]): Promise<Job> {
-  return await until(
+  return await waitFor(
     async () => {
       const { body } = await json<Job>(`${path}/jobs/${id}`);
       return states.includes(body.state) && body;

@@ -5,7 +5,7 @@ import { clockAt, opened } from '../archive/scratch.ts';
 import { allLive, input } from '../e2e/books.ts';
 import { jobHere as job } from '../e2e/here.ts';
 import { fixedDay, fixedNow, folder, manifestOf, sandbox, ticksOf } from '../e2e/lake.ts';
-import { documented, isJson } from './documented.ts';
+import { createResponseCheck, isJson } from './documented.ts';
 import { claims, crafted, hs256, secret } from './forged-tokens.ts';
 import { type Document, type Request, requestsOf } from './generating.ts';
 import { serving } from './serving.ts';
@@ -84,7 +84,7 @@ test(`${cases} requests generated from the document get documented responses wit
     const asked = JSON.stringify(document.paths[path]![method.toLowerCase()]!.security);
     return asked.includes('token') && !(asked.includes('key') && count % 2 === 0) ? token : key;
   };
-  const check = documented(document);
+  const check = createResponseCheck(document);
   const agent = new Agent({ keepAlive: true, maxSockets: together });
   const spent = new Map<string, { count: number; ms: number; statuses: Map<number, number> }>();
   const tried = async (made: Request): Promise<void> => {

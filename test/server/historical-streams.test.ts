@@ -12,7 +12,7 @@ import type { ServiceContext } from '../../src/server/http/context.ts';
 import { createFairSemaphore } from '../../src/server/http/fair-semaphore.ts';
 import { createDisconnectSignal, paceChunks, sendChunks } from '../../src/server/http/stream-response.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { madeOnce } from './made-once.ts';
 import { type Serving, serving } from './serving.ts';
 
@@ -122,7 +122,7 @@ test('rejects requests with 503 and Retry-After if too many wait', async () => {
     answers.push((await begin(service, `${base}/ticks?format=csv&limit=1`)).resume());
   });
   // One runs and 16 wait; the rest are rejected.
-  await until(() => answers.length === 4, 'four requests that are refused');
+  await waitFor(() => answers.length === 4, 'four requests that are refused');
   for (const { statusCode, headers } of answers)
     expect([statusCode, headers['retry-after']]).toEqual([503, expect.stringMatching(/^[1-9]\d*$/)]);
   slow.destroy();
@@ -166,7 +166,7 @@ test('disconnects a client that does not read for too long', async () => {
   const pacing = { semaphore: createFairSemaphore(1, 1), signal, stallMsMax: 20, onStall: () => void stalled++ };
   const taken = await paceChunks({ chunks: pieces, close: async () => void (await pieces.return(undefined)) }, pacing);
   await taken.next();
-  await until(() => stalled === 1, 'a disconnected client');
+  await waitFor(() => stalled === 1, 'a disconnected client');
   await taken.return(undefined);
   expect(await pieces.next()).toEqual({ done: true, value: undefined });
 });
@@ -207,7 +207,7 @@ test('a disconnect when the slice is ready leaves nothing open', async () => {
   const reply = { raw: Object.assign(new EventEmitter(), { destroyed: true }) } as unknown as FastifyReply;
   const asked = { ...createTicksEndpoint(desk).createSlice({}), limit: null };
   await openSliceResponse(desk, asked, 'csv', reply, new AbortController().signal);
-  await until(() => desk.streamSemaphore.getCounts().inside === 0, 'a slice that is closed');
+  await waitFor(() => desk.streamSemaphore.getCounts().inside === 0, 'a slice that is closed');
   // close() waits for open queries.
   await desk.history.close();
   expect(globSync('.oddslake/pins/*', { cwd: root })).toEqual([]);

@@ -1,7 +1,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { expect, test } from 'vitest';
 import { opened } from '../archive/scratch.ts';
-import { documented } from './documented.ts';
+import { createResponseCheck } from './documented.ts';
 import { serving } from './serving.ts';
 
 interface Operation {
@@ -44,7 +44,7 @@ test('every operation has a unique ID, a summary, a known tag and its security',
 
 test('detects responses that do not match the document', async () => {
   const { app } = await serving(opened());
-  const check = documented(app.swagger());
+  const check = createResponseCheck(app.swagger());
   const usual = { 'x-request-id': 'a', 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' };
   const headers = (rest: Record<string, string>) =>
     new Headers({ ...usual, 'content-security-policy': "default-src 'none'", ...rest });

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { ensureSymbols, recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { loseTicks } from '../archive/losses.ts';
 import { answer, append, clockAt, hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { type ServingOptions, serving } from './serving.ts';
 
 /** A served archive, and a second handle that writes. */
@@ -179,9 +179,9 @@ test('counts running requests, without those whose client disconnected', async (
   });
   const request = get(`${url}/api/v1/markets`, { headers: { authorization: `Bearer ${key}` } });
   request.on('error', () => {});
-  await until(async () => (await metric('oddslake_http_requests_in_flight')) === 2, 'a running request');
+  await waitFor(async () => (await metric('oddslake_http_requests_in_flight')) === 2, 'a running request');
   request.destroy();
-  await until(async () => (await metric('oddslake_http_requests_in_flight')) === 1, 'no other running request');
+  await waitFor(async () => (await metric('oddslake_http_requests_in_flight')) === 1, 'no other running request');
   const aborted = 'oddslake_http_requests_total{route="/api/v1/markets",method="GET",status="aborted"}';
   expect(await metric(aborted)).toBe(1);
   release();

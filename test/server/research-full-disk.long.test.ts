@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { answer, append, day0, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
-import { asking, type Kept, kept, threshold } from './backtesting.ts';
+import { asking, backtestPath, type Kept, threshold } from './backtesting.ts';
 
 test('a full disk gives 503 with Retry-After, and fails a saved backtest', async (context) => {
   const at = join(scratchFolder(), 'small');
@@ -34,5 +34,5 @@ test('a full disk gives 503 with Retry-After, and fails a saved backtest', async
   expect([ended.state, ended.error]).toEqual(['failed', body.detail]);
   rmSync(ballast, { recursive: true });
   expect((await alice.post(threshold)).status).toBe(200);
-  expect((await alice.json<Kept>(`${kept}/${job.id}`)).body.state).toBe('failed');
+  expect((await alice.json<Kept>(`${backtestPath}/${job.id}`)).body.state).toBe('failed');
 });

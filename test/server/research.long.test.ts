@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
 import { day0, hourMs, now } from '../archive/scratch.ts';
-import { asking, errorsOf, runDirectly, threshold, traded } from './backtesting.ts';
+import { asking, createTradedArchive, errorsOf, runDirectly, threshold } from './backtesting.ts';
 
 describe('an immediate backtest', () => {
   test('prefers a strategy of the user in the requested version over a built-in one', async () => {
-    const service = await asking(await traded());
+    const service = await asking(await createTradedArchive());
     const alice = service.as('alice', 'desk');
     const [hold] = builtinStrategies;
     const buying = (contracts: number) => ({
@@ -46,7 +46,7 @@ describe('an immediate backtest', () => {
   });
 
   test('is rejected if too large, with the advice to save it; grid points multiply the ticks', async () => {
-    const { alice } = await asking(await traded(), { set: ['service.research.ticks_at_once_max=2880'] });
+    const { alice } = await asking(await createTradedArchive(), { set: ['service.research.ticks_at_once_max=2880'] });
     expect((await alice.post(threshold)).status).toBe(200);
     const two = { ...threshold, grid: { contracts: [1, 2] } };
     const { status, body } = await alice.post<{ detail: string }>(two);
@@ -57,7 +57,7 @@ describe('an immediate backtest', () => {
   });
 
   test('is rejected as a job if too large; look-back and windows count, too', async () => {
-    const { alice } = await asking(await traded(), { set: ['service.research.ticks_job_max=2000'] });
+    const { alice } = await asking(await createTradedArchive(), { set: ['service.research.ticks_job_max=2000'] });
     const one = { ...threshold, symbols: ['KX A'] };
     const refused = async (body: object): Promise<boolean> => {
       const { status, body: told } = await alice.post<{ detail?: string }>({ ...body, save: true });
@@ -99,7 +99,7 @@ const averaging = (hours: readonly number[]) => ({
 
 describe('a backtest over any number of threads', () => {
   test('gives the same bytes with any number of threads', async () => {
-    const archive = await traded();
+    const archive = await createTradedArchive();
     const wanted = JSON.stringify({ ...(await runDirectly(archive, threshold)), generated_at: now });
     for (const threads of [1, 3]) {
       const { alice } = await asking(archive, { set: [`service.research.threads=${threads}`] });

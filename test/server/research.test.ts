@@ -2,8 +2,8 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { day0, dayMs, hourMs, now, opened } from '../archive/scratch.ts';
-import { until } from '../harness/limits.ts';
-import { asking, endless, errorsOf, kept, runDirectly, threshold, traded } from './backtesting.ts';
+import { waitFor } from '../harness/limits.ts';
+import { asking, backtestPath, createTradedArchive, endless, errorsOf, runDirectly, threshold } from './backtesting.ts';
 
 const pinsOf = (root: string): string[] => {
   const folder = join(root, '.oddslake/pins');
@@ -12,7 +12,7 @@ const pinsOf = (root: string): string[] => {
 
 describe('an immediate backtest', () => {
   test('returns the result of the engine, and the same bytes again except for the time', async () => {
-    const archive = await traded();
+    const archive = await createTradedArchive();
     const { alice } = await asking(archive);
     for (const body of [
       { ...threshold, symbols: ['KX D'], from: day0 + hourMs, to: day0 + 20 * hourMs },
@@ -27,12 +27,12 @@ describe('an immediate backtest', () => {
       ]);
       expect(JSON.stringify(second.body)).toBe(JSON.stringify(first.body));
     }
-    expect((await alice.json<{ backtests: [] }>(kept)).body.backtests).toEqual([]);
+    expect((await alice.json<{ backtests: [] }>(backtestPath)).body.backtests).toEqual([]);
     expect(pinsOf(archive.layout.root)).toEqual([]);
   });
 
   test('is rejected with the names of the invalid fields, also if it is to be saved', async () => {
-    const { alice } = await asking(await traded());
+    const { alice } = await asking(await createTradedArchive());
     const { parameters, ...plain } = threshold;
     const grid = {
       window_ms: Array.from({ length: 101 }, (_, i) => i + 1),
@@ -71,7 +71,7 @@ describe('an immediate backtest', () => {
     // Errors that depend on the ticks.
     const { status, body } = await alice.post({ ...threshold, from: now });
     expect([status, errorsOf(body)]).toEqual([400, ['from']]);
-    expect((await alice.json<{ backtests: [] }>(kept)).body.backtests).toEqual([]);
+    expect((await alice.json<{ backtests: [] }>(backtestPath)).body.backtests).toEqual([]);
   });
 
   test('fails without ticks if nothing is published', async () => {
@@ -87,7 +87,7 @@ describe('an immediate backtest', () => {
   });
 
   test('is aborted if it takes too long, with the advice to save it', async () => {
-    const archive = await traded(50_000);
+    const archive = await createTradedArchive(50_000);
     const { alice } = await asking(archive, {
       set: ['service.research.run_seconds_max=0.2', 'service.research.ticks_at_once_max=1000000000000'],
     });
@@ -97,7 +97,7 @@ describe('an immediate backtest', () => {
   });
 
   test('gives 503 without paths if files are damaged', async () => {
-    const archive = await traded();
+    const archive = await createTradedArchive();
     writeFileSync(join(archive.layout.root, archive.readManifest().datasets.ticks.files[0]!.path), 'not what it was');
     const { alice } = await asking(archive);
     const { status, headers, body } = await alice.post<{ detail: string }>(threshold);
@@ -106,7 +106,7 @@ describe('an immediate backtest', () => {
   });
 
   test('ends when its client disconnects; meanwhile a limited number of others wait', async () => {
-    const archive = await traded(50_000);
+    const archive = await createTradedArchive(50_000);
     const { alice, bob } = await asking(archive, {
       set: ['service.research.runs_at_once_max=1', 'service.research.ticks_at_once_max=1000000000000'],
     });
@@ -130,4 +130,4 @@ describe('an immediate backtest', () => {
 
 /** Waits until a run has pinned its files. */
 const started = (root: string): Promise<true> =>
-  until(() => pinsOf(root).length > 0, 'a run that has pinned its files');
+  waitFor(() => pinsOf(root).length > 0, 'a run that has pinned its files');

@@ -16,7 +16,7 @@ import { openWorkspace, type Workspace } from '../../src/server/workspace/worksp
 import { loadSettings } from '../../src/settings/load.ts';
 import { clockAt, hourMs, now, scratchFolder, upstreamName } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
-import { documented, isJson } from './documented.ts';
+import { createResponseCheck, isJson } from './documented.ts';
 
 // Test setup: the real server on loopback over a real archive, with a real key and a stopped clock.
 
@@ -55,7 +55,7 @@ export interface Serving {
 export const restless: Clock = { ...clockAt(now), sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
 
 /** Keeps all jobs of an archive waiting; call it before a service starts. Returns the function that ends it. */
-export function heldUp({ layout }: Archive, jobs: 'exports' | 'backtests'): () => void {
+export function holdJobs({ layout }: Archive, jobs: 'exports' | 'backtests'): () => void {
   mkdirSync(layout.privateFolder, { recursive: true });
   return tryLock(join(layout.privateFolder, `${jobs}.lock`))!.release;
 }
@@ -132,7 +132,7 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
     },
     { ...serviceLimits, ...limits },
   );
-  const check = documented(app.swagger());
+  const check = createResponseCheck(app.swagger());
   const url = await app.listen({ host: settings.service.host, port: settings.service.port });
   let stopping: Promise<void> | undefined;
   async function end(): Promise<void> {

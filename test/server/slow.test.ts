@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/base/system.ts';
 import { stopService } from '../../src/server/http/connection-limits.ts';
 import { opened } from '../archive/scratch.ts';
-import { limitMs, until } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { answersIn, connected, head, received } from './raw.ts';
 import { serving } from './serving.ts';
 
@@ -31,7 +31,7 @@ test('incomplete headers do not block other clients', async () => {
   let connections = 0;
   app.server.on('connection', () => connections++);
   trickling(url);
-  await until(() => connections === 50, 'fifty connections');
+  await waitFor(() => connections === 50, 'fifty connections');
   expect((await ask('/healthz')).status).toBe(200);
 });
 
@@ -122,7 +122,7 @@ test('closes connections above the maximum at once', async () => {
   await Promise.all(kept.map((socket) => new Promise((resolve) => socket.once('data', resolve))));
   expect(await received(connected(url))).toBe('');
   kept[0]!.destroy();
-  await until(
+  await waitFor(
     async () => (await fetch(`${url}/healthz`).catch(() => null))?.status === 200,
     'room for another connection',
   );
@@ -139,7 +139,7 @@ test('stopping completes running requests, and closes and rejects connections', 
   const answer = received(kept);
   await begun;
   const stopped = stopService(app, systemClock, limitMs);
-  await until(() => !app.server.listening, 'a server that accepts no connections');
+  await waitFor(() => !app.server.listening, 'a server that accepts no connections');
   expect(await received(connected(url))).toBe('');
   kept.write('}');
   const [told] = answersIn(await answer);

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { until } from '../harness/limits.ts';
+import { waitFor } from '../harness/limits.ts';
 import { archived } from './exporting.ts';
 import { type Serving, serving } from './serving.ts';
 import { alice, as, buyAndHold, type Told, tokenOf, withTokens } from './users.ts';
@@ -55,7 +55,7 @@ export async function objectsOf(service: Serving): Promise<Record<string, string
   const bot = { name: 'secret bot', strategy: { name: 'secret dip' }, symbols: ['KX A'] };
   const backtest = await made(research, run);
   // An unfinished job still changes.
-  await until(
+  await waitFor(
     async () => (await as(service, alice, 'GET', `/api/v1/backtest/${backtest}`)).body.state === 'done',
     'a backtest that is done',
   );
@@ -67,7 +67,7 @@ export async function objectsOf(service: Serving): Promise<Record<string, string
 }
 
 /** A response without the parts that differ per request. */
-export const said = ({ status, headers, body }: Told): unknown => {
+export const toComparableResponse = ({ status, headers, body }: Told): unknown => {
   const own = new Set(['x-request-id', 'date', 'ratelimit', 'content-length']);
   return { status, body, headers: [...headers].filter(([name]) => !own.has(name)) };
 };

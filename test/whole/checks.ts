@@ -21,7 +21,7 @@ const isoDay = (t: number): string => new Date(t).toISOString().slice(0, 10);
 /**
  * Whether the archive reports a tick as an exception: in a lost, accepted or expired window, or of a suspended symbol.
  */
-function exceptionsOf({ surfaces }: Night): (missing: Missing) => boolean {
+function createExceptionTest({ surfaces }: Night): (missing: Missing) => boolean {
   const { gaps } = surfaces.gaps;
   const isOne = ({ reason }: { reason: string }): boolean =>
     ['lost', 'accepted', 'expired', 'suspended'].includes(reason);
@@ -30,15 +30,15 @@ function exceptionsOf({ surfaces }: Night): (missing: Missing) => boolean {
 }
 
 /** Every sentence is a violation. */
-export function breaches(night: Night): string[] {
-  return [...lies(night), ...inference(night), ...disagreements(night)];
+export function findViolations(night: Night): string[] {
+  return [...findFalseStates(night), ...findMissingInference(night), ...findDisagreements(night)];
 }
 
 /** If a tick is absent, no surface says complete, no watermark passes it, and gaps lists it. */
-function* lies(night: Night): Generator<string> {
+function* findFalseStates(night: Night): Generator<string> {
   const { surfaces, summary, isNightly, nowMs } = night;
   const { manifest, status, gaps, metrics, health } = surfaces;
-  const isExcepted = exceptionsOf(night);
+  const isExcepted = createExceptionTest(night);
   // Watermarks ignore suspended symbols.
   const suspended = new Set(gaps.gaps.filter(({ reason }) => reason === 'suspended').map(({ symbol }) => symbol));
   const metric = (name: string, label = ''): number | undefined =>
@@ -101,7 +101,7 @@ function* lies(night: Night): Generator<string> {
 }
 
 /** If a window is only inferred, every surface says so, or something worse. */
-function* inference({ surfaces, summary, files }: Night): Generator<string> {
+function* findMissingInference({ surfaces, summary, files }: Night): Generator<string> {
   const { status, gaps, health } = surfaces;
   // Windows of known lifetimes; damage hides them.
   const any = [...files.inferred.values()].some((windows) => windows.length > 0);
@@ -128,7 +128,7 @@ function* inference({ surfaces, summary, files }: Night): Generator<string> {
 }
 
 /** All surfaces agree on the state. */
-function* disagreements({ surfaces, summary, isNightly, files, nowMs }: Night): Generator<string> {
+function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Night): Generator<string> {
   const { manifest, status, gaps, metrics, health } = surfaces;
   const of = (name: string) => metrics.filter((one) => one.name === `oddslake_${name}`);
   const state = status.verdict.state;

@@ -1,4 +1,4 @@
-import { playStory, type Told } from './story.ts';
+import { playStory, type StoryResult } from './story.ts';
 
 // Searches seed by seed for a green state over an incomplete archive: node test/whole/search.ts [SEEDS] [FIRST]. Exits
 // with 1 at the first violation. TRACE=1 prints each step.
@@ -8,7 +8,7 @@ const first = Number(process.argv[3] ?? 1);
 const sums: Record<string, number> = {};
 const begun = performance.now();
 
-function add(result: Told): void {
+function addResult(result: StoryResult): void {
   const { nights, missing, inferred, hidden, states, exitCodes } = result;
   const figures = { nights, missing, inferred, hidden };
   const ofCodes = Object.fromEntries(Object.entries(exitCodes).map(([code, n]) => [`exit ${code}`, n]));
@@ -17,7 +17,7 @@ function add(result: Told): void {
 
 for (let seed = first; seed < first + seeds; seed++) {
   const result = await playStory(seed, process.env.TRACE ? (line) => console.log(line) : undefined);
-  add(result);
+  addResult(result);
   if (result.breaches.length > 0) {
     console.log(`seed ${seed}, the ${seed - first + 1}th:\n  ${result.breaches.slice(0, 8).join('\n  ')}`);
     process.exitCode = 1;

@@ -7,8 +7,8 @@ import type { WorldSymbol } from './world.ts';
 // A simulated service with faults that records what it delivered.
 
 /** The behaviour of the service toward a symbol in one night. */
-export type Mood = 'well' | '500' | '404' | 'reset' | 'unreadable' | 'breaks off';
-export type ListMood = 'well' | 'cut' | '500' | 'one view cut';
+export type SymbolBehavior = 'well' | '500' | '404' | 'reset' | 'unreadable' | 'breaks off';
+export type ListBehavior = 'well' | 'cut' | '500' | 'one view cut';
 
 /** A response: its time, and the window and ticks in it. */
 export interface Delivered {
@@ -27,7 +27,7 @@ export interface WholeService {
   readonly listedWhole: ReadonlySet<number>;
   nowMs(): number;
   /** Sets the time and the moods of a night; symbols without one are well. */
-  begin(nowMs: number, moods: ReadonlyMap<string, Mood>, lists: ListMood): void;
+  begin(nowMs: number, moods: ReadonlyMap<string, SymbolBehavior>, lists: ListBehavior): void;
   stop(): Promise<void>;
 }
 
@@ -43,8 +43,8 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
   const delivered: Delivered[] = [];
   const listedAt = new Map<string, number>();
   const listedWhole = new Set<number>();
-  let moods: ReadonlyMap<string, Mood> = new Map();
-  let lists: ListMood = 'well';
+  let moods: ReadonlyMap<string, SymbolBehavior> = new Map();
+  let lists: ListBehavior = 'well';
   const requestCounts = new Map<string, number>();
   // Paging: a cap that truncates often or never, the truncation side, and the stated ends.
   const cap = draw.one([4, 7, 20, 500]);

@@ -12,14 +12,14 @@ import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
 import { archiveFolder, contextOf } from '../collector/run/one-process.ts';
 import { type Draw, drawFrom } from '../faults/draw.ts';
-import { breaches, type Night } from './checks.ts';
-import { type ListMood, type Mood, startService } from './service.ts';
+import { findViolations, type Night } from './checks.ts';
+import { type ListBehavior, type SymbolBehavior, startService } from './service.ts';
 import { readSurfaces } from './surfaces.ts';
 import { type Decoded, findMissing, readFiles } from './truth.ts';
 import { dayMs, drawWorld, epoch, hourMs } from './world.ts';
 
 /** The result of a story. */
-export interface Told {
+export interface StoryResult {
   readonly breaches: readonly string[];
   readonly nights: number;
   /**
@@ -37,7 +37,7 @@ export interface Told {
 const lookbackDays = 3;
 
 /** Plays several nights and stops at the first violation. Calls `trace` with one line per step. */
-export async function playStory(seed: number, trace: (line: string) => void = () => {}): Promise<Told> {
+export async function playStory(seed: number, trace: (line: string) => void = () => {}): Promise<StoryResult> {
   const draw = drawFrom(seed);
   const nights = 3 + draw.below(4);
   const world = drawWorld(draw, nights);
@@ -61,7 +61,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   try {
     for (let n = 0; n < nights; n++) {
       const nightAt = epoch + n * dayMs + 3.3 * hourMs;
-      const { moods, lists } = drawMoods(
+      const { moods, lists } = drawBehaviors(
         draw,
         world.map(({ symbol }) => symbol),
       );
@@ -104,7 +104,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
     trace(
       `  ${summary.job}: exit ${summary.exit_code}, ${state}, ${missing.length} missing, ${surfaces.gaps.count} gaps`,
     );
-    return breaches(night);
+    return findViolations(night);
   }
 
   async function step(name: Step, n: number): Promise<Summary | null> {
@@ -147,15 +147,18 @@ function drawSteps(draw: Draw): Step[] {
   return steps;
 }
 
-function drawMoods(draw: Draw, symbols: readonly string[]): { moods: Map<string, Mood>; lists: ListMood } {
-  const moods = new Map<string, Mood>();
-  const ofAll = draw.one<Mood | 'partly'>(['well', 'well', 'partly', 'partly', '500']);
+function drawBehaviors(
+  draw: Draw,
+  symbols: readonly string[],
+): { moods: Map<string, SymbolBehavior>; lists: ListBehavior } {
+  const moods = new Map<string, SymbolBehavior>();
+  const ofAll = draw.one<SymbolBehavior | 'partly'>(['well', 'well', 'partly', 'partly', '500']);
   for (const symbol of symbols) {
     if (ofAll === 'partly' && draw.chance(0.35))
-      moods.set(symbol, draw.one<Mood>(['500', '500', '404', '404', 'reset', 'unreadable', 'breaks off']));
+      moods.set(symbol, draw.one<SymbolBehavior>(['500', '500', '404', '404', 'reset', 'unreadable', 'breaks off']));
     else if (ofAll === '500') moods.set(symbol, '500');
   }
-  return { moods, lists: draw.one<ListMood>(['well', 'well', 'well', 'cut', 'one view cut', '500']) };
+  return { moods, lists: draw.one<ListBehavior>(['well', 'well', 'well', 'cut', 'one view cut', '500']) };
 }
 
 const count = (): Record<string, number> => ({});

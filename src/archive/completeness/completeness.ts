@@ -101,7 +101,7 @@ export interface Completeness {
 }
 
 const emptyWindow: Window = { from: 0, to: 0 };
-const missingMax = 20;
+const missingSymbolsMax = 20;
 
 /** Computes what is missing, what is provisional, and up to when everything is covered. Nothing else decides this. */
 export function computeCompleteness(state: CompletenessInput, query: CompletenessQuery = {}): Completeness {
@@ -157,7 +157,7 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
     counts: countCompleteness({
       ...result,
       suspended,
-      listed: hasWholeListsOfLastDay(state),
+      listed: hasCompleteListsOfLastDay(state),
       nowMs,
       damage: damage ?? null,
     }),
@@ -177,7 +177,7 @@ function findNewestCoveredMs({ coverage, lost = [] }: CompletenessInput): number
 }
 
 /** Whether the market lists were fetched completely on the last day that they were requested. */
-const hasWholeListsOfLastDay = ({ namedSymbols, lastListedDay = null, hasWholeLists }: CompletenessInput): boolean =>
+const hasCompleteListsOfLastDay = ({ namedSymbols, lastListedDay = null, hasWholeLists }: CompletenessInput): boolean =>
   namedSymbols !== null || lastListedDay === null || hasWholeLists?.(lastListedDay) !== false;
 
 interface DayTally extends Omit<DayState, 'state' | 'missing'> {
@@ -292,7 +292,7 @@ function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): voi
     lifetimes.every(({ from, to }) => hasWindowCovering(covered, { from, to: Math.min(to, symbolResult.expectedTo) }))
   )
     tally.covered++;
-  else if (tally.missing.length < missingMax) tally.missing.push(symbolResult.symbol);
+  else if (tally.missing.length < missingSymbolsMax) tally.missing.push(symbolResult.symbol);
   if (coversEach(provenFinal, lifetimes)) return;
   if (coversEach(final, lifetimes)) {
     tally.isProvisional = true;

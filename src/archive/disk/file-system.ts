@@ -230,7 +230,7 @@ export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update
  * Path of the temporary copy of a file that comes from another file system. It lies in the target's folder, under a
  * name that no reader's glob matches.
  */
-export const toDraftPath = (path: string): string => join(dirname(path), `.${basename(path)}.next`);
+export const toTemporaryPath = (path: string): string => join(dirname(path), `.${basename(path)}.next`);
 
 /**
  * Moves a file to `to`, replacing it atomically. Durable only after `syncFolder` of that folder. If the file has to be
@@ -241,7 +241,7 @@ export function moveFile(disk: Disk, from: string, to: string): void {
     disk.rename(from, to);
   } catch (error) {
     if (!isCrossDeviceError(error)) throw error;
-    const draft = toDraftPath(to);
+    const draft = toTemporaryPath(to);
     try {
       disk.write(draft, disk.read(from));
       disk.rename(draft, to);

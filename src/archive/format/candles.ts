@@ -51,7 +51,7 @@ export function computeCandles(
     from = end;
   }
   for (const [s, symbol] of part.symbols.entries()) {
-    fillCovered(out, offsets[s]!, offsets[s + 1]!, coverage.get(symbol) ?? [], intervalMs);
+    fillCoveredShare(out, offsets[s]!, offsets[s + 1]!, coverage.get(symbol) ?? [], intervalMs);
   }
   return { symbols: part.symbols, offsets, ...out, ticks };
 }
@@ -83,7 +83,7 @@ export function aggregateCandles(
     from = end;
   }
   for (const [s, symbol] of shorter.symbols.entries())
-    fillCovered(out, offsets[s]!, offsets[s + 1]!, coverage.get(symbol) ?? [], intervalMs);
+    fillCoveredShare(out, offsets[s]!, offsets[s + 1]!, coverage.get(symbol) ?? [], intervalMs);
   return { symbols: shorter.symbols, offsets, ...out, ticks };
 }
 
@@ -133,7 +133,7 @@ function findIntervals(
 }
 
 /** Makes one pass over a symbol's candles and windows, both sorted by time. Sums of whole milliseconds are exact. */
-function fillCovered(
+function fillCoveredShare(
   out: { readonly t: Float64Array; readonly covered: Float64Array },
   from: number,
   to: number,

@@ -28,7 +28,7 @@ export interface PublishedFile {
 }
 
 /** Sums the rows and bytes of files. */
-export function sumFileTotals(files: readonly Pick<PublishedFile, 'rows' | 'bytes'>[]): {
+export function sumFileSizes(files: readonly Pick<PublishedFile, 'rows' | 'bytes'>[]): {
   rows: number;
   bytes: number;
 } {

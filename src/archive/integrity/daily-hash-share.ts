@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Clock } from '../../base/ports.ts';
-import { listManifestFiles, type PublishedFile, sumFileTotals } from '../format/manifest.ts';
+import { listManifestFiles, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import { chooseHashShare } from '../format/verified-through.ts';
 import {
   type DamageKind,
@@ -63,7 +63,7 @@ export async function hashDueShare(archive: Archive, options: HashShareOptions):
 }
 
 function takeBatch(files: readonly PublishedFile[]): PublishedFile[] {
-  const firstExcluded = files.findIndex((_, i) => i > 0 && sumFileTotals(files.slice(0, i + 1)).bytes > batchBytesMax);
+  const firstExcluded = files.findIndex((_, i) => i > 0 && sumFileSizes(files.slice(0, i + 1)).bytes > batchBytesMax);
   return files.slice(0, firstExcluded < 0 ? files.length : firstExcluded);
 }
 

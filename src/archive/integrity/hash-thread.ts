@@ -10,7 +10,7 @@ const readBuffer = Buffer.allocUnsafeSlow(256 * 1024);
  * The sha256 of the file at a path; null if it is not a regular file or cannot be read completely. The caller finds the
  * reason.
  */
-export function hashOf(path: string): string | null {
+export function hashFile(path: string): string | null {
   try {
     // Opening a pipe without O_NONBLOCK could block the thread for ever.
     const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);

@@ -5,7 +5,7 @@ import { subtract } from '../../base/window.ts';
 import { compareLostWindows } from '../format/coverage.ts';
 import { datasets } from '../format/datasets.ts';
 import { symbolsPath, toDayPath } from '../format/layout.ts';
-import { type Manifest, sumFileTotals } from '../format/manifest.ts';
+import { type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllSegments, retractSegments } from '../journal/coverage.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
@@ -102,7 +102,7 @@ function listPartsToCount(
   known: readonly { readonly ticks: number }[],
   parts: number,
 ): Set<number> {
-  const published = sumFileTotals(base.datasets.ticks.files).rows;
+  const published = sumFileSizes(base.datasets.ticks.files).rows;
   const all = known.reduce((sum, { ticks }) => sum + ticks, 0) !== published;
   const paths = damaged.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => file.path);
   const isDamagedPart = (part: number): boolean =>

@@ -2,7 +2,7 @@ import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { sha256 } from '../disk/file-system.ts';
 import type { ArchiveLayout } from '../format/layout.ts';
-import { formatManifest, listManifestFiles, type Manifest, parseManifest, sumFileTotals } from '../format/manifest.ts';
+import { formatManifest, listManifestFiles, type Manifest, parseManifest, sumFileSizes } from '../format/manifest.ts';
 import { getMeta, manifestHashKey, manifestTextKey } from '../journal/database.ts';
 import { type CommitState, readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
@@ -123,7 +123,7 @@ function requireLinkTargets({ disk, layout }: Archive, findings: readonly Verify
 
 const sumManifestTotals = (manifest: Manifest): { files: number; bytes: number } => {
   const files = listManifestFiles(manifest);
-  return { files: files.length, bytes: sumFileTotals(files).bytes };
+  return { files: files.length, bytes: sumFileSizes(files).bytes };
 };
 
 /** Quarantines what is at the path of a damaged file, if anything is. */

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
-import { sha256, toDraftPath } from '../disk/file-system.ts';
+import { sha256, toTemporaryPath } from '../disk/file-system.ts';
 import { type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
 import {
   formatChecksums,
   listManifestFiles,
   type Manifest,
   type PublishedFile,
-  sumFileTotals,
+  sumFileSizes,
 } from '../format/manifest.ts';
 import { type CoverageExtent, computeCoverageExtents, findDatabaseFault } from '../journal/coverage.ts';
 import { getMeta, manifestHashKey } from '../journal/database.ts';
@@ -61,7 +61,7 @@ export async function verifyArchive(
     const records: FileRecord[] = [];
     const unchecked = files.filter((file) => !intact.has(toFileKey(file)));
     const prefetcher =
-      sumFileTotals(unchecked).bytes < threadedBytes
+      sumFileSizes(unchecked).bytes < threadedBytes
         ? null
         : await openHashPrefetcher(unchecked, (file) => locateReadableFile(archive, file));
     // Verify the state while the threads hash. The result counts only if the files that it read turn out intact.
@@ -87,7 +87,7 @@ export async function verifyArchive(
     if (state === undefined) intact.clear();
     if (state === undefined || archive.readManifest().generation !== generation) continue;
     if (only === null) recordKnownFiles(archive, manifest, records, byPath);
-    const { bytes } = sumFileTotals(files);
+    const { bytes } = sumFileSizes(files);
     // An edited manifest may state any generation.
     const last = archive.state.generation();
     return { generation: last === 0 ? generation : last, files: files.length, bytes, findings, state };
@@ -301,7 +301,7 @@ export function addCoverageExtents(extents: CoverageExtents, bytes: Uint8Array):
 export function findOrphanFiles(archive: Archive, files: readonly PublishedFile[]): string[] {
   // Files that an open intent is about to remove are not orphans, nor are the drafts of its moves.
   const moves = readOpenIntent(archive.state.db)?.moves ?? [];
-  const pendingPaths = moves.map(({ from, to }) => (from === null ? to : toDraftPath(to)));
+  const pendingPaths = moves.map(({ from, to }) => (from === null ? to : toTemporaryPath(to)));
   const known = new Set([...files.map(({ path }) => path), ...pendingPaths]);
   const folders = new Set([...known].flatMap(listParentFolders));
   return datasetNames.flatMap((dataset) => findOrphansBelow(archive, dataset, known, folders));

@@ -325,12 +325,12 @@ export function findKnownWindow(db: Database): Window | null {
  * Reads the oldest tick that the server ever returned, epoch ms; infinite before the first. An empty response about
  * older windows proves nothing.
  */
-export const readOldestShown = (db: Database): number =>
+export const readOldestServedTick = (db: Database): number =>
   Number(getMeta(db, 'oldest_tick_shown') ?? Number.POSITIVE_INFINITY);
 
 /** Records the oldest tick of a run, epoch ms, if it is older than the known one. */
-export function recordOldestShown(db: Database, t: number): void {
-  if (t < readOldestShown(db)) setMeta(db, 'oldest_tick_shown', String(t));
+export function recordOldestServedTick(db: Database, t: number): void {
+  if (t < readOldestServedTick(db)) setMeta(db, 'oldest_tick_shown', String(t));
 }
 
 /**
@@ -340,14 +340,14 @@ export function recordOldestShown(db: Database, t: number): void {
 export const readEvidenceSince = (db: Database): number => Number(getMeta(db, evidenceSinceKey) ?? 0);
 
 /** Reads the page caps that the last run inferred; empty if none did. */
-export function readKnownPages<Known extends object>(db: Database): Partial<Known> {
+export function readKnownPageCaps<Known extends object>(db: Database): Partial<Known> {
   const text = getMeta(db, 'known_pages');
   if (text === undefined) return {};
   return JSON.parse(text, (_, value) => (value === 'infinite' ? Number.POSITIVE_INFINITY : value)) as Partial<Known>;
 }
 
 /** Records the page caps that a run inferred; null clears them. */
-export function recordKnownPages(db: Database, known: object | null): void {
+export function recordKnownPageCaps(db: Database, known: object | null): void {
   const text = JSON.stringify(known ?? {}, (_, value) => (value === Number.POSITIVE_INFINITY ? 'infinite' : value));
   if (text !== getMeta(db, 'known_pages')) setMeta(db, 'known_pages', text);
 }

@@ -30,7 +30,7 @@ export function openDatabase(
   busyMsMax: number,
   connect: (path: string) => DatabaseSync = (at) => new DatabaseSync(at),
 ): Database {
-  const db = runExplained(path, () => {
+  const db = withReadableErrors(path, () => {
     const opened = connect(path);
     opened.exec(`pragma busy_timeout = ${busyMsMax}; pragma journal_mode = wal; pragma synchronous = full;`);
     return opened;
@@ -47,15 +47,15 @@ export function openDatabase(
   let depth = 0;
   const runBracketed = <T>(begin: string, work: () => T): T => {
     if (depth > 0) return work();
-    runExplained(path, () => db.exec(begin));
+    withReadableErrors(path, () => db.exec(begin));
     depth++;
     try {
       const result = work();
-      runExplained(path, () => db.exec('commit'));
+      withReadableErrors(path, () => db.exec('commit'));
       return result;
     } catch (error) {
       // A full disk may already have rolled the transaction back.
-      if (db.isTransaction) runExplained(path, () => db.exec('rollback'));
+      if (db.isTransaction) withReadableErrors(path, () => db.exec('rollback'));
       throw error;
     } finally {
       depth--;
@@ -63,22 +63,23 @@ export function openDatabase(
   };
   return {
     run(sql, ...values) {
-      const { changes, lastInsertRowid } = runExplained(path, () => prepare(sql).run(...values));
+      const { changes, lastInsertRowid } = withReadableErrors(path, () => prepare(sql).run(...values));
       return { changes: Number(changes), id: Number(lastInsertRowid) };
     },
-    all: <R>(sql: string, ...values: SQLInputValue[]) => runExplained(path, () => prepare(sql).all(...values)) as R[],
+    all: <R>(sql: string, ...values: SQLInputValue[]) =>
+      withReadableErrors(path, () => prepare(sql).all(...values)) as R[],
     one: <R>(sql: string, ...values: SQLInputValue[]) =>
-      runExplained(path, () => prepare(sql).get(...values)) as R | undefined,
+      withReadableErrors(path, () => prepare(sql).get(...values)) as R | undefined,
     // Not cached: a nested call must not restart a statement that is being iterated.
     *iterate<R>(sql: string, ...values: SQLInputValue[]) {
-      const rows = runExplained(path, () => db.prepare(sql).iterate(...values));
+      const rows = withReadableErrors(path, () => db.prepare(sql).iterate(...values));
       for (;;) {
-        const next = runExplained(path, () => rows.next());
+        const next = withReadableErrors(path, () => rows.next());
         if (next.done) return;
         yield next.value as R;
       }
     },
-    script: (sql) => runExplained(path, () => db.exec(sql)),
+    script: (sql) => withReadableErrors(path, () => db.exec(sql)),
     transaction: (work) => runBracketed('begin immediate', work),
     snapshot: (work) => runBracketed('begin', work),
     close: () => db.close(),
@@ -92,7 +93,7 @@ const ioCode = 10;
 const cannotOpenCode = 14;
 const corruptCodes = new Set([11, 26]);
 
-function runExplained<T>(path: string, work: () => T): T {
+function withReadableErrors<T>(path: string, work: () => T): T {
   try {
     return work();
   } catch (error) {

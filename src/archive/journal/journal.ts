@@ -7,7 +7,7 @@ import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import type { MarketFacts } from '../format/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
 import { seek, type TickChunk } from '../format/tick-columns.ts';
-import { recordOldestShown } from './coverage.ts';
+import { recordOldestServedTick } from './coverage.ts';
 import type { Database } from './database.ts';
 import {
   assertIntact,
@@ -65,7 +65,7 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
       counts.quarantined += record.rejected.length;
       byRun.set(record.runId, counts);
     }
-    recordOldestShown(db, oldest);
+    recordOldestServedTick(db, oldest);
     for (const [runId, { fetched, quarantined }] of byRun) {
       if (fetched === 0) continue;
       db.run(

@@ -1,7 +1,7 @@
 import { floorToDay } from '../../base/window.ts';
 import { type Database, getMeta, setMeta } from './database.ts';
 import type { NightVolume } from './nightly-comparison.ts';
-import { emptyRecheckMemory, type RecheckMemory } from './recheck-results.ts';
+import { emptyRecheckHistory, type RecheckHistory } from './recheck-results.ts';
 import { compareShapes, type Drift, type FieldShape, type Shape } from './schema-drift.ts';
 
 export interface RecordedNight extends NightVolume {
@@ -75,17 +75,17 @@ export function countPolled(db: Database, runId: string, after: string): PolledC
 const rechecksKey = 'rechecks';
 
 /** Reads the recheck history; empty before the first night. */
-export function readRechecks(db: Database): RecheckMemory {
+export function readRecheckHistory(db: Database): RecheckHistory {
   const text = getMeta(db, rechecksKey);
   return text === undefined
-    ? emptyRecheckMemory
-    : { ...emptyRecheckMemory, ...(JSON.parse(text) as Partial<RecheckMemory>) };
+    ? emptyRecheckHistory
+    : { ...emptyRecheckHistory, ...(JSON.parse(text) as Partial<RecheckHistory>) };
 }
 
 /** Updates the recheck history in one transaction, since another process may update it too. */
-export function updateRechecks(db: Database, change: (memory: RecheckMemory) => RecheckMemory): void {
+export function updateRecheckHistory(db: Database, change: (memory: RecheckHistory) => RecheckHistory): void {
   db.transaction(() => {
-    const before = readRechecks(db);
+    const before = readRecheckHistory(db);
     const after = change(before);
     if (after !== before) setMeta(db, rechecksKey, JSON.stringify(after));
   });
@@ -136,7 +136,7 @@ export const shortListReason = 'short';
  * Reads the market counts of the last days before `atMs` (epoch ms) whose lists were complete according to the server,
  * latest first.
  */
-export const readNamedCountsBefore = (db: Database, atMs: number, daysMax: number): number[] =>
+export const readMarketCountsBefore = (db: Database, atMs: number, daysMax: number): number[] =>
   db
     .all<{ named: number }>(
       'select named from listings where view = ? and at < ? and (whole = 1 or reason = ?) order by day desc limit ?',
@@ -162,7 +162,7 @@ export const findLastListedDay = (db: Database): number | null =>
  * the first recorded list come from backfills and imports. Their lists can no longer be fetched, so any later day with
  * complete lists is sufficient.
  */
-export function readWholeListings(db: Database, views: readonly string[]): (day: number) => boolean {
+export function readCompleteListings(db: Database, views: readonly string[]): (day: number) => boolean {
   const first = db.one<{ day: number | null }>('select min(day) as day from listings')?.day ?? null;
   if (first === null) return () => true;
   const rows = db.all<{ day: number; view: string }>('select day, view from listings where whole = 1');

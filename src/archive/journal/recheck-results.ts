@@ -21,7 +21,7 @@ export interface DayLateness {
 }
 
 /** The recheck history. */
-export interface RecheckMemory {
+export interface RecheckHistory {
   /** Latest last; at most 30 each. */
   readonly nights: readonly RecheckNight[];
   readonly lateness: readonly DayLateness[];
@@ -33,7 +33,7 @@ export interface RecheckMemory {
   readonly lateAt: number | null;
 }
 
-export const emptyRecheckMemory: RecheckMemory = {
+export const emptyRecheckHistory: RecheckHistory = {
   nights: [],
   lateness: [],
   caughtAt: null,
@@ -59,7 +59,7 @@ const latenessMargin = 1.5;
 export const separateResponsesMs = 2 * dayMs;
 
 /** Computes the greatest lateness in the history, in ms; 0 if none was measured. */
-export const computeLatenessMs = ({ lateness }: RecheckMemory): number =>
+export const computeLatenessMs = ({ lateness }: RecheckHistory): number =>
   lateness.reduce((max, { ms }) => Math.max(max, ms), 0);
 
 /**
@@ -67,11 +67,11 @@ export const computeLatenessMs = ({ lateness }: RecheckMemory): number =>
  * that is more, up to a bound.
  * @param boundMs at least 0; a larger configured overlap still applies
  */
-export const computeOverlapMs = (memory: RecheckMemory, configuredMs: number, boundMs: number): number =>
+export const computeOverlapMs = (memory: RecheckHistory, configuredMs: number, boundMs: number): number =>
   Math.max(configuredMs, Math.min(boundMs, Math.ceil(latenessMargin * computeLatenessMs(memory))));
 
 /** Records the lateness of a day; `day` is its midnight. Only an increase changes the history. */
-export function recordLateness(memory: RecheckMemory, day: number, ms: number, atMs: number): RecheckMemory {
+export function recordLateness(memory: RecheckHistory, day: number, ms: number, atMs: number): RecheckHistory {
   if (ms <= 0) return memory;
   const knownMs = memory.lateness.find((entry) => entry.day === day)?.ms ?? 0;
   if (ms <= knownMs) return memory;
@@ -92,7 +92,7 @@ export interface RecheckOutcome extends RecheckNight {
 }
 
 /** Records the results of a night's rechecks. */
-export function recordRechecks(memory: RecheckMemory, outcome: RecheckOutcome): RecheckMemory {
+export function recordRechecks(memory: RecheckHistory, outcome: RecheckOutcome): RecheckHistory {
   const { at, windows, contradicted, seen, found, leftOut, latenessMs, isProven, isPagingContradicted } = outcome;
   const known = recordLateness(memory, floorToDay(at), latenessMs, at);
   const nights = windows === 0 ? known.nights : [...known.nights, { at, windows, contradicted, leftOut, seen, found }];
@@ -116,7 +116,7 @@ export function recordRechecks(memory: RecheckMemory, outcome: RecheckOutcome): 
  */
 export function findDoubtfulWindows(
   coverage: readonly CoveredWindow[],
-  { caughtAt, lateAt }: RecheckMemory,
+  { caughtAt, lateAt }: RecheckHistory,
   overlapMs: number,
 ): Window[] {
   const polled = coverage.filter(({ origin }) => origin !== 'import');
@@ -162,7 +162,7 @@ export interface RecheckFacts {
 const windowsMin = 30;
 
 /** Sums the nights in the history. */
-export function sumRechecks(memory: RecheckMemory): RecheckFacts {
+export function sumRechecks(memory: RecheckHistory): RecheckFacts {
   const sum = (name: 'windows' | 'contradicted' | 'seen' | 'found'): number =>
     memory.nights.reduce((total, night) => total + night[name], 0);
   const [windows, contradicted, seen, found] = [sum('windows'), sum('contradicted'), sum('seen'), sum('found')];

@@ -22,7 +22,7 @@ export interface LastRun {
 }
 
 /** Unfinished runs of this process. */
-const startedHere = new Set<string>();
+const startedRunIds = new Set<string>();
 
 /** Default limit of rejected input that a run keeps as received, in bytes. */
 export const rejectedBytesMaxDefault = 16 * 1024 * 1024;
@@ -36,7 +36,7 @@ export function startRun(
   nowMs: number,
   rejectedBytesMax = rejectedBytesMaxDefault,
 ): void {
-  startedHere.add(runId);
+  startedRunIds.add(runId);
   db.transaction(() => {
     db.run(
       'insert into runs (run_id, job, pid, started_at, rejected_bytes_left) values (?, ?, ?, ?, ?)',
@@ -46,7 +46,7 @@ export function startRun(
       nowMs,
       rejectedBytesMax,
     );
-    takeOverBrokenRuns(db, runId);
+    takeOverInterruptedRuns(db, runId);
     db.run(
       `delete from runs where finished_at is not null and run_id not in (select run_id from runs order by started_at desc limit ?)
          and started_at < (select max(started_at) from runs same where same.job = runs.job)`,
@@ -58,7 +58,7 @@ export function startRun(
 const runsMax = 1000;
 
 export function finishRun(db: Database, runId: string, nowMs: number, exitCode: number, summary: string): void {
-  startedHere.delete(runId);
+  startedRunIds.delete(runId);
   db.run(
     'update runs set finished_at = ?, exit_code = ?, summary = ? where run_id = ?',
     nowMs,
@@ -76,7 +76,7 @@ export function isRunOver(db: Database, runId: string): boolean {
   );
   if (row === undefined || row.finished_at !== null) return true;
   // In containers, runs may share a process ID. Runs of this process are those started here.
-  if (row.pid === process.pid) return !startedHere.has(runId);
+  if (row.pid === process.pid) return !startedRunIds.has(runId);
   try {
     process.kill(row.pid, 0);
     return false;
@@ -126,7 +126,7 @@ export function addPublishedTicks(db: Database, runId: string, { added, lost }: 
 }
 
 /** Returns a check for interrupted runs, which ended without a result. `runId` is not one. Results are cached. */
-export function createBrokenRunCheck(db: Database, runId: string): (otherId: string) => boolean {
+export function createInterruptedRunCheck(db: Database, runId: string): (otherId: string) => boolean {
   const known = new Map([[runId, false]]);
   return (otherId) => {
     const cached = known.get(otherId);
@@ -139,7 +139,7 @@ export function createBrokenRunCheck(db: Database, runId: string): (otherId: str
 }
 
 /** Takes over the published ticks of interrupted runs. They count as recovered. */
-function takeOverBrokenRuns(db: Database, runId: string): void {
+function takeOverInterruptedRuns(db: Database, runId: string): void {
   const unfinished = db.all<{ run_id: string }>(
     `select run_id from runs where finished_at is null and run_id <> ?
        and accepted + duplicates + conflicts + recovered + published_added + published_lost > 0`,

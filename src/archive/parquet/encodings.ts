@@ -39,7 +39,7 @@ function countVarintBytes(value: number): number {
   return size;
 }
 
-const toZigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);
+const encodeZigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);
 
 /** Physical types of number columns. */
 export type PhysicalNumberType = 'int32' | 'int64' | 'double';
@@ -207,7 +207,7 @@ export function encodeDeltaPage(values: Float64Array): Uint8Array {
   at = writeVarint(bytes, at, length);
   // A page of nulls has no value.
   let value = values[0] ?? 0;
-  at = writeVarint(bytes, at, toZigzag(value));
+  at = writeVarint(bytes, at, encodeZigzag(value));
   for (let row = 1; row < length; row += blockValues) {
     const count = Math.min(blockValues, length - row);
     let min = Number.POSITIVE_INFINITY;
@@ -222,7 +222,7 @@ export function encodeDeltaPage(values: Float64Array): Uint8Array {
     }
     // The padding of the last miniblock has width 0.
     deltas.fill(min, count);
-    at = writeVarint(bytes, at, toZigzag(min));
+    at = writeVarint(bytes, at, encodeZigzag(min));
     const widths = at;
     at += miniblocksPerBlock;
     for (let mini = 0; mini < miniblocksPerBlock; mini++) {

@@ -47,7 +47,7 @@ export type ScalarColumnType = Exclude<ColumnType, 'strings'>;
 const emptyStruct = struct({});
 
 /** Footer entries of the column types: the physical type and the logical type. */
-const footerTypes: Readonly<
+const footerTypesByColumnType: Readonly<
   Record<ScalarColumnType, { readonly stored: number; readonly meaning: Readonly<Record<number, ThriftValue>> }>
 > = {
   string: { stored: physicalTypes.text, meaning: { 6: i32(convertedTypes.utf8), 10: struct({ 1: emptyStruct }) } },
@@ -130,7 +130,7 @@ function encodeChunkMetadata({ name, type }: FileColumn, chunk: ColumnChunk, at:
   return struct({
     2: i64(0),
     3: struct({
-      1: i32(footerTypes[type].stored),
+      1: i32(footerTypesByColumnType[type].stored),
       2: list(chunk.encodings.map(i32)),
       3: list([text(name)]),
       4: i32(codecs.zstd),
@@ -151,7 +151,7 @@ function encodeFooter(
 ): ThriftValue {
   const root = struct({ 4: text('schema'), 5: i32(columns.length) });
   const elements = columns.map(({ name, type, nullable }) => {
-    const { stored, meaning } = footerTypes[type];
+    const { stored, meaning } = footerTypesByColumnType[type];
     const repetition = nullable ? repetitions.optional : repetitions.required;
     return struct({ 1: i32(stored), 3: i32(repetition), 4: text(name), ...meaning });
   });

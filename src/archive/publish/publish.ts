@@ -22,7 +22,7 @@ import {
   addPublishedTicks,
   addRecoveredTicks,
   addRunTally,
-  createBrokenRunCheck,
+  createInterruptedRunCheck,
 } from '../journal/runs.ts';
 import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
@@ -42,7 +42,7 @@ import {
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
 import {
   createNextManifest,
-  isPublishedVerdictOutdated,
+  isPublishedCompletenessOutdated,
   isSuperseded,
   type JudgeContext,
   recordStagedFiles,
@@ -206,7 +206,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const hasRejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax ?? Number.POSITIVE_INFINITY);
   const hasBooks = books.bins.length + coveredResponses.length > 0;
   const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasBooks;
-  if (!hasInput && !isUpgrade && options.judges !== true && !isPublishedVerdictOutdated(archive, base, options)) {
+  if (!hasInput && !isUpgrade && options.judges !== true && !isPublishedCompletenessOutdated(archive, base, options)) {
     if (intake !== undefined) db.transaction(() => intake.commitTo(archive.state, []));
     return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused };
   }
@@ -336,7 +336,7 @@ function recordPublish(
   const bins = results.map(({ bin }) => bin);
   options.intake?.commitTo(archive.state, bins);
   const { runId: ownRunId } = options;
-  const isBrokenRun = createBrokenRunCheck(db, ownRunId);
+  const isBrokenRun = createInterruptedRunCheck(db, ownRunId);
   let added = 0;
   for (const { merged, deltas } of results) {
     addTickDeltas(db, deltas, options.clock.nowMs());

@@ -1,7 +1,7 @@
 import { formatThousands } from '../../base/format-quantity.ts';
 import { addDays, formatDay, formatIsoUtc } from '../../base/time.ts';
 import { type Column, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
-import { type Manifest, sumFileTotals } from '../format/manifest.ts';
+import { type Manifest, sumFileSizes } from '../format/manifest.ts';
 
 const datasetDescriptions: Record<DatasetName, string> = {
   ticks: 'every tick once: one row per (symbol, t)',
@@ -109,7 +109,7 @@ function formatDaySpan({ days, watermark, reached }: Manifest): string {
 
 function formatDatasetRow({ datasets: published }: Manifest, name: DatasetName): string {
   const { files } = published[name];
-  const { rows, bytes } = sumFileTotals(files);
+  const { rows, bytes } = sumFileSizes(files);
   const size = bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
   const note = files.length === 0 ? ' (none yet, so there is no folder)' : '';
   return `| ${name} | ${formatThousands(rows)} | ${files.length === 0 ? '' : size} | ${datasetDescriptions[name]}${note} |`;

@@ -238,7 +238,7 @@ export interface JudgeContext extends CompletenessRules {
  * Whether the published verdict on gaps, suspension, market lists or damage is out of date although there is nothing to
  * publish: symbols failed, or a file was found damaged or was repaired.
  */
-export function isPublishedVerdictOutdated(archive: Archive, base: Manifest, rules: JudgeContext): boolean {
+export function isPublishedCompletenessOutdated(archive: Archive, base: Manifest, rules: JudgeContext): boolean {
   if (base.verdict === undefined) return false;
   const { db } = archive.state;
   const nowMs = rules.clock.nowMs();

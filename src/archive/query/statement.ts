@@ -55,10 +55,10 @@ async function prepareSingle(connection: DuckDBConnection, sql: string): Promise
 }
 
 /** Plan operators of functions that change DuckDB's state or write logs and profiles, although SELECT can call them. */
-const actingOperators = /^(ENABLE|DISABLE|TRUNCATE)_|CHECKPOINT|^JSON_EXECUTE_SERIALIZED_SQL$/;
+const sideEffectOperators = /^(ENABLE|DISABLE|TRUNCATE)_|CHECKPOINT|^JSON_EXECUTE_SERIALIZED_SQL$/;
 
 /** A statement must contain one of these to call such a function, by its name or in SQL built from strings. */
-const suspectWords = /enable|disable|truncate|checkpoint|query|serialized/i;
+const sideEffectWords = /enable|disable|truncate|checkpoint|query|serialized/i;
 
 interface PlanNode {
   readonly name?: string;
@@ -70,14 +70,14 @@ interface PlanNode {
  * as binding a statement twice is slow with thousands of files.
  */
 async function requireReadOnly(connection: DuckDBConnection, sql: string): Promise<void> {
-  if (!suspectWords.test(sql)) return;
+  if (!sideEffectWords.test(sql)) return;
   const explained = await prepareSingle(connection, `EXPLAIN (FORMAT json) ${sql}`);
   const parameters = Array.from({ length: explained.parameterCount }, () => null);
   if (parameters.length > 0) explained.bind(parameters);
   const plan = (await explained.runAndReadAll()).getRows().at(0)?.at(-1);
   const nodes: PlanNode[] = typeof plan === 'string' ? JSON.parse(plan) : [];
   for (let node = nodes.pop(); node !== undefined; node = nodes.pop()) {
-    if (node.name !== undefined && actingOperators.test(node.name)) {
+    if (node.name !== undefined && sideEffectOperators.test(node.name)) {
       throw new UsageError(`Only read-only statements are accepted: ${node.name.toLowerCase()} is not allowed.`);
     }
     nodes.push(...(node.children ?? []));

@@ -1,6 +1,6 @@
 import { DamageError } from '../../base/errors.ts';
 import { type CompletenessCounts, updatePublishedCompleteness } from '../../contract/completeness-counts.ts';
-import { listManifestFiles, type Manifest, sumFileTotals } from '../format/manifest.ts';
+import { listManifestFiles, type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { computeVerifiedThrough } from '../format/verified-through.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
 import { readHashTimes, readRecordedDamage } from '../journal/published-files.ts';
@@ -41,7 +41,7 @@ export function readArchiveStatus(archive: Archive, nowMs: number): ArchiveStatu
     damaged,
     verifiedThrough,
     verdict: readVerdict(archive, manifest, nowMs),
-    ticksPublished: sumFileTotals(datasets.ticks.files).rows,
+    ticksPublished: sumFileSizes(datasets.ticks.files).rows,
     ticksJournaled: countJournaledTicks(archive.state.db),
   };
 }
@@ -50,7 +50,7 @@ const readVerdict = ({ state }: Archive, manifest: Manifest, nowMs: number): Com
   updatePublishedCompleteness(manifest, readFoundDamage(state.db, manifest.parts), nowMs);
 
 /** Completeness as published, updated with the currently known damage and the days ended since. */
-export const readPublishedVerdict = (archive: Archive, nowMs: number): CompletenessCounts =>
+export const readPublishedCompleteness = (archive: Archive, nowMs: number): CompletenessCounts =>
   readVerdict(archive, archive.readManifest(), nowMs);
 
 const listedMax = 20;

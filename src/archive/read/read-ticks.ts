@@ -92,7 +92,7 @@ export function openTickReader(
     if (cached !== undefined) return { key, ...cached };
     const publishedTicks = readPublished(symbol, generation, file);
     const columns = state.db.snapshot(() => {
-      if (state.generation() !== generation) throw new SupersededError();
+      if (state.generation() !== generation) throw new ReadSupersededError();
       const chunks = readSymbolDayTicks(state.db, symbol, day, end);
       return mergePart(toPartColumns(symbol, publishedTicks), chunks, openDayPrecedence(state.db, day)).columns;
     });
@@ -108,7 +108,7 @@ export function openTickReader(
     } catch (error) {
       // A file that differs was replaced or is damaged. If it was replaced, the generation has changed too: it is
       // committed first.
-      if (error instanceof DamageError && state.generation() !== generation) throw new SupersededError();
+      if (error instanceof DamageError && state.generation() !== generation) throw new ReadSupersededError();
       throw error;
     }
   }
@@ -163,7 +163,7 @@ export function openTickReader(
         const known = getSnapshot(query.symbol);
         return known === null ? null : await readRange(query, known);
       } catch (error) {
-        if (!(error instanceof SupersededError)) throw error;
+        if (!(error instanceof ReadSupersededError)) throw error;
       }
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -221,7 +221,7 @@ export interface SymbolDay {
 }
 
 /** A publish came in between, so the read has to start again. */
-export class SupersededError extends Error {}
+export class ReadSupersededError extends Error {}
 
 /** Maximum cached symbols. */
 const symbolsMax = 4096;
@@ -247,7 +247,7 @@ export function openSymbolSnapshots(
     if (publishedSpan === undefined) return null;
     const manifest = watcher.getManifest();
     const generation = archive.state.generation();
-    if (manifest.generation !== generation) throw new SupersededError();
+    if (manifest.generation !== generation) throw new ReadSupersededError();
     const covered = readCoverageWithoutLost(db, symbol);
     const end = readJournalEnd(db);
     const journaled = new Map(listJournaledDays(db, symbol, end).map(({ day, last }) => [day, last]));

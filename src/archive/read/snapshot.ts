@@ -2,7 +2,7 @@ import { dirname, join } from 'node:path';
 import { DamageError, UsageError } from '../../base/errors.ts';
 import { type Disk, isCrossDeviceError, sha256, tryLink } from '../disk/file-system.ts';
 import { datasetNames } from '../format/datasets.ts';
-import { listManifestFiles, type PublishedFile, sumFileTotals } from '../format/manifest.ts';
+import { listManifestFiles, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import { formatRootFiles } from '../publish/root-files.ts';
 import { closeDraft, isInside, openDraft, removeAbandonedDrafts, requireFileIntact } from './export-file.ts';
@@ -51,7 +51,7 @@ export async function takeSnapshot(
     createdPath = target;
     disk.syncFolder(dirname(target));
     const files = listManifestFiles(pinned.manifest);
-    const { bytes } = sumFileTotals(files);
+    const { bytes } = sumFileSizes(files);
     return { folder: target, generation: pinned.manifest.generation, files: files.length, bytes, copied };
   } catch (error) {
     disk.remove(createdPath);

@@ -1,7 +1,7 @@
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import { type Completeness, type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
-import { listManifestFiles, sumFileTotals } from '../format/manifest.ts';
+import { listManifestFiles, sumFileSizes } from '../format/manifest.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
 import { readLastRun } from '../journal/runs.ts';
 import { listDaysToJudge, readCurrentState, readKnownWindow } from '../known-state.ts';
@@ -15,7 +15,7 @@ const cursorsMax = 20;
  * Judges the current state of an archive: published and journaled. Days are those of the manifest, those with owed or
  * lost windows, and all that have ended since.
  */
-export function judgeArchive(archive: Archive, rules: CompletenessRules, nowMs: number): Completeness {
+export function computeArchiveCompleteness(archive: Archive, rules: CompletenessRules, nowMs: number): Completeness {
   const state = readCurrentState(archive, rules, nowMs);
   const days = listDaysToJudge(Object.keys(archive.readManifest().days), state);
   const today = floorToDay(nowMs);
@@ -28,7 +28,7 @@ export function judgeArchive(archive: Archive, rules: CompletenessRules, nowMs: 
  * expired and accepted windows hold back neither.
  */
 export function readStatus(archive: Archive, rules: CompletenessRules, nowMs: number) {
-  return createStatus(archive, judgeArchive(archive, rules, nowMs), nowMs);
+  return createStatus(archive, computeArchiveCompleteness(archive, rules, nowMs), nowMs);
 }
 
 /** Creates the status from a verdict of the same moment. */
@@ -50,8 +50,8 @@ export function createStatus(archive: Archive, verdict: Completeness, nowMs: num
     lag_ms: reached === null ? null : Math.max(0, nowMs - reached),
     symbols: { known: verdict.known, live: counts.live, suspended: counts.suspended },
     published: {
-      ticks: sumFileTotals(ticks).rows,
-      bytes: sumFileTotals(listManifestFiles(manifest)).bytes,
+      ticks: sumFileSizes(ticks).rows,
+      bytes: sumFileSizes(listManifestFiles(manifest)).bytes,
       days: new Set(ticks.map(({ date }) => date)).size,
     },
     days: {

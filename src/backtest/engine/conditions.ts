@@ -35,7 +35,7 @@ export function compileCondition(
 export type FindFirstTick = (from: number, end: number) => number;
 
 /** Like compileCondition, for many ticks per call, which is faster for conditions that rarely hold. */
-export function compileSearch(condition: Condition, ...of: [Strategy, Measures, Position]): FindFirstTick {
+export function compileFindFirst(condition: Condition, ...of: [Strategy, Measures, Position]): FindFirstTick {
   const [strategy, measures] = of;
   const singleBound = findSingleBound(condition);
   const column = singleBound === null ? null : measures.getColumn(singleBound.of);

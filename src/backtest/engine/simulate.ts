@@ -1,7 +1,7 @@
 import type { Window } from '../../base/window.ts';
 import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import { contractsMax, type Rule, type Side, type Strategy } from '../strategy/strategy.ts';
-import { compileSearch, type FindFirstTick } from './conditions.ts';
+import { compileFindFirst, type FindFirstTick } from './conditions.ts';
 import { createMeasures, type Position } from './measures.ts';
 import { countBelow, type Level, type OrderBook, type SymbolSeries } from './symbol-series.ts';
 
@@ -86,8 +86,8 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
   };
   // Entry and exit conditions read the ticks in the same order, so they share their measures.
   const measures = createMeasures(series, strategy);
-  const entryFrom = compileSearch(rule.entry, strategy, measures, position);
-  const exitFrom = rule.exit === null ? null : compileSearch(rule.exit, strategy, measures, position);
+  const entryFrom = compileFindFirst(rule.entry, strategy, measures, position);
+  const exitFrom = rule.exit === null ? null : compileFindFirst(rule.exit, strategy, measures, position);
   const orderSize = resolveOrderSize(rule, strategy);
   const bookOf = createBookLookup(series);
   let entriesLeft = rule.entries_max === null ? Number.POSITIVE_INFINITY : resolveQuantity(rule.entries_max, strategy);

@@ -1,4 +1,4 @@
-import { isFullDisk, type JobContext, serveThreadTask } from '../../archive/job-thread.ts';
+import { isDiskFullError, type JobContext, serveThreadTask } from '../../archive/job-thread.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
 import { DamageError } from '../../base/errors.ts';
@@ -36,7 +36,7 @@ function toFailure(error: unknown): Omit<BacktestFailure, 'message'> {
   if (error instanceof InvalidBacktestError) return { why: 'unfit', faults: error.faults };
   if (error instanceof BacktestTooLargeError) return { why: 'too large', faults: [] };
   if (error instanceof DamageError) return { why: 'damaged', faults: [] };
-  return { why: isFullDisk(error) ? 'full' : 'unexpected', faults: [] };
+  return { why: isDiskFullError(error) ? 'full' : 'unexpected', faults: [] };
 }
 
 const memoryBytesMax = 512 * 1024 ** 2;

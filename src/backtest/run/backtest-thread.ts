@@ -43,16 +43,16 @@ const stopPollMs = 50;
 let engine: Promise<QueryEngine> | undefined;
 
 /** Opens DuckDB in advance. Errors are ignored by the caller, because the first task repeats them. */
-export async function wake({ root, scratch }: Pick<WorkerTask, 'root' | 'scratch'>): Promise<void> {
+export async function openThread({ root, scratch }: Pick<WorkerTask, 'root' | 'scratch'>): Promise<void> {
   await openSharedEngine(root, scratch);
 }
 
-export const play = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
+export const runBatchTask = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
   runTask(task, ({ batch, plan, cut, scratch }, query, cancellation) =>
     runBatch(query, batch, plan, cut, { scratch, ...cancellation }),
   );
 
-export const lack = (task: CoverageTask): Promise<TaskResult<CoverageTotals>> =>
+export const computeCoverageTask = (task: CoverageTask): Promise<TaskResult<CoverageTotals>> =>
   runTask(task, ({ lifetimes }, query, { signal }) => computeCoverageTotals(query, lifetimes, signal));
 
 /** Cancellation of a task. */

@@ -28,7 +28,7 @@ export function addChanges(shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
-      const [{ listChangedFiles, listRemovedPaths }, { sumFileTotals }] = await Promise.all([
+      const [{ listChangedFiles, listRemovedPaths }, { sumFileSizes }] = await Promise.all([
         import('../../archive/publish/prune-files.ts'),
         import('../../archive/format/manifest.ts'),
       ]);
@@ -47,7 +47,7 @@ export function addChanges(shell: CliContext): void {
       process.stderr.write(
         since === generation
           ? `nothing changed: this is generation ${generation}\n`
-          : `${formatCount(files.length, 'file')}, ${formatBytes(sumFileTotals(files).bytes)}, from generation ${since} to ${generation}\n`,
+          : `${formatCount(files.length, 'file')}, ${formatBytes(sumFileSizes(files).bytes)}, from generation ${since} to ${generation}\n`,
       );
       for (const path of removed) process.stderr.write(`removed by a repair, remove it from copies too: ${path}\n`);
     }),

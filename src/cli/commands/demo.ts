@@ -58,7 +58,7 @@ export function addDemo(shell: CliContext): void {
 }
 
 async function describeDemoArchive(context: Context): Promise<string> {
-  const [{ openConfiguredArchive }, { reportFileName }, { sumFileTotals }] = await Promise.all([
+  const [{ openConfiguredArchive }, { reportFileName }, { sumFileSizes }] = await Promise.all([
     import('../../context/open-configured.ts'),
     import('../../report/write-report.ts'),
     import('../../archive/format/manifest.ts'),
@@ -66,7 +66,7 @@ async function describeDemoArchive(context: Context): Promise<string> {
   const archive = openConfiguredArchive(context, false);
   try {
     const { datasets, days } = archive.readManifest();
-    const { rows, bytes } = sumFileTotals(datasets.ticks.files);
+    const { rows, bytes } = sumFileSizes(datasets.ticks.files);
     const root = archive.layout.root;
     return `
 ${formatCount(rows, 'tick')} of ${formatCount(Object.keys(days).length, 'day')} in ${formatBytes(bytes)} of Parquet: ${root}

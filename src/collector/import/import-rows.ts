@@ -254,7 +254,7 @@ export function resolveLocalTime(shownMs: number, zone: TimeZone | null): Parsed
 }
 
 /** Whether a text is a timestamp without a time zone. */
-export function lacksZone(text: string): boolean {
+export function isWithoutZone(text: string): boolean {
   const match = timestampPattern.exec(text.trim());
   return match !== null && match[8] === undefined && match[9] === undefined;
 }

@@ -202,7 +202,7 @@ async function importToArchive(
       await importOne(file, page);
     await importContext.replay.finish();
     tellFaults();
-    await coverRows(run, input, writer);
+    await declareRowCoverage(run, input, writer);
     await writer.flushJournal();
     display.stop();
     await writer.publish();
@@ -246,7 +246,7 @@ const createUsageThrower = (file: ImportFile) => (error: unknown) => {
 };
 
 /** Declares the coverage of each symbol in the rows, up to the last modification of the files. */
-async function coverRows(run: Run, { flags, files, plans }: ImportInput, writer: ImportWriter): Promise<void> {
+async function declareRowCoverage(run: Run, { flags, files, plans }: ImportInput, writer: ImportWriter): Promise<void> {
   if (flags.covers === null || writer.rowSymbols.size === 0) return;
   if (run.failures.length > 0) {
     run.warnings.push('No coverage was declared because some files could not be read: see the failures.');

@@ -93,7 +93,7 @@ export interface ImportWriterOptions {
 }
 
 /** Rows that are buffered before they are grouped by symbol. */
-const heapTicksMax = 1 << 20;
+const bufferTicksMax = 1 << 20;
 /** Maximum number of rows between two calls of `flushWhenFull`. */
 const rowsAtOnceMax = 1 << 17;
 /** Entries of an import buffer, some hundred bytes each, that trigger a publish. */
@@ -104,7 +104,7 @@ const rejectedMax = 1000;
 const marketsMax = 10_000;
 /** Load of publishing a market or a rejected row, in ticks. */
 const ticksPerMarket = 20;
-const ticksPerSetAside = 8;
+const ticksPerRejected = 8;
 
 const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
@@ -172,7 +172,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
 
   async function journalRejected(items: readonly QuarantinedInput[], added: number): Promise<void> {
     appendQuarantined(state, runId, items, added);
-    await addLoad(ticksPerSetAside * items.length);
+    await addLoad(ticksPerRejected * items.length);
   }
 
   async function rejectRows(at: number, countMin: number): Promise<void> {
@@ -266,7 +266,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     },
     rows: {
       accept(symbol, t, p) {
-        tickBuffer ??= createTickBuffer(heapTicksMax);
+        tickBuffer ??= createTickBuffer(bufferTicksMax);
         tickBuffer.add(symbol, t, p);
         ticks++;
       },
@@ -278,7 +278,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     },
     async flushWhenFull(observedAt) {
       context.signal.throwIfAborted();
-      if (tickBuffer !== undefined && tickBuffer.length >= heapTicksMax - rowsAtOnceMax) await drain(observedAt);
+      if (tickBuffer !== undefined && tickBuffer.length >= bufferTicksMax - rowsAtOnceMax) await drain(observedAt);
       await rejectRows(observedAt, rejectedMax);
     },
     async flushRows(observedAt) {

@@ -12,7 +12,7 @@ import {
 } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
 import { decompressFile, type ImportFile, readBeginning, readLines } from './files.ts';
-import { detectDataset, type ImportDataset, lacksZone, parseCsvHeader, type TickRowRules } from './import-rows.ts';
+import { detectDataset, type ImportDataset, isWithoutZone, parseCsvHeader, type TickRowRules } from './import-rows.ts';
 
 export interface CheckRules {
   readonly dataset: ImportDataset | null;
@@ -92,7 +92,7 @@ async function inspectLines(
     const names = new Set(rows.flatMap((row) => Object.keys(row)));
     const dataset = detectDataset([...names], rules.dataset, rules.paths);
     if (typeof dataset === 'object') return { fault: dataset.lacks };
-    const isLocal = (t: unknown): boolean => typeof t === 'string' && lacksZone(t);
+    const isLocal = (t: unknown): boolean => typeof t === 'string' && isWithoutZone(t);
     return { dataset, rows: null, lacksZone: dataset === 'ticks' && rows.some((row) => isLocal(row.t)) };
   }
   return { fault: 'empty file' };
@@ -162,7 +162,7 @@ async function inspectTable(
   let hasLocalTimes = isLocalTime(type('t'));
   if (type('t') === 'VARCHAR') {
     for await (const { t } of reader.readTicks(rowFile, columns, rules.rows.unit)) {
-      hasLocalTimes = t.some((text) => typeof text === 'string' && lacksZone(text));
+      hasLocalTimes = t.some((text) => typeof text === 'string' && isWithoutZone(text));
       break;
     }
   }

@@ -14,7 +14,7 @@ export interface ParsedBooks {
   readonly flaws: readonly string[];
 }
 
-export interface BookRequest {
+export interface BookParseContext {
   readonly symbol: string;
   /** Time for snapshots that state none, epoch ms: when the response was generated or, if it does not state that, requested. */
   readonly observedAt: number;
@@ -44,7 +44,7 @@ const depthMax = 5;
  * Parses the snapshots of a response, in any of the shapes that venues use; see `parseSide` for levels. Asks of YES may be
  * stated as bids of NO. Values are never guessed: a snapshot that cannot be parsed is a flaw, and no part of it is kept.
  */
-export function parseOrderBooks(body: unknown, request: BookRequest): ParsedBooks {
+export function parseOrderBooks(body: unknown, request: BookParseContext): ParsedBooks {
   const flaws: string[] = [];
   const byTime = new Map<number, OrderBookSnapshot>();
   const doubtful = new Set<number>();
@@ -130,7 +130,7 @@ function unwrapBook(fields: JsonFields, symbol: string): unknown {
 function parseBook(
   fields: JsonFields,
   enclosing: EnclosingFields,
-  { observedAt, futureMs }: BookRequest,
+  { observedAt, futureMs }: BookParseContext,
 ): OrderBookSnapshot {
   if (typeof enclosing.outcome === 'string' && /^no$/i.test(enclosing.outcome))
     throw new BookParseError('the book is of the outcome NO');

@@ -119,7 +119,7 @@ export async function collectTicks(
     const isOutage =
       symbolsWithoutKnownTick.size >= outageSymbolsMin && symbolsWithoutKnownTick.size * 2 >= knownSymbols;
     for (const empty of batch) {
-      if (isOutage) lost.push({ symbol: empty.symbol, from: empty.from, to: empty.to, reason: allEmptyReason });
+      if (isOutage) lost.push({ symbol: empty.symbol, from: empty.from, to: empty.to, reason: outageReason });
       else await claimEmptyResponse(context, empty, context.behavior.oldestTick);
     }
   };
@@ -131,7 +131,7 @@ export async function collectTicks(
     if (empties.length >= pendingEmptiesMax) await judgeEmpties();
   });
   // Page sizes turned out to be unreliable: windows considered complete because of them are fetched again.
-  const doubtful = isDoubtful(context.behavior) ? presumed.splice(0) : [];
+  const doubtful = hasErraticPages(context.behavior) ? presumed.splice(0) : [];
   await forEachConcurrent(context.concurrency, doubtful, async ({ symbol, window }) => {
     const plan: FetchPlan = { ...window, options: defaultFetchOptions };
     await attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, [plan], ownEmpties));
@@ -183,9 +183,9 @@ const pendingEmptiesMax = 4096;
 /** If at least this many symbols, and half of those with known ticks, have empty responses, the service has lost their data. */
 const outageSymbolsMin = 3;
 
-export const allEmptyReason = 'the service returns no ticks for many symbols that had ticks';
+export const outageReason = 'the service returns no ticks for many symbols that had ticks';
 
-const isDoubtful = ({ isErratic }: ServerBehavior): boolean => isErratic;
+const hasErraticPages = ({ isErratic }: ServerBehavior): boolean => isErratic;
 
 /**
  * Whether a lost window lies before the start of the service's history for a symbol: later windows are covered, and no

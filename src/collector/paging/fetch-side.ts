@@ -1,7 +1,7 @@
 import type { Window } from '../../base/window.ts';
 import {
   claim,
-  crowdTicksMin,
+  crowdedTicksMin,
   excludePage,
   type FetchOptions,
   type FetchProgress,
@@ -16,8 +16,8 @@ import type { Observation } from './observation.ts';
 import {
   looksTruncated,
   needsEndCheck,
+  noteComplete,
   noteTruncated,
-  noteWhole,
   smallPageShare,
   toRequestedWindow,
   type WindowSide,
@@ -124,7 +124,7 @@ export function* fetchSide(
     }
     // Two pages end in the same millisecond with different tick counts: one of them was truncated within that millisecond.
     const [pageCount, nextCount] = [countAtEnd(page, side), countAtEnd(next, side)];
-    if (nextCount < pageCount || (nextCount > pageCount && nextCount >= crowdTicksMin))
+    if (nextCount < pageCount || (nextCount > pageCount && nextCount >= crowdedTicksMin))
       return end('crowded', outermost, [page, next]);
     if (isCrowded(progress, next, beginTick, side) || (times.length === 1 && !hasRoom(next, page))) {
       const exact = yield* requestWithRoom(progress, toSideWindow(w, side, beginTick), side, next, page);
@@ -135,7 +135,7 @@ export function* fetchSide(
     if (isNear && beginTick !== median) {
       const roomy = yield* requestWithRoom(progress, toSideWindow(w, side, beginTick), side, next, page);
       if (!hasRoom(roomy, page)) return end('crowded', outermost, [page, next]);
-      if (page !== first) noteWhole(behavior, page.received);
+      if (page !== first) noteComplete(behavior, page.received);
       isEndChecked = true;
       continue;
     }
@@ -174,7 +174,7 @@ export function* fetchSide(
     if (isSameMoment) {
       if (isPaused) behavior.isMomentFixed = true;
       if (behavior.isMomentFixed) {
-        if (page !== first) noteWhole(behavior, page.received);
+        if (page !== first) noteComplete(behavior, page.received);
         return end('inferred', beginTick, [page, next]);
       }
       isPaused = true;
@@ -182,7 +182,7 @@ export function* fetchSide(
       continue;
     }
     // The first page may be truncated at its other side.
-    if (page !== first) noteWhole(behavior, page.received);
+    if (page !== first) noteComplete(behavior, page.received);
     return end('confirmed', beginTick, [page, next]);
   }
 }
@@ -198,7 +198,7 @@ export function isCrowded({ largestPage }: FetchProgress, o: Observation, t: num
   const { times, count, received, countBefore, countAfter, window, first, last } = o;
   if (times.length !== 1 || times[0] !== t || countBefore + countAfter > 1) return false;
   const hasFarEnd = side === 'high' ? last! >= window.to : countBefore === 0 && first! < window.from;
-  return !hasFarEnd && count >= crowdTicksMin && received >= smallPageShare * largestPage;
+  return !hasFarEnd && count >= crowdedTicksMin && received >= smallPageShare * largestPage;
 }
 
 /** Number of distinct ticks in the outermost millisecond of a page. */
@@ -206,7 +206,7 @@ const countAtEnd = (o: Observation, side: WindowSide): number => (side === 'high
 
 /** Whether a page that begins at the last tick had room for another one. Ticks at the edges take up room as well. */
 const hasRoom = ({ received }: Observation, page: Observation): boolean =>
-  received < crowdTicksMin || received <= 0.5 * page.received;
+  received < crowdedTicksMin || received <= 0.5 * page.received;
 
 /** Repeats a request without the ticks at its edges, if these left no room for another tick. */
 function* requestWithRoom(

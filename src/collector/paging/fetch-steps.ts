@@ -54,7 +54,7 @@ export const rejectedShareMax = 0.01;
 export const idleRequestsMax = 30;
 
 /** Distinct ticks of one millisecond that may fill a page. */
-export const crowdTicksMin = 4;
+export const crowdedTicksMin = 4;
 
 export interface PendingWindow extends Window {
   /** The request uses the exact edges of the window because the server is known to include them. */

@@ -204,7 +204,11 @@ async function sendPageRequest(
  * Requests a window once and makes the ticks durable, without a claim. Returns null if the server may have refused the
  * request because of its size or age. Rejects with UpstreamError.
  */
-export async function requestOnce(context: FetchContext, symbol: string, window: Window): Promise<Observation | null> {
+export async function requestWindow(
+  context: FetchContext,
+  symbol: string,
+  window: Window,
+): Promise<Observation | null> {
   const step = { window, side: 'recheck', isExact: false } as const;
   const response = await sendPageRequest(context, symbol, step, Math.min(context.pageLimit, context.behavior.limit));
   if (response instanceof UpstreamError) return null;

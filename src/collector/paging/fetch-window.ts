@@ -6,7 +6,7 @@ import {
   createGapStep,
   createTooOldStep,
   crowdedReason,
-  crowdTicksMin,
+  crowdedTicksMin,
   excludePage,
   type FetchOptions,
   type FetchProgress,
@@ -25,7 +25,7 @@ import type { Observation } from './observation.ts';
 import {
   looksTruncated,
   needsGapCheck,
-  noteWhole,
+  noteComplete,
   type ServerBehavior,
   smallPageShare,
   toRequestedWindow,
@@ -186,7 +186,7 @@ function* processPage(
   const isSeenWhole = [low, high].every(
     (end) => end.outcome === 'confirmed' || (end.outcome === 'inferred' && end.repeatedTick !== null),
   );
-  if (isSeenWhole && low.page === o && high.page === o) noteWhole(behavior, o.received);
+  if (isSeenWhole && low.page === o && high.page === o) noteComplete(behavior, o.received);
   if (isWhole && widest.to > widest.from + 1 && needsGapCheck(behavior)) {
     const between = yield* requestPage(progress, { from: widest.from, to: widest.to + 1 }, 'whole', false);
     if (between !== null && !isExactly(between.times, widest)) {
@@ -287,7 +287,7 @@ function* queueRest(progress: FetchProgress, w: PendingWindow, o: Observation, c
   const { behavior } = progress;
   const unspoken = subtract([{ from: w.from, to: Math.min(w.to, o.observedAt) }], [covered]);
   const isCreeping =
-    unspoken.length > 0 && covered.to - covered.from < narrowResponseMsMax && o.times.length < crowdTicksMin;
+    unspoken.length > 0 && covered.to - covered.from < narrowResponseMsMax && o.times.length < crowdedTicksMin;
   progress.narrowResponses = isCreeping ? progress.narrowResponses + 1 : 0;
   for (const rest of unspoken) {
     const isEarlier = rest.from === w.from && rest.to !== o.times[0];

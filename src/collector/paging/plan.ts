@@ -110,8 +110,12 @@ export function extendToLostWindows(plan: SymbolPlan, lost: readonly Window[]): 
 }
 
 /** Whether market lists still require a symbol to be polled at `nowMs`. */
-export const isWanted = (facts: SymbolFacts, coverage: readonly Window[], nowMs: number, rules: LingerRules): boolean =>
-  isLive(facts, computeCursor(facts, coverage, rules), nowMs, rules);
+export const needsPolling = (
+  facts: SymbolFacts,
+  coverage: readonly Window[],
+  nowMs: number,
+  rules: LingerRules,
+): boolean => isLive(facts, computeCursor(facts, coverage, rules), nowMs, rules);
 
 export interface BackfillRules extends LifetimeRules {
   /** Margin around a symbol's lifetime, in ms. */

@@ -75,7 +75,7 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
   for (const view of context.views) {
     const askedAt = context.clock.nowMs();
     try {
-      const list = await fetchWholeList(context, view);
+      const list = await fetchCompleteList(context, view);
       fetchedViews.add(view);
       observedAt = Math.max(observedAt, list.observedAt);
       const reason = list.shortfall ?? findUnusableReason([...list.entries.values()]);
@@ -129,7 +129,7 @@ const canContinueAfter = (error: unknown, hasResponse: boolean): error is Upstre
  * Fetches a view's list. If `total` shows that it is truncated, requests it with a larger limit, then for each venue. If a
  * request after the first one fails, the records received so far are kept.
  */
-async function fetchWholeList(context: MarketsPollContext, view: string): Promise<MarketList> {
+async function fetchCompleteList(context: MarketsPollContext, view: string): Promise<MarketList> {
   const entries = new Map<string, MarketEntry>();
   const failed: UpstreamError[] = [];
   let observedAt = 0;

@@ -102,7 +102,7 @@ export const createServerBehavior = (
 });
 
 /** A page with fewer ticks is not at a page cap: no server has one so small. */
-const capTicksMin = 4;
+const pageCapMin = 4;
 
 /** A page counts as truncated from this share of the smallest truncated page on, because page caps vary. */
 const truncatedShare = 0.8;
@@ -123,7 +123,7 @@ export function noteTruncated(behavior: ServerBehavior, count: number, side: Win
 }
 
 /** Records a page that was shown to be complete. */
-export function noteWhole(behavior: ServerBehavior, count: number): void {
+export function noteComplete(behavior: ServerBehavior, count: number): void {
   behavior.largestWhole = Math.max(behavior.largestWhole, count);
 }
 
@@ -137,7 +137,7 @@ export function looksTruncated(
   side: WindowSide,
   isAskedOn = false,
 ): boolean {
-  if (count < capTicksMin && !isFull) return false;
+  if (count < pageCapMin && !isFull) return false;
   if (behavior.isErratic && !isAskedOn) return true;
   if (behavior.truncatedPages === 0) return isFull || count > (isAskedOn ? 1.25 : 1) * behavior.largestWhole;
   if (behavior.side === (side === 'high' ? 'latest' : 'earliest')) return false;
@@ -178,7 +178,7 @@ export function needsEndCheck(behavior: ServerBehavior, count: number, before: n
   // If a page cap varies by less than 25 %, a page of half its size is not truncated.
   if (truncatedPages > 0 && truncatedMin < truncatedMax && !isKept)
     return truncatedPages < knownRangePagesMin || truncatedMin < 0.75 * truncatedMax || count >= 0.5 * truncatedMin;
-  if (count < capTicksMin) return false;
+  if (count < pageCapMin) return false;
   const nth = behavior.endChecks++;
   return nth < endChecksFirst || nth % endCheckEvery === 0;
 }

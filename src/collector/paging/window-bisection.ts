@@ -4,7 +4,7 @@ import type { Upstream } from '../../client/upstream.ts';
 import { type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
 
 /** Windows up to this length are not split, in ms: a service that refuses one refuses it because of its age. */
-const partMsMin = 3_600_000;
+const splitMsMin = 3_600_000;
 
 /** Limits to try if a service may refuse a larger one. */
 const lowerLimits = [1000, 100];
@@ -63,7 +63,7 @@ async function searchAcceptedSize(
 ): Promise<boolean> {
   const { behavior, upstream, signal } = context;
   if (behavior.sizeSearchesLeft === 0) return false;
-  const recentWindow = { from: Math.max(request.from, request.to - partMsMin), to: request.to };
+  const recentWindow = { from: Math.max(request.from, request.to - splitMsMin), to: request.to };
   const sameLimit = recentWindow.from > request.from ? [limit] : [];
   const limits = behavior.isLimitConfirmed
     ? sameLimit
@@ -88,11 +88,11 @@ async function searchAcceptedSize(
  */
 function splitRequest(behavior: ServerBehavior, request: WindowRequest): readonly WindowRequest[] | null {
   const { from, to } = request;
-  if (to - from <= partMsMin) return null;
+  if (to - from <= splitMsMin) return null;
   const { refusedBefore } = behavior;
   // History may begin at the same time for this symbol as for others. One more hour shows whether it begins earlier.
-  if (from < refusedBefore - partMsMin && refusedBefore < to) {
-    const cuts = [to, refusedBefore, refusedBefore - partMsMin, from];
+  if (from < refusedBefore - splitMsMin && refusedBefore < to) {
+    const cuts = [to, refusedBefore, refusedBefore - splitMsMin, from];
     return cuts.slice(1).map((cut, i) => ({ from: cut, to: cuts[i]!, part: 'some' }));
   }
   const middle = Math.floor((from + to) / 2);

@@ -55,7 +55,7 @@ export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random)
 }
 
 /** A time around which a window is rechecked, epoch ms. `isEdge`: it was drawn near the generation of a response. */
-export interface DrawnMoment {
+export interface DrawnTime {
   readonly t: number;
   readonly isEdge: boolean;
 }
@@ -65,7 +65,7 @@ export interface DrawnMoment {
  * of their response, from `settleMs` to a day. The others are drawn by their age: most from the last two days, down to the
  * oldest. Null if nothing is settled.
  */
-export function drawMoment(coverage: readonly CoveredWindow[], settleMs: number, random: Random): DrawnMoment | null {
+export function drawTime(coverage: readonly CoveredWindow[], settleMs: number, random: Random): DrawnTime | null {
   const windows = union(computeSettledWindows(coverage, settleMs));
   if (windows.length === 0) return null;
   const [first, end] = [windows[0]!.from, windows.at(-1)!.to];
@@ -85,7 +85,7 @@ export function drawMoment(coverage: readonly CoveredWindow[], settleMs: number,
 }
 
 /** The window whose known ticks have to be loaded for `placeWindow`. */
-export const computeTickReach = ({ t }: DrawnMoment): Window => ({ from: t - tickReachMs, to: t + tickReachMs });
+export const computeTickReach = ({ t }: DrawnTime): Window => ({ from: t - tickReachMs, to: t + tickReachMs });
 
 /**
  * Places a window of random bounds around a time: one minute to two days wide, within the settled window that contains it.
@@ -93,7 +93,7 @@ export const computeTickReach = ({ t }: DrawnMoment): Window => ({ from: t - tic
  * @param times known ticks in `computeTickReach` of the moment, ascending, epoch ms
  */
 export function placeWindow(
-  moment: DrawnMoment,
+  moment: DrawnTime,
   coverage: readonly CoveredWindow[],
   settleMs: number,
   times: Float64Array,
@@ -116,7 +116,7 @@ const computeWidthMsMin = (times: Float64Array): number =>
   Math.min(widthMsUsual, Math.max(recheckWindowMsMin, tickReachMs / (times.length + 1)));
 
 /** Near a response, the last known tick before the time. Otherwise a random tick. */
-function drawTickNear({ t, isEdge }: DrawnMoment, times: Float64Array, random: Random): number {
+function drawTickNear({ t, isEdge }: DrawnTime, times: Float64Array, random: Random): number {
   if (!isEdge) return times[Math.floor(random() * times.length)]!;
   return times[Math.max(0, findFirstAtOrAfter(times, t) - 1)]!;
 }

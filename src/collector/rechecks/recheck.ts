@@ -2,7 +2,7 @@ import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
 import {
   cleanWindowsMin,
   findDoubtfulWindows,
-  type RecheckMemory,
+  type RecheckHistory,
   type RecheckNight,
   recordRechecks,
   separateResponsesMs,
@@ -13,8 +13,8 @@ import type { Observation } from '../paging/observation.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
 import {
   computeTickReach,
-  drawMoment,
   drawSymbol,
+  drawTime,
   listCoveredDays,
   placeWindow,
   type RecheckCandidate,
@@ -135,7 +135,7 @@ async function drawWindow({
     .getCoverage(symbol)
     .filter(({ origin, from }) => origin !== 'import' && from < endMs)
     .map((w) => ({ ...w, to: Math.min(w.to, endMs) }));
-  const moment = drawMoment(coverage, settleMs, random);
+  const moment = drawTime(coverage, settleMs, random);
   if (moment === null) return null;
   const times = await context.loadTickTimes(symbol, computeTickReach(moment));
   return { symbol, window: placeWindow(moment, coverage, settleMs, times, random), coverage };
@@ -159,8 +159,8 @@ async function resolveContradiction(
   const newTicks = [...(await context.loadTickTimes(symbol, span))].filter((t) => !knownBefore.has(t));
   const judgement =
     wideResult === 'late'
-      ? { ...judgeNewTicks(coverage, newTicks), isLeftOut: false }
-      : judgeNewTicks(coverage, newTicks);
+      ? { ...classifyNewTicks(coverage, newTicks), isLeftOut: false }
+      : classifyNewTicks(coverage, newTicks);
   const isProven = wideResult === 'left out';
   const claims = coverage.filter((w) => newTimes.some((t) => isWithin(t, w)));
   const fetchedAt = claims.reduce((max, w) => Math.max(max, w.fetchedAt), 0);
@@ -213,7 +213,7 @@ const distinguishableMsMin = dayMs / 4;
  * that time, and the difference is its minimum lateness. A server that omits ticks does so anywhere.
  * @param times of the new ticks, epoch ms
  */
-export function judgeNewTicks(
+export function classifyNewTicks(
   coverage: readonly CoveredWindow[],
   times: readonly number[],
 ): Pick<Contradiction, 'latenessMs' | 'isLeftOut'> {
@@ -248,7 +248,7 @@ export interface RecheckLimits {
   /** Request limit for doubtful windows, in addition to those contradicted tonight. */
   readonly rereadRequestsMax: number;
   /** The overlap of a poll according to recheck results, in ms. */
-  computeOverlapMs(memory: RecheckMemory): number;
+  computeOverlapMs(memory: RecheckHistory): number;
 }
 
 /** The result of a night of rechecks. Counts; times in ms. */
@@ -260,7 +260,7 @@ export interface RecheckNightOutcome extends RecheckNight {
   readonly reread: number;
   readonly doubtful: number;
   readonly latenessMs: number;
-  readonly memory: RecheckMemory;
+  readonly memory: RecheckHistory;
 }
 
 /** Doubtful windows per batch: the first batch, and the maximum. Later batches are as large as the remaining requests allow. */
@@ -273,7 +273,7 @@ const rereadWindowsMax = 64;
  */
 export async function recheckNight(
   context: RecheckNightContext,
-  memory: RecheckMemory,
+  memory: RecheckHistory,
   limits: RecheckLimits,
   isPagingContradicted: boolean,
 ): Promise<RecheckNightOutcome> {
@@ -340,7 +340,7 @@ async function demoteAll(context: RecheckNightContext, caughtAt: number): Promis
 /** Fetches doubtful windows again, the latest of all symbols first, until the request limit is reached. */
 async function rereadDoubtful(
   context: RecheckNightContext,
-  memory: RecheckMemory,
+  memory: RecheckHistory,
   { computeOverlapMs, rereadRequestsMax }: RecheckLimits,
 ): Promise<{ reread: number; doubtful: number }> {
   // Older responses cannot be told apart.

@@ -14,7 +14,7 @@ import { countJournaledTicks } from '../../archive/publish/count-waiting.ts';
 import { recoverPublish } from '../../archive/publish/publish.ts';
 import { pruneRawFiles } from '../../archive/raw/raw-file.ts';
 import type { RawWriter } from '../../archive/raw/raw-writer.ts';
-import { readPublishedVerdict } from '../../archive/read/archive-status.ts';
+import { readPublishedCompleteness } from '../../archive/read/archive-status.ts';
 import { removeAbandonedScratch } from '../../archive/read/pin-generation.ts';
 import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../../base/time.ts';
@@ -229,9 +229,9 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : countJournaledTicks(archive, run.id);
   const counts = readRunCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
-  const { generation, watermark, reached: reached } = archive.readManifest();
+  const { generation, watermark, reached } = archive.readManifest();
   const counters = client?.counters();
-  const verdict = readPublishedVerdict(archive, context.clock.nowMs());
+  const verdict = readPublishedCompleteness(archive, context.clock.nowMs());
   const { requests, retries, throttledMs } = counters ?? { requests: 0, retries: 0, throttledMs: 0 };
   const { failures, pages, hasUpstreamResponded } = run;
   const symbols = {

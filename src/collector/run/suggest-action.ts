@@ -80,7 +80,8 @@ function suggestForMissing(summary: Summary, { failures, hasSharpDrop, flags, ar
     return `Check whether the upstream lacks the data too; to fetch these days again: oddslake backfill --force ${formatLastDaysFlags(summary)}${flags}`;
   if (failures.some(({ kind }) => kind === 'market list'))
     return `Poll the market lists again: oddslake markets${flags}`;
-  if (failures.length > 0 && summary.orderbooks.failed > 0) return `Poll the order books again: oddslake orderbook${flags}`;
+  if (failures.length > 0 && summary.orderbooks.failed > 0)
+    return `Poll the order books again: oddslake orderbook${flags}`;
   return null;
 }
 

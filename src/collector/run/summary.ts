@@ -1,4 +1,4 @@
-import { type PublishedFile, sumFileTotals } from '../../archive/format/manifest.ts';
+import { type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
 import type { CountComparison, MarketChanges, NamedCount } from '../../archive/journal/nightly-comparison.ts';
 import type { DamageKind, RecordedDamage } from '../../archive/journal/published-files.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../../base/errors.ts';
@@ -239,7 +239,7 @@ export function summarize(facts: RunFacts): Summary {
   const drifts = facts.schema_drift ?? [];
   const damage = facts.damage ?? [];
   const dates = [...new Set(facts.files.flatMap((file) => file.date ?? []))].sort();
-  const { rows, bytes } = sumFileTotals(facts.files);
+  const { rows, bytes } = sumFileSizes(facts.files);
   return {
     version: facts.version,
     job: facts.job,

@@ -14,7 +14,7 @@ import {
   countPolled,
   type RecordedNight,
   readLastNights,
-  readRechecks,
+  readRecheckHistory,
   recordNight,
 } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs } from '../../archive/journal/recheck-results.ts';
@@ -58,7 +58,7 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
     fetched_late: toNamedCount(run.nightCounters.tooLateSymbols.filter((symbol) => !symbolsWithGaps.has(symbol))),
   };
   // The publish since the rechecks may have increased the overlap.
-  const known = readRechecks(db);
+  const known = readRecheckHistory(db);
   run.rechecks = {
     ...(run.rechecks ?? emptyRecheckCounts),
     lateness_ms: computeLatenessMs(known),

@@ -4,11 +4,11 @@ import {
   findInferredOf,
   findInferredTails,
   readEvidenceSince,
-  readKnownPages,
-  readOldestShown,
+  readKnownPageCaps,
+  readOldestServedTick,
   readSymbolCoverage,
-  recordKnownPages,
-  recordOldestShown,
+  recordKnownPageCaps,
+  recordOldestServedTick,
 } from '../../archive/journal/coverage.ts';
 import {
   readAllLostTicks,
@@ -22,8 +22,8 @@ import {
 import { appendMarkets } from '../../archive/journal/journal.ts';
 import { comparedMax, describeShortLists, isThinnedBeforeFetch } from '../../archive/journal/nightly-comparison.ts';
 import {
-  readNamedCountsBefore,
-  readRechecks,
+  readMarketCountsBefore,
+  readRecheckHistory,
   recordListings,
   shortListReason,
 } from '../../archive/journal/nightly-memory.ts';
@@ -122,7 +122,7 @@ export function journalMarketsPoll(state: State, runId: string, poll: MarketsPol
   const { db } = state;
   return db.transaction(() => {
     const short = complete
-      ? describeShortLists(markets.length, readNamedCountsBefore(db, observedAt, comparedMax), shareMax)
+      ? describeShortLists(markets.length, readMarketCountsBefore(db, observedAt, comparedMax), shareMax)
       : null;
     appendMarkets(state, { runId, observedAt, markets }, rejected);
     recordMarkets(db, markets, observedAt, complete && short === null);
@@ -147,7 +147,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
   for (const symbol of chosen) run.requestedSymbols.add(symbol);
-  const rechecks = readRechecks(db);
+  const rechecks = readRecheckHistory(db);
   const omitsTicks = rechecks.caughtAt !== null;
   const rules = { ...getLingerRules(context), overlapMs: getOverlapMs(context, rechecks) };
   run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: rules.overlapMs };
@@ -242,9 +242,9 @@ export async function collectPlans(
   const display = await context.startDisplay('ticks', plans.length, 'symbols', () => upstream.counters());
   let ticks = 0;
   let done = 0;
-  const behavior = createServerBehavior(readOldestShown(db), readKnownPages<KnownPages>(db));
+  const behavior = createServerBehavior(readOldestServedTick(db), readKnownPageCaps<KnownPages>(db));
   // If the service leaves ticks out, all windows are compared with narrower ones.
-  const contradictions = isRecheck || readRechecks(db).caughtAt !== null ? 1 : 0;
+  const contradictions = isRecheck || readRecheckHistory(db).caughtAt !== null ? 1 : 0;
   behavior.contradictions = contradictions;
   const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
   try {
@@ -274,8 +274,8 @@ export async function collectPlans(
       },
       plans,
     );
-    recordOldestShown(db, behavior.oldestTick);
-    recordKnownPages(db, getKnownPages(behavior));
+    recordOldestServedTick(db, behavior.oldestTick);
+    recordKnownPageCaps(db, getKnownPages(behavior));
     if (origin === 'poll') notePolledPlans(db, plans);
     if (behavior.contradictions > contradictions) run.nightCounters.isPagingContradicted = true;
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected);

@@ -5,7 +5,7 @@ import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal
 import { readAllSymbols, readSymbol, readUnsettledSymbols, recordPolledFrom } from '../../archive/journal/symbols.ts';
 import type { Window } from '../../base/window.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
-import { isWanted, type SymbolPlan } from '../paging/plan.ts';
+import { needsPolling, type SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
 
 export interface PolledSymbol {
@@ -36,7 +36,7 @@ export function listPolledSymbols({ context, archive }: Run, chosen: readonly st
       nowMs + getFutureSkewMs(context),
       lost.get(facts.symbol) ?? [],
     );
-    if (named.length === 0 && !isWanted(asDue, coverage, nowMs, rules)) continue;
+    if (named.length === 0 && !needsPolling(asDue, coverage, nowMs, rules)) continue;
     out.push({ facts, coverage });
   }
   return out;

@@ -6,7 +6,7 @@ import {
   recordVerification,
 } from '../../archive/integrity/daily-hash-share.ts';
 import { type VerifyResult, verifyArchive } from '../../archive/integrity/verify.ts';
-import { updateRechecks } from '../../archive/journal/nightly-memory.ts';
+import { updateRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { type FileDamage, recordDamage } from '../../archive/journal/published-files.ts';
 import { recordLateness } from '../../archive/journal/recheck-results.ts';
 import type { ImportBuffer } from '../../archive/publish/import-buffer.ts';
@@ -59,7 +59,7 @@ export async function publishJournal(
     const nowMs = context.clock.nowMs();
     // If the service is known to leave ticks out, late ticks do not measure lateness: any new request may return more.
     if (published.latenessMs > 0)
-      updateRechecks(db, (known) =>
+      updateRecheckHistory(db, (known) =>
         known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), published.latenessMs, nowMs),
       );
     if (published.quarantined !== null) run.warnings.push(formatQuarantinedRows(published.quarantined));

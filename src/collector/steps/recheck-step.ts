@@ -1,10 +1,10 @@
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
-import { readKnownPages, readOldestShown, readResponses } from '../../archive/journal/coverage.ts';
+import { readKnownPageCaps, readOldestServedTick, readResponses } from '../../archive/journal/coverage.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
-import { readLastNights, readRechecks, updateRechecks } from '../../archive/journal/nightly-memory.ts';
-import { computeLatenessMs, type RecheckMemory, recordLateness } from '../../archive/journal/recheck-results.ts';
+import { readLastNights, readRecheckHistory, updateRecheckHistory } from '../../archive/journal/nightly-memory.ts';
+import { computeLatenessMs, type RecheckHistory, recordLateness } from '../../archive/journal/recheck-results.ts';
 import { readAllSymbols } from '../../archive/journal/symbols.ts';
 import { watchManifest } from '../../archive/read/manifest-watcher.ts';
 import { openTickReader } from '../../archive/read/read-ticks.ts';
@@ -15,7 +15,7 @@ import { createRandom, hashText } from '../../base/random.ts';
 import { emptyTicks } from '../../base/ticks.ts';
 import { dayMs, minuteMs, type Window } from '../../base/window.ts';
 import { getOverlapMs } from '../../context/open-configured.ts';
-import { type FetchContext, requestOnce } from '../paging/fetch-symbol.ts';
+import { type FetchContext, requestWindow } from '../paging/fetch-symbol.ts';
 import { type JournalWriter, openTickJournalWriter } from '../paging/journal-writer.ts';
 import type { Observation } from '../paging/observation.ts';
 import { createServerBehavior, type KnownPages } from '../paging/server-behavior.ts';
@@ -55,7 +55,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     origin: 'backfill',
     signal: context.signal,
     append: sink.append,
-    behavior: createServerBehavior(readOldestShown(db), readKnownPages<KnownPages>(db)),
+    behavior: createServerBehavior(readOldestServedTick(db), readKnownPageCaps<KnownPages>(db)),
     pageLimit: settings.poll.pageLimit,
     futureSkewMs: settings.poll.futureSkewSeconds * 1000,
     onPage: () => run.pages++,
@@ -63,9 +63,9 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
   const limits = {
     windows,
     rereadRequestsMax: countRereadRequests(requests),
-    computeOverlapMs: (memory: RecheckMemory) => getOverlapMs(context, memory),
+    computeOverlapMs: (memory: RecheckHistory) => getOverlapMs(context, memory),
   };
-  const known = readRechecks(db);
+  const known = readRecheckHistory(db);
   try {
     const { memory, ...night } = await recheckNight(
       {
@@ -78,7 +78,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
       known.caughtAt !== null && run.nightCounters.isPagingContradicted,
     );
     // A publish during the recheck may have measured lateness.
-    updateRechecks(db, ({ lateness }) =>
+    updateRecheckHistory(db, ({ lateness }) =>
       lateness.reduce((noted, { day, ms }) => recordLateness(noted, day, ms, night.at), memory),
     );
     run.rechecks = {
@@ -154,7 +154,7 @@ function createRecheckContext(
       // After one failure the remaining windows of the sample are skipped.
       if (hasFailed) return null;
       try {
-        const observation = await requestOnce(cover, symbol, window);
+        const observation = await requestWindow(cover, symbol, window);
         await sink.drain();
         return observation;
       } catch (error) {

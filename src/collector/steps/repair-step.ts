@@ -51,7 +51,12 @@ export async function repairDamage(run: Run, show?: (repaired: RepairReport) => 
   );
   if (lost > 0) addPublishedTicks(archive.state.db, run.id, { added: 0, lost });
   for (const rows of repaired.unrecoverable) {
-    run.failures.push({ symbol: null, from: null, to: null, reason: `lost permanently: ${formatGoneRows(rows)}` });
+    run.failures.push({
+      symbol: null,
+      from: null,
+      to: null,
+      reason: `lost permanently: ${formatUnrecoverableRows(rows)}`,
+    });
   }
   if (repaired.repaired.length > 0)
     context.log.info({ files: repaired.repaired.length, generation: repaired.generation }, 'repaired');
@@ -61,7 +66,7 @@ export async function repairDamage(run: Run, show?: (repaired: RepairReport) => 
 }
 
 /** `3 rows of markets in markets/…, from A to B`. */
-export function formatGoneRows({ dataset, path, rows, first, last }: UnrecoverableRows): string {
+export function formatUnrecoverableRows({ dataset, path, rows, first, last }: UnrecoverableRows): string {
   const range = first === null || last === null ? '' : `, from ${formatKey(first)} to ${formatKey(last)}`;
   const uncovered = dataset === 'ticks' ? ' without coverage' : '';
   return `${rows} row${rows === 1 ? '' : 's'} of ${dataset}${uncovered} in ${path}${range}`;

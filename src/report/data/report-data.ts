@@ -6,13 +6,13 @@ import type { Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { findKnownWindow } from '../../archive/journal/coverage.ts';
 import { readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
-import { readRechecks } from '../../archive/journal/nightly-memory.ts';
+import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { computeOverlapMs, type RecheckFacts, sumRechecks } from '../../archive/journal/recheck-results.ts';
 import { isRunOver, type RecordedRun, readLatestEndedRun, readLatestRuns } from '../../archive/journal/runs.ts';
 import { readAllSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
-import { createStatus, judgeArchive, type readStatus } from '../../archive/read/status.ts';
+import { computeArchiveCompleteness, createStatus, type readStatus } from '../../archive/read/status.ts';
 import { OddslakeError } from '../../base/errors.ts';
 import { clockAheadMsMax, type Random } from '../../base/ports.ts';
 import { formatDay, parseDayStart } from '../../base/time.ts';
@@ -130,8 +130,8 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
       const first = floorToDay(existing?.from ?? end);
       const span = { from: Math.min(Math.max(first, end - heatmapDays * dayMs), end - dayMs), to: end };
       const named = rules.judged.namedSymbols ?? new Set<string>();
-      const verdict = judgeArchive(archive, rules.judged, nowMs);
-      const recheckMemory = readRechecks(db);
+      const verdict = computeArchiveCompleteness(archive, rules.judged, nowMs);
+      const recheckMemory = readRecheckHistory(db);
       const toPast = (run: RecordedRun): PastRun => toPastRun(run, (runId) => isRunOver(db, runId));
       const latestNightly = readLatestEndedRun(db, 'nightly', nowMs + clockAheadMsMax);
       return {

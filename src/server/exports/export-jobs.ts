@@ -81,7 +81,7 @@ function toExportFile(row: ExportJobRow) {
 }
 
 /** Finished jobs kept per key, and jobs listed in one response. */
-const keptMax = 1000;
+const finishedJobsMax = 1000;
 const listedMax = 2000;
 
 const mediaTypes: Readonly<Record<string, string>> = {
@@ -144,7 +144,7 @@ export function registerExportJobRoutes(
         from_ms: exportRequest.from ?? null,
         to_ms: exportRequest.to ?? null,
       };
-      const added = await jobs.add(job, waitingMax, keptMax);
+      const added = await jobs.add(job, waitingMax, finishedJobsMax);
       if (added === 'full') {
         throw new ProblemError(
           429,

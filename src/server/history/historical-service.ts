@@ -20,7 +20,7 @@ export interface HistoricalService {
 }
 
 /** Waiting requests per permit. */
-const waitingPerPermit = 16;
+const waitingPerPermitMax = 16;
 
 /** Opens the historical service. DuckDB starts with the first query. */
 export function openHistoricalService(context: ServiceContext): HistoricalService {
@@ -28,8 +28,8 @@ export function openHistoricalService(context: ServiceContext): HistoricalServic
   return {
     context,
     history: openHistory(context.archive, context.current, context.random),
-    computeSemaphore: createFairSemaphore(atOnce, waitingPerPermit * atOnce),
-    streamSemaphore: createFairSemaphore(atOnce, waitingPerPermit * atOnce),
+    computeSemaphore: createFairSemaphore(atOnce, waitingPerPermitMax * atOnce),
+    streamSemaphore: createFairSemaphore(atOnce, waitingPerPermitMax * atOnce),
   };
 }
 

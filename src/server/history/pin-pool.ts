@@ -85,7 +85,7 @@ export function openPinPool(archive: Archive, id: string): PinPool {
       const stamp = disk.stamp(path) ?? '';
       const key = `${file.sha256} ${stamp}`;
       if (!checked.has(key)) {
-        if ((await hashPieces(disk.readStream(path), signal)) !== file.sha256) throw toMismatchError(file);
+        if ((await hashChunks(disk.readStream(path), signal)) !== file.sha256) throw toMismatchError(file);
         checked.set(key, true);
       }
       return { path, stamp, users: 0, isDropped: false };
@@ -165,7 +165,7 @@ const isListed = (manifest: Manifest, { path, sha256 }: PublishedFile): boolean 
 const toLinkRoot = (folder: string, path: string): string =>
   join(folder, path.slice(folder.length + 1).split(/[\\/]/)[0]!);
 
-async function hashPieces(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
+async function hashChunks(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of chunks) {
     signal.throwIfAborted();

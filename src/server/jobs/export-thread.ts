@@ -1,4 +1,4 @@
-import { isFullDisk, serveThreadTask } from '../../archive/job-thread.ts';
+import { isDiskFullError, serveThreadTask } from '../../archive/job-thread.ts';
 import { type ExportSpec, ExportTooLargeError, writeExport } from '../../archive/query/export.ts';
 import { DamageError } from '../../base/errors.ts';
 import { systemRandom } from '../../base/system.ts';
@@ -14,5 +14,5 @@ await serveThreadTask(
 function toFailureReason(error: unknown): ExportFailureReason {
   if (error instanceof DamageError) return 'damaged';
   if (error instanceof ExportTooLargeError) return 'too large';
-  return isFullDisk(error) ? 'full' : 'unexpected';
+  return isDiskFullError(error) ? 'full' : 'unexpected';
 }

@@ -3,8 +3,8 @@ import {
   type BacktestResult,
   BacktestsQuery,
   BacktestsResponse,
-  KeptBacktest,
   type ListedBacktest as Listed,
+  SavedBacktest,
 } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import { ObjectPath } from '../../contract/strategies.ts';
@@ -62,7 +62,7 @@ export const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed
 });
 
 /** A backtest with its result. */
-export const toSavedBacktest = (row: BacktestRow): Type.Static<typeof KeptBacktest> => ({
+export const toSavedBacktest = (row: BacktestRow): Type.Static<typeof SavedBacktest> => ({
   ...toListedBacktest(row),
   result: row.result === null ? null : (JSON.parse(row.result) as Type.Static<typeof BacktestResult>),
 });
@@ -102,7 +102,7 @@ export function registerBacktestRoutes(app: App, { clock }: ServiceContext, { jo
         summary: 'A backtest, with its result once it is done',
         tags: ['users'],
         params: ObjectPath,
-        response: { 200: KeptBacktest },
+        response: { 200: SavedBacktest },
       },
     },
     async (request, reply) =>

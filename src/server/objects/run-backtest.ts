@@ -12,7 +12,7 @@ import { resolveStrategy } from '../../backtest/run/resolve-strategy.ts';
 import { bindGridPoints, type ResolvedStrategy } from '../../backtest/run/run-backtest.ts';
 import type { Fault } from '../../backtest/strategy/json-validator.ts';
 import { expandGrid } from '../../backtest/strategy/parse-strategy.ts';
-import { BacktestRequest, BacktestResponse, KeptBacktest } from '../../contract/backtests.ts';
+import { BacktestRequest, BacktestResponse, SavedBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import { requireUser } from '../auth/authenticate.ts';
@@ -150,7 +150,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
           202: {
             description: 'The job was created, now or by an earlier request with this Idempotency-Key.',
             headers: CreatedHeaders,
-            content: { 'application/json': { schema: KeptBacktest } },
+            content: { 'application/json': { schema: SavedBacktest } },
           },
         },
       },
@@ -242,7 +242,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     } finally {
       release?.();
     }
-    throw new ProblemError(422, `${formatTicksMaxMessage(ticksJobMax)}. Reduce the request.`);
+    throw new ProblemError(422, `${formatTooManyTicksMessage(ticksJobMax)}. Reduce the request.`);
   }
 
   async function runNow(
@@ -279,7 +279,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       case 'too large':
         return new ProblemError(
           422,
-          `${formatTicksMaxMessage(ticksAtOnceMax)}. Reduce the request, or run it as a job with "save": true.`,
+          `${formatTooManyTicksMessage(ticksAtOnceMax)}. Reduce the request, or run it as a job with "save": true.`,
         );
       case 'unexpected':
         return error;
@@ -289,5 +289,5 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
   }
 }
 
-const formatTicksMaxMessage = (max: number): string =>
+const formatTooManyTicksMessage = (max: number): string =>
   `The backtest would replay more than ${max} ticks, counted once per grid point and measure over a window`;

@@ -1,5 +1,5 @@
 import { datasetNames } from '../../archive/format/datasets.ts';
-import { listManifestFiles, type Manifest, sumFileTotals } from '../../archive/format/manifest.ts';
+import { listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
 import { type Html, html } from '../../base/html.ts';
 import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
 import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
@@ -131,9 +131,9 @@ export function computeTotals(manifest: Manifest, damage: DamageFindings): Total
   }
   return {
     span: first <= last ? { first, last } : null,
-    symbols: sumFileTotals(manifest.datasets.symbols.files).rows,
-    ticks: sumFileTotals(ticks).rows,
-    bytes: sumFileTotals(listManifestFiles(manifest)).bytes,
+    symbols: sumFileSizes(manifest.datasets.symbols.files).rows,
+    ticks: sumFileSizes(ticks).rows,
+    bytes: sumFileSizes(listManifestFiles(manifest)).bytes,
     days: days.length,
     daysComplete: days.filter(({ state }) => state === 'complete').length,
     generation: manifest.generation,
@@ -143,6 +143,6 @@ export function computeTotals(manifest: Manifest, damage: DamageFindings): Total
     datasets: datasetNames
       .map((name) => ({ name, files: manifest.datasets[name].files }))
       .filter(({ files }) => files.length > 0)
-      .map(({ name, files }) => ({ name, files: files.length, ...sumFileTotals(files) })),
+      .map(({ name, files }) => ({ name, files: files.length, ...sumFileSizes(files) })),
   };
 }

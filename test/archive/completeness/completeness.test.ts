@@ -11,14 +11,14 @@ import type { SymbolFacts } from '../../../src/archive/format/market.ts';
 import { dayMs, type Window } from '../../../src/base/window.ts';
 import { factsOf } from '../format/facts.ts';
 
-interface Question extends CompletenessInput {
+interface ModelInput extends CompletenessInput {
   readonly days: readonly number[];
   /** Accepted windows. */
   readonly excepted?: ReadonlyMap<string, readonly Window[]>;
 }
 
 /** The computed day states. */
-function completeness({ days, excepted = new Map(), ...state }: Question): Completeness {
+function completeness({ days, excepted = new Map(), ...state }: ModelInput): Completeness {
   const why = { reason: 'accepted', acceptedAt: 0 };
   const accepted = new Map([...excepted].map(([symbol, list]) => [symbol, list.map((w) => ({ ...w, ...why }))]));
   return computeCompleteness({ ...state, accepted }, { days });
@@ -28,20 +28,20 @@ function completeness({ days, excepted = new Map(), ...state }: Question): Compl
 const step = dayMs / 4;
 const size = 12;
 const moment = fc.integer({ min: 0, max: size }).map((n) => n * step);
-const maybe = fc.option(moment, { nil: null, freq: 2 });
+const arbitraryOrNull = fc.option(moment, { nil: null, freq: 2 });
 
 const anySymbol = fc.record({
-  opensAt: maybe,
-  resolvedAt: maybe,
-  inactiveSince: maybe,
-  lastActive: maybe,
-  polledFrom: maybe,
+  opensAt: arbitraryOrNull,
+  resolvedAt: arbitraryOrNull,
+  inactiveSince: arbitraryOrNull,
+  lastActive: arbitraryOrNull,
+  polledFrom: arbitraryOrNull,
   firstSeen: moment,
   lastSeen: moment,
   listed: fc.boolean(),
-  suspendedAt: maybe,
+  suspendedAt: arbitraryOrNull,
   // A lifetime that ends with a tick ends on the model's grid.
-  lastTick: maybe.map((t) => (t === null || t === 0 ? null : t - 1)),
+  lastTick: arbitraryOrNull.map((t) => (t === null || t === 0 ? null : t - 1)),
   ticks: fc.nat(1),
 });
 const anyEvidence = fc.constantFrom<Evidence>('confirmed', 'stated', 'inferred', 'inferred');
@@ -59,7 +59,7 @@ const anyCovered: fc.Arbitrary<CoveredWindow[]> = fc
 const days = [0, 1, 2].map((n) => n * dayMs);
 const rules = { lookbackMs: 0, lingerMs: dayMs, settleMs: step };
 
-const anyQuestion: fc.Arbitrary<Question> = fc
+const arbitraryInput: fc.Arbitrary<ModelInput> = fc
   .record({
     symbols: fc.array(fc.tuple(anySymbol, anyCovered), { maxLength: 4 }),
     named: fc.option(fc.subarray(['S0', 'S1']), { nil: null }),
@@ -81,12 +81,13 @@ const anyQuestion: fc.Arbitrary<Question> = fc
 
 const quarters = (day: number) => [0, 1, 2, 3].map((n) => day + n * step);
 
-const holding = (windows: readonly Window[], t: number): boolean => windows.some((w) => w.from <= t && t < w.to);
-const exceptedOf = ({ excepted }: Question, symbol: string) => excepted?.get(symbol) ?? [];
+const windowsContaining = (windows: readonly Window[], t: number): boolean =>
+  windows.some((w) => w.from <= t && t < w.to);
+const exceptedOf = ({ excepted }: ModelInput, symbol: string) => excepted?.get(symbol) ?? [];
 const inOrder = (windows: readonly Window[]): Window[] => windows.toSorted((a, b) => a.from - b.from);
 
 /** The model, quarter by quarter. */
-function modelDay(input: Question, day: number) {
+function modelDay(input: ModelInput, day: number) {
   const { symbols, coverage, namedSymbols, nowMs } = input;
   const all = [...coverage.values()].flat();
   const newest = all.length === 0 ? nowMs : Math.max(...all.map((c) => c.to));
@@ -104,7 +105,8 @@ function modelDay(input: Question, day: number) {
     const aliveQuarters = quarters(day).filter((t) => lifetime.from <= t && t < lifetime.to);
     if (aliveQuarters.length === 0) continue;
     expected.push(facts.symbol);
-    if (aliveQuarters.every((t) => (t >= newest && !isUnrequested) || holding(answers, t))) covered.push(facts.symbol);
+    if (aliveQuarters.every((t) => (t >= newest && !isUnrequested) || windowsContaining(answers, t)))
+      covered.push(facts.symbol);
     const excepted = exceptedOf(input, facts.symbol);
     const isFinal = (t: number, list: readonly CoveredWindow[]) =>
       list.some((c) => c.from <= t && t < c.to && c.fetchedAt - rules.settleMs >= t + step);
@@ -112,13 +114,13 @@ function modelDay(input: Question, day: number) {
       isFinal(t, answers.filter(isProven)) ? 'proven' : isFinal(t, answers) ? 'inferred' : 'nothing';
     const grounds = aliveQuarters.map((t) => ({ t, ground: groundOf(t) }));
     const uncovered = grounds.filter(({ ground }) => ground === 'nothing').map(({ t }) => t);
-    const isExcepted = uncovered.every((t) => holding(excepted, t));
+    const isExcepted = uncovered.every((t) => windowsContaining(excepted, t));
     if (uncovered.length > 0 && isExcepted)
-      exceptions += excepted.filter((w) => uncovered.some((t) => holding([w], t))).length;
+      exceptions += excepted.filter((w) => uncovered.some((t) => windowsContaining([w], t))).length;
     else if (uncovered.length > 0 && facts.suspendedAt !== null) exceptions++;
     else if (uncovered.length > 0) evidenceByQuarter.add('nothing');
     // An excepted window needs no proof if another excepted window is missing too.
-    const needsNoProof = (t: number) => uncovered.length > 0 && isExcepted && holding(excepted, t);
+    const needsNoProof = (t: number) => uncovered.length > 0 && isExcepted && windowsContaining(excepted, t);
     for (const { t, ground } of grounds)
       if (ground === 'inferred' && !needsNoProof(t)) evidenceByQuarter.add('inferred');
   }
@@ -140,11 +142,11 @@ function modelDay(input: Question, day: number) {
 /** The first quarter from the start of a symbol's lifetime that no window contains. */
 function modelCursor(facts: SymbolFacts, answers: readonly CoveredWindow[], windows: readonly Window[]): number {
   let t = computeLifetime(facts, inOrder(answers), rules).from;
-  while (holding(windows, t)) t += step;
+  while (windowsContaining(windows, t)) t += step;
   return t;
 }
 
-function modelReach(input: Question, isCounted: (covered: CoveredWindow) => boolean): number | null {
+function modelReach(input: ModelInput, isCounted: (covered: CoveredWindow) => boolean): number | null {
   const { symbols, coverage, namedSymbols, nowMs } = input;
   const cursors = symbols.flatMap((facts) => {
     const answers = coverage.get(facts.symbol)!;
@@ -162,7 +164,7 @@ function modelReach(input: Question, isCounted: (covered: CoveredWindow) => bool
 describe('completeness', () => {
   test('gives each day the state that a check of every symbol and quarter gives', () => {
     fc.assert(
-      fc.property(anyQuestion, (input) => {
+      fc.property(arbitraryInput, (input) => {
         const { days: states } = completeness(input);
         for (const day of days) expect(states.get(day)).toEqual(modelDay(input, day));
       }),
@@ -173,7 +175,7 @@ describe('completeness', () => {
   test('does not depend on the order or number of days', () => {
     const many = Array.from({ length: 12 }, (_, n) => (n - 4) * dayMs);
     fc.assert(
-      fc.property(anyQuestion, (input) => {
+      fc.property(arbitraryInput, (input) => {
         const ordered = completeness({ ...input, days: many });
         const reversed = completeness({ ...input, days: many.toReversed() });
         for (const day of many) expect(ordered.days.get(day)).toEqual(reversed.days.get(day));
@@ -186,7 +188,7 @@ describe('completeness', () => {
 
   test('puts the watermark where every live symbol is covered without a gap, and reaches as far with inferred windows', () => {
     fc.assert(
-      fc.property(anyQuestion, (input) => {
+      fc.property(arbitraryInput, (input) => {
         const { watermark, reached } = completeness(input);
         expect(watermark).toBe(modelReach(input, isProven));
         expect(reached).toBe(modelReach(input, () => true));
@@ -380,7 +382,7 @@ describe('the market lists of a day', () => {
   const covered = (to: number): CoveredWindow[] => [
     { from: 0, to, fetchedAt: to + step, origin: 'poll', evidence: 'confirmed' },
   ];
-  const input = (rest: Partial<Question> = {}): Question => ({
+  const input = (rest: Partial<ModelInput> = {}): ModelInput => ({
     symbols: [facts],
     coverage: new Map([['A', covered(3 * dayMs)]]),
     namedSymbols: null,
@@ -389,7 +391,7 @@ describe('the market lists of a day', () => {
     lifetimeRules: rules,
     ...rest,
   });
-  const complete = (input: Question) => [...completeness(input).days.values()].map((day) => day.state === 'complete');
+  const complete = (input: ModelInput) => [...completeness(input).days.values()].map((day) => day.state === 'complete');
 
   test('make the day incomplete if they were not fetched completely within it', () => {
     const listedWhole = (day: number): boolean => day !== dayMs;

@@ -11,7 +11,7 @@ import { createUnknownSymbol } from '../../../src/archive/format/market.ts';
 import type { Window } from '../../../src/base/window.ts';
 import { factsOf } from '../format/facts.ts';
 
-const ever = Number.POSITIVE_INFINITY;
+const allTime = Number.POSITIVE_INFINITY;
 
 describe("a symbol's lifetime", () => {
   const lookback = { lookbackMs: 7 };
@@ -40,11 +40,11 @@ describe("a symbol's lifetime", () => {
   test('starts a lookback ago and has no end for a symbol named by hand', () => {
     const named = createUnknownSymbol('S', 30);
     expect(named).toEqual(factsOf({ symbol: 'S', firstSeen: 30, lastSeen: 30, listed: false }));
-    expect(computeLifetime(named, [], lookback)).toEqual({ from: 23, to: ever });
+    expect(computeLifetime(named, [], lookback)).toEqual({ from: 23, to: allTime });
   });
 
   test('has no end while the symbol is active', () => {
-    expect(of({ lastTick: 70, closesAt: 60, lastSeen: 80 }).to).toBe(ever);
+    expect(of({ lastTick: 70, closesAt: 60, lastSeen: 80 }).to).toBe(allTime);
   });
 
   test('ends with the last of last listing, close and last tick', () => {
@@ -59,7 +59,7 @@ describe("a symbol's lifetime", () => {
   });
 
   test('is not ended by a resolution that was only planned when last listed', () => {
-    expect(of({ resolvedAt: 500, lastSeen: 100 }).to).toBe(ever);
+    expect(of({ resolvedAt: 500, lastSeen: 100 }).to).toBe(allTime);
     expect(of({ resolvedAt: 500, lastSeen: 100, inactiveSince: 90, lastActive: 80 }).to).toBe(80);
     expect(of({ resolvedAt: 500, lastSeen: 500 }).to).toBe(500);
     // Known in hindsight, as from a recording: there is an outcome.
@@ -68,8 +68,8 @@ describe("a symbol's lifetime", () => {
 
   test('ends with the last tick for a symbol from files or backfills, but not if it is polled by name', () => {
     expect(of({ listed: false, lastTick: 70 }).to).toBe(71);
-    expect(of({ listed: false, lastTick: 70, polledFrom: 5 }).to).toBe(ever);
-    expect(of({ listed: false }).to).toBe(ever);
+    expect(of({ listed: false, lastTick: 70, polledFrom: 5 }).to).toBe(allTime);
+    expect(of({ listed: false }).to).toBe(allTime);
   });
 
   test('continues if a resolved symbol is listed as active again', () => {

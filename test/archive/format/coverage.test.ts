@@ -19,16 +19,16 @@ import type { Origin } from '../../../src/contract/raw-page.ts';
 const size = 20;
 /** Times are quarters of a day, so that windows also meet at midnight. */
 const step = dayMs / 4;
-const anyAnswer: fc.Arbitrary<CoveredWindow> = fc.record({
+const arbitraryResponse: fc.Arbitrary<CoveredWindow> = fc.record({
   from: fc.integer({ min: 0, max: size }).map((n) => n * step),
   to: fc.integer({ min: 0, max: size }).map((n) => n * step),
   fetchedAt: fc.integer({ min: 0, max: size + 4 }).map((n) => n * step),
   origin: fc.constantFrom<Origin>('poll', 'backfill', 'import'),
   evidence: fc.constantFrom(...evidenceKinds),
 });
-const anyAnswers = fc.array(anyAnswer, { maxLength: 9 });
+const arbitraryResponses = fc.array(arbitraryResponse, { maxLength: 9 });
 
-interface Voice {
+interface ModelWindow {
   readonly fetchedAt: number;
   readonly origin: Origin;
   readonly evidence: Evidence;
@@ -47,7 +47,7 @@ const moments = <T>(
   );
 
 /** The model: the window that wins each moment. Proven before inferred, then the later, then the greater names. */
-function voices(responses: readonly CoveredWindow[]): (Voice | null)[] {
+function findModelWindows(responses: readonly CoveredWindow[]): (ModelWindow | null)[] {
   const rank = (a: CoveredWindow): unknown[] => [isProven(a), a.fetchedAt, a.origin, a.evidence];
   const isGreater = (a: unknown[], b: unknown[]): boolean => {
     const i = a.findIndex((value, at) => value !== b[at]);
@@ -80,10 +80,10 @@ const at = (from: number, to: number, rest: Partial<CoveredWindow> = {}): Covere
 describe('coverage', () => {
   test('uses, at each moment, the latest proven response, else the latest inferred one', () => {
     fc.assert(
-      fc.property(anyAnswers, (responses) => {
+      fc.property(arbitraryResponses, (responses) => {
         const overlaid = overlayCoverage(responses);
         expect(isDisjoint(overlaid)).toBe(true);
-        expect(voices(overlaid)).toEqual(voices(responses));
+        expect(findModelWindows(overlaid)).toEqual(findModelWindows(responses));
       }),
       { numRuns: 300 },
     );
@@ -91,7 +91,7 @@ describe('coverage', () => {
 
   test('does not depend on the order and grouping of responses', () => {
     fc.assert(
-      fc.property(anyAnswers, fc.infiniteStream(fc.nat()), fc.nat(9), (responses, order, split) => {
+      fc.property(arbitraryResponses, fc.infiniteStream(fc.nat()), fc.nat(9), (responses, order, split) => {
         const shuffled = responses
           .map((response) => ({ answer: response, key: order.next().value as number }))
           .sort((a, b) => a.key - b.key)
@@ -104,12 +104,13 @@ describe('coverage', () => {
 
   test('is published with adjacent windows of one origin and evidence joined under the earliest time, but not across midnight', () => {
     fc.assert(
-      fc.property(anyAnswers, (responses) => {
+      fc.property(arbitraryResponses, (responses) => {
         const split = overlayCoverage(responses).flatMap((a) =>
           splitByDay(a).map((w): CoveredWindow => ({ ...a, ...w })),
         );
         const published = joinForPublishing(split);
-        const kinds = (list: readonly CoveredWindow[]) => voices(list).map((v) => v && [v.origin, v.evidence]);
+        const kinds = (list: readonly CoveredWindow[]) =>
+          findModelWindows(list).map((v) => v && [v.origin, v.evidence]);
         expect(isDisjoint(published)).toBe(true);
         expect(kinds(published)).toEqual(kinds(split));
         published.forEach((w, i) => {
@@ -127,14 +128,16 @@ describe('coverage', () => {
 
   test('is kept in two layers, each with the latest response of its kind', () => {
     fc.assert(
-      fc.property(anyAnswers, (responses) => {
+      fc.property(arbitraryResponses, (responses) => {
         const overlaid = overlayLayers(responses);
         expect(isDisjoint(proven(overlaid))).toBe(true);
         expect(isDisjoint(inferred(overlaid))).toBe(true);
-        expect(voices(proven(overlaid))).toEqual(voices(proven(responses)));
-        const latestProven = voices(proven(responses)).map((v) => v?.fetchedAt ?? Number.NEGATIVE_INFINITY);
-        const needed = voices(inferred(responses)).map((v, i) => (v && v.fetchedAt > latestProven[i]! ? v : null));
-        expect(voices(inferred(overlaid))).toEqual(needed);
+        expect(findModelWindows(proven(overlaid))).toEqual(findModelWindows(proven(responses)));
+        const latestProven = findModelWindows(proven(responses)).map((v) => v?.fetchedAt ?? Number.NEGATIVE_INFINITY);
+        const needed = findModelWindows(inferred(responses)).map((v, i) =>
+          v && v.fetchedAt > latestProven[i]! ? v : null,
+        );
+        expect(findModelWindows(inferred(overlaid))).toEqual(needed);
       }),
       { numRuns: 300 },
     );
@@ -146,7 +149,7 @@ describe('coverage', () => {
       return moments(responses, (_, t) => final.some((w) => w.from <= t && t < w.to));
     };
     fc.assert(
-      fc.property(anyAnswers, anyAnswers, fc.nat(6), (before, added, steps) => {
+      fc.property(arbitraryResponses, arbitraryResponses, fc.nat(6), (before, added, steps) => {
         const responses = [...before, ...added];
         const overlaid = overlayLayersOnto(overlayLayers(before), added);
         const isFinal = (list: readonly CoveredWindow[]) =>
@@ -173,7 +176,7 @@ describe('coverage', () => {
 
   test('is the same whether windows are added in steps or together', () => {
     fc.assert(
-      fc.property(anyAnswers, anyAnswers, (before, added) => {
+      fc.property(arbitraryResponses, arbitraryResponses, (before, added) => {
         const overlaid = overlayLayers(before);
         const existing = overlayLayersOnto(overlaid, added);
         expect(existing).toEqual(overlayLayers([...before, ...added]));

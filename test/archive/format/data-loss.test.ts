@@ -16,7 +16,7 @@ const lostAt = (from: number, to: number, ticks: number): LostWindow => ({
   to,
   ticks,
 });
-const answer = (from: number, to: number, fetchedAt = 1000): CoveredWindow => ({
+const response = (from: number, to: number, fetchedAt = 1000): CoveredWindow => ({
   from,
   to,
   fetchedAt,
@@ -25,42 +25,46 @@ const answer = (from: number, to: number, fetchedAt = 1000): CoveredWindow => ({
 });
 
 /** Counts as if there were a tick at each of these moments. */
-const among =
+const countAmong =
   (times: readonly number[]) =>
   ({ from, to }: Window): number =>
     times.filter((t) => from <= t && t < to).length;
 
 test('restores a lost window if a response covers it with as many ticks', () => {
-  const assessment = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3, 5]));
-  expect(assessment).toEqual({ covered: [answer(0, 10)], restored: [lostAt(2, 6, 3)], stillLost: [] });
+  const assessment = assessLostWindows([response(0, 10)], [lostAt(2, 6, 3)], countAmong([2, 3, 5]));
+  expect(assessment).toEqual({ covered: [response(0, 10)], restored: [lostAt(2, 6, 3)], stillLost: [] });
 });
 
 test('covers only the surroundings of a window with fewer ticks', () => {
-  const assessment = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3]));
-  expect(assessment).toEqual({ covered: [answer(0, 2), answer(6, 10)], restored: [], stillLost: [lostAt(2, 6, 3)] });
+  const assessment = assessLostWindows([response(0, 10)], [lostAt(2, 6, 3)], countAmong([2, 3]));
+  expect(assessment).toEqual({
+    covered: [response(0, 2), response(6, 10)],
+    restored: [],
+    stillLost: [lostAt(2, 6, 3)],
+  });
 });
 
 test('does not take a window without ticks for a quiet one, unless it was quiet before', () => {
-  expect(assessLostWindows([answer(2, 6)], [lostAt(2, 6, 1)], among([])).covered).toEqual([]);
-  expect(assessLostWindows([answer(2, 6)], [lostAt(2, 6, 0)], among([])).restored).toEqual([lostAt(2, 6, 0)]);
+  expect(assessLostWindows([response(2, 6)], [lostAt(2, 6, 1)], countAmong([])).covered).toEqual([]);
+  expect(assessLostWindows([response(2, 6)], [lostAt(2, 6, 0)], countAmong([])).restored).toEqual([lostAt(2, 6, 0)]);
 });
 
 test('neither restores a partly covered window nor reports it as still lost', () => {
-  const assessment = assessLostWindows([answer(0, 5)], [lostAt(2, 6, 1)], among([2, 3, 4, 5]));
-  expect(assessment).toEqual({ covered: [answer(0, 2)], restored: [], stillLost: [] });
+  const assessment = assessLostWindows([response(0, 5)], [lostAt(2, 6, 1)], countAmong([2, 3, 4, 5]));
+  expect(assessment).toEqual({ covered: [response(0, 2)], restored: [], stillLost: [] });
 });
 
 test('decides adjacent windows separately', () => {
   const lost = [lostAt(2, 4, 2), lostAt(4, 6, 2), lostAt(6, 8, 1)];
-  const assessment = assessLostWindows([answer(0, 10)], lost, among([2, 3, 4, 6]));
+  const assessment = assessLostWindows([response(0, 10)], lost, countAmong([2, 3, 4, 6]));
   expect(assessment.restored).toEqual([lost[0], lost[2]]);
   expect(assessment.stillLost).toEqual([lost[1]]);
-  expect(assessment.covered).toEqual([answer(0, 4), answer(6, 10)]);
+  expect(assessment.covered).toEqual([response(0, 4), response(6, 10)]);
 });
 
 test('ignores a lost window that no response touches', () => {
-  const assessment = assessLostWindows([answer(6, 9)], [lostAt(2, 6, 3)], among([]));
-  expect(assessment).toEqual({ covered: [answer(6, 9)], restored: [], stillLost: [] });
+  const assessment = assessLostWindows([response(6, 9)], [lostAt(2, 6, 3)], countAmong([]));
+  expect(assessment).toEqual({ covered: [response(6, 9)], restored: [], stillLost: [] });
 });
 
 test('sorts lost windows by dataset, then symbol, then time', () => {
@@ -100,24 +104,24 @@ const losses = fc
   .map(([list, isLost, ticks]) =>
     list.slice(1).flatMap((to, i) => (isLost.next().value ? [lostAt(list[i]!, to, ticks.next().value)] : [])),
   );
-const answers = fc.array(
+const arbitraryResponses = fc.array(
   fc
     .tuple(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 1, max: 30 }), fc.integer({ min: 0, max: 3 }))
-    .map(([from, length, fetchedAt]) => answer(from, from + length, fetchedAt)),
+    .map(([from, length, fetchedAt]) => response(from, from + length, fetchedAt)),
   { maxLength: 6 },
 );
 const times = fc.uniqueArray(fc.integer({ min: 0, max: 90 }), { maxLength: 60 });
 
 test('covers a lost window only completely and with as many ticks, and withholds nothing else', () => {
   fc.assert(
-    fc.property(answers, losses, times, (given, lost, held) => {
-      const { covered, restored, stillLost } = assessLostWindows(given, lost, among(held));
+    fc.property(arbitraryResponses, losses, times, (given, lost, held) => {
+      const { covered, restored, stillLost } = assessLostWindows(given, lost, countAmong(held));
       const expectedLost = lost.filter((window) => !restored.includes(window));
       expect(intersect(covered, expectedLost)).toEqual([]);
       expect(union([...covered])).toEqual(subtract(given, expectedLost));
       for (const window of restored) {
         expect(covers(given, window)).toBe(true);
-        expect(among(held)(window)).toBeGreaterThanOrEqual(window.ticks);
+        expect(countAmong(held)(window)).toBeGreaterThanOrEqual(window.ticks);
       }
       for (const window of expectedLost)
         expect(stillLost.includes(window)).toBe(covers(given, window) && !isEmpty(window));
@@ -129,21 +133,28 @@ test('covers a lost window only completely and with as many ticks, and withholds
 test('does not depend on the order and splitting of responses', () => {
   const cuts = fc.array(fc.integer({ min: 0, max: 90 }), { maxLength: 8 });
   fc.assert(
-    fc.property(answers, losses, times, cuts, fc.infiniteStream(fc.nat()), (given, lost, held, at, order) => {
-      const parts = given
-        .flatMap((one) => {
-          const ends = [one.from, ...at.filter((t) => one.from < t && t < one.to).sort((a, b) => a - b), one.to];
-          return ends.slice(1).map((to, i) => ({ ...one, from: ends[i]!, to }));
-        })
-        .map((part) => ({ piece: part, key: order.next().value }))
-        .sort((a, b) => a.key - b.key)
-        .map(({ piece: part }) => part);
-      const whole = assessLostWindows(given, lost, among(held));
-      const cut = assessLostWindows(parts, lost, among(held));
-      expect(cut.restored).toEqual(whole.restored);
-      expect(cut.stillLost).toEqual(whole.stillLost);
-      expect(union([...cut.covered])).toEqual(union([...whole.covered]));
-    }),
+    fc.property(
+      arbitraryResponses,
+      losses,
+      times,
+      cuts,
+      fc.infiniteStream(fc.nat()),
+      (given, lost, held, at, order) => {
+        const parts = given
+          .flatMap((one) => {
+            const ends = [one.from, ...at.filter((t) => one.from < t && t < one.to).sort((a, b) => a - b), one.to];
+            return ends.slice(1).map((to, i) => ({ ...one, from: ends[i]!, to }));
+          })
+          .map((part) => ({ piece: part, key: order.next().value }))
+          .sort((a, b) => a.key - b.key)
+          .map(({ piece: part }) => part);
+        const whole = assessLostWindows(given, lost, countAmong(held));
+        const cut = assessLostWindows(parts, lost, countAmong(held));
+        expect(cut.restored).toEqual(whole.restored);
+        expect(cut.stillLost).toEqual(whole.stillLost);
+        expect(union([...cut.covered])).toEqual(union([...whole.covered]));
+      },
+    ),
     { numRuns: 500 },
   );
 });

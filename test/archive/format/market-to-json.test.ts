@@ -39,7 +39,7 @@ function read(record: object, views: readonly string[] = ['matched']): MarketFac
   return facts;
 }
 
-const given = (rows: readonly MarketFacts[]) => rebuildMarketRecords(rows, paths).map(({ record }) => record);
+const rebuildRecords = (rows: readonly MarketFacts[]) => rebuildMarketRecords(rows, paths).map(({ record }) => record);
 
 test('rebuilds a record as received, with its symbols together', () => {
   const received = {
@@ -66,13 +66,13 @@ test('rebuilds a record as received, with its symbols together', () => {
 });
 
 test('restores the symbol of a single-symbol record under a free name', () => {
-  expect(given(read({ canonical_id: 'M', ticker: 'A', source: 'kalshi' }))).toEqual([
+  expect(rebuildRecords(read({ canonical_id: 'M', ticker: 'A', source: 'kalshi' }))).toEqual([
     { canonical_id: 'M', symbol: 'A', source: 'kalshi' },
   ]);
-  expect(given(read({ canonical_id: 'M', symbol: 7, ticker: 'A' }))).toEqual([
+  expect(rebuildRecords(read({ canonical_id: 'M', symbol: 7, ticker: 'A' }))).toEqual([
     { canonical_id: 'M', symbol: 7, ticker: 'A' },
   ]);
-  expect(given(read({ canonical_id: 'M' }))).toEqual([{ canonical_id: 'M' }]);
+  expect(rebuildRecords(read({ canonical_id: 'M' }))).toEqual([{ canonical_id: 'M' }]);
   expect([...rebuildMarketRecords(read({ canonical_id: 'M' }), paths)[0]!.sources]).toEqual([]);
 });
 
@@ -81,7 +81,7 @@ test('keeps records of two venues with one canonical_id separate', () => {
     { canonical_id: 'M', symbol: 'A', source: 'kalshi' },
     { canonical_id: 'M', symbol: 'B', source: 'poly' },
   ];
-  expect(given([...read(a), ...read(b)])).toEqual([a, b]);
+  expect(rebuildRecords([...read(a), ...read(b)])).toEqual([a, b]);
 });
 
 test("puts a symbol's own record after a longer record that names it too", () => {
@@ -89,13 +89,13 @@ test("puts a symbol's own record after a longer record that names it too", () =>
   const own = { canonical_id: 'M', venues: [{ ticker: 'A' }] };
   const [rowA] = read(own);
   const [, rowB] = read(full);
-  expect(given([rowA!, rowB!])).toEqual([full, own]);
+  expect(rebuildRecords([rowA!, rowB!])).toEqual([full, own]);
 });
 
 test('rebuilds a separate record for a symbol found by other paths', () => {
   const legs = JSON.stringify({ legs: [{ code: 'A' }, { code: 'B' }] });
   const rows = ['A', 'B'].map((symbol) => market(symbol, { canonicalId: 'M', source: null, extra: legs }));
-  const records = given(rows);
+  const records = rebuildRecords(rows);
   expect(records.map(({ symbol }) => symbol)).toEqual(['A', 'B']);
   expect(records.flatMap((record) => read(record)).map(({ extra }) => extra)).toEqual([legs, legs]);
 });
@@ -103,19 +103,22 @@ test('rebuilds a separate record for a symbol found by other paths', () => {
 test('keeps the field order of the row with the most fields, whichever row comes first', () => {
   const received = { canonical_id: 'M', ticker: 'B', volume: 1, symbol: 'a longer name' };
   const rows = read(received);
-  for (const order of [rows, rows.toReversed()]) expect(JSON.stringify(given(order))).toBe(JSON.stringify([received]));
+  for (const order of [rows, rows.toReversed()])
+    expect(JSON.stringify(rebuildRecords(order))).toBe(JSON.stringify([received]));
 });
 
 test("restores another member's fact if no plain name is left, even with one row", () => {
   const venues = [{ symbol: 'A' }, { symbol: 'B', source: 'kalshi' }];
   const [row] = read({ canonical_id: 'M', ticker: 'A', source: 5, venue: 7, venues });
   expect(row).toMatchObject({ symbol: 'A', source: 'kalshi' });
-  expect(given([row!]).flatMap((record) => read(record))[0]).toEqual(row);
+  expect(rebuildRecords([row!]).flatMap((record) => read(record))[0]).toEqual(row);
 });
 
 test('accepts extra fields that are not an object, as files may have', () => {
   for (const extra of ['[1]', '"a"', 'null', '{broken'])
-    expect(given([market('A', { canonicalId: 'M', extra })])).toEqual(given([market('A', { canonicalId: 'M' })]));
+    expect(rebuildRecords([market('A', { canonicalId: 'M', extra })])).toEqual(
+      rebuildRecords([market('A', { canonicalId: 'M' })]),
+    );
 });
 
 test('rebuilds records that parse to the same rows', () => {
@@ -166,7 +169,7 @@ test('rebuilds records that parse to the same rows', () => {
   assert(
     property(received, (record) => {
       const rows = read(record);
-      const records = given(rows);
+      const records = rebuildRecords(rows);
       expect(records).toHaveLength(1);
       expect(sorted(records.flatMap((one) => read(one)))).toEqual(sorted(rows));
     }),

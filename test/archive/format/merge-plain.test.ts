@@ -19,9 +19,9 @@ const rank = fc.oneof(
   { weight: 3, arbitrary: fc.constant(precedenceRanks.poll) },
   fc.constantFrom(...Object.values(precedenceRanks)),
 );
-const standing = fc.record({ rank, observedAt: fc.nat(4) });
+const arbitraryPrecedence = fc.record({ rank, observedAt: fc.nat(4) });
 
-const unknownStanding = { rank: precedenceRanks.poll, observedAt: Number.NEGATIVE_INFINITY };
+const unknownPrecedence = { rank: precedenceRanks.poll, observedAt: Number.NEGATIVE_INFINITY };
 
 /** A page of a window that overlaps its neighbours, with gaps; sometimes reversed, shuffled or with duplicates. */
 const page = fc
@@ -41,7 +41,12 @@ const page = fc
   });
 
 const chunk = fc
-  .record({ symbol: fc.constantFrom(...symbols), page, standing, runId: fc.constantFrom('one', 'two', 'three') })
+  .record({
+    symbol: fc.constantFrom(...symbols),
+    page,
+    standing: arbitraryPrecedence,
+    runId: fc.constantFrom('one', 'two', 'three'),
+  })
   .map(
     ({ symbol, page: rows, standing: variant, runId }): TickChunk => ({
       symbol,
@@ -62,11 +67,11 @@ const known = fc
         fc.constantFrom(...symbols),
         fc.nat(timeMax),
         fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 40 })),
-        standing,
+        arbitraryPrecedence,
       ),
       { maxLength: 30 },
     ),
-    standIns: fc.array(fc.oneof(standing, fc.constant(unknownStanding)), { minLength: 1, maxLength: 4 }),
+    standIns: fc.array(fc.oneof(arbitraryPrecedence, fc.constant(unknownPrecedence)), { minLength: 1, maxLength: 4 }),
   })
   .map(({ stretches: windows, standIns: inferred }): KnownPrecedence => {
     const bySymbol = new Map<string, PrecedenceWindow[]>();
@@ -83,7 +88,7 @@ const known = fc
   });
 
 /** The result of a merge, in an order that does not depend on which run comes first. */
-const told = ({ columns, tallies, added, ...rest }: MergedPart) => ({
+const resultOf = ({ columns, tallies, added, ...rest }: MergedPart) => ({
   ...rest,
   symbols: columns.symbols,
   offsets: [...columns.offsets],
@@ -94,7 +99,7 @@ const told = ({ columns, tallies, added, ...rest }: MergedPart) => ({
   added: [...added].sort(),
 });
 
-const nobodyKnows: KnownPrecedence = {
+const noPrecedence: KnownPrecedence = {
   getWindows: () => [],
   inferPrecedence: () => ({ rank: precedenceRanks.poll, observedAt: 2 }),
 };
@@ -103,8 +108,8 @@ describe('a merge in runs', () => {
   test('equals the merge key by key for any chunks, old rows and precedence', () => {
     fc.assert(
       fc.property(chunks, chunks, known, (before, fresh, precedence) => {
-        const old = plainMergePart(emptyPart, before, nobodyKnows).columns;
-        expect(told(mergePart(old, fresh, precedence))).toEqual(told(plainMergePart(old, fresh, precedence)));
+        const old = plainMergePart(emptyPart, before, noPrecedence).columns;
+        expect(resultOf(mergePart(old, fresh, precedence))).toEqual(resultOf(plainMergePart(old, fresh, precedence)));
       }),
       { seed, numRuns: 500 },
     );
@@ -116,7 +121,7 @@ describe('a merge in runs', () => {
         starts: fc.array(fc.nat(2000), { minLength: 1, maxLength: 20 }),
         length: fc.integer({ min: 1, max: 400 }),
         sorted: fc.boolean(),
-        how: standing,
+        how: arbitraryPrecedence,
         correction: fc.integer({ min: 2, max: 50 }),
       })
       .map(({ starts, length, sorted, how: variant, correction }) =>
@@ -133,10 +138,12 @@ describe('a merge in runs', () => {
       );
     fc.assert(
       fc.property(pages, pages, (before, fresh) => {
-        const first = mergePart(emptyPart, before, nobodyKnows);
-        expect(told(first)).toEqual(told(plainMergePart(emptyPart, before, nobodyKnows)));
+        const first = mergePart(emptyPart, before, noPrecedence);
+        expect(resultOf(first)).toEqual(resultOf(plainMergePart(emptyPart, before, noPrecedence)));
         const { columns } = first;
-        expect(told(mergePart(columns, fresh, nobodyKnows))).toEqual(told(plainMergePart(columns, fresh, nobodyKnows)));
+        expect(resultOf(mergePart(columns, fresh, noPrecedence))).toEqual(
+          resultOf(plainMergePart(columns, fresh, noPrecedence)),
+        );
       }),
       { seed, numRuns: 300 },
     );
@@ -145,7 +152,7 @@ describe('a merge in runs', () => {
   test('does not modify its input', () => {
     fc.assert(
       fc.property(chunks, chunks, known, (before, fresh, precedence) => {
-        const old = mergePart(emptyPart, before, nobodyKnows).columns;
+        const old = mergePart(emptyPart, before, noPrecedence).columns;
         const rows = rowsOf(old);
         const ticks = fresh.map(({ t, p }) => [[...t], [...p]]);
         mergePart(old, fresh, precedence);
@@ -165,13 +172,13 @@ describe('a merge in runs', () => {
       t: Float64Array.from({ length: 100 }, (_, i) => i),
       p: new Float64Array(100),
     });
-    const old = mergePart(emptyPart, symbols.map(of), nobodyKnows).columns;
+    const old = mergePart(emptyPart, symbols.map(of), noPrecedence).columns;
     const requested: string[] = [];
     const windows = (symbol: string): PrecedenceWindow[] => {
       requested.push(symbol);
       return [];
     };
-    const { columns, isChanged } = mergePart(old, [of('B')], { ...nobodyKnows, getWindows: windows });
+    const { columns, isChanged } = mergePart(old, [of('B')], { ...noPrecedence, getWindows: windows });
     expect(requested).toEqual(['B']);
     expect(isChanged).toBe(false);
     expect(rowsOf(columns)).toEqual(rowsOf(old));

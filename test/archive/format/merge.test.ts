@@ -4,7 +4,7 @@ import { mergePart } from '../../../src/archive/format/merge.ts';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { emptyPart, type TickChunk } from '../../../src/archive/format/tick-columns.ts';
 import { emptyTicks } from '../../../src/base/ticks.ts';
-import { type Observation, plainly, publish, rowsOf, winners } from './publishing.ts';
+import { type Observation, publish, publishPlainly, rowsOf, winners } from './publishing.ts';
 
 const symbols = ['A', '\u{e000}', '😀'];
 const prices = [0, -0, 0.25, 0.5, 0.1 + 0.2, 5e-324];
@@ -182,7 +182,7 @@ describe('merging', () => {
     fc.assert(
       fc.property(regrouped, ({ batches }) => {
         const { conflicts, tallies } = publish(batches);
-        const model = plainly(batches);
+        const model = publishPlainly(batches);
         const reported = conflicts.map((c) => `${c.symbol} ${c.t} ${c.kept} ${c.dropped} ${c.seenAt}`);
         expect([...new Set(reported)].sort()).toEqual(model.conflicts);
         expect([...tallies].sort()).toEqual([...model.tallies].sort());

@@ -118,7 +118,7 @@ function mergeSymbol(out: Output, symbol: string, old: PartColumns, from: number
     const knownWindow = s < windows.length && windows[s]!.from <= t ? windows[s] : undefined;
     const held = oldRow < to && old.t[oldRow] === t ? old.p[oldRow]! : undefined;
     if (held !== undefined) oldRow++;
-    const price = settleKey(out, symbol, t, held, knownWindow, fresh, i, end);
+    const price = resolvePlainKey(out, symbol, t, held, knownWindow, fresh, i, end);
     out.t[out.length] = t;
     out.p[out.length] = price;
     out.length++;
@@ -133,7 +133,7 @@ function mergeSymbol(out: Output, symbol: string, old: PartColumns, from: number
  * Decides one key between the published price, if any, and the observations i to end. Returns the winning price.
  * `around` is the known precedence window that contains its time.
  */
-function settleKey(
+function resolvePlainKey(
   out: Output,
   symbol: string,
   t: number,
@@ -157,7 +157,7 @@ function settleKey(
   for (let k = i; k < end; k++) {
     const { rank, observedAt } = fresh.chunk[fresh.source[k]!]!;
     const candidate = { p: fresh.p[k]!, rank, observedAt };
-    if (best === undefined || outranks(candidate, best)) best = candidate;
+    if (best === undefined || hasPlainPrecedence(candidate, best)) best = candidate;
   }
   const winner = best!;
   let accepted = held !== undefined;
@@ -187,7 +187,7 @@ function settleKey(
   return winner.p;
 }
 
-const outranks = (a: Precedence & { p: number }, b: Precedence & { p: number }): boolean =>
+const hasPlainPrecedence = (a: Precedence & { p: number }, b: Precedence & { p: number }): boolean =>
   a.rank !== b.rank ? a.rank > b.rank : a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : a.p > b.p;
 
 function addConflict(out: Output, symbol: string, t: number, kept: number, dropped: number, seenAt: number): void {

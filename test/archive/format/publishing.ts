@@ -99,7 +99,7 @@ function isGreater(a: Price, b: Price): boolean {
 }
 
 /** The rule key by key with every precedence stored: the counts and reports of a publish, batch after batch. */
-export function plainly(batches: readonly (readonly Observation[])[]) {
+export function publishPlainly(batches: readonly (readonly Observation[])[]) {
   const held = new Map<string, Price>();
   const conflicts = new Set<string>();
   const tallies = new Map<string, RunTally>();

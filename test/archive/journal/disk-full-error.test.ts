@@ -8,16 +8,16 @@ import { isFull, openDatabase } from '../../../src/archive/journal/database.ts';
 import { exitCodes, OddslakeError } from '../../../src/base/errors.ts';
 
 const megabytes = { blocks: 1000, bsize: 4096, bavail: 500, files: 100, ffree: 50 };
-const judged = (changed: Partial<typeof megabytes>): boolean => isFull({ ...megabytes, ...changed });
+const isFullWith = (changed: Partial<typeof megabytes>): boolean => isFull({ ...megabytes, ...changed });
 
 test('detects a disk without space for a log page or a file, unless it reports neither', () => {
-  expect([judged({}), judged({ bavail: 0 }), judged({ bavail: 7 }), judged({ bavail: 8 })]).toEqual([
+  expect([isFullWith({}), isFullWith({ bavail: 0 }), isFullWith({ bavail: 7 }), isFullWith({ bavail: 8 })]).toEqual([
     false,
     true,
     true,
     false,
   ]);
-  expect([judged({ ffree: 0 }), judged({ files: 0, ffree: 0 }), judged({ blocks: 0, bavail: 0 })]).toEqual([
+  expect([isFullWith({ ffree: 0 }), isFullWith({ files: 0, ffree: 0 }), isFullWith({ blocks: 0, bavail: 0 })]).toEqual([
     true,
     false,
     false,

@@ -1,5 +1,9 @@
 import { expect, test } from 'vitest';
-import { findLastListedDay, readWholeListings, recordListings } from '../../../src/archive/journal/nightly-memory.ts';
+import {
+  findLastListedDay,
+  readCompleteListings,
+  recordListings,
+} from '../../../src/archive/journal/nightly-memory.ts';
 import { opened } from '../scratch.ts';
 
 const hourMs = 3_600_000;
@@ -12,18 +16,18 @@ test('keeps a complete list of a day, whatever comes before or after it', () => 
     const at = day + hour * hourMs;
     recordListings(db, [{ view: 'matched', at, named: 3, total: 3, reason }], { at, named: 3, reason });
   };
-  const isWhole = () => readWholeListings(db, ['matched'])(day);
+  const isWhole = () => readCompleteListings(db, ['matched'])(day);
   expect(isWhole()).toBe(true);
   note(1, 'cut off');
   expect(isWhole()).toBe(false);
-  expect(readWholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(false);
+  expect(readCompleteListings(db, ['matched'])(day - 24 * hourMs)).toBe(false);
   note(2, null);
   expect(isWhole()).toBe(true);
   note(3, 'cut off');
   expect(isWhole()).toBe(true);
-  expect(readWholeListings(db, ['matched', 'other'])(day + 24 * hourMs)).toBe(false);
+  expect(readCompleteListings(db, ['matched', 'other'])(day + 24 * hourMs)).toBe(false);
   // For a day before the first list, a complete list of a later day is sufficient.
-  expect(readWholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(true);
+  expect(readCompleteListings(db, ['matched'])(day - 24 * hourMs)).toBe(true);
   expect(findLastListedDay(db)).toBe(day);
   archive.close();
 });

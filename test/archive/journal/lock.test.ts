@@ -9,7 +9,7 @@ import { createLeapingClock } from '../../client/virtual-clock.ts';
 import { scratchFolder } from '../scratch.ts';
 
 /** Another process that holds the lock until it ends. */
-async function holder(path: string) {
+async function startHolder(path: string) {
   const lock = new URL('../../../src/archive/journal/lock.ts', import.meta.url).href;
   const system = new URL('../../../src/base/system.ts', import.meta.url).href;
   const program = `
@@ -77,7 +77,7 @@ describe('the write lock', () => {
 
   test('is free as soon as its holder is killed', async () => {
     const path = join(scratchFolder(), 'lock.sqlite');
-    const child = await holder(path);
+    const child = await startHolder(path);
     await expect(takeWriteLock(path, 0, systemClock)).rejects.toEqual(busy);
     child.kill('SIGKILL');
     await once(child, 'close');
@@ -86,7 +86,7 @@ describe('the write lock', () => {
 
   test('stays with a suspended holder, and is free when that is killed', async () => {
     const path = join(scratchFolder(), 'lock.sqlite');
-    const child = await holder(path);
+    const child = await startHolder(path);
     child.kill('SIGSTOP');
     await expect(takeWriteLock(path, 400, createLeapingClock())).rejects.toEqual(busy);
     child.kill('SIGKILL');

@@ -11,7 +11,7 @@ import {
 
 const day = 86_400_000;
 const minute = 60_000;
-const always = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
+const allTime = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
 describe('the median', () => {
   test('is the middle value, or the mean of the middle two, in any order', () => {
@@ -80,7 +80,7 @@ describe('market changes', () => {
 
 describe('the coverage of a night', () => {
   const night = { from: 0, to: day };
-  const uncovered = (symbol: string, from: number, to: number, lifetime = always) => ({
+  const uncovered = (symbol: string, from: number, to: number, lifetime = allTime) => ({
     symbol,
     from,
     to,

@@ -26,7 +26,7 @@ afterEach(() => {
 });
 
 const size = 12;
-const anyNote = fc.record({
+const arbitraryRecord = fc.record({
   symbol: fc.constantFrom('A', 'B'),
   from: fc.nat(size - 2),
   length: fc.integer({ min: 1, max: size }),
@@ -35,7 +35,7 @@ const anyNote = fc.record({
 });
 
 /** The known precedence of a key, as a merge looks it up. */
-function known(symbol: string, t: number) {
+function knownPrecedenceOf(symbol: string, t: number) {
   const standings = openDayPrecedence(state.db, day);
   const actual = standings.getWindows(symbol).find((s) => s.from <= t && t < s.to);
   return actual === undefined ? undefined : { rank: actual.rank, observedAt: actual.observedAt };
@@ -46,7 +46,7 @@ describe('stored precedence', () => {
     // One transaction, since nothing here has to survive a crash.
     state.db.transaction(() =>
       fc.assert(
-        fc.property(fc.array(anyNote, { maxLength: 8 }), (records) => {
+        fc.property(fc.array(arbitraryRecord, { maxLength: 8 }), (records) => {
           state.db.run('delete from standings');
           const model = new Map<string, unknown>();
           for (const { symbol, from, length, rank, observedAt } of records) {
@@ -56,7 +56,8 @@ describe('stored precedence', () => {
             recordPrecedence(state.db, [window]);
           }
           for (const symbol of ['A', 'B']) {
-            for (let t = 0; t < size; t++) expect(known(symbol, day + t)).toEqual(model.get(`${symbol} ${t}`));
+            for (let t = 0; t < size; t++)
+              expect(knownPrecedenceOf(symbol, day + t)).toEqual(model.get(`${symbol} ${t}`));
           }
           for (const symbol of ['A', 'B']) {
             openDayPrecedence(state.db, day)
@@ -79,10 +80,10 @@ describe('stored precedence', () => {
     state.db.run('insert into contested values (?, ?, ?, ?)', 'B', day + dayMs, precedenceRanks.preferred, -1);
     state.close();
     state = openState(folder, { upstream: 'test', parts: 1 });
-    expect(known('A', day + 2)).toEqual({ rank: precedenceRanks.import, observedAt: 7 });
-    expect(known('A', day + 3)).toEqual({ rank: precedenceRanks.poll, observedAt: 8 });
-    expect(known('A', day + 9)).toEqual({ rank: precedenceRanks.import, observedAt: 7 });
-    expect(known('A', day + 10)).toBeUndefined();
+    expect(knownPrecedenceOf('A', day + 2)).toEqual({ rank: precedenceRanks.import, observedAt: 7 });
+    expect(knownPrecedenceOf('A', day + 3)).toEqual({ rank: precedenceRanks.poll, observedAt: 8 });
+    expect(knownPrecedenceOf('A', day + 9)).toEqual({ rank: precedenceRanks.import, observedAt: 7 });
+    expect(knownPrecedenceOf('A', day + 10)).toBeUndefined();
     expect(openDayPrecedence(state.db, day + dayMs).getWindows('B')).toEqual([
       { symbol: 'B', from: day + dayMs, to: day + dayMs + 1, rank: precedenceRanks.preferred, observedAt: -1 },
     ]);

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { mostWithin } from '../../client/sliding.ts';
+import { countMaxWithin } from '../../client/sliding.ts';
 import { scratchFolder } from '../scratch.ts';
 import { another } from './another-process.ts';
 
@@ -37,5 +37,5 @@ test('three processes together start no more requests than the rate in any secon
   const starts = texts.map((text) => JSON.parse(text) as number[]);
   console.log(`pace: ${starts.map((each) => each.length).join(', ')} starts of three processes`);
   expect(Math.min(...starts.map((each) => each.length))).toBeGreaterThan(0);
-  expect(mostWithin(starts.flat(), 1000)).toBeLessThanOrEqual(rate);
+  expect(countMaxWithin(starts.flat(), 1000)).toBeLessThanOrEqual(rate);
 });

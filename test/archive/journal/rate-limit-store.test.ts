@@ -10,8 +10,8 @@ import { openState } from '../../../src/archive/journal/state.ts';
 import { initialRateState, startsRetentionMs } from '../../../src/base/rate-state.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import { createSlidingWindow } from '../../../src/client/sliding-window.ts';
-import { seeded } from '../../client/seeded.ts';
-import { mostWithin } from '../../client/sliding.ts';
+import { createSeededRandom } from '../../client/seeded.ts';
+import { countMaxWithin } from '../../client/sliding.ts';
 import { scratchFolder } from '../scratch.ts';
 import { another } from './another-process.ts';
 
@@ -116,7 +116,7 @@ describe('the shared rate limit of an archive', () => {
     const folder = scratchFolder();
     const rate = 100;
     const starts: number[] = [];
-    const random = seeded(3);
+    const random = createSeededRandom(3);
     const limiters = [1, 2, 3].map(() => {
       const pace = openIn(folder);
       return { pace, pacer: createSlidingWindow(() => rate, pace), wakeAt: 0, count: 0 };
@@ -136,7 +136,7 @@ describe('the shared rate limit of an archive', () => {
       });
     }
     expect(Math.min(...limiters.map(({ count }) => count))).toBeGreaterThan(0);
-    expect(mostWithin(starts, 1000)).toBeLessThanOrEqual(rate);
+    expect(countMaxWithin(starts, 1000)).toBeLessThanOrEqual(rate);
     expect(starts.at(-1)! - starts[0]!).toBeLessThan(3000);
   });
 

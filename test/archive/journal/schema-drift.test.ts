@@ -20,7 +20,7 @@ const times = (count: number, record: (i: number) => unknown): unknown[] =>
   Array.from({ length: count }, (_, i) => record(i));
 
 /** The reported drifts of successive nights. */
-function told(...nights: readonly (readonly unknown[])[]): string[][] {
+function driftsOf(...nights: readonly (readonly unknown[])[]): string[][] {
   let known: Shape = new Map();
   return nights.map((records) => {
     const compared = compareShapes(known, shapeOf(records));
@@ -40,7 +40,7 @@ const markets = times(40, market);
 
 describe('the change between nights', () => {
   test('is empty the first time, and if nothing changed', () => {
-    expect(told(markets, markets, times(12, market))).toEqual([[], [], []]);
+    expect(driftsOf(markets, markets, times(12, market))).toEqual([[], [], []]);
   });
 
   test('reports a vanished field once, and again when it is back', () => {
@@ -48,40 +48,40 @@ describe('the change between nights', () => {
       JSON.parse(JSON.stringify(m)),
     );
     const lines = [['closes_at vanished number → '], [], ['closes_at appeared  → number'], []];
-    expect(told(markets, without, without, markets, markets)).toEqual([[], ...lines]);
+    expect(driftsOf(markets, without, without, markets, markets)).toEqual([[], ...lines]);
   });
 
   test('reports a renamed field as vanished and appeared, in lists of objects too', () => {
     const renamed = times(40, (i) => ({ ...market(i), venues: [{ source: 'a', symbol: `t${i}` }] }));
     const line = ['venues/*/symbol appeared  → string', 'venues/*/ticker vanished string → '];
-    expect(told(markets, renamed, renamed)).toEqual([[], line, []]);
+    expect(driftsOf(markets, renamed, renamed)).toEqual([[], line, []]);
   });
 
   test('reports once that a type changed for all, for a good part, or to null', () => {
     const text = times(40, (i) => ({ ...market(i), closes_at: 'soon' }));
     const some = times(40, (i) => ({ ...market(i), closes_at: i % 4 === 0 ? 'soon' : i }));
     const none = times(40, (i) => ({ ...market(i), closes_at: null }));
-    expect(told(markets, text, text, markets)).toEqual([
+    expect(driftsOf(markets, text, text, markets)).toEqual([
       [],
       ['closes_at retyped number → string'],
       [],
       ['closes_at retyped string → number'],
     ]);
-    expect(told(markets, some, some, markets, some)).toEqual([
+    expect(driftsOf(markets, some, some, markets, some)).toEqual([
       [],
       ['closes_at retyped number → number,string'],
       [],
       [],
       [],
     ]);
-    expect(told(markets, none, none)).toEqual([[], ['closes_at retyped number → null'], []]);
+    expect(driftsOf(markets, none, none)).toEqual([[], ['closes_at retyped number → null'], []]);
   });
 
   test("reports a parent's new type as one drift, not one per field", () => {
     const flat = times(40, (i) => ({ ...market(i), venues: 'a' }));
-    expect(told(markets, flat, flat)).toEqual([[], ['venues retyped array → string'], []]);
+    expect(driftsOf(markets, flat, flat)).toEqual([[], ['venues retyped array → string'], []]);
     expect(
-      told(
+      driftsOf(
         markets,
         times(40, () => 'text'),
       )[1],
@@ -90,7 +90,7 @@ describe('the change between nights', () => {
 
   test('reports a slowly spreading type when it is no longer rare', () => {
     const share = (n: number) => times(100, (i) => ({ ...market(i), closes_at: i < n ? 'soon' : i }));
-    expect(told(share(0), share(2), share(5), share(30))).toEqual([
+    expect(driftsOf(share(0), share(2), share(5), share(30))).toEqual([
       [],
       [],
       [],
@@ -107,9 +107,9 @@ describe('the change between nights', () => {
         category: i % 2 === 0 ? null : 'c',
       }));
     const fewRecords = times(recordsMin - 1, () => ({ canonical_id: 1 }));
-    expect(told(markets, normalNights(1), normalNights(2), markets, fewRecords, [], normalNights(3)).flat()).toEqual(
-      [],
-    );
+    expect(
+      driftsOf(markets, normalNights(1), normalNights(2), markets, fewRecords, [], normalNights(3)).flat(),
+    ).toEqual([]);
   });
 
   test('ignores the member names of an object used as a map', () => {
@@ -117,7 +117,7 @@ describe('the change between nights', () => {
       times(30, (i) => ({
         prices: Object.fromEntries(times(20, (k) => [`S${from + i * 20 + (k as number)}`, 1]) as [string, number][]),
       }));
-    expect(told(prices(0), prices(5000), prices(9000))).toEqual([[], [], []]);
+    expect(driftsOf(prices(0), prices(5000), prices(9000))).toEqual([[], [], []]);
   });
 });
 

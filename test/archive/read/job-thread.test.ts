@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isFullDisk, JobThreadError } from '../../../src/archive/job-thread.ts';
+import { isDiskFullError, JobThreadError } from '../../../src/archive/job-thread.ts';
 import { toBacktestFailure } from '../../../src/backtest/run/backtest-in-thread.ts';
 
 test('recognizes a full disk by the error, its cause and DuckDB messages', () => {
@@ -12,9 +12,9 @@ test('recognizes a full disk by the error, its cause and DuckDB messages', () =>
     }),
     new Error('IO Error: Could not write all bytes to file "x": wanted=1 wrote=0: No space left on device'),
   ])
-    expect([error.message, isFullDisk(error)]).toEqual([error.message, true]);
+    expect([error.message, isDiskFullError(error)]).toEqual([error.message, true]);
   for (const other of [new Error('write'), Object.assign(new Error('x'), { code: 'EIO' }), null, 'ENOSPC'])
-    expect(isFullDisk(other)).toBe(false);
+    expect(isDiskFullError(other)).toBe(false);
 });
 
 test('keeps the failure reason of a thread; other errors are unexpected', () => {

@@ -6,7 +6,7 @@ import {
   createTickBuffer,
   defaultRowRules,
   detectDataset,
-  lacksZone,
+  isWithoutZone,
   parseCsvHeader,
   parsePriceScale,
   parseTimeText,
@@ -65,11 +65,11 @@ describe('a time as text', () => {
 
   test('without a zone is rejected unless a zone is given', () => {
     expect(parseTimeText('2026-07-11 12:00:00', defaultRowRules)).toEqual({ reason: 'has no zone (see --tz)' });
-    expect(lacksZone('2026-07-11 12:00:00')).toBe(true);
-    expect(lacksZone('2026-07-11')).toBe(true);
-    expect(lacksZone(' 2026-07-11 ')).toBe(true);
+    expect(isWithoutZone('2026-07-11 12:00:00')).toBe(true);
+    expect(isWithoutZone('2026-07-11')).toBe(true);
+    expect(isWithoutZone(' 2026-07-11 ')).toBe(true);
     for (const text of ['2026-07-11 12:00:00+01', '2026-07-11T12:00:00Z', '1783771200000', 'x'])
-      expect(lacksZone(text)).toBe(false);
+      expect(isWithoutZone(text)).toBe(false);
   });
 
   test('agrees with Date.parse', () => {

@@ -5,8 +5,14 @@ import { isWithin, subtract, type Window } from '../../../src/base/window.ts';
 import type { TickPage, Upstream } from '../../../src/client/upstream.ts';
 import { createPageReplayer, decodeRawTickResponse, replayBook } from '../../../src/collector/import/replay-pages.ts';
 import type { RawPage, TickRequestPurpose } from '../../../src/contract/raw-page.ts';
-import { type HonestService, honestService, plainWays, type Row, type Ways } from '../paging/honest-service.ts';
-import { keyOf, type Run, run } from '../paging/run.ts';
+import {
+  type HonestService,
+  honestService,
+  type PagingTraits,
+  plainTraits,
+  type Row,
+} from '../paging/honest-service.ts';
+import { type Run, run, toKey } from '../paging/run.ts';
 
 type Covered = TickRecord['covered'][number];
 
@@ -32,7 +38,7 @@ const bodyOf = (symbol: string, page: TickPage): Buffer =>
   );
 
 /** A service whose responses are all recorded. */
-function keeping(
+function recordResponses(
   service: HonestService,
   hand: { nowMs: number },
 ): { upstream: Pick<Upstream, 'ticks'>; pages: RawPage[] } {
@@ -69,16 +75,16 @@ function readAll(pages: readonly RawPage[]) {
   for (const record of [...records, ...replayer.finish()]) {
     const { symbol, ticks } = record;
     const symbolKeys = kept.get(symbol) ?? new Set();
-    ticks.t.forEach((t: number, i: number) => void symbolKeys.add(keyOf({ t, p: ticks.p[i]! })));
+    ticks.t.forEach((t: number, i: number) => void symbolKeys.add(toKey({ t, p: ticks.p[i]! })));
     kept.set(symbol, symbolKeys);
     covered.set(symbol, [...(covered.get(symbol) ?? []), ...record.covered]);
   }
   return { kept, covered };
 }
 
-async function lived(truth: ReadonlyMap<string, readonly Row[]>, ways: Ways, pageLimit = 5000) {
+async function runAndReplay(truth: ReadonlyMap<string, readonly Row[]>, ways: PagingTraits, pageLimit = 5000) {
   const hand = { nowMs: later };
-  const { upstream, pages } = keeping(honestService(truth, ways, hand), hand);
+  const { upstream, pages } = recordResponses(honestService(truth, ways, hand), hand);
   const plans = new Map([...truth.keys()].map((symbol) => [symbol, [window]]));
   const live: Run = await run({ upstream, hand, truth, plans, pageLimit });
   return { live, again: readAll(pages), pages };
@@ -106,20 +112,20 @@ describe('replayed responses', () => {
         keptFrom: fc.constantFrom(null, null, start + 1_000_500),
       })
       // Expired history must be stated.
-      .map((some): Ways => ({ ...plainWays, ...some, echo: some.keptFrom === null ? some.echo : 'asked' })),
+      .map((some): PagingTraits => ({ ...plainTraits, ...some, echo: some.keptFrom === null ? some.echo : 'asked' })),
   });
 
   test('return the same ticks as the run, without a wrong claim', async () => {
     await fc.assert(
       fc.asyncProperty(scenario, async ({ truth, ways }) => {
-        const { live, again: replayed } = await lived(truth, ways);
+        const { live, again: replayed } = await runAndReplay(truth, ways);
         for (const symbol of truth.keys()) {
           expect(replayed.kept.get(symbol)).toEqual(live.keptOf(symbol));
           const covered = replayed.covered.get(symbol) ?? [];
           expect(subtract(covered, [window])).toEqual([]);
           for (const row of truth.get(symbol)!)
             if (row.usable && covered.some((w) => isWithin(row.t, w)))
-              expect(replayed.kept.get(symbol)).toContain(keyOf(row));
+              expect(replayed.kept.get(symbol)).toContain(toKey(row));
         }
       }),
       { numRuns: 300 },

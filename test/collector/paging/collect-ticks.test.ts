@@ -4,8 +4,8 @@ import { UpstreamError, type UpstreamFailure } from '../../../src/base/errors.ts
 import { isWithin, union, type Window } from '../../../src/base/window.ts';
 import type { TickPage, TicksQuery } from '../../../src/client/upstream.ts';
 import {
-  allEmptyReason,
   collectTicks,
+  outageReason,
   type TickCollectContext,
   type TickCollectOutcome,
 } from '../../../src/collector/paging/collect-ticks.ts';
@@ -54,7 +54,7 @@ interface Done extends TickCollectOutcome {
 }
 
 /** Collects, and records the requests. Coverage is durable only after `drain`. */
-async function collecting(scenario: Given): Promise<Done> {
+async function runCollect(scenario: Given): Promise<Done> {
   const covered = new Map<string, Window[]>();
   const requests: string[] = [];
   const progress: number[] = [];
@@ -93,7 +93,7 @@ async function collecting(scenario: Given): Promise<Done> {
 
 describe('a run', () => {
   test('counts finished symbols, including failed ones, and lists both', async () => {
-    const collected = await collecting({
+    const collected = await runCollect({
       answer: ({ symbol }) => (symbol === 'S1' ? Promise.reject(failure('refused', 'answered 404', 404)) : page([])),
       plans: plansOf(3),
     });
@@ -112,7 +112,7 @@ describe('a run', () => {
       { from: start, to: start + hour },
       { from: start + 2 * hour, to: start + 3 * hour },
     ];
-    const { failures, failed, done } = await collecting({
+    const { failures, failed, done } = await runCollect({
       answer: (_, nth) => (nth > 1 ? Promise.reject(failure('transient', 'answered 500', 500)) : page([])),
       plans: [{ symbol: 'S0', windows: halves, isFirst: false }],
     });
@@ -130,7 +130,7 @@ describe('a run', () => {
     };
     const tail = { lastTick: null, knownTick: null, inferred: [], confirm: 'next' as const };
     const one = async (isErratic: boolean) =>
-      collecting({
+      runCollect({
         answer: (query, nth) => {
           if (nth === 2) behavior.isErratic = isErratic;
           return page([1, 2, 3].map((i) => start + i * hour).filter((t) => isWithin(t, query)));
@@ -147,7 +147,7 @@ describe('a run', () => {
 
   test('counts an interrupted symbol as neither done nor failed', async () => {
     const stop = new AbortController();
-    const { done, failed, requests } = await collecting({
+    const { done, failed, requests } = await runCollect({
       answer(_, nth) {
         if (nth === 3) stop.abort(new Error('SIGTERM'));
         stop.signal.throwIfAborted();
@@ -160,7 +160,7 @@ describe('a run', () => {
   });
 
   test('throws errors that are not of the upstream', async () => {
-    const broken = collecting({
+    const broken = runCollect({
       answer() {
         throw new TypeError('a bug');
       },
@@ -173,7 +173,7 @@ describe('a run', () => {
 describe('missing history of a new symbol', () => {
   test('is not a failure if something later is covered', async () => {
     const keptFrom = start + 12 * hour;
-    const { failures, shortHistories } = await collecting({
+    const { failures, shortHistories } = await runCollect({
       answer: ({ to }) => page([], { from: keptFrom, to: Math.max(to, keptFrom) }),
       plans: plansOf(1, true),
     });
@@ -184,7 +184,7 @@ describe('missing history of a new symbol', () => {
   test('is a failure if it is not at the start, or nothing later is covered', async () => {
     const hole = { from: start + hour, to: start + 2 * hour };
     for (const gaps of [[hole], [{ from: start + 23 * hour, to: window.to - 1 }]]) {
-      const { failures, shortHistories, notServed } = await collecting({
+      const { failures, shortHistories, notServed } = await runCollect({
         answer: (query) => page([], { ...query, gaps }),
         plans: plansOf(1, true),
       });
@@ -199,7 +199,7 @@ describe('missing history of a new symbol', () => {
       { from: start, to: start + 12 * hour },
       { from: start + 12 * hour, to: window.to },
     ];
-    const { shortHistories } = await collecting({
+    const { shortHistories } = await runCollect({
       answer: (query) =>
         page([], {
           ...query,
@@ -214,7 +214,7 @@ describe('missing history of a new symbol', () => {
   });
 
   test('is a failure if nothing is covered', async () => {
-    const { failures, shortHistories } = await collecting({
+    const { failures, shortHistories } = await runCollect({
       answer: () => page([], { from: 0, to: 0 }),
       plans: plansOf(1, true),
     });
@@ -224,7 +224,7 @@ describe('missing history of a new symbol', () => {
 
   test('is a failure for a symbol that was covered before', async () => {
     const earlier = { from: start - 48 * hour, to: start - 47 * hour };
-    const { failures, shortHistories } = await collecting({
+    const { failures, shortHistories } = await runCollect({
       answer: ({ from, to }) => page([], { from: from < start - hour ? from : start + 12 * hour, to }),
       plans: [{ symbol: 'S0', windows: [earlier, window], isFirst: false }],
     });
@@ -238,7 +238,7 @@ describe('a service that states that it has no data yet', () => {
   const behind = (query: TicksQuery): TickPage => page([], { ...query, gaps: [{ from: known, to: query.to }] });
 
   test('is behind, which is not a failure of a poll', async () => {
-    const { failures, behind: yet, done, covered } = await collecting({ answer: behind, plans: plansOf(2) });
+    const { failures, behind: yet, done, covered } = await runCollect({ answer: behind, plans: plansOf(2) });
     expect(failures).toEqual([]);
     expect(done).toEqual(['S0', 'S1']);
     expect(yet.map(({ symbol, from, to }) => [symbol, from, to])).toEqual([
@@ -250,14 +250,14 @@ describe('a service that states that it has no data yet', () => {
 
   test('is behind as well if its response is hours old', async () => {
     const stale = () => page([], { generatedAt: known });
-    const poll = await collecting({ answer: stale, plans: plansOf(1) });
+    const poll = await runCollect({ answer: stale, plans: plansOf(1) });
     expect(poll).toMatchObject({ failures: [], done: ['S0'], behind: [{ symbol: 'S0', from: known, to: window.to }] });
-    const backfill = await collecting({ answer: stale, plans: plansOf(1), origin: 'backfill' });
+    const backfill = await runCollect({ answer: stale, plans: plansOf(1), origin: 'backfill' });
     expect(backfill).toMatchObject({ failures: [{ from: known, to: window.to }], behind: [] });
   });
 
   test('fails if it just does not cover the end', async () => {
-    const { failures, behind: yet } = await collecting({
+    const { failures, behind: yet } = await runCollect({
       answer: () => page([], { from: 0, to: 0 }),
       plans: plansOf(1),
     });
@@ -266,14 +266,14 @@ describe('a service that states that it has no data yet', () => {
   });
 
   test('fails a backfill, whose end is explicit', async () => {
-    const { failures, behind: yet } = await collecting({ answer: behind, plans: plansOf(1), origin: 'backfill' });
+    const { failures, behind: yet } = await runCollect({ answer: behind, plans: plansOf(1), origin: 'backfill' });
     expect(failures).toMatchObject([{ symbol: 'S0', from: known, to: window.to }]);
     expect(yet).toEqual([]);
   });
 
   test('fails for a gap before that', async () => {
     const hole = { from: start + hour, to: start + 2 * hour };
-    const { failures, behind: yet } = await collecting({
+    const { failures, behind: yet } = await runCollect({
       answer: (query) => page([], { ...query, gaps: [hole, { from: known, to: query.to }] }),
       plans: plansOf(1),
     });
@@ -291,7 +291,7 @@ describe('an unreachable service', () => {
 
   test('for one symbol fails only that symbol', async () => {
     for (const concurrency of [1, 4]) {
-      const collected = await collecting({
+      const collected = await runCollect({
         answer: (query) => fails(query, ['S7']),
         plans: plansOf(60),
         concurrency,
@@ -304,7 +304,7 @@ describe('an unreachable service', () => {
   });
 
   test('for all concurrent symbols fails only those', async () => {
-    const collected = await collecting({
+    const collected = await runCollect({
       answer: (query) => fails(query, ['S4', 'S5', 'S6', 'S7']),
       plans: plansOf(20),
       concurrency: 4,
@@ -314,7 +314,7 @@ describe('an unreachable service', () => {
   });
 
   test('stops the run after another symbol, requested alone, confirms it', async () => {
-    const { stopError, done, failed, failures, requests } = await collecting({
+    const { stopError, done, failed, failures, requests } = await runCollect({
       answer(_, nth) {
         if (nth > 8) throw down;
         return page([]);
@@ -330,7 +330,7 @@ describe('an unreachable service', () => {
   });
 
   test('does not stop the run if the symbol requested alone gets any response', async () => {
-    const otherwise = await collecting({
+    const otherwise = await runCollect({
       answer: (_, nth) =>
         nth === 1 ? Promise.reject(down) : nth === 2 ? Promise.reject(failure('transient', 'x')) : page([]),
       plans: plansOf(4),
@@ -340,7 +340,7 @@ describe('an unreachable service', () => {
       { from: start, to: start + hour },
       { from: start + 2 * hour, to: start + 3 * hour },
     ];
-    const halfway = await collecting({
+    const halfway = await runCollect({
       answer: (_, nth) => (nth === 1 || nth === 3 ? Promise.reject(down) : page([])),
       plans: plansOf(4).map((plan) => ({ ...plan, windows: halves })),
     });
@@ -348,7 +348,7 @@ describe('an unreachable service', () => {
   });
 
   test('is reported even if there is no second symbol', async () => {
-    const { stopError, done } = await collecting({
+    const { stopError, done } = await runCollect({
       answer() {
         throw down;
       },
@@ -365,16 +365,16 @@ describe('an unreachable service', () => {
       minute++;
       throw failure('transient', 'answered 503', 503);
     };
-    const ended = await collecting({ plans: plansOf(60), answer: broken, monotonicMs });
+    const ended = await runCollect({ plans: plansOf(60), answer: broken, monotonicMs });
     expect(ended.stopError).toMatchObject({ reason: 'answered 503' });
     expect(ended.requests).toHaveLength(20);
     expect([ended.failed.length, ended.failures.length]).toEqual([60, 60]);
     minute = 0;
     const picky = (_: TicksQuery, nth: number) =>
       nth % 10 === 0 ? Promise.reject(failure('refused', 'answered 404', 404)) : broken();
-    expect((await collecting({ plans: plansOf(60), answer: picky, monotonicMs })).stopError).toBeNull();
+    expect((await runCollect({ plans: plansOf(60), answer: picky, monotonicMs })).stopError).toBeNull();
     // Failures in quick succession do not stop the run.
-    const quick = await collecting({
+    const quick = await runCollect({
       plans: plansOf(60),
       answer: () => Promise.reject(failure('transient', 'x', 500)),
     });
@@ -382,7 +382,7 @@ describe('an unreachable service', () => {
   });
 
   test('does not stop the run while other requests are answered', async () => {
-    const collected = await collecting({
+    const collected = await runCollect({
       // Every second request is answered, so there is a response between two failures.
       answer(_, nth) {
         if (nth % 2 === 0) throw down;
@@ -395,7 +395,7 @@ describe('an unreachable service', () => {
   });
 
   test('keeps the coverage of empty responses received before', async () => {
-    const { stopError, done, covered } = await collecting({
+    const { stopError, done, covered } = await runCollect({
       answer(_, nth) {
         if (nth > 5) throw down;
         return page([]);
@@ -409,7 +409,7 @@ describe('an unreachable service', () => {
 
   test('stops the run immediately if it refuses the credential', async () => {
     const refused = failure('credential', 'answered 401', 401);
-    const { stopError, requests } = await collecting({
+    const { stopError, requests } = await runCollect({
       answer() {
         throw refused;
       },
@@ -424,7 +424,7 @@ describe('an interrupted run', () => {
   test('reports what is done so far', async () => {
     for (const concurrency of [1, 4]) {
       const stop = new AbortController();
-      const { done, failed, failures } = await collecting({
+      const { done, failed, failures } = await runCollect({
         answer(_, nth) {
           if (nth === 9) stop.abort(new Error('SIGTERM'));
           stop.signal.throwIfAborted();
@@ -442,7 +442,7 @@ describe('an interrupted run', () => {
 
   test('throws an error that is not of the upstream', async () => {
     const stop = new AbortController();
-    const broken = collecting({
+    const broken = runCollect({
       answer() {
         stop.abort(new Error('SIGTERM'));
         throw new Error('disk full');
@@ -464,7 +464,7 @@ describe('empty responses', () => {
 
   test('confirm their windows from the oldest known tick on', async () => {
     const oldestTick = start + 6 * hour;
-    const { claims } = await collecting({
+    const { claims } = await runCollect({
       answer: () => page([]),
       plans: plansOf(1),
       behavior: createServerBehavior(oldestTick),
@@ -477,20 +477,20 @@ describe('empty responses', () => {
 
   test('for half of the symbols with known ticks, at least three, are an outage', async () => {
     const answer = ({ symbol }: TicksQuery) => page(Number(symbol.slice(1)) < 3 ? [] : [start + 1, start + hour]);
-    const outage = await collecting({ answer, plans: polled(6) });
+    const outage = await runCollect({ answer, plans: polled(6) });
     expect(outage.failures.map(({ symbol, reason }) => [symbol, reason])).toEqual(
-      ['S0', 'S1', 'S2'].map((symbol) => [symbol, allEmptyReason]),
+      ['S0', 'S1', 'S2'].map((symbol) => [symbol, outageReason]),
     );
     for (const symbol of ['S0', 'S1', 'S2']) expect(outage.covered.get(symbol) ?? []).toEqual([]);
     // Three of seven, or two of two, are not an outage.
-    const few = await collecting({ answer, plans: polled(7) });
-    const two = await collecting({ answer, plans: polled(2) });
+    const few = await runCollect({ answer, plans: polled(7) });
+    const two = await runCollect({ answer, plans: polled(2) });
     for (const some of [few, two]) expect(some.failures).toEqual([]);
     expect(new Set(evidenceOf(two))).toEqual(new Set(['inferred']));
   });
 
   test('are no outage if the symbols are requested for the first time', async () => {
-    const first = await collecting({ answer: () => page([]), plans: plansOf(9, true) });
+    const first = await runCollect({ answer: () => page([]), plans: plansOf(9, true) });
     expect(first.failures).toEqual([]);
     expect(first.done).toHaveLength(9);
   });

@@ -1,11 +1,21 @@
 import { describe, expect, test } from 'vitest';
 import { claimEmptyResponse, fetchSymbol } from '../../../src/collector/paging/fetch-symbol.ts';
-import { among, every, later, minute, plainly, refusal, served, start, window } from './served.ts';
+import {
+  createScriptedContext,
+  every,
+  later,
+  minute,
+  refusal,
+  selectTicks,
+  start,
+  toPlainPlans,
+  window,
+} from './served.ts';
 
 describe('a request', () => {
   test('states its purpose, and its response is stored with it', async () => {
-    const { context, queries, records, pages } = served(() => ({ times: [], generatedAt: later - 5 }));
-    const outcome = await fetchSymbol(context, 'S', plainly(window));
+    const { context, queries, records, pages } = createScriptedContext(() => ({ times: [], generatedAt: later - 5 }));
+    const outcome = await fetchSymbol(context, 'S', toPlainPlans(window));
     const requested = window;
     expect(queries).toEqual([
       {
@@ -36,8 +46,8 @@ describe('a request', () => {
   });
 
   test('has the largest limit that the server is known to accept', async () => {
-    const { context, queries } = served(() => ({}), { limit: 100 });
-    await fetchSymbol(context, 'S', plainly(window));
+    const { context, queries } = createScriptedContext(() => ({}), { limit: 100 });
+    await fetchSymbol(context, 'S', toPlainPlans(window));
     expect(queries[0]!.limit).toBe(100);
   });
 
@@ -46,16 +56,16 @@ describe('a request', () => {
       [minute + 1000, later + minute + 1000],
       [minute + 1001, later],
     ] as const) {
-      const { context, records } = served(() => ({ generatedAt: later + ahead }));
-      await fetchSymbol(context, 'S', plainly(window));
+      const { context, records } = createScriptedContext(() => ({ generatedAt: later + ahead }));
+      await fetchSymbol(context, 'S', toPlainPlans(window));
       expect(records[0]!.observedAt).toBe(observedAt);
     }
   });
 
   test('at a side begins inside of the page before, and both confirm the window', async () => {
     const all = every(minute / 2, 120);
-    const { context, queries, records } = served((query) => ({ times: among(all, query, 50) }));
-    expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([]);
+    const { context, queries, records } = createScriptedContext((query) => ({ times: selectTicks(all, query, 50) }));
+    expect((await fetchSymbol(context, 'S', toPlainPlans(window))).lost).toEqual([]);
     expect(queries[0]!.meaning!.kind).toBe('whole');
     // The last request, for the widest gap between two ticks, is a whole one.
     expect(new Set(queries.slice(1, -1).map(({ meaning }) => meaning!.kind))).toEqual(new Set(['low', 'high']));
@@ -71,10 +81,10 @@ describe('a request', () => {
 
   test('that contradicts an earlier one durably withdraws its claims first', async () => {
     const all = every(minute, 40);
-    const { context, records } = served((query, nth) => ({
-      times: among(all, query, 25).filter((t) => t !== all[30] || nth > 4),
+    const { context, records } = createScriptedContext((query, nth) => ({
+      times: selectTicks(all, query, 25).filter((t) => t !== all[30] || nth > 4),
     }));
-    expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([]);
+    expect((await fetchSymbol(context, 'S', toPlainPlans(window))).lost).toEqual([]);
     const withdrawnAt = records.findIndex(({ withdrawn = [] }) => withdrawn.length > 0);
     expect(records[withdrawnAt]).toMatchObject({ covered: [], withdrawn: [window] });
     expect(records.slice(0, withdrawnAt).flatMap(({ covered }) => covered)).not.toEqual([]);
@@ -83,21 +93,21 @@ describe('a request', () => {
 
   test('that fails with a bug fails the run', async () => {
     const all = every(minute / 2, 120);
-    const { context } = served((query, nth) => {
+    const { context } = createScriptedContext((query, nth) => {
       if (nth > 1) throw new TypeError('a bug');
-      return { times: among(all, query, 50) };
+      return { times: selectTicks(all, query, 50) };
     });
-    await expect(fetchSymbol(context, 'S', plainly(window))).rejects.toThrow('a bug');
+    await expect(fetchSymbol(context, 'S', toPlainPlans(window))).rejects.toThrow('a bug');
   });
 
   test('that is refused leaves a gap, and keeps the ticks received before', async () => {
     const all = every(minute, 12);
-    const { context, records } = served((query, nth) => {
+    const { context, records } = createScriptedContext((query, nth) => {
       if (nth > 1) throw refusal();
-      return { times: among(all, query) };
+      return { times: selectTicks(all, query) };
     });
     const reason = 'the service does not serve this window';
-    expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([
+    expect((await fetchSymbol(context, 'S', toPlainPlans(window))).lost).toEqual([
       { from: all.at(-1)! + 1, to: window.to, reason },
     ]);
     expect([...records[0]!.ticks.t]).toEqual(all);
@@ -109,7 +119,7 @@ describe('an empty response', () => {
   const empty = { symbol: 'S', ...window, observedAt: later, lacksKnownTick: false };
 
   test('confirms its window from the oldest known tick on, and infers it before', async () => {
-    const { context, records } = served(() => ({}));
+    const { context, records } = createScriptedContext(() => ({}));
     const oldest = start + 10 * minute;
     await claimEmptyResponse(context, empty, oldest);
     expect(records.flatMap(({ covered }) => covered)).toEqual([
@@ -119,7 +129,7 @@ describe('an empty response', () => {
   });
 
   test('confirms nothing if the known tick is missing', async () => {
-    const { context, records } = served(() => ({}));
+    const { context, records } = createScriptedContext(() => ({}));
     await claimEmptyResponse(context, { ...empty, lacksKnownTick: true }, start);
     expect(records.flatMap(({ covered }) => covered)).toMatchObject([{ ...window, evidence: 'inferred' }]);
   });

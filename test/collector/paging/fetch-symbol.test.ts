@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { UpstreamError } from '../../../src/base/errors.ts';
 import { isWithin, subtract, type Window } from '../../../src/base/window.ts';
 import type { TickPage, TicksQuery, Upstream } from '../../../src/client/upstream.ts';
-import { type Hand, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
-import { forgotten, type Run, run } from './run.ts';
+import { honestService, type ManualTime, type PagingTraits, plainTraits, type Row } from './honest-service.ts';
+import { findUnaccounted, type Run, run } from './run.ts';
 
 const start = Date.UTC(2026, 6, 1);
 const minute = 60_000;
@@ -28,8 +28,13 @@ interface Bill {
 const requestsToLearn = 24;
 
 /** Requests of a run, and their minimum: the pages, and two confirmations per window with ticks. */
-async function bill(truth: Map<string, Row[]>, ways: Ways, windows: readonly Window[], workers = 4): Promise<Bill> {
-  const hand: Hand = { nowMs: later };
+async function countRequests(
+  truth: Map<string, Row[]>,
+  ways: PagingTraits,
+  windows: readonly Window[],
+  workers = 4,
+): Promise<Bill> {
+  const hand: ManualTime = { nowMs: later };
   const service = honestService(truth, ways, hand);
   const plans = new Map([...truth.keys()].map((symbol) => [symbol, windows]));
   const done = await run({ upstream: service, hand, truth, plans, workers });
@@ -45,7 +50,7 @@ async function bill(truth: Map<string, Row[]>, ways: Ways, windows: readonly Win
 const uneven = (counts: readonly number[], stepMs: number): Map<string, Row[]> =>
   new Map(counts.map((count, i) => [`S${i}`, evenly(count, stepMs)]));
 
-const waysOf = (capMin: number, capMax: number): fc.Arbitrary<Ways> =>
+const waysOf = (capMin: number, capMax: number): fc.Arbitrary<PagingTraits> =>
   fc
     .record({
       cap: fc.integer({ min: capMin, max: capMax }),
@@ -55,7 +60,7 @@ const waysOf = (capMin: number, capMax: number): fc.Arbitrary<Ways> =>
       toInclusive: fc.boolean(),
       echo: fc.constantFrom('asked' as const, 'tightened' as const, 'none' as const),
     })
-    .map((some) => ({ ...plainWays, ...some }));
+    .map((some) => ({ ...plainTraits, ...some }));
 
 const halves = [
   { from: day.from, to: day.from + 43_200_000 },
@@ -69,8 +74,8 @@ describe('the requests of a run', () => {
   );
 
   test('are the pages, two confirmations per window and few checks, for any cap and side', async () => {
-    const one = async (sizes: readonly number[], ways: Ways, windows: readonly Window[], workers: number) => {
-      const { requests, minimum, run } = await bill(uneven(sizes, 40_000), ways, windows, workers);
+    const one = async (sizes: readonly number[], ways: PagingTraits, windows: readonly Window[], workers: number) => {
+      const { requests, minimum, run } = await countRequests(uneven(sizes, 40_000), ways, windows, workers);
       expect(run.lies).toEqual([]);
       expect(requests).toBeLessThanOrEqual(1.05 * minimum + requestsToLearn);
     };
@@ -86,7 +91,7 @@ describe('the requests of a run', () => {
           Array.from({ length: 40 }, () => count),
           2 * minute,
         );
-        const { requests, run } = await bill(truth, { ...plainWays, cap: 5000, side }, [day]);
+        const { requests, run } = await countRequests(truth, { ...plainTraits, cap: 5000, side }, [day]);
         expect(requests).toBeLessThanOrEqual(3 * 40 * 1.05 + requestsToLearn);
         expect(run.lies).toEqual([]);
         for (const covered of run.covered.values()) expect(covered).toEqual([day]);
@@ -95,7 +100,7 @@ describe('the requests of a run', () => {
   });
 
   test('are one per symbol without ticks', async () => {
-    const { requests } = await bill(uneven([0, 0, 0, 0, 0], minute), plainWays, [day]);
+    const { requests } = await countRequests(uneven([0, 0, 0, 0, 0], minute), plainTraits, [day]);
     expect(requests).toBe(5);
   });
 });
@@ -117,7 +122,7 @@ const answer = (page: Partial<TickPage> & { readonly times?: readonly number[] }
 };
 
 /** Runs against one symbol. The truth is empty, because the responses of a hostile server have none. */
-async function against(page: (query: TicksQuery, nth: number) => TickPage): Promise<{ run: Run; requests: number }> {
+async function runAgainst(page: (query: TicksQuery, nth: number) => TickPage): Promise<{ run: Run; requests: number }> {
   const hand = { nowMs: later };
   let requests = 0;
   const upstream: Pick<Upstream, 'ticks'> = {
@@ -141,11 +146,11 @@ describe('an untrustworthy service', () => {
   const middle = Array.from({ length: 50 }, (_, i) => start + 1_000_000 + i * 1000);
 
   test('is given up if it always sends the same full page, and only that page is claimed', async () => {
-    const { run, requests } = await against(() => answer({ times: middle }));
+    const { run, requests } = await runAgainst(() => answer({ times: middle }));
     expect(requests).toBeLessThanOrEqual(10);
     const claimable = { from: middle[0]!, to: middle.at(-1)! + 1 };
     expect(subtract(coveredOf(run), [claimable])).toEqual([]);
-    expect(forgotten(run, 'S', [window], window.to)).toEqual([]);
+    expect(findUnaccounted(run, 'S', [window], window.to)).toEqual([]);
     expect(lostOf(run).length).toBeGreaterThan(0);
   });
 
@@ -155,7 +160,7 @@ describe('an untrustworthy service', () => {
       { from: window.to, to: window.from },
       { from: later, to: later + 1 },
     ]) {
-      const { run, requests } = await against(() => answer(claims));
+      const { run, requests } = await runAgainst(() => answer(claims));
       expect(requests).toBe(1);
       expect(coveredOf(run)).toEqual([]);
       expect(lostOf(run)).toMatchObject([window]);
@@ -171,12 +176,12 @@ describe('an untrustworthy service', () => {
       (query: TicksQuery) => answer({ from: query.to - 2, to: query.to }),
     ];
     for (const page of creeping) {
-      const { run, requests } = await against((query, nth) =>
+      const { run, requests } = await runAgainst((query, nth) =>
         nth === 1 ? answer({ ...page(query), received: 100 }) : page(query),
       );
       expect(requests).toBeLessThanOrEqual(1500);
       expect(coveredOf(run).reduce((sum, w) => sum + w.to - w.from, 0)).toBeLessThan(1000);
-      expect(forgotten(run, 'S', [window], window.to)).toEqual([]);
+      expect(findUnaccounted(run, 'S', [window], window.to)).toEqual([]);
     }
   });
 
@@ -191,8 +196,8 @@ describe('an untrustworthy service', () => {
     });
     await fc.assert(
       fc.asyncProperty(fc.array(garbage, { minLength: 1, maxLength: 6 }), async (pages) => {
-        const { run } = await against((_, nth) => answer(pages[nth % pages.length]!));
-        expect(forgotten(run, 'S', [window], window.to)).toEqual([]);
+        const { run } = await runAgainst((_, nth) => answer(pages[nth % pages.length]!));
+        expect(findUnaccounted(run, 'S', [window], window.to)).toEqual([]);
       }),
       { numRuns: 300 },
     );
@@ -200,7 +205,7 @@ describe('an untrustworthy service', () => {
 
   test('is dated by the request if its times are in seconds or in the future', async () => {
     for (const generatedAt of [Math.floor(later / 1000), 0, later * 1000, later + 3_600_000]) {
-      const { run } = await against(() => answer({ generatedAt }));
+      const { run } = await runAgainst(() => answer({ generatedAt }));
       expect(run.lies).toEqual([]);
       expect(coveredOf(run)).toEqual([window]);
     }
@@ -214,7 +219,7 @@ describe('a service that ignores from/to', () => {
 
   test('covers nothing before or after its ticks', async () => {
     for (const echo of echoes) {
-      const { run, requests } = await against((query) => answer({ times: lastDay, ...echo(query) }));
+      const { run, requests } = await runAgainst((query) => answer({ times: lastDay, ...echo(query) }));
       expect(coveredOf(run)).toEqual([]);
       expect(run.reasons.get('S')).toEqual([unheeded]);
       expect(lostOf(run)).toEqual([window]);
@@ -225,9 +230,9 @@ describe('a service that ignores from/to', () => {
   test('covers the span of its ticks', async () => {
     const times = [start - hour, start + 1000, start + 2000];
     for (const echo of echoes) {
-      const { run } = await against((query) => answer({ times, received: 3, ...echo(query) }));
+      const { run } = await runAgainst((query) => answer({ times, received: 3, ...echo(query) }));
       expect(subtract(coveredOf(run), [{ from: start, to: start + 2001 }])).toEqual([]);
-      expect(forgotten(run, 'S', [window], window.to)).toEqual([]);
+      expect(findUnaccounted(run, 'S', [window], window.to)).toEqual([]);
       expect([...run.keptOf('S')]).toHaveLength(2);
     }
   });
@@ -254,7 +259,7 @@ describe('a service that ignores from/to', () => {
       () => answer({ times: [start - hour, window.to + hour], from: start - 2 * hour, to: window.to + 2 * hour }),
     ];
     for (const page of pages) {
-      const { run } = await against(page);
+      const { run } = await runAgainst(page);
       expect(run.reasons.get('S') ?? []).not.toContain(unheeded);
     }
   });
@@ -276,8 +281,8 @@ describe('a service that refuses large requests', () => {
     const truth = new Map(Array.from({ length: symbols }, (_, i) => [`S${i}`, perHour(168 - i)]));
     // One symbol has many ticks, so that the other pages are known to be complete.
     truth.get('S0')!.push(...rowsAt(Array.from({ length: 300 }, (_, i) => later - 300_000 + i * 1000)));
-    const hand: Hand = { nowMs: later };
-    const service = honestService(truth, { ...plainWays, cap: 1000 }, hand);
+    const hand: ManualTime = { nowMs: later };
+    const service = honestService(truth, { ...plainTraits, cap: 1000 }, hand);
     const { limitMax = 5000, windowMsMax = Infinity, keptMs = Infinity, unknown = [], status = 400 } = bounds;
     let requests = 0;
     const upstream: Pick<Upstream, 'ticks'> = {
@@ -329,7 +334,7 @@ describe('a service that refuses large requests', () => {
     const kept = { from: later - 3 * 86_400_000 + 3_600_000, to: later };
     for (const covered of outcome.covered.values()) expect(subtract([kept], covered)).toEqual([]);
     for (const [symbol, reasons] of outcome.reasons) {
-      expect(forgotten(outcome, symbol, [week], later)).toEqual([]);
+      expect(findUnaccounted(outcome, symbol, [week], later)).toEqual([]);
       expect(reasons).toEqual(['from too old']);
     }
     expect(requests()).toBeLessThanOrEqual(20 * (3 * 4 + 5) + 60);
@@ -370,7 +375,7 @@ describe('covering', () => {
 
   test('treats a refusal before the stated start as a response', async () => {
     const keptFrom = start + 1_800_000;
-    const { run } = await against((query) => {
+    const { run } = await runAgainst((query) => {
       if (query.from < keptFrom && query.to <= keptFrom + 1) throw refused;
       return answer({ from: keptFrom, to: query.to });
     });
@@ -379,14 +384,14 @@ describe('covering', () => {
   });
 
   test('throws the error of a request', async () => {
-    const failing = against(() => {
+    const failing = runAgainst(() => {
       throw refused;
     });
     await expect(failing).rejects.toBe(refused);
   });
 
   test('leaves the end of a window as a gap if its confirmation is refused', async () => {
-    const { run } = await against((_, nth) => {
+    const { run } = await runAgainst((_, nth) => {
       if (nth > 1) throw refused;
       return answer({ times: [start + minute, start + 2 * minute] });
     });
@@ -398,7 +403,7 @@ describe('covering', () => {
   });
 
   test('rejects ticks in the future and claims no future time', async () => {
-    const { run } = await against((query) =>
+    const { run } = await runAgainst((query) =>
       answer({ times: [start, later + 120_000], from: query.from, to: query.to }),
     );
     expect([...run.keptOf('S')]).toEqual([`${start} 0.5`]);

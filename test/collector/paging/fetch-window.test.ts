@@ -12,13 +12,16 @@ import {
 import { fetchWindow } from '../../../src/collector/paging/fetch-window.ts';
 import { type Observation, observePage } from '../../../src/collector/paging/observation.ts';
 import { createServerBehavior, toRequestedWindow } from '../../../src/collector/paging/server-behavior.ts';
-import { among, every, later, minute, start, window } from './served.ts';
+import { every, later, minute, selectTicks, start, window } from './served.ts';
 
-type Said = Partial<TickPage> & { readonly times?: readonly number[] };
+type ScriptedResponse = Partial<TickPage> & { readonly times?: readonly number[] };
 type Request = Extract<FetchStep, { kind: 'request' }>;
 
 /** All steps of a fetch. Responses are generated one second apart unless stated otherwise. */
-function drive(respond: (request: Request, nth: number) => Said | null, options: Partial<FetchOptions> = {}) {
+function drive(
+  respond: (request: Request, nth: number) => ScriptedResponse | null,
+  options: Partial<FetchOptions> = {},
+) {
   const behavior = createServerBehavior();
   const fetch = fetchWindow(behavior, window, { ...defaultFetchOptions, ...options });
   const steps: FetchStep[] = [];
@@ -57,9 +60,9 @@ function drive(respond: (request: Request, nth: number) => Said | null, options:
 }
 
 const all = every(minute, 40);
-const whole = ({ window: w }: Request): Said => ({ times: among(all, w) });
+const whole = ({ window: w }: Request): ScriptedResponse => ({ times: selectTicks(all, w) });
 /** The claims that remain after withdrawals. */
-function standing(steps: readonly FetchStep[]): Window[] {
+function computeRemainingClaims(steps: readonly FetchStep[]): Window[] {
   let out: Window[] = [];
   for (const step of steps) {
     if (step.kind === 'claim' && step.evidence !== 'inferred') out = subtract([...out, step.window], []);
@@ -91,11 +94,11 @@ describe('a window', () => {
 
   test('is not stated by an echo of the request, only by a narrower end at a tick', () => {
     const cap = 10;
-    const echo = drive(({ window: w }) => ({ times: among(all, w, cap), from: w.from - 1, to: w.to }));
+    const echo = drive(({ window: w }) => ({ times: selectTicks(all, w, cap), from: w.from - 1, to: w.to }));
     expect(echo.of('claim').map(({ evidence }) => evidence)).not.toContain('stated');
     expect(echo.proven).toEqual([window]);
     const stated = drive(({ window: w }) => {
-      const times = among(all, w, cap);
+      const times = selectTicks(all, w, cap);
       return { times, from: w.from - 1, to: times.length === cap ? times.at(-1)! : w.to };
     });
     expect(stated.of('claim').map(({ evidence }) => evidence)).toContain('stated');
@@ -103,8 +106,8 @@ describe('a window', () => {
   });
 
   test('is checked at both sides, so that ticks truncated at its start are found', () => {
-    const { steps, of } = drive(({ window: w }) => ({ times: among(all, w).slice(-10) }));
-    expect(standing(steps)).toEqual([window]);
+    const { steps, of } = drive(({ window: w }) => ({ times: selectTicks(all, w).slice(-10) }));
+    expect(computeRemainingClaims(steps)).toEqual([window]);
     expect(of('request').some(({ side }) => side === 'low')).toBe(true);
     expect(Math.min(...of('request').map((step) => step.window.to))).toBeLessThan(all[10]!);
   });
@@ -113,25 +116,25 @@ describe('a window', () => {
     // The first pages omit a tick that later ones contain.
     const hidden = all[30]!;
     const { of, steps, behavior } = drive(({ window: w }, nth) => ({
-      times: among(all, w, 25).filter((t) => t !== hidden || nth > 4),
+      times: selectTicks(all, w, 25).filter((t) => t !== hidden || nth > 4),
     }));
     expect(behavior.contradictions).toBeGreaterThan(0);
     const withdrawnAt = steps.findIndex(({ kind }) => kind === 'withdraw');
     expect(withdrawnAt).toBeGreaterThan(steps.findIndex(({ kind }) => kind === 'claim'));
     expect(of('gap')).toEqual([]);
-    expect(standing(steps)).toEqual([window]);
+    expect(computeRemainingClaims(steps)).toEqual([window]);
   });
 
   test('keeps a crowded millisecond as a gap and continues after it', () => {
     const moment = all[20]!;
     const rows = all.flatMap((t) => (t === moment ? Array.from({ length: 30 }, () => t) : [t]));
-    const { of, steps } = drive(({ window: w }) => ({ times: among(rows, w, 12) }));
+    const { of, steps } = drive(({ window: w }) => ({ times: selectTicks(rows, w, 12) }));
     const gaps = of('gap');
     expect(gaps.map(({ reason, window: w }) => [reason, w])).toEqual([
       [crowdedReason, { from: moment, to: moment + 1 }],
     ]);
-    expect(intersect(standing(steps), [{ from: moment, to: moment + 1 }])).toEqual([]);
-    expect(intersect(standing(steps), [{ from: all[25]!, to: all[26]! }])).toHaveLength(1);
+    expect(intersect(computeRemainingClaims(steps), [{ from: moment, to: moment + 1 }])).toEqual([]);
+    expect(intersect(computeRemainingClaims(steps), [{ from: all[25]!, to: all[26]! }])).toHaveLength(1);
   });
 
   test("is a gap if more than 1 % of a response's elements are unusable", () => {
@@ -159,7 +162,7 @@ describe('a poll from a known tick', () => {
     { from: start, to: knownTick + minute / 2, fetchedAt: later - minute, origin: 'poll', evidence: 'inferred' },
   ];
   const options: FetchOptions = { confirm: 'next', lastTick: knownTick, knownTick, inferred };
-  const earlier = (steps: readonly FetchStep[]) => intersect(standing(steps), inferred);
+  const earlier = (steps: readonly FetchStep[]) => intersect(computeRemainingClaims(steps), inferred);
 
   test("confirms the previous poll's inferred window with one request", () => {
     const { behavior: known } = drive(whole);
@@ -173,7 +176,7 @@ describe('a poll from a known tick', () => {
   test('confirms neither a window with a late tick nor one without the known tick', () => {
     const late = knownTick + minute / 4;
     const { steps } = drive(
-      ({ window: w }) => ({ times: among([...all.slice(0, 11), late, ...all.slice(11)], w) }),
+      ({ window: w }) => ({ times: selectTicks([...all.slice(0, 11), late, ...all.slice(11)], w) }),
       options,
     );
     const first = steps.filter(({ kind }) => kind === 'claim')[0] as Extract<FetchStep, { kind: 'claim' }>;

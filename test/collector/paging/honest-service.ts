@@ -11,7 +11,7 @@ export interface Row {
   readonly usable: boolean;
 }
 
-export interface Ways {
+export interface PagingTraits {
   readonly cap: number;
   readonly side: 'earliest' | 'latest';
   readonly order: 'ascending' | 'newest first' | 'shuffled';
@@ -33,7 +33,7 @@ export interface Ways {
   readonly heeds: 'window' | 'end' | 'nothing';
 }
 
-export const plainWays: Ways = {
+export const plainTraits: PagingTraits = {
   cap: 100,
   side: 'earliest',
   order: 'ascending',
@@ -48,7 +48,7 @@ export const plainWays: Ways = {
   heeds: 'window',
 };
 
-export interface Hand {
+export interface ManualTime {
   nowMs: number;
 }
 
@@ -61,7 +61,11 @@ export interface HonestService extends Pick<Upstream, 'ticks'> {
 /** More requests than any of these tests needs. */
 const requestsMax = 20_000;
 
-export function honestService(truth: ReadonlyMap<string, readonly Row[]>, ways: Ways, hand: Hand): HonestService {
+export function honestService(
+  truth: ReadonlyMap<string, readonly Row[]>,
+  ways: PagingTraits,
+  hand: ManualTime,
+): HonestService {
   let requests = 0;
   let firstAnswerMs = Number.POSITIVE_INFINITY;
   return {
@@ -101,8 +105,8 @@ function firstAt(rows: readonly Row[], t: number): number {
   return low;
 }
 
-function pageOf(rows: readonly Row[], query: TicksQuery, ways: Ways, asOfMs: number): TickPage {
-  const servedWindow = answeredWindow(query, ways);
+function pageOf(rows: readonly Row[], query: TicksQuery, ways: PagingTraits, asOfMs: number): TickPage {
+  const servedWindow = computeServedWindow(query, ways);
   const from = ways.heeds === 'window' ? servedWindow.from + (ways.fromInclusive ? 0 : 1) : Number.NEGATIVE_INFINITY;
   const to = ways.heeds === 'nothing' ? Number.POSITIVE_INFINITY : servedWindow.to + (ways.toInclusive ? 1 : 0);
   const matching = visible(rows, { from, to }, asOfMs).filter((row) => !ways.gaps.some((gap) => isWithin(row.t, gap)));
@@ -123,7 +127,7 @@ function pageOf(rows: readonly Row[], query: TicksQuery, ways: Ways, asOfMs: num
   };
 }
 
-function answeredWindow(query: Window, { keptFrom, longest }: Ways): Window {
+function computeServedWindow(query: Window, { keptFrom, longest }: PagingTraits): Window {
   let { from, to } = query;
   if (keptFrom !== null) from = Math.min(Math.max(from, keptFrom), Math.max(to, keptFrom));
   if (longest !== null && to - from > longest.ms) {
@@ -137,7 +141,7 @@ function echoOf(
   servedWindow: Window,
   kept: readonly Row[],
   truncated: boolean,
-  ways: Ways,
+  ways: PagingTraits,
 ): { from: number | null; to: number | null } {
   if (ways.echo === 'none') return { from: null, to: null };
   const first = kept[0];
@@ -148,7 +152,7 @@ function echoOf(
   return ways.side === 'earliest' ? { from: servedWindow.from, to: last.t } : { from: first.t, to: servedWindow.to };
 }
 
-function inOrder(rows: readonly Row[], order: Ways['order']): Row[] {
+function inOrder(rows: readonly Row[], order: PagingTraits['order']): Row[] {
   if (order === 'ascending') return [...rows];
   if (order === 'newest first') return rows.toReversed();
   // Any fixed disorder will do: by the digits of a product.

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { intersect, subtract, union, type Window } from '../../../src/base/window.ts';
 import { crowdedReason } from '../../../src/collector/paging/fetch-steps.ts';
-import { type Hand, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
-import { forgotten, keyOf, type Run, run } from './run.ts';
+import { honestService, type ManualTime, type PagingTraits, plainTraits, type Row } from './honest-service.ts';
+import { findUnaccounted, type Run, run, toKey } from './run.ts';
 
 const start = Date.UTC(2026, 6, 1);
 const window: Window = { from: start, to: start + 40_000 };
@@ -41,7 +41,7 @@ const truthOf = (late: boolean): fc.Arbitrary<Map<string, Row[]>> =>
 /** No server has a page cap below eight. */
 const caps = fc.oneof(fc.integer({ min: 8, max: 30 }), fc.integer({ min: 30, max: 500 }));
 
-const sane: fc.Arbitrary<Ways> = fc.record({
+const sane: fc.Arbitrary<PagingTraits> = fc.record({
   cap: caps,
   side: fc.constantFrom('earliest', 'latest'),
   order: fc.constantFrom('ascending', 'newest first', 'shuffled'),
@@ -67,15 +67,15 @@ const plans: fc.Arbitrary<Window[]> = fc.oneof(
   }),
 );
 
-interface Story {
+interface Scenario {
   readonly truth: Map<string, Row[]>;
-  readonly ways: Ways;
+  readonly ways: PagingTraits;
   readonly windows: Window[];
   readonly limit: number;
   readonly workers: number;
 }
 
-const story = (ways: fc.Arbitrary<Ways>, late = false): fc.Arbitrary<Story> =>
+const scenarios = (ways: fc.Arbitrary<PagingTraits>, late = false): fc.Arbitrary<Scenario> =>
   fc.record({
     truth: truthOf(late),
     ways,
@@ -87,12 +87,12 @@ const story = (ways: fc.Arbitrary<Ways>, late = false): fc.Arbitrary<Story> =>
 /** All responses come well after the window, so all of it can be covered unless the server lags. */
 const afterwards = start + 100_000;
 
-async function tell(
-  scenario: Story,
+async function runScenario(
+  scenario: Scenario,
   nowMs = afterwards,
   everyPrice = true,
 ): Promise<{ run: Run; requests: number; firstAnswerMs: number }> {
-  const hand: Hand = { nowMs };
+  const hand: ManualTime = { nowMs };
   const service = honestService(scenario.truth, scenario.ways, hand);
   const done = await run({
     upstream: service,
@@ -107,54 +107,61 @@ async function tell(
 }
 
 /** Limit of requests: each one returns a new time or settles an edge. */
-function boundOf(scenario: Story): number {
+function computeRequestsMax(scenario: Scenario): number {
   const rows = [...scenario.truth.values()].reduce((sum, list) => sum + list.length, 0);
   return 10 + 4 * rows + 12 * scenario.truth.size * scenario.windows.length;
 }
 
-const holds = async (arbitrary: fc.Arbitrary<Story>, numRuns: number, check: (scenario: Story) => Promise<void>) => {
+const assertProperty = async (
+  arbitrary: fc.Arbitrary<Scenario>,
+  numRuns: number,
+  check: (scenario: Scenario) => Promise<void>,
+) => {
   await fc.assert(fc.asyncProperty(arbitrary, check), { numRuns });
 };
 
 describe('paging', () => {
   test('covers every window with every tick, in any way that a sane server pages', async () => {
-    await holds(story(sane), 500, async (scenario) => {
-      const { run, requests } = await tell(scenario);
+    await assertProperty(scenarios(sane), 500, async (scenario) => {
+      const { run, requests } = await runScenario(scenario);
       expect(run.lies).toEqual([]);
       for (const symbol of scenario.truth.keys()) {
         expect(subtract(scenario.windows, run.covered.get(symbol) ?? [])).toEqual([]);
         expect(run.lost.get(symbol) ?? []).toEqual([]);
       }
-      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
+      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
     });
   });
 
   test('never claims a window without its visible ticks, even if ticks are late', async () => {
-    await holds(story(sane, true), 300, async (scenario) => {
-      const { run, requests } = await tell(scenario);
+    await assertProperty(scenarios(sane, true), 300, async (scenario) => {
+      const { run, requests } = await runScenario(scenario);
       expect(run.lies).toEqual([]);
       for (const symbol of scenario.truth.keys())
         expect(subtract(scenario.windows, run.covered.get(symbol) ?? [])).toEqual([]);
-      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
+      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
     });
   });
 
   test('covers a current window up to the first response, and claims nothing later', async () => {
-    await holds(story(sane), 200, async (scenario) => {
-      const { run, firstAnswerMs } = await tell(scenario, start + 20_000);
+    await assertProperty(scenarios(sane), 200, async (scenario) => {
+      const { run, firstAnswerMs } = await runScenario(scenario, start + 20_000);
       expect(run.lies).toEqual([]);
       // If the response states no time, only the time of the request is known.
       const until = scenario.ways.behindMs === null ? start + 20_000 : firstAnswerMs;
-      for (const symbol of scenario.truth.keys()) expect(forgotten(run, symbol, scenario.windows, until)).toEqual([]);
+      for (const symbol of scenario.truth.keys())
+        expect(findUnaccounted(run, symbol, scenario.windows, until)).toEqual([]);
     });
   });
 
   test('reports expired windows as lost and covers the rest', async () => {
     const forgetful = fc
       .tuple(sane, fc.integer({ min: start - 10, max: window.to + 10 }))
-      .map(([ways, keptFrom]): Ways => ({ ...ways, keptFrom, echo: ways.echo === 'none' ? 'asked' : ways.echo }));
-    await holds(story(forgetful), 300, async (scenario) => {
-      const { run, requests } = await tell(scenario);
+      .map(
+        ([ways, keptFrom]): PagingTraits => ({ ...ways, keptFrom, echo: ways.echo === 'none' ? 'asked' : ways.echo }),
+      );
+    await assertProperty(scenarios(forgetful), 300, async (scenario) => {
+      const { run, requests } = await runScenario(scenario);
       expect(run.lies).toEqual([]);
       // A stated start may be exclusive, so its millisecond may be lost.
       const kept = { from: scenario.ways.keptFrom! + 1, to: window.to };
@@ -163,9 +170,9 @@ describe('paging', () => {
         expect(subtract(intersect(scenario.windows, [kept]), covered)).toEqual([]);
         if (scenario.ways.echo === 'asked')
           expect(intersect(covered, [{ from: 0, to: scenario.ways.keptFrom! }])).toEqual([]);
-        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
+        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
       }
-      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
+      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
     });
   });
 
@@ -175,13 +182,13 @@ describe('paging', () => {
       .map(([at, length]): Window => ({ from: start + at, to: start + at + length }));
     const holey = fc
       .tuple(sane, fc.array(gap, { minLength: 1, maxLength: 3 }))
-      .map(([ways, gaps]): Ways => ({ ...ways, gaps }));
-    await holds(story(holey), 300, async (scenario) => {
-      const { run } = await tell(scenario);
+      .map(([ways, gaps]): PagingTraits => ({ ...ways, gaps }));
+    await assertProperty(scenarios(holey), 300, async (scenario) => {
+      const { run } = await runScenario(scenario);
       expect(run.lies).toEqual([]);
       for (const symbol of scenario.truth.keys()) {
         expect(intersect(run.covered.get(symbol) ?? [], scenario.ways.gaps)).toEqual([]);
-        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
+        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
         expect(union(run.lost.get(symbol) ?? [])).toEqual(intersect(scenario.windows, scenario.ways.gaps));
       }
     });
@@ -194,12 +201,12 @@ describe('paging', () => {
         fc.constantFrom('first' as const, 'last' as const),
         fc.oneof(fc.integer({ min: 4000, max: 30_000 }), fc.constantFrom(4000, 4001, 10_000, 10_001)),
       )
-      .map(([ways, end, ms]): Ways => ({ ...ways, echo: 'asked', longest: { ms, end } }));
-    await holds(story(short), 200, async (scenario) => {
-      const { run } = await tell(scenario);
+      .map(([ways, end, ms]): PagingTraits => ({ ...ways, echo: 'asked', longest: { ms, end } }));
+    await assertProperty(scenarios(short), 200, async (scenario) => {
+      const { run } = await runScenario(scenario);
       expect(run.lies).toEqual([]);
       for (const symbol of scenario.truth.keys())
-        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
+        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
       for (const symbol of scenario.truth.keys()) expect(run.lost.get(symbol) ?? []).toEqual([]);
     });
   });
@@ -211,9 +218,9 @@ describe('paging', () => {
         fc.constantFrom('nothing' as const, 'end' as const),
         fc.constantFrom('asked' as const, 'none' as const),
       )
-      .map(([ways, heeds, echo]): Ways => ({ ...ways, heeds, echo }));
+      .map(([ways, heeds, echo]): PagingTraits => ({ ...ways, heeds, echo }));
     // Each response contains a tick outside of the window, whichever side it keeps.
-    const framed = story(deaf).map((scenario): Story => {
+    const framed = scenarios(deaf).map((scenario): Scenario => {
       const [before, after] = [start - 3000, start + 50_000].map((t): Row => ({ t, p: 0, seenFrom: 0, usable: true }));
       return {
         ...scenario,
@@ -221,32 +228,32 @@ describe('paging', () => {
       };
     });
     // Another price may be missing at the last time. A run that ends less than a minute ago counts as continuing.
-    await holds(framed, 500, async (scenario) => {
-      const { run, requests } = await tell(scenario, start + 200_000, false);
+    await assertProperty(framed, 500, async (scenario) => {
+      const { run, requests } = await runScenario(scenario, start + 200_000, false);
       expect(run.lies).toEqual([]);
       for (const symbol of scenario.truth.keys())
-        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
-      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
+        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
+      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
     });
   });
 
   test('pages past unusable ticks without losing a window', async () => {
-    const mixed = story(sane).map((scenario): Story => {
+    const mixed = scenarios(sane).map((scenario): Scenario => {
       const truth = new Map(
         [...scenario.truth].map(([symbol, rows]) => [symbol, rows.map((row, i) => ({ ...row, usable: i % 5 !== 2 }))]),
       );
       return { ...scenario, truth };
     });
-    await holds(mixed, 300, async (scenario) => {
-      const { run, requests } = await tell(scenario);
+    await assertProperty(mixed, 300, async (scenario) => {
+      const { run, requests } = await runScenario(scenario);
       expect(run.lies).toEqual([]);
       for (const symbol of scenario.truth.keys())
-        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
-      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
+        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
+      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
     });
   });
 
-  const crowd = (count: number): Story => ({
+  const crowd = (count: number): Scenario => ({
     truth: new Map([
       [
         'S',
@@ -255,7 +262,7 @@ describe('paging', () => {
         ),
       ],
     ]),
-    ways: { ...plainWays, cap: 8 },
+    ways: { ...plainTraits, cap: 8 },
     windows: [window],
     limit: 5000,
     workers: 1,
@@ -265,8 +272,8 @@ describe('paging', () => {
   test('keeps each price of a millisecond that nearly fills a page', async () => {
     for (const side of sides) {
       const scenario = crowd(7);
-      const { run } = await tell({ ...scenario, ways: { ...scenario.ways, side } });
-      expect(run.keptOf('S')).toEqual(new Set(scenario.truth.get('S')!.map(keyOf)));
+      const { run } = await runScenario({ ...scenario, ways: { ...scenario.ways, side } });
+      expect(run.keptOf('S')).toEqual(new Set(scenario.truth.get('S')!.map(toKey)));
       expect(run.lies).toEqual([]);
     }
   });
@@ -274,7 +281,7 @@ describe('paging', () => {
   test('leaves a millisecond with more ticks than a page as a gap and continues after it', async () => {
     for (const side of sides) {
       const scenario = crowd(9);
-      const { run } = await tell({ ...scenario, ways: { ...scenario.ways, side } });
+      const { run } = await runScenario({ ...scenario, ways: { ...scenario.ways, side } });
       const moment = { from: start + 1000, to: start + 1001 };
       expect(run.lies).toEqual([]);
       expect(run.reasons.get('S')).toEqual([crowdedReason]);

@@ -5,7 +5,7 @@ import { dayMs, intersect, subtract, union, type Window } from '../../../src/bas
 import {
   estimateRequests,
   extendToLostWindows,
-  isWanted,
+  needsPolling,
   planBackfill,
   planPoll,
 } from '../../../src/collector/paging/plan.ts';
@@ -118,10 +118,10 @@ describe('a poll', () => {
   });
 
   test('is wanted for a live symbol, and not for one that is resolved and covered', () => {
-    expect(isWanted(polled, [], end, rules)).toBe(true);
+    expect(needsPolling(polled, [], end, rules)).toBe(true);
     const resolved = factsOf({ opensAt: 0, resolvedAt: end - 2 * hour, inactiveSince: end - 2 * hour });
-    expect(isWanted(resolved, [{ from: 0, to: end - 2 * hour }], end, rules)).toBe(true);
-    expect(isWanted(resolved, [{ from: 0, to: end }], end, rules)).toBe(false);
+    expect(needsPolling(resolved, [{ from: 0, to: end - 2 * hour }], end, rules)).toBe(true);
+    expect(needsPolling(resolved, [{ from: 0, to: end }], end, rules)).toBe(false);
   });
 });
 

@@ -14,7 +14,7 @@ import {
   fetchSymbol,
 } from '../../../src/collector/paging/fetch-symbol.ts';
 import { createServerBehavior, type ServerBehavior } from '../../../src/collector/paging/server-behavior.ts';
-import { type Hand, type Row, visible } from './honest-service.ts';
+import { type ManualTime, type Row, visible } from './honest-service.ts';
 
 export interface Run {
   /** The stored ticks of a symbol, as `t p`. */
@@ -28,13 +28,13 @@ export interface Run {
   readonly behavior: ServerBehavior;
 }
 
-export const keyOf = (row: { readonly t: number; readonly p: number }): string => `${row.t} ${row.p}`;
+export const toKey = (row: { readonly t: number; readonly p: number }): string => `${row.t} ${row.p}`;
 
-const keysOf = ({ t, p }: TickColumns): string[] => Array.from(t, (time, i) => keyOf({ t: time, p: p[i]! }));
+const toKeys = ({ t, p }: TickColumns): string[] => Array.from(t, (time, i) => toKey({ t: time, p: p[i]! }));
 
 export interface RunOptions {
   readonly upstream: Pick<Upstream, 'ticks'>;
-  readonly hand: Hand;
+  readonly hand: ManualTime;
   readonly plans: ReadonlyMap<string, readonly Window[]>;
   readonly truth: ReadonlyMap<string, readonly Row[]>;
   readonly pageLimit?: number;
@@ -66,7 +66,7 @@ export async function run(options: RunOptions): Promise<Run> {
     const symbolKeys = listOf(keys, symbol, () => new Set<string>());
     const moments = listOf(times, symbol, () => new Set<number>());
     // Only if needed: formatting each tick would dominate the run time.
-    if (options.everyPrice) for (const key of keysOf(ticks)) symbolKeys.add(key);
+    if (options.everyPrice) for (const key of toKeys(ticks)) symbolKeys.add(key);
     for (const t of ticks.t) {
       moments.add(t);
       if (!isWithin(t, record.requestedWindow)) lies.push(`${symbol}: kept ${t}, which was not requested`);
@@ -80,8 +80,8 @@ export async function run(options: RunOptions): Promise<Run> {
       if (to > fetchedAt) lies.push(`${symbol}: claimed up to ${to} by a response of ${fetchedAt}`);
       for (const row of visible(truth.get(symbol) ?? [], claim, fetchedAt)) {
         if (!row.usable) continue;
-        const there = options.everyPrice ? symbolKeys.has(keyOf(row)) : moments.has(row.t);
-        if (!there) lies.push(`${symbol}: claimed [${from}, ${to}) without ${keyOf(row)}`);
+        const there = options.everyPrice ? symbolKeys.has(toKey(row)) : moments.has(row.t);
+        if (!there) lies.push(`${symbol}: claimed [${from}, ${to}) without ${toKey(row)}`);
       }
       listOf(covered, symbol, () => []).push({ from, to });
     }
@@ -107,7 +107,7 @@ export async function run(options: RunOptions): Promise<Run> {
     for (const { reason } of outcome.lost) if (!symbolReasons.includes(reason)) symbolReasons.push(reason);
   };
   const workers = options.workers ?? 3;
-  await inTurn(workers, [...plans], async ([symbol, windows]) =>
+  await runWorkers(workers, [...plans], async ([symbol, windows]) =>
     addOutcome(
       symbol,
       await fetchSymbol(
@@ -119,12 +119,12 @@ export async function run(options: RunOptions): Promise<Run> {
   );
   // Nothing proves windows before the oldest tick. The tests of this harness claim them anyway.
   for (const empty of empties) await claimEmptyResponse(context, empty, Number.NEGATIVE_INFINITY);
-  const keptOf = (symbol: string) => new Set((kept.get(symbol) ?? []).flatMap(keysOf));
+  const keptOf = (symbol: string) => new Set((kept.get(symbol) ?? []).flatMap(toKeys));
   return { keptOf, covered: joined(covered), lost: joined(lost), reasons, lies, behavior: context.behavior };
 }
 
 /** The parts of the plan that are neither covered nor lost. */
-export const forgotten = (run: Run, symbol: string, windows: readonly Window[], untilMs: number): Window[] =>
+export const findUnaccounted = (run: Run, symbol: string, windows: readonly Window[], untilMs: number): Window[] =>
   subtract(
     windows.map((w) => ({ from: w.from, to: Math.min(w.to, untilMs) })),
     [...(run.covered.get(symbol) ?? []), ...(run.lost.get(symbol) ?? [])],
@@ -142,7 +142,7 @@ function listOf<T>(map: Map<string, T>, key: string, empty: () => T): T {
   return value;
 }
 
-async function inTurn<T>(workers: number, items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+async function runWorkers<T>(workers: number, items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   let next = 0;
   const worker = async (): Promise<void> => {
     while (next < items.length) await work(items[next++]!);

@@ -16,7 +16,11 @@ export const later = window.to + 60 * minute;
 type Answers = (query: TicksQuery, nth: number) => Partial<TickPage> & { readonly times?: readonly number[] };
 
 /** A scripted upstream and its clock, which advances by a second per response, with all requests and appended records. */
-export function served(respond: Answers, known: Partial<ServerBehavior> = {}, rest: Partial<FetchContext> = {}) {
+export function createScriptedContext(
+  respond: Answers,
+  known: Partial<ServerBehavior> = {},
+  rest: Partial<FetchContext> = {},
+) {
   const queries: TicksQuery[] = [];
   const records: TickRecord[] = [];
   const pages: number[] = [];
@@ -52,10 +56,10 @@ export function served(respond: Answers, known: Partial<ServerBehavior> = {}, re
 export const every = (stepMs: number, count: number): number[] =>
   Array.from({ length: count }, (_, i) => start + i * stepMs);
 /** The first `cap` ticks in the requested window, as from a server that keeps the earliest. */
-export const among = (times: readonly number[], { from, to }: Window, cap = 5000) =>
+export const selectTicks = (times: readonly number[], { from, to }: Window, cap = 5000) =>
   times.filter((t) => isWithin(t, { from, to })).slice(0, cap);
 export const refusal = (status = 400): UpstreamError =>
   new UpstreamError('tick page', { failure: 'refused', reason: `answered ${status}`, status });
 /** Plans that fetch each window separately, as a backfill does. */
-export const plainly = (...windows: readonly Window[]): FetchPlan[] =>
+export const toPlainPlans = (...windows: readonly Window[]): FetchPlan[] =>
   windows.map(({ from, to }) => ({ from, to, options: defaultFetchOptions }));

@@ -4,9 +4,9 @@ import {
   looksTruncated,
   needsEndCheck,
   needsGapCheck,
+  noteComplete,
   noteEdges,
   noteTruncated,
-  noteWhole,
   toRequestedWindow,
 } from '../../../src/collector/paging/server-behavior.ts';
 
@@ -15,7 +15,7 @@ const page = (received: number, isFull = false) => ({ received, isFull });
 test('a page larger than any complete one looks truncated', () => {
   const behavior = createServerBehavior();
   expect(looksTruncated(behavior, page(10), 'high')).toBe(true);
-  noteWhole(behavior, 10);
+  noteComplete(behavior, 10);
   expect([looksTruncated(behavior, page(10), 'high'), looksTruncated(behavior, page(11), 'high')]).toEqual([
     false,
     true,
@@ -24,7 +24,7 @@ test('a page larger than any complete one looks truncated', () => {
 
 test('a page with the requested number of elements always looks truncated', () => {
   const behavior = createServerBehavior();
-  noteWhole(behavior, 10);
+  noteComplete(behavior, 10);
   expect(looksTruncated(behavior, page(10, true), 'high')).toBe(true);
   expect(looksTruncated(behavior, page(1, true), 'high')).toBe(true);
 });
@@ -42,7 +42,7 @@ test('a page near the size of truncated ones looks truncated at the side that th
 
 test('a truncated page smaller than a complete one makes page sizes unreliable', () => {
   const behavior = createServerBehavior();
-  noteWhole(behavior, 100);
+  noteComplete(behavior, 100);
   noteTruncated(behavior, 100, 'high');
   expect(behavior.isErratic).toBe(false);
   noteTruncated(behavior, 99, 'high');

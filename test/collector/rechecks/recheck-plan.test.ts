@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest';
 import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
 import { createRandom } from '../../../src/base/random.ts';
 import { dayMs } from '../../../src/base/window.ts';
-import { judgeNewTicks } from '../../../src/collector/rechecks/recheck.ts';
+import { classifyNewTicks } from '../../../src/collector/rechecks/recheck.ts';
 import {
   countRechecks,
-  drawMoment,
   drawSymbol,
+  drawTime,
   placeWindow,
   recheckWindowMsMax,
 } from '../../../src/collector/rechecks/recheck-plan.ts';
@@ -57,7 +57,7 @@ describe('the sample', () => {
   test('is settled, with other bounds, mostly recent and partly old', () => {
     const random = createRandom(2);
     const windows = Array.from({ length: 2000 }, () => {
-      const moment = drawMoment(coverage, settleMs, random)!;
+      const moment = drawTime(coverage, settleMs, random)!;
       return placeWindow(moment, coverage, settleMs, Float64Array.of(moment.t - 5000), random);
     });
     const bounds = new Set(coverage.flatMap(({ from, to }) => [from, to]));
@@ -79,7 +79,7 @@ describe('the sample', () => {
   test('is the same for the same seed', () => {
     const drawn = (seed: number) => {
       const random = createRandom(seed);
-      return Array.from({ length: 20 }, () => drawMoment(coverage, settleMs, random));
+      return Array.from({ length: 20 }, () => drawTime(coverage, settleMs, random));
     };
     expect(drawn(3)).toEqual(drawn(3));
     expect(drawn(3)).not.toEqual(drawn(4));
@@ -87,8 +87,8 @@ describe('the sample', () => {
 
   test('excludes what was fetched too early to be settled', () => {
     const fresh = { ...coverage[0]!, fetchedAt: day + 1000 };
-    expect(drawMoment([fresh], settleMs, createRandom(5))).toBeNull();
-    expect(drawMoment([], settleMs, createRandom(5))).toBeNull();
+    expect(drawTime([fresh], settleMs, createRandom(5))).toBeNull();
+    expect(drawTime([], settleMs, createRandom(5))).toBeNull();
   });
 });
 
@@ -96,17 +96,17 @@ describe('new ticks inside coverage', () => {
   const fetchedAt = end;
 
   test('shortly before their response are late by at least that much', () => {
-    expect(judgeNewTicks(coverage, [fetchedAt - 3 * hourMs, fetchedAt - 2 * hourMs])).toEqual({
+    expect(classifyNewTicks(coverage, [fetchedAt - 3 * hourMs, fetchedAt - 2 * hourMs])).toEqual({
       latenessMs: 3 * hourMs,
       isLeftOut: false,
     });
   });
 
   test('far before their response were omitted', () => {
-    expect(judgeNewTicks(coverage, [fetchedAt - 20 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
+    expect(classifyNewTicks(coverage, [fetchedAt - 20 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
   });
 
   test('in old windows have no lateness, because old responses are joined', () => {
-    expect(judgeNewTicks(coverage, [day + 5 * dayMs - 2 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
+    expect(classifyNewTicks(coverage, [day + 5 * dayMs - 2 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
   });
 });

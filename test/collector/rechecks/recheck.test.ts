@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
-import { emptyRecheckMemory } from '../../../src/archive/journal/recheck-results.ts';
+import { emptyRecheckHistory } from '../../../src/archive/journal/recheck-results.ts';
 import { createRandom } from '../../../src/base/random.ts';
 import { dayMs, isWithin, type Window } from '../../../src/base/window.ts';
-import { type FetchContext, requestOnce } from '../../../src/collector/paging/fetch-symbol.ts';
+import { type FetchContext, requestWindow } from '../../../src/collector/paging/fetch-symbol.ts';
 import { createServerBehavior } from '../../../src/collector/paging/server-behavior.ts';
 import { type RecheckNightContext, recheck, recheckNight } from '../../../src/collector/rechecks/recheck.ts';
-import { randomOf } from '../paging/adversary/random.ts';
-import { adversary, honest, type Row, type Traits } from '../paging/adversary/server.ts';
+import { createSeededRandom } from '../paging/adversary/random.ts';
+import { createAdversary, honest, type Row, type Traits } from '../paging/adversary/server.ts';
 
 const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);
@@ -18,7 +18,12 @@ function dayOf(isStored: (t: number) => boolean, traits: Partial<Traits> = {}, i
   const rows = Array.from({ length: 144 }, (_, i): Row => ({ t: day + i * 600_000 + 1, p: 0.5, seenFrom: 0 }));
   const times = new Set(rows.map(({ t }) => t).filter(isStored));
   const hand = { nowMs: end + 5 * hourMs };
-  const service = adversary(new Map([['A', rows]]), { ...honest, cap: 1000, ...traits }, hand, randomOf(1));
+  const service = createAdversary(
+    new Map([['A', rows]]),
+    { ...honest, cap: 1000, ...traits },
+    hand,
+    createSeededRandom(1),
+  );
   const withdrawn: Window[] = [];
   const refetched: Window[] = [];
   const demotedWindows: CoveredWindow[] = [];
@@ -45,7 +50,7 @@ function dayOf(isStored: (t: number) => boolean, traits: Partial<Traits> = {}, i
     countRequests: () => service.requests,
     getCoverage: () => [{ from: day, to: end, fetchedAt: end + hourMs, origin: 'poll', evidence: 'confirmed' }],
     loadTickTimes: async (_, window) => Float64Array.from([...times].filter((t) => isWithin(t, window))).sort(),
-    requestPage: async (symbol, window) => (isRefused ? null : requestOnce(cover, symbol, window)),
+    requestPage: async (symbol, window) => (isRefused ? null : requestWindow(cover, symbol, window)),
     withdraw: async (_, windows) => void withdrawn.push(...windows),
     refetch: async (plans) => void refetched.push(...plans.flatMap(({ windows }) => windows)),
     demote: async (_, windows) => void demotedWindows.push(...windows),
@@ -88,7 +93,7 @@ test('after a proof of omissions, all coverage is inferred and fetched again', a
   const isStored = (t: number): boolean => t % 2 === 0 || t % 3 === 0;
   const { context, demotedWindows, refetched } = dayOf(isStored, { sample: 40 });
   const limits = { windows: 20, rereadRequestsMax: 32, computeOverlapMs: () => hourMs };
-  const { memory, at, withdrawn, reread, doubtful } = await recheckNight(context, emptyRecheckMemory, limits, false);
+  const { memory, at, withdrawn, reread, doubtful } = await recheckNight(context, emptyRecheckHistory, limits, false);
   expect(memory.caughtAt).toBeGreaterThanOrEqual(at);
   expect(demotedWindows).toMatchObject([{ from: day, to: end }]);
   expect([withdrawn, reread, doubtful]).toEqual([2, 1, 0]);

@@ -36,7 +36,12 @@ test('a sharp drop of ticks exits with 4, unless the check is disabled', async (
   const summary = await nights.night(at(5));
   expect(summary.exit_code).toBe(4);
   expect(summary.failures).toEqual([
-    { symbol: null, from: null, to: null, reason: expect.stringMatching(/^ticks fell by \d+ %: .* new ticks per hour/) },
+    {
+      symbol: null,
+      from: null,
+      to: null,
+      reason: expect.stringMatching(/^ticks fell by \d+ %: .* new ticks per hour/),
+    },
   ]);
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { readAllSegments } from '../../../src/archive/journal/coverage.ts';
-import { readRechecks } from '../../../src/archive/journal/nightly-memory.ts';
+import { readRecheckHistory } from '../../../src/archive/journal/nightly-memory.ts';
 import { dayMs } from '../../../src/base/window.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
 import { coverageOf, ticksOf } from '../../e2e/lake.ts';
@@ -21,7 +21,7 @@ describe('late ticks', () => {
     expect(lateness_ms).toBeLessThanOrEqual(6 * hourMs);
     expect(overlap_ms).toBe(Math.ceil(1.5 * lateness_ms));
     expect(summaries.map(({ exit_code }) => exit_code)).toEqual(summaries.map(() => 0));
-    expect(inState(nights.output, readRechecks).caughtAt).toBeNull();
+    expect(inState(nights.output, readRecheckHistory).caughtAt).toBeNull();
     // Later nights gradually read again what the nights with the short overlap missed.
     const late = summaries.map(({ night }) => night!.ticks.late.count);
     expect(late.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(100);
@@ -94,7 +94,7 @@ describe('a service that answers wide windows with a coarser grid', () => {
       let caughtIn = -1;
       for (let n = 0; n < 8; n++) {
         summaries.push(await night(n));
-        const { caughtAt } = inState(output, readRechecks);
+        const { caughtAt } = inState(output, readRecheckHistory);
         if (caughtIn < 0 && caughtAt !== null) caughtIn = n;
       }
       expect(caughtIn).toBeGreaterThanOrEqual(0);

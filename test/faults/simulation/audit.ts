@@ -9,12 +9,12 @@ import { type CellValue, decodeRows } from '../../../src/archive/parquet/rows.ts
 import { floorToDay } from '../../../src/base/window.ts';
 import type { Origin } from '../../../src/contract/raw-page.ts';
 import { startCandlesAudit } from './candles-audit.ts';
-import { wrongCompleteness } from './completeness-audit.ts';
-import type { Heard } from './heard.ts';
-import { type Oracle, winnerOf } from './oracle.ts';
+import { findCompletenessErrors } from './completeness-audit.ts';
+import type { AcceptedRows } from './heard.ts';
+import { type Oracle, pickWinner } from './oracle.ts';
 import type { Reader } from './reader.ts';
 import { startRowsAudit } from './rows-audit.ts';
-import { beyond } from './spans.ts';
+import { subtractWindows } from './spans.ts';
 
 export interface Audit {
   /** Errors of an archive without concurrent writers, as sentences. */
@@ -34,7 +34,7 @@ type Rows = readonly CellValue[][];
 export function startAudit(
   root: string,
   oracle: Oracle,
-  heard: Heard,
+  heard: AcceptedRows,
   reader: Reader,
   rules: { readonly settleMs: number; readonly lookbackMs: number },
 ): Audit {
@@ -126,7 +126,7 @@ export function startAudit(
         if (merged.length === 0) continue;
         const p = prices?.get(t);
         if (p === undefined) yield `lost: ${symbol} at ${t} was accepted and is neither published nor journaled`;
-        else if (oracle.isLoose(symbol, t) ? !merged.some((one) => one.p === p) : p !== winnerOf(merged))
+        else if (oracle.isLoose(symbol, t) ? !merged.some((one) => one.p === p) : p !== pickWinner(merged))
           yield `price: ${symbol} at ${t} is ${p}, of ${JSON.stringify(merged)}`;
       }
     }
@@ -154,10 +154,10 @@ export function startAudit(
     for (const [symbol, list] of published) {
       const claims = oracle.covers.get(symbol) ?? [];
       const withdrawn = withdrawnRows.get(symbol) ?? [];
-      for (const w of beyond(list, [...claims, ...withdrawn]))
+      for (const w of subtractWindows(list, [...claims, ...withdrawn]))
         yield `coverage: ${symbol} [${w.from}, ${w.to}) was never fetched`;
       const lost = manifest.lost?.filter((window) => window.symbol === symbol) ?? [];
-      for (const w of beyond(claims, [...list, ...lost, ...(journaled.get(symbol) ?? [])]))
+      for (const w of subtractWindows(claims, [...list, ...lost, ...(journaled.get(symbol) ?? [])]))
         yield `coverage: ${symbol} [${w.from}, ${w.to}) was fetched and is not covered`;
       const times = [...(all.get(symbol)?.keys() ?? [])];
       let last = Number.NEGATIVE_INFINITY;
@@ -171,7 +171,7 @@ export function startAudit(
         const isSettledBy = (claim: CoveredWindow): boolean =>
           claim.from < to && from < claim.to && fetchedAt <= Math.min(claim.fetchedAt, to + rules.settleMs);
         const isAnswered = claims.some((claim) => claim.fetchedAt === fetchedAt || (isRefilled && isSettledBy(claim)));
-        if (!isAnswered && beyond([{ from, to }], withdrawn).length > 0)
+        if (!isAnswered && subtractWindows([{ from, to }], withdrawn).length > 0)
           yield `coverage: ${symbol} [${from}, ${to}) matches no response of ${fetchedAt}`;
         if (fetchedAt > nowMs + 3_600_000) yield `coverage: ${symbol} has a response from the future`;
         last = to;
@@ -261,7 +261,7 @@ export function startAudit(
           ...wrongCandles(manifest, covered),
           ...runs(db),
           ...losses(manifest, db),
-          ...wrongCompleteness(manifest, covered, rowsOf('symbols', manifest), oracle, db, rules),
+          ...findCompletenessErrors(manifest, covered, rowsOf('symbols', manifest), oracle, db, rules),
           ...rowsAudit.wrongs((name) => rowsOf(name, manifest), reader.ticks(), db),
         ];
       }) ?? [],

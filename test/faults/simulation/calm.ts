@@ -1,8 +1,8 @@
 import { job as backfill } from '../../../jobs/backfill.ts';
 import type { LostWindow } from '../../../src/archive/format/coverage.ts';
 import type { Lake, Started } from './lake.ts';
-import { beyond, endOf } from './spans.ts';
-import { dayMs, type Hole, hourMs, toldHoles, toldPrices, toldTicks } from './world.ts';
+import { computeContiguousEnd, subtractWindows } from './spans.ts';
+import { dayMs, hourMs, listVisibleGaps, listVisiblePrices, listVisibleTicks, type ServiceGap } from './world.ts';
 
 // Invariants after the faults have stopped.
 
@@ -20,16 +20,16 @@ export function requireCovered({ world, audit, timeline, settings, skewMs }: Lak
   // Anything younger than that when the calm nights began was requested.
   const from = nightsMs[0]! - lookbackMs;
   // No poll requests a gap that is older than its lookback: if the data reappears later, the gap stays.
-  const isFilled = (gap: Hole): boolean =>
+  const isFilled = (gap: ServiceGap): boolean =>
     nightsMs.some((nowMs) => gap.until <= nowMs + skewMs && gap.to > nowMs - lookbackMs);
   for (const market of world.markets) {
     const { symbol, opensAt, closesAt, holes, tellsOpening } = market;
     if (closesAt < end || opensAt > end - dayMs || !tellsOpening) continue;
     const lifetime = { from: Math.max(from, opensAt), to: end };
     const expected = [...(covered.get(symbol) ?? []), ...holes.filter((gap) => !isFilled(gap))];
-    const lacking = beyond([lifetime], expected);
+    const lacking = subtractWindows([lifetime], expected);
     if (lacking.length > 0) {
-      const reach = new Date(endOf(covered.get(symbol) ?? [], lifetime.from)).toISOString();
+      const reach = new Date(computeContiguousEnd(covered.get(symbol) ?? [], lifetime.from)).toISOString();
       throw new Error(`calm: ${symbol} lacks ${JSON.stringify(lacking)}; it is covered up to ${reach}`);
     }
   }
@@ -40,21 +40,21 @@ export function requireCovered({ world, audit, timeline, settings, skewMs }: Lak
  * coverage of a day were damaged together: it is unknown then which symbols of the part file had ticks, and a day
  * without ticks is not proven.
  */
-export function requireHealed({ world, timeline, skewMs }: Lake, lost: readonly LostWindow[]): void {
+export function requireRestored({ world, timeline, skewMs }: Lake, lost: readonly LostWindow[]): void {
   for (const window of lost) {
     const market = world.markets.find(({ symbol }) => symbol === window.symbol)!;
-    const expected = toldTicks(market, window, timeline.nowMs() + skewMs).length;
+    const expected = listVisibleTicks(market, window, timeline.nowMs() + skewMs).length;
     if (expected >= window.ticks || window.ticks > 1)
       throw new Error(`calm: ${JSON.stringify(window)} is lost, and the service has ${expected} ticks in it`);
   }
 }
 
-const daysAsked = 7;
+const backfillDays = 7;
 
 /** Backfills the last days of every symbol again. */
 export function startCalmBackfill(lake: Lake): Started {
   const to = lake.timeline.nowMs();
-  const window = { from: to - daysAsked * dayMs, to };
+  const window = { from: to - backfillDays * dayMs, to };
   const symbols = lake.world.markets.map(({ symbol }) => symbol);
   return lake.start('backfill', backfill.run, { window, symbols, force: true, allKnown: true, showPlan: null });
 }
@@ -63,14 +63,14 @@ export function startCalmBackfill(lake: Lake): Started {
  * After that backfill, started at `askedMs`, the archive equals the world's data; a price that changed during it may be
  * either.
  */
-export function requireTruth({ world, timeline, reader, oracle, skewMs }: Lake, askedMs: number): void {
-  const window = { from: askedMs - daysAsked * dayMs, to: askedMs + Math.min(0, skewMs) };
+export function requireEqual({ world, timeline, reader, oracle, skewMs }: Lake, askedMs: number): void {
+  const window = { from: askedMs - backfillDays * dayMs, to: askedMs + Math.min(0, skewMs) };
   const moments = [askedMs + skewMs, timeline.nowMs() + skewMs] as const;
   const published = reader.ticks();
   for (const market of world.markets) {
     const { symbol } = market;
-    const holes = toldHoles(market, window, moments[0]);
-    for (const tick of toldTicks(market, window, moments[0])) {
+    const holes = listVisibleGaps(market, window, moments[0]);
+    for (const tick of listVisibleTicks(market, window, moments[0])) {
       const { t } = tick;
       if (holes.some((gap) => gap.from <= t && t < gap.to)) continue;
       const p = published.get(symbol)?.get(t);
@@ -83,7 +83,7 @@ export function requireTruth({ world, timeline, reader, oracle, skewMs }: Lake, 
           ?.some(({ rank }) => rank === 2)
       )
         continue;
-      const prices = moments.flatMap((atMs) => toldPrices(tick, atMs));
+      const prices = moments.flatMap((atMs) => listVisiblePrices(tick, atMs));
       if (!prices.includes(p)) throw new Error(`truth: ${symbol} at ${t} is ${p}, and the service has ${prices}`);
     }
   }

@@ -4,9 +4,9 @@ import type { Database } from '../../../src/archive/journal/database.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import { dayMs, floorToDay, union } from '../../../src/base/window.ts';
 import type { Oracle } from './oracle.ts';
-import { beyond, endOf } from './spans.ts';
+import { computeContiguousEnd, subtractWindows } from './spans.ts';
 
-interface Known {
+interface KnownSymbol {
   readonly symbol: string;
   readonly served_from: number | null;
   readonly first_seen: number;
@@ -22,7 +22,7 @@ interface Expired {
 }
 
 /** Errors in the watermark and days of a manifest. `rows`: those of its symbols. */
-export function* wrongCompleteness(
+export function* findCompletenessErrors(
   manifest: Manifest,
   covered: ReadonlyMap<string, readonly CoveredWindow[]>,
   rows: readonly (readonly CellValue[])[],
@@ -33,7 +33,7 @@ export function* wrongCompleteness(
   const { watermark, reached, days } = manifest;
   // Lists fetched before the publish may have been recorded after it: the manifest's symbols show what it knew.
   const listed = new Set(rows.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0]));
-  const known = db.all<Known & Record<string, number>>(
+  const known = db.all<KnownSymbol & Record<string, number>>(
     `select symbol, served_from, first_seen, opens_at, first_tick, listed = 1 and inactive_since is null
        and resolved_at is null and suspended_at is null and last_seen < ? as live from symbols`,
     manifest.created_at,
@@ -49,7 +49,7 @@ export function* wrongCompleteness(
     .all<Expired & Record<string, never>>('select symbol, t_from, t_to from journal_withdrawn')
     .map(({ symbol, t_from, t_to }) => ({ symbol, from: t_from, to: t_to }));
   /** Beginning of its lifetime, and where it may have begun by what was known at this publish. */
-  const startsOf = ({ symbol, served_from, first_seen, opens_at, first_tick }: Known): [number, ...number[]] => {
+  const startsOf = ({ symbol, served_from, first_seen, opens_at, first_tick }: KnownSymbol): [number, ...number[]] => {
     const had = [...(covered.get(symbol) ?? []), ...lostWindows.filter((w) => w.symbol === symbol)].map(
       ({ from }) => from,
     );
@@ -68,13 +68,13 @@ export function* wrongCompleteness(
       union([...(covered.get(symbol) ?? []).filter(isCounted), ...excepted.filter((w) => w.symbol === symbol)]);
     for (const known of live) {
       const { symbol } = known;
-      const end = endOf(windowsOf(symbol), startsOf(known)[0]);
+      const end = computeContiguousEnd(windowsOf(symbol), startsOf(known)[0]);
       // Nothing is covered before the first coverage.
       if (moment === null && !live.some((one) => (covered.get(one.symbol) ?? []).some(isCounted))) continue;
       if (moment === null || moment > end) yield `${name}: ${moment}, and ${symbol} is covered up to ${end}`;
     }
     // The watermark equals the end of coverage of the symbol that holds it back.
-    const ends = known.flatMap((one) => startsOf(one).map((from) => endOf(windowsOf(one.symbol), from)));
+    const ends = known.flatMap((one) => startsOf(one).map((from) => computeContiguousEnd(windowsOf(one.symbol), from)));
     if (moment !== null && moment !== manifest.created_at && !ends.includes(moment))
       yield `${name}: ${moment}, and no symbol is covered up to there`;
   }
@@ -95,7 +95,7 @@ export function* wrongCompleteness(
       const claims = (oracle.covers.get(symbol) ?? []).filter((w) => state === 'provisional' || isProven(w));
       const final = claims.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - settleMs) }));
       const excepted = [...lostWindows, ...takenBack].filter((w) => w.symbol === symbol);
-      const holes = beyond([{ from: Math.max(from, opens_at), to: from + dayMs }], [...final, ...excepted]);
+      const holes = subtractWindows([{ from: Math.max(from, opens_at), to: from + dayMs }], [...final, ...excepted]);
       if (holes.length > 0)
         yield `${state}: ${date}, and ${symbol} lacks a final response for ${JSON.stringify(holes)}`;
     }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { job as repair } from '../../../jobs/repair.ts';
 import type { LostWindow } from '../../../src/archive/format/coverage.ts';
 import type { Manifest } from '../../../src/archive/format/manifest.ts';
-import { kindsOfFile } from '../damages.ts';
+import { damageKinds } from '../damages.ts';
 import type { Lake, Started } from './lake.ts';
 
 // Damage to published files, and its repair.
@@ -17,7 +17,7 @@ export interface LostTick {
 }
 
 /** A repair without an upstream: it keeps only what it found intact. */
-export const startMending = (lake: Lake): Started =>
+export const startLocalRepair = (lake: Lake): Started =>
   lake.start(
     'mend',
     (context, flags) => {
@@ -36,13 +36,13 @@ const manifestIn = (root: string): Manifest | null => {
 };
 
 /** Windows that the archive reports as lost. */
-export const lostIn = (root: string): readonly LostWindow[] => manifestIn(root)?.lost ?? [];
+export const readLost = (root: string): readonly LostWindow[] => manifestIn(root)?.lost ?? [];
 
 // The power-loss model does not support links.
-const kinds = Object.keys(kindsOfFile).filter((kind) => !kind.includes('link'));
+const kinds = Object.keys(damageKinds).filter((kind) => !kind.includes('link'));
 
 /** Damages one or two published files, usually of ticks, and returns their paths; empty if there are no files. */
-export function damageSome({ root, draw, machine, trace }: Lake): string[] {
+export function damageFiles({ root, draw, machine, trace }: Lake): string[] {
   const manifest = manifestIn(root);
   if (manifest === null) return [];
   const all = Object.values(manifest.datasets).flatMap(({ files }) => files);
@@ -52,7 +52,7 @@ export function damageSome({ root, draw, machine, trace }: Lake): string[] {
     return draw.one(files.length > 0 && draw.chance(0.6) ? files : all).path;
   });
   const paths = [...new Set(drawn)];
-  for (const path of paths) trace(`damage ${kindsOfFile[draw.one(kinds)]!(root, path, draw).told}`);
+  for (const path of paths) trace(`damage ${damageKinds[draw.one(kinds)]!(root, path, draw).told}`);
   machine.heedDisk();
   return paths;
 }
@@ -61,7 +61,7 @@ export function damageSome({ root, draw, machine, trace }: Lake): string[] {
  * Errors of a repair without an upstream; `before` is everything published. No remaining row may differ, and no removed
  * row may still be covered.
  */
-export function lostBy({ reader, audit }: Lake, before: Ticks): LostTick[] {
+export function findLost({ reader, audit }: Lake, before: Ticks): LostTick[] {
   const now = reader.ticks();
   const covered = audit.coverage();
   const lost: LostTick[] = [];

@@ -18,7 +18,7 @@ export interface Book {
 }
 
 /** Accepted rows other than ticks. Like the oracle, it sees every transaction of the state. */
-export interface Heard {
+export interface AcceptedRows {
   /** By UTC midnight, then by canonical id and symbol. */
   readonly listings: ReadonlyMap<number, ReadonlyMap<string, readonly Listing[]>>;
   /** By symbol and time. */
@@ -33,7 +33,7 @@ export const keyOf = (...parts: readonly (string | number | null)[]): string => 
 /** An order book as one text; bids first, best first. */
 export const bookText = (bids: readonly number[][], asks: readonly number[][]): string => JSON.stringify([bids, asks]);
 
-export function startHearing(): Heard {
+export function trackAccepted(): AcceptedRows {
   const listings = new Map<number, Map<string, Listing[]>>();
   const books = new Map<string, Book[]>();
   let last = 0;

@@ -27,7 +27,12 @@ export function drawStrike({ draw }: Lake): Strike {
 }
 
 /** Starts something after a delay in simulated time. */
-function later<Flags>(lake: Lake, name: string, run: Parameters<typeof lake.start<Flags>>[1], flags: Flags): Started {
+function schedule<Flags>(
+  lake: Lake,
+  name: string,
+  run: Parameters<typeof lake.start<Flags>>[1],
+  flags: Flags,
+): Started {
   const waitMs = lake.draw.below(lake.draw.one([300, 3000, 20_000]));
   return lake.start<Flags>(
     name,
@@ -71,22 +76,22 @@ export function startOther(lake: Lake): Started {
       const from = Math.floor(nowMs - (1 + draw() * 8) * dayMs);
       const window = { from, to: draw.chance(0.5) ? nowMs : Math.floor(from + draw() * (nowMs - from)) + 1 };
       const options = { force: draw.chance(0.5), allKnown: draw.chance(0.2), showPlan: null };
-      return later(lake, 'backfill', backfill.run, { window, symbols: some(), ...options });
+      return schedule(lake, 'backfill', backfill.run, { window, symbols: some(), ...options });
     }
     case 'ticks':
-      return later(lake, 'ticks', ticks.run, { symbols: [] });
+      return schedule(lake, 'ticks', ticks.run, { symbols: [] });
     case 'publish':
-      return later(lake, 'publish', publish.run, undefined);
+      return schedule(lake, 'publish', publish.run, undefined);
     case 'import':
       return startImport(lake);
     case 'orderbook':
-      return later(lake, 'orderbook', orderbook.run, { symbols: [] });
+      return schedule(lake, 'orderbook', orderbook.run, { symbols: [] });
     case 'markets':
-      return later(lake, 'markets', markets.run, undefined);
+      return schedule(lake, 'markets', markets.run, undefined);
     case 'repair':
-      return later(lake, 'repair', repair.run, { fromUrl: null });
+      return schedule(lake, 'repair', repair.run, { fromUrl: null });
     default:
-      return later(lake, 'nightly', nightly.run, { day: null });
+      return schedule(lake, 'nightly', nightly.run, { day: null });
   }
 }
 
@@ -124,5 +129,5 @@ export function startImport(lake: Lake): Started {
     showCheck: null,
     covers: null,
   };
-  return later(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.4) });
+  return schedule(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.4) });
 }

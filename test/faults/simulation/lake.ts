@@ -9,14 +9,14 @@ import type { Settings } from '../../../src/settings/settings.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 import { type Draw, drawFrom } from '../seeds.ts';
 import { type Audit, startAudit } from './audit.ts';
-import { type Heard, startHearing } from './heard.ts';
+import { type AcceptedRows, trackAccepted } from './heard.ts';
 import { type Machine, type Process, startMachine } from './machine.ts';
 import { startChain } from './manifest-chain.ts';
 import { type Network, startNetwork } from './network.ts';
 import { type Oracle, startOracle } from './oracle.ts';
 import { type Reader, startReader } from './reader.ts';
-import { type Saved, savedIn } from './saved.ts';
-import { makeManners, type Service, startService } from './service.ts';
+import { readSaved, type Saved } from './saved.ts';
+import { drawServiceBehavior, type Service, startService } from './service.ts';
 import { startTimeline, type Timeline } from './timeline.ts';
 import { dayMs, hourMs, makeWorld, type World } from './world.ts';
 
@@ -31,7 +31,7 @@ export interface Lake {
   readonly timeline: Timeline;
   readonly machine: Machine;
   readonly oracle: Oracle;
-  readonly heard: Heard;
+  readonly heard: AcceptedRows;
   readonly chain: ReturnType<typeof startChain>;
   readonly reader: Reader;
   readonly audit: Audit;
@@ -71,14 +71,14 @@ export async function openLake(seed: number, nights: number, tell: (line: string
     tell(line);
   };
   const world = makeWorld(draw, { from: day0, to: day0 + (nights + 8) * dayMs });
-  const manners = makeManners(draw);
+  const manners = drawServiceBehavior(draw);
   const service = startService(world, manners, drawFrom(seed + 1));
   const network = startNetwork(service, drawFrom(seed + 2), trace);
   const turnDraw = drawFrom(seed + 3);
   const timeline = startTimeline(day0 + 3 * hourMs, () => (turnDraw.chance(0.5) ? 0 : turnDraw() * 100));
   const settings = await drawSettings(draw, root);
   const oracle = startOracle(world, manners.tellsMoment ? 0 : hourMs);
-  const heard = startHearing();
+  const heard = trackAccepted();
   const reader = startReader(root);
   const chain = startChain(root);
   const machine = startMachine(root, {
@@ -125,7 +125,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
     },
     start(name, run, flags) {
       const ofProcess = `${name}${++processes}`;
-      const pages = savedIn(flags);
+      const pages = readSaved(flags);
       if (pages !== undefined) saved.set(ofProcess, pages);
       const process = machine.startProcess(ofProcess);
       const bytes = drawFrom(seed + 100 * processes + 50);

@@ -6,7 +6,7 @@ import { type Database, type OpenDatabase, openDatabase } from '../../../src/arc
 import { systemError } from '../fault-disk.ts';
 import { type Loss, type PowerModel, powerModel } from '../power-loss.ts';
 import type { Draw } from '../seeds.ts';
-import { watched } from './watched-database.ts';
+import { openWatchedDatabase } from './watched-database.ts';
 
 // The machine that the jobs run on: processes that can be killed, a disk that can fail, and power that can be lost.
 
@@ -151,7 +151,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
     const open: OpenDatabase = (path, busyMsMax) => {
       checkAlive();
       const db = openDatabase(path, busyMsMax);
-      return watched(
+      return openWatchedDatabase(
         db,
         checkAlive,
         (description, work) => change(processCalls, `${name} ${description}`, work, false),
@@ -187,7 +187,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
         for (const end of ['', '-wal', '-shm']) rmSync(stateAt + end, { force: true });
         for (const [end, bytes] of stateFiles) writeFileSync(stateAt + end, bytes);
       }
-      if (struck !== null && existsSync(stateAt)) forgetLiving(stateAt);
+      if (struck !== null && existsSync(stateAt)) orphanProcesses(stateAt);
       if (struck === 'power') model = powerModel(root, unsynced);
       strike = null;
       struck = null;
@@ -205,7 +205,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
 }
 
 /** Their process IDs are ours, and this process continues: the next run must take them for dead. */
-function forgetLiving(path: string): void {
+function orphanProcesses(path: string): void {
   const db = openDatabase(path, 0);
   try {
     if (db.one("select 1 from sqlite_master where name = 'runs'") !== undefined)

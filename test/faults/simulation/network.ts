@@ -6,7 +6,7 @@ import type { Service } from './service.ts';
 import { hourMs } from './world.ts';
 
 /** The state of the network for some time. Times are epoch ms of the collector's clock. */
-export interface Weather {
+export interface NetworkState {
   /** Share of requests that fail. */
   readonly faults: number;
   /** Share of responses that take seconds. */
@@ -17,11 +17,11 @@ export interface Weather {
   readonly refusedIn: number | null;
 }
 
-export const fairWeather: Weather = { faults: 0, slow: 0, outages: [], refusedIn: null };
+export const noFaults: NetworkState = { faults: 0, slow: 0, outages: [], refusedIn: null };
 
 /** The network of a night that begins at `nowMs`. */
-export function drawWeather(draw: Draw, nowMs: number): Weather {
-  if (draw.chance(0.4)) return fairWeather;
+export function drawNetworkState(draw: Draw, nowMs: number): NetworkState {
+  if (draw.chance(0.4)) return noFaults;
   const from = nowMs + draw.below(120_000);
   const outage = { from, to: from + Math.floor(draw() * draw.one([60_000, 5 * hourMs, 60 * hourMs])) };
   return {
@@ -33,7 +33,7 @@ export function drawWeather(draw: Draw, nowMs: number): Weather {
 }
 
 export interface Network {
-  weather: Weather;
+  weather: NetworkState;
   /** Number of requests to the tick route. */
   tickRequests: number;
   openWire(isDead: () => boolean): OpenTransport;
@@ -45,14 +45,14 @@ const codeError = (code: string): AttemptError => classifyConnectionError(Object
 /** A connection to the service in this process. Calls `onExchange` with every request and its result. */
 export function startNetwork(service: Service, draw: Draw, onExchange: (line: string) => void): Network {
   const network: Network = {
-    weather: fairWeather,
+    weather: noFaults,
     tickRequests: 0,
     openWire: (isDead) => (options, clock) => ({
       async get(path, signal, onHead) {
         signal.throwIfAborted();
         if (isDead()) throw new Error('a dead process sends a request');
         if (path.includes('/ticks')) network.tickRequests++;
-        const fate = fateOf(network, draw, clock.nowMs());
+        const fate = drawFate(network, draw, clock.nowMs());
         const report = (outcome: string): void => onExchange(`${clock.nowMs()} ${path} ${outcome}`);
         const wayMs = 1 + draw.below(40);
         await clock.sleep(wayMs, signal);
@@ -71,7 +71,7 @@ export function startNetwork(service: Service, draw: Draw, onExchange: (line: st
           fate === 'fine' || fate === 'slow' ? `${fate} ${typeof reply === 'number' ? reply : reply.length}` : fate,
         );
         if (fate === 'reset') throw codeError('ECONNRESET');
-        const [status, text] = bodyOf(fate, reply, draw);
+        const [status, text] = createBody(fate, reply, draw);
         const retryAfter = (status === 429 || status === 503) && draw.chance(0.5) ? String(draw.below(20)) : undefined;
         const head = { status, headers: { 'content-type': 'application/json', 'retry-after': retryAfter } };
         onHead(head);
@@ -86,7 +86,7 @@ export function startNetwork(service: Service, draw: Draw, onExchange: (line: st
 
 type Fate = (typeof faultKinds)[number] | 'fine' | 'slow' | 'unreachable' | '401';
 
-function fateOf(network: Network, draw: Draw, nowMs: number): Fate {
+function drawFate(network: Network, draw: Draw, nowMs: number): Fate {
   const { weather } = network;
   if (weather.outages.some((w) => w.from <= nowMs && nowMs < w.to)) return 'unreachable';
   if (weather.refusedIn !== null) {
@@ -97,7 +97,7 @@ function fateOf(network: Network, draw: Draw, nowMs: number): Fate {
   return weather.slow > 0 && draw.chance(weather.slow) ? 'slow' : 'fine';
 }
 
-function bodyOf(fate: Fate, reply: string | number, draw: Draw): [status: number, text: string] {
+function createBody(fate: Fate, reply: string | number, draw: Draw): [status: number, text: string] {
   if (fate === 'half' && typeof reply === 'string') return [200, reply.slice(0, draw.below(reply.length))];
   if (fate === 'html') return [200, '<html><body>Just a moment</body></html>'];
   if (fate === 'empty') return [200, ''];

@@ -4,7 +4,7 @@ import { toDoubles } from '../../../src/archive/journal/journal.ts';
 import { floorToDay, intersect, splitByDay, subtract } from '../../../src/base/window.ts';
 import type { LostTick } from './damage.ts';
 import type { Saved } from './saved.ts';
-import { toldTicks, type World } from './world.ts';
+import { listVisibleTicks, type World } from './world.ts';
 
 /** One accepted tick: a price from a response, durable since its transaction. */
 export interface Observation {
@@ -167,7 +167,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     const market = world.bySymbol.get(symbol);
     if (market === undefined) return;
     const observations = seen.get(symbol);
-    for (const { t } of toldTicks(market, { from, to }, fetchedAt)) {
+    for (const { t } of listVisibleTicks(market, { from, to }, fetchedAt)) {
       if (evidence === 'inferred' || observations?.has(t)) continue;
       wrongs.push(`coverage: ${symbol} [${from}, ${to}) at ${fetchedAt} is ${evidence}, without its tick at ${t}`);
     }
@@ -231,7 +231,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
 }
 
 /** The price to publish by the contract: the greatest (rank, observation time, price). */
-export function winnerOf(observations: readonly Observation[]): number {
+export function pickWinner(observations: readonly Observation[]): number {
   return observations.reduce((a, b) =>
     (b.rank !== a.rank ? b.rank > a.rank : b.observedAt !== a.observedAt ? b.observedAt > a.observedAt : b.p > a.p)
       ? b

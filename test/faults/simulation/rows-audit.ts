@@ -2,14 +2,14 @@ import type { DatasetName } from '../../../src/archive/format/datasets.ts';
 import type { Database } from '../../../src/archive/journal/database.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import { floorToDay } from '../../../src/base/window.ts';
-import { bookText, type Heard, keyOf } from './heard.ts';
+import { type AcceptedRows, bookText, keyOf } from './heard.ts';
 import type { Oracle } from './oracle.ts';
 
 export type RowsOf = (name: DatasetName) => readonly (readonly CellValue[])[];
 type Prices = ReadonlyMap<string, ReadonlyMap<number, number>>;
 
 /** An incorrect or missing row; `key` is the same in every audit. */
-interface Wrong {
+interface RowError {
   readonly dataset: DatasetName;
   readonly key: string;
   readonly sentence: string;
@@ -22,14 +22,14 @@ export interface RowsAudit {
   forgive(damaged: ReadonlySet<DatasetName>, rowsOf: RowsOf, ticks: Prices, db: Database): void;
 }
 
-export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
+export function startRowsAudit(oracle: Oracle, heard: AcceptedRows): RowsAudit {
   const forgiven = new Set<string>();
 
   const waitingIn = (db: Database, table: string): Set<number> =>
     new Set(db.all<{ id: number }>(`select record_id as id from ${table}`).map(({ id }) => id));
 
   /** The last row of a day for a market is from the last poll of the day that named it. */
-  function* markets(rowsOf: RowsOf, db: Database): Generator<Wrong> {
+  function* markets(rowsOf: RowsOf, db: Database): Generator<RowError> {
     const lastRows = new Map<string, readonly CellValue[]>();
     for (const row of rowsOf('markets')) {
       const key = keyOf(floorToDay(row[11] as number), row[0] as string, row[1] as string);
@@ -57,7 +57,7 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
     }
   }
 
-  function* books(rowsOf: RowsOf, db: Database): Generator<Wrong> {
+  function* books(rowsOf: RowsOf, db: Database): Generator<RowError> {
     const sides = new Map<string, [bids: number[][], asks: number[][]]>();
     for (const [symbol, t, side, level, price, quantity] of rowsOf('orderbooks')) {
       const key = keyOf(symbol as string, t as number);
@@ -80,7 +80,7 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
   }
 
   /** Each observed price is published or is in the conflicts. */
-  function* conflicts(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<Wrong> {
+  function* conflicts(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<RowError> {
     const dataset = 'conflicts';
     const dropped = new Map<string, Set<number>>();
     for (const row of rowsOf('conflicts')) {
@@ -111,7 +111,7 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
     }
   }
 
-  function* all(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<Wrong> {
+  function* all(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<RowError> {
     yield* markets(rowsOf, db);
     yield* books(rowsOf, db);
     yield* conflicts(rowsOf, ticks, db);

@@ -16,7 +16,7 @@ export interface SavedPage {
 }
 
 /** The pages in the flags of an import; undefined for any other job. */
-export function savedIn(flags: unknown): Saved | undefined {
+export function readSaved(flags: unknown): Saved | undefined {
   const { paths, preferred } = (flags ?? {}) as { paths?: readonly string[]; preferred?: boolean };
   if (paths === undefined) return undefined;
   return { rank: preferred ? precedenceRanks.preferred : precedenceRanks.import, pages: paths.map(pageAt) };

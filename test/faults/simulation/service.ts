@@ -8,16 +8,16 @@ import type { Draw } from '../seeds.ts';
 import {
   dayMs,
   hourMs,
-  toldHoles,
-  toldPrices,
-  toldTicks,
+  listVisibleGaps,
+  listVisiblePrices,
+  listVisibleTicks,
   type World,
   type WorldMarket,
   type WorldTick,
 } from './world.ts';
 
 /** How the simulated service presents its data. Its data is always true, and each page is contiguous. */
-export interface Manners {
+export interface ServiceBehavior {
   /** Its paging, with the sandbox's own code. */
   readonly paging: TickBehavior;
   /** Whether responses state generated_at. */
@@ -26,7 +26,7 @@ export interface Manners {
   readonly skewMs: number;
 }
 
-export function makeManners(draw: Draw): Manners {
+export function drawServiceBehavior(draw: Draw): ServiceBehavior {
   const tellsMoment = draw.chance(0.85);
   const paging: TickBehavior = {
     ...defaultTickBehavior,
@@ -54,7 +54,7 @@ export interface Service {
   page(market: WorldMarket, from: number, to: number, atMs: number): string;
 }
 
-export function startService(world: World, manners: Manners, draw: Draw): Service {
+export function startService(world: World, manners: ServiceBehavior, draw: Draw): Service {
   const { paging, tellsMoment, skewMs } = manners;
   let requests = 0;
 
@@ -65,11 +65,11 @@ export function startService(world: World, manners: Manners, draw: Draw): Servic
     const requested = { from: from!, to: to! };
     const window = computeMatchedWindow(requested, paging);
     const rowsOf = (visible: readonly WorldTick[]) =>
-      visible.flatMap((tick) => toldPrices(tick, atMs).map((p) => ({ t: tick.t, p })));
-    const before = rowsOf(toldTicks(market, { from: 0, to: window.from }, atMs)).slice(-1);
+      visible.flatMap((tick) => listVisiblePrices(tick, atMs).map((p) => ({ t: tick.t, p })));
+    const before = rowsOf(listVisibleTicks(market, { from: 0, to: window.from }, atMs)).slice(-1);
     const request = { window: requested, limit: limit!, n: ++requests, rank: 0, nowMs: atMs, oldestMs: 0, draw };
-    const page = composePage(before, rowsOf(toldTicks(market, window, atMs)), request, paging, capMin);
-    const gaps = toldHoles(market, { from: requested.from, to: window.to }, atMs);
+    const page = composePage(before, rowsOf(listVisibleTicks(market, window, atMs)), request, paging, capMin);
+    const gaps = listVisibleGaps(market, { from: requested.from, to: window.to }, atMs);
     return JSON.stringify({
       symbol: market.symbol,
       ticks: page.elements,
@@ -111,10 +111,10 @@ export function startService(world: World, manners: Manners, draw: Draw): Servic
       return 404;
     },
     page(market, from, to, atMs) {
-      const rows = toldTicks(market, { from, to }, atMs).flatMap((tick) =>
-        toldPrices(tick, atMs).map((p) => ({ t: tick.t, p })),
+      const rows = listVisibleTicks(market, { from, to }, atMs).flatMap((tick) =>
+        listVisiblePrices(tick, atMs).map((p) => ({ t: tick.t, p })),
       );
-      const gaps = toldHoles(market, { from, to }, atMs);
+      const gaps = listVisibleGaps(market, { from, to }, atMs);
       // A recording of a service that states where it truncated, or of one that echoes the request.
       const saysCut = rows.length > 0 && draw.chance(0.5);
       const ends = saysCut ? { from: rows[0]!.t, to: rows.at(-1)!.t + 1 } : { from, to };

@@ -3,7 +3,7 @@ import type { Window } from '../../../src/base/window.ts';
 // Window arithmetic for the checks, independent of the product's own, which may be wrong.
 
 /** The parts of `windows` that are in none of `others`. */
-export function beyond(windows: readonly Window[], others: readonly Window[]): Window[] {
+export function subtractWindows(windows: readonly Window[], others: readonly Window[]): Window[] {
   const sorted = others.toSorted((a, b) => a.from - b.from);
   return windows.flatMap((window) => {
     const out: Window[] = [];
@@ -19,7 +19,7 @@ export function beyond(windows: readonly Window[], others: readonly Window[]): W
 }
 
 /** The contiguous end from `start` on. */
-export function endOf(windows: readonly Window[], start: number): number {
+export function computeContiguousEnd(windows: readonly Window[], start: number): number {
   let end = start;
   for (const { from, to } of windows.toSorted((a, b) => a.from - b.from)) if (from <= end && to > end) end = to;
   return end;

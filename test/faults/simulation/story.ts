@@ -1,15 +1,15 @@
 import type { DatasetName } from '../../../src/archive/format/datasets.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
 import { InterruptedError } from '../../../src/context/context.ts';
-import { calmNights, requireCovered, requireHealed, requireTruth, startCalmBackfill } from './calm.ts';
-import { damageSome, lostBy, lostIn, startMending, startRepair } from './damage.ts';
+import { calmNights, requireCovered, requireEqual, requireRestored, startCalmBackfill } from './calm.ts';
+import { damageFiles, findLost, readLost, startLocalRepair, startRepair } from './damage.ts';
 import { drawStrike, startDated, startImport, startNightly, startOther, startPublish } from './jobs-of-the-night.ts';
 import { day0, openLake, type Started } from './lake.ts';
-import { drawWeather, fairWeather } from './network.ts';
+import { drawNetworkState, noFaults } from './network.ts';
 import { dayMs, hourMs } from './world.ts';
 
 /** The result of a simulation. */
-export interface Told {
+export interface SimulationResult {
   readonly traceHash: string;
   readonly runs: number;
   readonly strikes: Readonly<Record<string, number>>;
@@ -32,7 +32,11 @@ const chances = {
  * Thirty nights on one machine, then some calm ones.
  * @throws Error with the first error and its night
  */
-export async function simulate(seed: number, nights = 30, tell: (line: string) => void = () => {}): Promise<Told> {
+export async function simulate(
+  seed: number,
+  nights = 30,
+  tell: (line: string) => void = () => {},
+): Promise<SimulationResult> {
   const lake = await openLake(seed, nights, tell);
   const { draw, timeline, audit, reader, oracle, heard, chain, trace, machine } = lake;
   const strikes: Record<string, number> = {};
@@ -109,7 +113,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
   }
 
   async function busyNight(nowMs: number): Promise<void> {
-    lake.network.weather = drawWeather(draw, nowMs);
+    lake.network.weather = drawNetworkState(draw, nowMs);
     if (draw.chance(chances.strike)) machine.strikeWith(drawStrike(lake));
     const first = draw.chance(chances.dated) ? startDated(lake) : startNightly(lake);
     const jobs = [first, ...(draw.chance(0.8) ? [startOther(lake)] : [])];
@@ -118,7 +122,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
       timeline.after(draw.below(60_000), () => process.stop(new InterruptedError('SIGTERM')));
     }
     await session(jobs, true);
-    lake.network.weather = fairWeather;
+    lake.network.weather = noFaults;
     machine.startAnew(draw);
     if (needsRecovery && draw.chance(0.5)) return;
     if (needsRecovery) await recovered();
@@ -137,20 +141,20 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
   async function damaged(): Promise<void> {
     await recovered();
     const before = reader.ticks();
-    const damagedPaths = damageSome(lake);
+    const damagedPaths = damageFiles(lake);
     if (damagedPaths.length === 0) return;
     reader.lookAway();
     isRepairing = true;
     if (draw.chance(chances.strike)) {
       machine.strikeWith(drawStrike(lake));
-      await session([startMending(lake)], true);
+      await session([startLocalRepair(lake)], true);
       machine.startAnew(draw);
     }
-    await session([startMending(lake)], true);
+    await session([startLocalRepair(lake)], true);
     [needsRecovery, isRepairing] = [false, false];
     reader.lookAtAll(true);
     check();
-    const lostTicks = lostBy(lake, before);
+    const lostTicks = findLost(lake, before);
     trace(`lost ${lostTicks.length}`);
     oracle.lose(lostTicks);
     audit.noteLost(lostTicks.length, new Set(damagedPaths.map((path) => path.split('/')[0] as DatasetName)));
@@ -190,7 +194,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     }
     await session([startRepair(lake)], true);
     examine();
-    requireHealed(lake, lostIn(lake.root));
+    requireRestored(lake, readLost(lake.root));
     requireCovered(lake, nightsMs);
     // All of this is fetched again: the observation time of each price must be known.
     await session([startImport(lake), startImport(lake), startImport(lake)], true);
@@ -198,7 +202,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     const askedMs = timeline.nowMs();
     await session([startCalmBackfill(lake)], true);
     examine();
-    requireTruth(lake, askedMs);
+    requireEqual(lake, askedMs);
     const [dated] = await session([startDated(lake)], true);
     if (dated?.exit_code === 0 && dated.warnings_count === 0)
       await again('a second nightly of a day', () => startDated(lake), /^(markets|symbols|[^/]*$)/);

@@ -88,14 +88,14 @@ export function startTimeline(startMs: number, turnMs: () => number): Timeline {
         after(turnMs(), () => given(...args));
       }) as unknown as typeof setImmediate;
       try {
-        await settled();
+        await waitUntilIdle();
         for (let steps = 0; !isOver; steps++) {
           if (steps > eventsMax) throw new Error(`a run of more than ${eventsMax} events`);
           const next = events.shift();
           if (next === undefined) throw new Error('everything waits, and no event is due');
           now = next.atMs;
           next.work();
-          await settled();
+          await waitUntilIdle();
           onStep();
         }
         // Remaining events, such as the deadline of a finished request, are dropped.
@@ -109,7 +109,7 @@ export function startTimeline(startMs: number, turnMs: () => number): Timeline {
 }
 
 /** Resolves when nothing can continue: promises have settled and file reads are done. */
-async function settled(): Promise<void> {
+async function waitUntilIdle(): Promise<void> {
   do await new Promise<void>((resolve) => realImmediate(resolve));
   while (process.getActiveResourcesInfo().some((name) => /^FSReq|^CloseReq$/.test(name)));
 }

@@ -1,16 +1,16 @@
 import type { Database } from '../../../src/archive/journal/database.ts';
 
 /** Makes a change on the machine, or dies in it. */
-type Changing = <T>(description: string, work: () => T) => T;
+type MakeChange = <T>(description: string, work: () => T) => T;
 
 /**
  * A database whose transactions are changes on the machine. `alive` throws once its process is dead; `onCommit` sees
  * the result of a transaction before anything else.
  */
-export function watched(
+export function openWatchedDatabase(
   db: Database,
   checkAlive: () => void,
-  change: Changing,
+  change: MakeChange,
   onCommit: (db: Database) => void,
 ): Database {
   let depth = 0;

@@ -18,7 +18,7 @@ export interface WorldTick {
 }
 
 /** A window that the service states as a gap, until it has the data again. */
-export interface Hole extends Window {
+export interface ServiceGap extends Window {
   readonly until: number;
 }
 
@@ -34,7 +34,7 @@ export interface WorldMarket {
   readonly tellsOpening: boolean;
   /** In order of time. */
   readonly ticks: readonly WorldTick[];
-  readonly holes: readonly Hole[];
+  readonly holes: readonly ServiceGap[];
 }
 
 export interface World {
@@ -42,7 +42,7 @@ export interface World {
   readonly bySymbol: ReadonlyMap<string, WorldMarket>;
 }
 
-const odd = ['A/B', 'Ünï 🚀', 'X.Y-1', 'a b?c'];
+const oddNames = ['A/B', 'Ünï 🚀', 'X.Y-1', 'a b?c'];
 
 /** A world between two times. */
 export function makeWorld(draw: Draw, { from, to }: Window): World {
@@ -54,13 +54,13 @@ export function makeWorld(draw: Draw, { from, to }: Window): World {
 }
 
 function makeMarket(draw: Draw, index: number, { from, to }: Window, isCalm: boolean, withHoles: boolean): WorldMarket {
-  const symbol = draw.chance(0.2) ? `${odd[index % odd.length]}${index}` : `KX-${index}`;
+  const symbol = draw.chance(0.2) ? `${oddNames[index % oddNames.length]}${index}` : `KX-${index}`;
   const lengthMs = to - from;
   const opensAt = Math.floor(from - 3 * dayMs + (draw.chance(0.5) ? 0 : draw() * lengthMs * 0.8));
   const closesAt = draw.chance(0.3) ? to + 90 * dayMs : Math.floor(opensAt + (1 + draw() * 20) * dayMs);
   const resolvedAt = closesAt + Math.floor(draw() * 12 * hourMs);
   const end = Math.min(resolvedAt, to);
-  const holes = withHoles && draw.chance(0.4) ? makeHoles(draw, { from: opensAt, to: end }) : [];
+  const holes = withHoles && draw.chance(0.4) ? drawGaps(draw, { from: opensAt, to: end }) : [];
   const times = new Set<number>();
   for (let t = opensAt + draw.below(hourMs); t < end; t += Math.floor((1 + draw() * 8) * hourMs)) times.add(t);
   const bursts = draw.below(4);
@@ -89,7 +89,7 @@ function makeMarket(draw: Draw, index: number, { from, to }: Window, isCalm: boo
 
 const cents = (draw: Draw): number => (1 + draw.below(99)) / 100;
 
-function makeTick(draw: Draw, t: number, isCalm: boolean, holes: readonly Hole[]): WorldTick {
+function makeTick(draw: Draw, t: number, isCalm: boolean, holes: readonly ServiceGap[]): WorldTick {
   const gap = holes.find((w) => w.from <= t && t < w.to);
   const lateMs = isCalm || draw.chance(0.85) ? 0 : draw.chance(0.6) ? draw() * 50 * 60_000 : draw() * 2 * dayMs;
   const visibleAt = gap === undefined ? t + Math.floor(lateMs) : Math.max(gap.until, t);
@@ -101,7 +101,7 @@ function makeTick(draw: Draw, t: number, isCalm: boolean, holes: readonly Hole[]
   return { t, visibleAt, prices, twin: !isCalm && draw.chance(0.02) ? cents(draw) : null };
 }
 
-function makeHoles(draw: Draw, { from, to }: Window): Hole[] {
+function drawGaps(draw: Draw, { from, to }: Window): ServiceGap[] {
   const start = Math.floor(from + draw() * Math.max(0, to - from));
   const end = start + Math.floor((0.5 + draw() * 12) * hourMs);
   return [
@@ -110,7 +110,7 @@ function makeHoles(draw: Draw, { from, to }: Window): Hole[] {
 }
 
 /** The ticks of [from, to) visible at a time. */
-export function toldTicks(market: WorldMarket, { from, to }: Window, atMs: number): WorldTick[] {
+export function listVisibleTicks(market: WorldMarket, { from, to }: Window, atMs: number): WorldTick[] {
   const { ticks } = market;
   let low = 0;
   for (let high = ticks.length; low < high; ) {
@@ -124,13 +124,13 @@ export function toldTicks(market: WorldMarket, { from, to }: Window, atMs: numbe
 }
 
 /** The visible prices of a tick at a time: one, or two. */
-export function toldPrices({ prices, twin }: WorldTick, atMs: number): number[] {
+export function listVisiblePrices({ prices, twin }: WorldTick, atMs: number): number[] {
   const p = prices.findLast(({ at }) => at <= atMs)!.p;
   return twin === null || twin === p ? [p] : [p, twin];
 }
 
 /** The gaps in a window at a time. */
-export const toldHoles = (market: WorldMarket, { from, to }: Window, atMs: number): Window[] =>
+export const listVisibleGaps = (market: WorldMarket, { from, to }: Window, atMs: number): Window[] =>
   market.holes
     .filter((gap) => atMs < gap.until && gap.from < to && from < gap.to && gap.from < atMs)
     .map((gap) => ({ from: Math.max(gap.from, from), to: Math.min(gap.to, to) }));

@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { renderArchiveReport } from '../../../src/report/archive-page.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
-import { madeGathered, madeTroubled } from '../../report/made-gathered.ts';
+import { createReportData, createReportDataWithProblems } from '../../report/made-gathered.ts';
 import { needsBrowser, visitFile, withBrowser } from './browser.ts';
 import { leastContrast } from './contrast.ts';
 import { rubbish } from './lake.ts';
 
 withBrowser();
 
-function written(gathered = madeTroubled(rubbish)): string {
+function written(gathered = createReportDataWithProblems(rubbish)): string {
   const file = join(scratchFolder(), 'report.html');
   writeFileSync(file, renderArchiveReport(gathered, '1.2.3').text);
   return file;
@@ -42,7 +42,7 @@ describe('the report on an archive', needsBrowser, () => {
   });
 
   test('has text alternatives for runs and plots', async () => {
-    const { page } = await visitFile(written(madeGathered()));
+    const { page } = await visitFile(written(createReportData()));
     const runs = page.getByRole('list', { name: /^Outcome of the last 14 runs/ }).getByRole('listitem');
     expect(await runs.last().textContent()).toContain('2026-11-22 03:00 nightly: done');
     await page

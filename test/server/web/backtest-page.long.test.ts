@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { renderBacktestPage } from '../../../src/report/backtest-page.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
-import { madeResult } from '../../report/made-result.ts';
+import { createResult } from '../../report/made-result.ts';
 import { needsBrowser, visitFile, withBrowser } from './browser.ts';
 import { leastContrast } from './contrast.ts';
 import { rubbish } from './lake.ts';
@@ -14,7 +14,7 @@ withBrowser();
 function written(): string {
   const file = join(scratchFolder(), 'page.html');
   const grid = { buy_below: [0.1, 0.2, 0.3], sell_above: [0.5, 0.6] };
-  writeFileSync(file, renderBacktestPage(madeResult({ grid, symbols: rubbish, lacking: 0.2 }), '1.2.3'));
+  writeFileSync(file, renderBacktestPage(createResult({ grid, symbols: rubbish, lacking: 0.2 }), '1.2.3'));
   return file;
 }
 

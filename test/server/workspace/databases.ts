@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, onTestFinished } from 'vitest';
 import type { DatabaseLocation } from '../../../src/server/workspace/database-url.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
-import { skippedFor } from '../../harness/needs.ts';
+import { skipWithReason } from '../../harness/needs.ts';
 
 // Databases for the workspace tests: always SQLite, and PostgreSQL if test/postgres.sh has started it.
 
@@ -14,7 +14,7 @@ if (postgresUrl === null && process.env.CI === 'true')
   throw new Error('ODDSLAKE_TEST_POSTGRES is not set, and CI does without no test: run test/postgres.sh COMMAND');
 
 /** Options of tests that need PostgreSQL. */
-export const needsPostgres = skippedFor(
+export const needsPostgres = skipWithReason(
   postgresUrl === null ? 'no PostgreSQL: test/postgres.sh COMMAND runs one' : null,
 );
 

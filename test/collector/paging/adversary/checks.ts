@@ -5,19 +5,19 @@ import { subtract, union } from '../../../../src/base/window.ts';
 import { addTail, type SymbolPlan } from '../../../../src/collector/paging/plan.ts';
 import { getKnownPages, type KnownPages } from '../../../../src/collector/paging/server-behavior.ts';
 import { drawTraits, drawTruth, hourMs, type Kind, start } from './draw.ts';
-import { type Lake, openLake } from './lake.ts';
-import { collectNight, falseClaims, forgotten, missed } from './night.ts';
-import { randomOf } from './random.ts';
-import { adversary } from './server.ts';
+import { type MemoryArchive, openMemoryArchive } from './lake.ts';
+import { collectNight, findFalseClaims, findMissedTicks, findUnaccounted } from './night.ts';
+import { createSeededRandom } from './random.ts';
+import { createAdversary } from './server.ts';
 
 const day = { from: start, to: start + 24 * hourMs };
 
 function draw(seed: number, kind: Kind) {
-  const random = randomOf(seed);
+  const random = createSeededRandom(seed);
   const traits = drawTraits(random, kind);
   const truth = drawTruth(random, 1 + random.int(5));
   const hand = { nowMs: day.to + hourMs };
-  const service = adversary(truth, traits, hand, randomOf(seed + 700_000_000));
+  const service = createAdversary(truth, traits, hand, createSeededRandom(seed + 700_000_000));
   return { traits, truth, hand, service, name: `seed ${seed} ${JSON.stringify(traits)}` };
 }
 
@@ -25,16 +25,16 @@ function draw(seed: number, kind: Kind) {
 export async function backfillOnce(seed: number, kind: Kind): Promise<string[]> {
   const { traits, truth, hand, service, name } = draw(seed, kind);
   const startedMs = hand.nowMs;
-  const lake = openLake();
+  const lake = openMemoryArchive();
   const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], isFirst: false }));
   const night = await collectNight(lake, service, hand, plans, 'backfill');
   const visibleMs = startedMs - Math.max(...traits.lagsMs) - 2000;
   const wrong = [
-    ...falseClaims(lake, service, truth, traits),
+    ...findFalseClaims(lake, service, truth, traits),
     ...plans.flatMap((plan) =>
-      forgotten(lake, night, plan, visibleMs).map((w) => `${plan.symbol}: forgotten [${w.from}, ${w.to})`),
+      findUnaccounted(lake, night, plan, visibleMs).map((w) => `${plan.symbol}: forgotten [${w.from}, ${w.to})`),
     ),
-    ...missed(lake, night, plans, truth, traits, visibleMs),
+    ...findMissedTicks(lake, night, plans, truth, traits, visibleMs),
   ];
   return wrong.map((message) => `${name}: ${message}`);
 }
@@ -42,7 +42,7 @@ export async function backfillOnce(seed: number, kind: Kind): Promise<string[]> 
 /** Errors after each of several polls, a few hours apart. */
 export async function continueOnce(seed: number, kind: Kind): Promise<string[]> {
   const { traits, truth, hand, service, name } = draw(seed, kind);
-  const lake = openLake();
+  const lake = openMemoryArchive();
   const overlapMs = [hourMs / 6, 2 * hourMs, 6 * hourMs][seed % 3]!;
   let oldestTick = Number.POSITIVE_INFINITY;
   let known: Partial<KnownPages> = {};
@@ -52,14 +52,14 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
     const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, known);
     known = getKnownPages(night.behavior) ?? known;
     oldestTick = night.behavior.oldestTick;
-    const wrong = falseClaims(lake, service, truth, traits);
+    const wrong = findFalseClaims(lake, service, truth, traits);
     if (wrong.length > 0) return wrong.map((message) => `${name}, polled at ${hours} h: ${message}`);
   }
   return [];
 }
 
 /** Plans a poll: from the cursor, with the overlap, and the gaps before it. */
-export function planPoll(lake: Lake, symbol: string, nowMs: number, overlapMs = hourMs / 6): SymbolPlan {
+export function planPoll(lake: MemoryArchive, symbol: string, nowMs: number, overlapMs = hourMs / 6): SymbolPlan {
   const coverage = lake.coverageOf(symbol);
   const uncovered = subtract([{ from: start, to: nowMs }], coverage);
   const windows = uncovered.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));

@@ -3,7 +3,7 @@ import type { CoveredWindow } from '../../../../src/archive/format/coverage.ts';
 import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
 import { subtract, type Window } from '../../../../src/base/window.ts';
 
-export interface Lake {
+export interface MemoryArchive {
   readonly times: Map<string, Set<number>>;
   readonly coverage: Map<string, CoveredWindow[]>;
   append(record: TickRecord): Promise<void>;
@@ -11,7 +11,7 @@ export interface Lake {
   lastTick(symbol: string): number | null;
 }
 
-export function openLake(onRecord: (record: TickRecord) => void = () => {}): Lake {
+export function openMemoryArchive(onRecord: (record: TickRecord) => void = () => {}): MemoryArchive {
   const times = new Map<string, Set<number>>();
   const coverage = new Map<string, CoveredWindow[]>();
   return {

@@ -9,8 +9,8 @@ import {
   type ServerBehavior,
 } from '../../../../src/collector/paging/server-behavior.ts';
 import { isUsable } from '../../../../src/sandbox/tick-behavior.ts';
-import type { Lake } from './lake.ts';
-import type { Adversary, Hand, Row, Traits } from './server.ts';
+import type { MemoryArchive } from './lake.ts';
+import type { Adversary, ManualTime, Row, Traits } from './server.ts';
 
 export interface Night {
   readonly collected: TickCollectOutcome;
@@ -18,7 +18,7 @@ export interface Night {
   readonly requests: number;
 }
 
-export const clockOf = (hand: Hand): Clock => ({
+export const toClock = (hand: ManualTime): Clock => ({
   nowMs: () => hand.nowMs,
   monotonicMs: () => hand.nowMs,
   sleep: async (ms: number) => {
@@ -27,16 +27,16 @@ export const clockOf = (hand: Hand): Clock => ({
 });
 
 export async function collectNight(
-  lake: Lake,
+  lake: MemoryArchive,
   service: Adversary,
-  hand: Hand,
+  hand: ManualTime,
   plans: readonly SymbolPlan[],
   origin: 'poll' | 'backfill',
   oldestTick?: number,
   known: Partial<KnownPages> = {},
   isCaught = false,
 ): Promise<Night> {
-  const clock = clockOf(hand);
+  const clock = toClock(hand);
   const behavior = createServerBehavior(oldestTick, known);
   if (isCaught) behavior.contradictions = 1;
   const before = service.requests;
@@ -67,8 +67,8 @@ export async function collectNight(
  * contained. The latter is not checked for servers that ignore from/to, repeat ticks, alternate the truncation side, or cap
  * pages by bytes.
  */
-export function falseClaims(
-  lake: Lake,
+export function findFalseClaims(
+  lake: MemoryArchive,
   { served }: Adversary,
   truth: ReadonlyMap<string, readonly Row[]>,
   traits: Traits,
@@ -100,7 +100,12 @@ export function falseClaims(
 const hourMs = 3_600_000;
 
 /** The parts of a plan that are neither covered nor reported as gaps. */
-export function forgotten(lake: Lake, { collected }: Night, plan: SymbolPlan, untilMs: number): Window[] {
+export function findUnaccounted(
+  lake: MemoryArchive,
+  { collected }: Night,
+  plan: SymbolPlan,
+  untilMs: number,
+): Window[] {
   const { symbol } = plan;
   const known = [
     ...lake.coverageOf(symbol),
@@ -111,8 +116,8 @@ export function forgotten(lake: Lake, { collected }: Night, plan: SymbolPlan, un
 }
 
 /** Visible ticks of the plans that were not fetched, outside of reported gaps. */
-export function missed(
-  lake: Lake,
+export function findMissedTicks(
+  lake: MemoryArchive,
   { collected }: Night,
   plans: readonly SymbolPlan[],
   truth: ReadonlyMap<string, readonly Row[]>,
@@ -134,7 +139,7 @@ export function missed(
 }
 
 /** The share of planned time that is proven. */
-export function provenShare(lake: Lake, plans: readonly SymbolPlan[]): number {
+export function computeProvenShare(lake: MemoryArchive, plans: readonly SymbolPlan[]): number {
   let [plannedMs, proven] = [0, 0];
   const length = (windows: readonly Window[]): number => union(windows).reduce((sum, w) => sum + w.to - w.from, 0);
   for (const { symbol, windows } of plans) {

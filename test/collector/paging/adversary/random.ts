@@ -9,7 +9,7 @@ export interface Random {
   chance(probability: number): boolean;
 }
 
-export function randomOf(seed: number): Random {
+export function createSeededRandom(seed: number): Random {
   let state = seed >>> 0;
   const share = (): number => {
     state = (state + 0x6d2b79f5) >>> 0;

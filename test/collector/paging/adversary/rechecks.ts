@@ -3,12 +3,12 @@ import { type CoveredWindow, computeSettledWindows } from '../../../../src/archi
 import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
 import {
   computeOverlapMs,
-  emptyRecheckMemory,
-  type RecheckMemory,
+  emptyRecheckHistory,
+  type RecheckHistory,
   recordLateness,
 } from '../../../../src/archive/journal/recheck-results.ts';
 import { isWithin, type Window } from '../../../../src/base/window.ts';
-import { type FetchContext, requestOnce } from '../../../../src/collector/paging/fetch-symbol.ts';
+import { type FetchContext, requestWindow } from '../../../../src/collector/paging/fetch-symbol.ts';
 import type { SymbolPlan } from '../../../../src/collector/paging/plan.ts';
 import { createServerBehavior } from '../../../../src/collector/paging/server-behavior.ts';
 import {
@@ -21,10 +21,10 @@ import { countRechecks, countRereadRequests } from '../../../../src/collector/re
 import { isUsable } from '../../../../src/sandbox/tick-behavior.ts';
 import { planPoll } from './checks.ts';
 import { drawTraits, hourMs, start } from './draw.ts';
-import { type Lake, openLake } from './lake.ts';
-import { clockOf, collectNight } from './night.ts';
-import { type Random, randomOf } from './random.ts';
-import { type Adversary, adversary, type Hand, type Row, type Traits } from './server.ts';
+import { type MemoryArchive, openMemoryArchive } from './lake.ts';
+import { collectNight, toClock } from './night.ts';
+import { createSeededRandom, type Random } from './random.ts';
+import { type Adversary, createAdversary, type ManualTime, type Row, type Traits } from './server.ts';
 
 export type Misbehavior = 'honest' | 'sampling' | 'coarse' | 'joining' | 'lagging replica' | 'late ticks';
 
@@ -91,22 +91,23 @@ export async function simulateNights(
   nightsMax: number,
   { share = configured.share, isUntilFound = false }: { share?: number; isUntilFound?: boolean } = {},
 ): Promise<Simulated> {
-  const random = randomOf(seed);
+  const random = createSeededRandom(seed);
   const traits = drawServer(random, kind);
   const truth = drawTicks(random, nightsMax, kind === 'late ticks');
-  const hand: Hand = { nowMs: start };
-  const service = adversary(truth, traits, hand, randomOf(seed + 700_000_000));
-  const lake = openLake();
+  const hand: ManualTime = { nowMs: start };
+  const service = createAdversary(truth, traits, hand, createSeededRandom(seed + 700_000_000));
+  const lake = openMemoryArchive();
   const symbols = [...truth.keys()];
   const missing: number[] = [];
   const nights: RecheckNightOutcome[] = [];
   const sum = { pollRequests: 0, recheckRequests: 0 };
-  let memory: RecheckMemory = emptyRecheckMemory;
+  let memory: RecheckHistory = emptyRecheckHistory;
   let overlapMs = configured.overlapMs;
   let oldestTick = Number.POSITIVE_INFINITY;
   let firstMissing: number | null = null;
   let firstFound: number | null = null;
-  const overlapOf = (known: RecheckMemory): number => computeOverlapMs(known, configured.overlapMs, configured.boundMs);
+  const overlapOf = (known: RecheckHistory): number =>
+    computeOverlapMs(known, configured.overlapMs, configured.boundMs);
   for (let n = 0; n < nightsMax; n++) {
     hand.nowMs = start + (n + 1) * dayMs - random.int(hourMs);
     const end = hand.nowMs;
@@ -145,7 +146,7 @@ export async function simulateNights(
 }
 
 function overlapLateness(
-  lake: Lake,
+  lake: MemoryArchive,
   claimed: ReadonlyMap<string, readonly CoveredWindow[]>,
   storedTimes: ReadonlyMap<string, ReadonlySet<number>>,
   overlapMs: number,
@@ -161,10 +162,15 @@ function overlapLateness(
 
 const plain = ({ tail: _, ...plan }: SymbolPlan): SymbolPlan => plan;
 
-const ticksOf = (lake: Lake): number => [...lake.times.values()].reduce((sum, { size }) => sum + size, 0);
+const ticksOf = (lake: MemoryArchive): number => [...lake.times.values()].reduce((sum, { size }) => sum + size, 0);
 
 /** Usable ticks that the server shows by now, inside of settled coverage and missing in the archive. */
-function missingOf(lake: Lake, truth: ReadonlyMap<string, readonly Row[]>, traits: Traits, nowMs: number): number[] {
+function missingOf(
+  lake: MemoryArchive,
+  truth: ReadonlyMap<string, readonly Row[]>,
+  traits: Traits,
+  nowMs: number,
+): number[] {
   return [...truth].flatMap(([symbol, rows]) => {
     const storedTimes = lake.times.get(symbol) ?? new Set();
     const claimed = computeSettledWindows(lake.coverageOf(symbol), configured.settleMs);
@@ -183,15 +189,15 @@ interface NightOf {
 }
 
 function contextOf(
-  lake: Lake,
+  lake: MemoryArchive,
   service: Adversary,
-  hand: Hand,
+  hand: ManualTime,
   { symbols, oldestTick, endMs, seed }: NightOf,
 ): RecheckNightContext {
-  const drawn = randomOf(seed);
+  const drawn = createSeededRandom(seed);
   const cover: FetchContext = {
     upstream: service,
-    clock: clockOf(hand),
+    clock: toClock(hand),
     runId: 'run',
     origin: 'poll',
     behavior: createServerBehavior(oldestTick),
@@ -221,7 +227,7 @@ function contextOf(
     getCoverage: (symbol) => lake.coverageOf(symbol).toSorted((a, b) => a.from - b.from),
     loadTickTimes: async (symbol, { from, to }) =>
       Float64Array.from([...(lake.times.get(symbol) ?? [])].filter((t) => from <= t && t < to)).sort(),
-    requestPage: (symbol, window) => requestOnce(cover, symbol, window),
+    requestPage: (symbol, window) => requestWindow(cover, symbol, window),
     withdraw: (symbol, windows) => lake.append(record(symbol, windows)),
     demote: (symbol, windows: readonly CoveredWindow[]) =>
       lake.append({ ...record(symbol, []), origin: windows[0]!.origin, ...createDemotion(windows) }),

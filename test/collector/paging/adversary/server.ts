@@ -43,7 +43,7 @@ export const honest: Traits = {
   gaps: [],
 };
 
-export interface Hand {
+export interface ManualTime {
   nowMs: number;
 }
 
@@ -57,10 +57,10 @@ export interface Adversary {
 /** Minimum page size in elements. With a smaller one, most milliseconds would be crowded. */
 const capMin = 8;
 
-export function adversary(
+export function createAdversary(
   truth: ReadonlyMap<string, readonly Row[]>,
   traits: Traits,
-  hand: Hand,
+  hand: ManualTime,
   random: Random,
 ): Adversary {
   const symbols = [...truth.keys()];
