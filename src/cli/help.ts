@@ -39,7 +39,7 @@ export function configureUsageErrors(program: Command): void {
     command.configureOutput({
       outputError(text, write) {
         const renamed = renamedFlags.get(/^error: unknown option '(--[\w-]+)/.exec(text)?.[1] ?? '');
-        if (renamed !== undefined) return write(`oddslake: ${renamed.before} is now called ${renamed.now}\n`);
+        if (renamed !== undefined) return write(`oddslake: ${renamed.before} was renamed to ${renamed.now}\n`);
         const flag = command.commands.length > 0 ? /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] : undefined;
         const isSubcommandFlag =
           flag !== undefined &&

@@ -58,7 +58,7 @@ export function toVerdictSamples(verdict: CompletenessCounts | null): Sample[] {
     ...archiveStates.map((state) =>
       one('archive_state', verdict === null ? Number.NaN : Number(verdict.state === state), { state }),
     ),
-    ...dayStates.map((state) => one('days', verdict?.days[state], { state })),
+    ...dayStates.map((state) => one('dates', verdict?.days[state], { state })),
     ...gapReasons.map((reason) => one('gaps', verdict?.gaps[reason], { reason })),
     one('windows_inferred', verdict?.provisional),
     one('symbols_suspended', verdict?.suspended),

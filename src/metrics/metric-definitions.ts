@@ -68,7 +68,7 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   ),
   oddslake_reached_timestamp_seconds: defineMetric('Watermark including inferred windows, Unix time'),
   oddslake_archive_state: { help: '1 for the completeness state of the archive, else 0', labels: ['state'] },
-  oddslake_days: { help: 'Past UTC days, by completeness state', labels: ['state'] },
+  oddslake_dates: { help: 'Past UTC days, by completeness state', labels: ['state'] },
   oddslake_gaps: { help: 'Windows that are not covered, by reason', labels: ['reason'] },
   oddslake_windows_inferred: defineMetric('Windows that are covered by inference only and not confirmed yet'),
   oddslake_lag_seconds: defineMetric(

@@ -110,7 +110,7 @@ test.each(['ticks', dayFolder])('a repair removes nothing of %s, a link without 
     message: expect.stringContaining(`${join(root, folder)} is a symbolic link whose target does not exist.`),
   });
   renameSync(movedTo, place);
-  expect(await repairNow(archive)).toMatchObject({ mended: [], lost: [] });
+  expect(await repairNow(archive)).toMatchObject({ repaired: [], lost: [] });
   expect(filesOf(root)).toEqual(before);
   // A user who removes the link gives up its contents.
   rmSync(join(root, folder));

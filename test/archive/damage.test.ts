@@ -196,7 +196,7 @@ describe('verify', () => {
     truncateSync(join(root, 'manifest.json'), 99);
     await expect(verifyArchive(archive, null)).rejects.toMatchObject({
       exitCode: 6,
-      message: expect.stringContaining('not JSON'),
+      message: expect.stringContaining('not valid JSON'),
     });
     archive.close();
     expect(() => opened({ root })).toThrow(expect.objectContaining({ exitCode: 6 }));

@@ -99,7 +99,7 @@ test('a repair or publish that is locked out says what became of the damage or t
   await expect(repairNow(archive)).rejects.toMatchObject({
     exitCode: 5,
     message: expect.stringMatching(
-      /^Another run is still writing .* What is damaged is as it was; run oddslake verify --repair again/,
+      /^Another run is still writing .* Damaged files are unchanged; run oddslake verify --repair again/,
     ),
   });
   append(archive, answer('AAA', [[day0, 0.5]]));

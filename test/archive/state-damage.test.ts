@@ -90,7 +90,7 @@ test('a repair restores a damaged coverage file before it reports damage of the 
   writeFileSync(join(root, 'views.sql'), 'mine');
   expect(await repairNow(archive)).toMatchObject({
     repaired: [{ path: 'views.sql', outcome: 'restored' }],
-    state: expect.stringContaining('does not know the coverage of AAA'),
+    state: expect.stringContaining('differ in the coverage of AAA'),
   });
   expect(readFileSync(join(root, 'views.sql'), 'utf8')).not.toBe('mine');
 });

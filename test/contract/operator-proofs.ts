@@ -5,10 +5,8 @@ const at =
 const webhook = at('e2e/webhook.test.ts');
 const port = at('e2e/schedule-port.test.ts');
 
-const failed = webhook(
-  'with anything but 0, once, with what is missing; of one that ended well only where that is asked for',
-);
-const fromFile = webhook('whose address is in a file, and that SIGTERM stopped');
+const failed = webhook('with an exit code other than 0, once, with what is missing; and about success only if enabled');
+const fromFile = webhook('whose webhook address is in a file, and that SIGTERM stopped');
 const taken = port('an unavailable port exits 2 before any run');
 
 /** Promises to operators: metrics, health, notifications. */
@@ -19,7 +17,7 @@ export const operatorSettings = {
   'schedule.port': taken,
   'schedule.late_hours_max': port('missed runs make it not ready until a run has ended'),
   'metrics.textfile': at('e2e/metrics-file.test.ts')(
-    'every run leaves its figures in the file, whole, for everybody to read, and wipes those of no other job',
+    'every run writes its metrics to the file, complete and readable by all, and keeps those of other jobs',
   ),
   'notify.webhook_url': failed,
   'notify.webhook_url_file': fromFile,

@@ -37,11 +37,11 @@ const exits = 'e2e/exit-codes.test.ts';
 
 const badUsage: Proof = [usage, 'bad settings and bad usage exit 2 before any work'];
 const busy: Proof = [exits, 'waits for --wait, exits 5, and its ticks are published later'];
-const rerun: Proof = [again, 'a nightly of a past date, run again, asks for no tick and changes no byte'];
+const rerun: Proof = [again, 'a repeated nightly run of a past date requests no ticks and changes no byte'];
 const dryRun: Proof = [again, '--dry-run prints symbols, windows, requests and time, and fetches no tick'];
 const backfilled: Proof = [
   again,
-  'that is killed asks next time for only what is missing, and a third time for nothing',
+  'a killed run is resumed with the missing windows only, and a third run requests nothing',
 ];
 const statusTold: Proof = [looking, 'status prints coverage as text and JSON, and exits 4 beyond --max-lag'];
 const gapAccepted: Proof = [
@@ -52,38 +52,34 @@ const gapRevoked: Proof = ['e2e/gaps-accepted.test.ts', 'is reverted by revoke, 
 const gapsTold: Proof = [looking, 'lifetimes start at the stated retention of a service, with a warning'];
 const columnsAsPromised: Proof = [published, 'have exactly the promised columns, types and nulls'];
 const manifestShape: Proof = [published, 'the manifest, its days and its files have exactly the promised fields'];
-const manifestTruth: Proof = [published, 'the manifest says of every file what it holds'];
-const summaryShape: Proof = [published, 'the last line of --json has the promised fields, whatever else it has'];
+const manifestTruth: Proof = [published, 'the manifest describes every file correctly'];
+const summaryShape: Proof = [published, 'the last line of --json has the promised fields'];
 const addsUp: Proof = [
   'faults/upstream-faults.test.ts',
-  'leaves exactly the truth in the archive after two runs, and counts that add up',
+  'leaves exactly its ticks in the archive after two runs, with counts that add up',
 ];
 const nightFact = (title: string): Proof => ['collector/run/night-facts.test.ts', title];
 const recheckShare: Proof = [
   'collector/run/recheck-nights.test.ts',
-  'a recheck_share of 0 rechecks nothing; a greater one sends that share of the requests again',
+  'recheck_share sets the share of repeated requests, and 0 disables rechecks',
 ];
 const caught: Proof = [
   'collector/run/recheck-nights.test.ts',
-  'is caught: what it was believed is inferred until it was read again, and nothing is missing then',
+  'is detected: its coverage counts as inferred until it is read again completely',
 ];
 const growingOverlap: Proof = [
   'collector/run/recheck-nights.test.ts',
-  'that come after the overlap are found, and the overlap grows until it holds them',
+  'after the overlap are found, and the overlap grows to include them',
 ];
 const longNightFact = (title: string): Proof => ['collector/run/night-facts.long.test.ts', title];
-const rateTold = nightFact('the rate is told of a run that asked the upstream');
-const besideMedian = longNightFact('a night is told beside the median of those before it, by counts that add up');
-const marketsChanged = nightFact(
-  'markets are new, gone and resolved against the lists of the night before, whoever polled in between',
-);
-const uncovered = nightFact('what could not be fetched is minutes of gap, and its symbols are not covered');
-const tooLate = longNightFact(
-  'symbols are asked for too late where the night comes after the service has thinned their days',
-);
+const rateTold = nightFact('reports the request rate of a run with requests');
+const besideMedian = longNightFact('reports a night with the medians of previous nights, and consistent counts');
+const marketsChanged = nightFact('compares markets with the lists of the previous night, despite polls in between');
+const uncovered = nightFact('counts failed windows as gap minutes, and their symbols as not covered');
+const tooLate = longNightFact('counts symbols that are fetched after the service has thinned out their days');
 const reach: Proof = [
   'archive/completeness/completeness.test.ts',
-  'has its watermark where every live symbol is covered without a hole, and reaches as far with inferred windows',
+  'puts the watermark where every live symbol is covered without a gap, and reaches as far with inferred windows',
 ];
 const daysJudged: Proof = [
   'archive/days.test.ts',
@@ -94,12 +90,9 @@ const fields: Proof = [
   'field_paths say where a record has question, source, opens_at, closes_at, resolved_at and outcome',
 ];
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
-const delays: Proof = ['settings/load.test.ts', 'the least delay may not exceed the greatest'];
+const delays: Proof = ['settings/load.test.ts', 'the minimum delay is at most the maximum'];
 const doctored: Proof = ['e2e/doctor.test.ts', 'reports no problem for a healthy archive, and changes nothing'];
-const setTwice: Proof = [
-  'settings/load.test.ts',
-  'of one key set twice the last wins, and a flag of its own beats --set',
-];
+const setTwice: Proof = ['settings/load.test.ts', 'the last --set of a key wins, and a specific flag overrides --set'];
 
 const code = (title: string): Proof => [exits, title];
 const cli = 'e2e/commands.test.ts';
@@ -112,22 +105,16 @@ const tickSymbols: Proof = [cli, 'ticks --symbol polls only that symbol'];
 const polls: Proof = [cli, 'markets polls only the lists; ticks then polls their live symbols'];
 const precedence: Proof = [
   'settings/load.test.ts',
-  'flags beat environment, environment beats the file, the file beats the defaults',
+  'flags override environment, environment the file, the file the defaults',
 ];
 const fromUrl: Proof = [
   'e2e/repair-from.test.ts',
   'ticks that the upstream no longer has stay a gap until another oddslake provides them',
 ];
-const keyFile: Proof = ['settings/load.test.ts', 'comes from a file beside the config, trimmed'];
-const otherKey: Proof = [
-  'settings/load.test.ts',
-  'of another oddslake comes the same ways, and is no key of the upstream',
-];
+const keyFile: Proof = ['settings/load.test.ts', 'is read from a file relative to the config, and trimmed'];
+const otherKey: Proof = ['settings/load.test.ts', 'of another oddslake is separate from the key of the upstream'];
 const outputHome: Proof = [settings, 'output is where the archive is, from the folder of the config on'];
-const rate: Proof = [
-  'faults/upstream-faults.test.ts',
-  'never asks faster than allowed, nor before the time a service named',
-];
+const rate: Proof = ['faults/upstream-faults.test.ts', 'never exceeds the allowed rate and respects Retry-After'];
 const views: Proof = [settings, 'views are the lists that are polled, markets_limit what is asked of them'];
 const effect = (title: string): Proof => [settings, title];
 const stopped: Proof = [exits, '%s in the middle of a run stops it cleanly, and nothing accepted is lost'];
@@ -137,20 +124,17 @@ const booksNightly = 'e2e/books-nightly.test.ts';
 const importAgain = 'e2e/import-again.test.ts';
 const addsUpOverRuns: Proof = [
   'e2e/numbers.test.ts',
-  'sums over runs are what is in the archive: killed, resumed, stopped, published by another, backfilled, imported',
+  'sums over runs match the archive: killed, resumed, stopped, published by another, backfilled, imported',
 ];
 const importFlag = (title: string): Proof => ['e2e/import-flags.test.ts', title];
 const imported = (title: string): Proof => ['e2e/import.test.ts', title];
 const exported = (title: string): Proof => ['e2e/export.test.ts', title];
-const recording: Proof = [
-  'faults/recording.test.ts',
-  'gives, imported from its file, the same bytes of ticks as over HTTP',
-];
+const recording: Proof = ['faults/recording.test.ts', 'gives the same tick bytes by import as over HTTP'];
 const scheduled: Proof = [
   'e2e/schedule.test.ts',
   'runs every scheduled job, and catches up only within catch_up_hours',
 ];
-const jitter: Proof = ['base/schedule.test.ts', 'starts a little later by chance, yet before its next moment'];
+const jitter: Proof = ['base/schedule.test.ts', 'starts with jitter, before the next scheduled time'];
 const changed: Proof = ['e2e/changes.test.ts', 'changes lists changed files since a generation, as paths or JSON'];
 const sqlAnswers: Proof = ['e2e/sql.test.ts', 'sql has views and macros over the datasets'];
 
@@ -193,7 +177,7 @@ export const proofs: Proofs = {
   },
   commonFlags: {
     '--config': quiet,
-    '--output': ['settings/load.test.ts', 'is named by flag, environment or file'],
+    '--output': ['settings/load.test.ts', 'is named by flag, environment or config file'],
     '--set': setTwice,
     '--json': ['e2e/json.test.ts', 'every command prints one JSON object without colours'],
     '--quiet': quiet,
@@ -213,7 +197,7 @@ export const proofs: Proofs = {
     'backfill --symbol': onlyThose,
     'backfill --symbols-file': onlyThose,
     'backfill --dry-run': dryRun,
-    'backfill --force': [again, '--force asks for covered windows again and changes no tick'],
+    'backfill --force': [again, '--force fetches covered windows again and changes no tick'],
     'backfill --all-known': [
       'collector/paging/plan.test.ts',
       'requests windows outside of the lifetime for all known symbols on demand',
@@ -233,24 +217,24 @@ export const proofs: Proofs = {
     'orderbook --symbol': [books, 'polls the symbols named, and goes on where one of them fails'],
     'import --dataset': [
       'e2e/import-markets.test.ts',
-      'brings the rows that one archive published into another, byte for byte',
+      'copies the rows that one archive published into another, byte for byte',
     ],
     'import --format': imported('gives the same bytes whatever the format, however it is packed'),
-    'import --columns': importFlag('reads columns of other names, and prices in cents'),
-    'import --time-unit': importFlag('names the unit that numbers are in, and reads them in it, whatever the format'),
+    'import --columns': importFlag('reads columns with other names, and prices in cents'),
+    'import --time-unit': importFlag('prints the unit of numeric times, and reads it in every format'),
     'import --truncate-time': importFlag(
-      'of a file that is mostly rejected publishes nothing of any file, and says the flag that helps',
+      'of a mostly rejected file publishes nothing of any file, and names the flag that helps',
     ),
-    'import --price-scale': importFlag('reads columns of other names, and prices in cents'),
-    'import --allow-rejected': importFlag('takes a file some of whose rows are rejected, up to the share that may be'),
-    'import --dry-run': importFlag('shows in a dry run what it would take and reject, and imports nothing'),
+    'import --price-scale': importFlag('reads columns with other names, and prices in cents'),
+    'import --allow-rejected': importFlag('accepts a file with some rejected rows, up to the allowed share'),
+    'import --dry-run': importFlag('prints in a dry run what it would accept and reject, and imports nothing'),
     'import --tz': imported('reads times in the zone it is told, and sets aside those that zone does not have'),
     'import --covers': imported(
       'covers of rows what it is told, up to when the file was written, for every symbol in the input',
     ),
     'import --prefer': [
       importAgain,
-      'polled prices stand, unless imported ones are preferred; then they stand against later polls',
+      'polled prices win, unless imports are preferred; then those win over later polls',
     ],
     'changes --since': changed,
     'doctor --offline': doctored,
@@ -266,7 +250,7 @@ export const proofs: Proofs = {
     0: rerun,
     1: [
       'faults/full-disk.test.ts',
-      'a disk that fills up ends a run with 1; with space again the next one completes and nothing is lost',
+      'a run on a full disk exits with 1, and the next run with space completes without loss',
     ],
     2: badUsage,
     3: code('a wrong key exits 3 after one request and keeps the archive'),
@@ -283,8 +267,8 @@ export const proofs: Proofs = {
     ODDSLAKE_BASE_URL: precedence,
     ODDSLAKE_API_KEY: ['client/answers.test.ts', 'sends the documented request, with the key as bearer token'],
     ODDSLAKE_API_KEY_FILE: keyFile,
-    ODDSLAKE_OUTPUT: ['settings/load.test.ts', 'is named by flag, environment or file'],
-    ODDSLAKE_CONFIG: ['settings/load.test.ts', '--config beats ODDSLAKE_CONFIG'],
+    ODDSLAKE_OUTPUT: ['settings/load.test.ts', 'is named by flag, environment or config file'],
+    ODDSLAKE_CONFIG: ['settings/load.test.ts', '--config overrides ODDSLAKE_CONFIG'],
     ODDSLAKE_FROM_API_KEY: otherKey,
     ODDSLAKE_FROM_API_KEY_FILE: otherKey,
     ODDSLAKE_REQUESTS_PER_SECOND: [commandsFile, 'every promised variable of the environment sets its setting'],
@@ -293,11 +277,8 @@ export const proofs: Proofs = {
   settings: {
     ...serviceSettings,
     ...operatorSettings,
-    'upstream.base_url': [
-      'settings/load.test.ts',
-      'is required only by those who ask for it, and then by the variable to set',
-    ],
-    'upstream.api_key': ['settings/load.test.ts', 'given twice in one place is refused'],
+    'upstream.base_url': ['settings/load.test.ts', 'is required only if used, and the error names the variable'],
+    'upstream.api_key': ['settings/load.test.ts', 'is rejected if given twice in one source'],
     'upstream.api_key_file': keyFile,
     'upstream.requests_per_second': rate,
     'upstream.concurrency': effect('concurrency bounds the requests under way'),
@@ -332,7 +313,7 @@ export const proofs: Proofs = {
     'poll.overlap_minutes': effect('overlap_minutes are read again before the cursor'),
     'poll.overlap_minutes_max': [
       'collector/run/recheck-nights.test.ts',
-      'are looked for no farther than overlap_minutes_max',
+      'are searched at most overlap_minutes_max back',
     ],
     'poll.recheck_share': recheckShare,
     'poll.confirm': effect('confirm says whether the end of a poll is confirmed at once or by the next'),
@@ -349,7 +330,7 @@ export const proofs: Proofs = {
     'archive.parts': effect('parts is the number of files of a day, and a symbol is in the one that its hash names'),
     'archive.verify_days': [
       'collector/run/damage-remembered.test.ts',
-      'every published byte is hashed again within the days set',
+      'hashes every published byte again within verify_days',
     ],
     'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
     'log.level': effect('log.level is the least level that is logged'),
@@ -358,17 +339,17 @@ export const proofs: Proofs = {
       booksNightly,
       'keeps the order book of every live symbol, in whatever shapes the service tells them',
     ],
-    'raw.keep_days': [
-      'collector/run/raw.test.ts',
-      'raw.keep_days 0 keeps none and removes what there is; days that are over go',
-    ],
-    'quarantine.bytes_max': importFlag('is compressed, and its oldest files go where it grows too long'),
-    'quarantine.run_bytes_max': importFlag('keeps so many bytes of a file and of a run, and counts the rest'),
-    'quarantine.file_bytes_max': importFlag('keeps so many bytes of a file and of a run, and counts the rest'),
-    'import.rejected_share_max': importFlag(
-      'takes a file some of whose rows are rejected, up to the share that may be',
+    'raw.keep_days': ['collector/run/raw.test.ts', 'raw.keep_days removes expired days, and 0 keeps none'],
+    'quarantine.bytes_max': importFlag('is compressed, and drops its oldest files above its size limit'),
+    'quarantine.run_bytes_max': importFlag('keeps a limited number of bytes per file and per run, and counts the rest'),
+    'quarantine.file_bytes_max': importFlag(
+      'keeps a limited number of bytes per file and per run, and counts the rest',
     ),
-    'raw.bytes_max': ['collector/run/raw.long.test.ts', 'raw.bytes_max bounds what is kept, the oldest going first'],
+    'import.rejected_share_max': importFlag('accepts a file with some rejected rows, up to the allowed share'),
+    'raw.bytes_max': [
+      'collector/run/raw.long.test.ts',
+      'raw.bytes_max limits the raw responses and removes the oldest first',
+    ],
     'repair.from_api_key': otherKey,
     'repair.from_api_key_file': otherKey,
     'report.nightly': [
@@ -378,11 +359,11 @@ export const proofs: Proofs = {
     'report.days': ['e2e/report.test.ts', 'report.days limits the days shown'],
     'drops.markets_share_max': [
       'collector/run/falls.test.ts',
-      'markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual',
+      'a sharp drop of markets exits with 4, publishes, and becomes the median',
     ],
     'drops.ticks_share_max': [
       'collector/run/falls.test.ts',
-      'ticks that fall sharply are exit 4, and falls that are switched off are not',
+      'a sharp drop of ticks exits with 4, unless the check is disabled',
     ],
     'schedule.nightly': scheduled,
     'schedule.markets': scheduled,
@@ -394,15 +375,9 @@ export const proofs: Proofs = {
   },
   everyColumn: columnsAsPromised,
   columns: {
-    'ticks.symbol': [
-      'faults/recording.test.ts',
-      'is in the archive row for row, and a second backfill asks for nothing',
-    ],
-    'ticks.t': ['archive/rows.test.ts', 'keeps its times at both ends of what is taken, and before 2^32 ms'],
-    'ticks.p': [
-      'archive/rows.test.ts',
-      'comes back bit for bit, whatever the doubles, and wherever row groups and batches of them cut it',
-    ],
+    'ticks.symbol': ['faults/recording.test.ts', 'is archived row for row, and a second backfill requests nothing'],
+    'ticks.t': ['archive/rows.test.ts', 'keeps times at both ends of the valid range, and below 2^32 ms'],
+    'ticks.p': ['archive/rows.test.ts', 'decodes bit for bit for any doubles, row groups and batches'],
     'coverage.ticks': [
       'archive/publish.test.ts',
       'cuts coverage at midnight, gives each window one row, and counts the published ticks in it',
@@ -429,7 +404,7 @@ export const proofs: Proofs = {
     verified_through: manifestShape,
     verdict: [
       'whole/green-implies-whole.test.ts',
-      'where a tick is absent no surface calls the archive complete, and all of them agree',
+      'no surface calls an archive with an absent tick complete, and all surfaces agree',
     ],
     commit_id: [
       'archive/commit-id.test.ts',
@@ -443,23 +418,23 @@ export const proofs: Proofs = {
     datasets: manifestTruth,
     'days.state': [
       'archive/completeness/completeness.test.ts',
-      'takes a day for complete only by answers that came long enough after it',
+      'counts a day as complete only with responses fetched long enough after it',
     ],
     'days.expected': [
       'archive/completeness/completeness.test.ts',
-      'says of each day what looking at every symbol and quarter says',
+      'gives each day the state that a check of every symbol and quarter gives',
     ],
     'days.covered': [
       'archive/completeness/completeness.test.ts',
-      'says of each day what looking at every symbol and quarter says',
+      'gives each day the state that a check of every symbol and quarter gives',
     ],
     'days.exceptions': [
       'archive/completeness/completeness.test.ts',
-      'what is lost or accepted holds back no watermark and no day, and is counted',
+      'counts lost and accepted windows, which hold back neither watermark nor day',
     ],
     'days.missing': [
       'archive/completeness/completeness.test.ts',
-      'lists at most twenty of the missing, and counts them all',
+      'lists at most twenty missing symbols, and counts them all',
     ],
   },
   everyFileField: manifestTruth,
@@ -478,15 +453,15 @@ export const proofs: Proofs = {
     'rate.used': rateTold,
     'rate.wait_ms': rateTold,
     'night.nights': besideMedian,
-    'night.ticks.new': nightFact('what another job polled since the last night counts for the night'),
-    'night.ticks.late': nightFact('late ticks are those that came after their window was covered, counted by hand'),
+    'night.ticks.new': nightFact('includes polls of other jobs since the last night'),
+    'night.ticks.late': nightFact('counts ticks that appear after their window was covered as late'),
     'night.ticks.conflicts': besideMedian,
     'night.markets.new': marketsChanged,
     'night.markets.delisted': marketsChanged,
     'night.markets.resolved': marketsChanged,
     'night.markets.overdue': [
       'archive/journal/nightly-comparison.test.ts',
-      'by hand: each is new, resolved or gone at most once, and overdue beside that',
+      'by hand: each is new, resolved or gone at most once, and also overdue',
     ],
     'night.covered.symbols': uncovered,
     'night.covered.gap_minutes': uncovered,
@@ -515,9 +490,9 @@ export const proofs: Proofs = {
     markets: ['e2e/next-commands.test.ts', 'polls of lists and order books print their counts'],
     schema_drift: [
       'collector/run/drift.test.ts',
-      'a field that is gone, renamed or of another type is told of once, in warnings and summary, and again when it is back',
+      'reports a removed, renamed or retyped field once, and again when it returns',
     ],
-    warnings: ['collector/run/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
-    failures: ['collector/run/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
+    warnings: ['collector/run/summary.test.ts', 'truncates lists at 20 entries and keeps their lengths'],
+    failures: ['collector/run/summary.test.ts', 'truncates lists at 20 entries and keeps their lengths'],
   },
 };

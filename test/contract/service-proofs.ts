@@ -28,13 +28,13 @@ const research = at('server/research.test.ts');
 const researchLong = at('server/research.long.test.ts');
 const backtests = at('server/backtests.test.ts');
 const backtestsLong = at('server/backtests.long.test.ts');
-const backtestLife = backtests('is asked for, followed and found with the result that the engine gives');
-const strategyLife = strategies('is made, found at its address, listed and removed');
-const botLife = bots('is made, found at its address, listed, paused, made active again and removed');
-const botList = bots('bots are listed newest first, in pages that lose and repeat nothing while bots come in');
-const jobLife = jobs('is asked for, followed and fetched');
-const jobRemoved = jobs('are removed while they wait or run, and leave no file');
-const fileServed = files('is served byte for byte, with what a client needs to keep and check it');
+const backtestLife = backtests('is created, followed, and has the result of the engine');
+const strategyLife = strategies('is created, found at its URL, listed and removed');
+const botLife = bots('is created, found at its URL, listed, paused, resumed and removed');
+const botList = bots('lists bots newest first; pages stay consistent while bots are added');
+const jobLife = jobs('is created, followed and downloaded');
+const jobRemoved = jobs('can be removed while they wait or run, and leave no file');
+const fileServed = files('is served byte for byte, with headers for caching and verifying it');
 
 export const serviceCommands = {
   serve: served,
@@ -61,110 +61,96 @@ export const serviceSettings = {
   'service.port': served,
   'service.database_url': database,
   'service.requests_per_minute': at('server/rate.test.ts')(
-    'a key without a rate of its own has that of the settings; each key and each user counts alone',
+    'a key without its own rate limit has that of the settings; each key and user is counted separately',
   ),
-  'service.ticks_limit_max': ticks(
-    'a limit beyond service.ticks_limit_max is cut to it, and without one no more are given either',
-  ),
-  'service.rows_limit_max': markets(
-    'limit cuts what is given and not what is counted, and is itself cut to what is set',
-  ),
-  'service.lag_seconds_max': operations('a watermark further behind than allowed makes it not ready'),
-  'service.cache_bytes_max': operations('what is kept of published files is told, and never more than is allowed'),
+  'service.ticks_limit_max': ticks('service.ticks_limit_max bounds the limit, and the default limit'),
+  'service.rows_limit_max': markets('limit bounds the markets and not the total, and is bounded by the setting'),
+  'service.lag_seconds_max': operations('is not ready if the watermark is too far behind'),
+  'service.cache_bytes_max': operations('reports the size of the file cache, which stays within its limit'),
   'service.queries_at_once_max': at('server/historical-streams.test.ts')(
-    'a stream that nobody takes holds up no page, and at most so many are under way',
+    'a stream that is not read blocks no page, and the number of streams is limited',
   ),
-  'service.exports.keep_hours': jobs('are gone with their files once their time is over'),
+  'service.exports.keep_hours': jobs('are removed with their files when they expire'),
   'service.exports.bytes_max': jobsLong(
-    'larger than what is left fails; where nothing is left, none is begun until one is removed',
+    'fails if larger than the space left; without space, requests are rejected until one is removed',
   ),
   'service.exports.waiting_max': at('server/export-requests.test.ts')(
-    'is refused with 429 where the key has too many that are not finished',
+    'is rejected with 429 if the key has too many unfinished exports',
   ),
-  'service.research.threads': researchLong('gives the same bytes in however many threads it is played'),
+  'service.research.threads': researchLong('gives the same bytes with any number of threads'),
   'service.research.ticks_at_once_max': researchLong(
-    'that is too large for it is told to be saved, by its ticks and the points of its grid',
+    'is rejected if too large, with the advice to save it; grid points multiply the ticks',
   ),
-  'service.research.ticks_job_max': researchLong(
-    'or is to be kept, and is too large, is refused: by what it looks back on and each of its windows, too',
-  ),
-  'service.research.run_seconds_max': research('that takes too long is broken off, and told to be saved'),
+  'service.research.ticks_job_max': researchLong('is rejected as a job if too large; look-back and windows count, too'),
+  'service.research.run_seconds_max': research('is aborted if it takes too long, with the advice to save it'),
   'service.research.runs_at_once_max': research(
-    'ends when its client goes away; until then others wait, and beyond some are turned away',
+    'ends when its client disconnects; meanwhile a limited number of others wait',
   ),
-  'service.research.waiting_max': backtestsLong(
-    'backtests that are kept are so many of one user at most, waiting or kept',
-  ),
-  'service.research.kept_max': backtestsLong(
-    'backtests that are kept are so many of one user at most, waiting or kept',
-  ),
-  'service.tokens.issuer': tokens('issuer and audience are those of the settings'),
-  'service.tokens.audience': tokens('issuer and audience are those of the settings'),
-  'service.tokens.secret': tokens('tokens that are forged, for others, or not good now are refused'),
+  'service.research.waiting_max': backtestsLong('limits the waiting and the saved backtests of a user'),
+  'service.research.kept_max': backtestsLong('limits the waiting and the saved backtests of a user'),
+  'service.tokens.issuer': tokens('checks issuer and audience of the settings'),
+  'service.tokens.audience': tokens('checks issuer and audience of the settings'),
+  'service.tokens.secret': tokens('rejects tokens that are forged, of others, expired or not valid yet'),
   'service.tokens.jwks_url': keySets(
-    'a key set from a URL is fetched once, again for a new kid, and not for every kid that somebody thinks of',
+    'a key set from a URL is fetched once and again for a new kid, but not for every unknown kid',
   ),
-  'service.tokens.jwks_file': keySets('a key set checks RS256, ES256 and EdDSA, and nothing that is signed otherwise'),
+  'service.tokens.jwks_file': keySets('a key set accepts RS256, ES256 and EdDSA signatures only'),
 } as const;
 
 /** By method and path, as the OpenAPI document has them. */
 export const serviceRoutes = {
-  'GET /api/v1/markets': markets(
-    'the last poll is answered, with the moment it was answered, journaled and published alike',
-  ),
-  'GET /api/v1/ticks': ticks('published and journaled ticks of a window come ascending, as documented'),
+  'GET /api/v1/markets': markets('returns the last poll with its time, journaled or published'),
+  'GET /api/v1/ticks': ticks('returns published and journaled ticks of a window in ascending order'),
   'GET /api/v1/orderbook': at('server/orderbook.test.ts')(
-    'the latest snapshot is answered, journaled and published alike, its levels best first',
+    'returns the latest snapshot with best levels first, journaled or published',
   ),
   'GET /api/v1/historical/markets': at('server/historical-markets.test.ts')(
-    'a market is told as last known, with the states it went through',
+    'returns a market in its last known state with its history',
   ),
   'GET /api/v1/historical/ticks': rows(
-    "one symbol's ticks come in order of time, from included and to excluded, from one generation",
+    'returns ticks of one symbol in [from, to), in order of time, from one generation',
   ),
   'GET /api/v1/historical/candles': at('server/historical-candles.test.ts')(
-    'candles of every interval are those of the archive, with symbol, window and pages',
+    'returns the candles of the archive for every interval, by symbol, window and page',
   ),
-  'GET /api/v1/historical/coverage': rows(
-    'coverage tells what was asked for, and of one symbol the gaps that oddslake gaps finds',
+  'GET /api/v1/historical/coverage': rows('returns coverage, and for one symbol the gaps of oddslake gaps'),
+  'GET /api/v1/historical/orderbooks': rows(
+    'returns complete order book snapshots with best levels first, including empty ones',
   ),
-  'GET /api/v1/historical/orderbooks': rows('order books come as whole snapshots, best first, empty ones too'),
   'GET /api/v1/export': at('server/export-manifest.test.ts')(
-    'the manifest is served byte for byte, and not again where the client has it',
+    'serves the manifest byte for byte, and 304 if the client has it',
   ),
   'POST /api/v1/export': jobLife,
   'GET /api/v1/export/files/{dataset}/{date}/{part}': fileServed,
   'GET /api/v1/export/files/symbols/{part}': fileServed,
-  'GET /api/v1/export/jobs': jobs('are listed newest first, and are there for their own key only'),
+  'GET /api/v1/export/jobs': jobs('are listed newest first, for their own key only'),
   'GET /api/v1/export/jobs/{id}': jobLife,
   'DELETE /api/v1/export/jobs/{id}': jobRemoved,
   'GET /api/v1/export/jobs/{id}/file': jobLife,
   'POST /api/v1/research/backtest': research(
-    'gives what the engine gives, and the same bytes again but for the moment',
+    'returns the result of the engine, and the same bytes again except for the time',
   ),
   'GET /api/v1/backtest': backtestsLong(
-    'backtests that are kept are listed newest first, page by page, whatever comes and goes',
+    'lists saved backtests newest first; pages stay consistent while backtests come and go',
   ),
   'GET /api/v1/backtest/{id}': backtestLife,
-  'DELETE /api/v1/backtest/{id}': backtests('is removed while it waits or runs, and then not run any more'),
+  'DELETE /api/v1/backtest/{id}': backtests('can be removed while it waits or runs, and is then not run'),
   'GET /api/v1/bots': botList,
   'POST /api/v1/bots': botLife,
   'GET /api/v1/bots/{id}': botLife,
   'PATCH /api/v1/bots/{id}': botLife,
   'DELETE /api/v1/bots/{id}': botLife,
-  'GET /api/v1/strategies': strategies('comes in pages that lose and repeat nothing while strategies come in and go'),
+  'GET /api/v1/strategies': strategies('has pages that stay consistent while strategies are added and removed'),
   'POST /api/v1/strategies': strategyLife,
   'GET /api/v1/strategies/{id}': strategyLife,
-  'DELETE /api/v1/strategies/{id}': bots('stays bound to its version, which is not removed before it'),
+  'DELETE /api/v1/strategies/{id}': bots('stays bound to its version, which cannot be removed before the bot'),
   'GET /api/v1/me': at('server/keys.test.ts')(
-    'a key says what it is, and a missing or bad one is a problem with a challenge',
+    'describes the key of a request; a missing or invalid one gives 401 with a challenge',
   ),
-  'GET /api/v1/openapi.json': at('server/openapi.test.ts')('the document is valid OpenAPI 3.1, for everybody'),
-  'GET /healthz': at('server/route-access.test.ts')('everybody may ask whether the service is there'),
-  'GET /readyz': operations('an archive that nothing was published in is not ready, and says so without a key'),
-  'GET /metrics': operations('metrics follow the archive while it changes'),
-  'GET /': catalogue('everybody gets the page, with a policy that allows only what is its own'),
-  'GET /assets/{stamp}/{name}': catalogue(
-    'every file that the page and its modules name is there, to be kept for good',
-  ),
+  'GET /api/v1/openapi.json': at('server/openapi.test.ts')('the document is valid OpenAPI 3.1 and public'),
+  'GET /healthz': at('server/route-access.test.ts')('the health check requires no credential'),
+  'GET /readyz': operations('is not ready before the first publish, and says so without a key'),
+  'GET /metrics': operations('metrics follow changes of the archive'),
+  'GET /': catalogue('serves the page without a key, with a strict content security policy'),
+  'GET /assets/{stamp}/{name}': catalogue('serves every file of the page as immutable'),
 } as const;

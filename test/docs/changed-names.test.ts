@@ -29,7 +29,7 @@ describe('docs/CHANGED-NAMES.md', () => {
 
   test.each(pairs('settings'))('names what the setting %s is called now: %s', async (before, now) => {
     await expect(loadSettings({ env: {}, cwd: '/', set: [`${before}=1`] })).rejects.toThrow(
-      `${before} is now called ${now}`,
+      `${before} was renamed to ${now}`,
     );
   });
 
@@ -37,7 +37,7 @@ describe('docs/CHANGED-NAMES.md', () => {
     for (const [before, now] of pairs('flags of `sandbox`')) {
       const args = [join(project, 'bin/main.ts'), 'sandbox', before, '1'];
       const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
-      expect([status, stderr]).toEqual([2, expect.stringContaining(`${before} is now called ${now}`)]);
+      expect([status, stderr]).toEqual([2, expect.stringContaining(`${before} was renamed to ${now}`)]);
       const help = readPage('man/oddslake.1').replaceAll('\\-', '-');
       expect(help).toContain(now);
       expect(help).not.toContain(`${before} `);

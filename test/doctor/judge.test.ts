@@ -300,9 +300,9 @@ describe('the archive', () => {
       { verdict: 'ok', suspended: 'warning' },
     ],
     ['nothing covered of live symbols', judged({ manifest: { ...manifest, reached: null } }), { covered: 'warning' }],
-    ['lost windows', judged({ manifest: { ...manifest, lostWindows: 1 } }), { 'set aside': 'warning' }],
-    ['damaged files of a repair', judged({ damagedFiles: 2 }), { 'set aside': 'warning' }],
-    ['unusable input', judged({ quarantine: { files: 1, bytes: 9 } }), { 'set aside': 'ok' }],
+    ['lost windows', judged({ manifest: { ...manifest, lostWindows: 1 } }), { quarantined: 'warning' }],
+    ['damaged files of a repair', judged({ damagedFiles: 2 }), { quarantined: 'warning' }],
+    ['unusable input', judged({ quarantine: { files: 1, bytes: 9 } }), { quarantined: 'ok' }],
   ] as const)('%s', (_what, found, wanted) => {
     expect(found).toMatchObject(wanted);
   });

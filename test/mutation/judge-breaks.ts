@@ -19,8 +19,8 @@ export const judgeBreaks: readonly SourceBreak[] = [
     edits: [
       [
         symbolRules,
-        'if (isUnasked && !isKnown) return null;',
-        'if ((isUnasked && !isKnown) || facts.suspendedAt !== null) return null;',
+        'if (isUnrequested && !isKnown) return null;',
+        'if ((isUnrequested && !isKnown) || facts.suspendedAt !== null) return null;',
       ],
     ],
   },
@@ -47,8 +47,8 @@ export const judgeBreaks: readonly SourceBreak[] = [
     edits: [
       [
         symbolRules,
-        'if (isUnasked && !isKnown) return null;',
-        'if (known.coverage.length === 0 || (isUnasked && !isKnown)) return null;',
+        'if (isUnrequested && !isKnown) return null;',
+        'if (known.coverage.length === 0 || (isUnrequested && !isKnown)) return null;',
       ],
     ],
   },
@@ -57,8 +57,8 @@ export const judgeBreaks: readonly SourceBreak[] = [
     edits: [
       [
         symbolRules,
-        'gaps: by.isEndOpen ?',
-        "gaps: by.isEndOpen && gaps.some(({ reason }) => reason === 'failed') ? [] : by.isEndOpen ?",
+        'gaps: query.isEndOpen ?',
+        "gaps: query.isEndOpen && gaps.some(({ reason }) => reason === 'failed') ? [] : query.isEndOpen ?",
       ],
     ],
   },

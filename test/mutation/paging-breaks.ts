@@ -13,8 +13,8 @@ export const pagingBreaks: readonly SourceBreak[] = [
     edits: [
       [
         'src/collector/paging/fetch-window.ts',
-        "yield* claim(work, inW(spoken), 'inferred', observedAt);",
-        "yield* claim(work, inW(spoken), 'confirmed', observedAt);",
+        "yield* claim(progress, inW(covered), 'inferred', observedAt);",
+        "yield* claim(progress, inW(covered), 'confirmed', observedAt);",
       ],
     ],
   },
@@ -36,12 +36,12 @@ export const pagingBreaks: readonly SourceBreak[] = [
   },
   {
     name: 'gaps stated by the service are claimed if the response is empty',
-    edits: [['src/collector/paging/fetch-window.ts', 'subtract([spoken], work.excludedWindows)', '[spoken]']],
+    edits: [['src/collector/paging/fetch-window.ts', 'subtract([covered], progress.excludedWindows)', '[covered]']],
   },
   {
     name: 'excluded windows are claimed',
     edits: [
-      ['src/collector/paging/fetch-steps.ts', 'subtract([window], work.excludedWindows)', 'subtract([window], [])'],
+      ['src/collector/paging/fetch-steps.ts', 'subtract([window], progress.excludedWindows)', 'subtract([window], [])'],
     ],
   },
   {
@@ -49,8 +49,8 @@ export const pagingBreaks: readonly SourceBreak[] = [
     edits: [
       [
         'src/collector/paging/fetch-window.ts',
-        "yield* claim(work, spoken, 'inferred', o.observedAt);",
-        "yield* claim(work, w, 'confirmed', o.observedAt);",
+        "yield* claim(progress, covered, 'inferred', o.observedAt);",
+        "yield* claim(progress, w, 'confirmed', o.observedAt);",
       ],
     ],
   },
@@ -96,8 +96,8 @@ export const pagingBreaks: readonly SourceBreak[] = [
       ['src/collector/paging/fetch-side.ts', 'return !hasFarEnd && count', 'return false && count'],
       [
         'src/collector/paging/fetch-side.ts',
-        'received < crowdTicksMin || received <= 0.5 * page.received',
-        'received < crowdTicksMin || page.received > 0',
+        'received < crowdedTicksMin || received <= 0.5 * page.received',
+        'received < crowdedTicksMin || page.received > 0',
       ],
       [
         'src/collector/paging/fetch-side.ts',

@@ -82,7 +82,7 @@ describe('an immediate backtest', () => {
     const failed = await alice.becomes(job, 'done', 'failed');
     expect([failed.state, failed.error]).toEqual([
       'failed',
-      expect.stringMatching(/^The request is invalid: filter leaves no symbol/),
+      expect.stringMatching(/^The request is invalid: filter matches no symbol/),
     ]);
   });
 

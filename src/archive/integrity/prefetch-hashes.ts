@@ -29,7 +29,7 @@ export async function openHashPrefetcher(
   async function isIntact(file: PublishedFile): Promise<boolean> {
     try {
       const path = getPath(file);
-      return path !== null && (await pool.run('hashOf', path)) === file.sha256;
+      return path !== null && (await pool.run('hashFile', path)) === file.sha256;
     } catch {
       return false;
     }

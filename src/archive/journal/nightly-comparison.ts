@@ -186,7 +186,7 @@ export function describeVolumeDrops(
     const fall = 1 - tonight.markets / usual;
     if (fall > rules.marketsShareMax) {
       out.push(
-        `markets fell by ${formatPercent(fall)}: the lists name ${tonight.markets}, and ${formatRounded(usual)} in the median of the last ${markets.length} nights (drops.markets_share_max is ${rules.marketsShareMax})`,
+        `markets fell by ${formatPercent(fall)}: the lists name ${tonight.markets}, the median of the last ${markets.length} nights is ${formatRounded(usual)} (drops.markets_share_max is ${rules.marketsShareMax})`,
       );
     }
   }
@@ -195,7 +195,7 @@ export function describeVolumeDrops(
     const fall = 1 - computeTickRate(tonight) / perHour;
     if (fall > rules.ticksShareMax) {
       out.push(
-        `ticks fell by ${formatPercent(fall)}: ${formatRounded(computeTickRate(tonight))} new ones an hour, and ${formatRounded(perHour)} in the median of the last ${compared.length} nights (drops.ticks_share_max is ${rules.ticksShareMax})`,
+        `ticks fell by ${formatPercent(fall)}: ${formatRounded(computeTickRate(tonight))} new ticks per hour, the median of the last ${compared.length} nights is ${formatRounded(perHour)} (drops.ticks_share_max is ${rules.ticksShareMax})`,
       );
     }
   }

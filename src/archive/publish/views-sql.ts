@@ -175,7 +175,7 @@ CREATE OR REPLACE MACRO is_covered(ticker, moment) AS EXISTS (
 -- first_seen and start of coverage. It ends at the latest of last listing, close and last tick; t_to is NULL while the
 -- symbol is active. A resolution time after last_seen without an outcome is only planned and does not count. The lifetime
 -- of a symbol that was neither listed nor polled ends with its last tick.
-CREATE OR REPLACE VIEW lives AS
+CREATE OR REPLACE VIEW lifetimes AS
 SELECT s.symbol, coalesce(s.opens_at, least(s.first_tick, s.first_seen, f.t_from)) AS t_from,
        CASE WHEN s.is_active IS DISTINCT FROM false AND s.ended_at IS NULL
              AND (m.symbol IS NOT NULL OR c.symbol IS NOT NULL OR s.last_tick IS NULL) THEN NULL
@@ -230,7 +230,7 @@ ${coveredShare.joins}`,
   {
     name: 'candles_filled',
     needs: ['ticks', 'coverage', 'symbols', 'markets', ...(hasDaily ? (['candles_1d'] as const) : [])],
-    uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start', 'lives'],
+    uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start', 'lifetimes'],
     sql: `-- Every step that starts in [since, until) and in a symbol's lifetime, from its first tick on. In a step without ticks,
 -- ticks is 0 and open, high, low and close are the last close; covered is 1 in a quiet step and 0 in a gap:
 --   FROM candles_filled('15m', '2026-11-19', '2026-11-20')

@@ -45,7 +45,7 @@ export async function openBatchWorkers(
   // Threads load their modules while files are still being checked.
   const taskBase = { root: data.root, scratch: data.scratch, stopped };
   for (let thread = 0; thread < threads; thread++) {
-    const one = pool.run('wake', taskBase).catch(() => {});
+    const one = pool.run('openThread', taskBase).catch(() => {});
     pending.add(one);
     void one.then(() => pending.delete(one));
   }
@@ -93,7 +93,7 @@ export async function openBatchWorkers(
       for (let i = 0; i < batches.length; i++) {
         while (startedCount < batches.length && queue.length < threads * queuedPerThreadMax) {
           const batch = batches[startedCount++]!;
-          queue.push(begin('play', () => taskOf(batch, plan)));
+          queue.push(begin('runBatchTask', () => taskOf(batch, plan)));
         }
         const totals = await resultOf(queue.shift()!);
         total = total === undefined ? totals : mergeRunTotals(total, totals);
@@ -103,7 +103,9 @@ export async function openBatchWorkers(
       return total;
     },
     computeCoverage: (lives, span) =>
-      resultOf(begin('lack', () => ({ ...taskBase, sources: [data.findCoverage(span)], lifetimes: lives }))),
+      resultOf(
+        begin('computeCoverageTask', () => ({ ...taskBase, sources: [data.findCoverage(span)], lifetimes: lives })),
+      ),
     async close() {
       signal.removeEventListener('abort', stop);
       stop();

@@ -49,7 +49,7 @@ const retainedMetrics = new Set([
   'oddslake_watermark_timestamp_seconds',
   'oddslake_reached_timestamp_seconds',
   'oddslake_archive_state',
-  'oddslake_days',
+  'oddslake_dates',
   'oddslake_gaps',
   'oddslake_windows_inferred',
   'oddslake_damaged_files',

@@ -114,5 +114,5 @@ test('docs/OPERATING.md shows the payload', () => {
   const notification: Record<string, unknown> = buildNotification(incomplete, place);
   for (const [name, value] of Object.entries(shown))
     expect([name, typeof value]).toEqual([name, typeof notification[name]]);
-  expect(Object.keys((shown.missing as object[])[0]!)).toEqual(Object.keys((notification.missing as object[])[0]!));
+  expect(Object.keys((shown.failures as object[])[0]!)).toEqual(Object.keys((notification.failures as object[])[0]!));
 });

@@ -55,7 +55,7 @@ describe('a first night in which every tick request fails', () => {
     const status = readStatus(archive, judged, firstNight);
     expect(status).toMatchObject({ watermark: null, reached: null, lag_ms: null, symbols: { live: planned } });
     expect(status.gaps).toMatchObject({ symbols: planned });
-    expect(formatStatus(status)).toMatch(/covered +nothing yet of \d+ live symbols/);
+    expect(formatStatus(status)).toMatch(/covered +nothing yet, \d+ live symbols/);
     const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, judged, firstNight);
     expect(new Set(gaps.map(({ symbol }) => symbol)).size).toBe(planned);
     for (const gap of gaps)

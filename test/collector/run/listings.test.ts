@@ -78,7 +78,8 @@ test('suddenly empty lists make no market inactive and no day complete', async (
   await nightly.run(await contextAt(at(0)), { day: null });
   // As during an outage, or with a restricted key.
   box.script = { markets: (honest) => ({ ...honest, markets: [], count: 0, total: 0 }) };
-  const reason = 'markets: the lists name 0, and 3 in the median of the last 1 day: nobody counts as gone for it';
+  const reason =
+    'markets: the lists name 0, the median of the last 1 day is 3: no market is marked inactive because of it';
   const expected = { exit_code: 4, failures: [{ symbol: null, reason }] };
   expect(await nightly.run(await contextAt(at(1)), { day: null })).toMatchObject(expected);
   expect(active(output)).toBe(3);

@@ -88,7 +88,7 @@ test('reports thinned ticks as a failure once, then as a warning, and does not r
   expect(status.gaps).toEqual({ windows: 2, symbols: 2, lost: 2, accepted: 0 });
   // A permanent loss must not alert somebody every night.
   expect(status).toMatchObject({ reached: at(2), lag_ms: 0 });
-  expect(formatStatus(status)).toContain(`every live symbol up to ${formatIsoUtc(at(2))}, 0 ms ago`);
+  expect(formatStatus(status)).toContain(`all live symbols up to ${formatIsoUtc(at(2))}, 0 ms ago`);
 
   // A backfill requests it again with the same result, which has been reported once.
   expect(await backfilled(lake, at(2))).toMatchObject({

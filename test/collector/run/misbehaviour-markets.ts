@@ -171,7 +171,7 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   {
     does: '10 MB of markets',
     happens: 'Accepted; markets resolved long ago are not polled. Fields that only they have are new fields.',
-    warns: /changed their shape \(markets\)/,
+    warns: /responses changed \(markets\)/,
     markets: (honest) => {
       const markets = [...honest.markets, ...resolved(5000)];
       return { ...honest, markets, count: markets.length, total: markets.length };

@@ -27,7 +27,7 @@ const someThird = (change: (tick: Tick) => unknown) => (honest: TicksBody) => ({
 const withoutThirds = (truth: Ticks): Ticks => truth.filter((tick) => !isThird(tick));
 
 /** The service answered, and the window is a gap, which the next night fetches again. */
-const isGap = { fails: /elements of a response are unusable/, covers: 'nothing', isAnswered: true } as const;
+const isGap = { fails: /elements in a response were rejected/, covers: 'nothing', isAnswered: true } as const;
 
 /** Only unusable ticks. */
 export const unusable: readonly Misbehaviour[] = [

@@ -108,7 +108,7 @@ overEachDatabase((kind) => {
       new Set([
         { ...row, id: third.id, name: 'third', state: 'revoked', created_at: nowMs + 2, revoked_at: nowMs + 3 },
         // With a resolution of a minute, the second use is not recorded.
-        { ...row, id: first.id, name: 'first', state: 'good', created_at: nowMs, last_used_at: nowMs + 4 },
+        { ...row, id: first.id, name: 'first', state: 'active', created_at: nowMs, last_used_at: nowMs + 4 },
         { ...row, id: second.id, name: 'second', state: 'expired', created_at: nowMs, expires_at: nowMs + 1 },
       ]),
     );
