@@ -31,7 +31,7 @@ test('restores ticks that the upstream has thinned out from raw responses, witho
   expect(fetched).toBe(accepted + duplicates + conflicts + quarantined);
   expect(accepted).toBe(ticks);
   expect(ticksOf(lake)).toEqual(lake.before);
-  expect(formatSummary(summary, 'lake')).toContain(`back       ${ticks} ticks of 2 lost windows from .oddslake/raw\n`);
+  expect(formatSummary(summary, 'lake')).toContain(`restored   ${ticks} ticks of 2 lost windows from .oddslake/raw\n`);
 });
 
 test('restores losses from more raw responses than the journal may hold', async () => {
