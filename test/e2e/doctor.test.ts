@@ -330,6 +330,6 @@ beforeAll(async () => {
 test('prints findings with marks and advice, without colour if there is no terminal', () => {
   expect(text).toMatch(/^ {2}✓ node {9}v\d+/m);
   expect(text).toMatch(/^ {2}✗ address {6}the address of the market .*\n {17}→ Set ODDSLAKE_BASE_URL/m);
-  expect(text).toMatch(/\n\d problems?, \d warnings?, \d+ in order\. A run would end with exit code 2\.\n$/);
+  expect(text).toMatch(/\n\d problems?, \d warnings?, \d+ ok\. A run would end with exit code 2\.\n$/);
   expect(text).not.toContain('\u001b');
 });

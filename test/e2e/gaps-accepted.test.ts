@@ -77,7 +77,7 @@ describe('gaps accept', () => {
     };
     await refused(/is not known/, 'accept', 'NOBODY', ...ends, '--reason', 'x');
     await refused(/has no gap from/, 'accept', victim, '--from', '2100-01-01', '--to', '2100-01-02', '--reason', 'x');
-    await refused(/--reason is empty/, 'accept', victim, ...ends, '--reason', ' ');
+    await refused(/--reason must not be empty/, 'accept', victim, ...ends, '--reason', ' ');
     await refused(/has no accepted gap/, 'revoke', victim);
   });
 

@@ -179,7 +179,7 @@ test('an unexpected error is one sentence, with a stack only at log level debug'
   const args = ['nightly', '--output', join(there, 'file', 'lake')];
   const brief = await start(args, access('http://127.0.0.1:9')).ended;
   expect(brief.code).toBe(1);
-  expect(brief.stderr).toMatch(/^oddslake: Could not mkdir .*: a part of its path is a file.*\(ENOTDIR\)\n$/);
+  expect(brief.stderr).toMatch(/^oddslake: Could not mkdir .*: a part of the path is a file.*\(ENOTDIR\)\n$/);
   const full = await start([...args, '--log-level', 'debug'], access('http://127.0.0.1:9')).ended;
   expect(full.stderr).toMatch(/ENOTDIR.*at /s);
 });

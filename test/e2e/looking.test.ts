@@ -85,7 +85,7 @@ test('verify prints totals and damaged files, as text and JSON', async () => {
   writeFileSync(join(output, 'ticks/date=2025-06-12/stray.parquet'), 'x');
   const spoilt = await run(['verify', '--output', output]);
   expect(spoilt.code).toBe(6);
-  expect(spoilt.stdout).toMatch(/^ticks\/date=2025-06-12\/stray\.parquet: not in the manifest\n.*: 1 problem\n$/);
+  expect(spoilt.stdout).toMatch(/^ticks\/date=2025-06-12\/stray\.parquet: orphan\n.*: 1 problem\n$/);
   expect(spoilt.stderr).toBe('To repair the archive: oddslake verify --repair\n');
   const { code, said } = await json<object>('verify', '--output', output);
   expect(code).toBe(6);
@@ -94,6 +94,6 @@ test('verify prints totals and damaged files, as text and JSON', async () => {
   writeFileSync(path, readFileSync(path, 'utf8').replace('"generation": 1,', '"generation": 7,'));
   const edited = await run(['verify', '--output', output]);
   expect(edited.stdout).toMatch(
-    /^manifest\.json: differs from the last published manifest: expected generation 1, found generation 7\n.*, generation 1: 2 problems\n$/m,
+    /^manifest\.json: checksum mismatch with the last published manifest: expected generation 1, found generation 7\n.*, generation 1: 2 problems\n$/m,
   );
 });

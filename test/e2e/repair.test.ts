@@ -87,7 +87,7 @@ describe('verify --repair', () => {
     const { code, stdout, stderr } = await run(['verify', '--repair', '--output', output]);
     expect(code, stderr).toBe(0);
     expect(stdout).toContain(
-      'manifest.json: differs; put back; the damaged file was moved to .oddslake/damaged/1/manifest.json',
+      'manifest.json: checksum mismatch; restored; the damaged file was moved to .oddslake/damaged/1/manifest.json',
     );
     const withoutId = (manifest: string): string => manifest.replace(/"commit_id": "[0-9a-f]{32}"/, '');
     expect(withoutId(readFileSync(join(output, 'manifest.json'), 'utf8'))).toBe(withoutId(text));
@@ -105,7 +105,7 @@ describe('verify --repair', () => {
       access(box.url),
     );
     expect(repaired.code, repaired.stderr).toBe(4);
-    expect(repaired.stdout).toContain(`${path}: differs; removed, 0 of ${rows} rows kept`);
+    expect(repaired.stdout).toContain(`${path}: checksum mismatch; removed, 0 of ${rows} rows kept`);
     expect(repaired.stdout).toContain(`lost permanently: ${rows} rows of markets in ${path}`);
     expect((await run(['verify', '--output', output])).code).toBe(0);
     expect((await job('nightly', box.url, output, '--date', '2025-06-14')).code).toBe(0);

@@ -86,7 +86,7 @@ test('report --out writes to another path, but not into a dataset', async () => 
   expect([readdirSync(place), existsSync(join(output, 'report.html'))]).toEqual([['page.html'], false]);
   for (const inside of ['ticks/report.html', 'manifest.json', '.oddslake/report.html'])
     expect((await report(output, '--out', join(output, inside))).code, inside).toBe(2);
-  expect((await report(output, '--out', join(place, 'none', 'page.html'))).stderr).toMatch(/Make it first/);
+  expect((await report(output, '--out', join(place, 'none', 'page.html'))).stderr).toMatch(/Create it first/);
   expect((await report(output, '--out', join(output, 'report.html'))).told.path).toBe(join(output, 'report.html'));
   rmSync(join(output, 'report.html'));
   mkdirSync(join(output, 'report.html'));

@@ -119,7 +119,7 @@ describe('nothing is called whole that was not seen whole', () => {
     const { state, findings } = JSON.parse(stdout) as { state: string; findings: { text: string }[] };
     expect(state).toBe('act');
     expect(findings.map(({ text }) => text)).toContainEqual(
-      expect.stringContaining(`1 file not as published: ${part} (missing, found `),
+      expect.stringContaining(`1 file damaged: ${part} (missing, found `),
     );
   });
 

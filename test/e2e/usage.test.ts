@@ -48,7 +48,7 @@ describe('bad settings and bad usage exit 2 before any work', () => {
     ['an archive that nobody named', ['nightly', '--json'], access('http://127.0.0.1:9'), /no archive/],
     ['a zone that is none', ['import', '--json', '--output', '{}', 'x.csv', '--tz', 'Mars'], {}, /--tz "Mars"/],
     ['a cover that is no window', ['import', '--json', '--output', '{}', 'x.csv', '--covers', '2025'], {}, /--covers/],
-    ['a recording that is not there', ['import', '--json', '--output', '{}', '{}/x.csv'], {}, /x\.csv: there is no/],
+    ['a recording that is not there', ['import', '--json', '--output', '{}', '{}/x.csv'], {}, /x\.csv: no such file/],
     ['nothing to publish', ['publish', '--json', '--output', '{}/none'], {}, /no archive/],
   ];
 

@@ -71,7 +71,7 @@ function printVerified(result: VerifyResult, archive: Archive, runId: string, as
 /** Generations of a manifest that is not the last published one. The files were checked against it nevertheless. */
 const describeManifestEntry = (path: string, kind: VerifyFinding['kind'], { state, readManifest }: Archive): string =>
   path === 'manifest.json' && kind === 'checksum mismatch'
-    ? ` from the last published manifest: expected generation ${state.generation()}, found generation ${readManifest().generation}`
+    ? ` with the last published manifest: expected generation ${state.generation()}, found generation ${readManifest().generation}`
     : '';
 
 const notes = `
