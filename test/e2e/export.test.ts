@@ -185,8 +185,8 @@ test('exits 2 for an invalid selection or target', async () => {
     [['--out', file, '--from', 'yesterday'], /--from "yesterday"/],
     [['--out', join(place, 'x.xlsx')], /has none of the known extensions/],
     [['--out', join(place, 'none/x.csv')], /there is no folder/],
-    [['--out', join(place, 'folder.csv')], /no file that could be replaced/],
-    [['--out', '/dev/null', '--format', 'csv'], /no file that could be replaced/],
+    [['--out', join(place, 'folder.csv')], /is not a regular file/],
+    [['--out', '/dev/null', '--format', 'csv'], /is not a regular file/],
     [['--out', join(lake, 'ticks/x.parquet')], /inside the archive/],
     [['--format', 'csv'], /--out/],
   ];

@@ -182,7 +182,7 @@ describe('an import', () => {
     const files = folder();
     const path = put(files, 'a.csv', csvOf(sample));
     const summary = await importInto(join(files, 'lake'), [path], {}, []);
-    expect(summary).toMatchObject({ exit_code: 2, error: expect.stringMatching(/ODDSLAKE_BASE_URL, or source\.name/) });
+    expect(summary).toMatchObject({ exit_code: 2, error: expect.stringMatching(/ODDSLAKE_BASE_URL or source\.name/) });
   });
 
   test('reads times in the zone it is told, and sets aside those that zone does not have', async () => {

@@ -37,7 +37,7 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
   expect((await keys('list')).stdout).toBe('no keys. Create one: oddslake keys create --name NAME\n');
   const service = await served(output);
   await waitFor(
-    () => service.said.stderr.includes('oddslake keys create --name NAME makes one'),
+    () => service.said.stderr.includes('create one with oddslake keys create --name NAME'),
     'the word on how to make a key',
   );
 

@@ -119,7 +119,7 @@ test('missed runs make it not ready until a run has ended', async () => {
   backdate(output, 50 * hourMs);
   const late = ['--set', 'schedule.late_hours_max=1', '--set', 'schedule.catch_up_hours=0'];
   const idle = await scheduled(box.url, output, ...late);
-  await waitFor(() => idle.logged().includes('missed for too long'), 'the word on the run that was missed');
+  await waitFor(() => idle.logged().includes('missed by too much'), 'the word on the run that was missed');
   expect(await idle.ready()).toEqual({
     status: 503,
     errors: [expect.stringMatching(/^nightly has not run since it was due/)],

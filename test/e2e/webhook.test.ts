@@ -51,7 +51,7 @@ describe('a webhook gets a message about a run that ended', () => {
       exit_code: 4,
       run_id: incomplete.summary.run_id,
       archive: output,
-      missing: [{ symbol: box.symbols()[0], reason: expect.stringContaining('404') }],
+      failures: [{ symbol: box.symbols()[0], reason: expect.stringContaining('404') }],
       text: expect.stringMatching(/^oddslake backfill on .*: done, but incomplete \(exit 4\)\. Missing: /),
     });
     expectNoSecret(incomplete);

@@ -40,8 +40,8 @@ const openWire: OpenTransport = (options, clock) => {
 test.each<[string, Reply, OpenTransport | undefined, RegExp]>([
   ['a gzip bomb of a gigabyte', bomb(1024 * megabytes), undefined, /more than 67108864 bytes/],
   ['a body without end', endless, undefined, /more than 67108864 bytes/],
-  ['a body that trickles', trickle, openWire, /no whole answer within 0.5 s/],
-  ['silence', stayIdle, openWire, /no whole answer within 0.5 s/],
+  ['a body that trickles', trickle, openWire, /no complete response within 0.5 s/],
+  ['silence', stayIdle, openWire, /no complete response within 0.5 s/],
 ])('%s fails only its own symbol and uses no more memory than one response may', async (_, reply, wire, reason) => {
   const box = await startScripted(start, symbols);
   const { output, remove } = archiveFolder();
