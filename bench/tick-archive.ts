@@ -1,7 +1,7 @@
 import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { toDayPath } from '../src/archive/format/layout.ts';
 import type { PartColumns } from '../src/archive/format/tick-columns.ts';
-import { restoreSegments } from '../src/archive/journal/coverage.ts';
+import { restoreSegments } from '../src/archive/journal/coverage-store.ts';
 import { readCommitState } from '../src/archive/journal/intent.ts';
 import { recordRowGroups } from '../src/archive/journal/published-files.ts';
 import { addTickDeltas } from '../src/archive/journal/symbols.ts';

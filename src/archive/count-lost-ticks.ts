@@ -4,8 +4,9 @@ import type { LostWindow } from './format/coverage.ts';
 import { toDayPath } from './format/layout.ts';
 import { findManifestFile } from './format/manifest.ts';
 import { countTicksInWindow, indexTickTimes } from './format/tick-columns.ts';
-import { type Archive, readPublishedFile } from './open-archive.ts';
+import type { Archive } from './open-archive.ts';
 import { decodeTicks } from './parquet/ticks-file.ts';
+import { readPublishedFile } from './read-published-file.ts';
 
 /**
  * Counts the published ticks in each lost window; the counts are in the order of `lost`. Reads one part file at a time.

@@ -5,7 +5,7 @@ import type { DamageFindings } from '../contract/completeness-counts.ts';
 import type { CompletenessInput, CompletenessRules, KnownDamage } from './completeness/completeness.ts';
 import type { CoveredWindow, LostWindow } from './format/coverage.ts';
 import type { SymbolFacts } from './format/market.ts';
-import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage.ts';
+import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage-store.ts';
 import type { Database } from './journal/database.ts';
 import { readAcceptedWindows, readAllOwedWindows, readLostWindows } from './journal/gap-records.ts';
 import { findLastListedDay, readCompleteListings } from './journal/nightly-memory.ts';

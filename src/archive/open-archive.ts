@@ -1,20 +1,12 @@
-import { join } from 'node:path';
 import { DamageError, UsageError } from '../base/errors.ts';
 import { systemRandomBytes } from '../base/system.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import { type ArchiveLayout, createLayout } from './format/layout.ts';
-import {
-  createEmptyManifest,
-  formatManifest,
-  formatVersion,
-  type Manifest,
-  type PublishedFile,
-  parseManifest,
-} from './format/manifest.ts';
+import { createEmptyManifest, formatManifest, formatVersion, type Manifest, parseManifest } from './format/manifest.ts';
 import { getMeta, manifestHashKey, type OpenDatabase } from './journal/database.ts';
 import { readOpenIntent } from './journal/intent.ts';
 import { changeIdentity, openState, type State, toStateFilePath } from './journal/state.ts';
-import { rowGroupRows } from './parquet/rows.ts';
+import { rowGroupRows } from './parquet/writer.ts';
 import { rebuildState } from './rebuild-state.ts';
 
 export interface Archive {
@@ -217,48 +209,5 @@ export function requireCurrentFormat(archive: Archive): void {
   if (format >= formatVersion) return;
   throw new UsageError(
     `The archive at ${archive.layout.root} has format ${format}, and this oddslake writes format ${formatVersion}. Once no older oddslake uses it, run: oddslake upgrade`,
-  );
-}
-
-/**
- * The absolute path at which a published file can be read now: in staging while the moves of its publish are pending,
- * else at its published path.
- */
-export function locateFile(archive: Archive, path: string): string {
-  const staged = readOpenIntent(archive.state.db)?.moves.find((move) => move.to === path);
-  if (staged !== undefined && staged.from !== null) {
-    const at = join(archive.layout.root, staged.from);
-    if (archive.disk.size(at) !== null) return at;
-  }
-  return join(archive.layout.root, path);
-}
-
-/** The current bytes of a published file; null if it is missing or not a regular file. */
-export function readFileNow(archive: Archive, path: string): Uint8Array | null {
-  for (;;) {
-    const at = locateFile(archive, path);
-    try {
-      // Reading a folder fails, and reading a pipe blocks.
-      if (archive.disk.isFile(at)) return archive.disk.read(at);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    }
-    // A publish may just have moved the file out of staging. It is missing only if the published path is empty.
-    if (at === join(archive.layout.root, path)) return null;
-  }
-}
-
-/**
- * Reads a published file and checks its hash.
- * @throws DamageError if it is missing or differs; the file stays in place
- */
-export function readPublishedFile(archive: Archive, file: PublishedFile): Uint8Array {
-  const bytes = readFileNow(archive, file.path);
-  if (bytes !== null && sha256(bytes) === file.sha256) return bytes;
-  archive.refusedPaths.add(file.path);
-  throw new DamageError(
-    bytes === null
-      ? `${file.path} is missing, although the manifest lists it.`
-      : `${file.path} is damaged: its sha256 differs from the manifest's.`,
   );
 }

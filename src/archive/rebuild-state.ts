@@ -8,11 +8,11 @@ import { type DatasetName, datasets, readCoverageColumns } from './format/datase
 import type { ArchiveLayout } from './format/layout.ts';
 import { listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
 import { precedenceRanks } from './format/precedence.ts';
-import { joinOldSegments, restoreSegments } from './journal/coverage.ts';
+import { joinOldSegments, restoreSegments } from './journal/coverage-store.ts';
 import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
 import { acceptWindow, recordLost } from './journal/gap-records.ts';
 import { restoreListings } from './journal/nightly-memory.ts';
-import { recordPrecedence } from './journal/precedence.ts';
+import { recordPrecedence } from './journal/precedence-store.ts';
 import { recordHashed } from './journal/published-files.ts';
 import type { State } from './journal/state.ts';
 import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from './journal/symbols.ts';

@@ -22,7 +22,7 @@ export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
 const samplePattern = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/;
 const labelPattern = /([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)",?/g;
 
-/** Parses a text that `formatExposition` wrote. Ignores all other lines. */
+/** Parses text written by `formatExposition`. Ignores all other lines. */
 export function parseExposition(text: string): Sample[] {
   return text.split('\n').flatMap((line) => {
     const [, name, labels, value] = samplePattern.exec(line) ?? [];

@@ -19,7 +19,7 @@ import {
 import { readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks, encodeBooks } from '../../src/archive/parquet/books-file.ts';
-import { rowGroupRows } from '../../src/archive/parquet/rows.ts';
+import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {
   answer,

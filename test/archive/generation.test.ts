@@ -7,14 +7,9 @@ import { type Column, type DatasetName, datasets } from '../../src/archive/forma
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
-import {
-  type Archive,
-  archiveExists,
-  locateFile,
-  readFileNow,
-  readPublishedFile,
-} from '../../src/archive/open-archive.ts';
+import { type Archive, archiveExists } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
+import { locateFile, readFileNow, readPublishedFile } from '../../src/archive/read-published-file.ts';
 import { powerModel } from '../faults/power-loss.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {

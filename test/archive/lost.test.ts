@@ -2,7 +2,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
-import { readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
+import { readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { markLostReported, readCoverageWithoutLost, readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readAllSymbols } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';

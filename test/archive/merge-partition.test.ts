@@ -6,7 +6,7 @@ import type { CoveredWindow, LostWindow } from '../../src/archive/format/coverag
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import type { TickChunk } from '../../src/archive/format/tick-columns.ts';
 import { sortTicksByTime } from '../../src/archive/journal/journal.ts';
-import { toKnownPrecedence } from '../../src/archive/journal/precedence.ts';
+import { toKnownPrecedence } from '../../src/archive/journal/precedence-store.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type SpilledChunk, splitTicksByDay } from '../../src/archive/publish/import-buffer.ts';
 import { type MergeTask, mergePartition } from '../../src/archive/publish/merge-partition.ts';

@@ -6,11 +6,11 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { formatVersion } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
+import { readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbols.ts';
-import { locateFile } from '../../src/archive/open-archive.ts';
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
 import { acquireScratchFolder, pinGeneration } from '../../src/archive/read/pin-generation.ts';
+import { locateFile } from '../../src/archive/read-published-file.ts';
 import { systemClock } from '../../src/base/system.ts';
 import {
   answer,

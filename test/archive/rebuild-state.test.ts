@@ -7,9 +7,9 @@ import { datasets } from '../../src/archive/format/datasets.ts';
 import { formatManifest, type Manifest } from '../../src/archive/format/manifest.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readAllSegments, readSegments } from '../../src/archive/journal/coverage.ts';
+import { readAllSegments, readSegments } from '../../src/archive/journal/coverage-store.ts';
 import { appendMarkets, appendTicks } from '../../src/archive/journal/journal.ts';
-import { openDayPrecedence } from '../../src/archive/journal/precedence.ts';
+import { openDayPrecedence } from '../../src/archive/journal/precedence-store.ts';
 import {
   readAllSymbols,
   readSymbol,

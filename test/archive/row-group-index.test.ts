@@ -10,8 +10,9 @@ import {
   readFileKeys,
   sortKeyColumns,
 } from '../../src/archive/parquet/row-group-index.ts';
-import { type CellValue, decodeRows, encodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
+import { type CellValue, decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { decodeTicks, encodeCandles, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { day0 } from './scratch.ts';
 

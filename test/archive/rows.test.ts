@@ -11,8 +11,9 @@ import {
   datasets,
 } from '../../src/archive/format/datasets.ts';
 import type { PartColumns } from '../../src/archive/format/tick-columns.ts';
-import { type CellValue, decodeRows, encodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
+import { type CellValue, decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { day0, dayMs, scratchFolder } from './scratch.ts';
 

@@ -2,8 +2,9 @@ import { type Table, tableFromIPC } from 'apache-arrow';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Column, datasets } from '../../src/archive/format/datasets.ts';
-import { type CellValue, decodeArrowTable, decodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
+import { type CellValue, decodeArrowTable, decodeRows } from '../../src/archive/parquet/rows.ts';
 import { type RowChunk, streamArrow, streamParquet } from '../../src/archive/parquet/streaming-writer.ts';
+import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`stream-file: SEED=${seed}`);

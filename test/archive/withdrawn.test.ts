@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Evidence, evidenceKinds } from '../../src/archive/format/coverage.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { findInferred, readCoverageIn, readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
+import {
+  findInferred,
+  readCoverageIn,
+  readSegments,
+  readSymbolCoverage,
+} from '../../src/archive/journal/coverage-store.ts';
 import { readJournalEnd } from '../../src/archive/journal/journal.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { union, type Window } from '../../src/base/window.ts';

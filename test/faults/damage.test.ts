@@ -6,7 +6,7 @@ import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import type { RepairReport } from '../../src/archive/integrity/repair-report.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readSegments } from '../../src/archive/journal/coverage.ts';
+import { readSegments } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';

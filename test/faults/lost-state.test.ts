@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { CoveredWindow } from '../../src/archive/format/coverage.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readAllSegments } from '../../src/archive/journal/coverage.ts';
+import { readAllSegments } from '../../src/archive/journal/coverage-store.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { DamageError } from '../../src/base/errors.ts';
 import { union } from '../../src/base/window.ts';

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readSegments } from '../../src/archive/journal/coverage.ts';
+import { readSegments } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { intersect, union } from '../../src/base/window.ts';
 import { covered, fetched, hours, pairsIn, withLosses } from '../archive/losses.ts';

@@ -63,7 +63,7 @@ export interface SymbolCompleteness {
 }
 
 export interface CoverageReach {
-  /** The contiguous end of coverage. */
+  /** The end of contiguous coverage. */
   readonly cursor: number;
   /** The same, continued past lost, accepted and expired windows; `watermark` uses proven windows only. */
   readonly watermark: number;

@@ -11,8 +11,7 @@ import {
 } from 'node:fs';
 
 /**
- * The system calls that change an archive on disk. File contents are durable only after `sync` of the file, a name only
- * after `sync` of its folder. Errors have the system's `code`.
+ * The system calls that change an archive on disk. A file's contents are durable only after `sync` on the file; its name is durable only after `sync` on its folder. Errors have the system's `code`.
  */
 export interface FileSystemCalls {
   /** Creates or truncates a file. */

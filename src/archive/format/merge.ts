@@ -2,6 +2,7 @@ import { compareUtf8 } from '../../base/symbol-name.ts';
 import { createMergeScratch, type MergeScratch, type SourcedTicks, sortTicksInPlace } from './merge-order.ts';
 import {
   createPrecedenceRecorder,
+  hasPrecedence,
   hasSamePrecedence,
   type KnownPrecedence,
   type Precedence,
@@ -364,10 +365,6 @@ export function resolveKey(
   out.t[out.length] = time;
   out.p[out.length++] = price;
 }
-
-/** Whether observation `a` wins over observation `b` of the same key. */
-export const hasPrecedence = (a: Precedence, aPrice: number, b: Precedence, bPrice: number): boolean =>
-  a.rank !== b.rank ? a.rank > b.rank : a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : aPrice > bPrice;
 
 /** Records the losing prices of one key, each (price, time) once. */
 function recordConflicts(

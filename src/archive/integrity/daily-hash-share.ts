@@ -15,7 +15,8 @@ import {
   replaceDamage,
 } from '../journal/published-files.ts';
 import { toStateFilePath } from '../journal/state.ts';
-import { type Archive, locateFile } from '../open-archive.ts';
+import type { Archive } from '../open-archive.ts';
+import { locateFile } from '../read-published-file.ts';
 import { type VerifyFinding, type VerifyResult, verifyArchive } from './verify.ts';
 
 // Records when published files were last hashed, and which of them are damaged.

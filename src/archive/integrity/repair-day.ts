@@ -8,7 +8,7 @@ import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
 import { type BookColumns, type BookCoverage, emptyBooks } from '../format/order-book.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
-import { type Archive, readPublishedFile } from '../open-archive.ts';
+import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
@@ -22,6 +22,7 @@ import {
 import { encodeBookFile, encodeTickFile } from '../publish/encode-partition.ts';
 import { listCandleIntervals, stageCandles } from '../publish/publish-day.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
+import { readPublishedFile } from '../read-published-file.ts';
 import { countCoverageTicks, type RestoredCoverage, restoreCoverage } from './restore-coverage.ts';
 import { computeKeyRange, type DamagedFile, type LostRange, type RepairLosses } from './salvage-row-groups.ts';
 

@@ -7,11 +7,11 @@ import { datasets } from '../format/datasets.ts';
 import { symbolsPath, toDayPath } from '../format/layout.ts';
 import { type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
-import { readAllSegments, retractSegments } from '../journal/coverage.ts';
+import { readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
 import { dropRowGroups } from '../journal/published-files.ts';
 import { readAllSymbols, setTickCounts, type TickCount } from '../journal/symbols.ts';
-import { type Archive, readPublishedFile } from '../open-archive.ts';
+import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { commitStage } from '../publish/commit.ts';
@@ -26,6 +26,7 @@ import {
   stageRemoval,
   stageSymbols,
 } from '../publish/staging.ts';
+import { readPublishedFile } from '../read-published-file.ts';
 import { repairDay } from './repair-day.ts';
 import { computeKeyRange, type DamagedFile, type RepairLosses } from './salvage-row-groups.ts';
 import type { RepairTriage } from './triage.ts';

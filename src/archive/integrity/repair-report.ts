@@ -41,7 +41,7 @@ export interface RepairReport {
   readonly lost: readonly LostWindow[];
   /** What is lost for good. */
   readonly unrecoverable: readonly UnrecoverableRows[];
-  /** Files that were written anew, as they are published now. */
+  /** The rewritten files, as now published. */
   readonly written: readonly PublishedFile[];
   /** A message if the state database is damaged or differs from the published coverage; a repair does not fix this. */
   readonly state: string | null;

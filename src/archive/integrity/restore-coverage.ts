@@ -2,7 +2,7 @@ import { dayMs, intersectTwo, subtract, type Window } from '../../base/window.ts
 import { type CoveredWindow, joinForPublishing, overlayCoverage } from '../format/coverage.ts';
 import { readCoverageColumns } from '../format/datasets.ts';
 import { countTicksInWindow } from '../format/tick-columns.ts';
-import { canBeJoined, findNewestResponse, readSegments, readSegmentsIn } from '../journal/coverage.ts';
+import { canBeJoined, findNewestResponse, readSegments, readSegmentsIn } from '../journal/coverage-store.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { type DayCoverage, type PublishedCoverage, parseCoverageRows } from '../publish/day-tables.ts';

@@ -9,17 +9,18 @@ import {
   type PublishedFile,
   sumFileSizes,
 } from '../format/manifest.ts';
-import { type CoverageExtent, computeCoverageExtents, findDatabaseFault } from '../journal/coverage.ts';
+import { type CoverageExtent, computeCoverageExtents, findDatabaseFault } from '../journal/coverage-store.ts';
 import { getMeta, manifestHashKey } from '../journal/database.ts';
 import { readOpenIntent } from '../journal/intent.ts';
 import { findJournalDamage } from '../journal/journal-check.ts';
 import { dropRowGroups, hasRowGroups, listRecordedPaths, recordRowGroups } from '../journal/published-files.ts';
 import { toStateFilePath } from '../journal/state.ts';
-import { type Archive, locateFile, readFileNow, readPublishedFile } from '../open-archive.ts';
+import type { Archive } from '../open-archive.ts';
 import { createFileRecord, type FileRecord, readFileKeys } from '../parquet/row-group-index.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { recordManifestText } from '../publish/commit.ts';
 import { formatRootFiles, readRootFileHashes, recordRootFileHashes } from '../publish/root-files.ts';
+import { locateFile, readFileNow, readPublishedFile } from '../read-published-file.ts';
 import { type HashPrefetcher, openHashPrefetcher } from './prefetch-hashes.ts';
 
 export interface VerifyFinding {

@@ -1,6 +1,6 @@
 import { subtract, union, type Window } from '../../base/window.ts';
 import type { AcceptedWindow, LostWindow } from '../format/coverage.ts';
-import { readSymbolCoverage } from './coverage.ts';
+import { readSymbolCoverage } from './coverage-store.ts';
 import type { Database } from './database.ts';
 
 /** A lost window in the state. Times are epoch milliseconds. */

@@ -7,7 +7,7 @@ import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import type { MarketFacts } from '../format/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
 import { seek, type TickChunk } from '../format/tick-columns.ts';
-import { recordOldestServedTick } from './coverage.ts';
+import { recordOldestServedTick } from './coverage-store.ts';
 import type { Database } from './database.ts';
 import {
   assertIntact,

@@ -7,7 +7,7 @@ import { type Database, getMeta, manifestHashKey, type OpenDatabase, openDatabas
 import { readOpenIntent } from './intent.ts';
 import { countJournaledTicks } from './journal.ts';
 import { addJournalChecksums } from './journal-check.ts';
-import { migrateOlderPrecedence } from './precedence.ts';
+import { migrateOlderPrecedence } from './precedence-store.ts';
 import { type FileDamage, readRecordedDamage } from './published-files.ts';
 import { isRunOver, type LastRun, readLastRun } from './runs.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';

@@ -2,7 +2,7 @@ import type { Data, RecordBatch, Utf8 } from 'apache-arrow';
 import { datasets } from '../format/datasets.ts';
 import { askSide, type BookColumns, bidSide } from '../format/order-book.ts';
 import { loadArrow } from './arrow-data.ts';
-import { decodeArrowTable, encodeBatches, type RowGroupIndexes, rowGroupRows } from './rows.ts';
+import { decodeArrowTable, encodeBatches, type RowGroupIndexes } from './rows.ts';
 import {
   chooseTimeEncoding,
   collectSymbolRuns,
@@ -13,6 +13,7 @@ import {
   toSymbolData,
   toTimestampData,
 } from './ticks-arrow.ts';
+import { rowGroupRows } from './writer.ts';
 
 /** Encodes the order books of one part, at least one row. Deterministic: the same columns give the same bytes. */
 export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8Array {

@@ -10,10 +10,7 @@ import {
   toArrowType,
 } from './arrow-data.ts';
 import { decodeFlatRows } from './row-reader.ts';
-import { encodeFlatRows } from './writer.ts';
-
-/** Rows per row group: few enough that reading one symbol touches little, at a cost of a few per cent in size. */
-export const rowGroupRows = 122_880;
+import { encodeFlatRows, rowGroupRows } from './writer.ts';
 
 /** Column encodings other than the default (dictionary with PLAIN fallback, zstd). */
 export interface ColumnEncodings {

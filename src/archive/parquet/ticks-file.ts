@@ -3,10 +3,10 @@ import type { CandleColumns } from '../format/candles.ts';
 import { datasets } from '../format/datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
 import { cachedDictionaryBytesMax, type DataPage, readColumnValues } from './page-decoder.ts';
-import { type RowGroupIndexes, rowGroupRows } from './rows.ts';
+import type { RowGroupIndexes } from './rows.ts';
 import { readTickPages, visitSymbols } from './tick-page-reader.ts';
 import { decodeTicksWithArrow } from './ticks-arrow.ts';
-import { encodePartFile, openPartFileWriter } from './writer.ts';
+import { encodePartFile, openPartFileWriter, rowGroupRows } from './writer.ts';
 
 /** Encodes the ticks of one part, at least one row. Deterministic: the same columns give the same bytes. */
 export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8Array {

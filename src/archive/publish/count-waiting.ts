@@ -5,9 +5,10 @@ import { mergePart } from '../format/merge.ts';
 import { emptyPart, type RunTally } from '../format/tick-columns.ts';
 import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../journal/journal.ts';
 import { isJournalDamage } from '../journal/journal-check.ts';
-import { openDayPrecedence } from '../journal/precedence.ts';
-import { type Archive, readPublishedFile } from '../open-archive.ts';
+import { openDayPrecedence } from '../journal/precedence-store.ts';
+import type { Archive } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
+import { readPublishedFile } from '../read-published-file.ts';
 
 /** Attempts before a count is returned although a publish came in between. */
 const countAttemptsMax = 5;

@@ -9,9 +9,10 @@ import type { MarketRow } from '../format/market.ts';
 import { type BookCoverage, overlayBookCoverage } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
-import { type Archive, readPublishedFile } from '../open-archive.ts';
+import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
+import { readPublishedFile } from '../read-published-file.ts';
 import { createEncodedFile, type FileStatistics } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 

@@ -20,7 +20,7 @@ import {
   type RunTally,
   type TickChunk,
 } from '../format/tick-columns.ts';
-import type { SymbolsPrecedence } from '../journal/precedence.ts';
+import type { SymbolsPrecedence } from '../journal/precedence-store.ts';
 import type { TickDelta } from '../journal/symbols.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import type { PublishedCoverage } from './day-tables.ts';

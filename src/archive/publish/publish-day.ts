@@ -9,16 +9,17 @@ import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict, PartColumns } from '../format/tick-columns.ts';
-import { readSegmentsIn } from '../journal/coverage.ts';
+import { readSegmentsIn } from '../journal/coverage-store.ts';
 import type { Database } from '../journal/database.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { type BookResponse, readBookBin, readBookResponses } from '../journal/journal-books.ts';
 import { assertRowCount, type JournalIndex } from '../journal/journal-check.ts';
-import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../journal/precedence.ts';
-import { type Archive, readPublishedFile } from '../open-archive.ts';
+import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../journal/precedence-store.ts';
+import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
+import { readPublishedFile } from '../read-published-file.ts';
 import {
   applyBookCoverage,
   type DayCoverage,

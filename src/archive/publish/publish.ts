@@ -8,7 +8,7 @@ import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverag
 import { toDayPath } from '../format/layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { createUnknownSymbol, mergeMarkets, type SymbolFacts } from '../format/market.ts';
-import { addSegments, readAllSegments, retractSegments } from '../journal/coverage.ts';
+import { addSegments, readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
 import { readCommitState, SupersededError } from '../journal/intent.ts';
@@ -16,7 +16,7 @@ import { countJournaledTicks, type JournalBin, readMarketPolls } from '../journa
 import { type BookResponse, consumeBooks } from '../journal/journal-books.ts';
 import { consumeJournal, emptyIndex, indexJournal, isJournalDamage } from '../journal/journal-check.ts';
 import { takeWriteLock, type WriteLock } from '../journal/lock.ts';
-import { recordBooksObserved, recordPrecedence } from '../journal/precedence.ts';
+import { recordBooksObserved, recordPrecedence } from '../journal/precedence-store.ts';
 import {
   addLateTickCount,
   addPublishedTicks,

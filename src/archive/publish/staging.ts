@@ -39,9 +39,10 @@ import {
   readKnownWindow,
   type StateAfterCommit,
 } from '../known-state.ts';
-import { type Archive, readFileNow } from '../open-archive.ts';
+import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader, type FileRecord } from '../parquet/row-group-index.ts';
 import { type CellValue, encodeRows } from '../parquet/rows.ts';
+import { readFileNow } from '../read-published-file.ts';
 import { createEncodedFile, type EncodedFile, type FileStatistics } from './encode-partition.ts';
 
 /** Files that a publish has written to .oddslake/staging, and their destinations. They take effect with the commit. */

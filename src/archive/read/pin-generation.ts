@@ -4,7 +4,8 @@ import { type Disk, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
 import { type Manifest, type PublishedFile, parseManifest } from '../format/manifest.ts';
 import { LockRefusedError, tryLock, type WriteLock } from '../journal/lock.ts';
-import { type Archive, locateFile, readCheckedManifestText } from '../open-archive.ts';
+import { type Archive, readCheckedManifestText } from '../open-archive.ts';
+import { locateFile } from '../read-published-file.ts';
 
 /** Files of one generation that do not change while they are read, even if other generations are published. */
 export interface GenerationPin {

@@ -10,7 +10,7 @@ import { mergePart } from '../format/merge.ts';
 import { emptyPart, findFirstAtOrAfter, type PartColumns } from '../format/tick-columns.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../journal/gap-records.ts';
 import { readJournalEnd } from '../journal/journal.ts';
-import { openDayPrecedence } from '../journal/precedence.ts';
+import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { findPublishedWindow, listJournaledDays, readSymbolDayTicks } from '../journal/symbol-ticks.ts';
 import { type Archive, requirePublishedManifest } from '../open-archive.ts';
 import { decodeSymbolTicks, indexTickFile, readSymbolTicks, type TickFileIndex } from '../parquet/ticks-file.ts';

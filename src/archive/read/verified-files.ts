@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { DamageError } from '../../base/errors.ts';
 import type { PublishedFile } from '../format/manifest.ts';
-import { type Archive, locateFile, readPublishedFile } from '../open-archive.ts';
+import type { Archive } from '../open-archive.ts';
+import { locateFile, readPublishedFile } from '../read-published-file.ts';
 
 /** Reads archive files with their sha256 checked. Caches recently used files in memory. */
 export interface VerifiedFiles {

@@ -1,4 +1,4 @@
-import { findInferred } from '../../archive/journal/coverage.ts';
+import { findInferred } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { readAllSymbols } from '../../archive/journal/symbols.ts';
 import { dayMs } from '../../base/window.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
-import { type SymbolsPrecedence, toKnownPrecedence } from '../../archive/journal/precedence.ts';
+import { type SymbolsPrecedence, toKnownPrecedence } from '../../archive/journal/precedence-store.ts';
 import { type MergeResult, type MergeTask, mergePartition } from '../../archive/publish/merge-partition.ts';
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import { listWholeBuffers, moveToCaller } from '../../base/worker-threads.ts';

@@ -1,5 +1,5 @@
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
-import { readSymbolCoverage } from '../../archive/journal/coverage.ts';
+import { readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
 import {
   comparedMax,
   compareWithPast,

@@ -9,7 +9,7 @@ import {
   readSymbolCoverage,
   recordKnownPageCaps,
   recordOldestServedTick,
-} from '../../archive/journal/coverage.ts';
+} from '../../archive/journal/coverage-store.ts';
 import {
   readAllLostTicks,
   readAllOwedWindows,

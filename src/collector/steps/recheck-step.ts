@@ -1,6 +1,6 @@
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
-import { readKnownPageCaps, readOldestServedTick, readResponses } from '../../archive/journal/coverage.ts';
+import { readKnownPageCaps, readOldestServedTick, readResponses } from '../../archive/journal/coverage-store.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
 import { readLastNights, readRecheckHistory, updateRecheckHistory } from '../../archive/journal/nightly-memory.ts';

@@ -1,7 +1,7 @@
 import type { Gap } from '../../archive/completeness/completeness.ts';
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { readCoverageIn } from '../../archive/journal/coverage.ts';
+import { readCoverageIn } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { readLostTicksIn } from '../../archive/journal/gap-records.ts';
 import { intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';

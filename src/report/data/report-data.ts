@@ -4,7 +4,7 @@ import { type DiskSpace, readDiskSpace } from '../../archive/disk/file-system.ts
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import type { Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { findKnownWindow } from '../../archive/journal/coverage.ts';
+import { findKnownWindow } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { computeOverlapMs, type RecheckFacts, sumRechecks } from '../../archive/journal/recheck-results.ts';

@@ -3,8 +3,9 @@ import { dirname, join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { linkOrCopy } from '../../archive/disk/file-system.ts';
 import { listManifestFiles, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
-import { type Archive, locateFile } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
+import { locateFile } from '../../archive/read-published-file.ts';
 import { DamageError } from '../../base/errors.ts';
 
 /**

@@ -31,7 +31,7 @@ export interface Published {
   readonly stretches: number;
 }
 
-/** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/archive/journal/precedence.ts do. */
+/** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/archive/journal/precedence-store.ts do. */
 export function publish(batches: readonly (readonly Observation[])[]): Published {
   let columns = emptyPart;
   const windows = new Map<string, readonly PrecedenceWindow[]>();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readSymbolCoverage } from '../../../src/archive/journal/coverage.ts';
+import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import {
   appendMarkets,
   countJournaledTicks,

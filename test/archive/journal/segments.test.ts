@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { addSegments, readSegments, readSymbolCoverage } from '../../../src/archive/journal/coverage.ts';
-import { openDayPrecedence } from '../../../src/archive/journal/precedence.ts';
+import { addSegments, readSegments, readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
+import { openDayPrecedence } from '../../../src/archive/journal/precedence-store.ts';
 import { openState, type State } from '../../../src/archive/journal/state.ts';
 import { covers, dayMs, floorToDay } from '../../../src/base/window.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';

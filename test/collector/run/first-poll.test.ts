@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { readSymbolCoverage } from '../../../src/archive/journal/coverage.ts';
+import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import { appendTicks } from '../../../src/archive/journal/journal.ts';
 import { ensureSymbols, readSymbol } from '../../../src/archive/journal/symbols.ts';
 import { listGaps } from '../../../src/archive/read/gaps.ts';

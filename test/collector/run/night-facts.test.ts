@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { job as ticksJob } from '../../../jobs/ticks.ts';
-import { readAllSegments } from '../../../src/archive/journal/coverage.ts';
+import { readAllSegments } from '../../../src/archive/journal/coverage-store.ts';
 import { readAllSymbols } from '../../../src/archive/journal/symbols.ts';
 import { isWithin } from '../../../src/base/window.ts';
 import { createLeapingClock } from '../../client/virtual-clock.ts';

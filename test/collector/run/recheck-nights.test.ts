@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
-import { readAllSegments } from '../../../src/archive/journal/coverage.ts';
+import { readAllSegments } from '../../../src/archive/journal/coverage-store.ts';
 import { readRecheckHistory } from '../../../src/archive/journal/nightly-memory.ts';
 import { dayMs } from '../../../src/base/window.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
