@@ -25,7 +25,7 @@ test('an import for a damaged part file waits in the journal until the repair; t
 
   const refused = await importInto(output, [later], {}, set);
   expect(refused.exit_code).toBe(6);
-  expect(refused.error).toContain('stays journaled');
+  expect(refused.error).toContain('stay in the journal');
   expect(refused.ticks).toMatchObject({ fetched: 250, accepted: 250 });
   expect(addsUp(refused)).toBe(true);
 

@@ -13,7 +13,11 @@ describe('orderbook', () => {
     const [a, b, c] = listed(output) as [string, string, string];
     box.set({ faultSymbols: { [b]: 500 } });
     const ended = await job('orderbook', box.url, output, ...[a, b, c].flatMap((symbol) => ['--symbol', symbol]));
-    expect(ended.summary).toMatchObject({ exit_code: 4, books: { planned: 3, done: 2, failed: 1 }, failures_count: 1 });
+    expect(ended.summary).toMatchObject({
+      exit_code: 4,
+      orderbooks: { planned: 3, done: 2, failed: 1 },
+      failures_count: 1,
+    });
     expect(ended.summary.failures[0]).toMatchObject({
       symbol: b,
       reason: expect.stringMatching(/^order book: answered 500/),

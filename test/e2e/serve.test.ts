@@ -37,7 +37,7 @@ test('serve prints its address and exits 0 when stopped', async () => {
   const { code, stdout, stderr } = await ended;
   await closed;
   expect([code, stdout]).toEqual([0, first]);
-  expect(stderr).toContain('the service stopped');
+  expect(stderr).toContain('service stopped');
   const lines = stderr
     .trimEnd()
     .split('\n')
