@@ -34,7 +34,7 @@ async function scheduled(url: string, output: string, ...flags: string[]) {
   running.child.stderr!.on('data', (text: string) => {
     logged += text;
   });
-  const base = await waitFor(() => /"url":"([^"]+)","msg":"health and metrics/.exec(logged)?.[1], 'the port');
+  const base = await waitFor(() => /"url":"([^"]+)","msg":"serving health and metrics/.exec(logged)?.[1], 'the port');
   return {
     running,
     base,
