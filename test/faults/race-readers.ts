@@ -81,11 +81,14 @@ export const readers: readonly Reader[] = [
     name: 'changes',
     args: ({ archive }) => ['changes', '--since', '0', '--output', archive, '--json'],
     judge(ended, _place, _id, of) {
-      const { to, files } = parseOutput<{ to: number; files: readonly { path: string; sha256: string }[] }>(ended);
+      const { generation, files } = parseOutput<{
+        generation: number;
+        files: readonly { path: string; sha256: string }[];
+      }>(ended);
       const listed = new Map(files.map(({ path, sha256 }) => [path, sha256]));
       const same = ({ files }: Generation): boolean =>
         Object.entries(files).every(([path, hash]) => listed.get(path) === hash);
-      return { generation: to, faults: hashFiles(of, to, same) };
+      return { generation, faults: hashFiles(of, generation, same) };
     },
   },
   {
