@@ -5,9 +5,8 @@ import type { SortKey } from '../parquet/row-group-index.ts';
 import type { VerifyFinding } from './verify.ts';
 
 /**
- * How a damaged file was repaired. `put back`: restored byte for byte. `kept in part`: salvaged, with the provably
- * intact rows only. `made anew`: rebuilt from other data. `removed`: no row is left. `set aside`: quarantined, as no
- * manifest lists it.
+ * How a damaged file was repaired. `restored`: to the byte. `salvaged`: with the provably intact rows only. `rebuilt`:
+ * from other data. `removed`: no row is left. `quarantined`: no manifest lists it.
  */
 export type RepairOutcome = 'restored' | 'salvaged' | 'rebuilt' | 'removed' | 'quarantined';
 

@@ -34,7 +34,7 @@ const recheckWindowsMin = 4;
 export const countRechecks = (share: number, requests: number): number =>
   share === 0 ? 0 : Math.max(recheckWindowsMin, Math.ceil(share * requests));
 
-/** Minimum number of requests per night for doubtful windows: with fewer, doubts would expire. */
+/** Minimum number of requests per night for doubtful windows: with fewer, some would expire before they are read again. */
 const rereadRequestsMin = 128;
 
 /** Maximum number of requests for fetching doubtful windows again, after a run with that many requests. */

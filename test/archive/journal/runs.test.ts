@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
+import { readRecordedDamage } from '../../../src/archive/journal/published-files.ts';
 import {
   finishRun,
+  parseRunSummary,
   readLastEndedRuns,
   readLatestEndedRun,
   readLatestRuns,
@@ -35,4 +37,27 @@ test('finds the last end of a job after many runs of others', () => {
   expect(readLatestRuns(db, 1, now).map(({ runId }) => runId)).toEqual(['b']);
   expect(readLatestEndedRun(db, 'nightly', now)).toMatchObject({ runId: 'n', exitCode: 4, summary: '{}' });
   expect(readLatestEndedRun(db, 'nightly', now - 4 * hourMs)).toBeUndefined();
+});
+
+test('reads summaries that were recorded under older field names', () => {
+  const older = {
+    covered_to: 1,
+    rate: { used: 1, waited_ms: 2 },
+    night: { too_late: 3, markets: { gone: 4, new: 5 } },
+  };
+  const current = {
+    reached: 1,
+    rate: { used: 1, wait_ms: 2 },
+    night: { fetched_late: 3, markets: { delisted: 4, new: 5 } },
+  };
+  expect(parseRunSummary(JSON.stringify(older))).toEqual(current);
+  expect(parseRunSummary(JSON.stringify(current))).toEqual(current);
+  for (const other of [null, 7, [older], { rate: null, night: [] }])
+    expect(parseRunSummary(JSON.stringify(other))).toEqual(other);
+});
+
+test('reads damage that was recorded under an older kind', () => {
+  const { db } = opened().state;
+  db.run("insert into damage (path, kind, found_at, run_id) values ('a', 'size differs', 1, 'r')");
+  expect(readRecordedDamage(db)).toEqual([{ path: 'a', kind: 'size mismatch', foundAt: 1, runId: 'r' }]);
 });
