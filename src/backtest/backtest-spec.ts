@@ -30,12 +30,12 @@ export interface ExecutableSpec {
 }
 
 /** Selects symbols by their last known category and source; an empty list selects all. */
-export interface SymbolFilter {
+interface SymbolFilter {
   readonly categories: readonly string[];
   readonly sources: readonly string[];
 }
 
-export const specLimits = { symbols: 10_000, names: 100, values: 1000, textLength: 1000 } as const;
+const specLimits = { symbols: 10_000, names: 100, values: 1000, textLength: 1000 } as const;
 const epochMsRange = { least: 0, most: Date.UTC(2200, 0, 1) };
 const finiteRange = { least: -Number.MAX_VALUE, most: Number.MAX_VALUE };
 const heldOutShareDefault = 0.3;

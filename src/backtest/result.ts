@@ -32,7 +32,7 @@ export interface BacktestResult {
   readonly archive: ArchiveUsed;
 }
 
-export interface BacktestSummary {
+interface BacktestSummary {
   /** Number of symbols tested, of symbols with trades, and of ticks. */
   readonly symbols: number;
   readonly traded: number;
@@ -50,7 +50,7 @@ export interface BacktestSummary {
 }
 
 /** Prices of settled symbols in [from, to). The mean price of a calibrated market equals its share of yes. */
-export interface CalibrationRow {
+interface CalibrationRow {
   readonly from: number;
   readonly to: number;
   readonly ticks: number;
@@ -74,7 +74,7 @@ export interface GridResult {
 }
 
 /** Time of the symbols' lifetimes in the window, and its part without coverage, where ticks may be missing. */
-export interface CoverageShare {
+interface CoverageShare {
   readonly asked_ms: number;
   readonly lacking_ms: number;
   /** Null if `asked_ms` is 0. */
@@ -91,7 +91,7 @@ export interface ArchiveUsed {
 }
 
 /** Maximum number of listed symbols: half of them with the largest gains, half with the largest losses. */
-export const symbolsMax = 1000;
+const symbolsMax = 1000;
 
 const takeFirstAndLast = <T>(all: readonly T[], max: number): readonly T[] =>
   all.length <= max ? all : [...all.slice(0, max / 2), ...all.slice(-max / 2)];
@@ -136,10 +136,7 @@ export function splitWindow({ from, to }: Window, heldOut: number): readonly [Wi
 }
 
 /** The parts of a result that are known before the final run. */
-export type ResultContext = Pick<
-  BacktestResult,
-  'asked' | 'strategy' | 'strategy_version' | 'grid' | 'coverage' | 'archive'
->;
+type ResultContext = Pick<BacktestResult, 'asked' | 'strategy' | 'strategy_version' | 'grid' | 'coverage' | 'archive'>;
 
 /** Creates the detailed result of one strategy on one window. */
 export function createBacktestResult(context: ResultContext, span: Window, runTotals: RunTotals): BacktestResult {

@@ -26,7 +26,7 @@ export interface ScheduleEntry {
   readonly waiting: { readonly moment: number; readonly startAt: number } | null;
 }
 
-export interface ScheduledRun {
+interface ScheduledRun {
   readonly name: string;
   readonly moment: number;
 }

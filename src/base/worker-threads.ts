@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import type { Tinypool } from 'tinypool';
 
 /** Threads that run one module. Its exports are the tasks. */
-export interface WorkerPool {
+interface WorkerPool {
   /** Runs a task on a free thread; waits for one if all are busy. Rejects with the error of the task, or if the threads are terminated. */
   run(task: string, value: unknown, transfer?: readonly ArrayBuffer[]): Promise<unknown>;
   /** Terminates the threads, also during a task. */

@@ -128,7 +128,7 @@ type SummaryRow = readonly [name: string, lines: readonly string[]];
 const labelWidth = 13;
 
 /** Labelled rows of a summary, without empty ones. `width` null: nothing is shortened. */
-export function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
+function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
   if (summary.run_id === null) return [];
   const textWidth = width === null ? null : Math.max(20, width - labelWidth);
   const { night, orderbooks, rechecks, restored, published, symbols } = summary;

@@ -3,7 +3,7 @@ import { parseDuration, parseTime } from '../base/time.ts';
 import type { SandboxOptions } from '../sandbox/options.ts';
 
 /** A flag of `oddslake sandbox` and the option that it sets. */
-export interface SandboxFlagSpec {
+interface SandboxFlagSpec {
   readonly flags: string;
   readonly text: string;
   readonly option: keyof SandboxOptions;

@@ -94,7 +94,7 @@ const aheadMax = 32;
  * eight digits of a time are parsed only if they differ from the previous ones. `readNumber` reads all other numbers. This
  * is one loop because passing the state to a function costs as much as the reading itself.
  */
-export function readTicks(bytes: Buffer, start: number, end: number, count: number): TickColumns | undefined {
+function readTicks(bytes: Buffer, start: number, end: number, count: number): TickColumns | undefined {
   // The count is not trusted: it must not exceed the ticks that the bytes can hold.
   if (count * tickBytesMin > end + 1 - start || end + aheadMax > bytes.length) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -185,7 +185,7 @@ const exactMax = 2 ** 53;
  *
  * The value is written into the column because returning a double allocates, which takes half of the time here.
  */
-export function readNumber(bytes: Buffer, start: number, into: Float64Array, index: number): number {
+function readNumber(bytes: Buffer, start: number, into: Float64Array, index: number): number {
   let at = start;
   let digits = 0;
   // NaN past the end, which is not a digit.

@@ -21,7 +21,7 @@ export interface AdmittedRequest {
   noteResponse(letThrough?: boolean): void;
 }
 
-export interface RateLimiterOptions {
+interface RateLimiterOptions {
   readonly requestsPerSecond: number;
   readonly concurrency: number;
   readonly pauseMsMax: number;
@@ -245,7 +245,7 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
  * Measures how much of the allowed rate was used while there were tasks: requests started, compared with the number that the
  * rate in force allowed. Times are monotonic milliseconds, rates requests per second.
  */
-export interface UtilizationMeter {
+interface UtilizationMeter {
   /**
    * Records the state from `nowMs` on: the rate in force, the number of waiting and running tasks, and the end of the
    * current pause.

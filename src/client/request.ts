@@ -32,7 +32,7 @@ export interface UpstreamSession extends UpstreamDeps {
   readonly onAttempt: () => void;
 }
 
-export interface UpstreamRequest<T> {
+interface UpstreamRequest<T> {
   readonly subject: RequestSubject;
   /** Including the query. */
   readonly path: string;
@@ -184,7 +184,7 @@ function computeJitterMs({ limits, random }: UpstreamSession, attempt: number): 
 }
 
 /** Limits the retries of all requests of a client. */
-export interface RetryBudget {
+interface RetryBudget {
   /** Takes one retry. False if there is none left. */
   take(): boolean;
   noteSuccess(): void;

@@ -6,7 +6,7 @@ import { createLocalRateStore } from './local-rate-store.ts';
  * has no timer and reads no clock: times are milliseconds of the store's clock. With a shared store, each call and the
  * preceding read of the clock must be in one `runExclusive`.
  */
-export interface SlidingWindow {
+interface SlidingWindow {
   /** The earliest start of the next request as known at `nowMs`. Compute it again at that time: a response may change it. */
   computeEarliestMs(nowMs: number): number;
   /** Starts a request. Returns its number for `noteResponse`. */

@@ -93,7 +93,7 @@ export function countCompleteness({
 }
 
 /** Number of days in each state. */
-export function countDays(states: readonly DayState['state'][]): Record<DayState['state'], number> {
+function countDays(states: readonly DayState['state'][]): Record<DayState['state'], number> {
   const counts = Object.fromEntries(dayStates.map((state) => [state, 0])) as Record<DayState['state'], number>;
   for (const state of states) counts[state]++;
   return counts;
@@ -120,7 +120,7 @@ function computeArchiveState({
 }
 
 /** The completeness that a manifest states for its generation. */
-export interface PublishedCompleteness {
+interface PublishedCompleteness {
   readonly days: Readonly<Record<string, DayState>>;
   readonly reached: number | null;
   /** Absent from manifests of older versions. */
@@ -184,7 +184,7 @@ export function updatePublishedDays(
 }
 
 /** The state of an archive as text: `complete with exceptions`. */
-export const formatArchiveState = (state: ArchiveState): string => state.replaceAll('_', ' ');
+const formatArchiveState = (state: ArchiveState): string => state.replaceAll('_', ' ');
 
 /** Completeness as one clause: `incomplete: 2 days, 3 gaps; 4 windows are provisional`. */
 export function formatCompleteness(verdict: CompletenessCounts): string {
@@ -255,5 +255,5 @@ export function splitByReason(gaps: readonly Window[], marks: readonly GapWindow
 }
 
 /** Whether gaps of this reason are a failure of one run only, and delay neither the watermark nor the lag. */
-export const isExceptedReason = (reason: GapReason): boolean =>
+const isExceptedReason = (reason: GapReason): boolean =>
   reason === 'lost' || reason === 'accepted' || reason === 'expired';

@@ -9,7 +9,7 @@ import { Type } from 'typebox';
 const EpochMs = (description: string) => Type.Integer({ description: `${description}, epoch milliseconds UTC.` });
 
 /** An item of `markets`. Four fields are documented; real records have more, which are kept as received. */
-export const Market = Type.Object(
+const Market = Type.Object(
   {
     canonical_id: Type.String({ description: 'Canonical market identifier across datasets.' }),
     confidence: Type.Number({ description: 'Match confidence, a fraction between 0 and 1.' }),
@@ -18,14 +18,6 @@ export const Market = Type.Object(
   },
   { description: 'A market; further fields may follow.' },
 );
-export type Market = Type.Static<typeof Market>;
-
-export const MarketsQuery = Type.Object({
-  view: Type.Optional(Type.String({ description: 'Market list; documented ones are `matched` and `resolving`.' })),
-  source: Type.Optional(Type.String({ description: 'Venue identifier.' })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Maximum number of markets returned.' })),
-});
-export type MarketsQuery = Type.Static<typeof MarketsQuery>;
 
 export const MarketsResponse = Type.Object({
   markets: Type.Array(Market),
@@ -36,11 +28,10 @@ export const MarketsResponse = Type.Object({
 });
 export type MarketsResponse = Type.Static<typeof MarketsResponse>;
 
-export const Tick = Type.Object({
+const Tick = Type.Object({
   t: EpochMs('Tick time'),
   p: Type.Number({ description: 'Tick price, a decimal fraction.' }),
 });
-export type Tick = Type.Static<typeof Tick>;
 
 export const TicksQuery = Type.Object(
   {

@@ -38,7 +38,7 @@ export const ServedMarketsQuery = Type.Object(
   { additionalProperties: false },
 );
 
-export const ServedMarket = Type.Object(
+const ServedMarket = Type.Object(
   {
     canonical_id: Type.String({ description: 'Canonical market identifier across datasets.' }),
     confidence: optionalAsReceived('Match confidence, a fraction between 0 and 1'),
@@ -66,7 +66,7 @@ export const OrderbookQuery = Type.Object(
   { additionalProperties: false },
 );
 
-export const BookLevel = Type.Object({
+const BookLevel = Type.Object({
   price: Type.Number({ description: 'Price, a fraction between 0 and 1.' }),
   quantity: Type.Number({ description: 'Quantity at that price, in units of the venue.' }),
 });

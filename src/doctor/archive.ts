@@ -39,7 +39,7 @@ export interface ArchiveFacts {
 }
 
 /** Something could not be read: the error message and exit code that a run would have. */
-export interface ReadFault {
+interface ReadFault {
   readonly fault: string;
   readonly exitCode: ExitCode;
 }
@@ -72,7 +72,7 @@ export interface StateFacts {
   readonly lastRun: LastRunFacts | null;
 }
 
-export interface LastRunFacts {
+interface LastRunFacts {
   readonly job: string;
   readonly startedAt: number;
   readonly finishedAt: number | null;

@@ -161,7 +161,7 @@ const judgeSecrets = ({ exposedSecrets }: DiskFacts): Finding[] =>
   );
 
 /** A user, its primary group and its supplementary groups. */
-export interface ProcessUser {
+interface ProcessUser {
   readonly uid: number;
   readonly gid: number;
   readonly groups: readonly number[];

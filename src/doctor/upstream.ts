@@ -24,7 +24,7 @@ export interface UpstreamFacts {
   readonly rate: RateFacts;
 }
 
-export interface ConnectionFacts {
+interface ConnectionFacts {
   readonly address: string;
   /** Time for DNS, TCP and TLS. */
   readonly ms: number;
@@ -36,12 +36,12 @@ export interface ConnectionFacts {
   } | null;
 }
 
-export interface ConnectionFailure {
+interface ConnectionFailure {
   /** A clause, e.g. `connection refused`. */
   readonly failure: string;
 }
 
-export interface ProbeResponse {
+interface ProbeResponse {
   readonly status: number | null;
   /** Why the request failed; null if it succeeded. */
   readonly failure: { readonly kind: UpstreamFailure; readonly reason: string } | null;
@@ -53,7 +53,7 @@ export interface ProbeResponse {
   readonly statedPerSecond: number | null;
 }
 
-export interface RateFacts {
+interface RateFacts {
   readonly configuredPerSecond: number;
   /** Rate inferred from rejected requests by the processes of this archive; null if there were none. */
   readonly adaptedPerSecond: number | null;
@@ -190,7 +190,7 @@ function judgeRate({ rate, response }: UpstreamFacts): Finding {
 const formatRate = (rate: number): string => String(Math.floor(rate * 1000) / 1000);
 const formatPerSecond = (rate: number): string => `${formatRate(rate)} a second`;
 
-export interface UpstreamProbe {
+interface UpstreamProbe {
   /** Whether the network may be used. */
   readonly isOnline: boolean;
   readonly env: Environment;
@@ -325,7 +325,7 @@ const connectErrorReasons: Readonly<Record<string, string>> = {
 };
 
 /** Resolves the host of a URL and connects to it, with TLS for https. Sends no request. */
-export async function probeConnection(url: string, clock: Clock): Promise<ConnectionFacts | ConnectionFailure> {
+async function probeConnection(url: string, clock: Clock): Promise<ConnectionFacts | ConnectionFailure> {
   const { protocol, hostname, port } = new URL(url);
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const startedAt = clock.monotonicMs();

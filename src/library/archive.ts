@@ -21,15 +21,17 @@ import { systemClock, systemRandom } from '../base/system.ts';
 // `oddslake/archive`: an archive, opened for reading. Loads no server and no HTTP client, and DuckDB only for `sql`.
 
 export type { DatasetName, GapList, ListedSymbol, Manifest, PublishedFile, VerifyResult, WriteFormat };
-export type ArchiveStatus = ReturnType<typeof readStatus>;
+
+type ArchiveStatus = ReturnType<typeof readStatus>;
+
 export { DamageError, OddslakeError, UsageError } from '../base/errors.ts';
 
-export interface OpenOptions {
+interface OpenOptions {
   /** Config file whose settings decide what an archive should have (`source`, `symbols`); without one the defaults. */
   readonly config?: string;
 }
 
-export interface TickQuery {
+interface TickQuery {
   /** None, or left out: all symbols. */
   readonly symbols?: readonly string[];
   /** Included, epoch milliseconds; left out: from the first tick. */
@@ -48,7 +50,7 @@ export interface TickBatch {
   readonly p: Float64Array;
 }
 
-export interface GapQuery {
+interface GapQuery {
   readonly symbols?: readonly string[];
   /** Epoch milliseconds; left out: the ends of what the archive knows of. */
   readonly from?: number;
@@ -56,7 +58,7 @@ export interface GapQuery {
 }
 
 /** An archive, open for reading. Other processes may collect and publish meanwhile. */
-export interface ArchiveReader {
+interface ArchiveReader {
   /** Absolute path of its root folder. */
   readonly root: string;
   /** The manifest of the current generation; read again at each call. */

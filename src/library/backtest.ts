@@ -16,7 +16,7 @@ export { type BuiltinStrategy, builtinStrategies } from '../backtest/strategy/bu
 export type { Strategy } from '../backtest/strategy/strategy.ts';
 export { DamageError, UsageError } from '../base/errors.ts';
 
-export interface BacktestOptions {
+interface BacktestOptions {
   /** Threads that play, at least 1. Default: as many as the machine has cores, 4 at most. */
   readonly threads?: number;
   readonly signal?: AbortSignal;

@@ -17,7 +17,7 @@ export type {
   UpstreamLimits,
 } from '../client/upstream.ts';
 
-export interface ClientOptions extends Partial<UpstreamLimits> {
+interface ClientOptions extends Partial<UpstreamLimits> {
   /** http or https, with or without a path prefix; no credentials, query or fragment. */
   readonly baseUrl: string;
   /** Sent as `Authorization: Bearer …` to `baseUrl` and nowhere else; in no log and no error. */

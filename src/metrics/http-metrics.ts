@@ -3,7 +3,7 @@ import { ensureTrailingNewline } from './exposition-format.ts';
 import { outcomes } from './last-run.ts';
 
 /** A request that was answered, or whose client disconnected before the end. */
-export interface CompletedRequest {
+interface CompletedRequest {
   readonly route: string;
   readonly method: string;
   /** Status code, or `aborted`. */
@@ -14,7 +14,7 @@ export interface CompletedRequest {
 }
 
 /** Metrics of HTTP requests and of the process, in a separate registry. */
-export interface RequestMetrics {
+interface RequestMetrics {
   recordStart(): void;
   recordEnd(request: CompletedRequest): void;
   /** Returns the metrics in the Prometheus text format. */

@@ -1,5 +1,5 @@
 /** Help text and label names of a metric. Names and units follow the conventions of Prometheus. */
-export interface MetricFamily {
+interface MetricFamily {
   readonly help: string;
   readonly labels: readonly string[];
 }

@@ -9,9 +9,9 @@ import type { DayTotals, ReportData } from './data/report-data.ts';
 import { formatBytes, formatLongDuration, formatMinute, shortenText } from './time-spans.ts';
 
 /** `act`: a problem that persists until someone acts. `look`: should be checked. `note`: information. */
-export type Severity = 'act' | 'look' | 'note';
+type Severity = 'act' | 'look' | 'note';
 
-export interface HealthFinding {
+interface HealthFinding {
   readonly severity: Severity;
   readonly text: string;
   /** Advice as a sentence; null if nothing can or must be done. */
@@ -204,7 +204,7 @@ const formatCounted = (count: number, noun: string): string =>
   `${formatThousands(count)} ${noun}${count === 1 ? '' : 's'}`;
 
 /** Display of a run. Never by colour alone. */
-export interface RunMark {
+interface RunMark {
   readonly sign: string;
   readonly word: string;
   /** CSS class. */
@@ -278,7 +278,7 @@ export interface ArchiveGrowth {
 }
 
 /** Maximum forecast of a full disk, in years. */
-export const yearsMax = 10;
+const yearsMax = 10;
 const fittedDaysMax = 30;
 const fittedDaysMin = 3;
 

@@ -37,7 +37,7 @@ export const renderFigure = (caption: string, plot: Html): Html =>
   html`<figure><figcaption>${caption}</figcaption>${plot}</figure>
 `;
 
-export interface KeyFigure {
+interface KeyFigure {
   readonly label: string;
   readonly value: string;
   readonly note?: string;
@@ -108,7 +108,7 @@ export const renderLongTable = <Row>(
 ];
 
 /** Style of all reports: light and dark, wide and narrow, screen and print. */
-export const pageStyle = `
+const pageStyle = `
 ${palette}
 * { box-sizing: border-box; }
 body {
@@ -196,7 +196,7 @@ footer { margin-top: 48px; padding-top: 12px; border-top: 1px solid var(--line);
 /** A section of the report, or one sentence if there is nothing to show. */
 export type ReportPart = Html | QuietSection;
 
-export interface QuietSection {
+interface QuietSection {
   readonly name: string;
   readonly text: string;
 }

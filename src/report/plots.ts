@@ -3,7 +3,7 @@ import { parseHTML } from 'linkedom';
 import { Html } from '../base/html.ts';
 import { dayMs } from '../base/window.ts';
 
-export interface Curve {
+interface Curve {
   readonly label: string;
   /** Epoch milliseconds, ascending. */
   readonly t: readonly number[];
@@ -37,7 +37,7 @@ export const renderCurvePlot = ({ label, t, value, yLabel, colour, filled = fals
     }),
   });
 
-export interface CalibrationPoint {
+interface CalibrationPoint {
   readonly price: number;
   readonly outcome: number;
   /** Area of the mark. */
@@ -82,7 +82,7 @@ export const renderCalibrationPlot = (label: string, rows: readonly CalibrationP
 
 const formatFraction = (value: number): string => value.toFixed(1);
 
-export interface Bar {
+interface Bar {
   readonly name: string;
   readonly value: number | null;
   readonly other: number | null;
@@ -112,7 +112,7 @@ export const renderBarPlot = (label: string, valueLabel: string, bars: readonly 
     }),
   });
 
-export interface HeatCell {
+interface HeatCell {
   readonly x: string;
   readonly y: string;
   /** Strength of the colour, 0 to 1. */
@@ -154,7 +154,7 @@ export const renderHeatPlot = (label: string, xLabel: string, yLabel: string, ce
 // Plots are inline SVG, without scripts or other files. Colours are CSS variables of the page, for light and dark mode.
 // Every plot is drawn for wide and for narrow pages, because scaling would shrink its text; CSS shows one of them.
 
-export interface PlotSize {
+interface PlotSize {
   readonly width: number;
   readonly height: number;
 }
@@ -181,7 +181,7 @@ export const renderPlot = (
       .join(''),
   );
 
-export function renderSvg(options: Plot.PlotOptions): string {
+function renderSvg(options: Plot.PlotOptions): string {
   const { document } = parseHTML('<!doctype html><html><body></body></html>');
   const svg = Plot.plot({ ...plotDefaults, ...options, document }) as unknown as {
     setAttribute(name: string, value: string): void;

@@ -9,7 +9,7 @@ import { shortenText } from './time-spans.ts';
 
 const toDate = (t: number): Date => new Date(t);
 
-export interface DayBar {
+interface DayBar {
   /** UTC midnight. */
   readonly day: number;
   readonly value: number;
@@ -17,7 +17,7 @@ export interface DayBar {
   readonly isHollow?: boolean;
 }
 
-export interface DayBars {
+interface DayBars {
   readonly label: string;
   readonly yLabel: string;
   readonly span: Window;
@@ -69,7 +69,7 @@ export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accen
     [210, 190],
   );
 
-export interface PlotLine {
+interface PlotLine {
   readonly points: readonly { readonly t: number; readonly value: number }[];
   readonly colour: string;
   readonly look: 'line' | 'dashed' | 'steps' | 'dots';
@@ -119,7 +119,7 @@ export interface HeatLine {
   readonly shares: readonly (number | null)[];
 }
 
-export interface HeatLines {
+interface HeatLines {
   readonly lines: readonly HeatLine[];
   readonly stepMs: number;
 }

@@ -95,7 +95,7 @@ function shuffleLevels(levels: readonly BookLevel[], seed: number): BookLevel[] 
     .map(({ level }) => level);
 }
 
-export interface BookLevel {
+interface BookLevel {
   readonly price: number;
   readonly quantity: number;
 }

@@ -33,7 +33,7 @@ export const faultKinds = [
 
 export type FaultKind = (typeof faultKinds)[number];
 
-export interface FaultOptions {
+interface FaultOptions {
   readonly seed: number;
   readonly faultShare: number;
   readonly faults: readonly FaultKind[];

@@ -6,7 +6,7 @@ import { concatTicks, type Feed, sliceTicks } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
 
 /** Applies lateness, revisions and thinning to the final data of a feed. */
-export type TickDistortions = Pick<
+type TickDistortions = Pick<
   SandboxOptions,
   'seed' | 'lateShare' | 'lateDelayMsMax' | 'reviseShare' | 'reviseAfterMs' | 'thinShare' | 'thinAfterMs'
 >;

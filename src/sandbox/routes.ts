@@ -107,7 +107,7 @@ function parseWholeNumber(query: URLSearchParams, name: string): number | undefi
   return Number.isSafeInteger(value) ? value : 'bad';
 }
 
-export interface TickQuery {
+interface TickQuery {
   readonly symbol: string;
   readonly from: number | undefined;
   readonly to: number | undefined;
@@ -121,7 +121,7 @@ const symbolCapsMax = 4;
  * One page, cut, ordered and with repeats as the service would send it.
  * @param n number of the tick request for the symbol, from 1; with the seed it determines every draw
  */
-export function createTickPage(
+function createTickPage(
   feed: Feed,
   query: TickQuery,
   n: number,

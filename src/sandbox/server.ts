@@ -18,7 +18,7 @@ const routes = new Map<string, { readonly name: 'markets' | 'ticks' | 'orderbook
 
 type RouteHandler = (query: URLSearchParams, context: RouteContext) => SandboxResponse;
 
-export interface ServerContext {
+interface ServerContext {
   readonly feed: Feed;
   readonly clock: Clock;
   readonly stats: StatsRecorder;
@@ -149,7 +149,7 @@ function garbleBody(reply: SandboxResponse): SandboxResponse {
 }
 
 /** One request and its response. */
-export interface HttpCall {
+interface HttpCall {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly tracker: RequestTracker;
@@ -159,7 +159,7 @@ export interface HttpCall {
 const gzipCharactersMin = 1_000;
 
 /** Sends a whole response unless the client has disconnected. */
-export function sendResponse({ request, response, tracker }: HttpCall, reply: SandboxResponse, gzip: boolean): void {
+function sendResponse({ request, response, tracker }: HttpCall, reply: SandboxResponse, gzip: boolean): void {
   if (response.destroyed) {
     tracker.noteResponse('gone');
     return;
@@ -177,7 +177,7 @@ export function sendResponse({ request, response, tracker }: HttpCall, reply: Sa
 }
 
 /** Sends half of a response, waits, and sends the rest unless the client has disconnected. */
-export async function sendSlowly(call: HttpCall, reply: SandboxResponse, wait: () => Promise<void>): Promise<void> {
+async function sendSlowly(call: HttpCall, reply: SandboxResponse, wait: () => Promise<void>): Promise<void> {
   const { response, tracker } = call;
   const body = Buffer.from(reply.body);
   response.writeHead(reply.status, { ...reply.headers, 'content-length': body.length });
@@ -189,11 +189,11 @@ export async function sendSlowly(call: HttpCall, reply: SandboxResponse, wait: (
 }
 
 /** Faults of the transmission. */
-export const truncationFaults = ['reset', 'reset-body', 'half-body', 'half-body-close'] as const satisfies FaultKind[];
+const truncationFaults = ['reset', 'reset-body', 'half-body', 'half-body-close'] as const satisfies FaultKind[];
 
-export type TruncationFault = (typeof truncationFaults)[number];
+type TruncationFault = (typeof truncationFaults)[number];
 
-export function isTruncationFault(kind: FaultKind | undefined): kind is TruncationFault {
+function isTruncationFault(kind: FaultKind | undefined): kind is TruncationFault {
   return (truncationFaults as readonly (FaultKind | undefined)[]).includes(kind);
 }
 
@@ -204,7 +204,7 @@ const resetDelayMs = 20;
  * Sends part of a response and ends the connection. Writes to the socket directly, because ServerResponse would repair
  * the fault: it adds a chunked end, and it refuses a body shorter than its content-length.
  */
-export async function sendTruncated(
+async function sendTruncated(
   { response, tracker }: HttpCall,
   reply: SandboxResponse,
   kind: TruncationFault,
@@ -238,7 +238,7 @@ function writeBytes(socket: Socket, bytes: Buffer): Promise<void> {
 }
 
 /** The response that a fault puts in place of the correct one; undefined for other faults. */
-export function createFaultResponse(fault: FaultKind | undefined, nowMs: number): SandboxResponse | undefined {
+function createFaultResponse(fault: FaultKind | undefined, nowMs: number): SandboxResponse | undefined {
   switch (fault) {
     case '429-seconds':
       return createRetryAfterProblem(429, 1000, 'seconds', nowMs);
@@ -264,7 +264,7 @@ export function createFaultResponse(fault: FaultKind | undefined, nowMs: number)
 }
 
 /** The response of a route with the fields changed that `reshape` names; see SandboxOptions. */
-export function reshapeResponse(
+function reshapeResponse(
   route: 'markets' | 'ticks' | 'orderbook',
   reply: SandboxResponse,
   { reshape }: SandboxOptions,

@@ -90,7 +90,7 @@ function computeExpectedTicks(symbol: SimulatedSymbol, hour: number, ticksPerDay
  * All ticks of a symbol in one UTC hour (counted from 1970), computed from its keys only: a Poisson process by
  * exponential steps, cut to the market's lifetime, and the last ticks at exactly 0 or 1.
  */
-export function generateHourTicks(
+function generateHourTicks(
   market: SimulatedMarket,
   symbol: SimulatedSymbol,
   hour: number,
@@ -148,7 +148,7 @@ function computeNoise(key: number, at: number): number {
  * The price of a symbol at `t`, on its grid and inside (0, 1). Both venues follow the market's random walk, each with a
  * small one of its own; toward the close the walk converges to the outcome.
  */
-export function createPriceFunction(market: SimulatedMarket, symbol: SimulatedSymbol): (t: number) => number {
+function createPriceFunction(market: SimulatedMarket, symbol: SimulatedSymbol): (t: number) => number {
   const keys = octaves.map((_, i) => hashNumber(market.key, 100 + i));
   const bias = 2 * (drawAt(market.key, 50) + drawAt(market.key, 51) - 1);
   const venueKey = hashNumber(symbol.key, 60);

@@ -44,7 +44,7 @@ const lingerMs = 2 * dayMs;
 const weightMax = 8;
 
 /** A slot holds one market after another, each of which opens, closes and resolves. */
-export function createSlotMarket(slot: number, n: number, simulation: Simulation): SimulatedMarket {
+function createSlotMarket(slot: number, n: number, simulation: Simulation): SimulatedMarket {
   const { seed } = simulation;
   const { periodMs, offsetMs, lifeMs } = computeSlotRhythm(slot, simulation);
   const key = hashNumber(hashNumber(seed, slot), n);
@@ -70,7 +70,7 @@ export function createSlotMarket(slot: number, n: number, simulation: Simulation
 }
 
 /** Schedule of a slot: the nth market opens at offsetMs + n * periodMs and is open for lifeMs. */
-export function computeSlotRhythm(slot: number, { seed, activeShare, lifeDaysMax }: Simulation) {
+function computeSlotRhythm(slot: number, { seed, activeShare, lifeDaysMax }: Simulation) {
   const key = hashNumber(seed ^ 0x510f, slot);
   const daysMin = slot % 4 === 0 ? briefDaysMin : Math.min(usualDaysMin, lifeDaysMax);
   const lifeDays = daysMin * (lifeDaysMax / daysMin) ** drawAt(key, 1);
@@ -196,7 +196,7 @@ const topics: readonly Topic[] = [
 
 const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 
-export interface MarketNames {
+interface MarketNames {
   readonly canonicalId: string;
   readonly category: string;
   readonly question: string;

@@ -97,7 +97,7 @@ interface BehaviorRow {
   readonly p: number;
 }
 
-export interface ComposeRequest {
+interface ComposeRequest {
   /** As requested. */
   readonly window: Window;
   /** The limit of the request. */
@@ -114,7 +114,7 @@ export interface ComposeRequest {
 }
 
 /** A page as it is sent: null is an element that is not a tick. */
-export interface ComposedPage<T> {
+interface ComposedPage<T> {
   readonly elements: readonly (T | null)[];
   readonly isTruncated: boolean;
   readonly from: number | null;

@@ -103,7 +103,7 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
 }
 
 /** Converts `/a/:b` to the notation of OpenAPI, `/a/{b}`. */
-export const toPathTemplate = (url: string): string => url.replace(/:([A-Za-z_]\w*)/g, '{$1}');
+const toPathTemplate = (url: string): string => url.replace(/:([A-Za-z_]\w*)/g, '{$1}');
 
 function describeSchema(schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
   const { access = 'key', body } = route.config ?? {};
@@ -127,14 +127,14 @@ function toOperationId(method: string, url: string): string {
 
 type JsonObject = Record<string, unknown>;
 
-export interface OpenApiOperation {
+interface OpenApiOperation {
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly requestBody?: unknown;
   responses: Record<string, { content?: Record<string, unknown>; headers?: JsonObject; $ref?: string }>;
 }
 
 /** The parts of an OpenAPI document that are used here. */
-export interface OpenApiDocument {
+interface OpenApiDocument {
   paths: Record<string, Record<string, OpenApiOperation>>;
   components: { schemas: JsonObject; responses?: JsonObject; headers?: JsonObject };
 }
@@ -206,7 +206,7 @@ const createProblemResponse = (status: number): JsonObject => ({
 });
 
 /** Components that routes refer to. */
-export const components = {
+const components = {
   securitySchemes: {
     key: { type: 'http', scheme: 'bearer', description: 'A market data key: `oddslake keys create`.' },
     token: {
@@ -221,10 +221,7 @@ export const components = {
 const commonStatuses = [400, 404, 408, 414, 417, 431, 500, 503];
 
 /** Adds to every operation its error responses; `named` holds those that routes declare. */
-export function addProblems(
-  document: OpenApiDocument,
-  declared: ReadonlyMap<string, readonly number[]>,
-): OpenApiDocument {
+function addProblems(document: OpenApiDocument, declared: ReadonlyMap<string, readonly number[]>): OpenApiDocument {
   const { $id: _, ...schema } = Problem as typeof Problem & { $id?: string };
   document.components.schemas.Problem = schema;
   document.components.headers = headers;

@@ -151,13 +151,13 @@ function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, meth
 }
 
 /** The methods of every path, for 405 and OPTIONS. */
-export interface MethodRegistry {
+interface MethodRegistry {
   /** The value of an Allow header; null if there is no route for the path. */
   findAllowedMethods(path: string): string | null;
 }
 
 /** Records every route that is added after this call. */
-export function recordMethods(app: FastifyInstance): MethodRegistry {
+function recordMethods(app: FastifyInstance): MethodRegistry {
   const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
   app.addHook('onRoute', ({ method, url }) => {
     routes.push({ pattern: toPathPattern(url), methods: [method].flat() });
@@ -180,7 +180,7 @@ function toPathPattern(url: string): RegExp {
 }
 
 /** Responses for requests without a route: 204 to OPTIONS, 405 with Allow, else 404. */
-export function registerNotFoundHandler(app: FastifyInstance, methods: MethodRegistry): void {
+function registerNotFoundHandler(app: FastifyInstance, methods: MethodRegistry): void {
   app.addHook('onRequest', async (request, reply) => {
     if (!request.is404) return;
     const allow = request.raw.url === '*' ? allMethods : methods.findAllowedMethods(toPath(request));
@@ -196,7 +196,7 @@ export function registerNotFoundHandler(app: FastifyInstance, methods: MethodReg
 }
 
 /** The path of a request, decoded as by the router. */
-export function toPath({ raw: { url = '' } }: FastifyRequest): string {
+function toPath({ raw: { url = '' } }: FastifyRequest): string {
   const [path = ''] = url.split(/[?#]/, 1);
   try {
     return decodeURI(path);
@@ -214,7 +214,7 @@ const probePaths = new Set(['/healthz', '/readyz', '/metrics']);
  * Logs one line per request. Query, headers and body are not logged, as they may contain secrets.
  * @param status null if the client disconnected before the response
  */
-export function logRequest(
+function logRequest(
   { log }: ServiceContext,
   request: FastifyRequest,
   reply: FastifyReply | null,
@@ -238,7 +238,7 @@ export function logRequest(
 }
 
 /** A logger for the framework that passes on its warnings and errors only. */
-export function createFrameworkLog(log: Log): FastifyBaseLogger {
+function createFrameworkLog(log: Log): FastifyBaseLogger {
   const logAt =
     (level: 'warn' | 'error') =>
     (facts: unknown, message?: unknown): void => {

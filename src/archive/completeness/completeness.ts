@@ -64,7 +64,7 @@ export interface KnownDamage {
 }
 
 /** What to compute for a state. */
-export interface CompletenessQuery {
+interface CompletenessQuery {
   /** UTC midnights of the days to compute, in any order. */
   readonly days?: readonly number[];
   /** The window in which gaps are listed; null to list none. */

@@ -23,7 +23,7 @@ export interface SymbolWindows {
 }
 
 /** Query and rules for one symbol. */
-export interface SymbolCompletenessQuery {
+interface SymbolCompletenessQuery {
   /** Symbols named by hand, the only ones that are polled; null if the market lists decide. */
   readonly namedSymbols: ReadonlySet<string> | null;
   readonly nowMs: number;

@@ -198,7 +198,7 @@ export interface LostWindow extends Window {
 export const compareLostWindows = (a: LostWindow, b: LostWindow): number =>
   compareUtf8(a.dataset, b.dataset) || compareUtf8(a.symbol, b.symbol) || a.from - b.from;
 
-export interface LossAssessment {
+interface LossAssessment {
   /** Coverage of the responses without the windows that stay lost, in the order of the responses. */
   readonly covered: readonly CoveredWindow[];
   readonly restored: readonly LostWindow[];

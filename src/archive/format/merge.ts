@@ -122,7 +122,7 @@ function groupChunksBySymbol(chunks: readonly TickChunk[]): Map<string, TickChun
  * Keys without a conflict are appended in runs. New ticks are sorted inside the output buffer, after space for the old
  * rows, so that no unread row is overwritten. If there are no old rows, no tick moves.
  */
-export function mergeSymbol(
+function mergeSymbol(
   out: MergeOutput,
   symbol: string,
   old: PartColumns,
@@ -169,7 +169,7 @@ export function mergeSymbol(
 }
 
 /** Appends rows of the old part to the output. */
-export function copyRows(out: MergeOutput, old: PartColumns, from: number, to: number): void {
+function copyRows(out: MergeOutput, old: PartColumns, from: number, to: number): void {
   if (to - from < viewMin) {
     for (let i = from, k = out.length; i < to; i++, k++) {
       out.t[k] = old.t[i]!;
@@ -292,7 +292,7 @@ function getRunTally(tallies: Map<string, RunTally>, runId: string): RunTally {
 }
 
 /** Output and working state of a merge. */
-export interface MergeOutput {
+interface MergeOutput {
   /** Large enough for all old and new rows. Rows before `length` are final. */
   readonly t: Float64Array;
   readonly p: Float64Array;
@@ -308,7 +308,7 @@ export interface MergeOutput {
 }
 
 /** The new ticks of one symbol, sorted by time. `source` is an index into `chunks`. */
-export interface FreshTicks extends SourcedTicks {
+interface FreshTicks extends SourcedTicks {
   readonly symbol: string;
   readonly chunks: readonly TickChunk[];
   /** The tally of each chunk's run. */
@@ -321,7 +321,7 @@ export interface FreshTicks extends SourcedTicks {
  * Decides one key between the published price, if any, and the observations i to end. `heldAt` is the old row of the
  * key, or -1. `knownWindow` is the known precedence window that contains its time.
  */
-export function resolveKey(
+function resolveKey(
   out: MergeOutput,
   fresh: FreshTicks,
   i: number,

@@ -101,7 +101,7 @@ export interface BookObservation {
   readonly observedAt: number;
 }
 
-export interface MergedBooks {
+interface MergedBooks {
   readonly columns: BookColumns;
   readonly isChanged: boolean;
   /** For each new snapshot's moment, the snapshot that is now in the columns. */

@@ -15,7 +15,7 @@ export interface RecordPaths {
   };
 }
 
-export type MarketRecord = Readonly<Record<string, unknown>>;
+type MarketRecord = Readonly<Record<string, unknown>>;
 
 interface PathMatch {
   readonly value: unknown;
@@ -46,7 +46,7 @@ export function parseMarket(
 }
 
 /** Finds every string at the paths, each once, with its first match. */
-export function findSymbols(market: MarketRecord, paths: readonly string[]): Map<string, PathMatch> {
+function findSymbols(market: MarketRecord, paths: readonly string[]): Map<string, PathMatch> {
   const out = new Map<string, PathMatch>();
   for (const path of paths) {
     for (const match of findAtPath(market, path)) {
@@ -124,7 +124,7 @@ function readFirstMatch<T>(
 }
 
 /** Reads one fact of a record as `parseMarket` does, for the symbol matched at `at`. */
-export const readFact = (
+const readFact = (
   fact: keyof typeof factParsers,
   market: MarketRecord,
   at: PathMatch | undefined,
@@ -159,7 +159,7 @@ const factParsers = {
 } as const;
 
 /** A record rebuilt from its rows, as close to the received one as they allow, with its filter values. */
-export interface RebuiltMarketRecord {
+interface RebuiltMarketRecord {
   readonly record: MarketRecord;
   /** Union over its rows. */
   readonly views: ReadonlySet<string>;

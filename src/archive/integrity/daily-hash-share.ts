@@ -21,7 +21,7 @@ import { type VerifyFinding, type VerifyResult, verifyArchive } from './verify.t
 
 // Records when published files were last hashed, and which of them are damaged.
 
-export interface HashShareOptions {
+interface HashShareOptions {
   readonly runId: string;
   readonly clock: Clock;
   /** Interval in which every file is to be hashed once, in ms. */
@@ -141,7 +141,7 @@ function checkFileSize(archive: Archive, file: PublishedFile): FileDamage[] {
 }
 
 /** A finding in the words in which it is remembered. */
-export function classifyFinding(archive: Archive, { path, kind }: VerifyFinding): DamageKind {
+function classifyFinding(archive: Archive, { path, kind }: VerifyFinding): DamageKind {
   const { disk, layout } = archive;
   if (kind === 'missing') return 'missing';
   if (kind === 'orphan') return 'orphan';

@@ -197,7 +197,7 @@ function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<strin
 }
 
 /** Losses of a part of a day, according to coverage. */
-export interface PartitionLosses {
+interface PartitionLosses {
   /** Windows whose coverage is withdrawn, with the number of ticks published in each. */
   readonly windows: readonly LostWindow[];
   /** Number of lost ticks outside all coverage, such as imported rows. No request can restore them. */

@@ -112,7 +112,7 @@ function listPartsToCount(
 }
 
 /** Counts the ticks of some parts over all days, as of the staged generation; one entry per symbol. */
-export function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
+function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
   const counts = new Map<string, TickCount>();
   for (const file of listNextFiles(stage).ticks.files) {
     if (![...parts].some((part) => toDayPath('ticks', parseDayStart(file.date!), part) === file.path)) continue;
@@ -164,7 +164,7 @@ export function recountSymbols(
 }
 
 /** Stages the intact rows of a day's conflicts or markets. The lost rows exist nowhere else. */
-export function repairRows(
+function repairRows(
   archive: Archive,
   stage: Stage,
   dataset: 'conflicts' | 'markets',

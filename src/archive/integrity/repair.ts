@@ -191,7 +191,7 @@ function listRepairedFiles(
 const manifestName = 'manifest.json';
 
 /** How manifest.json was repaired. */
-export interface ManifestRepair {
+interface ManifestRepair {
   readonly kind: 'missing' | 'checksum mismatch';
   /** Where the other one is now, relative to the root; null where there was none. */
   readonly movedTo: string | null;
@@ -203,7 +203,7 @@ export interface ManifestRepair {
  * @returns null if nothing had to be repaired
  * @throws DamageError if the state database has no copy of its text, or the files match the other manifest
  */
-export function repairManifest(archive: Archive): ManifestRepair | null {
+function repairManifest(archive: Archive): ManifestRepair | null {
   const { state, disk, layout } = archive;
   const hash = getMeta(state.db, manifestHashKey);
   if (state.generation() === 0 || hash === undefined) return null;

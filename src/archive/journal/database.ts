@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 
-export type SqlRow = Record<string, SQLInputValue>;
+type SqlRow = Record<string, SQLInputValue>;
 
 /** A thin wrapper of node:sqlite with cached statements, one kind of write transaction, and readable errors. */
 export interface Database {

@@ -187,7 +187,7 @@ const insertAccepted = (db: Database, { symbol, from, to, reason, acceptedAt, re
   void db.run('insert into accepted values (?, ?, ?, ?, ?, ?)', symbol, from, to, reason, acceptedAt, reportedAt);
 
 /** A window of one symbol's ticks that was requested and is not covered. Times are epoch milliseconds. */
-export interface OwedWindow extends Window {
+interface OwedWindow extends Window {
   readonly symbol: string;
   /** `expired`: the server says that its history starts after this window. */
   readonly kind: 'failed' | 'expired';
@@ -229,7 +229,7 @@ export const readAllOwedWindows = (db: Database): Map<string, OwedWindow[]> =>
   );
 
 /** The failed windows of one symbol in one run. */
-export interface SymbolFailures {
+interface SymbolFailures {
   readonly symbol: string;
   /** What is covered now. */
   readonly covered: readonly Window[];

@@ -98,7 +98,7 @@ export function readBookLoad(db: Database): number {
 }
 
 /** Lists the (day, part) pairs of snapshots in records up to `end`, sorted. */
-export const listBookBins = (db: Database, end: number): JournalBin[] =>
+const listBookBins = (db: Database, end: number): JournalBin[] =>
   db.all<JournalBin & Record<string, number>>(
     'select distinct day, part from journal_books where record_id <= ? order by day, part',
     end,

@@ -124,7 +124,7 @@ export interface DamagedRow {
   readonly values: Readonly<Record<string, JournalValue>>;
 }
 
-export interface JournalDamage {
+interface JournalDamage {
   readonly rows: readonly DamagedRow[];
   /**
    * Symbols whose ticks or order books may be missing, so that their journaled coverage is dropped; null: any symbol.
@@ -250,7 +250,7 @@ export function addJournalChecksums(db: Database): void {
 // which a publish changes; that number is compared with the rows that exist.
 
 /** A journaled row was found damaged when it was read. None of it may be used. */
-export class JournalDamageError extends OddslakeError {
+class JournalDamageError extends OddslakeError {
   constructor(why: string, options?: ErrorOptions) {
     super(
       exitCodes.damaged,
@@ -291,8 +291,8 @@ export const journalRowColumns = {
   journal_book_cover: ['record_id', 'symbol', 'at', 'snapshots'],
 } as const satisfies Record<string, readonly string[]>;
 
-export type JournalRowTable = keyof typeof journalRowColumns;
-export type JournalValue = string | number | null | Uint8Array;
+type JournalRowTable = keyof typeof journalRowColumns;
+type JournalValue = string | number | null | Uint8Array;
 
 export function computeHeaderChecksum(row: JournalHeaderRow): number {
   const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
@@ -382,7 +382,7 @@ export function consumeJournal(db: Database, bins: readonly JournalBin[], end: n
 }
 
 /** Counts the rows of a record of `journal`, without rejected input. */
-export const countRowsSql = `(select count(*) from journal_ticks where record_id = journal.id)
+const countRowsSql = `(select count(*) from journal_ticks where record_id = journal.id)
   + (select count(*) from journal_cover where record_id = journal.id)
   + (select count(*) from journal_withdrawn where record_id = journal.id)
   + (select count(*) from journal_markets where record_id = journal.id)

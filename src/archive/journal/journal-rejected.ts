@@ -3,7 +3,7 @@ import type { Database } from './database.ts';
 import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-check.ts';
 
 /** The record that rejected input belongs to. */
-export interface RejectedRecord {
+interface RejectedRecord {
   readonly id: number;
   readonly runId: string;
   /** Checksum of the record's header. */
@@ -53,7 +53,7 @@ export function appendRejected(
     );
 }
 
-export interface JournaledRejectedRow {
+interface JournaledRejectedRow {
   readonly run_id: string;
   readonly symbol: string | null;
   readonly at: number;

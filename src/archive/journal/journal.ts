@@ -44,7 +44,7 @@ export interface TickRecord {
   readonly withdrawn?: readonly Window[];
 }
 
-export interface MarketsRecord {
+interface MarketsRecord {
   readonly runId: string;
   readonly observedAt: number;
   readonly markets: readonly MarketFacts[];
@@ -310,7 +310,7 @@ export function readBinCoverage(
 }
 
 /** A window of one day whose coverage a record withdraws. */
-export interface Withdrawal extends Window {
+interface Withdrawal extends Window {
   readonly recordId: number;
 }
 
@@ -346,7 +346,7 @@ export function readWithdrawals(db: Database, bin: JournalBin, end: number): Map
   return out;
 }
 
-export interface JournaledMarkets {
+interface JournaledMarkets {
   readonly recordId: number;
   readonly observedAt: number;
   readonly markets: readonly MarketFacts[];
@@ -362,7 +362,7 @@ export function* readMarketPolls(db: Database, end: number): Generator<Journaled
 }
 
 /** Reads one poll; undefined if it was published meanwhile. @throws JournalDamageError */
-export function readMarketPoll(db: Database, recordId: number): JournaledMarkets | undefined {
+function readMarketPoll(db: Database, recordId: number): JournaledMarkets | undefined {
   const row = db.one<
     JoinedHeader & { observed_at: number; payload: Uint8Array; checksum: number } & Record<string, never>
   >(

@@ -79,12 +79,12 @@ export function computeMarketChanges(states: readonly ListedState[], since: numb
 }
 
 /** A window that was requested and is not covered, with the lifetime of its symbol. */
-export interface UncoveredWindow extends Window {
+interface UncoveredWindow extends Window {
   readonly symbol: string;
   readonly lifetime: Window;
 }
 
-export interface NightCoverage {
+interface NightCoverage {
   /** Symbols that are covered for the whole night. */
   readonly symbols: number;
   /** Uncovered minutes of symbol lifetimes in the night, summed over symbols and rounded up. */
@@ -137,7 +137,7 @@ export interface NightVolume {
 }
 
 /** The largest share, 0 to 1, by which each count may fall against the last nights; 1 allows a fall to nothing. */
-export interface VolumeDropRules {
+interface VolumeDropRules {
   readonly marketsShareMax: number;
   readonly ticksShareMax: number;
 }

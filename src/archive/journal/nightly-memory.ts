@@ -47,7 +47,7 @@ export function recordNight(db: Database, night: RecordedNight): void {
 }
 
 /** Tick counts of polls. */
-export interface PolledCounts {
+interface PolledCounts {
   /** New published ticks. */
   readonly ticks: number;
   /** New ticks that came after their window was covered. */
@@ -95,7 +95,7 @@ export function updateRecheckHistory(db: Database, change: (memory: RecheckHisto
 const allViews = '*';
 
 /** The outcome of fetching one market list. */
-export interface MarketListing {
+interface MarketListing {
   readonly view: string;
   /** Time of the list, epoch ms. */
   readonly at: number;
@@ -174,7 +174,7 @@ export function readCompleteListings(db: Database, views: readonly string[]): (d
 }
 
 /** Reads the recorded shape of a resource's records; empty if there is none. */
-export function readShape(db: Database, resource: string): Shape {
+function readShape(db: Database, resource: string): Shape {
   const rows = db.all<{ field: string; types: string }>(
     'select field, types from shapes where resource = ? order by field',
     resource,

@@ -130,7 +130,7 @@ function cacheLatest<T>(read: (symbol: string) => T): (symbol: string) => T {
  * zigzag-coded difference of its observation time to the previous one. The first window counts from the day.
  * @param day the UTC midnight, epoch ms
  */
-export function packPrecedence(windows: readonly PrecedenceWindow[], day: number): Uint8Array {
+function packPrecedence(windows: readonly PrecedenceWindow[], day: number): Uint8Array {
   const bytes: number[] = [];
   let end = day;
   let previousObservedAt = day;
@@ -144,7 +144,7 @@ export function packPrecedence(windows: readonly PrecedenceWindow[], day: number
 }
 
 /** Unpacks the bytes of packPrecedence. @throws Error if they end inside a number */
-export function unpackPrecedence(bytes: Uint8Array, symbol: string, day: number): PrecedenceWindow[] {
+function unpackPrecedence(bytes: Uint8Array, symbol: string, day: number): PrecedenceWindow[] {
   const out: PrecedenceWindow[] = [];
   let at = 0;
   const next = (): number => {

@@ -35,13 +35,13 @@ export const listRecordedPaths = (db: Database): string[] =>
 // When each published file was last written, or last hashed and matched its checksum. Applies only to the file with
 // that hash.
 
-export interface HashedFile {
+interface HashedFile {
   readonly path: string;
   readonly sha256: string;
 }
 
 /** Returns when the file of a path and hash was last hashed, epoch ms; undefined if not known. */
-export type HashTimeLookup = (file: HashedFile) => number | undefined;
+type HashTimeLookup = (file: HashedFile) => number | undefined;
 
 /** Reads all hash times at once. */
 export function readHashTimes(db: Database): HashTimeLookup {

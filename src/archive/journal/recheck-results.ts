@@ -15,7 +15,7 @@ export interface RecheckNight {
 }
 
 /** The greatest lateness measured on a day, in ms. */
-export interface DayLateness {
+interface DayLateness {
   readonly day: number;
   readonly ms: number;
 }
@@ -82,7 +82,7 @@ export function recordLateness(memory: RecheckHistory, day: number, ms: number, 
 }
 
 /** The results of the rechecks of one run. */
-export interface RecheckOutcome extends RecheckNight {
+interface RecheckOutcome extends RecheckNight {
   /** Whether a response for a wide window left out ticks, between its own, that a narrow one returned. */
   readonly isProven: boolean;
   /** The greatest measured lateness, in ms; 0 if none was measured. */

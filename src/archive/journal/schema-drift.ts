@@ -1,5 +1,5 @@
 /** JSON types. Integers are numbers. */
-export const jsonTypes = ['null', 'boolean', 'number', 'string', 'array', 'object'] as const;
+const jsonTypes = ['null', 'boolean', 'number', 'string', 'array', 'object'] as const;
 
 export type JsonType = (typeof jsonTypes)[number];
 
@@ -98,14 +98,14 @@ export function createShapeSample(): ShapeSample {
   };
 }
 
-export const sumTypeCounts = (types: FieldShape['types']): number =>
+const sumTypeCounts = (types: FieldShape['types']): number =>
   Object.values(types).reduce((sum, count) => sum + count, 0);
 
 /** Whether a path means the elements of a list. */
-export const isElementPath = (path: string): boolean => path === '*' || path.endsWith('/*');
+const isElementPath = (path: string): boolean => path === '*' || path.endsWith('/*');
 
 /** The path of a field's parent. The record is its own parent. */
-export const toParentPath = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')));
+const toParentPath = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')));
 
 const toChildPath = (path: string, name: string): string => (path === '' ? name : `${path}/${name}`);
 
@@ -137,7 +137,7 @@ const usualShareMin = 0.9;
 /** A new type counts as a change from this share of values on. */
 const newTypeShareMin = 0.1;
 
-export interface ShapeComparison {
+interface ShapeComparison {
   readonly drifts: readonly Drift[];
   /** The shape known from now on. Each drift is reported once. */
   readonly known: Shape;

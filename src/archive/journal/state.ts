@@ -13,7 +13,7 @@ import { isRunOver, type LastRun, readLastRun } from './runs.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
 
 /** Properties of an archive that are fixed when it is created. */
-export interface ArchiveIdentity {
+interface ArchiveIdentity {
   /** The upstream: `source.name`, else the origin of the URL. */
   readonly upstream: string;
   readonly parts: number;

@@ -6,7 +6,7 @@ import { type JournaledTickRow, tickColumnsSql, toTickChunk } from './journal.ts
 // Ticks of a single symbol in the journal and the state.
 
 /** A UTC day with journaled ticks of a symbol, and the last record with such ticks. */
-export interface JournaledDayTicks {
+interface JournaledDayTicks {
   readonly day: number;
   readonly last: number;
 }

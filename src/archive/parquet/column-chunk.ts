@@ -111,7 +111,7 @@ function encodeDictionaryChunk(
 }
 
 /** Adds the index pages for a dictionary of `values` values. */
-export function addIndexPages(
+function addIndexPages(
   builder: ColumnChunkBuilder,
   indexes: Uint16Array,
   values: number,
@@ -212,7 +212,7 @@ export function encodeBooleanChunk(values: readonly boolean[], pages: readonly P
 }
 
 /** Encodes the bounds of strings, in byte order. */
-export function encodeStringStatistics(texts: readonly Uint8Array[], nulls: number): ThriftValue {
+function encodeStringStatistics(texts: readonly Uint8Array[], nulls: number): ThriftValue {
   if (texts.length === 0) return encodeStatistics(nulls);
   const min = texts.reduce((a, b) => (Buffer.compare(a, b) <= 0 ? a : b));
   const max = texts.reduce((a, b) => (Buffer.compare(a, b) >= 0 ? a : b));
@@ -279,13 +279,13 @@ export interface PageRange {
 
 export const noDefinitionLevels = new Uint8Array(0);
 
-export const countNulls = (pages: readonly PageRange[]): number =>
+const countNulls = (pages: readonly PageRange[]): number =>
   pages.reduce((sum, { from, to, rows }) => sum + rows - (to - from), 0);
 
 /** zstd levels, chosen by measuring time against size. Negative levels compress only repetitions. */
-export const zstdLevels = { prices: 5, times: 6, deltas: 1, rawDeltas: -5, plain: 4, texts: 6 } as const;
+const zstdLevels = { prices: 5, times: 6, deltas: 1, rawDeltas: -5, plain: 4, texts: 6 } as const;
 
-export class ColumnChunkBuilder {
+class ColumnChunkBuilder {
   private readonly pieces: Uint8Array[] = [];
   private size = 0;
   private plainSize = 0;
@@ -331,7 +331,7 @@ export class ColumnChunkBuilder {
 }
 
 /** Compresses bytes with zstd. */
-export function compressZstd(bytes: Uint8Array, level: number): Uint8Array {
+function compressZstd(bytes: Uint8Array, level: number): Uint8Array {
   // Large enough for incompressible input, so that the output comes in one chunk.
   const chunkSize = bytes.length + (bytes.length >> 8) + 64;
   const packed = zstdCompressSync(bytes, { chunkSize, params: { [constants.ZSTD_c_compressionLevel]: level } });
@@ -340,7 +340,7 @@ export function compressZstd(bytes: Uint8Array, level: number): Uint8Array {
 }
 
 /** @param bounds the minimum and maximum in PLAIN encoding; undefined if there are none */
-export const encodeStatistics = (
+const encodeStatistics = (
   nulls: number,
   bounds?: { readonly least: Uint8Array; readonly most: Uint8Array } | undefined,
 ): ThriftValue =>

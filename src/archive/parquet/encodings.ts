@@ -4,7 +4,7 @@
  */
 
 /** An output buffer that is reused from page to page. */
-export interface OutputBuffer {
+interface OutputBuffer {
   readonly bytes: Uint8Array;
   readonly view: DataView;
 }

@@ -146,7 +146,7 @@ export function readColumnValues(
 // Numbers of partial bytes, and of variable length.
 
 /** Reads `width` bits, 0 to 50, from bit `at`, lowest first. Bits past the end are zero. */
-export function readBits(bytes: Uint8Array, at: number, width: number): number {
+function readBits(bytes: Uint8Array, at: number, width: number): number {
   if (width > 25) return readBits(bytes, at, 25) + readBits(bytes, at + 25, width - 25) * 2 ** 25;
   const i = at >>> 3;
   const word = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
@@ -154,12 +154,12 @@ export function readBits(bytes: Uint8Array, at: number, width: number): number {
 }
 
 /** A position in bytes, advanced by the readers below. */
-export interface ByteCursor {
+interface ByteCursor {
   readonly bytes: Uint8Array;
   at: number;
 }
 
-export function readVarint(cursor: ByteCursor): number {
+function readVarint(cursor: ByteCursor): number {
   let value = 0;
   for (let scale = 1; scale <= Number.MAX_SAFE_INTEGER; scale *= 128) {
     const next = cursor.bytes[cursor.at++];
@@ -170,7 +170,7 @@ export function readVarint(cursor: ByteCursor): number {
   throw new Error('a number in a page is too long');
 }
 
-export function readZigzag(cursor: ByteCursor): number {
+function readZigzag(cursor: ByteCursor): number {
   const value = readVarint(cursor);
   return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
 }

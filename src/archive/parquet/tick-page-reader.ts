@@ -13,7 +13,7 @@ import {
 } from './thrift.ts';
 
 /** The data pages of a part's columns. Rows are counted from the first requested row group. */
-export interface TickPages {
+interface TickPages {
   readonly symbolPages: readonly DataPage[];
   readonly t: readonly DataPage[];
   readonly p: readonly DataPage[];

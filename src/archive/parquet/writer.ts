@@ -34,15 +34,15 @@ import {
  */
 
 /** The most rows per page. */
-export const pageRowsMax = 20_480;
+const pageRowsMax = 20_480;
 
 /** A column of a file, with the encoder for its rows `from` to `to`. */
-export interface FileColumn extends Pick<Column, 'name' | 'nullable'> {
+interface FileColumn extends Pick<Column, 'name' | 'nullable'> {
   readonly type: ScalarColumnType;
   readonly encodeChunk: (from: number, to: number) => ColumnChunk;
 }
 
-export type ScalarColumnType = Exclude<ColumnType, 'strings'>;
+type ScalarColumnType = Exclude<ColumnType, 'strings'>;
 
 const emptyStruct = struct({});
 
@@ -67,21 +67,21 @@ const footerTypesByColumnType: Readonly<
 /**
  * Encodes a Parquet file of `rows` rows. Row groups are adjacent. Deterministic: the same chunks give the same bytes.
  */
-export function encodeColumns(columns: readonly FileColumn[], rows: number, groupRows: number): Uint8Array {
+function encodeColumns(columns: readonly FileColumn[], rows: number, groupRows: number): Uint8Array {
   const file = openParquetFileWriter();
   for (let from = 0; from < rows; from += groupRows) file.addRowGroup(columns, from, Math.min(rows, from + groupRows));
   return file.finish(columns);
 }
 
 /** A Parquet file under construction. Of the added rows, only the encoded bytes are held. */
-export interface ParquetFileWriter {
+interface ParquetFileWriter {
   /** Adds rows `from` to `to` of the columns as the next row group. */
   addRowGroup(columns: readonly FileColumn[], from: number, to: number): void;
   /** Returns the file. The columns give names and types. */
   finish(columns: readonly Omit<FileColumn, 'encodeChunk'>[]): Uint8Array;
 }
 
-export function openParquetFileWriter(): ParquetFileWriter {
+function openParquetFileWriter(): ParquetFileWriter {
   const pieces: Uint8Array[] = [magic];
   const groups: ThriftValue[] = [];
   let at = magic.length;
@@ -189,7 +189,7 @@ export function encodePartFile(
 }
 
 /** A part file under construction, to which symbols are added in order. Full row groups are encoded and released. */
-export interface PartFileWriter {
+interface PartFileWriter {
   /** Adds the rows of the following symbols. */
   add(rows: BufferedRows): void;
   finish(): Uint8Array;
@@ -260,16 +260,16 @@ function splitIntoPages(rows: number): PageRange[] {
 }
 
 /** The numbers of a column; integers if its type says so. */
-export type NumberArray = Float64Array | Int32Array;
+type NumberArray = Float64Array | Int32Array;
 
 /** Rows waiting for their row group to fill: the symbols, and the other columns by name. */
-export interface BufferedRows {
+interface BufferedRows {
   readonly symbolOffsets: SymbolOffsets;
   readonly values: Readonly<Record<string, NumberArray>>;
 }
 
 /** Appends rows `b` to rows `a`. The symbols of `b` come after those of `a`. */
-export function concatRows(a: BufferedRows, b: BufferedRows): BufferedRows {
+function concatRows(a: BufferedRows, b: BufferedRows): BufferedRows {
   const rows = a.symbolOffsets.offsets.at(-1)!;
   const offsets = new Float64Array(a.symbolOffsets.offsets.length + b.symbolOffsets.symbols.length);
   offsets.set(a.symbolOffsets.offsets);
@@ -290,7 +290,7 @@ function concatNumbers(a: NumberArray, b: NumberArray): NumberArray {
 }
 
 /** Copies rows `from` to `to`, at least one, so that the rest can be released. */
-export function copyRowRange(
+function copyRowRange(
   { symbolOffsets: { symbols, offsets }, values }: BufferedRows,
   from: number,
   to: number,

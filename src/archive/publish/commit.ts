@@ -74,7 +74,7 @@ export function finishIntent(archive: Archive): void {
 }
 
 /** Records the text and hash of the current manifest.json. */
-export function recordManifest(db: Database, text: string): void {
+function recordManifest(db: Database, text: string): void {
   setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
   setMeta(db, manifestTextKey, text);
 }

@@ -49,7 +49,7 @@ export function encodeCandleFiles(
   );
 }
 
-export function encodeCandleFile(
+function encodeCandleFile(
   interval: CandleInterval,
   { day, part }: { readonly day: number; readonly part: number },
   columns: CandleColumns,
@@ -62,7 +62,7 @@ export function encodeCandleFile(
 }
 
 /** Encodes the files of a part some symbols at a time, so that the part need not fit in memory. */
-export interface PartitionWriter {
+interface PartitionWriter {
   /**
    * Adds the rows of the next symbols in sort order, and the coverage of these symbols.
    * @param ticks whether the ticks may be written; if false, only their candles are

@@ -190,7 +190,7 @@ function computeTickDeltas(added: ReadonlyMap<string, number>, columns: PartColu
 }
 
 /** Adjacent symbols of a part, with their published ticks and the new chunks. */
-export interface PartitionSlice {
+interface PartitionSlice {
   /** In UTF-8 order. */
   readonly symbols: readonly string[];
   readonly old: PartColumns;
@@ -201,7 +201,7 @@ export interface PartitionSlice {
  * Splits a part into slices of at most `ticksMax` ticks, old and new together, or of a single symbol. Returns at least
  * one slice. Each symbol of `old`, `chunks` and `others` is in exactly one slice.
  */
-export function splitPartition(
+function splitPartition(
   old: PartColumns,
   chunks: readonly (TickChunk | SpilledChunk)[],
   others: Iterable<string>,
@@ -279,9 +279,9 @@ export interface MergeResult {
 export type MergeSliceResult = Omit<MergeResult, 'files'>;
 
 /** The accumulated results of the slices. */
-export type MergeResultBuilder = ReturnType<typeof createMergeResult>;
+type MergeResultBuilder = ReturnType<typeof createMergeResult>;
 
-export const createMergeResult = () => ({
+const createMergeResult = () => ({
   merged: {
     isChanged: false,
     conflicts: [] as Conflict[],
@@ -299,7 +299,7 @@ export const createMergeResult = () => ({
 });
 
 /** Adds the result of a slice. */
-export function addSliceResult(result: MergeResultBuilder, slice: MergeSliceResult): void {
+function addSliceResult(result: MergeResultBuilder, slice: MergeSliceResult): void {
   const total = result.merged;
   const { merged } = slice;
   total.isChanged ||= merged.isChanged;

@@ -49,7 +49,7 @@ export interface DayInput {
   readonly answers: readonly BookResponse[];
 }
 
-export interface StageDaysInput {
+interface StageDaysInput {
   readonly days: readonly DayInput[];
   readonly source: TickSource;
   /** Last journal record to publish. */
@@ -63,7 +63,7 @@ export interface StageDaysInput {
   onPart(): void;
 }
 
-export interface StagedDays {
+interface StagedDays {
   readonly bins: readonly BinResult[];
   /** Order-book responses whose coverage is staged. */
   readonly answers: readonly BookResponse[];
@@ -273,7 +273,7 @@ function stageDayTables(archive: Archive, stage: Stage, { input, coverage, confl
 }
 
 /** The order books that a publish merges. */
-export interface StagedBooks {
+interface StagedBooks {
   readonly bins: readonly JournalBin[];
   /** Observation times of the snapshots that are now in the part files. */
   readonly observed: readonly BookObservation[];
@@ -349,7 +349,7 @@ export function stageCandles(
     stageFile(archive, stage, file);
 }
 
-export interface StageCandlesOptions {
+interface StageCandlesOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }

@@ -165,7 +165,7 @@ function formatColumnTable(name: DatasetName): string {
  * How to load the archive, in Markdown; `day` is a day with ticks, YYYY-MM-DD. All examples run in the archive's
  * folder.
  */
-export const formatLoadingGuide = (day: string): string => `## Load it
+const formatLoadingGuide = (day: string): string => `## Load it
 
 All examples run in this folder. **Scan the files again after a publish**: a file keeps its name and is replaced as a whole.
 

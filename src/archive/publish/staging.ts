@@ -175,7 +175,7 @@ const orderManifestFields = (file: PublishedFile): PublishedFile => ({
 });
 
 /** The `removed` list of the next manifest, without files that exist again; no member if it is empty. */
-export function listRemovedFiles({ base, generation, removedPaths, stagedFiles }: Stage): Pick<Manifest, 'removed'> {
+function listRemovedFiles({ base, generation, removedPaths, stagedFiles }: Stage): Pick<Manifest, 'removed'> {
   const before = (base.removed ?? []).filter(({ path }) => !stagedFiles.has(path) && !removedPaths.has(path));
   const removed = [...before, ...[...removedPaths].map((path) => ({ path, generation }))];
   return removed.length === 0 ? {} : { removed };

@@ -281,7 +281,7 @@ export function selectViewDefinitions(
 }
 
 /** Formats the view `gaps`. No dataset has the lost windows, so they are literals in the view. */
-export const formatGapsView = (
+const formatGapsView = (
   lost: readonly LostWindow[],
 ): string => `-- Uncovered windows [t_from, t_to) of each symbol's lifetime, between the first and the last moment that the archive
 -- covers or has a tick of. The reason is 'lost' if published ticks of the window were lost, else NULL.

@@ -29,7 +29,7 @@ export interface RowColumn {
 }
 
 /** Some thousand rows of symbol, t and p as columns of equal length; null for NULL. */
-export interface RawTickColumns {
+interface RawTickColumns {
   readonly symbol: readonly unknown[];
   /** Milliseconds, with a fraction if the file's times are finer; or text. */
   readonly t: readonly unknown[];
@@ -40,7 +40,7 @@ export interface RawTickColumns {
 }
 
 /** A CSV line that does not match the header or is not UTF-8. */
-export interface BadLine {
+interface BadLine {
   readonly reason: string;
   readonly text: string;
 }

@@ -165,7 +165,7 @@ function trimColumn(column: readonly (string | null)[]): readonly (string | null
   return column.map((text) => text?.replace(/\.000(Z?)$/, '$1') ?? null);
 }
 
-export type TextFormat = 'csv' | 'json' | 'ndjson';
+type TextFormat = 'csv' | 'json' | 'ndjson';
 
 interface RowFormatter {
   readonly head: string;
@@ -178,7 +178,7 @@ interface RowFormatter {
  * Formats at least one result, all with the same columns, as one text. Yields one piece per DuckDB chunk of about 2,048
  * rows.
  */
-export async function* formatResults(
+async function* formatResults(
   results: AsyncIterable<DuckDBResult> | Iterable<DuckDBResult>,
   format: TextFormat,
 ): AsyncGenerator<string, void, undefined> {

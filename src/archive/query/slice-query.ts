@@ -29,7 +29,7 @@ export interface SqlCondition {
 }
 
 /** The columns with the start and end of a row's time; the same column twice if it is a moment. */
-export interface TimeColumns {
+interface TimeColumns {
   readonly first: string;
   readonly last: string;
   /** Whether the end belongs to the row's time. */

@@ -1,7 +1,7 @@
 import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } from '@duckdb/node-api';
 import { UsageError } from '../../base/errors.ts';
 
-export interface ReadStatement {
+interface ReadStatement {
   /** The checked statement, ready to run. */
   readonly prepared: DuckDBPreparedStatement;
   readonly isExplain: boolean;

@@ -8,7 +8,7 @@ import { readFoundDamage } from '../known-state.ts';
 import { type Archive, readCheckedManifest } from '../open-archive.ts';
 
 /** The current status of an archive. */
-export interface ArchiveStatus {
+interface ArchiveStatus {
   readonly generation: number;
   /** Every live symbol is covered by proven windows up to here, epoch ms; null without live symbols or publishes. */
   readonly watermark: number | null;

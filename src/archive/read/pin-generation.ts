@@ -101,7 +101,7 @@ function requireFileSizes(disk: Disk, files: readonly PublishedFile[], root: str
 }
 
 /** A scratch folder that a lock protects from other processes. The system releases the lock when the process ends. */
-export interface ScratchFolder {
+interface ScratchFolder {
   /** Absolute path; the folder exists. */
   readonly folder: string;
   /** Removes the folder and its contents. */

@@ -20,7 +20,7 @@ import { type ManifestWatcher, readConsistently } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
 
 /** The latest known order book of a symbol; levels best first. An empty book has no levels on either side. */
-export interface LatestBook {
+interface LatestBook {
   /** Epoch milliseconds. */
   readonly t: number;
   readonly bids: readonly PriceLevel[];
@@ -29,7 +29,7 @@ export interface LatestBook {
   readonly fetchedAt: number;
 }
 
-export interface OrderBookReader {
+interface OrderBookReader {
   /**
    * Reads the latest snapshot of a symbol, published or journaled; null if there is none.
    * @throws DamageError if a file that may contain it is damaged

@@ -17,7 +17,7 @@ import { decodeSymbolTicks, indexTickFile, readSymbolTicks, type TickFileIndex }
 import type { ManifestWatcher } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
 
-export interface TickRangeQuery {
+interface TickRangeQuery {
   readonly symbol: string;
   /** Epoch milliseconds; null reads the latest ticks before `to`. */
   readonly from: number | null;
@@ -42,7 +42,7 @@ export interface TickRangeResult extends Window {
   readonly gaps: readonly TickGap[];
 }
 
-export interface TickGap extends Window {
+interface TickGap extends Window {
   /** `lost` if its ticks were published and then lost; absent if it was never covered. */
   readonly reason?: 'lost';
 }
@@ -198,7 +198,7 @@ function findGaps(window: Window, { covered, lost }: SymbolSnapshot): TickGap[] 
 }
 
 /** A symbol's data in one consistent state of the archive. */
-export interface SymbolSnapshot {
+interface SymbolSnapshot {
   readonly generation: number;
   /** Last journal record to read. */
   readonly end: number;
@@ -212,7 +212,7 @@ export interface SymbolSnapshot {
   readonly firstPublished: number | null;
 }
 
-export interface SymbolDay {
+interface SymbolDay {
   readonly day: number;
   /** The published part file that may have ticks of the symbol. */
   readonly file: PublishedFile | undefined;
@@ -221,7 +221,7 @@ export interface SymbolDay {
 }
 
 /** A publish came in between, so the read has to start again. */
-export class ReadSupersededError extends Error {}
+class ReadSupersededError extends Error {}
 
 /** Maximum cached symbols. */
 const symbolsMax = 4096;
@@ -229,10 +229,7 @@ const symbolsMax = 4096;
 const weightMax = 1_000_000;
 
 /** Reads a symbol's snapshot, cached until the next write to the state database; null for an unknown symbol. */
-export function openSymbolSnapshots(
-  archive: Archive,
-  watcher: ManifestWatcher,
-): (symbol: string) => SymbolSnapshot | null {
+function openSymbolSnapshots(archive: Archive, watcher: ManifestWatcher): (symbol: string) => SymbolSnapshot | null {
   const snapshots = new LRUCache<string, SymbolSnapshot>({
     max: symbolsMax,
     maxSize: weightMax,
@@ -305,7 +302,7 @@ function listDays(files: ReadonlyMap<number, PublishedFile>, known: readonly Win
 }
 
 /** An LRU cache of decoded published ticks, per symbol and file. */
-export interface SymbolTickCache {
+interface SymbolTickCache {
   /**
    * Reads the ticks of a symbol in a ticks file; empty if it has none.
    * @throws DamageError as `VerifiedFiles.readBytes` does, and if the file cannot be decoded

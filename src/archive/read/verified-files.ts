@@ -151,13 +151,13 @@ async function shareInFlight<T>(inFlight: Map<string, Promise<T>>, key: string, 
 export type FileEntry = Pick<PublishedFile, 'path' | 'bytes' | 'sha256'>;
 
 /** A file in memory, with its modification time; null if that is uncertain. */
-export interface FileBytes {
+interface FileBytes {
   readonly bytes: Uint8Array;
   readonly modifiedMs: number | null;
 }
 
 /** An open file with the expected size. Its hash is not checked yet. */
-export interface OpenFileHandle {
+interface OpenFileHandle {
   readonly handle: FileHandle;
   /** Changes if the file is replaced or written to. */
   readonly identity: string;
@@ -173,7 +173,7 @@ const createDamageError = (file: FileEntry): DamageError =>
   new DamageError(`${file.path} is damaged: its sha256 differs from the recorded one.`);
 
 /** @throws DamageError if the file is missing or has another size */
-export async function openOnDisk(archive: Archive, file: FileEntry): Promise<OpenFileHandle> {
+async function openOnDisk(archive: Archive, file: FileEntry): Promise<OpenFileHandle> {
   const handle = await openAt(archive, file.path);
   try {
     const { size, ...rest } = readFileIdentity(handle);
@@ -215,12 +215,12 @@ function readFileIdentity({ fd }: FileHandle): Omit<OpenFileHandle, 'handle'> & 
 }
 
 /** @throws DamageError if the file was written to since it was opened */
-export function requireUnmodified({ handle, modificationStamp }: OpenFileHandle, file: FileEntry): void {
+function requireUnmodified({ handle, modificationStamp }: OpenFileHandle, file: FileEntry): void {
   if (readFileIdentity(handle).modificationStamp !== modificationStamp) throw createDamageError(file);
 }
 
 /** Reads a whole file and checks its hash. @throws DamageError if it differs */
-export async function readOnDisk(archive: Archive, file: FileEntry): Promise<FileBytes> {
+async function readOnDisk(archive: Archive, file: FileEntry): Promise<FileBytes> {
   const opened = await openOnDisk(archive, file);
   try {
     const bytes = Buffer.allocUnsafeSlow(file.bytes);
@@ -232,7 +232,7 @@ export async function readOnDisk(archive: Archive, file: FileEntry): Promise<Fil
 }
 
 /** @throws DamageError if the hash differs */
-export async function hashOnDisk(opened: OpenFileHandle, file: FileEntry): Promise<void> {
+async function hashOnDisk(opened: OpenFileHandle, file: FileEntry): Promise<void> {
   const buffer = Buffer.allocUnsafeSlow(Math.min(hashChunkBytes, file.bytes));
   await hashContent(opened, file, (_at, length) => buffer.subarray(0, length));
 }
@@ -258,7 +258,7 @@ async function hashContent(
  * Reads from offset `at` into a buffer. Returns the number of bytes, at least 1.
  * @throws DamageError if the file was written in place: a response that breaks off is noticed, a mixed one is not
  */
-export async function readAt(opened: OpenFileHandle, file: FileEntry, buffer: Uint8Array, at: number): Promise<number> {
+async function readAt(opened: OpenFileHandle, file: FileEntry, buffer: Uint8Array, at: number): Promise<number> {
   const { bytesRead } = await opened.handle.read(buffer, 0, buffer.length, at);
   requireUnmodified(opened, file);
   if (bytesRead === 0) throw createDamageError(file);
@@ -266,7 +266,7 @@ export async function readAt(opened: OpenFileHandle, file: FileEntry, buffer: Ui
 }
 
 /** Tracks memory that readers hold: evicted bytes stay allocated until the slowest reader is done. */
-export interface ByteBudget {
+interface ByteBudget {
   /** Whether `bytes` more fit, or this key is already counted. */
   hasRoom(key: string, bytes: number): boolean;
   /** Returns a release function, which is idempotent. */
@@ -274,7 +274,7 @@ export interface ByteBudget {
 }
 
 /** @param bytesMax total budget in bytes; each key counts once */
-export function createByteBudget(bytesMax: number): ByteBudget {
+function createByteBudget(bytesMax: number): ByteBudget {
   const readers = new Map<string, number>();
   let lentBytes = 0;
   const release = (key: string, bytes: number): void => {
@@ -299,7 +299,7 @@ export function createByteBudget(bytesMax: number): ByteBudget {
 }
 
 /** Runs work when a slot is free, in FIFO order. */
-export type LimitConcurrency = <T>(work: () => Promise<T>) => Promise<T>;
+type LimitConcurrency = <T>(work: () => Promise<T>) => Promise<T>;
 
 /** @param max maximum concurrent work */
 export function createConcurrencyLimiter(max: number): LimitConcurrency {

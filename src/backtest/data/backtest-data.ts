@@ -50,7 +50,7 @@ export interface BacktestFiles {
 }
 
 /** A null end is open. */
-export interface DataRange {
+interface DataRange {
   readonly from: number | null;
   readonly to: number | null;
   /** Empty: all symbols. */

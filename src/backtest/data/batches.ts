@@ -104,7 +104,7 @@ export interface UniverseMember {
   readonly settlement: Settlement | null;
 }
 
-export interface Universe {
+interface Universe {
   /** Selected symbols, sorted. */
   readonly members: readonly UniverseMember[];
   /** All other symbols with ticks. */

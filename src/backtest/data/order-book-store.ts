@@ -13,19 +13,19 @@ import type { Level, OrderBook, OrderBookSeries } from '../engine/symbol-series.
  * Stores the order books of a batch. The number of levels is not known in advance: beyond a bound, levels are written to a
  * file and read back one book at a time.
  */
-export interface OrderBookStore {
+interface OrderBookStore {
   /** Creates a series, to which books are added in time order. */
   createSeries(): StoredBookSeries;
   /** Books cannot be read after this. */
   close(): void;
 }
 
-export interface StoredBookSeries extends OrderBookSeries {
+interface StoredBookSeries extends OrderBookSeries {
   add(book: OrderBook): void;
 }
 
 /** Maximum numbers in memory, two per level: 32 MB. */
-export const numbersInMemoryMax = 4_000_000;
+const numbersInMemoryMax = 4_000_000;
 
 /** @param scratch folder of the file, created if needed */
 export function openOrderBookStore(scratch: string, numbersMax = numbersInMemoryMax): OrderBookStore {

@@ -11,7 +11,7 @@ export interface TickColumns {
 }
 
 /** Selection of the ticks dataset. */
-export interface TickReadRequest {
+interface TickReadRequest {
   /** Part number; all symbols are of this part. */
   readonly part: number;
   /** Sorted by UTF-8 bytes. */

@@ -13,7 +13,7 @@ import {
 import type { Measures, Position, ReadMeasure } from './measures.ts';
 
 /** Whether a condition holds at a tick. Must be called with ascending ticks; ticks can be skipped. */
-export type TestTick = (i: number) => boolean;
+type TestTick = (i: number) => boolean;
 
 /** Compiles a condition over the measures of one symbol. Tests of unknown values fail. */
 export function compileCondition(

@@ -145,7 +145,7 @@ function createVenueSpreadReader({ t, p, otherVenues }: SymbolSeries, windowMs: 
  * Mean and standard deviation of the prices in a window (t - windowMs, t], for ascending ticks. Uses running sums, which are
  * recomputed regularly to bound rounding errors.
  */
-export interface RollingWindow {
+interface RollingWindow {
   /** Moves the window to a tick. Ticks must be ascending. */
   advanceTo(i: number): void;
   /** Whether there is a tick at or before the start of the window. */

@@ -86,7 +86,7 @@ export function runSeries(
 }
 
 /** The first trades, sorted by fill time, symbol and rule. */
-export const selectFirstTrades = (trades: readonly Trade[]): Trade[] =>
+const selectFirstTrades = (trades: readonly Trade[]): Trade[] =>
   trades
     .toSorted((a, b) => a.filled_at - b.filled_at || compareUtf8(a.symbol, b.symbol) || a.rule - b.rule)
     .slice(0, tradesMax);

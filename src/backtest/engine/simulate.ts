@@ -231,16 +231,16 @@ function createBookLookup({ t, books }: SymbolSeries): ((i: number) => OrderBook
 }
 
 /** A fill: number of contracts, and price per contract without fees. */
-export interface Fill {
+interface Fill {
   readonly contracts: number;
   readonly contractPrice: number;
 }
 
 /** Size of an order, in contracts or in dollars. */
-export type OrderSize = { readonly contracts: number } | { readonly dollars: number };
+type OrderSize = { readonly contracts: number } | { readonly dollars: number };
 
 /** Fees and slippage of a strategy, with bound parameters. */
-export interface TradingCosts {
+interface TradingCosts {
   /** Fee per contract at a price. */
   computeFee(each: number): number;
   readonly slippage: number;

@@ -20,7 +20,7 @@ export interface BacktestOutput {
   readonly result: string;
 }
 
-export type BacktestFailureReason = 'unfit' | 'too large' | 'damaged' | 'full' | 'unexpected';
+type BacktestFailureReason = 'unfit' | 'too large' | 'damaged' | 'full' | 'unexpected';
 
 /** A failed backtest. */
 export interface BacktestFailure extends JobFailure {

@@ -23,7 +23,7 @@ export interface BatchPlan {
 }
 
 /** Resources of a batch run. */
-export interface BatchContext {
+interface BatchContext {
   /** Folder for temporary files, created if needed. */
   readonly scratch: string;
   readonly signal: AbortSignal;

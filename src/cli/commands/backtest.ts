@@ -102,7 +102,7 @@ interface BacktestRunFlags extends CommonFlags, BacktestRequestFlags {
 }
 
 /** `backtest run`: one strategy, or a grid of its parameters. */
-export function addBacktestRun(shell: CliContext, backtest: Command): void {
+function addBacktestRun(shell: CliContext, backtest: Command): void {
   const command = backtest
     .command('run')
     .description(

@@ -20,7 +20,7 @@ import { UsageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 
 export type ImportFormat = 'pages' | 'csv' | 'ndjson' | 'parquet' | 'raw';
-export type Compression = 'none' | 'gzip' | 'zstd';
+type Compression = 'none' | 'gzip' | 'zstd';
 
 export interface ImportFile {
   readonly path: string;
@@ -33,7 +33,7 @@ export interface ImportFile {
   readonly bytes: number;
 }
 
-export interface ImportList {
+interface ImportList {
   readonly files: readonly ImportFile[];
   /** Files in folders whose type is unknown. */
   readonly ignored: readonly string[];
@@ -178,7 +178,7 @@ export async function readBeginning(source: InputFile, bytesMax: number): Promis
 }
 
 /** Thrown if a file is longer than the limit. */
-export class FileTooLongError extends Error {}
+class FileTooLongError extends Error {}
 
 /** Reads and decompresses a small file. Throws FileTooLongError if it is longer than `bytesMax`. */
 export async function readWholeFile({ path, compression }: InputFile, bytesMax: number): Promise<Buffer> {
@@ -238,7 +238,7 @@ export async function decompressFile(
 }
 
 /** A line without its line ending. */
-export interface InputLine {
+interface InputLine {
   readonly text: string;
   /** Why the line cannot be used. Null if it can. */
   readonly fault: string | null;

@@ -5,13 +5,13 @@ import type { TimeZone } from '../../base/time-zone.ts';
 import { type ParsedTime, parseTimeText, resolveLocalTime } from './import-rows.ts';
 
 /** A market of a row, and when it was first and last seen with these facts. Epoch ms. */
-export interface ImportedMarket {
+interface ImportedMarket {
   readonly facts: readonly MarketFacts[];
   readonly firstSeen: number;
   readonly lastSeen: number;
 }
 
-export interface MarketRowRules {
+interface MarketRowRules {
   readonly paths: RecordPaths;
   readonly zone: TimeZone | null;
   /** Whether times finer than a millisecond are truncated. */

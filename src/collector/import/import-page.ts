@@ -10,7 +10,7 @@ import { resolveObservedAt, type ValidatedTicks, validateTicks } from '../paging
 import { truncateRaw } from './import-rows.ts';
 
 /** Times are epoch milliseconds. */
-export interface PageTimes {
+interface PageTimes {
   /** When the file was written, at most now. Used if a response does not state when it was generated. */
   readonly writtenAt: number;
   /** Latest time accepted. */
@@ -18,7 +18,7 @@ export interface PageTimes {
 }
 
 /** The content of a saved response. */
-export type SavedPage =
+type SavedPage =
   | {
       readonly kind: 'ticks';
       readonly symbol: string;
@@ -68,7 +68,7 @@ function readMarketsPage(page: Record<string, unknown>, { writtenAt, futureMs }:
 }
 
 /** A window that a file covers, with its evidence. */
-export interface PageCoverage {
+interface PageCoverage {
   readonly window: Window;
   readonly evidence: Evidence;
 }
@@ -83,7 +83,7 @@ const unusableShareMax = 0.01;
  * @param observedAt when the response was generated, epoch ms; nothing later is covered
  * @param validated result of `validateTicks` for this page, without a window
  */
-export function computePageCoverage(
+function computePageCoverage(
   page: DecodedTickPage,
   observedAt: number,
   validated: ValidatedTicks = validateTicks(page, allTime, observedAt),

@@ -22,7 +22,7 @@ export interface RawReplay {
   finish(): Promise<void>;
 }
 
-export interface RawReplayContext {
+interface RawReplayContext {
   readonly run: Run;
   readonly rules: Pick<CheckRules, 'dataset' | 'paths'>;
   readonly writer: ImportWriter;

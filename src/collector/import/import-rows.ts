@@ -195,7 +195,7 @@ const timestampPattern =
 export type TimeUnit = 's' | 'ms' | 'us' | 'ns';
 
 /** How the times of a file are read. */
-export interface TimeRules {
+interface TimeRules {
   /** Time zone of timestamps without an offset. Null if unknown. */
   readonly zone: TimeZone | null;
   /** The unit of numeric times. */
@@ -207,7 +207,7 @@ export interface TimeRules {
 /** Powers of ten from a unit to milliseconds. */
 const unitExponent: Readonly<Record<TimeUnit, number>> = { s: 3, ms: 0, us: -3, ns: -6 };
 
-export const tooFineError = { reason: 'is finer than a millisecond (see --truncate-time)' } as const;
+const tooFineError = { reason: 'is finer than a millisecond (see --truncate-time)' } as const;
 
 const numberPattern = /^(-?)(\d{1,22})(?:\.(\d{1,12}))?$/;
 

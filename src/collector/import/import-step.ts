@@ -47,7 +47,7 @@ export interface CheckedFile extends FileCounts {
 }
 
 /** Files whose beginnings passed the checks. */
-export interface ImportInput {
+interface ImportInput {
   readonly flags: ImportFlags;
   readonly files: readonly ImportFile[];
   readonly ignored: readonly string[];
@@ -301,7 +301,7 @@ const batchFiles = 64;
 const batchesPerThread = 4;
 
 /** Opens worker threads if there is enough input for them. */
-export async function openWorkersFor(
+async function openWorkersFor(
   { threads: workers }: Context,
   files: readonly ImportFile[],
 ): Promise<JobWorkers | undefined> {
@@ -310,7 +310,7 @@ export async function openWorkersFor(
 }
 
 /** Yields the files in order. `page` is set for tick pages that a worker thread has read, and null otherwise. */
-export async function* readInThreads(
+async function* readInThreads(
   importContext: ImportContext,
   files: readonly ImportFile[],
   workers: JobWorkers | undefined,
@@ -371,7 +371,7 @@ function splitFilesIntoBatches(files: readonly ImportFile[]): ImportFile[][] {
 }
 
 /** Imports a page that a worker thread has read. */
-export async function importPage({ run, writer }: ImportContext, page: NonNullable<TickPageRead>): Promise<void> {
+async function importPage({ run, writer }: ImportContext, page: NonNullable<TickPageRead>): Promise<void> {
   run.pages++;
   await writer.addReadPage(page.read, page.rejected);
 }

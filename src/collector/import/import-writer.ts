@@ -34,7 +34,7 @@ import { createRejectBuffer, createRowCounter, type RowCounter } from './rejecte
 import { type ImportedMarkets, openScratchList, type ScratchList, type StagedItem } from './scratch-list.ts';
 
 /** The ticks of one page, or of one symbol's rows. */
-export type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
+type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
   readonly covered: readonly ImportedCoverage[];
 };
 
@@ -81,7 +81,7 @@ export interface ImportWriter {
   close(): void;
 }
 
-export interface ImportWriterOptions {
+interface ImportWriterOptions {
   /** Whether imported prices take precedence over polled ones. */
   readonly preferred: boolean;
   readonly futureMs: number;

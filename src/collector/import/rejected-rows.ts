@@ -10,7 +10,7 @@ export interface FileCounts {
   readonly reasons: readonly RejectedReason[];
 }
 
-export interface RejectedReason {
+interface RejectedReason {
   readonly reason: string;
   readonly count: number;
   /** The first row rejected for this reason, as received. */
@@ -80,7 +80,7 @@ function guessTimeUnit(raw: string): TimeUnit | null {
 }
 
 /** Buffers rejected input of consecutive files for the quarantine. The size per file is limited. */
-export interface RejectBuffer {
+interface RejectBuffer {
   /** Keeps the item as received, or only counts it if the limit is reached. */
   add(item: QuarantinedInput): void;
   nextFile(): void;

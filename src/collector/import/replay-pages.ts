@@ -17,7 +17,7 @@ import { type MarketsPoll, type MarketsPollContext, pollMarkets } from '../pagin
 import type { WindowSide } from '../paging/server-behavior.ts';
 
 /** A raw response of the tick route whose request was for ticks. */
-export interface RawTickResponse {
+interface RawTickResponse {
   readonly head: RawPageHead;
   readonly symbol: string;
   readonly requested: { readonly from: number; readonly to: number };
@@ -191,7 +191,7 @@ export function replayBook(
   return toBookRecord(symbol, response, { sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs });
 }
 
-export interface ReplayMarketsContext extends Omit<MarketsPollContext, 'upstream'> {
+interface ReplayMarketsContext extends Omit<MarketsPollContext, 'upstream'> {
   /** Called for each response that cannot be decoded. `reason` is one clause. */
   onUnreadable(reason: string): void;
 }

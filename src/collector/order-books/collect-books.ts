@@ -23,7 +23,7 @@ export interface BookCollectContext {
 }
 
 /** An order book that could not be fetched. `at` is the time of the request, epoch ms. */
-export interface BookFailure {
+interface BookFailure {
   readonly symbol: string;
   readonly at: number;
   readonly reason: string;

@@ -7,14 +7,14 @@ import {
 import { findTimeFlaw } from '../paging/observation.ts';
 
 /** The content of a response of the order-book route. */
-export interface ParsedBooks {
+interface ParsedBooks {
   /** One per time, in order of time. */
   readonly snapshots: readonly OrderBookSnapshot[];
   /** Why parts of the response, or all of it, could not be parsed. One clause each. */
   readonly flaws: readonly string[];
 }
 
-export interface BookParseContext {
+interface BookParseContext {
   readonly symbol: string;
   /** Time for snapshots that state none, epoch ms: when the response was generated or, if it does not state that, requested. */
   readonly observedAt: number;
@@ -161,7 +161,7 @@ const pickFieldName = (fields: JsonFields, names: readonly string[]): string | u
   names.find((name) => Object.hasOwn(fields, name) && typeof fields[name] === 'object');
 
 /** Whether an object is a book, and not a wrapper around one. */
-export const hasSides = (fields: JsonFields): boolean =>
+const hasSides = (fields: JsonFields): boolean =>
   [bidNames, askNames, yesNames, noNames].some((names) => pickFieldName(fields, names) !== undefined);
 
 interface BookSides {
@@ -173,7 +173,7 @@ interface BookSides {
  * Parses the levels of an object with sides, in the order received.
  * @throws BookParseError
  */
-export function parseSides(fields: JsonFields): BookSides {
+function parseSides(fields: JsonFields): BookSides {
   const bidName = pickFieldName(fields, bidNames);
   const askName = pickFieldName(fields, askNames);
   if (bidName === undefined && askName === undefined) return parseOutcomeSides(fields);
@@ -245,7 +245,7 @@ function requireBothSides(fields: JsonFields, oneName: string | undefined, other
 }
 
 /** Why a book cannot be kept. `message` is one clause. */
-export class BookParseError extends Error {}
+class BookParseError extends Error {}
 
 /** Field names of a level. Venues differ. */
 const priceNames = ['price', 'p', 'px'];
@@ -256,7 +256,7 @@ const quantityNames = ['quantity', 'qty', 'q', 'size', 'sz', 'amount', 'volume']
  * level with quantity 0 means that the price was removed.
  * @throws BookParseError for anything else: a book without some of its levels would be wrong
  */
-export function parseSide(value: unknown): PriceLevel[] {
+function parseSide(value: unknown): PriceLevel[] {
   if (value === null || value === undefined) return [];
   if (Array.isArray(value)) return value.map(parseLevel);
   if (typeof value !== 'object') throw new BookParseError('a side is not a list');
@@ -307,7 +307,7 @@ const formatQuoted = (value: unknown): string => (JSON.stringify(value) ?? 'unde
  * them proves fractions.
  * @throws BookParseError
  */
-export function requireFractions(levels: readonly PriceLevel[]): void {
+function requireFractions(levels: readonly PriceLevel[]): void {
   if (levels.some(({ price }) => price === 1) && !levels.some(({ price }) => price > 0 && price < 1))
     throw new BookParseError('price 1 without a price between 0 and 1 may be 1 or one cent');
 }

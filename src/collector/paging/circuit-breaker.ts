@@ -2,7 +2,7 @@ import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 
 /** Tracks whether the upstream responds, over the requests of one collection. */
-export interface CircuitBreaker {
+interface CircuitBreaker {
   /** Number of requests with a response, including refusals. */
   countResponses(): number;
   /** The error of the last request without a connection, if no other request had a response meanwhile. Otherwise null. */

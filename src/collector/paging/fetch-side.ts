@@ -247,7 +247,7 @@ export function noteWidestGap(widest: { from: number; to: number }, { times }: O
 }
 
 /** How a second page relates to the first one, from a tick of the first one outward. */
-export type PageRelation = 'same' | 'further' | 'shorter' | 'contradicts';
+type PageRelation = 'same' | 'further' | 'shorter' | 'contradicts';
 
 /** Overlap between a truncated page and the next request, as a share of its ticks. The overlap shows whether both agree. */
 const overlapShare = 0.02;

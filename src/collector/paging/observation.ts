@@ -43,7 +43,7 @@ export interface Observation {
 }
 
 /** The parameters of a request, and its time. Times are epoch milliseconds. */
-export interface SentRequest {
+interface SentRequest {
   readonly requested: Window;
   /** Maximum number of ticks requested. */
   readonly limit: number;
@@ -52,7 +52,7 @@ export interface SentRequest {
   readonly futureMs: number;
 }
 
-export interface ObservedPage {
+interface ObservedPage {
   readonly observation: Observation;
   /** Usable ticks inside the window, in the order received. */
   readonly ticks: TickColumns;
@@ -188,7 +188,7 @@ export function resolveObservedAt(
 /** Maximum difference of two synchronised clocks, in ms. */
 const skewMsMax = 60_000;
 
-export interface TickSpan {
+interface TickSpan {
   readonly first: number;
   readonly last: number;
 }

@@ -22,7 +22,7 @@ export interface SymbolPlan {
 }
 
 /** Where a poll continues. */
-export interface PollTail {
+interface PollTail {
   /** The last tick of the symbol in the archive, epoch ms, at any distance. Null if there is none. */
   readonly lastTick: number | null;
   /** The last tick, epoch ms, if it is close enough to be fetched again. Null otherwise. */
@@ -41,7 +41,7 @@ export const toFetchPlans = ({ windows, tail }: SymbolPlan): FetchPlan[] =>
     options: tail !== undefined && i === windows.length - 1 ? tail : defaultFetchOptions,
   }));
 
-export interface PollRules extends LingerRules {
+interface PollRules extends LingerRules {
   /** Deliberate re-read before the cursor for late ticks, in ms. */
   readonly overlapMs: number;
 }
@@ -117,7 +117,7 @@ export const needsPolling = (
   rules: LingerRules,
 ): boolean => isLive(facts, computeCursor(facts, coverage, rules), nowMs, rules);
 
-export interface BackfillRules extends LifetimeRules {
+interface BackfillRules extends LifetimeRules {
   /** Margin around a symbol's lifetime, in ms. */
   readonly lifetimeMarginMs: number;
   /** Fetch the full window, regardless of coverage and lifetime. */

@@ -34,7 +34,7 @@ export interface MarketsPoll {
 }
 
 /** The result of one view's list. */
-export interface ViewList {
+interface ViewList {
   readonly view: string;
   /** Generation time of the list, epoch ms. Time of the request if the list could not be fetched. */
   readonly at: number;

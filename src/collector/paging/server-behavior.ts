@@ -1,7 +1,7 @@
 import type { Window } from '../../base/window.ts';
 
 /** The side of a window that a truncated page keeps. */
-export type TruncationSide = 'earliest' | 'latest';
+type TruncationSide = 'earliest' | 'latest';
 
 /** The side of a window at which the next request continues: its start or its end. */
 export type WindowSide = 'low' | 'high';

@@ -21,7 +21,7 @@ export interface SymbolResponses {
   refusal: UpstreamError | null;
 }
 
-export interface RefusalContext {
+interface RefusalContext {
   readonly upstream: Pick<Upstream, 'ticks'>;
   readonly behavior: ServerBehavior;
   readonly signal: AbortSignal;

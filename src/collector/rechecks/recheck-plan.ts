@@ -10,7 +10,7 @@ export interface RecheckCandidate {
 }
 
 /** Width of rechecked windows: one minute to two days, log-uniform. */
-export const recheckWindowMsMin = minuteMs;
+const recheckWindowMsMin = minuteMs;
 export const recheckWindowMsMax = 2 * dayMs;
 
 /** Share of symbols drawn with a probability proportional to their ticks. The others are drawn evenly, to include quiet ones. */
@@ -55,7 +55,7 @@ export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random)
 }
 
 /** A time around which a window is rechecked, epoch ms. `isEdge`: it was drawn near the generation of a response. */
-export interface DrawnTime {
+interface DrawnTime {
   readonly t: number;
   readonly isEdge: boolean;
 }

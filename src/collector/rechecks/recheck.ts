@@ -21,7 +21,7 @@ import {
 } from './recheck-plan.ts';
 
 /** Dependencies and limits of rechecks. */
-export interface RecheckContext {
+interface RecheckContext {
   readonly symbols: readonly RecheckCandidate[];
   /** Minimum delay between a time and its response for the response to be final, in ms. */
   readonly settleMs: number;
@@ -42,7 +42,7 @@ export interface RecheckContext {
 }
 
 /** A settled window that returned ticks missing in the archive. */
-export interface Contradiction extends Window {
+interface Contradiction extends Window {
   readonly symbol: string;
   /** Coverage that was withdrawn because of it. */
   readonly withdrawn: readonly Window[];
@@ -57,7 +57,7 @@ export interface Contradiction extends Window {
   readonly isProven: boolean;
 }
 
-export interface RecheckResult {
+interface RecheckResult {
   readonly requests: number;
   readonly windows: number;
   /** Ticks in the rechecked windows, and how many of them were new. */
@@ -242,7 +242,7 @@ export interface RecheckNightContext extends RecheckContext {
   demote(symbol: string, windows: readonly CoveredWindow[]): Promise<void>;
 }
 
-export interface RecheckLimits {
+interface RecheckLimits {
   /** Number of windows to recheck; see `countRechecks`. */
   readonly windows: number;
   /** Request limit for doubtful windows, in addition to those contradicted tonight. */

@@ -87,7 +87,7 @@ export interface Run {
   hasUpstreamResponded: boolean;
 }
 
-export interface JobRequirements {
+interface JobRequirements {
   /** Whether the job polls the upstream, so that its address and API key must be set. */
   readonly usesUpstream: boolean;
   /** Whether the job may create an archive although it does not poll. */
@@ -357,7 +357,7 @@ interface RawCaptureRun {
 const gatherMs = 50;
 
 /** Opens the writer of raw responses; null if `raw.keep_days` is 0. */
-export async function openRawCapture({
+async function openRawCapture({
   context: { settings, clock },
   archive,
   id: runId,
@@ -369,10 +369,7 @@ export async function openRawCapture({
 }
 
 /** Writes the remaining responses and removes old ones. Errors become warnings of the run. */
-export async function closeRawCapture(
-  { context, archive, warnings }: RawCaptureRun,
-  writer: RawWriter | null,
-): Promise<void> {
+async function closeRawCapture({ context, archive, warnings }: RawCaptureRun, writer: RawWriter | null): Promise<void> {
   const lost = await writer?.close();
   if (typeof lost === 'string') warnings.push(lost);
   try {

@@ -28,7 +28,7 @@ export interface RunFailure extends FailureLine {
 export type FailureKind = 'accepted' | 'expired' | 'lost' | 'market list' | 'order book' | 'suspended';
 
 /** A damaged published file, and when the damage was first found, epoch ms. */
-export interface DamageLine {
+interface DamageLine {
   readonly path: string;
   readonly kind: DamageKind;
   readonly found_at: number;
@@ -186,7 +186,7 @@ export const emptyBookCounts: BookCounts = {
   quarantined: 0,
 };
 
-export type Outcome =
+type Outcome =
   | 'done'
   | 'failed'
   | 'usage'

@@ -21,7 +21,7 @@ import { readNamedSymbolFacts } from './polled-symbols.ts';
 import { toLossKey } from './track-lost-windows.ts';
 
 /** The range that a run was requested to cover. */
-export interface GapsRange {
+interface GapsRange {
   /** Empty: all active symbols for a poll, all known symbols for a backfill. */
   readonly symbols: readonly string[];
   readonly window: Window;

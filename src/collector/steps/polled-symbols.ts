@@ -8,7 +8,7 @@ import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.t
 import { needsPolling, type SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
 
-export interface PolledSymbol {
+interface PolledSymbol {
   readonly facts: SymbolFacts;
   /** Covered windows of its ticks. */
   readonly coverage: readonly Window[];

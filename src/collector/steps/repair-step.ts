@@ -66,7 +66,7 @@ export async function repairDamage(run: Run, show?: (repaired: RepairReport) => 
 }
 
 /** `3 rows of markets in markets/…, from A to B`. */
-export function formatUnrecoverableRows({ dataset, path, rows, first, last }: UnrecoverableRows): string {
+function formatUnrecoverableRows({ dataset, path, rows, first, last }: UnrecoverableRows): string {
   const range = first === null || last === null ? '' : `, from ${formatKey(first)} to ${formatKey(last)}`;
   const uncovered = dataset === 'ticks' ? ' without coverage' : '';
   return `${rows} row${rows === 1 ? '' : 's'} of ${dataset}${uncovered} in ${path}${range}`;

@@ -76,7 +76,7 @@ export interface HeatmapRow {
 }
 
 /** Coverage of one symbol by sorted, disjoint windows. */
-export interface GroupedCoverage {
+interface GroupedCoverage {
   readonly group: string;
   readonly lifetime: Window;
   readonly covered: readonly Window[];
@@ -147,9 +147,9 @@ function createStepTotals(from: number, stepMs: number, steps: number): StepTota
 }
 
 /** Key by which symbols are grouped: the first one that distinguishes them. */
-export type GroupingKey = 'category' | 'source' | 'prefix';
+type GroupingKey = 'category' | 'source' | 'prefix';
 
-export interface SymbolGrouping {
+interface SymbolGrouping {
   readonly by: GroupingKey;
   /** The name of a symbol's group. */
   getGroupName(facts: SymbolFacts): string;

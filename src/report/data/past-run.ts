@@ -34,7 +34,7 @@ export interface PastSummary {
   readonly nextAction: string | null | undefined;
 }
 
-export interface PastFailure {
+interface PastFailure {
   readonly symbol: string | null;
   readonly reason: string;
 }
@@ -47,7 +47,7 @@ export interface PastDrift {
   readonly now: readonly string[];
 }
 
-export interface PastRate {
+interface PastRate {
   readonly allowedPerSecond: number;
   /** Share, 0 to 1. */
   readonly used: number;

@@ -94,14 +94,14 @@ export function toNetworkPrefix(ip: string): string {
 }
 
 /** Counters that start with the first request and reset when their window ends. */
-export interface FixedWindowLimiter {
+interface FixedWindowLimiter {
   /** Takes one of `quota` permits in the window of `name`. Takes none if `isAllowed` is false. */
   acquire(name: string, quota: number): RateLimitDecision;
   /** Returns a permit. */
   refund(name: string): void;
 }
 
-export interface RateLimitDecision {
+interface RateLimitDecision {
   readonly isAllowed: boolean;
   readonly remaining: number;
   /** Whole seconds until the window is over, at least 1. */
@@ -109,7 +109,7 @@ export interface RateLimitDecision {
 }
 
 /** The window of every limit. */
-export const windowSeconds = 60;
+const windowSeconds = 60;
 
 interface WindowCount {
   used: number;
@@ -141,11 +141,7 @@ export function createFixedWindowLimiter(clock: Clock, namesMax: number): FixedW
 }
 
 /** The headers of draft-ietf-httpapi-ratelimit-headers, version 8 and later. */
-export const formatRateLimitHeaders = (
-  policy: string,
-  quota: number,
-  { remaining, resetSeconds }: RateLimitDecision,
-) => ({
+const formatRateLimitHeaders = (policy: string, quota: number, { remaining, resetSeconds }: RateLimitDecision) => ({
   'ratelimit-policy': `"${policy}";q=${quota};w=${windowSeconds}`,
   ratelimit: `"${policy}";r=${remaining};t=${resetSeconds}`,
 });
@@ -168,7 +164,7 @@ declare module 'fastify' {
 }
 
 /** The WWW-Authenticate header of a 401, and of a 403 for a missing scope (RFC 6750). */
-export const createChallenge = (error?: string) => ({
+const createChallenge = (error?: string) => ({
   headers: { 'www-authenticate': error === undefined ? 'Bearer' : `Bearer error="${error}"` },
 });
 

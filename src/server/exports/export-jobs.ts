@@ -28,7 +28,7 @@ import { parquetMediaType, toUntypedExchange } from './published-files.ts';
 type ExportJobRequest = Type.Static<typeof ExportRequest>;
 
 /** Checks an export request and removes repeated symbols. @throws ProblemError 400 that names each invalid field */
-export function requireValidExport({ archive }: ServiceContext, exportRequest: ExportJobRequest): ExportJobRequest {
+function requireValidExport({ archive }: ServiceContext, exportRequest: ExportJobRequest): ExportJobRequest {
   const { dataset, from, to } = exportRequest;
   const symbols = [...new Set(exportRequest.symbols ?? [])];
   const unknown = symbols.filter((symbol) => readSymbol(archive.state.db, symbol) === undefined);
@@ -51,14 +51,14 @@ const requestFields = ['dataset', 'symbols', 'from_ms', 'to_ms', 'format'] as co
 type RequestedColumns = Pick<ExportJobRow, (typeof requestFields)[number]>;
 
 /** Whether two jobs have the same request. */
-export const isSameRequest = (a: RequestedColumns, b: RequestedColumns): boolean =>
+const isSameRequest = (a: RequestedColumns, b: RequestedColumns): boolean =>
   requestFields.every((name) => a[name] === b[name]);
 
 /** URL of a job, relative to the service. */
-export const toExportJobUrl = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.exportJobs}/${id}`;
+const toExportJobUrl = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.exportJobs}/${id}`;
 
 /** Converts a job to its representation in the API. */
-export const toExportJob = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
+const toExportJob = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
   id: row.id,
   state: row.state,
   dataset: row.dataset,

@@ -8,7 +8,7 @@ import { openRequestMetrics } from '../../metrics/http-metrics.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 
-export interface MetricsEndpoint {
+interface MetricsEndpoint {
   /** Counts a request from now until its response ends or its client disconnects. */
   observeRequest(request: FastifyRequest, reply: FastifyReply): void;
   /** Formats the metrics in the Prometheus text format. */
@@ -21,7 +21,7 @@ export interface MetricsEndpoint {
 const unmatchedRoute = 'none';
 
 /** The metrics of one service; a process may have several services. */
-export function openMetrics(context: ServiceContext): MetricsEndpoint {
+function openMetrics(context: ServiceContext): MetricsEndpoint {
   const metrics = openRequestMetrics();
   const { clock } = context;
   // A connection carries several responses: remember how many of its bytes are counted already.

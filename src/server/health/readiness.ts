@@ -7,7 +7,7 @@ import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 
 /** Result of a readiness check: whether requests can be served from an up-to-date archive. */
-export interface ReadinessReport {
+interface ReadinessReport {
   readonly generation: number | null;
   /** Completeness of the archive; null if it cannot be read. */
   readonly verdict: ArchiveState | null;
@@ -21,7 +21,7 @@ export interface ReadinessReport {
 const unknownApiKey = `olk_${'A'.repeat(12)}_${'A'.repeat(43)}`;
 
 /** Checks the archive and the database; reports what it finds instead of throwing. */
-export async function checkReadiness(context: ServiceContext): Promise<ReadinessReport> {
+async function checkReadiness(context: ServiceContext): Promise<ReadinessReport> {
   const wrong: ReadinessReport['wrong'][number][] = [];
   const status = checkArchive(context);
   if (status === null) wrong.push({ name: 'archive', reason: 'cannot be read' });
@@ -37,7 +37,7 @@ export async function checkReadiness(context: ServiceContext): Promise<Readiness
 }
 
 /** Seconds since a watermark; null without a watermark. */
-export const computeLagSeconds = (watermark: number | null, nowMs: number): number | null =>
+const computeLagSeconds = (watermark: number | null, nowMs: number): number | null =>
   watermark === null ? null : Math.max(0, nowMs - watermark) / 1000;
 
 function checkArchive({ archive, clock, log }: ServiceContext) {

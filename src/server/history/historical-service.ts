@@ -58,7 +58,7 @@ export interface HistoricalEndpoint<Query> {
   createSlice(query: Query): SliceRequest;
 }
 
-export interface WindowQuery {
+interface WindowQuery {
   readonly from?: number | undefined;
   readonly to?: number | undefined;
 }

@@ -171,13 +171,6 @@ export interface RowPageRequest {
 /** A row by column name; times are epoch milliseconds, counts are numbers. */
 export type HistoryRow = Readonly<Record<string, ChunkValue>>;
 
-export interface HistoryPage<T> {
-  readonly rows: readonly T[];
-  /** Position of the last row if there are more rows; else null. */
-  readonly next: RowPosition | null;
-  readonly manifest: Manifest;
-}
-
 /** A part of the rows of a page; all of its rows sort before those of the next step. */
 export interface ScanStep {
   readonly files: ReadonlyMap<DatasetName, readonly PublishedFile[]>;
@@ -227,7 +220,7 @@ export async function readRows(
   return rows;
 }
 
-export interface OrderBookLevel {
+interface OrderBookLevel {
   readonly price: number;
   readonly quantity: number;
 }

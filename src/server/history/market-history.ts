@@ -25,7 +25,7 @@ export interface MarketPosition {
   readonly symbol: string;
 }
 
-export interface MarketsPage {
+interface MarketsPage {
   /** Items by column name; `states` is the number of states, `history` the latest of them. */
   readonly markets: readonly Readonly<Record<string, CellValue>>[];
   /** Number of matching markets on all pages. */
@@ -34,7 +34,7 @@ export interface MarketsPage {
 }
 
 /** Maximum number of states in the history of a market; the latest are kept. */
-export const historyMax = 50;
+const historyMax = 50;
 
 /** The files with the markets of a window and with their symbols. */
 export const selectMarketFiles = (

@@ -41,11 +41,7 @@ export function createPublishedSlice(
 }
 
 /** Condition for the rows after a position; `column` holds the time. */
-export function formatAfterCondition(
-  after: RowPosition,
-  column: string,
-  value: (one: QueryParameter) => string,
-): string {
+function formatAfterCondition(after: RowPosition, column: string, value: (one: QueryParameter) => string): string {
   const symbol = value(after.symbol);
   return `symbol >= ${symbol} AND (symbol > ${symbol} OR ${column} > ${toSqlTimestamp(after.t)})`;
 }
@@ -91,7 +87,7 @@ function findFilesEnd(files: readonly PublishedFile[], at: number, rows: number,
 }
 
 /** Ranges of symbols in order; the last has no end. Each has about `growthFactor` times the ticks of the one before. */
-export function* planSymbolRanges(
+function* planSymbolRanges(
   symbols: readonly Pick<SymbolFacts, 'symbol' | 'ticks'>[],
   from: string | null,
 ): Generator<{ readonly above: string | null; readonly upTo: string | null }> {
@@ -135,7 +131,7 @@ export function* planRangeSteps(
 }
 
 /** Conditions for a range of symbols after a position. */
-export const formatRangeConditions = (
+const formatRangeConditions = (
   above: string | null,
   upTo: string | null,
   after: RowPosition | null,
@@ -148,7 +144,7 @@ export const formatRangeConditions = (
 ];
 
 /** Lengths of the candle intervals in milliseconds, as in the archive's macro. */
-export const candleSteps = {
+const candleSteps = {
   '1m': minuteMs,
   '5m': 5 * minuteMs,
   '15m': 15 * minuteMs,
@@ -160,9 +156,7 @@ export const candleSteps = {
   '1d': dayMs,
   '1w': 7 * dayMs,
 } as const;
-export type CandleInterval = keyof typeof candleSteps;
-
-export const candleIntervals = Object.keys(candleSteps) as CandleInterval[];
+type CandleInterval = keyof typeof candleSteps;
 
 /** The dataset with candles of an interval for all ticks of a generation; null if they must be computed. */
 export function findPublishedCandles(

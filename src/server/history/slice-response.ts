@@ -6,7 +6,7 @@ import { ProblemError } from '../http/problem-details.ts';
 import { type ChunkSource, paceChunks } from '../http/stream-response.ts';
 import type { HistoricalService, SliceRequest } from './historical-service.ts';
 
-export interface SliceResponse {
+interface SliceResponse {
   readonly chunks: AsyncGenerator<Uint8Array>;
   readonly fileName: string;
   readonly generation: number;

@@ -6,7 +6,7 @@ import type { Random } from '../../base/ports.ts';
 import { ProblemError } from './problem-details.ts';
 
 /** A file to send byte for byte. */
-export interface FileToSend {
+interface FileToSend {
   readonly bytes: number;
   /** Hex. */
   readonly sha256: string;
@@ -114,23 +114,20 @@ function sendMultipartRanges(
 }
 
 /** Bytes from `first` to `last`, both inclusive, as in HTTP. */
-export interface ByteRange {
+interface ByteRange {
   readonly first: number;
   readonly last: number;
 }
 
 /** Maximum number of ranges in a response; beyond it, or if they sum to more than the file, the whole file is sent. */
-export const rangesMax = 8;
+const rangesMax = 8;
 
 /**
  * Parses a Range header (RFC 9110, section 14) for a file of `size` bytes. Returns the ranges inside the file, at least
  * one, in the order of the header; `none` to send the whole file, if the header is absent, of another unit, malformed or
  * exceeds the limits; `unsatisfiable` if all ranges are outside the file.
  */
-export function parseByteRanges(
-  header: string | undefined,
-  size: number,
-): readonly ByteRange[] | 'none' | 'unsatisfiable' {
+function parseByteRanges(header: string | undefined, size: number): readonly ByteRange[] | 'none' | 'unsatisfiable' {
   const [, set] = /^bytes=(.*)$/i.exec(header ?? '') ?? [];
   if (set === undefined) return 'none';
   // One more than the maximum is enough to detect too many; the rest of a long list is ignored.
@@ -150,17 +147,17 @@ export function parseByteRanges(
 }
 
 /** Sum of the bytes of all ranges. */
-export const countRangeBytes = (ranges: readonly ByteRange[]): number =>
+const countRangeBytes = (ranges: readonly ByteRange[]): number =>
   ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);
 
-export type PreconditionOutcome = 'send' | 'not-modified' | 'failed';
+type PreconditionOutcome = 'send' | 'not-modified' | 'failed';
 
 /**
  * Evaluates the conditions of a GET or HEAD (RFC 9110, section 13.2.2) for a file with this SHA-256 as its ETag.
  * If `modifiedMs` is null the time is not known yet: conditions on time count as met, and a result of `send` must be
  * evaluated again with the time.
  */
-export function evaluatePreconditions(
+function evaluatePreconditions(
   headers: IncomingHttpHeaders,
   sha256: string,
   modifiedMs: number | null,
@@ -184,11 +181,11 @@ export function evaluatePreconditions(
  * Whether If-Range allows a Range. A date never does: two versions may have the same second, and a client would combine
  * parts of both.
  */
-export const allowsRange = (ifRange: string | string[] | undefined, sha256: string): boolean =>
+const allowsRange = (ifRange: string | string[] | undefined, sha256: string): boolean =>
   ifRange === undefined || (typeof ifRange === 'string' && ifRange.trim() === toETag(sha256));
 
 /** The strong ETag of content with this SHA-256. */
-export const toETag = (sha256: string): string => `"${sha256}"`;
+const toETag = (sha256: string): string => `"${sha256}"`;
 
 /** Whether a list of ETags, or `*`, contains this one; `weakly` also matches weak ones. */
 function hasETag(list: string, sha256: string, weakly: boolean): boolean {
@@ -215,7 +212,7 @@ const chunksMax = 4;
 const readsConcurrentMax = 2;
 
 /** A stream of texts and ranges of an open file. It supports `pipe` only. */
-export class FileStream extends Readable {
+class FileStream extends Readable {
   private readonly opened: OpenedFile;
   private readonly segments: readonly (Uint8Array | ByteRange)[];
   private readonly buffers = new BufferPool();

@@ -32,7 +32,7 @@ export interface ChunkSource {
   close(): Promise<void>;
 }
 
-export interface PacingOptions {
+interface PacingOptions {
   /** Held while a chunk is computed, and not while the client reads it. */
   readonly semaphore: FairSemaphore;
   readonly signal: AbortSignal;

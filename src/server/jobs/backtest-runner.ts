@@ -14,7 +14,7 @@ import type { BacktestStore } from '../workspace/backtests.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
 import { type JobRunner, startJobRunner } from './job-runner.ts';
 
-export interface BacktestRunnerOptions {
+interface BacktestRunnerOptions {
   readonly archive: Archive;
   readonly jobs: BacktestStore;
   readonly clock: Clock;

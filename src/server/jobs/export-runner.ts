@@ -9,7 +9,7 @@ import type { ExportJobRow } from '../workspace/tables.ts';
 import { removeExport, removeOrphanExports, toExportPath, tryExportLock } from './export-folder.ts';
 import { type JobRunner, startJobRunner } from './job-runner.ts';
 
-export interface ExportRunnerOptions {
+interface ExportRunnerOptions {
   readonly archive: Archive;
   readonly jobs: ExportJobStore;
   readonly clock: Clock;
@@ -80,12 +80,12 @@ const toExportRequest = (archive: Archive, job: ExportJobRow, bytesMax: number) 
 export type ExportFailureReason = 'damaged' | 'too large' | 'full' | 'unexpected';
 
 /** Why an export failed; any other error is unexpected. */
-export const toExportFailureReason = (error: unknown): ExportFailureReason =>
+const toExportFailureReason = (error: unknown): ExportFailureReason =>
   error instanceof JobThreadError ? (error.failure.why as ExportFailureReason) : 'unexpected';
 
 /**
  * Writes an export in its own thread, as encoding and hashing would block other requests.
  * @throws the signal's reason once it is aborted, else JobThreadError
  */
-export const runExportInThread = (archive: Archive, spec: ExportSpec, jobContext: JobContext): Promise<ExportResult> =>
+const runExportInThread = (archive: Archive, spec: ExportSpec, jobContext: JobContext): Promise<ExportResult> =>
   runInThread({ name: './export-thread', beside: import.meta.url }, archive, spec, jobContext);

@@ -4,7 +4,7 @@ import type { Clock, Log } from '../../base/ports.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 
 /** The operations on one kind of job that the runner needs. */
-export interface JobHandler<Job extends { readonly id: string }> {
+interface JobHandler<Job extends { readonly id: string }> {
   /** Plural name for the log, such as exports. */
   readonly plural: string;
   /** The lock for running these jobs; null if another process holds it. */

@@ -48,7 +48,7 @@ export function openBacktestService(
 export const toBacktestUrl = ({ id }: Pick<BacktestRow, 'id'>): string => `${paths.backtest}/${id}`;
 
 /** A backtest as an item of a list. */
-export const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
+const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
   id: row.id,
   state: row.state,
   asked: JSON.parse(row.asked),

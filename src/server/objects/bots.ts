@@ -31,7 +31,7 @@ interface ResolvedBot {
 }
 
 /** Resolves the strategy and symbols of a bot request. @throws ProblemError 400 that names each invalid field */
-export async function resolveBot(
+async function resolveBot(
   { archive }: ServiceContext,
   strategies: StrategyStore,
   owner: OwnerColumns,

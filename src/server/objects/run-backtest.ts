@@ -28,13 +28,13 @@ import { type BacktestService, toBacktestUrl, toSavedBacktest } from './backtest
 import { createIdempotencyConflictError, createObjectId, hashBody } from './user-resource.ts';
 
 /** A backtest that is ready to run. */
-export interface ResolvedBacktest {
+interface ResolvedBacktest {
   readonly spec: BacktestSpec;
   readonly resolvedStrategy: ResolvedStrategy;
 }
 
 /** A validated request body. */
-export interface ParsedBacktestBody {
+interface ParsedBacktestBody {
   readonly spec: BacktestSpec;
   readonly save: boolean;
   /** As received; `spec` has each symbol once. */
@@ -42,7 +42,7 @@ export interface ParsedBacktestBody {
 }
 
 /** @throws ProblemError 400 that names each invalid field */
-export function parseBacktestBody(body: unknown): ParsedBacktestBody {
+function parseBacktestBody(body: unknown): ParsedBacktestBody {
   const { save, rest, faults } = splitSaveFlag(body);
   const read = parseBacktestSpec(rest);
   if ('faults' in read || faults.length > 0)
@@ -55,7 +55,7 @@ export function parseBacktestBody(body: unknown): ParsedBacktestBody {
  * Resolves the strategy and the symbols of a request.
  * @throws ProblemError 400 that names each invalid field
  */
-export async function resolveBacktest(
+async function resolveBacktest(
   { archive, workspace }: ServiceContext,
   owner: OwnerColumns,
   { spec, symbols }: ParsedBacktestBody,
@@ -99,7 +99,7 @@ function splitSaveFlag(body: unknown): { save: boolean; rest: object; faults: re
 }
 
 /** The error of a request that cannot be run. */
-export const createInvalidBacktestError = (faults: readonly Fault[]): ProblemError =>
+const createInvalidBacktestError = (faults: readonly Fault[]): ProblemError =>
   new ProblemError(400, 'The backtest request is invalid.', {
     errors: faults.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
   });

@@ -26,7 +26,7 @@ import {
 const strategyNamePattern = new RegExp(namePattern, 'u');
 
 /** The strategy in a request body, and its name. @throws ProblemError 400 that names each invalid field */
-export function parseStrategyBody(body: unknown): { readonly name: string; readonly strategy: Strategy } {
+function parseStrategyBody(body: unknown): { readonly name: string; readonly strategy: Strategy } {
   const reader = new JsonValidator();
   const fields = reader.object(body, '', { required: ['name', 'definition'], optional: [] });
   const parsedName = fields.name === undefined ? '' : reader.text(fields.name, 'name', nameMax);

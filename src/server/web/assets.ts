@@ -5,14 +5,14 @@ import { dirname, join } from 'node:path';
 import { palette } from '../../base/html.ts';
 
 /** A static file of the page. */
-export interface Asset {
+interface Asset {
   readonly type: string;
   readonly bytes: Buffer;
   /** With quotes, as in the header. */
   readonly etag: string;
 }
 
-export interface Assets {
+interface Assets {
   readonly files: ReadonlyMap<string, Asset>;
   /** A hash of all files: a URL that contains it may be cached forever. */
   readonly stamp: string;

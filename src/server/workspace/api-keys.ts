@@ -127,23 +127,20 @@ export async function hasValidApiKey(db: WorkspaceDatabase, nowMs: number): Prom
   return row !== undefined;
 }
 
-export type ApiKeyRow = Tables['keys'];
+type ApiKeyRow = Tables['keys'];
 
 /** The state of a key at `nowMs`; a revoked key stays revoked after its expiry time. */
-export const getApiKeyState = (
-  row: Pick<ApiKeyRow, 'revoked_at' | 'expires_at'>,
-  nowMs: number,
-): ListedApiKey['state'] =>
+const getApiKeyState = (row: Pick<ApiKeyRow, 'revoked_at' | 'expires_at'>, nowMs: number): ListedApiKey['state'] =>
   row.revoked_at !== null ? 'revoked' : row.expires_at !== null && row.expires_at <= nowMs ? 'expired' : 'active';
 
 /** The ID and secret of a key's text; null for any other text. */
-export function parseApiKey(text: string): { id: string; secret: string } | null {
+function parseApiKey(text: string): { id: string; secret: string } | null {
   const [, id, secret] = apiKeyPattern.exec(text) ?? [];
   return id === undefined || secret === undefined ? null : { id, secret };
 }
 
 /** Whether the secret belongs to the key; compares in constant time. */
-export const isMatchingSecret = (digest: string, secret: string): boolean => {
+const isMatchingSecret = (digest: string, secret: string): boolean => {
   const cache = Buffer.from(digest, 'hex');
   const actual = hashSecret(secret);
   return cache.length === actual.length && timingSafeEqual(cache, actual);
@@ -158,7 +155,7 @@ export function requireName(text: string, what: string): void {
 const hashSecret = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();
 
 /** A cache of the keys in use, so that not every request queries the database. */
-export interface ApiKeyCache {
+interface ApiKeyCache {
   /** The holder of a key that is valid at `nowMs`; null for any other text. Rejects with WorkspaceUnavailableError. */
   findHolder(text: string, nowMs: number): Promise<KeyHolder | null>;
   /** Whether a text was a valid key when last checked; costs one digest. */

@@ -13,7 +13,7 @@ export type NewBacktest = OwnerColumns &
 /** A backtest without the columns that lists omit, as its result may be long. */
 export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts' | 'body_sha256'>;
 
-export type BacktestCompletion =
+type BacktestCompletion =
   | {
       readonly state: 'done';
       readonly at: number;
@@ -149,7 +149,7 @@ const waitingColumns = {
 };
 
 /** A backtest that was run outside of the service. */
-export type CompletedBacktest = Omit<NewBacktest, 'idempotency_key' | 'body_sha256'> & {
+type CompletedBacktest = Omit<NewBacktest, 'idempotency_key' | 'body_sha256'> & {
   readonly finished_at: number;
   readonly value: number | null;
   /** JSON of src/backtest/result.ts. */

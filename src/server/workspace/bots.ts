@@ -12,7 +12,7 @@ export interface BotWithStrategy extends BotRow {
 }
 
 /** Users' bots; only the owner can find a bot. */
-export interface BotStore {
+interface BotStore {
   /**
    * Adds a bot in status active. A bot with the same idempotency key is returned unchanged, or `other` if its request was
    * another one. `full` if the owner has `ownMax` bots, `unbound` if the strategy does not exist.

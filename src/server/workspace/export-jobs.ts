@@ -8,7 +8,7 @@ export type NewExportJob = Pick<
   'id' | 'key_id' | 'idempotency_key' | 'dataset' | 'symbols' | 'from_ms' | 'to_ms' | 'format' | 'created_at'
 >;
 
-export interface ExportJobCompletion {
+interface ExportJobCompletion {
   readonly state: 'done' | 'failed';
   readonly finishedAt: number;
   readonly expiresAt: number;

@@ -28,7 +28,7 @@ interface QueueTables {
   jobs: JobColumns;
 }
 
-export interface JobQueueOptions<Row> {
+interface JobQueueOptions<Row> {
   readonly table: 'export_jobs' | 'backtests';
   /** Lease ID of the archive. */
   readonly leaseId: string;

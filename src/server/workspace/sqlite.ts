@@ -97,7 +97,7 @@ const isBusy = (error: unknown): boolean => toCode(error) === busyCode && toExte
 // of this process.
 
 /** One connection. Calls never wait: if another process holds a lock they fail at once as busy. */
-export interface Statements {
+interface Statements {
   prepare(sql: string): {
     /** Whether the statement returns rows. */
     readonly reader: boolean;
@@ -111,7 +111,7 @@ export interface Statements {
 }
 
 /** The connections of a driver. */
-export interface SqliteConnections {
+interface SqliteConnections {
   /** For all writes, one after another, and for reads within a transaction. */
   readonly writer: Statements;
   /** For reads outside of a transaction, which no writer blocks. */
@@ -129,7 +129,7 @@ const busyMsMax = 10_000;
 /** Maximum delay between two attempts, ms. */
 const retryDelayMsMax = 50;
 
-export const createSqliteDialect = (connections: SqliteConnections): Dialect => ({
+const createSqliteDialect = (connections: SqliteConnections): Dialect => ({
   createDriver: () => createDriver(connections),
   createQueryCompiler: () => new SqliteQueryCompiler(),
   createAdapter: () => new ConcurrentSqliteAdapter(),

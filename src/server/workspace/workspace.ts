@@ -33,7 +33,7 @@ export interface Workspace {
   close(): Promise<void>;
 }
 
-export interface WorkspaceOptions {
+interface WorkspaceOptions {
   readonly location: DatabaseLocation;
   /** Null if no token has to be verified. */
   readonly tokens: UserTokenSettings | null;
