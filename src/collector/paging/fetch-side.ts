@@ -195,9 +195,10 @@ const isOutside = (t: number, other: number, side: WindowSide): boolean => (side
  * them. A page that also shows a tick beyond the far end of the window was not truncated before it.
  */
 export function isCrowded({ largestPage }: FetchProgress, o: Observation, t: number, side: WindowSide): boolean {
-  const { times, count, received, countBefore, countAfter, window, first, last } = o;
+  const { times, count, received, countBefore, countAfter, window, firstRequested, last } = o;
   if (times.length !== 1 || times[0] !== t || countBefore + countAfter > 1) return false;
-  const hasFarEnd = side === 'high' ? last! >= window.to : countBefore === 0 && first! < window.from;
+  // A tick before the requested window shows nothing: some servers always add one.
+  const hasFarEnd = side === 'high' ? last! >= window.to : firstRequested !== null && firstRequested < window.from;
   return !hasFarEnd && count >= crowdedTicksMin && received >= smallPageShare * largestPage;
 }
 

@@ -20,6 +20,8 @@ export interface Observation {
   readonly countAfter: number;
   /** First and last usable tick, inside `window` or not. Null if there is none. */
   readonly first: number | null;
+  /** The earliest usable tick that is not before the requested window; null without one. */
+  readonly firstRequested: number | null;
   readonly last: number | null;
   /** Elements received, whether they reach the requested limit, and how many were rejected. */
   readonly received: number;
@@ -67,7 +69,7 @@ export function observePage(
 ): ObservedPage {
   const observedAt = resolveObservedAt(page.generatedAt, sentAt, futureMs, page.servedAt);
   const { ticks, rejected, span } = validateTicks(page, window, futureMs);
-  const { count, before, after } = countDistinct(page, requested, futureMs);
+  const { count, before, after, firstRequested } = countDistinct(page, requested, futureMs);
   const times = listDistinctTimes(ticks.t);
   const claimable = computeClaimableWindow(window, requested, page, times, observedAt);
   const observation: Observation = {
@@ -82,6 +84,7 @@ export function observePage(
     countAtFirst: countAt(ticks, times[0]),
     countAtLast: countAt(ticks, times.at(-1)),
     first: span?.first ?? null,
+    firstRequested,
     last: span?.last ?? null,
     received: page.received,
     isFull: page.received >= limit,
@@ -146,24 +149,29 @@ function countDistinct(
   { t, p }: TickColumns,
   requested: Window,
   futureMs: number,
-): { count: number; before: number; after: number } {
+): { count: number; before: number; after: number; firstRequested: number | null } {
   let isAscending = true;
   for (let i = 1; i < t.length && isAscending; i++) isAscending = t[i - 1]! < t[i]!;
   const isInside = (time: number): boolean => time >= requested.from && time <= requested.to;
   if (isAscending && (t.length === 0 || (isInside(t[0]!) && isInside(t.at(-1)!) && t.at(-1)! <= futureMs)))
-    return { count: t.length, before: 0, after: 0 };
+    return { count: t.length, before: 0, after: 0, firstRequested: t[0] ?? null };
   const ticks = new Set<string>();
   const before = new Set<string>();
   const after = new Set<string>();
+  let firstRequested: number | null = null;
   for (let i = 0; i < t.length; i++) {
     const time = t[i]!;
     if (findTimeFlaw(time, futureMs) !== undefined || !Number.isFinite(p[i]!)) continue;
     const tick = `${time} ${p[i]}`;
     ticks.add(tick);
-    if (time < requested.from) before.add(tick);
-    else if (time > requested.to) after.add(tick);
+    if (time < requested.from) {
+      before.add(tick);
+      continue;
+    }
+    if (time > requested.to) after.add(tick);
+    firstRequested = Math.min(firstRequested ?? time, time);
   }
-  return { count: ticks.size, before: before.size, after: after.size };
+  return { count: ticks.size, before: before.size, after: after.size, firstRequested };
 }
 
 /**

@@ -137,6 +137,19 @@ describe('a window', () => {
     expect(intersect(computeRemainingClaims(steps), [{ from: all[25]!, to: all[26]! }])).toHaveLength(1);
   });
 
+  test('covers its first millisecond although a server adds a tick before the window', () => {
+    const times = every(minute, 9);
+    // Two prices one millisecond before the window, and one further tick that this server always adds.
+    const respond = ({ window: { from, to } }: Request): ScriptedResponse => ({
+      times: [start - minute, start - 1, start - 1, ...times]
+        .filter((t) => t >= from - 1 && t < to)
+        .concat(start - minute),
+    });
+    const { of, proven } = drive(respond);
+    expect(of('gap')).toEqual([]);
+    expect(proven).toEqual([{ from: start, to: window.to }]);
+  });
+
   test("is a gap if more than 1 % of a response's elements are unusable", () => {
     const rejected = (count: number) => Array.from({ length: count }, () => ({ reason: 'p is missing', raw: '{}' }));
     const bad = drive((request) => ({ ...whole(request), received: 42, rejected: rejected(2) }));
