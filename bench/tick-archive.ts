@@ -46,7 +46,17 @@ export async function createBenchArchive(root: string, ticks: number, prices: Pr
       const columns = createDayColumns(ofPart, day, prices);
       stageFile(archive, stage, encodeTickFile(toDayPath('ticks', day, part), day, columns, archive.groupRows));
     }
-    const covered = symbols.map((symbol) => ['ticks', symbol, day, day + dayMs, ticksPerDay, day + dayMs, 'poll']);
+    const covered = symbols.map((symbol) => [
+      'ticks',
+      symbol,
+      day,
+      day + dayMs,
+      ticksPerDay,
+      day + dayMs,
+      'poll',
+      'confirmed',
+      null,
+    ]);
     stageDayTable(archive, stage, 'coverage', day, covered);
   }
   commitAll(archive, stage, symbols);
