@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
 import { type RecordedLoss, readLostWindows } from '../../src/archive/journal/gap-records.ts';
+import { outageReason } from '../../src/collector/paging/collect-ticks.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import { openConfiguredArchive } from '../../src/context/open-configured.ts';
 import { publishedRows, publishedTicks } from '../archive/scratch.ts';
@@ -58,7 +59,9 @@ async function check(nights: Nights, nowMs: number, { ticks, told }: KnownTicks,
   expect([0, 4], summaryText).toContain(summary.exit_code);
   const lost = await readLost(nights, nowMs);
   const reported = summary.failures.filter(({ reason }) => reason.startsWith('lost: '));
-  expect(reported.length, summaryText).toBe(summary.failures.length);
+  // With three symbols and a thinned history, a short window may be without any ticks, which a poll does not believe.
+  const silent = summary.failures.filter(({ reason }) => reason === outageReason);
+  expect(reported.length + silent.length, summaryText).toBe(summary.failures.length);
   expect(reported.filter((line) => told.has(keyOf(line)))).toEqual([]);
   for (const line of reported) told.add(keyOf(line));
   const still = new Set(lost.map(keyOf));
