@@ -1,3 +1,4 @@
+import { findFirstIndex } from './binary-search.ts';
 import { UsageError } from './errors.ts';
 
 /** Converts wall-clock times of a time zone. All times are in milliseconds. */
@@ -83,14 +84,7 @@ function findOffsetSpan(offsetAt: (utcMs: number) => number, from: number): Offs
   const before = offsetAt(from);
   const after = offsetAt(from + spanMs - 1);
   if (before === after) return { before, after, changesAt: from };
-  let low = from;
-  let high = from + spanMs - 1;
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (offsetAt(middle) === before) low = middle;
-    else high = middle;
-  }
-  return { before, after, changesAt: high };
+  return { before, after, changesAt: findFirstIndex(from, from + spanMs - 1, (ms) => offsetAt(ms) !== before) };
 }
 
 /** Returns a function for the offset from UTC at an instant, in ms. Uses the time zone data of Node. */

@@ -1,7 +1,8 @@
+import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { createRandom, drawAt, hashNumber } from '../base/random.ts';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
 import { dayMs, hourMs } from '../base/window.ts';
-import { concatTicks, type Feed, findRow, sliceTicks } from './data-source.ts';
+import { concatTicks, type Feed, sliceTicks } from './data-source.ts';
 import {
   createMarketCatalogue,
   getMarketLifetime,
@@ -34,7 +35,7 @@ export function createSimulatedFeed(simulation: Simulation): Feed {
       const blocks: TickColumns[] = [];
       for (let hour = Math.floor(from / hourMs); hour * hourMs < to; hour++) {
         const { t, p } = hourOf(known.market, known.symbol, hour);
-        const block = sliceTicks({ t, p }, findRow(t, from), findRow(t, to));
+        const block = sliceTicks({ t, p }, findFirstAtOrAfter(t, from), findFirstAtOrAfter(t, to));
         if (block.t.length > 0) blocks.push(block);
       }
       return concatTicks(blocks);

@@ -1,9 +1,10 @@
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import type { Window } from '../../base/window.ts';
 import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import { contractsMax, type Rule, type Side, type Strategy } from '../strategy/strategy.ts';
 import { compileFindFirst, type FindFirstTick } from './conditions.ts';
 import { createMeasures, type Position } from './measures.ts';
-import { countBelow, type Level, type OrderBook, type SymbolSeries } from './symbol-series.ts';
+import type { Level, OrderBook, SymbolSeries } from './symbol-series.ts';
 
 /** A trade: an entry and its exit. A position sold in parts gives one trade per part. Times in epoch ms. */
 export interface Trade {
@@ -47,8 +48,8 @@ export function simulate(
   span: Window,
   throwIfStopped: () => void = () => {},
 ): Trade[] {
-  const end = countBelow(series.t, Math.min(span.to, series.settlement?.at ?? Number.POSITIVE_INFINITY));
-  const start = countBelow(series.t, span.from);
+  const end = findFirstAtOrAfter(series.t, Math.min(span.to, series.settlement?.at ?? Number.POSITIVE_INFINITY));
+  const start = findFirstAtOrAfter(series.t, span.from);
   const costs = createTradingCosts(strategy);
   return strategy.rules.flatMap((rule, index) =>
     simulateRule({ series, strategy, rule, index, costs, throwIfStopped: throwIfStopped }, start, end, span.to),

@@ -1,3 +1,4 @@
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { intersectTwo, isEmpty, subtract, type Window } from '../../base/window.ts';
 import { fetchSide, findMedianTick, isCrowded, noteWidestGap, type SideResult } from './fetch-side.ts';
 import {
@@ -372,15 +373,7 @@ function* confirmEarlier(
   }
 }
 
-function includesTime(times: Float64Array, t: number): boolean {
-  let [low, high] = [0, times.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle]! < t) low = middle + 1;
-    else high = middle;
-  }
-  return times[low] === t;
-}
+const includesTime = (times: Float64Array, t: number): boolean => times[findFirstAtOrAfter(times, t)] === t;
 
 const isExactly = (times: Float64Array, { from, to }: Window): boolean =>
   times.length === 2 && times[0] === from && times[1] === to;

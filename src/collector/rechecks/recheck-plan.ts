@@ -1,5 +1,5 @@
 import { type CoveredWindow, computeSettledWindows } from '../../archive/format/coverage.ts';
-import { findFirstAtOrAfter } from '../../archive/format/tick-columns.ts';
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import type { Random } from '../../base/ports.ts';
 import { dayMs, floorToDay, intersect, isWithin, minuteMs, union, type Window } from '../../base/window.ts';
 
