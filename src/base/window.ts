@@ -23,6 +23,8 @@ export const intersectTwo = (a: Window, b: Window): Window => ({
   to: Math.min(a.to, b.to),
 });
 
+export const overlaps = (a: Window, b: Window): boolean => !isEmpty(intersectTwo(a, b));
+
 /** Returns sorted, disjoint windows. Joins adjacent windows and drops empty ones. */
 export function union(windows: readonly Window[]): Window[] {
   // Fast path: most symbols have one window.

@@ -1,7 +1,7 @@
 import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { createRandom, drawAt, hashNumber } from '../base/random.ts';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
-import { dayMs, hourMs } from '../base/window.ts';
+import { dayMs, hourMs, intersectTwo } from '../base/window.ts';
 import { concatTicks, type Feed, sliceTicks } from './data-source.ts';
 import {
   createMarketCatalogue,
@@ -29,9 +29,7 @@ export function createSimulatedFeed(simulation: Simulation): Feed {
     ticks(symbol, window) {
       const known = catalogue.met(symbol);
       if (known === undefined) return emptyTicks;
-      const lifetime = getMarketLifetime(known.market, simulation.epochMs);
-      const from = Math.max(window.from, lifetime.from);
-      const to = Math.min(window.to, lifetime.to);
+      const { from, to } = intersectTwo(window, getMarketLifetime(known.market, simulation.epochMs));
       const blocks: TickColumns[] = [];
       for (let hour = Math.floor(from / hourMs); hour * hourMs < to; hour++) {
         const { t, p } = hourOf(known.market, known.symbol, hour);

@@ -1,5 +1,5 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
-import { intersectTwo, isEmpty, subtract, type Window } from '../../base/window.ts';
+import { intersectTwo, isEmpty, isWithin, subtract, type Window } from '../../base/window.ts';
 import { fetchSide, findMedianTick, isCrowded, noteWidestGap, type SideResult } from './fetch-side.ts';
 import {
   claim,
@@ -331,7 +331,7 @@ function findContradictedTail(
   { times }: Observation,
 ): Window {
   const last = knownTick ?? lastTick ?? Number.NEGATIVE_INFINITY;
-  const first = inferred.find((w) => times.some((t) => t > last && w.from <= t && t < w.to));
+  const first = inferred.find((w) => times.some((t) => t > last && isWithin(t, w)));
   if (first === undefined) return { from: 0, to: 0 };
   const { from } = inferred.find(({ fetchedAt }) => fetchedAt === first.fetchedAt)!;
   return { from: Math.max(from, last + 1), to: inferred.at(-1)!.to };
