@@ -1,5 +1,6 @@
 import { findFirstIndex } from './binary-search.ts';
 import { UsageError } from './errors.ts';
+import { hourMs } from './window.ts';
 
 /** Converts wall-clock times of a time zone. All times are in milliseconds. */
 export interface TimeZone {
@@ -14,9 +15,9 @@ export interface TimeZone {
 export const utcZone: TimeZone = { name: 'UTC', toInstant: (localMs) => localMs };
 
 /** Offsets from UTC are smaller than this, in ms. */
-const offsetMsMax = 26 * 3_600_000;
+const offsetMsMax = 26 * hourMs;
 /** A zone changes its offset at most once within this time, in ms. */
-const spanMs = 6 * 3_600_000;
+const spanMs = 6 * hourMs;
 const blockMs = 900_000;
 /** Cache limit. A file sorted by time touches far fewer blocks. */
 const blocksMax = 100_000;

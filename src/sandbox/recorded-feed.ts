@@ -1,6 +1,7 @@
 import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { UsageError } from '../base/errors.ts';
 import { emptyTicks } from '../base/ticks.ts';
+import { minuteMs } from '../base/window.ts';
 import type { Feed, SandboxMarket } from './data-source.ts';
 
 /** A recording in memory: the ticks of `symbols[i]` are the rows [offsets[i], offsets[i + 1]). */
@@ -101,5 +102,5 @@ function findMax(t: Float64Array): number {
 }
 
 function floorToMinutes(ms: number): number {
-  return Math.floor(ms / 60_000) * 60_000;
+  return Math.floor(ms / minuteMs) * minuteMs;
 }

@@ -125,7 +125,7 @@ const octaves = [
   { periodMs: 8 * dayMs, reach: 1.6 },
   { periodMs: 1.5 * dayMs, reach: 0.9 },
   { periodMs: dayMs / 4, reach: 0.4 },
-  { periodMs: 3_600_000, reach: 0.15 },
+  { periodMs: hourMs, reach: 0.15 },
   { periodMs: 300_000, reach: 0.05 },
 ] as const;
 

@@ -1,5 +1,5 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
-import { intersectTwo, isEmpty, isWithin, subtract, type Window } from '../../base/window.ts';
+import { intersectTwo, isEmpty, isWithin, minuteMs, subtract, type Window } from '../../base/window.ts';
 import { fetchSide, findMedianTick, isCrowded, noteWidestGap, type SideResult } from './fetch-side.ts';
 import {
   claim,
@@ -37,11 +37,11 @@ import {
 const splitsMax = 512;
 /** Limit of consecutive responses that cover less than `narrowResponseMsMax`, with hardly a tick, and leave a remainder. */
 const narrowResponsesMax = 20;
-const narrowResponseMsMax = 60_000;
+const narrowResponseMsMax = minuteMs;
 /** Limit of crowded milliseconds per planned window. Beyond it, the rest of the window becomes a gap. */
 const crowdedMomentsMax = 200;
 /** If a response ignores from/to and its last tick is at most this old, it covers the time up to its generation. In ms. */
-const freshMsMax = 60_000;
+const freshMsMax = minuteMs;
 
 /**
  * Fetches a window with as many requests as necessary and claims what the pages cover. Up to the time of the responses, each
