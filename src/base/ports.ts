@@ -1,3 +1,5 @@
+import { hourMs } from './window.ts';
+
 /** Source of time. src/base/system.ts has the real one; tests supply their own. */
 export interface Clock {
   /** Wall clock, epoch milliseconds UTC. It may jump. */
@@ -12,7 +14,7 @@ export interface Clock {
  * How far a stored time may be ahead of the clock, in ms. A time further ahead was written while the clock was wrong, and
  * is ignored.
  */
-export const clockAheadMsMax = 3_600_000;
+export const clockAheadMsMax = hourMs;
 
 /** Returns a number in [0, 1), as Math.random does. */
 export type Random = () => number;

@@ -1,4 +1,6 @@
+import { findFirstIndex } from './binary-search.ts';
 import { UsageError } from './errors.ts';
+import { hourMs } from './window.ts';
 
 /** Converts wall-clock times of a time zone. All times are in milliseconds. */
 export interface TimeZone {
@@ -13,9 +15,9 @@ export interface TimeZone {
 export const utcZone: TimeZone = { name: 'UTC', toInstant: (localMs) => localMs };
 
 /** Offsets from UTC are smaller than this, in ms. */
-const offsetMsMax = 26 * 3_600_000;
+const offsetMsMax = 26 * hourMs;
 /** A zone changes its offset at most once within this time, in ms. */
-const spanMs = 6 * 3_600_000;
+const spanMs = 6 * hourMs;
 const blockMs = 900_000;
 /** Cache limit. A file sorted by time touches far fewer blocks. */
 const blocksMax = 100_000;
@@ -83,14 +85,7 @@ function findOffsetSpan(offsetAt: (utcMs: number) => number, from: number): Offs
   const before = offsetAt(from);
   const after = offsetAt(from + spanMs - 1);
   if (before === after) return { before, after, changesAt: from };
-  let low = from;
-  let high = from + spanMs - 1;
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (offsetAt(middle) === before) low = middle;
-    else high = middle;
-  }
-  return { before, after, changesAt: high };
+  return { before, after, changesAt: findFirstIndex(from, from + spanMs - 1, (ms) => offsetAt(ms) !== before) };
 }
 
 /** Returns a function for the offset from UTC at an instant, in ms. Uses the time zone data of Node. */

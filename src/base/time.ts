@@ -1,5 +1,5 @@
 import { UsageError } from './errors.ts';
-import { dayMs } from './window.ts';
+import { dayMs, hourMs, minuteMs } from './window.ts';
 
 export { dayMs };
 
@@ -50,7 +50,7 @@ export function parseDayStart(day: string): number {
 /** The day `days` later; earlier if negative. */
 export const addDays = (day: string, days: number): string => formatDay(parseDayStart(day) + days * dayMs);
 
-const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: dayMs } as const;
+const unitMs = { s: 1000, m: minuteMs, h: hourMs, d: dayMs } as const;
 
 /**
  * Parses a duration such as `90s`, `15m`, `2h` or `1d` of at most 100 years, and returns milliseconds.
@@ -78,8 +78,9 @@ function parseInstant(text: string): number | undefined {
   const [, day, hour, minute, second = '0', fraction = '', sign, zoneHour = '0', zoneMinute = '0'] = match;
   const midnight = parseMidnight(day!);
   if (midnight === undefined || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined;
-  const local = (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1000 + Number(fraction.padEnd(3, '0'));
-  const offset = (Number(zoneHour) * 60 + Number(zoneMinute)) * 60_000;
+  const local =
+    (Number(hour) * 60 + Number(minute)) * minuteMs + Number(second) * 1000 + Number(fraction.padEnd(3, '0'));
+  const offset = (Number(zoneHour) * 60 + Number(zoneMinute)) * minuteMs;
   return midnight + local + (sign === '-' ? offset : -offset);
 }
 

@@ -1,3 +1,5 @@
+import { findFirstIndex } from './binary-search.ts';
+
 /** A half-open time range, `from <= t < to`, in epoch milliseconds UTC. */
 export interface Window {
   readonly from: number;
@@ -20,6 +22,8 @@ export const intersectTwo = (a: Window, b: Window): Window => ({
   from: Math.max(a.from, b.from),
   to: Math.min(a.to, b.to),
 });
+
+export const overlaps = (a: Window, b: Window): boolean => !isEmpty(intersectTwo(a, b));
 
 /** Returns sorted, disjoint windows. Joins adjacent windows and drops empty ones. */
 export function union(windows: readonly Window[]): Window[] {
@@ -80,6 +84,10 @@ export function splitByDay(w: Window): Window[] {
   }
   return out;
 }
+
+/** Finds the index of the first of sorted, disjoint windows that ends after `t`, by binary search; their number if none. */
+export const findFirstEndingAfter = (sorted: readonly Window[], t: number): number =>
+  findFirstIndex(0, sorted.length, (i) => sorted[i]!.to > t);
 
 /** Whether `windows` contain all of `w`. */
 export const covers = (windows: readonly Window[], w: Window): boolean => subtract([w], windows).length === 0;

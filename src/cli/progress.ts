@@ -1,5 +1,6 @@
 import { formatBytes, formatNumber } from '../base/format-quantity.ts';
 import type { Clock, Log } from '../base/ports.ts';
+import { minuteMs } from '../base/window.ts';
 import type { ProgressDisplay, RequestRateStatus } from '../context/context.ts';
 
 export interface ProgressOptions {
@@ -30,7 +31,7 @@ const lineIntervalMs = 10_000;
 
 /** Averaging times of displayed speeds and of the remaining time, in milliseconds. */
 const speedMemoryMs = 10_000;
-const remainingMemoryMs = 60_000;
+const remainingMemoryMs = minuteMs;
 
 const widthDefault = 80;
 

@@ -1,5 +1,5 @@
 import type { RejectedInput } from '../base/ticks.ts';
-import type { Window } from '../base/window.ts';
+import { isEmpty, type Window } from '../base/window.ts';
 import { decodeCompactPage } from './fast-page-decoder.ts';
 import {
   decodeText,
@@ -109,7 +109,7 @@ function parseGaps(value: unknown): Window[] {
       : (item as Record<string, unknown>);
     if (!Number.isFinite(from) || !Number.isFinite(to)) continue;
     const gap = { from: Math.floor(from as number), to: Math.ceil(to as number) };
-    if (gap.from < gap.to) gaps.push(gap);
+    if (!isEmpty(gap)) gaps.push(gap);
   }
   if (gaps.length <= gapsMax) return gaps;
   return [gaps.reduce((all, gap) => ({ from: Math.min(all.from, gap.from), to: Math.max(all.to, gap.to) }))];

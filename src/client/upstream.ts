@@ -1,7 +1,7 @@
 import type { Clock, Random } from '../base/ports.ts';
 import type { RateStateStore } from '../base/rate-state.ts';
 import type { RejectedInput, TickColumns } from '../base/ticks.ts';
-import type { Window } from '../base/window.ts';
+import { minuteMs, type Window } from '../base/window.ts';
 import type { RawPage, TickRequestPurpose } from '../contract/raw-page.ts';
 import type { OpenTransport } from './transport.ts';
 
@@ -129,7 +129,7 @@ export const upstreamLimits: UpstreamLimits = {
   retryDelayMsMax: 30_000,
   retryBudget: 100,
   retryBudgetGain: 0.5,
-  retryAfterMsMax: 15 * 60_000,
+  retryAfterMsMax: 15 * minuteMs,
 };
 
 export interface UpstreamOptions extends Partial<UpstreamLimits> {

@@ -5,6 +5,7 @@ import type { SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import { exitCodes, UpstreamError, type UpstreamFailure } from '../base/errors.ts';
 import { formatDuration } from '../base/format-quantity.ts';
 import type { Clock } from '../base/ports.ts';
+import { dayMs } from '../base/window.ts';
 import type { OpenTransport } from '../client/transport.ts';
 import type { Context } from '../context/context.ts';
 import { openConfiguredUpstream } from '../context/open-configured.ts';
@@ -362,7 +363,7 @@ function readCertificate(socket: TLSSocket, nowMs: number): ConnectionFacts['tls
   const { authorizationError: error } = socket;
   return {
     protocol: socket.getProtocol() ?? 'TLS',
-    daysLeft: Number.isNaN(validTo) ? null : Math.floor((validTo - nowMs) / 86_400_000),
+    daysLeft: Number.isNaN(validTo) ? null : Math.floor((validTo - nowMs) / dayMs),
     // Typed as an Error, but a string at run time.
     distrusted: socket.authorized ? null : String((error as { code?: string } | null)?.code ?? error),
   };

@@ -5,7 +5,6 @@ import type { CompletenessRules } from '../archive/completeness/completeness.ts'
 import { systemDisk } from '../archive/disk/file-system.ts';
 import { type DatasetName, datasetNames } from '../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../archive/format/manifest.ts';
-import { findFirstAtOrAfter } from '../archive/format/tick-columns.ts';
 import type { VerifyResult } from '../archive/integrity/verify.ts';
 import { type Archive, openArchive as openArchiveFolder } from '../archive/open-archive.ts';
 import { decodeTicks } from '../archive/parquet/ticks-file.ts';
@@ -15,6 +14,7 @@ import type { GapList } from '../archive/read/gaps.ts';
 import { pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';
 import type { readStatus } from '../archive/read/status.ts';
 import type { ListedSymbol } from '../archive/read/symbols.ts';
+import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { UsageError } from '../base/errors.ts';
 import { systemClock, systemRandom } from '../base/system.ts';
 

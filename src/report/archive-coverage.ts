@@ -1,6 +1,7 @@
 import { formatCount, formatThousands } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatDay } from '../base/time.ts';
+import { hourMs } from '../base/window.ts';
 import type { CoverageFacts, GapGroup, HeatmapRow } from './data/coverage-facts.ts';
 import type { QuarantineReason } from './data/quarantine.ts';
 import type { NamedCadence, ReportData, SilentSymbol } from './data/report-data.ts';
@@ -148,8 +149,7 @@ export function renderSymbolsSection({ cadence }: ReportData): ReportPart[] {
   const { busiest, silent, days, error } = cadence;
   if (error !== null)
     return [renderSection('Symbols', [html`<p class="warning">Ticks could not be read: ${error}</p>\n`])];
-  const pause = ({ longestPauseMs }: NamedCadence): string =>
-    formatLongDuration(Math.max(1, longestPauseMs) * 3_600_000);
+  const pause = ({ longestPauseMs }: NamedCadence): string => formatLongDuration(Math.max(1, longestPauseMs) * hourMs);
   const nameColumns = <Row extends NamedCadence>(rows: readonly Row[]): HtmlColumn<Row>[] => [
     { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
     ...(rows.every(({ question }) => question === null)

@@ -1,6 +1,6 @@
 import { formatThousands } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
-import { hourMs } from '../base/window.ts';
+import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 import type { PastDrift, PastRun } from './data/past-run.ts';
 import type { ReportData } from './data/report-data.ts';
 import { describeRun, runMarks, toRunMark } from './health-status.ts';
@@ -88,7 +88,7 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
   if (points.length === 0) return [{ name: 'Lag', text: 'No run has reported a watermark.' }];
   const maxLag = points.reduce((max, { lag }) => Math.max(max, lag), 0);
   const [unit, unitMs] =
-    maxLag > 96 * hourMs ? ['days', 24 * hourMs] : maxLag > 3 * hourMs ? ['hours', hourMs] : ['minutes', 60_000];
+    maxLag > 96 * hourMs ? ['days', dayMs] : maxLag > 3 * hourMs ? ['hours', hourMs] : ['minutes', minuteMs];
   const last = points.at(-1)!;
   if (points.length === 1)
     return [{ name: 'Lag', text: `The lag was ${formatLongDuration(last.lag)} at the end of the only run.` }];
@@ -115,7 +115,7 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
 
 /** From the first point to now, at least one day. */
 const computeShownWindow = (points: readonly { readonly t: number }[], nowMs: number) => ({
-  from: Math.min(points[0]!.t, nowMs - 24 * hourMs),
+  from: Math.min(points[0]!.t, nowMs - dayMs),
   to: Math.max(nowMs, points.at(-1)!.t),
 });
 

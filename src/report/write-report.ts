@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Archive } from '../archive/open-archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
 import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
+import { minuteMs } from '../base/window.ts';
 import type { Context } from '../context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../context/open-configured.ts';
 import type { ArchiveHealth } from './health-status.ts';
@@ -36,8 +37,8 @@ export async function writeReport(archive: Archive, context: Context, out: strin
     judged: toCompletenessRules(settings),
     days: settings.report.days,
     lagMsMax: settings.service.lagSecondsMax * 1000,
-    overlapMs: settings.poll.overlapMinutes * 60_000,
-    overlapMsMax: settings.poll.overlapMinutesMax * 60_000,
+    overlapMs: settings.poll.overlapMinutes * minuteMs,
+    overlapMsMax: settings.poll.overlapMinutesMax * minuteMs,
     requestsPerSecond: settings.upstream.requestsPerSecond,
   };
   const data = await readReportData(archive, rules, { nowMs: clock.nowMs(), random });

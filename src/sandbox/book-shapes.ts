@@ -1,4 +1,5 @@
 import { createRandom, hashNumber } from '../base/random.ts';
+import { minuteMs } from '../base/window.ts';
 
 /**
  * Shapes of order book responses. The service documents no shape, and venues differ.
@@ -24,7 +25,7 @@ interface BookContent {
 }
 
 /** Age of the older snapshot of a list, ms. */
-export const olderSnapshotAgeMs = 60_000;
+export const olderSnapshotAgeMs = minuteMs;
 
 /** The response body in the given shape. */
 export function formatBook(shape: BookShape, { symbol, nowMs, book }: BookContent): string {
@@ -110,7 +111,7 @@ export function createOrderBook(price: number | undefined, key: number, nowMs: n
       .filter(({ thousandths }) => middle !== undefined && thousandths > 0 && thousandths < 1000)
       .map(({ thousandths, i }) => ({
         price: thousandths / 1000,
-        quantity: 1 + (hashNumber(key + direction * (i + 1), Math.floor(nowMs / 60_000)) % 5_000),
+        quantity: 1 + (hashNumber(key + direction * (i + 1), Math.floor(nowMs / minuteMs)) % 5_000),
       }));
   return { bids: side(-1), asks: side(1) };
 }

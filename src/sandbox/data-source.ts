@@ -58,15 +58,3 @@ export function sliceTicks(ticks: TickColumns, first: number, end: number): Tick
   if (first === 0 && end === ticks.t.length) return ticks;
   return { t: ticks.t.subarray(first, end), p: ticks.p.subarray(first, end) };
 }
-
-/** The first row of the ascending column with `t >= at`, searched in [low, high). */
-export function findRow(t: Float64Array, at: number, low = 0, high = t.length): number {
-  let first = low;
-  let end = high;
-  while (first < end) {
-    const middle = (first + end) >>> 1;
-    if (t[middle]! < at) first = middle + 1;
-    else end = middle;
-  }
-  return first;
-}

@@ -1,4 +1,4 @@
-import { dayMs, type Window } from '../base/window.ts';
+import { dayMs, minuteMs, type Window } from '../base/window.ts';
 import type { BookShape } from './book-shapes.ts';
 import { type FaultKind, faultKinds } from './faults.ts';
 import type { LimiterKind, RateHeaderForm } from './rate-limit.ts';
@@ -135,7 +135,7 @@ export const sandboxDefaults: SandboxOptions = {
   latencyMs: 0,
   faultShare: 0,
   faults: faultKinds,
-  stallMs: 60_000,
+  stallMs: minuteMs,
   reshape: {},
   faultSymbols: {},
 };

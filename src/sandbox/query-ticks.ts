@@ -1,7 +1,6 @@
 import { drawAt, hashText } from '../base/random.ts';
 import type { TickColumns } from '../base/ticks.ts';
-import type { Window } from '../base/window.ts';
-import { hourMs } from '../base/window.ts';
+import { hourMs, intersectTwo, type Window } from '../base/window.ts';
 import { concatTicks, type Feed, sliceTicks } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
 
@@ -72,8 +71,7 @@ export function readVisibleTicks(
   distortions: TickDistortions,
 ): { readonly ticks: TickColumns; readonly truncated: boolean } {
   const lifetime = feed.getLifetime(query.symbol, query.asOfMs) ?? { from: 0, to: 0 };
-  let from = Math.max(query.window.from, lifetime.from);
-  let to = Math.min(query.window.to, lifetime.to);
+  let { from, to } = intersectTwo(query.window, lifetime);
   const forward = part.side === 'earliest';
   const blocks: TickColumns[] = [];
   let visibleCount = 0;

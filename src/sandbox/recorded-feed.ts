@@ -1,6 +1,8 @@
+import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { UsageError } from '../base/errors.ts';
 import { emptyTicks } from '../base/ticks.ts';
-import { type Feed, findRow, type SandboxMarket } from './data-source.ts';
+import { minuteMs } from '../base/window.ts';
+import type { Feed, SandboxMarket } from './data-source.ts';
 
 /** A recording in memory: the ticks of `symbols[i]` are the rows [offsets[i], offsets[i + 1]). */
 export interface Recording {
@@ -46,8 +48,8 @@ export function createRecordedFeed(recording: Recording, options: RecordedFeedOp
     ticks(symbol, window) {
       const i = index.get(symbol);
       if (i === undefined) return emptyTicks;
-      const first = findRow(t, window.from - shiftMs, offsets[i]!, offsets[i + 1]!);
-      const end = findRow(t, window.to - shiftMs, first, offsets[i + 1]!);
+      const first = findFirstAtOrAfter(t, window.from - shiftMs, offsets[i]!, offsets[i + 1]!);
+      const end = findFirstAtOrAfter(t, window.to - shiftMs, first, offsets[i + 1]!);
       const times = t.subarray(first, end);
       return { t: shiftMs === 0 ? times : times.map((at) => at + shiftMs), p: p.subarray(first, end) };
     },
@@ -100,5 +102,5 @@ function findMax(t: Float64Array): number {
 }
 
 function floorToMinutes(ms: number): number {
-  return Math.floor(ms / 60_000) * 60_000;
+  return Math.floor(ms / minuteMs) * minuteMs;
 }

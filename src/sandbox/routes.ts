@@ -1,5 +1,5 @@
 import { createRandom, hashNumber, hashText } from '../base/random.ts';
-import { dayMs, intersect, isWithin, type Window } from '../base/window.ts';
+import { dayMs, intersect, intersectTwo, isEmpty, isWithin, type Window } from '../base/window.ts';
 import { createOrderBook, formatBook } from './book-shapes.ts';
 import type { Feed, SandboxMarket } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
@@ -141,7 +141,7 @@ function createTickPage(
   const visibleRows = createVisibleReader(feed, symbol, asOfMs, options);
 
   const matched = computeMatchedWindow(window, options);
-  const inside = { from: Math.max(matched.from, oldestMs), to: Math.min(matched.to, nowMs + 1) };
+  const inside = intersectTwo(matched, { from: oldestMs, to: nowMs + 1 });
   const part = {
     side: getKeptSide(n, options),
     rowsMax: needsWholeWindow(options) ? Number.POSITIVE_INFINITY : computePageRowsMax(options, limit),
@@ -178,7 +178,7 @@ interface VisibleRow {
 /** Reads the visible ticks of a symbol, without those in gaps. */
 function createVisibleReader(feed: Feed, symbol: string, asOfMs: number, options: SandboxOptions) {
   return (window: Window, part: Parameters<typeof readVisibleTicks>[2]): VisibleRow[] => {
-    if (window.from >= window.to) return [];
+    if (isEmpty(window)) return [];
     const { gaps } = options;
     // Ticks in gaps do not count toward the requested rows.
     const limits = gaps.length === 0 ? part : { ...part, rowsMax: Number.POSITIVE_INFINITY };

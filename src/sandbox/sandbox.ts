@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { UsageError } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
 import type { TickColumns } from '../base/ticks.ts';
-import type { Window } from '../base/window.ts';
+import { minuteMs, type Window } from '../base/window.ts';
 import type { Feed } from './data-source.ts';
 import type { ChangeableOptions, SandboxOptions } from './options.ts';
 import { applyOptionChanges, checkSandboxOptions } from './options-check.ts';
@@ -51,7 +51,7 @@ export async function startSandbox(given: Partial<SandboxOptions>, { clock, feed
   const nowMs = () => options.nowMs ?? clock.nowMs();
   const stopping = new AbortController();
   const parts = { feed: source, clock, stats, options: () => options, nowMs, stopping: stopping.signal };
-  const server = createServer({ keepAliveTimeout: 60_000 }, createRequestListener(parts));
+  const server = createServer({ keepAliveTimeout: minuteMs }, createRequestListener(parts));
   server.listen(options.port, '127.0.0.1');
   await once(server, 'listening');
   const closed = once(server, 'close');

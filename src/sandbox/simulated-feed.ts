@@ -1,7 +1,8 @@
+import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { createRandom, drawAt, hashNumber } from '../base/random.ts';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
-import { dayMs, hourMs } from '../base/window.ts';
-import { concatTicks, type Feed, findRow, sliceTicks } from './data-source.ts';
+import { dayMs, hourMs, intersectTwo } from '../base/window.ts';
+import { concatTicks, type Feed, sliceTicks } from './data-source.ts';
 import {
   createMarketCatalogue,
   getMarketLifetime,
@@ -28,13 +29,11 @@ export function createSimulatedFeed(simulation: Simulation): Feed {
     ticks(symbol, window) {
       const known = catalogue.met(symbol);
       if (known === undefined) return emptyTicks;
-      const lifetime = getMarketLifetime(known.market, simulation.epochMs);
-      const from = Math.max(window.from, lifetime.from);
-      const to = Math.min(window.to, lifetime.to);
+      const { from, to } = intersectTwo(window, getMarketLifetime(known.market, simulation.epochMs));
       const blocks: TickColumns[] = [];
       for (let hour = Math.floor(from / hourMs); hour * hourMs < to; hour++) {
         const { t, p } = hourOf(known.market, known.symbol, hour);
-        const block = sliceTicks({ t, p }, findRow(t, from), findRow(t, to));
+        const block = sliceTicks({ t, p }, findFirstAtOrAfter(t, from), findFirstAtOrAfter(t, to));
         if (block.t.length > 0) blocks.push(block);
       }
       return concatTicks(blocks);
@@ -126,7 +125,7 @@ const octaves = [
   { periodMs: 8 * dayMs, reach: 1.6 },
   { periodMs: 1.5 * dayMs, reach: 0.9 },
   { periodMs: dayMs / 4, reach: 0.4 },
-  { periodMs: 3_600_000, reach: 0.15 },
+  { periodMs: hourMs, reach: 0.15 },
   { periodMs: 300_000, reach: 0.05 },
 ] as const;
 

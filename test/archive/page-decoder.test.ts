@@ -1,6 +1,7 @@
 import { zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { encodings } from '../../src/archive/parquet/metadata.ts';
 import {
   cachedDictionaryBytesMax,
   type DataPage,
@@ -8,7 +9,6 @@ import {
   readColumnValues,
   visitIndexes,
 } from '../../src/archive/parquet/page-decoder.ts';
-import { encodings } from '../../src/archive/parquet/thrift.ts';
 
 // Pages are built from the format's description, with widths, runs and blocks that our writer does not produce too.
 

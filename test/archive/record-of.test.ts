@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { type Column, datasets } from '../../src/archive/format/datasets.ts';
+import { magic } from '../../src/archive/parquet/metadata.ts';
 import {
   createFileRecord,
   createRowKeyReader,
@@ -8,7 +9,6 @@ import {
   readFileKeys,
 } from '../../src/archive/parquet/row-group-index.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
-import { magic } from '../../src/archive/parquet/thrift.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 
 // Footers are written by hand, for files that our writer does not produce.
@@ -19,27 +19,47 @@ interface Chunk {
   readonly size?: number;
 }
 
-const i64 = (delta: number, value: number | undefined): number[] => {
-  const varint = (n: number): number[] => (n < 128 ? [n] : [(n % 128) + 128, ...varint(Math.floor(n / 128))]);
-  return value === undefined ? [] : [(delta << 4) | 6, ...varint(2 * value)];
-};
+const varint = (n: number): number[] => (n < 128 ? [n] : [(n % 128) + 128, ...varint(Math.floor(n / 128))]);
+const i32 = (delta: number, value: number): number[] => [(delta << 4) | 5, ...varint(2 * value)];
+const i64 = (delta: number, value: number | undefined): number[] =>
+  value === undefined ? [] : [(delta << 4) | 6, ...varint(2 * value)];
 const list = (delta: number, structs: readonly number[][]): number[] => [
   (delta << 4) | 9,
   (structs.length << 4) | 12,
   ...structs.flat(),
 ];
-/** Fields 7, 9 and 11 of a column's metadata, which is field 3 of its chunk. */
+/** An empty list of numbers. */
+const noNumbers = (delta: number): number[] => [(delta << 4) | 9, 5];
+/** An empty list of strings. */
+const noTexts = (delta: number): number[] => [(delta << 4) | 9, 8];
+/** Fields 1 to 7, 9 and 11 of a column's metadata, which is field 3 of its chunk. */
 const chunkOf = ({ size, data, dictionary }: Chunk): number[] => [
-  0x3c,
-  ...i64(7, size),
-  ...i64(size === undefined ? 9 : 2, data),
+  ...i64(2, 0),
+  0x1c,
+  ...i32(1, 0),
+  ...noNumbers(1),
+  ...noTexts(1),
+  ...i32(1, 6),
+  ...i64(1, 0),
+  ...i64(1, 0),
+  ...i64(1, size),
+  ...i64(size === undefined ? 3 : 2, data),
   ...i64(2, dictionary),
   0,
   0,
 ];
 const groupOf = (rows: number | undefined, chunks: readonly Chunk[]): number[] => [
   ...list(1, chunks.map(chunkOf)),
-  ...i64(2, rows),
+  ...i64(1, 0),
+  ...i64(1, rows),
+  0,
+];
+/** Fields 1 to 4 of a footer. */
+const footerOf = (groups: readonly number[][]): number[] => [
+  ...i32(1, 1),
+  ...list(1, []),
+  ...i64(1, 0),
+  ...list(1, groups),
   0,
 ];
 
@@ -51,20 +71,20 @@ function fileOf(bodyBytes: number, footer: readonly number[]): Uint8Array {
 
 const keyAt = (row: number) => [row];
 const recorded = (bodyBytes: number, groups: readonly number[][]) =>
-  createFileRecord('path', fileOf(bodyBytes, [...list(4, groups), 0]), 'hash', keyAt);
+  createFileRecord('path', fileOf(bodyBytes, footerOf(groups)), 'hash', keyAt);
 
 describe('the record of a file', () => {
   test('has row groups from the first byte of any column to the last', () => {
-    const bytes = fileOf(30, [
-      ...list(4, [
+    const bytes = fileOf(
+      30,
+      footerOf([
         groupOf(5, [
           { data: 12, size: 3 },
           { data: 6, dictionary: 4, size: 8 },
         ]),
         groupOf(1, [{ data: 15, dictionary: 20, size: 19 }]),
       ]),
-      0,
-    ]);
+    );
     const { groups, footer, ...rest } = createFileRecord('path', bytes, 'hash', keyAt);
     expect(rest).toEqual({ path: 'path', sha256: 'hash' });
     expect(groups).toEqual([
@@ -98,12 +118,18 @@ describe('the record of a file', () => {
   });
 
   test('is rejected if the footer has missing fields', () => {
-    expect(() => createFileRecord('path', fileOf(9, [0]), 'hash', keyAt)).toThrow('a list is missing');
-    expect(() => createFileRecord('path', fileOf(9, [0x46, 2, 0]), 'hash', keyAt)).toThrow('a list is missing');
-    expect(() => recorded(9, [[...i64(3, 5), 0]])).toThrow('a list is missing');
-    expect(() => recorded(9, [groupOf(undefined, [{ data: 4, size: 9 }])])).toThrow('a number is missing');
-    expect(() => recorded(9, [groupOf(1, [{ size: 9 }])])).toThrow('a number is missing');
-    expect(() => recorded(9, [groupOf(1, [{ data: 4 }])])).toThrow('a number is missing');
+    const start = [...i32(1, 1), ...list(1, []), ...i64(1, 0)];
+    const rejects = (footer: readonly number[], field: string) =>
+      expect(() => createFileRecord('path', fileOf(9, footer), 'hash', keyAt)).toThrow(
+        `the field ${field} is missing in a header`,
+      );
+    rejects([0], 'version');
+    rejects([...start, 0], 'row_groups');
+    rejects([...start, 0x16, 2, 0], 'row_groups');
+    rejects(footerOf([[...i64(3, 5), 0]]), 'columns');
+    rejects(footerOf([groupOf(undefined, [{ data: 4, size: 9 }])]), 'num_rows');
+    rejects(footerOf([groupOf(1, [{ size: 9 }])]), 'data_page_offset');
+    rejects(footerOf([groupOf(1, [{ data: 4 }])]), 'total_compressed_size');
   });
 });
 

@@ -1,4 +1,14 @@
-import { dayMs, intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import { findFirstIndex } from '../../base/binary-search.ts';
+import {
+  dayMs,
+  findFirstEndingAfter,
+  intersect,
+  intersectTwo,
+  isEmpty,
+  subtract,
+  union,
+  type Window,
+} from '../../base/window.ts';
 import {
   type CompletenessCounts,
   countCompleteness,
@@ -204,15 +214,7 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]): Da
    */
   const provenChange = new Int32Array(tallies.length + 1);
   /** The index of the first day at or after `t`. */
-  const findFirstDayAt = (t: number): number => {
-    let [low, high] = [0, tallies.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (tallies[middle]!.day >= t) high = middle;
-      else low = middle + 1;
-    }
-    return low;
-  };
+  const findFirstDayAt = (t: number): number => findFirstIndex(0, tallies.length, (i) => tallies[i]!.day >= t);
   const findFirstDayOverlapping = (t: number): number => findFirstDayAt(t - dayMs + 1);
   return {
     add(symbolResult, newest) {
@@ -326,14 +328,6 @@ const coversEach = (windows: readonly Window[], all: readonly Window[]): boolean
 /** Whether one of the sorted, disjoint windows contains all of `w`. Uses binary search, since there are many days. */
 function hasWindowCovering(windows: readonly Window[], w: Window): boolean {
   if (isEmpty(w)) return true;
-  let low = 0;
-  let high = windows.length - 1;
-  while (low <= high) {
-    const middle = (low + high) >> 1;
-    const at = windows[middle]!;
-    if (at.to <= w.from) low = middle + 1;
-    else if (at.from > w.from) high = middle - 1;
-    else return at.to >= w.to;
-  }
-  return false;
+  const at = windows[findFirstEndingAfter(windows, w.from)];
+  return at !== undefined && at.from <= w.from && at.to >= w.to;
 }

@@ -1,4 +1,4 @@
-import { intersect, isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import { hourMs, intersect, isEmpty, subtract, union, type Window } from '../../base/window.ts';
 import { type GapWindow, splitByReason } from '../../contract/completeness-counts.ts';
 import { type CoveredWindow, computeSettledWindows, isProven } from '../format/coverage.ts';
 import type { SymbolFacts } from '../format/market.ts';
@@ -71,7 +71,7 @@ export interface CoverageReach {
 }
 
 /** A server whose clock is behind responds up to its own time. A shorter gap at the end is ignored, in ms. */
-const clockTailMsMax = 3_600_000;
+const clockTailMsMax = hourMs;
 
 /** Computes one symbol; null if nothing is expected of it. */
 export function computeSymbolCompleteness(

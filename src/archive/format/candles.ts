@@ -1,8 +1,9 @@
-import { dayMs, intersectTwo, type Window } from '../../base/window.ts';
-import { type PartColumns, seek } from './tick-columns.ts';
+import { seek } from '../../base/binary-search.ts';
+import { dayMs, hourMs, intersectTwo, type Window } from '../../base/window.ts';
+import type { PartColumns } from './tick-columns.ts';
 
 /** The published candle intervals, in ms. Each divides a UTC day, so no candle spans two days. */
-export const candleIntervals = { '1h': 3_600_000, '1d': dayMs } as const;
+export const candleIntervals = { '1h': hourMs, '1d': dayMs } as const;
 
 export type CandleInterval = keyof typeof candleIntervals;
 

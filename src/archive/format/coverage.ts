@@ -1,6 +1,7 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import {
   covers,
+  findFirstEndingAfter,
   floorToDay,
   intersect,
   intersectTwo,
@@ -60,17 +61,6 @@ export function overlayCoverage(windows: readonly CoveredWindow[]): CoveredWindo
     }
   }
   return out;
-}
-
-/** Finds the index of the first of sorted, disjoint windows that ends after `t`, by binary search. */
-function findFirstEndingAfter(sorted: readonly Window[], t: number): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const mid = (low + high) >> 1;
-    if (sorted[mid]!.to <= t) low = mid + 1;
-    else high = mid;
-  }
-  return low;
 }
 
 /**

@@ -1,5 +1,5 @@
+import { findFirstIndex, seek } from '../../base/binary-search.ts';
 import type { TickColumns } from '../../base/ticks.ts';
-import { seek } from './tick-columns.ts';
 
 /** Ticks of one symbol from several sources in one set of columns. `source[i]` is the source of tick i. */
 export interface SourcedTicks extends TickColumns {
@@ -60,9 +60,11 @@ function findRuns(ticks: SourcedTicks): number[] {
 /** Merges the sorted runs [from, middle) and [middle, end). */
 function mergeRuns(ticks: SourcedTicks, from: number, middle: number, end: number, scratch: MergeScratch): void {
   const { t, p, source } = ticks;
-  if (t[middle - 1]! <= t[middle]!) return;
-  const first = findFirstAfter(t, from, middle, t[middle]!);
-  const last = seek(t, middle, end, t[middle - 1]!);
+  const leftEnd = t[middle - 1]!;
+  const rightStart = t[middle]!;
+  if (leftEnd <= rightStart) return;
+  const first = findFirstIndex(from, middle, (i) => t[i]! > rightStart);
+  const last = seek(t, middle, end, leftEnd);
   const length = middle - first;
   if (scratch.ticks.t.length < length) scratch.ticks = allocateTicks(2 * length);
   const left = scratch.ticks;
@@ -99,18 +101,6 @@ function copyTicks(source: SourcedTicks, from: number, to: number, target: Sourc
     target.p[k] = source.p[i]!;
     target.source[k] = source.source[i]!;
   }
-}
-
-/** Finds the first index in [from, to) whose value is greater than `time`; `to` if there is none. */
-function findFirstAfter(sorted: Float64Array, from: number, to: number, time: number): number {
-  let low = from;
-  let high = to;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]! <= time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 const allocateTicks = (length: number): SourcedTicks => ({

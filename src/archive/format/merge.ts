@@ -1,3 +1,4 @@
+import { seek } from '../../base/binary-search.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { createMergeScratch, type MergeScratch, type SourcedTicks, sortTicksInPlace } from './merge-order.ts';
 import {
@@ -9,7 +10,7 @@ import {
   type PrecedenceRecorder,
   type PrecedenceWindow,
 } from './precedence.ts';
-import { type Conflict, emptyPart, type PartColumns, type RunTally, seek, type TickChunk } from './tick-columns.ts';
+import { type Conflict, emptyPart, type PartColumns, type RunTally, type TickChunk } from './tick-columns.ts';
 
 export interface MergedPart {
   readonly columns: PartColumns;

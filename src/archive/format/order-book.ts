@@ -1,5 +1,5 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
-import type { Window } from '../../base/window.ts';
+import { isWithin, type Window } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { Evidence } from './coverage.ts';
 
@@ -276,7 +276,7 @@ export function overlayBookCoverage(
   const isSingle = (w: Window): boolean => w.to === w.from + 1;
   const kept = covered.map((w) => (isSingle(w) ? { ...w, ticks: Math.max(w.ticks, moments.get(w.from) ?? 0) } : w));
   const fresh = [...moments]
-    .filter(([at]) => !covered.some((w) => w.from <= at && at < w.to))
+    .filter(([at]) => !covered.some((w) => isWithin(at, w)))
     .map(
       ([at, ticks]): BookCoverage => ({
         from: at,

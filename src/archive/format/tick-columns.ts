@@ -1,3 +1,4 @@
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
@@ -10,11 +11,17 @@ export interface TickChunk extends TickColumns, Precedence {
   readonly runId: string;
 }
 
-/** Ticks of many symbols: symbol i holds rows offsets[i] to offsets[i + 1], sorted by t. Symbols are in UTF-8 order. */
-export interface PartColumns extends TickColumns {
+/** Rows grouped by symbol: symbol i holds rows offsets[i] to offsets[i + 1]. */
+export interface SymbolOffsets {
   readonly symbols: readonly string[];
   readonly offsets: Float64Array;
 }
+
+/** Finds the index of the symbol that holds a row. */
+export const findSymbolIndex = (offsets: Float64Array, row: number): number => findFirstAtOrAfter(offsets, row + 1) - 1;
+
+/** Ticks of many symbols, each sorted by t. Symbols are in UTF-8 order. */
+export interface PartColumns extends TickColumns, SymbolOffsets {}
 
 export interface Conflict {
   readonly symbol: string;
@@ -81,35 +88,3 @@ export function assertPartOrder(
 
 const createPartOrderError = (detail: string): Error =>
   new Error(`Invalid part rows, nothing was written: ${detail}. This is a bug.`);
-
-/** Finds the first index of sorted values whose value is at or after `time`; their length if there is none. */
-export function findFirstAtOrAfter(sorted: Float64Array, time: number): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]! < time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/**
- * Finds the first index in [from, to) of sorted values whose value is at or after `time`; `to` if there is none.
- * Galloping search: the cost grows with the distance from `from`.
- */
-export function seek(sorted: Float64Array, from: number, to: number, time: number): number {
-  let step = 1;
-  let low = from;
-  while (low + step <= to && sorted[low + step - 1]! < time) {
-    low += step;
-    step *= 2;
-  }
-  let high = Math.min(to, low + step - 1);
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]! < time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}

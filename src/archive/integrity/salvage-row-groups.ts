@@ -2,8 +2,8 @@ import { sha256 } from '../disk/file-system.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import type { DatasetName } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
+import { magic } from '../parquet/metadata.ts';
 import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
-import { magic } from '../parquet/thrift.ts';
 import type { UnrecoverableRows } from './repair-report.ts';
 
 /** Lost rows: all that were published from key `first` to key `last`, both included. */

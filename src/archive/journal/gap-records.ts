@@ -1,4 +1,4 @@
-import { subtract, union, type Window } from '../../base/window.ts';
+import { intersectTwo, overlaps, subtract, union, type Window } from '../../base/window.ts';
 import type { AcceptedWindow, LostWindow } from '../format/coverage.ts';
 import { readSymbolCoverage } from './coverage-store.ts';
 import type { Database } from './database.ts';
@@ -157,16 +157,12 @@ export function acceptWindow(db: Database, window: AcceptedWindow): void {
 /** Revokes the acceptance of a symbol's gaps inside a window. Returns the revoked parts. */
 export function revokeAccepted(db: Database, symbol: string, window: Window): AcceptedWindow[] {
   return db.transaction(() => {
-    const overlapping = readAcceptedWindows(db, symbol).filter(({ from, to }) => from < window.to && window.from < to);
+    const overlapping = readAcceptedWindows(db, symbol).filter((accepted) => overlaps(accepted, window));
     for (const accepted of overlapping) {
       db.run('delete from accepted where symbol = ? and t_from = ?', symbol, accepted.from);
       for (const rest of subtract([accepted], [window])) insertAccepted(db, { ...accepted, ...rest });
     }
-    return overlapping.map((accepted) => ({
-      ...accepted,
-      from: Math.max(accepted.from, window.from),
-      to: Math.min(accepted.to, window.to),
-    }));
+    return overlapping.map((accepted) => ({ ...accepted, ...intersectTwo(accepted, window) }));
   });
 }
 
@@ -253,7 +249,7 @@ export function recordOwed(db: Database, symbols: readonly SymbolFailures[], now
         recorded = union([...recorded, window]);
       };
       for (const failure of failures) {
-        const since = owedBefore.filter((w) => w.from < failure.to && failure.from < w.to).map((w) => w.since);
+        const since = owedBefore.filter((w) => overlaps(w, failure)).map((w) => w.since);
         insert(failure, { kind: failure.kind, reason: failure.reason, since: Math.min(nowMs, ...since) });
       }
       for (const window of owedBefore) insert(window, window);

@@ -1,4 +1,5 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { seek } from '../../base/binary-search.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../../base/window.ts';
@@ -6,7 +7,7 @@ import type { Origin } from '../../contract/raw-page.ts';
 import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import type { MarketFacts } from '../format/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
-import { seek, type TickChunk } from '../format/tick-columns.ts';
+import type { TickChunk } from '../format/tick-columns.ts';
 import { recordOldestServedTick } from './coverage-store.ts';
 import type { Database } from './database.ts';
 import {

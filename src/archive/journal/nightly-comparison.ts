@@ -1,5 +1,5 @@
 import { formatCount } from '../../base/format-quantity.ts';
-import { floorToDay, hourMs, intersect, subtract, type Window } from '../../base/window.ts';
+import { floorToDay, hourMs, intersect, minuteMs, subtract, type Window } from '../../base/window.ts';
 
 /** The most names in a NamedCount. */
 const namesMax = 20;
@@ -104,7 +104,7 @@ export function computeNightCoverage(
     if (gaps.length > 0) symbols++;
     for (const { from, to } of gaps) ms += to - from;
   }
-  return { symbols: Math.max(0, polled - symbols), gap_minutes: Math.ceil(ms / 60_000) };
+  return { symbols: Math.max(0, polled - symbols), gap_minutes: Math.ceil(ms / minuteMs) };
 }
 
 /**

@@ -1,4 +1,4 @@
-import { dayMs, floorToDay, type Window } from '../../base/window.ts';
+import { dayMs, floorToDay, isWithin, type Window } from '../../base/window.ts';
 import type { BookObservation, BookObservedAtLookup } from '../format/order-book.ts';
 import {
   type KnownPrecedence,
@@ -60,7 +60,7 @@ const createKnownPrecedence = (lookups: {
   // Older versions recorded imported ticks, so unrecorded ticks come from polls. When a file was written does not
   // matter.
   inferPrecedence(symbol, t) {
-    const response = lookups.responses(symbol).find(({ from, to }) => from <= t && t < to);
+    const response = lookups.responses(symbol).find((w) => isWithin(t, w));
     return { rank: precedenceRanks.poll, observedAt: response?.fetchedAt ?? Number.NEGATIVE_INFINITY };
   },
 });

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import { minuteMs } from '../../base/window.ts';
 import { type Database, getMeta, manifestHashKey, type OpenDatabase, openDatabase, setMeta } from './database.ts';
 import { readOpenIntent } from './intent.ts';
 import { countJournaledTicks } from './journal.ts';
@@ -38,7 +39,7 @@ const precedenceSince = 6;
 
 /** How long a short write may wait for another process's short write, in ms, whatever the wait of its run. */
 const busyMsMin = 5_000;
-const busyMsMax = 60_000;
+const busyMsMax = minuteMs;
 
 export const toStateFilePath = (folder: string): string => join(folder, 'state.sqlite');
 

@@ -1,4 +1,5 @@
 import { constants, zstdCompressSync } from 'node:zlib';
+import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
 import {
   buildDictionary,
   computeBitWidth,
@@ -13,8 +14,8 @@ import {
   encodePlainNumbers,
   type PhysicalNumberType,
 } from './encodings.ts';
-import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
-import { binary, bool, encodings, i32, i64, pageTypes, struct, type ThriftValue } from './thrift.ts';
+import { encodings, type PageHeader, pageHeader, pageTypes, type Statistics } from './metadata.ts';
+import { encodeStruct } from './thrift.ts';
 
 /**
  * Encodes numbers with a dictionary if enough of them repeat, otherwise PLAIN. Times are delta-encoded, or use a
@@ -27,7 +28,7 @@ export function encodeNumberChunk(
   pages: readonly PageRange[],
 ): ColumnChunk {
   const nulls = countNulls(pages);
-  const statisticsFor = (bounds: NumberBounds): ThriftValue => encodeNumberStatistics(bounds, physical, nulls);
+  const statisticsFor = (bounds: NumberBounds): Statistics => encodeNumberStatistics(bounds, physical, nulls);
   if (values.length === 0) return encodePlainChunk(values, physical, pages, encodeStatistics(nulls));
   if (physical === 'int64') {
     const bounds = computeBounds(values);
@@ -63,7 +64,7 @@ function pairPages(pages: readonly PageRange[]): readonly PageRange[] {
   });
 }
 
-function encodeDeltaChunk(values: Float64Array, pages: readonly PageRange[], statistics: ThriftValue): ColumnChunk {
+function encodeDeltaChunk(values: Float64Array, pages: readonly PageRange[], statistics: Statistics): ColumnChunk {
   const builder = new ColumnChunkBuilder();
   const sample = pages[pages.length >> 1]!;
   const level = chooseDeltaLevel(encodeDeltaPage(values.subarray(sample.from, sample.to)));
@@ -85,7 +86,7 @@ function encodePlainChunk(
   values: Float64Array,
   physical: PhysicalNumberType,
   pages: readonly PageRange[],
-  statistics: ThriftValue,
+  statistics: Statistics,
 ): ColumnChunk {
   const builder = new ColumnChunkBuilder();
   for (const page of pages)
@@ -102,7 +103,7 @@ function encodeDictionaryChunk(
   { values, indexes }: Dictionary,
   physical: PhysicalNumberType,
   pages: readonly PageRange[],
-  statistics: ThriftValue,
+  statistics: Statistics,
 ): ColumnChunk {
   const level = physical === 'int64' ? zstdLevels.times : zstdLevels.prices;
   const builder = new ColumnChunkBuilder();
@@ -131,7 +132,7 @@ function addIndexPages(
 }
 
 /**
- * Chooses the index width that makes one page smallest: `least` bits, or that rounded up to whole bytes or half bytes.
+ * Chooses the index width that makes one page smallest: `min` bits, or that rounded up to whole bytes or half bytes.
  * At a rounded width zstd finds repetitions, which saves a quarter to a third of the bytes of prices; without
  * repetitions it cannot make up for the extra bits. Whole bytes are for times and for pages that are mostly runs: for
  * other pages, readers take longer to unpack them.
@@ -162,13 +163,13 @@ function computeBounds(values: Float64Array): NumberBounds {
   return Number.isNaN(min) ? computeBounds(values.filter((value) => !Number.isNaN(value))) : { min, max };
 }
 
-function encodeNumberStatistics({ min, max }: NumberBounds, physical: PhysicalNumberType, nulls: number): ThriftValue {
+function encodeNumberStatistics({ min, max }: NumberBounds, physical: PhysicalNumberType, nulls: number): Statistics {
   if (min > max) return encodeStatistics(nulls);
   // Both zeros compare equal, so the bounds must include both.
   const bounds = Float64Array.of(min === 0 ? -0 : min, max === 0 ? 0 : max);
   const bytes = encodePlainNumbers(bounds, physical);
   const half = bytes.length / 2;
-  return encodeStatistics(nulls, { least: bytes.slice(0, half), most: bytes.slice(half) });
+  return encodeStatistics(nulls, { min: bytes.slice(0, half), max: bytes.slice(half) });
 }
 
 /** Encodes strings with a dictionary if at least half of them repeat, otherwise PLAIN. */
@@ -205,19 +206,19 @@ export function encodeBooleanChunk(values: readonly boolean[], pages: readonly P
     values.length === 0
       ? encodeStatistics(countNulls(pages))
       : encodeStatistics(countNulls(pages), {
-          least: bound(!values.includes(false)),
-          most: bound(values.includes(true)),
+          min: bound(!values.includes(false)),
+          max: bound(values.includes(true)),
         }),
   );
 }
 
 /** Encodes the bounds of strings, in byte order. */
-function encodeStringStatistics(texts: readonly Uint8Array[], nulls: number): ThriftValue {
+function encodeStringStatistics(texts: readonly Uint8Array[], nulls: number): Statistics {
   if (texts.length === 0) return encodeStatistics(nulls);
   const min = texts.reduce((a, b) => (Buffer.compare(a, b) <= 0 ? a : b));
   const max = texts.reduce((a, b) => (Buffer.compare(a, b) >= 0 ? a : b));
   const isShort = Math.max(min.length, max.length) <= boundBytesMax;
-  return encodeStatistics(nulls, isShort ? { least: min, most: max } : undefined);
+  return encodeStatistics(nulls, isShort ? { min, max } : undefined);
 }
 
 /** Longer bounds would enlarge footers and let readers skip little more. */
@@ -265,7 +266,7 @@ export interface ColumnChunk {
   /** Bytes of the dictionary page, which comes first; 0 if there is none. */
   readonly dictionaryPageBytes: number;
   readonly encodings: readonly number[];
-  readonly statistics: ThriftValue;
+  readonly statistics: Statistics;
 }
 
 /** A page: values `from` to `to` of the chunk, and its row count. Nulls have a row but no value. */
@@ -294,8 +295,9 @@ class ColumnChunkBuilder {
 
   addDictionaryPage(bytes: Uint8Array, level: number, values: number): this {
     this.usedEncodings.add(encodings.plain);
-    this.addPage(bytes, level, pageTypes.dictionary, {
-      7: struct({ 1: i32(values), 2: i32(encodings.plain), 3: bool(false) }),
+    this.addPage(bytes, level, {
+      type: pageTypes.dictionary,
+      dictionary_page_header: { num_values: values, encoding: encodings.plain, is_sorted: false },
     });
     this.dictionarySize = this.size;
     return this;
@@ -304,20 +306,31 @@ class ColumnChunkBuilder {
   addDataPage(values: Uint8Array, { rows, definitionLevels }: PageRange, level: number, encoding: number): this {
     this.usedEncodings.add(encoding);
     const bytes = definitionLevels.length === 0 ? values : Buffer.concat([definitionLevels, values]);
-    const header = struct({ 1: i32(rows), 2: i32(encoding), 3: i32(encodings.rle), 4: i32(encodings.rle) });
-    return this.addPage(bytes, level, pageTypes.data, { 5: header });
+    const levels = { definition_level_encoding: encodings.rle, repetition_level_encoding: encodings.rle };
+    return this.addPage(bytes, level, {
+      type: pageTypes.data,
+      data_page_header: { num_values: rows, encoding, ...levels },
+    });
   }
 
-  private addPage(bytes: Uint8Array, level: number, type: number, header: Record<number, ThriftValue>): this {
+  private addPage(
+    bytes: Uint8Array,
+    level: number,
+    header: Omit<PageHeader, 'uncompressed_page_size' | 'compressed_page_size'>,
+  ): this {
     const packed = compressZstd(bytes, level);
-    const headerBytes = struct({ 1: i32(type), 2: i32(bytes.length), 3: i32(packed.length), ...header }).bytes;
-    this.pieces.push(Uint8Array.from(headerBytes), packed);
+    const headerBytes = encodeStruct(pageHeader, {
+      ...header,
+      uncompressed_page_size: bytes.length,
+      compressed_page_size: packed.length,
+    });
+    this.pieces.push(headerBytes, packed);
     this.size += headerBytes.length + packed.length;
     this.plainSize += headerBytes.length + bytes.length;
     return this;
   }
 
-  finish(statistics: ThriftValue): ColumnChunk {
+  finish(statistics: Statistics): ColumnChunk {
     const { pieces, size, plainSize, dictionarySize } = this;
     return {
       pieces,
@@ -342,8 +355,14 @@ function compressZstd(bytes: Uint8Array, level: number): Uint8Array {
 /** @param bounds the minimum and maximum in PLAIN encoding; undefined if there are none */
 const encodeStatistics = (
   nulls: number,
-  bounds?: { readonly least: Uint8Array; readonly most: Uint8Array } | undefined,
-): ThriftValue =>
+  bounds?: { readonly min: Uint8Array; readonly max: Uint8Array } | undefined,
+): Statistics =>
   bounds === undefined
-    ? struct({ 3: i64(nulls) })
-    : struct({ 3: i64(nulls), 5: binary(bounds.most), 6: binary(bounds.least), 7: bool(true), 8: bool(true) });
+    ? { null_count: nulls }
+    : {
+        null_count: nulls,
+        max_value: bounds.max,
+        min_value: bounds.min,
+        is_max_value_exact: true,
+        is_min_value_exact: true,
+      };

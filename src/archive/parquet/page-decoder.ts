@@ -1,5 +1,5 @@
 import { zstdDecompressSync } from 'node:zlib';
-import { encodings } from './thrift.ts';
+import { encodings } from './metadata.ts';
 
 /*
  * Decodes data pages in the encodings that our writer uses, without Arrow:

@@ -1,8 +1,8 @@
 import { sha256 } from '../disk/file-system.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
+import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
+import { findFirstPage, magic, readFooter } from './metadata.ts';
 import { decodeArrowTable } from './rows.ts';
-import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
-import { magic, readThriftStruct, type ThriftField, type ThriftStruct } from './thrift.ts';
 
 /** The sort key of each dataset. No two rows share it. */
 export const sortKeyColumns: Readonly<Record<DatasetName, readonly string[]>> = {
@@ -62,34 +62,18 @@ export const createSymbolKeyReader =
 type RowGroupRange = Pick<RowGroup, 'start' | 'end' | 'rows'>;
 
 /** Reads the byte ranges of the row groups from the offsets of their column chunks, in file order. */
-function readRowGroupRanges(bytes: Uint8Array): RowGroupRange[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const length = view.getUint32(bytes.length - 8, true);
-  const { value: footer } = readThriftStruct(bytes, bytes.length - 8 - length);
-  return requireFooterList(footer[4]).map((group) => {
-    const chunks = requireFooterList((group as ThriftStruct)[1]).map((chunk) => {
-      const meta = (chunk as ThriftStruct)[3] as ThriftStruct;
-      const data = requireFooterNumber(meta[9]);
-      const start = meta[11] === undefined ? data : Math.min(data, requireFooterNumber(meta[11]));
-      return { start, end: start + requireFooterNumber(meta[7]) };
+const readRowGroupRanges = (bytes: Uint8Array): RowGroupRange[] =>
+  readFooter(bytes).row_groups.map(({ columns, num_rows }) => {
+    const chunks = columns.map(({ meta_data }) => {
+      const start = findFirstPage(meta_data);
+      return { start, end: start + meta_data.total_compressed_size };
     });
     return {
       start: chunks.reduce((min, chunk) => Math.min(min, chunk.start), Number.POSITIVE_INFINITY),
       end: chunks.reduce((max, chunk) => Math.max(max, chunk.end), 0),
-      rows: requireFooterNumber((group as ThriftStruct)[3]),
+      rows: num_rows,
     };
   });
-}
-
-function requireFooterNumber(field: ThriftField | undefined): number {
-  if (typeof field !== 'number') throw new Error('a number is missing in the footer');
-  return field;
-}
-
-function requireFooterList(field: ThriftField | undefined): readonly ThriftField[] {
-  if (!Array.isArray(field)) throw new Error('a list is missing in the footer');
-  return field as readonly ThriftField[];
-}
 
 /** The values of a row's sort key, in its order. Times are epoch milliseconds. */
 export type SortKey = readonly (string | number | null)[];

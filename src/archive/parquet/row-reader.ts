@@ -1,16 +1,8 @@
 import type { Column, ColumnType } from '../format/datasets.ts';
 import type { CellValue } from './arrow-data.ts';
+import { encodings, physicalTypes, readFooter, repetitions, type SchemaElement } from './metadata.ts';
 import { type DataPage, decodeIndexedValues, decompressPage, readColumnValues, visitIndexes } from './page-decoder.ts';
-import { codecs, encodings, physicalTypes, repetitions, type ThriftStruct } from './thrift.ts';
-import {
-  decodePlainStrings,
-  readColumnPages,
-  readFooter,
-  requireThriftList,
-  requireThriftNumber,
-  requireThriftString,
-  requireThriftStruct,
-} from './tick-page-reader.ts';
+import { decodePlainStrings, readColumnPages, selectRowGroups } from './tick-page-reader.ts';
 
 /** Physical types of the column types that this reader supports. */
 const physicalTypeByColumnType: Partial<Record<ColumnType, number>> = {
@@ -32,23 +24,19 @@ export function decodeFlatRows(
   groups?: readonly number[],
 ): CellValue[][] {
   const footer = readFooter(file);
-  const schema = requireThriftList(footer[2]).slice(1).map(requireThriftStruct);
+  const schema = footer.schema.slice(1);
   const isAbsent = ({ name, absent }: Column): boolean =>
-    absent !== undefined && schema.every((element) => requireThriftString(element[4]) !== name);
+    absent !== undefined && schema.every((element) => element.name !== name);
   for (const column of columns) if (!isAbsent(column)) requireColumnStored(column, schema);
   const pages = new Map(columns.map(({ name }): [string, DataPage[]] => [name, []]));
-  const allGroups = requireThriftList(footer[4]);
   let rows = 0;
-  for (const group of groups === undefined ? allGroups : groups.map((i) => allGroups[i])) {
-    const count = requireThriftNumber(requireThriftStruct(group)[3]);
-    for (const chunk of requireThriftList(requireThriftStruct(group)[1])) {
-      const meta = requireThriftStruct((chunk as ThriftStruct)[3]);
-      const columnPages = pages.get(requireThriftString(requireThriftList(meta[3])[0]));
+  for (const group of selectRowGroups(footer, groups)) {
+    for (const { meta_data: meta } of group.columns) {
+      const columnPages = pages.get(meta.path_in_schema[0]!);
       if (columnPages === undefined) continue;
-      if (meta[4] !== codecs.zstd) throw new Error('a column is not compressed with zstd');
-      for (const page of readColumnPages(file, meta, rows, count)) columnPages.push(page);
+      for (const page of readColumnPages(file, meta, rows, group.num_rows)) columnPages.push(page);
     }
-    rows += count;
+    rows += group.num_rows;
   }
   const values = columns.map((column) =>
     isAbsent(column)
@@ -58,11 +46,11 @@ export function decodeFlatRows(
   return Array.from({ length: rows }, (_, row) => values.map((column) => column[row]!));
 }
 
-function requireColumnStored({ name, type, nullable }: Column, schema: readonly ThriftStruct[]): void {
-  const element = schema.find((candidate) => requireThriftString(candidate[4]) === name);
+function requireColumnStored({ name, type, nullable }: Column, schema: readonly SchemaElement[]): void {
+  const element = schema.find((candidate) => candidate.name === name);
   if (element === undefined) throw new Error(`column ${name} is missing`);
-  if (nullable || element[3] !== repetitions.required) throw new Error('a column is nullable');
-  if (element[1] !== physicalTypeByColumnType[type]) throw new Error('a column has another physical type');
+  if (nullable || element.repetition_type !== repetitions.required) throw new Error('a column is nullable');
+  if (element.type !== physicalTypeByColumnType[type]) throw new Error('a column has another physical type');
 }
 
 function decodeColumn(

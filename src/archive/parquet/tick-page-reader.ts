@@ -1,16 +1,20 @@
 import { isUtf8 } from 'node:buffer';
-import { type CompressedPage, type DataPage, decompressPage, visitIndexes } from './page-decoder.ts';
 import {
+  type ColumnMetaData,
   codecs,
   encodings,
-  magic,
+  type FileMetaData,
+  findFirstPage,
+  pageHeader,
   pageTypes,
   physicalTypes,
-  readThriftStruct,
+  type RowGroup,
+  readFooter,
   repetitions,
-  type ThriftField,
-  type ThriftStruct,
-} from './thrift.ts';
+  type SchemaElement,
+} from './metadata.ts';
+import { type CompressedPage, type DataPage, decompressPage, visitIndexes } from './page-decoder.ts';
+import { readStruct } from './thrift.ts';
 
 /** The data pages of a part's columns. Rows are counted from the first requested row group. */
 interface TickPages {
@@ -26,70 +30,66 @@ interface TickPages {
  */
 export function readTickPages(file: Uint8Array, groups?: readonly number[]): TickPages {
   const footer = readFooter(file);
-  requireTickColumns(requireThriftList(footer[2]));
+  requireTickColumns(footer.schema);
   const columns: Record<'symbol' | 't' | 'p', DataPage[]> = { symbol: [], t: [], p: [] };
-  const allGroups = requireThriftList(footer[4]);
   let row = 0;
-  for (const group of groups === undefined ? allGroups : groups.map((i) => allGroups[i])) {
-    const rows = requireThriftNumber(requireThriftStruct(group)[3]);
-    for (const chunk of requireThriftList(requireThriftStruct(group)[1])) {
-      const meta = requireThriftStruct((chunk as ThriftStruct)[3]);
-      const name = requireThriftString(requireThriftList(meta[3])[0]) as keyof typeof columns;
-      if (meta[4] !== codecs.zstd) throw new Error('a column is not compressed with zstd');
-      for (const page of readColumnPages(file, meta, row, rows)) columns[name].push(page);
+  for (const group of selectRowGroups(footer, groups)) {
+    for (const { meta_data: meta } of group.columns) {
+      const pages = columns[meta.path_in_schema[0] as keyof typeof columns];
+      for (const page of readColumnPages(file, meta, row, group.num_rows)) pages.push(page);
     }
-    row += rows;
+    row += group.num_rows;
   }
   return { symbolPages: columns.symbol, t: columns.t, p: columns.p, rows: row };
 }
 
-/** Reads the footer. @throws Error if the file is not a Parquet file */
-export function readFooter(file: Uint8Array): ThriftStruct {
-  if (!isMagic(file.subarray(0, magic.length)) || !isMagic(file.subarray(-magic.length)))
-    throw new Error('a file does not begin and end with PAR1');
-  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
-  const length = view.getUint32(file.length - 8, true);
-  return readThriftStruct(file, file.length - 8 - length).value;
-}
-
-const isMagic = (bytes: Uint8Array): boolean => Buffer.compare(bytes, magic) === 0;
-
-function requireTickColumns(schema: readonly ThriftField[]): void {
+function requireTickColumns(schema: readonly SchemaElement[]): void {
   const expected = [
     ['symbol', physicalTypes.text],
     ['t', physicalTypes.int64],
     ['p', physicalTypes.double],
   ];
-  const actual = schema.slice(1).map((element) => {
-    const { 1: type, 3: repetition, 4: name } = element as ThriftStruct;
-    if (repetition !== repetitions.required) throw new Error('a column is nullable');
-    return [requireThriftString(name), type];
+  const actual = schema.slice(1).map(({ name, type, repetition_type }) => {
+    if (repetition_type !== repetitions.required) throw new Error('a column is nullable');
+    return [name, type];
   });
   if (JSON.stringify(actual) !== JSON.stringify(expected)) throw new Error('a file does not have the columns of ticks');
 }
 
+/** The row groups with these indexes; all if there are none. @throws Error if one does not exist */
+export const selectRowGroups = (footer: FileMetaData, indexes?: readonly number[]): readonly RowGroup[] =>
+  indexes === undefined
+    ? footer.row_groups
+    : indexes.map((i) => {
+        const group = footer.row_groups[i];
+        if (group === undefined) throw new Error(`a file has no row group ${i}`);
+        return group;
+      });
+
 /** Reads the data pages of one column chunk, whose rows start at `row`. */
-export function* readColumnPages(file: Uint8Array, meta: ThriftStruct, row: number, rows: number): Generator<DataPage> {
-  const start = Math.min(
-    requireThriftNumber(meta[9]),
-    meta[11] === undefined ? Number.POSITIVE_INFINITY : requireThriftNumber(meta[11]),
-  );
+export function* readColumnPages(
+  file: Uint8Array,
+  meta: ColumnMetaData,
+  row: number,
+  rows: number,
+): Generator<DataPage> {
+  if (meta.codec !== codecs.zstd) throw new Error('a column is not compressed with zstd');
   let dictionary: DataPage['dictionary'] = null;
-  for (let at = start, firstRow = row; firstRow < row + rows; ) {
-    const { value: header, end } = readThriftStruct(file, at);
+  for (let at = findFirstPage(meta), firstRow = row; firstRow < row + rows; ) {
+    const { value: header, end } = readStruct(pageHeader, file, at);
     const body: CompressedPage = {
       offset: end,
-      compressedBytes: requireThriftNumber(header[3]),
-      uncompressedBytes: requireThriftNumber(header[2]),
+      compressedBytes: header.compressed_page_size,
+      uncompressedBytes: header.uncompressed_page_size,
     };
     at = end + body.compressedBytes;
-    if (header[1] === pageTypes.dictionary) {
-      dictionary = { ...body, values: requireThriftNumber(requireThriftStruct(header[7])[1]) };
+    const { type, data_page_header: data, dictionary_page_header: dictionaryHeader } = header;
+    if (type === pageTypes.dictionary && dictionaryHeader !== undefined) {
+      dictionary = { ...body, values: dictionaryHeader.num_values };
       continue;
     }
-    if (header[1] !== pageTypes.data) throw new Error('a file has a page of unknown type');
-    const data = requireThriftStruct(header[5]);
-    const [values, encoding] = [requireThriftNumber(data[1]), requireThriftNumber(data[2])];
+    if (type !== pageTypes.data || data === undefined) throw new Error('a file has a page of unknown type');
+    const { num_values: values, encoding } = data;
     const isIndexed = encoding === encodings.rleDictionary || encoding === encodings.plainDictionary;
     yield { ...body, firstRow, rows: values, encoding, dictionary: isIndexed ? dictionary : null };
     firstRow += values;
@@ -136,22 +136,4 @@ export function decodePlainStrings(bytes: Uint8Array, count: number): string[] {
     if (!isUtf8(text)) throw new Error('a symbol is not valid UTF-8');
     return text.toString('utf8');
   });
-}
-
-export function requireThriftNumber(field: ThriftField | undefined): number {
-  if (typeof field !== 'number' || field < 0) throw new Error('a number is missing in a header');
-  return field;
-}
-
-export function requireThriftList(field: ThriftField | undefined): readonly ThriftField[] {
-  if (!Array.isArray(field)) throw new Error('a list is missing in a header');
-  return field as readonly ThriftField[];
-}
-
-export const requireThriftStruct = (field: ThriftField | undefined): ThriftStruct =>
-  requireThriftList(field) as ThriftStruct;
-
-export function requireThriftString(field: ThriftField | undefined): string {
-  if (!(field instanceof Uint8Array)) throw new Error('a string is missing in a header');
-  return Buffer.from(field).toString('utf8');
 }

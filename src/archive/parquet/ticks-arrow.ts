@@ -1,9 +1,9 @@
 import type { Data, Float64, Utf8 } from 'apache-arrow';
 import { datasets } from '../format/datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
+import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
 import { loadArrow, toInt64Array } from './arrow-data.ts';
 import { type ColumnEncodings, decodeArrowTable, encodeBatches, type RowGroupIndexes } from './rows.ts';
-import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
 import { rowGroupRows } from './writer.ts';
 
 /** Encodes the ticks of one part, at least one row. Deterministic: the same columns give the same bytes. */

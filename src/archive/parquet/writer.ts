@@ -1,4 +1,5 @@
 import type { Column, ColumnType } from '../format/datasets.ts';
+import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
 import type { CellValue } from './arrow-data.ts';
 import {
   type ColumnChunk,
@@ -10,23 +11,19 @@ import {
   type PageRange,
 } from './column-chunk.ts';
 import { encodeDefinitionLevels, type PhysicalNumberType } from './encodings.ts';
-import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
 import {
-  binary,
-  bool,
+  type ColumnMetaData,
   codecs,
   convertedTypes,
-  i16,
-  i32,
-  i64,
-  list,
+  type FileMetaData,
+  fileMetaData,
   magic,
   physicalTypes,
+  type RowGroup,
   repetitions,
-  struct,
-  type ThriftValue,
-  text,
-} from './thrift.ts';
+  type SchemaElement,
+} from './metadata.ts';
+import { encodeStruct } from './thrift.ts';
 
 /*
  * Writes Parquet files: https://github.com/apache/parquet-format Several times as fast as Arrow and parquet-wasm,
@@ -44,24 +41,20 @@ interface FileColumn extends Pick<Column, 'name' | 'nullable'> {
 
 type ScalarColumnType = Exclude<ColumnType, 'strings'>;
 
-const emptyStruct = struct({});
-
-/** Footer entries of the column types: the physical type and the logical type. */
-const footerTypesByColumnType: Readonly<
-  Record<ScalarColumnType, { readonly stored: number; readonly meaning: Readonly<Record<number, ThriftValue>> }>
+/** The physical and logical types of the column types. */
+const storedTypes: Readonly<
+  Record<ScalarColumnType, { readonly type: number } & Pick<SchemaElement, 'converted_type' | 'logicalType'>>
 > = {
-  string: { stored: physicalTypes.text, meaning: { 6: i32(convertedTypes.utf8), 10: struct({ 1: emptyStruct }) } },
+  string: { type: physicalTypes.text, converted_type: convertedTypes.utf8, logicalType: { STRING: {} } },
   timestamp: {
-    stored: physicalTypes.int64,
-    meaning: {
-      6: i32(convertedTypes.timestampMillis),
-      10: struct({ 8: struct({ 1: bool(true), 2: struct({ 1: emptyStruct }) }) }),
-    },
+    type: physicalTypes.int64,
+    converted_type: convertedTypes.timestampMillis,
+    logicalType: { TIMESTAMP: { isAdjustedToUTC: true, unit: { MILLIS: {} } } },
   },
-  double: { stored: physicalTypes.double, meaning: {} },
-  int32: { stored: physicalTypes.int32, meaning: {} },
-  int64: { stored: physicalTypes.int64, meaning: {} },
-  boolean: { stored: physicalTypes.boolean, meaning: {} },
+  double: { type: physicalTypes.double },
+  int32: { type: physicalTypes.int32 },
+  int64: { type: physicalTypes.int64 },
+  boolean: { type: physicalTypes.boolean },
 };
 
 /**
@@ -83,7 +76,7 @@ interface ParquetFileWriter {
 
 function openParquetFileWriter(): ParquetFileWriter {
   const pieces: Uint8Array[] = [magic];
-  const groups: ThriftValue[] = [];
+  const groups: RowGroup[] = [];
   let at = magic.length;
   let rows = 0;
   return {
@@ -92,24 +85,22 @@ function openParquetFileWriter(): ParquetFileWriter {
       const chunks = columns.map((column) => {
         const chunk = column.encodeChunk(from, to);
         for (const piece of chunk.pieces) pieces.push(piece);
-        const metadata = encodeChunkMetadata(column, chunk, at, to - from);
+        const metadata = toColumnMetaData(column, chunk, at, to - from);
         at += chunk.compressedBytes;
-        return { metadata, plainSize: chunk.uncompressedBytes };
+        return metadata;
       });
-      groups.push(
-        struct({
-          1: list(chunks.map(({ metadata }) => metadata)),
-          2: i64(chunks.reduce((sum, { plainSize }) => sum + plainSize, 0)),
-          3: i64(to - from),
-          5: i64(start),
-          6: i64(at - start),
-          7: i16(groups.length),
-        }),
-      );
+      groups.push({
+        columns: chunks.map((metadata) => ({ file_offset: 0, meta_data: metadata })),
+        total_byte_size: chunks.reduce((sum, { total_uncompressed_size: bytes }) => sum + bytes, 0),
+        num_rows: to - from,
+        file_offset: start,
+        total_compressed_size: at - start,
+        ordinal: groups.length,
+      });
       rows += to - from;
     },
     finish(columns) {
-      const footer = Uint8Array.from(encodeFooter(columns, rows, groups).bytes);
+      const footer = encodeStruct(fileMetaData, toFileMetaData(columns, rows, groups));
       // Not a Buffer, because slices of a Buffer are not copies.
       const file = new Uint8Array(at + footer.length + 4 + magic.length);
       let position = 0;
@@ -125,46 +116,45 @@ function openParquetFileWriter(): ParquetFileWriter {
   };
 }
 
-/** Encodes a ColumnChunk whose pages start at `at`. */
-function encodeChunkMetadata({ name, type }: FileColumn, chunk: ColumnChunk, at: number, rows: number): ThriftValue {
-  return struct({
-    2: i64(0),
-    3: struct({
-      1: i32(footerTypesByColumnType[type].stored),
-      2: list(chunk.encodings.map(i32)),
-      3: list([text(name)]),
-      4: i32(codecs.zstd),
-      5: i64(rows),
-      6: i64(chunk.uncompressedBytes),
-      7: i64(chunk.compressedBytes),
-      9: i64(at + chunk.dictionaryPageBytes),
-      11: chunk.dictionaryPageBytes === 0 ? undefined : i64(at),
-      12: chunk.statistics,
-    }),
-  });
-}
+/** The metadata of a chunk whose pages start at `at`. */
+const toColumnMetaData = (
+  { name, type }: FileColumn,
+  chunk: ColumnChunk,
+  at: number,
+  rows: number,
+): ColumnMetaData => ({
+  type: storedTypes[type].type,
+  encodings: chunk.encodings,
+  path_in_schema: [name],
+  codec: codecs.zstd,
+  num_values: rows,
+  total_uncompressed_size: chunk.uncompressedBytes,
+  total_compressed_size: chunk.compressedBytes,
+  data_page_offset: at + chunk.dictionaryPageBytes,
+  dictionary_page_offset: chunk.dictionaryPageBytes === 0 ? undefined : at,
+  statistics: chunk.statistics,
+});
 
-function encodeFooter(
+const toFileMetaData = (
   columns: readonly Omit<FileColumn, 'encodeChunk'>[],
   rows: number,
-  groups: readonly ThriftValue[],
-): ThriftValue {
-  const root = struct({ 4: text('schema'), 5: i32(columns.length) });
-  const elements = columns.map(({ name, type, nullable }) => {
-    const { stored, meaning } = footerTypesByColumnType[type];
-    const repetition = nullable ? repetitions.optional : repetitions.required;
-    return struct({ 1: i32(stored), 3: i32(repetition), 4: text(name), ...meaning });
-  });
-  return struct({
-    1: i32(1),
-    2: list([root, ...elements]),
-    3: i64(rows),
-    4: list(groups),
-    6: binary(Buffer.from('oddslake')),
-    // Column orders. Without them readers ignore the bounds of strings.
-    7: list(columns.map(() => struct({ 1: emptyStruct }))),
-  });
-}
+  groups: readonly RowGroup[],
+): FileMetaData => ({
+  version: 1,
+  schema: [
+    { name: 'schema', num_children: columns.length },
+    ...columns.map(({ name, type, nullable }) => ({
+      name,
+      repetition_type: nullable ? repetitions.optional : repetitions.required,
+      ...storedTypes[type],
+    })),
+  ],
+  num_rows: rows,
+  row_groups: groups,
+  created_by: 'oddslake',
+  // Without them readers ignore the bounds of strings.
+  column_orders: columns.map(() => ({ TYPE_ORDER: {} })),
+});
 
 const physicalNumberTypes: Readonly<Partial<Record<ScalarColumnType, PhysicalNumberType>>> = {
   timestamp: 'int64',

@@ -1,9 +1,10 @@
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { dayMs, floorToDay, splitByDay, type Window } from '../../base/window.ts';
 import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import type { Precedence } from '../format/precedence.ts';
-import { findFirstAtOrAfter, type TickChunk } from '../format/tick-columns.ts';
+import type { TickChunk } from '../format/tick-columns.ts';
 import type { Database } from '../journal/database.ts';
 import { appendTicks, type JournalBin, readBinCoverage, readBinTicks, readWithdrawals } from '../journal/journal.ts';
 import { assertRowCount, type JournalIndex, listTickBins } from '../journal/journal-check.ts';

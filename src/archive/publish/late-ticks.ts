@@ -1,5 +1,6 @@
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { isWithin, union, type Window } from '../../base/window.ts';
-import { countTicksInWindow, findFirstAtOrAfter, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
+import { countTicksInWindow, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 
 /** Which ticks count as late, and how their lateness is measured. Times in ms. */
 export interface LateTickRules {

@@ -12,7 +12,7 @@ import {
   DuckDBUnionValue,
   type DuckDBValue,
 } from '@duckdb/node-api';
-import { dayMs } from '../../base/window.ts';
+import { dayMs, hourMs, minuteMs } from '../../base/window.ts';
 
 /** A value of `Query.readRows`. */
 export type CellValue =
@@ -102,8 +102,8 @@ function formatMicrosIso(micros: bigint, zone: 'Z' | ''): string | undefined {
   // Most rows of a result have the same day: twice as fast as a Date for each row.
   if (day !== cachedDay.day) cachedDay = { day, text: new Date(day * dayMs).toISOString().slice(0, -13) };
   const inDay = ms - day * dayMs;
-  const hour = twoDigits[Math.floor(inDay / 3_600_000)];
-  const minute = twoDigits[Math.floor(inDay / 60_000) % 60];
+  const hour = twoDigits[Math.floor(inDay / hourMs)];
+  const minute = twoDigits[Math.floor(inDay / minuteMs) % 60];
   const second = twoDigits[Math.floor(inDay / 1000) % 60];
   const rest = us - ms * 1000;
   const micro = rest === 0 ? '' : threeDigits[rest];

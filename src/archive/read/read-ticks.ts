@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
@@ -7,7 +8,7 @@ import { dayMs, floorToDay, subtract, union, type Window } from '../../base/wind
 import { splitAtLostWindows } from '../format/coverage.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
-import { emptyPart, findFirstAtOrAfter, type PartColumns } from '../format/tick-columns.ts';
+import { emptyPart, type PartColumns } from '../format/tick-columns.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../journal/gap-records.ts';
 import { readJournalEnd } from '../journal/journal.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';

@@ -1,9 +1,10 @@
-import type { Window } from '../../base/window.ts';
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
+import { minuteMs, type Window } from '../../base/window.ts';
 import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import { contractsMax, type Rule, type Side, type Strategy } from '../strategy/strategy.ts';
 import { compileFindFirst, type FindFirstTick } from './conditions.ts';
 import { createMeasures, type Position } from './measures.ts';
-import { countBelow, type Level, type OrderBook, type SymbolSeries } from './symbol-series.ts';
+import type { Level, OrderBook, SymbolSeries } from './symbol-series.ts';
 
 /** A trade: an entry and its exit. A position sold in parts gives one trade per part. Times in epoch ms. */
 export interface Trade {
@@ -32,7 +33,7 @@ export interface Trade {
 }
 
 /** Maximum age of an order book for a fill. */
-export const bookAgeMsMax = 5 * 60_000;
+export const bookAgeMsMax = 5 * minuteMs;
 
 /**
  * Simulates a strategy on one symbol, tick by tick. A decision uses data up to its tick. The order is filled at the next tick
@@ -47,8 +48,8 @@ export function simulate(
   span: Window,
   throwIfStopped: () => void = () => {},
 ): Trade[] {
-  const end = countBelow(series.t, Math.min(span.to, series.settlement?.at ?? Number.POSITIVE_INFINITY));
-  const start = countBelow(series.t, span.from);
+  const end = findFirstAtOrAfter(series.t, Math.min(span.to, series.settlement?.at ?? Number.POSITIVE_INFINITY));
+  const start = findFirstAtOrAfter(series.t, span.from);
   const costs = createTradingCosts(strategy);
   return strategy.rules.flatMap((rule, index) =>
     simulateRule({ series, strategy, rule, index, costs, throwIfStopped: throwIfStopped }, start, end, span.to),

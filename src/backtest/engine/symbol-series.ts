@@ -53,14 +53,3 @@ export interface Settlement {
   /** Payout of a yes contract, 0 to 1. */
   readonly outcome: number;
 }
-
-/** Number of values less than `x` in a sorted list. */
-export function countBelow(sorted: Float64Array, x: number): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (sorted[middle]! < x) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}

@@ -3,7 +3,7 @@ import { isSymbolName } from '../../base/symbol-name.ts';
 import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import type { TimeZone } from '../../base/time-zone.ts';
-import { dayMs } from '../../base/window.ts';
+import { dayMs, minuteMs } from '../../base/window.ts';
 
 /** How the rows of a file are read. */
 export interface TickRowRules extends TimeRules {
@@ -227,11 +227,11 @@ export function parseTimeText(text: string, { zone, unit, truncates }: TimeRules
   if (!dayExists || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59)
     return { reason: 'is an invalid date or time' };
   if (!truncates && /[1-9]/.test(fraction.slice(3))) return tooFineError;
-  const inDay = (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1000;
+  const inDay = (Number(hour) * 60 + Number(minute)) * minuteMs + Number(second) * 1000;
   const shownMs = midnight + inDay + Number(fraction.slice(0, 3).padEnd(3, '0'));
   if (utc !== undefined) return shownMs;
   if (sign === undefined) return resolveLocalTime(shownMs, zone);
-  const offset = (Number(zh) * 60 + Number(zm)) * 60_000;
+  const offset = (Number(zh) * 60 + Number(zm)) * minuteMs;
   return sign === '-' ? shownMs + offset : shownMs - offset;
 }
 

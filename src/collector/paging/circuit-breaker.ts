@@ -1,5 +1,6 @@
 import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
+import { minuteMs } from '../../base/window.ts';
 
 /** Tracks whether the upstream responds, over the requests of one collection. */
 interface CircuitBreaker {
@@ -24,7 +25,7 @@ interface CircuitBreaker {
  * request, a long list would otherwise delay the publish of everything else for days.
  */
 const failuresInRowMax = 20;
-const failingMsMax = 10 * 60_000;
+const failingMsMax = 10 * minuteMs;
 
 export function createCircuitBreaker(clock: Pick<Clock, 'monotonicMs'>): CircuitBreaker {
   let lastSuccessMs = clock.monotonicMs();

@@ -1,5 +1,5 @@
 import type { CoveredWindow, Evidence } from '../../archive/format/coverage.ts';
-import { isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import { hourMs, isEmpty, subtract, union, type Window } from '../../base/window.ts';
 import type { Observation } from './observation.ts';
 import type { ServerBehavior, WindowSide } from './server-behavior.ts';
 
@@ -164,7 +164,7 @@ export const toStatedGap = ({ from, to }: Window): UnservedWindow => ({ from, to
 export const staleReason = 'the response was generated before the end of the window';
 
 /** If a response is older than the requested end by at least this much, the server's data is stale. In ms. */
-const staleMsMin = 3_600_000;
+const staleMsMin = hourMs;
 
 /** The part of a window after the response was generated. Null if clock skew and caches can explain the difference. */
 export const findStalePart = (window: Window, observedAt: number): UnservedWindow | null =>

@@ -4,7 +4,7 @@ import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { emptyTicks } from '../../base/ticks.ts';
-import { intersect, type Window } from '../../base/window.ts';
+import { intersect, isEmpty, type Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Origin, TickRequestPurpose } from '../../contract/raw-page.ts';
 import {
@@ -269,7 +269,7 @@ export async function claimEmptyResponse(
   const covered = [
     { from, to: since, evidence: 'inferred' as const, ...base },
     { from: since, to, evidence: 'confirmed' as const, ...base },
-  ].filter((window) => window.from < window.to);
+  ].filter((window) => !isEmpty(window));
   if (covered.length > 0) await context.append({ ...createEmptyRecord(context, symbol, empty, observedAt), covered });
 }
 

@@ -1,4 +1,5 @@
-import { intersectTwo, isEmpty, subtract, type Window } from '../../base/window.ts';
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
+import { intersectTwo, isEmpty, isWithin, minuteMs, subtract, type Window } from '../../base/window.ts';
 import { fetchSide, findMedianTick, isCrowded, noteWidestGap, type SideResult } from './fetch-side.ts';
 import {
   claim,
@@ -36,11 +37,11 @@ import {
 const splitsMax = 512;
 /** Limit of consecutive responses that cover less than `narrowResponseMsMax`, with hardly a tick, and leave a remainder. */
 const narrowResponsesMax = 20;
-const narrowResponseMsMax = 60_000;
+const narrowResponseMsMax = minuteMs;
 /** Limit of crowded milliseconds per planned window. Beyond it, the rest of the window becomes a gap. */
 const crowdedMomentsMax = 200;
 /** If a response ignores from/to and its last tick is at most this old, it covers the time up to its generation. In ms. */
-const freshMsMax = 60_000;
+const freshMsMax = minuteMs;
 
 /**
  * Fetches a window with as many requests as necessary and claims what the pages cover. Up to the time of the responses, each
@@ -330,7 +331,7 @@ function findContradictedTail(
   { times }: Observation,
 ): Window {
   const last = knownTick ?? lastTick ?? Number.NEGATIVE_INFINITY;
-  const first = inferred.find((w) => times.some((t) => t > last && w.from <= t && t < w.to));
+  const first = inferred.find((w) => times.some((t) => t > last && isWithin(t, w)));
   if (first === undefined) return { from: 0, to: 0 };
   const { from } = inferred.find(({ fetchedAt }) => fetchedAt === first.fetchedAt)!;
   return { from: Math.max(from, last + 1), to: inferred.at(-1)!.to };
@@ -372,15 +373,7 @@ function* confirmEarlier(
   }
 }
 
-function includesTime(times: Float64Array, t: number): boolean {
-  let [low, high] = [0, times.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle]! < t) low = middle + 1;
-    else high = middle;
-  }
-  return times[low] === t;
-}
+const includesTime = (times: Float64Array, t: number): boolean => times[findFirstAtOrAfter(times, t)] === t;
 
 const isExactly = (times: Float64Array, { from, to }: Window): boolean =>
   times.length === 2 && times[0] === from && times[1] === to;

@@ -1,6 +1,6 @@
 import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
-import { intersectTwo, isEmpty, isWithin, type Window } from '../../base/window.ts';
+import { intersectTwo, isEmpty, isWithin, minuteMs, type Window } from '../../base/window.ts';
 import type { TickPage } from '../../client/upstream.ts';
 
 /** The facts that one response gives about its requested window. Times are epoch milliseconds. */
@@ -194,7 +194,7 @@ export function resolveObservedAt(
 }
 
 /** Maximum difference of two synchronised clocks, in ms. */
-const skewMsMax = 60_000;
+const skewMsMax = minuteMs;
 
 interface TickSpan {
   readonly first: number;

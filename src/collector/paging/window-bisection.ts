@@ -1,10 +1,10 @@
 import { UpstreamError } from '../../base/errors.ts';
-import type { Window } from '../../base/window.ts';
+import { hourMs, type Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import { type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
 
 /** Windows up to this length are not split, in ms: a service that refuses one refuses it because of its age. */
-const splitMsMin = 3_600_000;
+const splitMsMin = hourMs;
 
 /** Limits to try if a service may refuse a larger one. */
 const lowerLimits = [1000, 100];

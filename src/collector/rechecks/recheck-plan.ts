@@ -1,7 +1,16 @@
 import { type CoveredWindow, computeSettledWindows } from '../../archive/format/coverage.ts';
-import { findFirstAtOrAfter } from '../../archive/format/tick-columns.ts';
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import type { Random } from '../../base/ports.ts';
-import { dayMs, floorToDay, intersect, isWithin, minuteMs, union, type Window } from '../../base/window.ts';
+import {
+  dayMs,
+  floorToDay,
+  intersect,
+  intersectTwo,
+  isWithin,
+  minuteMs,
+  union,
+  type Window,
+} from '../../base/window.ts';
 
 /** A symbol that may be drawn, and its number of ticks in the archive. */
 export interface RecheckCandidate {
@@ -105,7 +114,7 @@ export function placeWindow(
   const width = Math.round(drawLogUniform(computeWidthMsMin(times), recheckWindowMsMax, random));
   const from = t - Math.floor(random() * width);
   const settledWindow = windows.find((w) => isWithin(t, w)) ?? { from: t, to: t + 1 };
-  return { from: Math.max(settledWindow.from, from), to: Math.min(settledWindow.to, from + width) };
+  return intersectTwo(settledWindow, { from, to: from + width });
 }
 
 /**

@@ -13,7 +13,7 @@ import {
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import { formatIsoUtc } from '../../base/time.ts';
-import { intersect, type Window } from '../../base/window.ts';
+import { intersect, overlaps, type Window } from '../../base/window.ts';
 import { getConfiguredSymbols, toCompletenessRules } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
 import { formatNameList } from './poll-steps.ts';
@@ -68,7 +68,7 @@ function reportSettledGaps(run: Run, gaps: readonly Gap[], nowMs: number): void 
     run.failures.push({ symbol, from, to, kind: 'accepted', reason: `accepted as a gap: ${reason}` });
   markAcceptedReported(db, unreported, nowMs);
   const isUnreported = (gap: Gap): boolean =>
-    gap.reason === 'accepted' && unreported.some((w) => w.symbol === gap.symbol && w.from < gap.to && gap.from < w.to);
+    gap.reason === 'accepted' && unreported.some((w) => w.symbol === gap.symbol && overlaps(w, gap));
   for (const kind of ['accepted', 'expired'] as const) {
     const known = gaps.filter((gap) => gap.reason === kind && !isUnreported(gap));
     if (known.length === 0) continue;

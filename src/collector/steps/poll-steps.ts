@@ -39,7 +39,7 @@ import {
 } from '../../archive/journal/symbols.ts';
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
-import { dayMs, minuteMs, subtract, union, type Window } from '../../base/window.ts';
+import { dayMs, hourMs, subtract, union, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, getFutureSkewMs, getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import type { Origin } from '../../contract/raw-page.ts';
@@ -202,7 +202,7 @@ export function createBackfillPlans(
       ? readAllSymbols(db).filter((facts) => isRequestDue(facts, nowMs))
       : readNamedSymbolFacts(db, chosen, nowMs);
   const { lookbackMs } = getLingerRules(context);
-  const lifetimeMarginMs = context.settings.source.lifetimeMarginHours * 60 * minuteMs;
+  const lifetimeMarginMs = context.settings.source.lifetimeMarginHours * hourMs;
   const configured = getConfiguredSymbols(context);
   const isNamed = (symbol: string): boolean => chosen.length > 0 || configured?.has(symbol) === true;
   const plans = symbols

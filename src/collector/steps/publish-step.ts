@@ -14,7 +14,7 @@ import { inlineWorker, type MergeWorkers } from '../../archive/publish/merge-par
 import { publish } from '../../archive/publish/publish.ts';
 import type { JournalQuarantine } from '../../archive/publish/quarantine.ts';
 import { DamageError } from '../../base/errors.ts';
-import { dayMs, floorToDay } from '../../base/window.ts';
+import { dayMs, floorToDay, minuteMs } from '../../base/window.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
 import { type JobWorkers, openJobWorkers } from '../run/worker-pool.ts';
@@ -97,7 +97,7 @@ export async function verifyPublishedFiles(run: Run): Promise<void> {
 }
 
 /** Maximum time for hashing files of earlier runs, in ms. */
-const hashMsMax = 10 * 60_000;
+const hashMsMax = 10 * minuteMs;
 
 /** Checks presence and size of every published file. Records damage; the run continues. */
 export function checkPublishedSizes(run: Run): void {

@@ -4,7 +4,7 @@ import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readCoverageIn } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { readLostTicksIn } from '../../archive/journal/gap-records.ts';
-import { intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import { intersect, intersectTwo, isEmpty, minuteMs, subtract, union, type Window } from '../../base/window.ts';
 
 /** Coverage by group and time step. */
 export interface CoverageFacts extends Window {
@@ -219,7 +219,7 @@ export interface GapFacts {
 
 const symbolsListedMax = 3;
 /** Gaps whose ends are in the same quarter hours form a group, because symbols are fetched one after the other. */
-const groupedWithinMs = 15 * 60_000;
+const groupedWithinMs = 15 * minuteMs;
 
 /** Groups gaps that start and end in the same quarter hours. `recentFrom`: epoch ms. */
 export function computeGapFacts(gaps: readonly Gap[], groupsMax: number, recentFrom: number): GapFacts {

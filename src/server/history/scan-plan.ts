@@ -6,7 +6,7 @@ import { listViewDefinitions } from '../../archive/publish/views-sql.ts';
 import type { QueryParameter } from '../../archive/query/convert-values.ts';
 import { type DatasetSlice, type SqlCondition, toSqlTimestamp } from '../../archive/query/slice-query.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
-import { dayMs, minuteMs } from '../../base/window.ts';
+import { dayMs, hourMs, minuteMs } from '../../base/window.ts';
 import type { RowPageRequest, RowPosition, ScanStep } from './history.ts';
 
 /** Maximum number of files opened by the first query for a page of one symbol. */
@@ -149,10 +149,10 @@ const candleSteps = {
   '5m': 5 * minuteMs,
   '15m': 15 * minuteMs,
   '30m': 30 * minuteMs,
-  '1h': 60 * minuteMs,
-  '4h': 240 * minuteMs,
-  '6h': 360 * minuteMs,
-  '12h': 720 * minuteMs,
+  '1h': hourMs,
+  '4h': 4 * hourMs,
+  '6h': 6 * hourMs,
+  '12h': 12 * hourMs,
   '1d': dayMs,
   '1w': 7 * dayMs,
 } as const;

@@ -1,11 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { minuteMs } from '../../base/window.ts';
 import type { FairSemaphore } from './fair-semaphore.ts';
 import { ProblemError } from './problem-details.ts';
 
 /** Time without reading after which a client is disconnected, in milliseconds. */
-const stallMsMax = 60_000;
+const stallMsMax = minuteMs;
 
 /** A signal that is aborted when the client disconnects or the service stops. */
 export function createDisconnectSignal(reply: FastifyReply, stopping: AbortSignal): AbortSignal {

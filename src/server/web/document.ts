@@ -1,6 +1,7 @@
 import { datasetNames } from '../../archive/format/datasets.ts';
 import { listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
 import { type Html, html } from '../../base/html.ts';
+import { minuteMs } from '../../base/window.ts';
 import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
 import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
 
@@ -79,7 +80,7 @@ ${[
 /** Text without line breaks at its hyphens. */
 const renderUnbroken = (text: string): Html => html`<span class="nowrap">${text}</span>`;
 
-const floorToMinute = (ms: number): number => ms - (ms % 60_000);
+const floorToMinute = (ms: number): number => ms - (ms % minuteMs);
 
 function renderDatasetsTable({ datasets }: Totals): Html {
   if (datasets.length === 0) {

@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { UsageError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
+import { minuteMs } from '../../base/window.ts';
 import type { WorkspaceDatabase } from './database.ts';
 import type { KeyHolder } from './owner.ts';
 import type { Tables } from './tables.ts';
@@ -168,7 +169,7 @@ interface ApiKeyCache {
 const rowFreshMs = 1_000;
 const keysMax = 10_000;
 /** Resolution of the time of last use, in ms. */
-const lastUseResolutionMs = 60_000;
+const lastUseResolutionMs = minuteMs;
 
 interface CachedKey {
   readonly row: ApiKeyRow;

@@ -1,4 +1,5 @@
 import { UsageError } from '../../base/errors.ts';
+import { minuteMs } from '../../base/window.ts';
 import type { WorkspaceDatabase } from './database.ts';
 
 /** An archive in the service's database. */
@@ -10,7 +11,7 @@ export interface ArchiveLease {
 }
 
 /** A lease that was not renewed for this time has expired, ms. */
-export const leaseMs = 60_000;
+export const leaseMs = minuteMs;
 
 /**
  * Acquires or renews the lease of an archive; several services of one archive may hold it. Returns false if another

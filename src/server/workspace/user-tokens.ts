@@ -12,6 +12,7 @@ import {
 import { LRUCache } from 'lru-cache';
 import { UsageError } from '../../base/errors.ts';
 import type { Clock, Log } from '../../base/ports.ts';
+import { dayMs, minuteMs } from '../../base/window.ts';
 import { requireName } from './api-keys.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 import type { User } from './owner.ts';
@@ -39,7 +40,7 @@ const tokenCharsMax = 8_192;
 const claimCharsMax = 1_000;
 /** Cached verified tokens, and how long their verification is valid, in ms. */
 const verifiedTokensMax = 10_000;
-const verifiedForMs = 60_000;
+const verifiedForMs = minuteMs;
 
 interface VerifiedToken {
   readonly user: User;
@@ -181,10 +182,10 @@ const toSecretKey = (secret: string): Uint8Array => new TextEncoder().encode(sec
 const fetchMsMax = 5_000;
 const bytesMax = 256 * 1024;
 /** Age after which the set is fetched again in the background, and minimum time between two attempts, in ms. */
-const freshMs = 10 * 60_000;
+const freshMs = 10 * minuteMs;
 const retryMs = 10_000;
 /** A set that can no longer be fetched stays valid for a day, in ms. */
-const staleMsMax = 24 * 3_600_000;
+const staleMsMax = dayMs;
 
 /**
  * Finds keys in a cached key set, which it keeps up to date. Rejects with WorkspaceUnavailableError without any set, or for

@@ -1,3 +1,5 @@
+import { dayMs } from './format.ts';
+
 /** A published file in the manifest. */
 export interface ManifestFile {
   readonly path: string;
@@ -62,7 +64,6 @@ export interface CalendarMonth {
   readonly days: readonly CalendarDay[];
 }
 
-const dayMs = 86_400_000;
 /** At most ten years are shown, the newest months. */
 const monthsMax = 120;
 

@@ -1,7 +1,7 @@
 import { ApiError, fetchApi, isAbortError, toErrorMessage } from './api.ts';
 import { formatCurlCommand } from './archive-file.ts';
 import { createElement } from './dom.ts';
-import { formatBytes, formatIsoTime } from './format.ts';
+import { formatBytes, formatIsoTime, minuteMs } from './format.ts';
 import type { TimeRange } from './view.ts';
 
 /** Maximum size of a download through the browser's memory; larger files need curl. */
@@ -95,7 +95,7 @@ async function fetchAndSave(
   const url = URL.createObjectURL(blob);
   const link = createElement('a', { href: url, download: file.name });
   link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  setTimeout(() => URL.revokeObjectURL(url), minuteMs);
   setStatus(`Saved, ${formatBytes(receivedBytes)}${checked === true ? ', SHA-256 verified' : ''}.`);
 }
 

@@ -1,6 +1,7 @@
 // Formats numbers and times in the same way on the server and in every browser, whatever its language and time zone.
 
-const dayMs = 86_400_000;
+export const minuteMs = 60_000;
+export const dayMs = 1440 * minuteMs;
 
 /** 1234567 → 1,234,567 */
 export const formatInteger = (n: number): string => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
@@ -42,7 +43,7 @@ export const formatDate = (ms: number): string => new Date(ms).toISOString().sli
 /** A time in UTC, with seconds and milliseconds only if they are not zero: 2026-11-19 12:30 */
 export function formatTime(ms: number): string {
   const iso = new Date(ms).toISOString();
-  const end = ms % 60_000 === 0 ? 16 : ms % 1000 === 0 ? 19 : 23;
+  const end = ms % minuteMs === 0 ? 16 : ms % 1000 === 0 ? 19 : 23;
   return iso.slice(0, end).replace('T', ' ');
 }
 

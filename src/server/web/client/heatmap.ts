@@ -13,7 +13,7 @@ import {
 } from './archive-file.ts';
 import { createElement } from './dom.ts';
 import { renderDownloadButtons } from './download.ts';
-import { formatBytes, formatCount, formatInteger, truncateText } from './format.ts';
+import { dayMs, formatBytes, formatCount, formatInteger, truncateText } from './format.ts';
 
 const monthNames = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October'];
 const formatMonth = (month: string): string =>
@@ -90,7 +90,7 @@ export function renderHeatmap(days: Readonly<Record<string, DayState>>, choose: 
 
 /** Index that a key moves to: arrows left and right by a day, up and down by a week, Home and End to the ends. */
 function findNextIndex(key: string, at: number, all: readonly HTMLElement[]): number {
-  const weekMs = 7 * 86_400_000;
+  const weekMs = 7 * dayMs;
   const jump = (by: number): number => {
     const target = Date.parse(all[at]!.dataset.date!) + by;
     return all.findIndex(({ dataset }) => Date.parse(dataset.date!) === target);

@@ -1,3 +1,4 @@
+import { dayMs, minuteMs } from './format.ts';
 import type { TimeRange } from './view.ts';
 
 export interface Tick {
@@ -81,7 +82,6 @@ export function clipGaps(gaps: readonly TimeRange[], range: TimeRange): TimeRang
   return out;
 }
 
-const dayMs = 86_400_000;
 const monthNames = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 /** Labels of a UTC time axis: the time, and below it the day or year where it changes. */
@@ -102,10 +102,8 @@ function formatAxisLabel(t: number, stepMs: number): [above: string, below: stri
   const day = `${date.getUTCDate()} ${month}`;
   if (stepMs >= 28 * dayMs) return [month, iso.slice(0, 4)];
   if (stepMs >= dayMs) return [day, iso.slice(0, 4)];
-  return [iso.slice(11, stepMs < 1000 ? 23 : stepMs < 60_000 ? 19 : 16), `${day} ${iso.slice(0, 4)}`];
+  return [iso.slice(11, stepMs < 1000 ? 23 : stepMs < minuteMs ? 19 : 16), `${day} ${iso.slice(0, 4)}`];
 }
-
-const minuteMs = 60_000;
 
 /** Candle intervals of the page, shortest first. */
 export const intervals = [

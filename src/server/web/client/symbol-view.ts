@@ -2,14 +2,12 @@ import { ApiError, fetchJson, isAbortError, toErrorMessage } from './api.ts';
 import { createChart } from './chart.ts';
 import { createElement, renderError, renderLoading } from './dom.ts';
 import { renderSliceDownloads } from './download.ts';
-import { formatCount, formatDate, formatDuration, formatInteger, formatPrice, formatTime } from './format.ts';
+import { dayMs, formatCount, formatDate, formatDuration, formatInteger, formatPrice, formatTime } from './format.ts';
 import { type Candle, scaleRange, shiftRange, type TickLifetime } from './lines.ts';
 import { type ChartData, loadChartData } from './load.ts';
 import { updateView } from './navigation.ts';
 import { formatMarketState, type Market, marketsPath } from './search.ts';
 import { parseTime, type TimeRange, type View } from './view.ts';
-
-const dayMs = 86_400_000;
 
 /** A symbol with its chart, which follows the view while the symbol is shown. */
 export function createSymbolView(symbol: string) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { findFirstAtOrAfter, seek } from '../../../src/archive/format/tick-columns.ts';
+import { findFirstAtOrAfter, findFirstIndex, seek } from '../../src/base/binary-search.ts';
 
 test('finds the same first value at or after a moment as a linear scan', () => {
   fc.assert(
@@ -26,8 +26,18 @@ test('does so inside a range too', () => {
     fc.property(places, ({ sorted, from: a, to: b, moment: time }) => {
       const [from, to] = [Math.min(a, b), Math.max(a, b)];
       const index = sorted.findIndex((value, i) => i >= from && i < to && value >= time);
-      expect(seek(sorted, from, to, time)).toBe(index < 0 ? to : index);
+      expect([
+        seek(sorted, from, to, time),
+        findFirstAtOrAfter(sorted, time, from, to),
+        findFirstIndex(from, to, (i) => sorted[i]! >= time),
+      ]).toEqual(Array(3).fill(index < 0 ? to : index));
     }),
     { numRuns: 1000 },
   );
+});
+
+test('finds an index beyond 32 bits', () => {
+  const from = 1_780_272_000_000;
+  for (const at of [from, from + 1, from + 1_234_567_890, from + 3_000_000_000])
+    expect(findFirstIndex(from, from + 3_000_000_000, (ms) => ms >= at)).toBe(at);
 });
