@@ -66,8 +66,10 @@ export async function runLocalBacktest(
     value: result.value,
     result: JSON.stringify(result),
   };
-  const { keptMax } = settings.service.research;
-  await withDatabase(context, archive, ({ db }) => saveBacktest(db, readLeaseId(archive, random), row, keptMax));
+  const { savedBacktestsMax } = settings.service.research;
+  await withDatabase(context, archive, ({ db }) =>
+    saveBacktest(db, readLeaseId(archive, random), row, savedBacktestsMax),
+  );
   return { result, id };
 }
 

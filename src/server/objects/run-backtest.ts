@@ -124,14 +124,14 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
   const { archive, clock, settings } = context;
   const {
     threads,
-    ticksAtOnceMax,
+    ticksSyncMax,
     ticksJobMax,
     runSecondsMax,
-    runsAtOnceMax,
+    runsConcurrentMax,
     waitingMax: jobsMax,
-    keptMax,
+    savedBacktestsMax,
   } = settings.service.research;
-  const running = createFairSemaphore(runsAtOnceMax, waitingMax);
+  const running = createFairSemaphore(runsConcurrentMax, waitingMax);
   const counting = createFairSemaphore(countsConcurrentMax, jobsMax);
   const underWay = new Set<Promise<unknown>>();
   // The archive must stay open until the threads that read it have ended.
@@ -221,7 +221,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       strategy: JSON.stringify(resolvedStrategy.strategy),
       strategy_version: resolvedStrategy.version,
     };
-    const outcome = await jobs.add(backtest, jobsMax, keptMax);
+    const outcome = await jobs.add(backtest, jobsMax, savedBacktestsMax);
     if (outcome === 'full') {
       throw new ProblemError(429, `You have ${jobsMax} backtests waiting or running. Wait until one has ended.`, {
         headers: { 'retry-after': '60' },
@@ -253,7 +253,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     const release = await running.forHolder(user).acquire(signal);
     const limit = AbortSignal.timeout(Math.ceil(runSecondsMax * 1000));
     try {
-      const task = { spec, resolvedStrategy, threads, ticksMax: ticksAtOnceMax };
+      const task = { spec, resolvedStrategy, threads, ticksMax: ticksSyncMax };
       const run = runBacktestInThread(archive, task, { signal: AbortSignal.any([signal, limit]), progress() {} });
       underWay.add(run);
       return (await run.finally(() => underWay.delete(run))).result;
@@ -279,7 +279,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       case 'too large':
         return new ProblemError(
           422,
-          `${formatTooManyTicksMessage(ticksAtOnceMax)}. Reduce the request, or run it as a job with "save": true.`,
+          `${formatTooManyTicksMessage(ticksSyncMax)}. Reduce the request, or run it as a job with "save": true.`,
         );
       case 'unexpected':
         return error;
