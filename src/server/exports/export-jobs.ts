@@ -19,10 +19,10 @@ import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { sendFile } from '../http/send-file.ts';
 import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
-import { generateRandomId, removeExport, toExportPath } from '../jobs/export-folder.ts';
-import { startExportRunner } from '../jobs/export-runner.ts';
+import { removeExport, startExportRunner, toExportPath } from '../jobs/export-runner.ts';
+import { runWithService } from '../jobs/job-runner.ts';
 import { createExportJobStore } from '../workspace/export-jobs.ts';
-import type { ExportJobRow } from '../workspace/tables.ts';
+import { createObjectId, type ExportJobRow } from '../workspace/tables.ts';
 import { parquetMediaType, toUntypedExchange } from './published-files.ts';
 
 type ExportJobRequest = Type.Static<typeof ExportRequest>;
@@ -92,21 +92,11 @@ const mediaTypes: Readonly<Record<string, string>> = {
 };
 
 /** `POST /api/v1/export` and its jobs, which a runner processes while the service runs. */
-export function registerExportJobRoutes(
-  app: App,
-  context: ServiceContext,
-  { leaseId, lostSignal }: HeldArchiveLease,
-): void {
+export function registerExportJobRoutes(app: App, context: ServiceContext, lease: HeldArchiveLease): void {
   const { archive, clock, log, random, settings, workspace } = context;
   const { keepHours, bytesMax, waitingMax } = settings.service.exports;
-  const keepMs = keepHours * hourMs;
-  const jobs = createExportJobStore(workspace.db, leaseId);
-  let runner: ReturnType<typeof startExportRunner> | undefined;
-  app.addHook('onReady', async () => {
-    runner = startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax });
-    lostSignal.addEventListener('abort', () => void runner?.stop());
-  });
-  app.addHook('onClose', async () => runner?.stop());
+  const jobs = createExportJobStore(workspace.db, lease.leaseId, keepHours * hourMs);
+  const runner = runWithService(app, lease, () => startExportRunner({ archive, jobs, clock, log, bytesMax }));
 
   const ownJob = async (request: Parameters<typeof requireKeyHolder>[0], id: string): Promise<ExportJobRow> => {
     const job = await jobs.get(requireKeyHolder(request).id, id, clock.nowMs());
@@ -132,9 +122,8 @@ export function registerExportJobRoutes(
       await jobs.expire(now);
       await requireRoom();
       const key = requireKeyHolder(toUntypedExchange(request, reply)[0]).id;
-      const id = `${now.toString(36)}${generateRandomId(random)}`;
       const job = {
-        id,
+        id: createObjectId(context),
         key_id: key,
         idempotency_key: request.headers['idempotency-key'] ?? null,
         created_at: now,
@@ -157,7 +146,7 @@ export function registerExportJobRoutes(
       const row = 'known' in added ? added.known : added;
       if (!isSameRequest(row, job))
         throw new ProblemError(422, 'This Idempotency-Key was used with another body. Send a new one.');
-      runner?.wake();
+      runner.wake();
       return reply.code(202).header('location', toExportJobUrl(row)).send(toExportJob(row));
     },
   );
@@ -207,7 +196,7 @@ export function registerExportJobRoutes(
       const [untypedRequest] = toUntypedExchange(request, reply);
       const job = await ownJob(untypedRequest, request.params.id);
       await jobs.remove(job.id);
-      runner?.cancel(job.id);
+      runner.cancel(job.id);
       removeExport(archive, job);
       return reply.code(204).send(null);
     },

@@ -14,7 +14,7 @@ import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
 import { startBacktestRunner } from '../jobs/backtest-runner.ts';
-import type { JobRunner } from '../jobs/job-runner.ts';
+import { type JobRunner, runWithService } from '../jobs/job-runner.ts';
 import { type BacktestStore, createBacktestStore, type ListedBacktest } from '../workspace/backtests.ts';
 import { toOwnerColumns } from '../workspace/owner.ts';
 import type { BacktestRow, PageRequest } from '../workspace/tables.ts';
@@ -27,21 +27,12 @@ export interface BacktestService {
   readonly runner: Pick<JobRunner, 'wake' | 'cancel'>;
 }
 
-export function openBacktestService(
-  app: App,
-  context: ServiceContext,
-  { leaseId, lostSignal }: HeldArchiveLease,
-): BacktestService {
+export function openBacktestService(app: App, context: ServiceContext, lease: HeldArchiveLease): BacktestService {
   const { archive, clock, log, settings, workspace } = context;
-  const jobs = createBacktestStore(workspace.db, leaseId);
+  const jobs = createBacktestStore(workspace.db, lease.leaseId);
   const { threads, ticksJobMax: ticksMax } = settings.service.research;
-  let runner: JobRunner | undefined;
-  app.addHook('onReady', async () => {
-    runner = startBacktestRunner({ archive, jobs, clock, log, threads, ticksMax });
-    lostSignal.addEventListener('abort', () => void runner?.stop());
-  });
-  app.addHook('onClose', async () => runner?.stop());
-  return { jobs, runner: { wake: () => runner?.wake(), cancel: (id) => runner?.cancel(id) } };
+  const start = () => startBacktestRunner({ archive, jobs, clock, log, threads, ticksMax });
+  return { jobs, runner: runWithService(app, lease, start) };
 }
 
 /** URL of a saved backtest, relative to the service. */

@@ -12,11 +12,10 @@ import { ProblemError } from '../http/problem-details.ts';
 import { type BotWithStrategy, createBotStore } from '../workspace/bots.ts';
 import { toOwnerColumns } from '../workspace/owner.ts';
 import { createStrategyStore, type StrategyStore } from '../workspace/strategies.ts';
-import type { OwnerColumns, PageRequest, StrategyRow } from '../workspace/tables.ts';
+import { createObjectId, type OwnerColumns, type PageRequest, type StrategyRow } from '../workspace/tables.ts';
 import {
   createIdempotencyConflictError,
   createInvalidBodyError,
-  createObjectId,
   createQuotaError,
   describeCreatedResponse,
   hashBody,

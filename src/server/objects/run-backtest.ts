@@ -23,9 +23,9 @@ import { ProblemError } from '../http/problem-details.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
 import { toOwnerColumns } from '../workspace/owner.ts';
 import { createStrategyStore } from '../workspace/strategies.ts';
-import type { BacktestRow, OwnerColumns } from '../workspace/tables.ts';
+import { type BacktestRow, createObjectId, type OwnerColumns } from '../workspace/tables.ts';
 import { type BacktestService, toBacktestUrl, toSavedBacktest } from './backtests.ts';
-import { createIdempotencyConflictError, createObjectId, hashBody } from './user-resource.ts';
+import { createIdempotencyConflictError, hashBody } from './user-resource.ts';
 
 /** A backtest that is ready to run. */
 interface ResolvedBacktest {

@@ -3,16 +3,10 @@ import type { TSchema } from 'typebox';
 import type { Fault } from '../../backtest/strategy/json-validator.ts';
 import { CreatedHeaders, pageMax } from '../../contract/strategies.ts';
 import { decodeObjectCursor, encodeObjectCursor } from '../history/page-cursor.ts';
-import type { ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
-import { generateRandomId } from '../jobs/export-folder.ts';
 import type { PageRequest, RowPage } from '../workspace/tables.ts';
 
 // Functions shared by the routes of users' objects.
-
-/** A new object ID. */
-export const createObjectId = ({ clock, random }: ServiceContext): string =>
-  `${clock.nowMs().toString(36)}${generateRandomId(random)}`;
 
 /** SHA-256 of a JSON body in hex, independent of the order of object members. */
 export const hashBody = (body: unknown): string =>
