@@ -121,7 +121,7 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
       const now = clock.nowMs();
       await jobs.expire(now);
       await requireRoom();
-      const key = requireKeyHolder(toUntypedExchange(request, reply)[0]).id;
+      const key = requireKeyHolder(request).id;
       const job = {
         id: createObjectId(context),
         key_id: key,
@@ -161,10 +161,10 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
         response: { 200: ExportJobsResponse },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const now = clock.nowMs();
       const limit = Math.min(request.query.limit ?? 100, listedMax);
-      const page = await jobs.list(requireKeyHolder(toUntypedExchange(request, reply)[0]).id, limit, now);
+      const page = await jobs.list(requireKeyHolder(request).id, limit, now);
       return { jobs: page.jobs.map(toExportJob), count: page.jobs.length, total: page.total, generated_at: now };
     },
   );
@@ -179,7 +179,7 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
         response: { 200: ExportJob },
       },
     },
-    async (request, reply) => toExportJob(await ownJob(toUntypedExchange(request, reply)[0], request.params.id)),
+    async (request) => toExportJob(await ownJob(request, request.params.id)),
   );
 
   app.delete(
@@ -193,8 +193,7 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
       },
     },
     async (request, reply) => {
-      const [untypedRequest] = toUntypedExchange(request, reply);
-      const job = await ownJob(untypedRequest, request.params.id);
+      const job = await ownJob(request, request.params.id);
       await jobs.remove(job.id);
       runner.cancel(job.id);
       removeExport(archive, job);
@@ -214,14 +213,13 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
       response: fileResponses(Object.values(mediaTypes).map((type) => type.split(';')[0]!)),
     },
     handler: async (request, reply) => {
-      const http = toUntypedExchange(request, reply);
-      const job = await ownJob(http[0], request.params.id);
+      const job = await ownJob(request, request.params.id);
       if (job.bytes === null || job.sha256 === null)
         throw new ProblemError(409, `The export is ${job.state}; it has a file once its state is done.`);
       const file = { path: toExportPath(job), bytes: job.bytes, sha256: job.sha256 };
       const name = `${job.dataset}-${job.id}.${job.format}`;
       const sent = { ...file, name, type: mediaTypes[job.format]!, open: () => context.files.open(file) };
-      return sendFile(sent, ...http, random);
+      return sendFile(sent, ...toUntypedExchange(request, reply), random);
     },
   });
 

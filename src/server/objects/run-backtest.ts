@@ -15,17 +15,14 @@ import { expandGrid } from '../../backtest/strategy/parse-strategy.ts';
 import { BacktestRequest, BacktestResponse, SavedBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
-import { requireUser } from '../auth/authenticate.ts';
-import { toUntypedExchange } from '../exports/published-files.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { createFairSemaphore } from '../http/fair-semaphore.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
-import { toOwnerColumns } from '../workspace/owner.ts';
 import { createStrategyStore } from '../workspace/strategies.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from '../workspace/tables.ts';
 import { type BacktestService, toBacktestUrl, toSavedBacktest } from './backtests.ts';
-import { createIdempotencyConflictError, hashBody } from './user-resource.ts';
+import { createIdempotencyConflictError, createInvalidBodyError, getOwner, hashBody } from './user-resource.ts';
 
 /** A backtest that is ready to run. */
 interface ResolvedBacktest {
@@ -98,11 +95,8 @@ function splitSaveFlag(body: unknown): { save: boolean; rest: object; faults: re
   return { save: save === true, rest, faults };
 }
 
-/** The error of a request that cannot be run. */
 const createInvalidBacktestError = (faults: readonly Fault[]): ProblemError =>
-  new ProblemError(400, 'The backtest request is invalid.', {
-    errors: faults.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
-  });
+  createInvalidBodyError(faults, 'The backtest request is invalid.');
 
 /** Concurrent cost estimates of jobs; each takes a thread. */
 const countsConcurrentMax = 2;
@@ -156,26 +150,16 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       },
     },
     async (request, reply) => {
-      const [untypedRequest, untypedReply] = toUntypedExchange(request, reply);
-      const user = requireUser(untypedRequest);
-      const owner = toOwnerColumns(user);
-      const body = parseBacktestBody(untypedRequest.body);
+      const owner = getOwner(request);
+      const body = parseBacktestBody(request.body);
+      const signal = createDisconnectSignal(reply, context.signal);
       if (body.save) {
-        const idempotency = {
-          key: request.headers['idempotency-key'] ?? null,
-          fingerprint: hashBody(untypedRequest.body),
-        };
-        const row = await getOrCreateJob(
-          owner,
-          body,
-          idempotency,
-          createDisconnectSignal(untypedReply, context.signal),
-        );
+        const key = request.headers['idempotency-key'] ?? null;
+        const row = await getOrCreateJob(owner, body, { key, fingerprint: hashBody(request.body) }, signal);
         runner.wake();
         return reply.code(202).header('location', toBacktestUrl(row)).send(toSavedBacktest(row));
       }
       const resolved = await resolveBacktest(context, owner, body);
-      const signal = createDisconnectSignal(untypedReply, context.signal);
       try {
         const result = await runNow(owner.owner, resolved, signal);
         return { ...JSON.parse(result), generated_at: clock.nowMs() };
