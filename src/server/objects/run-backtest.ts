@@ -45,7 +45,7 @@ function parseBacktestBody(body: unknown): ParsedBacktestBody {
   if ('faults' in read || faults.length > 0)
     throw createInvalidBacktestError([...('faults' in read ? read.faults : []), ...faults]);
   const { symbols } = rest as { readonly symbols?: readonly string[] | null };
-  return { spec: read.asked, save, symbols: symbols ?? [] };
+  return { spec: read.spec, save, symbols: symbols ?? [] };
 }
 
 /**
