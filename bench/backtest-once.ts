@@ -19,7 +19,7 @@ const options = { root, create: false, upstream: null, parts: 1, writer: 'oddsla
 const archive = openArchive(options, systemDisk);
 const { summary } = await runBacktest(
   archive,
-  read.asked,
+  read.spec,
   { strategy: executable.strategy, version: null },
   { random: systemRandom, signal: new AbortController().signal, threads: Number(threads), progress() {} },
 );

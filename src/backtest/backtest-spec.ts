@@ -1,5 +1,5 @@
 import { type ObjectiveName, objectiveNames } from './engine/objectives.ts';
-import { type Fault, JsonValidator } from './strategy/json-validator.ts';
+import { type Fault, finiteRange, JsonValidator, type NumberRange } from './strategy/json-validator.ts';
 import { countPoints, parseStrategy, pointsMax } from './strategy/parse-strategy.ts';
 import { type Strategy, strategyLimits } from './strategy/strategy.ts';
 
@@ -36,12 +36,11 @@ interface SymbolFilter {
 }
 
 const specLimits = { symbols: 10_000, names: 100, values: 1000, textLength: 1000 } as const;
-const epochMsRange = { least: 0, most: Date.UTC(2200, 0, 1) };
-const finiteRange = { least: -Number.MAX_VALUE, most: Number.MAX_VALUE };
+const epochMsRange = { min: 0, max: Date.UTC(2200, 0, 1) };
 const heldOutShareDefault = 0.3;
 
 /** Parses a backtest request. Returns all faults of an invalid request. */
-export function parseBacktestSpec(json: unknown): { asked: BacktestSpec } | { faults: readonly Fault[] } {
+export function parseBacktestSpec(json: unknown): { spec: BacktestSpec } | { faults: readonly Fault[] } {
   const reader = new JsonValidator();
   const object = reader.object(json, '', {
     required: ['entry_executable', 'objective'],
@@ -51,17 +50,17 @@ export function parseBacktestSpec(json: unknown): { asked: BacktestSpec } | { fa
   const spec = {
     entry_executable: parseExecutable(reader, object.entry_executable),
     objective: reader.oneOf(object.objective, 'objective', objectiveNames),
-    symbols: symbols === null ? null : parseTexts(reader, symbols, 'symbols', { least: 1, most: specLimits.symbols }),
+    symbols: symbols === null ? null : parseTexts(reader, symbols, 'symbols', { min: 1, max: specLimits.symbols }),
     filter: parseFilter(reader, filter),
-    from: from === null ? null : parseIntegerField(reader, from, 'from', epochMsRange),
-    to: to === null ? null : parseIntegerField(reader, to, 'to', epochMsRange),
+    from: from === null ? null : reader.integer(from, 'from', epochMsRange),
+    to: to === null ? null : reader.integer(to, 'to', epochMsRange),
     parameters: parseNumbers(reader, parameters, 'parameters', (value, at) => reader.number(value, at, finiteRange)),
     grid: parseGrid(reader, grid),
     held_out:
-      held_out === undefined ? heldOutShareDefault : reader.number(held_out, 'held_out', { least: 0.05, most: 0.9 }),
+      held_out === undefined ? heldOutShareDefault : reader.number(held_out, 'held_out', { min: 0.05, max: 0.9 }),
   };
   if (spec.from !== null && spec.to !== null && spec.from >= spec.to) reader.fault('to', 'must be after from');
-  return reader.faults.length > 0 ? { faults: reader.faults } : { asked: spec };
+  return reader.faults.length > 0 ? { faults: reader.faults } : { spec };
 }
 
 function parseExecutable(reader: JsonValidator, json: unknown): ExecutableSpec {
@@ -78,7 +77,7 @@ function parseExecutable(reader: JsonValidator, json: unknown): ExecutableSpec {
   if (read !== null && 'faults' in read) for (const { name, reason } of read.faults) reader.fault(name, reason);
   return {
     name: reader.text(name, `${at}.name`, 200),
-    version: version === null ? null : parseIntegerField(reader, version, `${at}.version`, { least: 1, most: 1e9 }),
+    version: version === null ? null : reader.integer(version, `${at}.version`, { min: 1, max: 1e9 }),
     strategy: read !== null && 'strategy' in read ? read.strategy : null,
   };
 }
@@ -88,32 +87,16 @@ function parseFilter(reader: JsonValidator, json: unknown): SymbolFilter {
     required: [],
     optional: ['categories', 'sources'],
   });
-  const size = { least: 0, most: specLimits.names };
+  const size = { min: 0, max: specLimits.names };
   return {
     categories: parseTexts(reader, categories, 'filter.categories', size),
     sources: parseTexts(reader, sources, 'filter.sources', size),
   };
 }
 
-function parseTexts(
-  reader: JsonValidator,
-  json: unknown,
-  at: string,
-  size: { readonly least: number; readonly most: number },
-) {
+function parseTexts(reader: JsonValidator, json: unknown, at: string, size: NumberRange) {
   const read = reader.list(json, at, size).map((item, i) => reader.text(item, `${at}[${i}]`, specLimits.textLength));
   return [...new Set(read)];
-}
-
-function parseIntegerField(
-  reader: JsonValidator,
-  json: unknown,
-  at: string,
-  range: { readonly least: number; readonly most: number },
-) {
-  const value = reader.number(json, at, range);
-  if (!Number.isInteger(value)) reader.fault(at, 'must be a whole number');
-  return value;
 }
 
 /** Parses an object by parameter name. The names are checked later, against the strategy. */
@@ -128,7 +111,7 @@ function parseNumbers<T>(reader: JsonValidator, json: unknown, at: string, read:
 }
 
 function parseGrid(reader: JsonValidator, json: unknown): Record<string, number[]> {
-  const size = { least: 1, most: specLimits.values };
+  const size = { min: 1, max: specLimits.values };
   const grid = parseNumbers(reader, json, 'grid', (values, at) => [
     ...new Set(reader.list(values, at, size).map((value, i) => reader.number(value, `${at}[${i}]`, finiteRange))),
   ]);

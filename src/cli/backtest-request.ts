@@ -28,7 +28,7 @@ export async function buildBacktestRequest(strategyArg: string, flags: BacktestR
     grid: collectByName('--grid', flags.grid),
     ...(flags.heldOut === undefined ? {} : { held_out: flags.heldOut }),
   });
-  if ('asked' in parsed) return parsed.asked;
+  if ('spec' in parsed) return parsed.spec;
   throw toUsageError(parsed.faults, strategyArg);
 }
 

@@ -37,14 +37,14 @@ export async function runBacktest(
 ): Promise<BacktestResult> {
   const parsed = parseBacktestSpec(spec);
   if ('faults' in parsed) throw new InvalidBacktestError(parsed.faults);
-  const resolved = await resolveStrategy(parsed.asked.entry_executable, async () => null);
+  const resolved = await resolveStrategy(parsed.spec.entry_executable, async () => null);
   if ('faults' in resolved) throw new InvalidBacktestError(resolved.faults);
   const archive = openArchive(
     { root, create: false, upstream: null, parts: 1, writer: 'oddslake/backtest', settleMs: 0 },
     systemDisk,
   );
   try {
-    return await runResolvedBacktest(archive, parsed.asked, resolved.found, {
+    return await runResolvedBacktest(archive, parsed.spec, resolved.found, {
       random: systemRandom,
       signal: signal ?? new AbortController().signal,
       threads,

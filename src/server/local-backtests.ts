@@ -7,13 +7,12 @@ import { type FindSavedStrategy, resolveStrategy } from '../backtest/run/resolve
 import { type ResolvedStrategy, runBacktest } from '../backtest/run/run-backtest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Context } from '../context/context.ts';
-import { generateRandomId, readArchiveLease, readLeaseId } from './jobs/export-folder.ts';
+import { readArchiveLease, readLeaseId, requireArchiveLease } from './jobs/archive-lease.ts';
 import { openConfiguredWorkspace } from './open-workspace.ts';
-import { requireArchiveLease } from './workspace/archive-lease.ts';
-import { createBacktestStore, type ListedBacktest, saveBacktest } from './workspace/backtests.ts';
+import { createBacktestStore, type ListedBacktest } from './workspace/backtests.ts';
 import { toOwnerColumns } from './workspace/owner.ts';
 import { createStrategyStore } from './workspace/strategies.ts';
-import type { BacktestRow, OwnerColumns } from './workspace/tables.ts';
+import { type BacktestRow, createObjectId, type OwnerColumns } from './workspace/tables.ts';
 import type { Workspace } from './workspace/workspace.ts';
 
 // Backtests run and inspected by the operator of an archive; users have the HTTP service.
@@ -51,14 +50,17 @@ export async function runLocalBacktest(
   const columns = toOwnerColumns({ ...owner, kind: 'user', scopes: [] });
   // Check before the run that the result can be saved.
   const resolved = await resolveLocalStrategy(context, archive, request, columns, save);
+  const id = createObjectId(context);
   const created_at = clock.nowMs();
   const result = await runBacktest(archive, request, resolved, { random, signal, threads, progress });
   if (!save) return { result, id: null };
-  const id = `${created_at.toString(36)}${generateRandomId(random)}`;
   const row = {
     ...columns,
     id,
+    idempotency_key: null,
+    body_sha256: null,
     created_at,
+    started_at: created_at,
     asked: JSON.stringify(request),
     strategy: JSON.stringify(resolved.strategy),
     strategy_version: resolved.version,
@@ -66,8 +68,10 @@ export async function runLocalBacktest(
     value: result.value,
     result: JSON.stringify(result),
   };
-  const { keptMax } = settings.service.research;
-  await withDatabase(context, archive, ({ db }) => saveBacktest(db, readLeaseId(archive, random), row, keptMax));
+  const { savedBacktestsMax } = settings.service.research;
+  await withDatabase(context, archive, ({ db }) =>
+    createBacktestStore(db, readLeaseId(archive, random)).addFinished(row, savedBacktestsMax),
+  );
   return { result, id };
 }
 

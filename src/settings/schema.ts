@@ -116,7 +116,7 @@ export const settingsSchema = createSection({
     rows_limit_max: createInteger(10_000, 1, 1_000_000),
     lag_seconds_max: createNumber(172_800, 0, 31_536_000),
     cache_bytes_max: createInteger(256 * 1024 * 1024, 0, 64 * 1024 * 1024 * 1024),
-    queries_at_once_max: createInteger(4, 1, 256),
+    queries_concurrent_max: createInteger(4, 1, 256),
     exports: createSection({
       keep_hours: createNumber(24, 0, 8760),
       bytes_max: createInteger(10 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
@@ -124,12 +124,12 @@ export const settingsSchema = createSection({
     }),
     research: createSection({
       threads: createInteger(2, 1, 64),
-      ticks_at_once_max: createInteger(50_000_000, 1, 1_000_000_000_000_000),
+      ticks_sync_max: createInteger(50_000_000, 1, 1_000_000_000_000_000),
       ticks_job_max: createInteger(20_000_000_000, 1, 1_000_000_000_000_000),
       run_seconds_max: createNumber(60, 0.001, 86_400),
-      runs_at_once_max: createInteger(2, 1, 64),
+      runs_concurrent_max: createInteger(2, 1, 64),
       waiting_max: createInteger(10, 1, 1000),
-      kept_max: createInteger(100, 1, 10_000),
+      saved_backtests_max: createInteger(100, 1, 10_000),
     }),
     tokens: createSection({
       issuer: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },

@@ -95,6 +95,10 @@ const renamedSettings: ReadonlyMap<string, string> = new Map([
   ['source.thins_after_days', 'source.downsampled_after_days'],
   ['falls.markets_share_max', 'drops.markets_share_max'],
   ['falls.ticks_share_max', 'drops.ticks_share_max'],
+  ['service.queries_at_once_max', 'service.queries_concurrent_max'],
+  ['service.research.ticks_at_once_max', 'service.research.ticks_sync_max'],
+  ['service.research.runs_at_once_max', 'service.research.runs_concurrent_max'],
+  ['service.research.kept_max', 'service.research.saved_backtests_max'],
 ]);
 
 function createUnknownKeyError(path: string, from: string): UsageError {

@@ -12,7 +12,7 @@ const faultsOf = (json: object): Record<string, string> => {
 
 test('fills in defaults', () => {
   expect(parseBacktestSpec(least)).toEqual({
-    asked: {
+    spec: {
       entry_executable: { name: 'threshold', version: null, strategy: null },
       objective: 'avg_pnl',
       symbols: null,
@@ -38,10 +38,10 @@ test('a request survives writing and reading', () => {
     grid: { x: [2, 1, 2] },
   });
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
-  expect(read.asked).toMatchObject({ symbols: ['b', 'a'], grid: { x: [2, 1] } });
-  expect(parseBacktestSpec(JSON.parse(JSON.stringify(read.asked)))).toEqual(read);
+  expect(read.spec).toMatchObject({ symbols: ['b', 'a'], grid: { x: [2, 1] } });
+  expect(parseBacktestSpec(JSON.parse(JSON.stringify(read.spec)))).toEqual(read);
   const plain = parseBacktestSpec(least);
-  expect(parseBacktestSpec(JSON.parse(JSON.stringify('asked' in plain && plain.asked)))).toEqual(plain);
+  expect(parseBacktestSpec(JSON.parse(JSON.stringify('spec' in plain && plain.spec)))).toEqual(plain);
 });
 
 test('names the field of each fault', () => {

@@ -98,7 +98,7 @@ test('keeps the first trades by fill time in any order of symbols', () => {
 const askedFor = (rest: object = {}) => {
   const read = parseBacktestSpec({ entry_executable: { name: 'x' }, objective: 'total_pnl', ...rest });
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
-  return read.asked;
+  return read.spec;
 };
 
 test('chooses the best grid point on the first window only', () => {

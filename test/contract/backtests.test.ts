@@ -72,7 +72,7 @@ test('the schema and the parser accept the same requests', () => {
     [{ ...plain, more: 1 }, false],
   ] as const) {
     const told = JSON.stringify(body).slice(0, 200);
-    expect([told, schema(body), 'asked' in parseBacktestSpec(body)]).toEqual([told, isGood, isGood]);
+    expect([told, schema(body), 'spec' in parseBacktestSpec(body)]).toEqual([told, isGood, isGood]);
   }
 });
 

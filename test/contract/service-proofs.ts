@@ -67,7 +67,7 @@ export const serviceSettings = {
   'service.rows_limit_max': markets('limit bounds the markets and not the total, and is bounded by the setting'),
   'service.lag_seconds_max': operations('is not ready if the watermark is too far behind'),
   'service.cache_bytes_max': operations('reports the size of the file cache, which stays within its limit'),
-  'service.queries_at_once_max': at('server/historical-streams.test.ts')(
+  'service.queries_concurrent_max': at('server/historical-streams.test.ts')(
     'a stream that is not read blocks no page, and the number of streams is limited',
   ),
   'service.exports.keep_hours': jobs('are removed with their files when they expire'),
@@ -78,16 +78,16 @@ export const serviceSettings = {
     'is rejected with 429 if the key has too many unfinished exports',
   ),
   'service.research.threads': researchLong('gives the same bytes with any number of threads'),
-  'service.research.ticks_at_once_max': researchLong(
+  'service.research.ticks_sync_max': researchLong(
     'is rejected if too large, with the advice to save it; grid points multiply the ticks',
   ),
   'service.research.ticks_job_max': researchLong('is rejected as a job if too large; look-back and windows count, too'),
   'service.research.run_seconds_max': research('is aborted if it takes too long, with the advice to save it'),
-  'service.research.runs_at_once_max': research(
+  'service.research.runs_concurrent_max': research(
     'ends when its client disconnects; meanwhile a limited number of others wait',
   ),
   'service.research.waiting_max': backtestsLong('limits the waiting and the saved backtests of a user'),
-  'service.research.kept_max': backtestsLong('limits the waiting and the saved backtests of a user'),
+  'service.research.saved_backtests_max': backtestsLong('limits the waiting and the saved backtests of a user'),
   'service.tokens.issuer': tokens('checks issuer and audience of the settings'),
   'service.tokens.audience': tokens('checks issuer and audience of the settings'),
   'service.tokens.secret': tokens('rejects tokens that are forged, of others, expired or not valid yet'),

@@ -24,7 +24,7 @@ import { pollMarketLists, pollTicks } from '../../src/collector/steps/poll-steps
 import { publishJournal } from '../../src/collector/steps/publish-step.ts';
 import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
-import { readLeaseId } from '../../src/server/jobs/export-folder.ts';
+import { readLeaseId } from '../../src/server/jobs/archive-lease.ts';
 import { turnedBack } from '../archive/older.ts';
 import { answer, append, day0, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { archiveOf, contextIn, type Parts, privateOf } from './place.ts';

@@ -59,7 +59,7 @@ export function createResult({ grid = {}, symbols = [], lacking = 0, trades = 60
   const bound = bindParameters(builtinStrategies.find(({ name }) => name === 'threshold')!.strategy, {
     buy_below: 0.1,
   });
-  if (!('asked' in read) || !('strategy' in bound)) throw new Error('what is made here is unfit');
+  if (!('spec' in read) || !('strategy' in bound)) throw new Error('what is made here is unfit');
   const points = Object.entries(grid).reduce<Record<string, number>[]>(
     (some, [name, values]) => some.flatMap((point) => values.map((value) => ({ ...point, [name]: value }))),
     [{}],
@@ -67,7 +67,7 @@ export function createResult({ grid = {}, symbols = [], lacking = 0, trades = 60
   const rows = Array.from({ length: trades === 0 ? 0 : 100 }, (_, i) => symbol(i, 5 - i / 10));
   const t = Array.from({ length: steps }, (_, i) => from + (i + 1) * hourMs);
   return {
-    asked: read.asked,
+    asked: read.spec,
     strategy: bound.strategy,
     strategy_version: null,
     from,

@@ -139,10 +139,10 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
 export async function runDirectly(archive: Archive, body: unknown): Promise<BacktestResult> {
   const read = parseBacktestSpec(body);
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
-  const one = await resolveStrategy(read.asked.entry_executable, async () => null);
+  const one = await resolveStrategy(read.spec.entry_executable, async () => null);
   if ('faults' in one) throw new Error(JSON.stringify(one.faults));
   const watching = { random: systemRandom, signal: new AbortController().signal, threads: 1, progress() {} };
-  return JSON.parse(JSON.stringify(await runBacktest(archive, read.asked, one.found, watching))) as BacktestResult;
+  return JSON.parse(JSON.stringify(await runBacktest(archive, read.spec, one.found, watching))) as BacktestResult;
 }
 
 export const errorsOf = (body: unknown): string[] =>

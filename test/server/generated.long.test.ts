@@ -48,7 +48,7 @@ test(`${cases} requests generated from the document get documented responses wit
     `service.tokens.secret=${secret}`,
     'service.exports.waiting_max=1000',
     'service.research.waiting_max=1000',
-    'service.research.runs_at_once_max=64',
+    'service.research.runs_concurrent_max=64',
     'service.requests_per_minute=1000000',
   ];
   const { url, key, app } = await serving(archive, { clock: clockAt(fixedNow), set });

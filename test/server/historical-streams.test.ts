@@ -88,7 +88,7 @@ test('pins of replaced files are removed once they are no longer read', async ()
 
 test('a disconnect stops the query and releases its permit', async () => {
   const root = scratchFolder();
-  const service = await serving(await many(root), { set: ['service.queries_at_once_max=1'] });
+  const service = await serving(await many(root), { set: ['service.queries_concurrent_max=1'] });
   for (let i = 0; i < 3; i++) {
     const message = await begin(service, `${base}/ticks?format=${['csv', 'parquet', 'arrow'][i]}`);
     await once(message, 'readable');
@@ -100,7 +100,7 @@ test('a disconnect stops the query and releases its permit', async () => {
 });
 
 test('a stream that is not read blocks no page, and the number of streams is limited', async () => {
-  const service = await serving(await many(), { set: ['service.queries_at_once_max=1'] });
+  const service = await serving(await many(), { set: ['service.queries_concurrent_max=1'] });
   const slow = await begin(service, `${base}/ticks?format=csv`);
   expect((await service.json(`${base}/ticks?limit=1`)).status).toBe(200);
   let isAnswered = false;
@@ -115,7 +115,7 @@ test('a stream that is not read blocks no page, and the number of streams is lim
 });
 
 test('rejects requests with 503 and Retry-After if too many wait', async () => {
-  const service = await serving(await many(), { set: ['service.queries_at_once_max=1'] });
+  const service = await serving(await many(), { set: ['service.queries_concurrent_max=1'] });
   const slow = await begin(service, `${base}/ticks?format=csv`);
   const answers: IncomingMessage[] = [];
   const others = Array.from({ length: 20 }, async () => {
@@ -187,7 +187,7 @@ test('detects a disconnect before the query starts', async () => {
 });
 
 test('one key with many requests does not block another key', async () => {
-  const service = await serving(await many(), { set: ['service.queries_at_once_max=2'] });
+  const service = await serving(await many(), { set: ['service.queries_concurrent_max=2'] });
   const greedy = Array.from({ length: 5 }, () => begin(service, `${base}/ticks?format=csv`));
   const slow = await Promise.race(greedy);
   const { key } = await service.workspace.createKey({ name: 'b', expiresAt: null, requestsPerMinute: null }, now);
@@ -200,7 +200,7 @@ test('one key with many requests does not block another key', async () => {
 test('a disconnect when the slice is ready leaves nothing open', async () => {
   const root = scratchFolder();
   const archive = await many(root);
-  const settings = { service: { queriesAtOnceMax: 1 } };
+  const settings = { service: { queriesConcurrentMax: 1 } };
   const parts = { archive, current: watchManifest(archive), settings, random: systemRandom };
   const desk = openHistoricalService(parts as unknown as ServiceContext);
   // The close event was emitted before there was a listener.

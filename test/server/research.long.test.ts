@@ -46,7 +46,7 @@ describe('an immediate backtest', () => {
   });
 
   test('is rejected if too large, with the advice to save it; grid points multiply the ticks', async () => {
-    const { alice } = await asking(await createTradedArchive(), { set: ['service.research.ticks_at_once_max=2880'] });
+    const { alice } = await asking(await createTradedArchive(), { set: ['service.research.ticks_sync_max=2880'] });
     expect((await alice.post(threshold)).status).toBe(200);
     const two = { ...threshold, grid: { contracts: [1, 2] } };
     const { status, body } = await alice.post<{ detail: string }>(two);

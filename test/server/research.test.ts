@@ -89,7 +89,7 @@ describe('an immediate backtest', () => {
   test('is aborted if it takes too long, with the advice to save it', async () => {
     const archive = await createTradedArchive(50_000);
     const { alice } = await asking(archive, {
-      set: ['service.research.run_seconds_max=0.2', 'service.research.ticks_at_once_max=1000000000000'],
+      set: ['service.research.run_seconds_max=0.2', 'service.research.ticks_sync_max=1000000000000'],
     });
     const { status, body } = await alice.post<{ detail: string }>(endless);
     expect([status, body.detail]).toEqual([422, expect.stringMatching(/longer than 0.2 seconds.*"save": true/)]);
@@ -108,7 +108,7 @@ describe('an immediate backtest', () => {
   test('ends when its client disconnects; meanwhile a limited number of others wait', async () => {
     const archive = await createTradedArchive(50_000);
     const { alice, bob } = await asking(archive, {
-      set: ['service.research.runs_at_once_max=1', 'service.research.ticks_at_once_max=1000000000000'],
+      set: ['service.research.runs_concurrent_max=1', 'service.research.ticks_sync_max=1000000000000'],
     });
     const gone = new AbortController();
     const first = alice.post(endless, {}, { signal: gone.signal });

@@ -4,6 +4,14 @@ export interface Fault {
   readonly reason: string;
 }
 
+/** Minimum and maximum, both included. */
+export interface NumberRange {
+  readonly min: number;
+  readonly max: number;
+}
+
+export const finiteRange: NumberRange = { min: -Number.MAX_VALUE, max: Number.MAX_VALUE };
+
 /** Maximum number of reported faults. */
 const faultsMax = 50;
 
@@ -41,11 +49,7 @@ export class JsonValidator {
     return json as Record<string, unknown>;
   }
 
-  list(
-    json: unknown,
-    at: string,
-    { least: min, most: max }: { readonly least: number; readonly most: number },
-  ): unknown[] {
+  list(json: unknown, at: string, { min, max }: NumberRange): unknown[] {
     if (!Array.isArray(json)) {
       if (json !== undefined) this.fault(at, 'must be a list');
       return [];
@@ -55,16 +59,19 @@ export class JsonValidator {
   }
 
   /** Returns 0 for an invalid number. */
-  number(
-    json: unknown,
-    at: string,
-    { least: min, most: max }: { readonly least: number; readonly most: number },
-  ): number {
+  number(json: unknown, at: string, { min, max }: NumberRange): number {
     if (typeof json !== 'number' || !Number.isFinite(json)) this.fault(at, 'must be a number');
     else if (json < min || json > max) this.fault(at, `must be from ${min} to ${max}`);
     // -0 becomes 0, as in JSON output.
     else return json === 0 ? 0 : json;
     return 0;
+  }
+
+  /** Returns 0 for an invalid number. */
+  integer(json: unknown, at: string, range: NumberRange): number {
+    const value = this.number(json, at, range);
+    if (!Number.isInteger(value)) this.fault(at, 'must be a whole number');
+    return value;
   }
 
   text(json: unknown, at: string, lengthMax: number): string {

@@ -1,4 +1,4 @@
-import { type Fault, JsonValidator } from './json-validator.ts';
+import { type Fault, finiteRange, JsonValidator, type NumberRange } from './json-validator.ts';
 import {
   boundNames,
   type CategoryTest,
@@ -21,17 +21,10 @@ import {
 
 const noFees: Fees = { per_contract: 0, of_notional: 0, of_variance: 0 };
 
-/** Minimum and maximum, both included. */
-interface NumberRange {
-  readonly least: number;
-  readonly most: number;
-}
-
-const finiteRange: NumberRange = { least: -Number.MAX_VALUE, most: Number.MAX_VALUE };
-const shareRange: NumberRange = { least: 0, most: 1 };
-const sizeRange: NumberRange = { least: 1e-6, most: contractsMax };
-const countRange: NumberRange = { least: 1, most: 1e6 };
-const windowRange: NumberRange = { least: 1, most: windowMsMax };
+const shareRange: NumberRange = { min: 0, max: 1 };
+const sizeRange: NumberRange = { min: 1e-6, max: contractsMax };
+const countRange: NumberRange = { min: 1, max: 1e6 };
+const windowRange: NumberRange = { min: 1, max: windowMsMax };
 
 /** Parses a strategy from JSON. Returns all faults of an invalid strategy. */
 export function parseStrategy(json: unknown, at = ''): { strategy: Strategy } | { faults: readonly Fault[] } {
@@ -53,7 +46,7 @@ function parseStrategyFields(reader: JsonValidator, json: unknown, at: string): 
   const parsedParameters = parseParameters(reader, parameters, reader.path(at, 'parameters'));
   const scope: ParseScope = { reader, parameters: parsedParameters, conditions: 0 };
   const rulesAt = reader.path(at, 'rules');
-  const list = reader.list(rules, rulesAt, { least: 1, most: strategyLimits.rules });
+  const list = reader.list(rules, rulesAt, { min: 1, max: strategyLimits.rules });
   const parsed = list.map((rule, i) => parseRule(scope, rule, `${rulesAt}[${i}]`));
   const out = {
     parameters: parsedParameters,
@@ -139,7 +132,7 @@ function parseCondition(scope: ParseScope, json: unknown, at: string, context: C
       reader.fault(at, `is nested more than ${strategyLimits.depth} levels deep`);
       return { all: [] };
     }
-    const list = reader.list(object[operator], `${at}.${operator}`, { least: 0, most: strategyLimits.conditions });
+    const list = reader.list(object[operator], `${at}.${operator}`, { min: 0, max: strategyLimits.conditions });
     const nested = { ...context, depth: context.depth + 1 };
     const conditions = list.map((item, i) => parseCondition(scope, item, `${at}.${operator}[${i}]`, nested));
     return operator === 'all' ? { all: conditions } : { any: conditions };
@@ -199,7 +192,7 @@ function parseCategoryTest(reader: JsonValidator, json: unknown, at: string): Ca
   const givenBounds = (['in', 'not_in'] as const).filter((name) => Object.hasOwn(object, name));
   if (givenBounds.length !== 1) reader.fault(at, 'must have one of in and not_in');
   const lists = givenBounds.map((name) => {
-    const list = reader.list(object[name], `${at}.${name}`, { least: 1, most: strategyLimits.categories });
+    const list = reader.list(object[name], `${at}.${name}`, { min: 1, max: strategyLimits.categories });
     return [name, list.map((item, i) => reader.text(item, `${at}.${name}[${i}]`, 200))] as const;
   });
   return { measure: 'category', ...Object.fromEntries(lists) };

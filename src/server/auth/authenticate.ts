@@ -186,15 +186,13 @@ export function requireAccess(principal: Principal, access: Access): void {
 }
 
 /** The holder of the API key of a request. */
-export function requireKeyHolder(request: FastifyRequest): KeyHolder {
-  const { principal } = request;
+export function requireKeyHolder({ principal }: Pick<FastifyRequest, 'principal'>): KeyHolder {
   if (principal?.kind !== 'key') throw new ProblemError(403, 'Market data requires a market data key.');
   return principal;
 }
 
 /** The user of the token of a request. */
-export function requireUser(request: FastifyRequest): User {
-  const { principal } = request;
+export function requireUser({ principal }: Pick<FastifyRequest, 'principal'>): User {
   if (principal?.kind !== 'user') throw new ProblemError(403, 'This route requires a user token.');
   return principal;
 }

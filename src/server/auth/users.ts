@@ -11,7 +11,6 @@ export function registerUserRoutes(app: App, { settings, clock }: ServiceContext
       schema: {
         summary: 'The credential and its permissions',
         tags: ['users'],
-        security: [{ key: [] }, { user: [] }],
         response: { 200: MeResponse },
       },
     },

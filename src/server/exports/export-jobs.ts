@@ -19,10 +19,10 @@ import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { sendFile } from '../http/send-file.ts';
 import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
-import { generateRandomId, removeExport, toExportPath } from '../jobs/export-folder.ts';
-import { startExportRunner } from '../jobs/export-runner.ts';
+import { removeExport, startExportRunner, toExportPath } from '../jobs/export-runner.ts';
+import { runWithService } from '../jobs/job-runner.ts';
 import { createExportJobStore } from '../workspace/export-jobs.ts';
-import type { ExportJobRow } from '../workspace/tables.ts';
+import { createObjectId, type ExportJobRow } from '../workspace/tables.ts';
 import { parquetMediaType, toUntypedExchange } from './published-files.ts';
 
 type ExportJobRequest = Type.Static<typeof ExportRequest>;
@@ -92,21 +92,11 @@ const mediaTypes: Readonly<Record<string, string>> = {
 };
 
 /** `POST /api/v1/export` and its jobs, which a runner processes while the service runs. */
-export function registerExportJobRoutes(
-  app: App,
-  context: ServiceContext,
-  { leaseId, lostSignal }: HeldArchiveLease,
-): void {
+export function registerExportJobRoutes(app: App, context: ServiceContext, lease: HeldArchiveLease): void {
   const { archive, clock, log, random, settings, workspace } = context;
   const { keepHours, bytesMax, waitingMax } = settings.service.exports;
-  const keepMs = keepHours * hourMs;
-  const jobs = createExportJobStore(workspace.db, leaseId);
-  let runner: ReturnType<typeof startExportRunner> | undefined;
-  app.addHook('onReady', async () => {
-    runner = startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax });
-    lostSignal.addEventListener('abort', () => void runner?.stop());
-  });
-  app.addHook('onClose', async () => runner?.stop());
+  const jobs = createExportJobStore(workspace.db, lease.leaseId, keepHours * hourMs);
+  const runner = runWithService(app, lease, () => startExportRunner({ archive, jobs, clock, log, bytesMax }));
 
   const ownJob = async (request: Parameters<typeof requireKeyHolder>[0], id: string): Promise<ExportJobRow> => {
     const job = await jobs.get(requireKeyHolder(request).id, id, clock.nowMs());
@@ -131,10 +121,9 @@ export function registerExportJobRoutes(
       const now = clock.nowMs();
       await jobs.expire(now);
       await requireRoom();
-      const key = requireKeyHolder(toUntypedExchange(request, reply)[0]).id;
-      const id = `${now.toString(36)}${generateRandomId(random)}`;
+      const key = requireKeyHolder(request).id;
       const job = {
-        id,
+        id: createObjectId(context),
         key_id: key,
         idempotency_key: request.headers['idempotency-key'] ?? null,
         created_at: now,
@@ -157,7 +146,7 @@ export function registerExportJobRoutes(
       const row = 'known' in added ? added.known : added;
       if (!isSameRequest(row, job))
         throw new ProblemError(422, 'This Idempotency-Key was used with another body. Send a new one.');
-      runner?.wake();
+      runner.wake();
       return reply.code(202).header('location', toExportJobUrl(row)).send(toExportJob(row));
     },
   );
@@ -172,10 +161,10 @@ export function registerExportJobRoutes(
         response: { 200: ExportJobsResponse },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const now = clock.nowMs();
       const limit = Math.min(request.query.limit ?? 100, listedMax);
-      const page = await jobs.list(requireKeyHolder(toUntypedExchange(request, reply)[0]).id, limit, now);
+      const page = await jobs.list(requireKeyHolder(request).id, limit, now);
       return { jobs: page.jobs.map(toExportJob), count: page.jobs.length, total: page.total, generated_at: now };
     },
   );
@@ -190,7 +179,7 @@ export function registerExportJobRoutes(
         response: { 200: ExportJob },
       },
     },
-    async (request, reply) => toExportJob(await ownJob(toUntypedExchange(request, reply)[0], request.params.id)),
+    async (request) => toExportJob(await ownJob(request, request.params.id)),
   );
 
   app.delete(
@@ -204,10 +193,9 @@ export function registerExportJobRoutes(
       },
     },
     async (request, reply) => {
-      const [untypedRequest] = toUntypedExchange(request, reply);
-      const job = await ownJob(untypedRequest, request.params.id);
+      const job = await ownJob(request, request.params.id);
       await jobs.remove(job.id);
-      runner?.cancel(job.id);
+      runner.cancel(job.id);
       removeExport(archive, job);
       return reply.code(204).send(null);
     },
@@ -225,14 +213,13 @@ export function registerExportJobRoutes(
       response: fileResponses(Object.values(mediaTypes).map((type) => type.split(';')[0]!)),
     },
     handler: async (request, reply) => {
-      const http = toUntypedExchange(request, reply);
-      const job = await ownJob(http[0], request.params.id);
+      const job = await ownJob(request, request.params.id);
       if (job.bytes === null || job.sha256 === null)
         throw new ProblemError(409, `The export is ${job.state}; it has a file once its state is done.`);
       const file = { path: toExportPath(job), bytes: job.bytes, sha256: job.sha256 };
       const name = `${job.dataset}-${job.id}.${job.format}`;
       const sent = { ...file, name, type: mediaTypes[job.format]!, open: () => context.files.open(file) };
-      return sendFile(sent, ...http, random);
+      return sendFile(sent, ...toUntypedExchange(request, reply), random);
     },
   });
 

@@ -24,12 +24,12 @@ const waitingPerPermitMax = 16;
 
 /** Opens the historical service. DuckDB starts with the first query. */
 export function openHistoricalService(context: ServiceContext): HistoricalService {
-  const { queriesAtOnceMax: atOnce } = context.settings.service;
+  const { queriesConcurrentMax: permits } = context.settings.service;
   return {
     context,
     history: openHistory(context.archive, context.current, context.random),
-    computeSemaphore: createFairSemaphore(atOnce, waitingPerPermitMax * atOnce),
-    streamSemaphore: createFairSemaphore(atOnce, waitingPerPermitMax * atOnce),
+    computeSemaphore: createFairSemaphore(permits, waitingPerPermitMax * permits),
+    streamSemaphore: createFairSemaphore(permits, waitingPerPermitMax * permits),
   };
 }
 

@@ -42,7 +42,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext): voi
     app.get(path, { schema }, async (request, reply) => {
       const signal = createDisconnectSignal(reply, context.signal);
       try {
-        const scoped = scopeToKeyHolder(service, requireKeyHolder(request as unknown as FastifyRequest));
+        const scoped = scopeToKeyHolder(service, requireKeyHolder(request));
         return await respond(scoped, endpoint, request, reply, request.query as Query, signal);
       } catch (error) {
         throw toRequestError(error, signal, context.signal);

@@ -92,7 +92,7 @@ export function limitConnections(server: Server, log: Log, limits: ServiceLimits
   server.setTimeout(limits.stalledMsMax);
   server.on('timeout', (socket: Socket) => {
     const isResponding = activeResponses.has(socket);
-    if (isResponding && socket.writableLength === 0) return; // it is we who are slow
+    if (isResponding && socket.writableLength === 0) return; // the service is slow, not the client
     if (isResponding)
       log.info({ client: socket.remoteAddress }, 'closed the connection of a client that did not read its response');
     socket.destroy();

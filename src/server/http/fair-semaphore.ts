@@ -33,8 +33,8 @@ interface HolderState {
   readonly waiting: Set<() => void>;
 }
 
-/** @param atOnce permits, at least 1 @param waitingMax waiting requests per holder, at least 0 */
-export function createFairSemaphore(atOnce: number, waitingMax: number): FairSemaphore {
+/** @param permits at least 1 @param waitingMax waiting requests per holder, at least 0 */
+export function createFairSemaphore(permits: number, waitingMax: number): FairSemaphore {
   // Ordered by last release, oldest first; holders without permits and requests are removed.
   const holders = new Map<string, HolderState>();
   const count = (of: (state: HolderState) => number): number =>
@@ -53,7 +53,7 @@ export function createFairSemaphore(atOnce: number, waitingMax: number): FairSem
   }
 
   const hasRoom = (holder: string, state: HolderState): boolean =>
-    inside() < atOnce && state.running < (holder === anonymousHolder ? atOnce : Math.max(1, atOnce - 1));
+    inside() < permits && state.running < (holder === anonymousHolder ? permits : Math.max(1, permits - 1));
 
   function grant(holder: string, state: HolderState): () => void {
     state.running++;

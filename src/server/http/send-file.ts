@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { OpenedFile } from '../../archive/read/verified-files.ts';
 import type { Random } from '../../base/ports.ts';
+import { generateRandomId } from '../workspace/tables.ts';
 import { ProblemError } from './problem-details.ts';
 
 /** A file to send byte for byte. */
@@ -94,11 +95,7 @@ function sendMultipartRanges(
   reply: FastifyReply,
   random: Random,
 ): FastifyReply {
-  const randomText = (): string =>
-    Math.floor(random() * 36 ** 10)
-      .toString(36)
-      .padStart(10, '0');
-  const boundary = `part-${randomText()}${randomText()}${randomText()}`;
+  const boundary = `part-${generateRandomId(random)}${generateRandomId(random)}${generateRandomId(random)}`;
   const heads = ranges.map((range, i) =>
     Buffer.from(
       `${i === 0 ? '' : '\r\n'}--${boundary}\r\nContent-Type: ${file.type}\r\nContent-Range: ${formatContentRange(file, range)}\r\n\r\n`,

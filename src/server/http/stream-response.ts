@@ -9,7 +9,7 @@ import { ProblemError } from './problem-details.ts';
 const stallMsMax = minuteMs;
 
 /** A signal that is aborted when the client disconnects or the service stops. */
-export function createDisconnectSignal(reply: FastifyReply, stopping: AbortSignal): AbortSignal {
+export function createDisconnectSignal(reply: Pick<FastifyReply, 'raw'>, stopping: AbortSignal): AbortSignal {
   const disconnected = new AbortController();
   const end = (): void => {
     if (!reply.raw.writableFinished) disconnected.abort(new Error('the client disconnected'));

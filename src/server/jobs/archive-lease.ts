@@ -1,12 +1,121 @@
+import { join } from 'node:path';
+import { moveFile, tryLink } from '../../archive/disk/file-system.ts';
+import type { Archive } from '../../archive/open-archive.ts';
+import { UsageError } from '../../base/errors.ts';
+import type { Random } from '../../base/ports.ts';
+import { minuteMs } from '../../base/window.ts';
 import type { App, ServiceContext } from '../http/context.ts';
-import {
-  acquireArchiveLease,
-  createArchiveCopyError,
-  leaseMs,
-  releaseArchiveLease,
-} from '../workspace/archive-lease.ts';
+import type { WorkspaceDatabase } from '../workspace/database.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
-import { readArchiveLease } from './export-folder.ts';
+import { generateRandomId } from '../workspace/tables.ts';
+
+/*
+ * Several archives may share one database. Each stores its jobs under its lease ID, which a file in the archive holds. A copy
+ * of an archive has the same ID, so the service acquires a lease in the database, and only one archive can hold it.
+ */
+
+/** The folder of the files of export jobs, relative to the root of the archive; the file of the lease ID is in it. */
+export const exportFolder = '.oddslake/exports';
+export const leaseFileName = 'place';
+
+/** An archive in the service's database. */
+export interface ArchiveLease {
+  /** The ID under which its jobs are stored; a copy of the archive has the same. */
+  readonly leaseId: string;
+  /** Identity of the file that stores the ID; a copy has another. */
+  readonly archiveFile: string;
+}
+
+/** The lease ID that distinguishes this archive's jobs from those of others in one database. It is stored with the files. */
+export function readLeaseId({ disk, layout }: Archive, random: Random): string {
+  const folder = join(layout.root, exportFolder);
+  const file = toLeaseFilePath(layout);
+  if (disk.size(file) === null) {
+    disk.makeFolder(folder);
+    const draft = join(layout.privateFolder, `next-${leaseFileName}-${process.pid}-${generateRandomId(random)}`);
+    disk.write(draft, Buffer.from(generateRandomId(random) + generateRandomId(random)));
+    try {
+      // The folder may be a link to another file system, where hard links fail.
+      if (!tryLink(disk, draft, file)) moveFile(disk, draft, file);
+    } catch (error) {
+      // Another process wrote its ID first.
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    } finally {
+      disk.remove(draft);
+    }
+  }
+  // The process that wrote the file may have been killed before its name was durable. A lost ID would orphan its jobs.
+  disk.syncFolder(folder);
+  return Buffer.from(disk.read(file)).toString('utf8');
+}
+
+/** The lease ID, and the identity of the file that stores it, which differs in every copy of the archive. */
+export const readArchiveLease = (archive: Archive, random: Random): ArchiveLease => ({
+  leaseId: readLeaseId(archive, random),
+  archiveFile: archive.disk.stamp(toLeaseFilePath(archive.layout))!,
+});
+
+const toLeaseFilePath = ({ root }: Archive['layout']): string => join(root, exportFolder, leaseFileName);
+
+/** A lease that was not renewed for this time has expired, ms. */
+export const leaseMs = minuteMs;
+
+/**
+ * Acquires or renews the lease of an archive; several services of one archive may hold it. Returns false if another
+ * archive with the same ID holds it: one of the two is a copy, and they would run each other's jobs. If that lease has
+ * expired, this archive takes it over, as it was moved or restored.
+ */
+export async function acquireArchiveLease(
+  db: WorkspaceDatabase,
+  { leaseId, archiveFile }: ArchiveLease,
+  nowMs: number,
+): Promise<boolean> {
+  const claimed = await db
+    .insertInto('places')
+    .values({ place: leaseId, archive: archiveFile, served_at: nowMs })
+    .onConflict((on) =>
+      on
+        .column('place')
+        .doUpdateSet({ archive: archiveFile, served_at: nowMs })
+        .where(({ or, eb }) =>
+          or([eb('places.archive', '=', archiveFile), eb('places.served_at', '<', nowMs - leaseMs)]),
+        ),
+    )
+    .returning('place')
+    .executeTakeFirst();
+  return claimed !== undefined;
+}
+
+/** Releases the lease. Another service of the same archive renews it soon. */
+export async function releaseArchiveLease(
+  db: WorkspaceDatabase,
+  { leaseId, archiveFile }: ArchiveLease,
+): Promise<void> {
+  await db
+    .updateTable('places')
+    .set({ served_at: 0 })
+    .where('place', '=', leaseId)
+    .where('archive', '=', archiveFile)
+    .execute();
+}
+
+/** @throws UsageError if another archive with the same lease ID is served */
+export async function requireArchiveLease(
+  db: WorkspaceDatabase,
+  { leaseId, archiveFile }: ArchiveLease,
+  nowMs: number,
+): Promise<void> {
+  const lease = await db.selectFrom('places').where('place', '=', leaseId).selectAll().executeTakeFirst();
+  if (lease === undefined || lease.archive === archiveFile || lease.served_at < nowMs - leaseMs) return;
+  throw createArchiveCopyError();
+}
+
+export const createArchiveCopyError = (): UsageError =>
+  new UsageError(
+    `This archive is a copy of another one that is served with the same database, and they would run each other's jobs. ` +
+      'To give this archive its own jobs, remove its .oddslake/exports/place. To replace ' +
+      `the other archive by this one, stop the service of the other one first (a killed one counts as stopped after ${leaseMs / 1000} seconds).`,
+  );
 
 /** The lease ID under which this archive's jobs are stored. Exclusive while the service runs. */
 export interface HeldArchiveLease {

@@ -1,18 +1,11 @@
-import { join } from 'node:path';
-import { tryLock } from '../../archive/journal/lock.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { BacktestSpec } from '../../backtest/backtest-spec.ts';
-import {
-  type BacktestTask,
-  failureMessages,
-  runBacktestInThread,
-  toBacktestFailure,
-} from '../../backtest/run/backtest-in-thread.ts';
+import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-in-thread.ts';
 import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import type { BacktestStore } from '../workspace/backtests.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
-import { type JobRunner, startJobRunner } from './job-runner.ts';
+import { type JobRunner, startJobRunner, tryJobLock } from './job-runner.ts';
 
 interface BacktestRunnerOptions {
   readonly archive: Archive;
@@ -26,59 +19,30 @@ interface BacktestRunnerOptions {
 }
 
 /** Runs saved backtests as jobs until it is stopped. */
-export function startBacktestRunner({
-  archive,
-  jobs,
-  clock,
-  log,
-  threads,
-  ticksMax,
-}: BacktestRunnerOptions): JobRunner {
-  const { disk, layout } = archive;
-  return startJobRunner<BacktestRow>(
+export const startBacktestRunner = ({ archive, jobs, threads, ticksMax, ...ports }: BacktestRunnerOptions): JobRunner =>
+  startJobRunner<BacktestRow>(
     {
       plural: 'backtests',
-      tryLock() {
-        disk.makeFolder(layout.privateFolder);
-        return tryLock(join(layout.privateFolder, 'backtests.lock'));
-      },
-      releaseAll: () => jobs.releaseAll(clock.nowMs()),
-      cleanUp: async () => {},
-      take: (runner) => jobs.take(runner, clock.nowMs()),
-      progress: jobs.progress,
-      release: jobs.release,
-      async run(row, { signal, progress }) {
+      jobs,
+      tryLock: () => tryJobLock(archive, 'backtests'),
+      async run({ asked, strategy, strategy_version: version }, { signal, progress }) {
         let batches = 0;
         const reportProgress = (done: number, total: number): void => {
           batches = total;
           progress(done, total);
         };
-        const task = { ...toBacktestTask(row), threads, ticksMax };
-        const output = await runBacktestInThread(archive, task, { signal, progress: reportProgress });
-        return async (runner) => {
-          await jobs.finish(row.id, runner, { state: 'done', at: clock.nowMs(), batches, ...output });
-        };
+        const spec = JSON.parse(asked) as BacktestSpec;
+        const resolvedStrategy = { strategy: JSON.parse(strategy) as Strategy, version };
+        const task = { spec, resolvedStrategy, threads, ticksMax };
+        const { value, result } = await runBacktestInThread(archive, task, { signal, progress: reportProgress });
+        return { value, result, batches_done: batches, batches_total: batches };
       },
-      async fail({ id }, runner, error) {
-        await jobs.finish(id, runner, { state: 'failed', at: clock.nowMs(), error: toErrorMessage(error) });
+      describeFailure(error) {
+        const { why, faults } = toBacktestFailure(error);
+        if (why === 'unfit')
+          return `The request is invalid: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
+        return failureMessages[why];
       },
     },
-    { clock, log },
+    ports,
   );
-}
-
-const toBacktestTask = ({
-  asked: specJson,
-  strategy,
-  strategy_version,
-}: BacktestRow): Pick<BacktestTask, 'spec' | 'resolvedStrategy'> => ({
-  spec: JSON.parse(specJson) as BacktestSpec,
-  resolvedStrategy: { strategy: JSON.parse(strategy) as Strategy, version: strategy_version },
-});
-
-function toErrorMessage(error: unknown): string {
-  const { why, faults } = toBacktestFailure(error);
-  if (why === 'unfit')
-    return `The request is invalid: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
-  return failureMessages[why];
-}

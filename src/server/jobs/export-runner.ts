@@ -1,24 +1,25 @@
+import { join } from 'node:path';
 import type { DatasetName } from '../../archive/format/datasets.ts';
-import { type JobContext, JobThreadError, runInThread } from '../../archive/job-thread.ts';
+import { JobThreadError, runInThread } from '../../archive/job-thread.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { ExportResult, ExportSpec } from '../../archive/query/export.ts';
 import type { ExportFormat } from '../../archive/read/export-file.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import type { ExportJobStore } from '../workspace/export-jobs.ts';
 import type { ExportJobRow } from '../workspace/tables.ts';
-import { removeExport, removeOrphanExports, toExportPath, tryExportLock } from './export-folder.ts';
-import { type JobRunner, startJobRunner } from './job-runner.ts';
+import { exportFolder, leaseFileName } from './archive-lease.ts';
+import { type JobRunner, startJobRunner, tryJobLock } from './job-runner.ts';
 
 interface ExportRunnerOptions {
   readonly archive: Archive;
   readonly jobs: ExportJobStore;
   readonly clock: Clock;
   readonly log: Log;
-  /** Time that a finished job is kept, in ms. */
-  readonly keepMs: number;
   /** Bytes of all files, at least 1. */
   readonly bytesMax: number;
 }
+
+export type ExportFailureReason = 'damaged' | 'too large' | 'full' | 'unexpected';
 
 const failureMessages: Readonly<Record<ExportFailureReason, string>> = {
   damaged: 'Files of the slice are damaged in the archive. Try again once they are repaired.',
@@ -28,47 +29,34 @@ const failureMessages: Readonly<Record<ExportFailureReason, string>> = {
 };
 
 /** Runs the export jobs of an archive until it is stopped. */
-export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax }: ExportRunnerOptions): JobRunner {
-  const ends = () => ({ finishedAt: clock.nowMs(), expiresAt: clock.nowMs() + keepMs });
-  return startJobRunner<ExportJobRow>(
+export const startExportRunner = ({ archive, jobs, bytesMax, ...ports }: ExportRunnerOptions): JobRunner =>
+  startJobRunner<ExportJobRow>(
     {
       plural: 'exports',
-      tryLock: () => tryExportLock(archive),
-      releaseAll: () => jobs.releaseAll(clock.nowMs(), clock.nowMs() + keepMs),
+      jobs,
+      tryLock: () => tryJobLock(archive, 'exports'),
       async cleanUp() {
-        await jobs.expire(clock.nowMs());
+        await jobs.expire(ports.clock.nowMs());
         await removeOrphanExports(archive, jobs);
       },
-      take: jobs.take,
-      progress: jobs.progress,
-      release: jobs.release,
-      async run(job, jobContext) {
+      async run(job, context) {
         const bytesLeft = bytesMax - (await jobs.sumBytes());
         if (bytesLeft <= 0) throw new JobThreadError({ why: 'too large', message: 'no room' });
-        const { bytes, sha256, rows, generation } = await runExportInThread(
-          archive,
-          toExportRequest(archive, job, bytesLeft),
-          jobContext,
-        );
-        const file = { bytes, sha256, rows, generation };
-        return async (runner) => {
-          if (!(await jobs.finish(job.id, runner, { state: 'done', ...ends(), file }))) removeExport(archive, job);
-        };
+        // In its own thread, as encoding and hashing would block requests.
+        const entry = { name: './export-thread', beside: import.meta.url };
+        const spec = toExportSpec(archive, job, bytesLeft);
+        const { bytes, sha256, rows, generation }: ExportResult = await runInThread(entry, archive, spec, context);
+        return { bytes, sha256, rows, generation, rows_done: rows, rows_total: rows };
       },
-      async fail(job, runner, error) {
-        await jobs.finish(job.id, runner, {
-          state: 'failed',
-          ...ends(),
-          error: failureMessages[toExportFailureReason(error)],
-        });
-      },
+      describeFailure: (error) =>
+        failureMessages[error instanceof JobThreadError ? (error.failure.why as ExportFailureReason) : 'unexpected'],
+      discard: (job) => removeExport(archive, job),
     },
-    { clock, log },
+    ports,
   );
-}
 
-const toExportRequest = (archive: Archive, job: ExportJobRow, bytesMax: number) => ({
-  file: `${archive.layout.root}/${toExportPath(job)}`,
+const toExportSpec = ({ layout }: Archive, job: ExportJobRow, bytesMax: number): ExportSpec => ({
+  file: `${layout.root}/${toExportPath(job)}`,
   format: job.format as ExportFormat,
   dataset: job.dataset as DatasetName,
   symbols: JSON.parse(job.symbols) as string[],
@@ -77,15 +65,22 @@ const toExportRequest = (archive: Archive, job: ExportJobRow, bytesMax: number) 
   bytesMax,
 });
 
-export type ExportFailureReason = 'damaged' | 'too large' | 'full' | 'unexpected';
+type ExportFileName = Pick<ExportJobRow, 'id' | 'format'>;
 
-/** Why an export failed; any other error is unexpected. */
-const toExportFailureReason = (error: unknown): ExportFailureReason =>
-  error instanceof JobThreadError ? (error.failure.why as ExportFailureReason) : 'unexpected';
+/** Path of a job's file, relative to the root of the archive. */
+export const toExportPath = ({ id, format }: ExportFileName): string => `${exportFolder}/${id}.${format}`;
 
-/**
- * Writes an export in its own thread, as encoding and hashing would block other requests.
- * @throws the signal's reason once it is aborted, else JobThreadError
- */
-const runExportInThread = (archive: Archive, spec: ExportSpec, jobContext: JobContext): Promise<ExportResult> =>
-  runInThread({ name: './export-thread', beside: import.meta.url }, archive, spec, jobContext);
+/** Removes the file of a job, if it exists. */
+export const removeExport = ({ disk, layout }: Archive, job: ExportFileName): void =>
+  disk.remove(join(layout.root, toExportPath(job)));
+
+/** Removes files without a job and unfinished files. Call it with the lock held and no job running. */
+async function removeOrphanExports({ disk, layout }: Archive, jobs: ExportJobStore): Promise<void> {
+  const folder = join(layout.root, exportFolder);
+  const names = disk.list(folder);
+  const idsWithFiles = new Set(await jobs.listWithFiles());
+  for (const name of names) {
+    const [, id] = /^([^.]+)\.[a-z]+$/.exec(name) ?? [];
+    if (name !== leaseFileName && (id === undefined || !idsWithFiles.has(id))) disk.remove(join(folder, name));
+  }
+}

@@ -1,28 +1,28 @@
+import { join } from 'node:path';
 import type { JobContext } from '../../archive/job-thread.ts';
-import type { WriteLock } from '../../archive/journal/lock.ts';
+import { tryLock, type WriteLock } from '../../archive/journal/lock.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import type { Clock, Log } from '../../base/ports.ts';
+import type { App } from '../http/context.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
+import type { JobQueue, JobResult } from '../workspace/job-queue.ts';
+import type { HeldArchiveLease } from './archive-lease.ts';
 
-/** The operations on one kind of job that the runner needs. */
-interface JobHandler<Job extends { readonly id: string }> {
+/** How jobs of one kind are run. */
+interface JobHandler<Job> {
   /** Plural name for the log, such as exports. */
   readonly plural: string;
+  readonly jobs: Pick<JobQueue<Job, never>, 'take' | 'progress' | 'finish' | 'release' | 'releaseAll'>;
   /** The lock for running these jobs; null if another process holds it. */
   tryLock(): WriteLock | null;
-  /** Returns all started jobs to the queue. */
-  releaseAll(): Promise<void>;
   /** Cleans up between two jobs, when none is running. */
-  cleanUp(): Promise<void>;
-  /** Takes the next job from the queue for this runner. */
-  take(runner: number): Promise<Job | null>;
-  /** False if the job no longer belongs to this runner, as it was removed. */
-  progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
-  /** Returns a job to the queue. */
-  release(id: string, runner: number): Promise<void>;
-  /** Runs a job; the function it resolves with stores the result. */
-  run(job: Job, watching: JobContext): Promise<(runner: number) => Promise<void>>;
-  /** Stores why a job failed. */
-  fail(job: Job, runner: number, error: unknown): Promise<void>;
+  cleanUp?(): Promise<void>;
+  /** Runs a job; resolves with the columns of its result. */
+  run(job: Job, context: JobContext): Promise<Partial<Job>>;
+  /** Why a job failed, for its user. */
+  describeFailure(error: unknown): string;
+  /** Removes what `run` wrote for a job that was removed before its result was stored. */
+  discard?(job: Job): void;
 }
 
 /** Runs the jobs of an archive one at a time; of several processes only the one with the lock does. */
@@ -47,7 +47,7 @@ const finishRetriesMax = 8;
 
 /** Starts the runner, which runs until it is stopped. */
 export function startJobRunner<Job extends { readonly id: string }>(
-  kind: JobHandler<Job>,
+  { jobs, ...kind }: JobHandler<Job>,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): JobRunner {
   const runner = process.pid;
@@ -80,9 +80,9 @@ export function startJobRunner<Job extends { readonly id: string }>(
   async function next(): Promise<Job | null> {
     // No job is running, here or elsewhere. Jobs in that state were started by a process that died, or their result was
     // not stored.
-    await kind.releaseAll();
-    await kind.cleanUp();
-    return stopping.signal.aborted ? null : await kind.take(runner);
+    await jobs.releaseAll(clock.nowMs());
+    await kind.cleanUp?.();
+    return stopping.signal.aborted ? null : await jobs.take(runner, clock.nowMs());
   }
 
   async function rest(): Promise<void> {
@@ -99,27 +99,27 @@ export function startJobRunner<Job extends { readonly id: string }>(
     const reporter = createProgressReporter(job, removed);
     try {
       const signal = AbortSignal.any([stopping.signal, removed.signal]);
-      const finish = await kind.run(job, { signal, progress: reporter.report });
+      const result = await kind.run(job, { signal, progress: reporter.report });
       await reporter.flush();
-      await storeResult(() => finish(runner), signal);
+      if (!(await storeResult(job, result, signal))) kind.discard?.(job);
     } catch (error) {
       await reporter.flush();
       if (removed.signal.aborted) return;
-      if (stopping.signal.aborted) return await kind.release(job.id, runner);
-      // Not a failure of the job: its row could not be read or storeResult, so it is started again.
+      if (stopping.signal.aborted) return await jobs.release(job.id, runner);
+      // Not a failure of the job: its row could not be read or updated, so it is started again.
       if (error instanceof WorkspaceUnavailableError) throw error;
       log.error({ err: error, job: job.id }, `one of the ${kind.plural} failed`);
-      await kind.fail(job, runner, error);
+      await jobs.finish(job.id, runner, { error: kind.describeFailure(error) }, clock.nowMs());
     } finally {
       current = null;
     }
   }
 
-  /** Stores a result, and retries while the database is unavailable. */
-  async function storeResult(finish: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  /** Stores a result, and retries while the database is unavailable. False if the job was removed. */
+  async function storeResult(job: Job, result: JobResult<Job>, signal: AbortSignal): Promise<boolean> {
     for (let retries = 0; ; retries++) {
       try {
-        return await finish();
+        return await jobs.finish(job.id, runner, result, clock.nowMs());
       } catch (error) {
         if (!(error instanceof WorkspaceUnavailableError) || retries === finishRetriesMax) throw error;
         log.error({ err: error }, `cannot store the result of one of the ${kind.plural}; trying again`);
@@ -137,7 +137,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
         if (isStoring || clock.monotonicMs() < next) return;
         isStoring = true;
         next = clock.monotonicMs() + progressIntervalMs;
-        storing = kind
+        storing = jobs
           .progress(job.id, runner, done, total)
           // Another process may have removed the job.
           .then((isMine) => (isMine ? undefined : removed.abort(new Error('removed'))))
@@ -163,4 +163,25 @@ export function startJobRunner<Job extends { readonly id: string }>(
       await working;
     },
   };
+}
+
+/** The lock for running one kind of job; null if another process holds it. */
+export function tryJobLock({ disk, layout }: Archive, plural: string): WriteLock | null {
+  disk.makeFolder(layout.privateFolder);
+  return tryLock(join(layout.privateFolder, `${plural}.lock`));
+}
+
+/** Starts a runner with the service. It stops with the service, and if the lease of the archive is lost. */
+export function runWithService(
+  app: App,
+  { lostSignal }: HeldArchiveLease,
+  start: () => JobRunner,
+): Pick<JobRunner, 'wake' | 'cancel'> {
+  let runner: JobRunner | undefined;
+  app.addHook('onReady', async () => {
+    runner = start();
+    lostSignal.addEventListener('abort', () => void runner?.stop());
+  });
+  app.addHook('onClose', async () => runner?.stop());
+  return { wake: () => runner?.wake(), cancel: (id) => runner?.cancel(id) };
 }

@@ -1,26 +1,22 @@
-import { Type } from 'typebox';
 import { readSymbol } from '../../archive/journal/symbols.ts';
 import type { Fault } from '../../backtest/strategy/json-validator.ts';
 import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';
 import { type BotRequest, ObjectPath, ObjectRequestHeaders } from '../../contract/strategies.ts';
-import { requireUser } from '../auth/authenticate.ts';
-import { toUntypedExchange } from '../exports/published-files.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { type BotWithStrategy, createBotStore } from '../workspace/bots.ts';
-import { toOwnerColumns } from '../workspace/owner.ts';
 import { createStrategyStore, type StrategyStore } from '../workspace/strategies.ts';
-import type { OwnerColumns, PageRequest, StrategyRow } from '../workspace/tables.ts';
+import { createObjectId, type OwnerColumns, type StrategyRow } from '../workspace/tables.ts';
 import {
-  createIdempotencyConflictError,
   createInvalidBodyError,
-  createObjectId,
-  createQuotaError,
+  createMissingObjectError,
   describeCreatedResponse,
+  getOwner,
   hashBody,
-  readListPage,
+  registerUserResource,
+  requireAdded,
 } from './user-resource.ts';
 
 interface ResolvedBot {
@@ -66,30 +62,20 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
   const { clock, workspace } = context;
   const bots = createBotStore(workspace.db);
   const strategies = createStrategyStore(workspace.db);
-  const owner = (request: unknown, reply: unknown): OwnerColumns =>
-    toOwnerColumns(requireUser(toUntypedExchange(request, reply)[0]));
-  const requireOwn = <Row>(row: Row | null): Row => {
-    if (row === null) throw new ProblemError(404, 'This user has no such bot.');
-    return row;
-  };
-
-  app.get(
-    paths.bots,
-    {
-      config: { access: 'user' },
-      schema: {
-        summary: 'The bots of a user, newest first',
-        tags: ['users'],
-        querystring: contract.BotsQuery,
-        response: { 200: contract.BotsResponse },
-      },
-    },
-    async (request, reply) => {
-      const load = (page: PageRequest) => bots.list(owner(request, reply), page);
-      const { objects, ...page } = await readListPage('bots', request.query, load, toBot);
-      return { bots: objects, ...page, generated_at: clock.nowMs() };
-    },
-  );
+  registerUserResource(app, context, {
+    path: paths.bots,
+    noun: 'bot',
+    plural: 'bots',
+    querystring: contract.BotsQuery,
+    listResponse: contract.BotsResponse,
+    itemResponse: contract.Bot,
+    summaries: { list: 'The bots of a user, newest first', get: 'A bot', remove: 'Removes a bot' },
+    list: bots.list,
+    get: bots.get,
+    remove: bots.remove,
+    toItem: toBot,
+    toListedItem: toBot,
+  });
 
   app.post(
     paths.bots,
@@ -106,25 +92,24 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
     },
     async (request, reply) => {
       const { body } = request;
-      const ownerColumns = owner(request, reply);
+      const owner = getOwner(request);
       const by = { idempotency_key: request.headers['idempotency-key'] ?? null, body_sha256: hashBody(body) };
       // Check the key first: a repeated request must succeed even if its strategy or symbols are gone.
-      const row = (await bots.findByIdempotencyKey(ownerColumns, by)) ?? (await createBot(ownerColumns, body, by));
-      if (row === 'full') throw createQuotaError('bots', botsMax);
-      if (row === 'other') throw createIdempotencyConflictError();
-      if (row === 'unbound') throw new ProblemError(409, 'The strategy was removed in the meantime.');
+      const added = (await bots.findByIdempotencyKey(owner, by)) ?? (await createBot(owner, body, by));
+      if (added === 'unbound') throw new ProblemError(409, 'The strategy was removed in the meantime.');
+      const row = requireAdded(added, 'bots', botsMax);
       return reply.code(201).header('location', `${paths.bots}/${row.id}`).send(toBot(row));
     },
   );
 
   async function createBot(
-    ownerColumns: OwnerColumns,
+    owner: OwnerColumns,
     body: contract.BotRequest,
     by: Parameters<typeof bots.findByIdempotencyKey>[1],
   ) {
-    const { strategy, symbols, filter } = await resolveBot(context, strategies, ownerColumns, body);
+    const { strategy, symbols, filter } = await resolveBot(context, strategies, owner, body);
     return await bots.add(
-      ownerColumns,
+      owner,
       {
         id: createObjectId(context),
         created_at: clock.nowMs(),
@@ -139,15 +124,6 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
     );
   }
 
-  app.get(
-    `${paths.bots}/:id`,
-    {
-      config: { access: 'user' },
-      schema: { summary: 'A bot', tags: ['users'], params: ObjectPath, response: { 200: contract.Bot } },
-    },
-    async (request, reply) => toBot(requireOwn(await bots.get(owner(request, reply), request.params.id))),
-  );
-
   app.patch(
     `${paths.bots}/:id`,
     {
@@ -160,26 +136,11 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
         response: { 200: contract.Bot },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const { params, body } = request;
-      return toBot(requireOwn(await bots.setStatus(owner(request, reply), params.id, body.status, clock.nowMs())));
-    },
-  );
-
-  app.delete(
-    `${paths.bots}/:id`,
-    {
-      config: { access: 'user' },
-      schema: {
-        summary: 'Removes a bot',
-        tags: ['users'],
-        params: ObjectPath,
-        response: { 204: Type.Null({ description: 'The bot was removed.' }) },
-      },
-    },
-    async (request, reply) => {
-      requireOwn((await bots.remove(owner(request, reply), request.params.id)) || null);
-      return reply.code(204).send(null);
+      const row = await bots.setStatus(getOwner(request), params.id, body.status, clock.nowMs());
+      if (row === null) throw createMissingObjectError('bot');
+      return toBot(row);
     },
   );
 }

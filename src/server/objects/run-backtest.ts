@@ -15,17 +15,14 @@ import { expandGrid } from '../../backtest/strategy/parse-strategy.ts';
 import { BacktestRequest, BacktestResponse, SavedBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
-import { requireUser } from '../auth/authenticate.ts';
-import { toUntypedExchange } from '../exports/published-files.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { createFairSemaphore } from '../http/fair-semaphore.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
-import { toOwnerColumns } from '../workspace/owner.ts';
 import { createStrategyStore } from '../workspace/strategies.ts';
-import type { BacktestRow, OwnerColumns } from '../workspace/tables.ts';
+import { type BacktestRow, createObjectId, type OwnerColumns } from '../workspace/tables.ts';
 import { type BacktestService, toBacktestUrl, toSavedBacktest } from './backtests.ts';
-import { createIdempotencyConflictError, createObjectId, hashBody } from './user-resource.ts';
+import { createIdempotencyConflictError, createInvalidBodyError, getOwner, hashBody } from './user-resource.ts';
 
 /** A backtest that is ready to run. */
 interface ResolvedBacktest {
@@ -48,7 +45,7 @@ function parseBacktestBody(body: unknown): ParsedBacktestBody {
   if ('faults' in read || faults.length > 0)
     throw createInvalidBacktestError([...('faults' in read ? read.faults : []), ...faults]);
   const { symbols } = rest as { readonly symbols?: readonly string[] | null };
-  return { spec: read.asked, save, symbols: symbols ?? [] };
+  return { spec: read.spec, save, symbols: symbols ?? [] };
 }
 
 /**
@@ -98,11 +95,8 @@ function splitSaveFlag(body: unknown): { save: boolean; rest: object; faults: re
   return { save: save === true, rest, faults };
 }
 
-/** The error of a request that cannot be run. */
 const createInvalidBacktestError = (faults: readonly Fault[]): ProblemError =>
-  new ProblemError(400, 'The backtest request is invalid.', {
-    errors: faults.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
-  });
+  createInvalidBodyError(faults, 'The backtest request is invalid.');
 
 /** Concurrent cost estimates of jobs; each takes a thread. */
 const countsConcurrentMax = 2;
@@ -124,14 +118,14 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
   const { archive, clock, settings } = context;
   const {
     threads,
-    ticksAtOnceMax,
+    ticksSyncMax,
     ticksJobMax,
     runSecondsMax,
-    runsAtOnceMax,
+    runsConcurrentMax,
     waitingMax: jobsMax,
-    keptMax,
+    savedBacktestsMax,
   } = settings.service.research;
-  const running = createFairSemaphore(runsAtOnceMax, waitingMax);
+  const running = createFairSemaphore(runsConcurrentMax, waitingMax);
   const counting = createFairSemaphore(countsConcurrentMax, jobsMax);
   const underWay = new Set<Promise<unknown>>();
   // The archive must stay open until the threads that read it have ended.
@@ -156,26 +150,16 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       },
     },
     async (request, reply) => {
-      const [untypedRequest, untypedReply] = toUntypedExchange(request, reply);
-      const user = requireUser(untypedRequest);
-      const owner = toOwnerColumns(user);
-      const body = parseBacktestBody(untypedRequest.body);
+      const owner = getOwner(request);
+      const body = parseBacktestBody(request.body);
+      const signal = createDisconnectSignal(reply, context.signal);
       if (body.save) {
-        const idempotency = {
-          key: request.headers['idempotency-key'] ?? null,
-          fingerprint: hashBody(untypedRequest.body),
-        };
-        const row = await getOrCreateJob(
-          owner,
-          body,
-          idempotency,
-          createDisconnectSignal(untypedReply, context.signal),
-        );
+        const key = request.headers['idempotency-key'] ?? null;
+        const row = await getOrCreateJob(owner, body, { key, fingerprint: hashBody(request.body) }, signal);
         runner.wake();
         return reply.code(202).header('location', toBacktestUrl(row)).send(toSavedBacktest(row));
       }
       const resolved = await resolveBacktest(context, owner, body);
-      const signal = createDisconnectSignal(untypedReply, context.signal);
       try {
         const result = await runNow(owner.owner, resolved, signal);
         return { ...JSON.parse(result), generated_at: clock.nowMs() };
@@ -221,7 +205,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       strategy: JSON.stringify(resolvedStrategy.strategy),
       strategy_version: resolvedStrategy.version,
     };
-    const outcome = await jobs.add(backtest, jobsMax, keptMax);
+    const outcome = await jobs.add(backtest, jobsMax, savedBacktestsMax);
     if (outcome === 'full') {
       throw new ProblemError(429, `You have ${jobsMax} backtests waiting or running. Wait until one has ended.`, {
         headers: { 'retry-after': '60' },
@@ -253,7 +237,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     const release = await running.forHolder(user).acquire(signal);
     const limit = AbortSignal.timeout(Math.ceil(runSecondsMax * 1000));
     try {
-      const task = { spec, resolvedStrategy, threads, ticksMax: ticksAtOnceMax };
+      const task = { spec, resolvedStrategy, threads, ticksMax: ticksSyncMax };
       const run = runBacktestInThread(archive, task, { signal: AbortSignal.any([signal, limit]), progress() {} });
       underWay.add(run);
       return (await run.finally(() => underWay.delete(run))).result;
@@ -279,7 +263,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       case 'too large':
         return new ProblemError(
           422,
-          `${formatTooManyTicksMessage(ticksAtOnceMax)}. Reduce the request, or run it as a job with "save": true.`,
+          `${formatTooManyTicksMessage(ticksSyncMax)}. Reduce the request, or run it as a job with "save": true.`,
         );
       case 'unexpected':
         return error;

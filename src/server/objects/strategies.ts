@@ -1,26 +1,21 @@
-import { Type } from 'typebox';
 import { JsonValidator } from '../../backtest/strategy/json-validator.ts';
 import { parseStrategy } from '../../backtest/strategy/parse-strategy.ts';
 import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';
 import { nameMax, namePattern } from '../../contract/strategies.ts';
-import { requireUser } from '../auth/authenticate.ts';
-import { toUntypedExchange } from '../exports/published-files.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
-import { toOwnerColumns } from '../workspace/owner.ts';
 import { createStrategyStore } from '../workspace/strategies.ts';
-import type { OwnerColumns, PageRequest, StrategyRow } from '../workspace/tables.ts';
+import { createObjectId, type StrategyRow } from '../workspace/tables.ts';
 import {
-  createIdempotencyConflictError,
   createInvalidBodyError,
-  createObjectId,
-  createQuotaError,
   describeCreatedResponse,
+  getOwner,
   hashBody,
-  readListPage,
+  registerUserResource,
+  requireAdded,
 } from './user-resource.ts';
 
 const strategyNamePattern = new RegExp(namePattern, 'u');
@@ -42,28 +37,35 @@ function parseStrategyBody(body: unknown): { readonly name: string; readonly str
 export function registerStrategyRoutes(app: App, context: ServiceContext, { strategiesMax }: ServiceLimits): void {
   const { clock, workspace } = context;
   const strategies = createStrategyStore(workspace.db);
-  const owner = (request: unknown, reply: unknown): OwnerColumns =>
-    toOwnerColumns(requireUser(toUntypedExchange(request, reply)[0]));
-  const createNotFoundError = (): ProblemError => new ProblemError(404, 'This user has no such strategy.');
-
-  app.get(
-    paths.strategies,
-    {
-      config: { access: 'user' },
-      schema: {
-        summary: "All versions of a user's strategies, newest first",
-        tags: ['users'],
-        querystring: contract.StrategiesQuery,
-        response: { 200: contract.StrategiesResponse },
-      },
+  registerUserResource(app, context, {
+    path: paths.strategies,
+    noun: 'strategy',
+    plural: 'strategies',
+    querystring: contract.StrategiesQuery,
+    listResponse: contract.StrategiesResponse,
+    itemResponse: contract.Strategy,
+    summaries: {
+      list: "All versions of a user's strategies, newest first",
+      get: 'A version of a strategy',
+      remove: 'Removes a version of a strategy that no bot uses',
     },
-    async (request, reply) => {
-      const { name = null, ...at } = request.query;
-      const load = (page: PageRequest) => strategies.list(owner(request, reply), { ...page, name });
-      const { objects, ...page } = await readListPage('strategies', at, load, toStrategy);
-      return { strategies: objects, ...page, generated_at: clock.nowMs() };
+    removal: {
+      description: 'The version number is not reused while other versions of the name exist.',
+      problems: [409],
     },
-  );
+    list: (owner, page, { name = null }) => strategies.list(owner, { ...page, name }),
+    get: strategies.get,
+    async remove(owner, id) {
+      const removed = await strategies.remove(owner, id);
+      if (removed === null) return false;
+      const { usedBy } = removed;
+      if (usedBy === 0) return true;
+      const bots = usedBy === 1 ? 'A bot uses' : `${usedBy} bots use`;
+      throw new ProblemError(409, `${bots} this version. Remove the bots first.`);
+    },
+    toItem: toStrategy,
+    toListedItem: toStrategy,
+  });
 
   app.post(
     paths.strategies,
@@ -87,53 +89,9 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
         idempotency_key: request.headers['idempotency-key'] ?? null,
         body_sha256: hashBody(request.body),
       };
-      const row = await strategies.add(owner(request, reply), fields, strategiesMax);
-      if (row === 'full') throw createQuotaError('strategies', strategiesMax);
-      if (row === 'other') throw createIdempotencyConflictError();
+      const added = await strategies.add(getOwner(request), fields, strategiesMax);
+      const row = requireAdded(added, 'strategies', strategiesMax);
       return reply.code(201).header('location', `${paths.strategies}/${row.id}`).send(toStrategy(row));
-    },
-  );
-
-  app.get(
-    `${paths.strategies}/:id`,
-    {
-      config: { access: 'user' },
-      schema: {
-        summary: 'A version of a strategy',
-        tags: ['users'],
-        params: contract.ObjectPath,
-        response: { 200: contract.Strategy },
-      },
-    },
-    async (request, reply) => {
-      const row = await strategies.get(owner(request, reply), request.params.id);
-      if (row === null) throw createNotFoundError();
-      return toStrategy(row);
-    },
-  );
-
-  app.delete(
-    `${paths.strategies}/:id`,
-    {
-      config: { access: 'user', problems: [409] },
-      schema: {
-        summary: 'Removes a version of a strategy that no bot uses',
-        description: 'The version number is not reused while other versions of the name exist.',
-        tags: ['users'],
-        params: contract.ObjectPath,
-        response: { 204: Type.Null({ description: 'The version was removed.' }) },
-      },
-    },
-    async (request, reply) => {
-      const removed = await strategies.remove(owner(request, reply), request.params.id);
-      if (removed === null) throw createNotFoundError();
-      const { usedBy } = removed;
-      if (usedBy > 0)
-        throw new ProblemError(
-          409,
-          `${usedBy === 1 ? 'A bot uses' : `${usedBy} bots use`} this version. Remove the bots first.`,
-        );
-      return reply.code(204).send(null);
     },
   );
 }

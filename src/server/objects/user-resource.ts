@@ -1,18 +1,118 @@
 import { createHash } from 'node:crypto';
-import type { TSchema } from 'typebox';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { type TObject, type TSchema, Type } from 'typebox';
 import type { Fault } from '../../backtest/strategy/json-validator.ts';
-import { CreatedHeaders, pageMax } from '../../contract/strategies.ts';
+import { CreatedHeaders, ObjectPath, pageMax } from '../../contract/strategies.ts';
+import { requireUser } from '../auth/authenticate.ts';
 import { decodeObjectCursor, encodeObjectCursor } from '../history/page-cursor.ts';
-import type { ServiceContext } from '../http/context.ts';
+import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
-import { generateRandomId } from '../jobs/export-folder.ts';
-import type { PageRequest, RowPage } from '../workspace/tables.ts';
+import { toOwnerColumns } from '../workspace/owner.ts';
+import type { OwnerColumns, PageRequest, RowPage } from '../workspace/tables.ts';
 
-// Functions shared by the routes of users' objects.
+/** A kind of objects of users, such as bots. */
+interface UserResource<Row, ListedRow> {
+  readonly path: string;
+  /** Singular and plural name in texts; the plural is also the name of the list in responses and cursors. */
+  readonly noun: string;
+  readonly plural: string;
+  readonly querystring: TObject;
+  readonly listResponse: TSchema;
+  readonly itemResponse: TSchema;
+  /** Summaries of the routes. */
+  readonly summaries: { readonly list: string; readonly get: string; readonly remove: string };
+  /** Further documentation of the route that removes an object. */
+  readonly removal?: { readonly description: string; readonly problems: readonly number[] };
+  list(owner: OwnerColumns, page: PageRequest, query: ListQuery): Promise<RowPage<ListedRow>>;
+  get(owner: OwnerColumns, id: string): Promise<Row | null>;
+  /** False if the object does not exist. */
+  remove(owner: OwnerColumns, id: string): Promise<boolean>;
+  toItem(row: Row): object;
+  toListedItem(row: ListedRow): object;
+}
 
-/** A new object ID. */
-export const createObjectId = ({ clock, random }: ServiceContext): string =>
-  `${clock.nowMs().toString(36)}${generateRandomId(random)}`;
+/** The query of a list; `name` selects strategies. */
+interface ListQuery {
+  readonly limit?: number;
+  readonly cursor?: string;
+  readonly name?: string;
+}
+
+/** Adds the routes that list the objects of a user, and that return and remove one of them. */
+export function registerUserResource<Row, ListedRow>(
+  app: App,
+  { clock }: ServiceContext,
+  resource: UserResource<Row, ListedRow>,
+): void {
+  const { path, noun, plural, summaries, removal } = resource;
+  const routes = app as unknown as FastifyInstance;
+  const tags = ['users'];
+
+  routes.get<{ Querystring: ListQuery }>(
+    path,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: summaries.list,
+        tags,
+        querystring: resource.querystring,
+        response: { 200: resource.listResponse },
+      },
+    },
+    async (request) => {
+      const { limit = pageSizeDefault, cursor } = request.query;
+      // A cursor of another list is rejected.
+      const page = { limit: Math.min(limit, pageMax), before: decodeObjectCursor(plural, cursor) };
+      const { rows, next } = await resource.list(getOwner(request), page, request.query);
+      return {
+        [plural]: rows.map(resource.toListedItem),
+        count: rows.length,
+        next_cursor: next === null ? null : encodeObjectCursor(plural, next),
+        generated_at: clock.nowMs(),
+      };
+    },
+  );
+
+  routes.get<{ Params: Type.Static<typeof ObjectPath> }>(
+    `${path}/:id`,
+    {
+      config: { access: 'user' },
+      schema: { summary: summaries.get, tags, params: ObjectPath, response: { 200: resource.itemResponse } },
+    },
+    async (request) => {
+      const row = await resource.get(getOwner(request), request.params.id);
+      if (row === null) throw createMissingObjectError(noun);
+      return resource.toItem(row);
+    },
+  );
+
+  routes.delete<{ Params: Type.Static<typeof ObjectPath> }>(
+    `${path}/:id`,
+    {
+      config: { access: 'user', problems: removal?.problems ?? [] },
+      schema: {
+        summary: summaries.remove,
+        ...(removal && { description: removal.description }),
+        tags,
+        params: ObjectPath,
+        response: { 204: Type.Null({ description: `The ${noun} was removed.` }) },
+      },
+    },
+    async (request, reply) => {
+      if (!(await resource.remove(getOwner(request), request.params.id))) throw createMissingObjectError(noun);
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+const pageSizeDefault = 20;
+
+/** The owner of the objects that a request can access. */
+export const getOwner = (request: Pick<FastifyRequest, 'principal'>): OwnerColumns =>
+  toOwnerColumns(requireUser(request));
+
+export const createMissingObjectError = (noun: string): ProblemError =>
+  new ProblemError(404, `This user has no such ${noun}.`);
 
 /** SHA-256 of a JSON body in hex, independent of the order of object members. */
 export const hashBody = (body: unknown): string =>
@@ -24,32 +124,26 @@ const sortMembers = (_name: string, value: unknown): unknown =>
     : value;
 
 /** 400 with the invalid fields. */
-export const createInvalidBodyError = (errors: readonly Fault[]): ProblemError =>
-  new ProblemError(400, 'The body is invalid.', {
+export const createInvalidBodyError = (errors: readonly Fault[], detail = 'The body is invalid.'): ProblemError =>
+  new ProblemError(400, detail, {
     errors: errors.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
   });
 
 export const createIdempotencyConflictError = (): ProblemError =>
   new ProblemError(422, 'This Idempotency-Key was used with another body. Send a new one.');
 
-export const createQuotaError = (what: string, max: number): ProblemError =>
-  new ProblemError(409, `This user has ${max} ${what} in this workspace, which is the maximum. Remove some first.`);
-
-const pageSizeDefault = 20;
-
 /**
- * A page of a user's list, and the cursor of the next page.
- * @param list name of the list in cursors; a cursor of another list is rejected
+ * The row that a store added.
+ * @throws ProblemError 409 if the user has `max` objects, 422 if the idempotency key was used with another body
  */
-export async function readListPage<Row, Told>(
-  list: string,
-  { limit = pageSizeDefault, cursor }: { readonly limit?: number; readonly cursor?: string },
-  load: (page: PageRequest) => Promise<RowPage<Row>>,
-  toItem: (row: Row) => Told,
-): Promise<{ objects: Told[]; count: number; next_cursor: string | null }> {
-  const { rows, next } = await load({ limit: Math.min(limit, pageMax), before: decodeObjectCursor(list, cursor) });
-  const next_cursor = next === null ? null : encodeObjectCursor(list, next);
-  return { objects: rows.map(toItem), count: rows.length, next_cursor };
+export function requireAdded<Row extends object>(added: Row | 'full' | 'other', plural: string, max: number): Row {
+  if (added === 'full')
+    throw new ProblemError(
+      409,
+      `This user has ${max} ${plural} in this workspace, which is the maximum. Remove some first.`,
+    );
+  if (added === 'other') throw createIdempotencyConflictError();
+  return added;
 }
 
 /** The documentation of a 201 response. */

@@ -8,7 +8,8 @@ const connectMsMax = 5_000;
 const queryMsMax = 5_000;
 const idleMsMax = 30_000;
 
-const int8TypeId = 20;
+/** Type IDs of bigint, and of numeric, which a sum of bigints is. */
+const integerTypeIds: readonly number[] = [20, 1700];
 
 /**
  * The dialect of a PostgreSQL database; loads the driver on first use. Does not connect yet.
@@ -35,10 +36,12 @@ export async function openPostgresDialect(url: string): Promise<Dialect> {
     statement_timeout: queryMsMax,
     application_name: 'oddslake',
     keepAlive: true,
-    // The driver returns bigint as text; our values are exact as numbers.
+    // The driver returns these as text; our values are exact as numbers.
     types: {
       getTypeParser: ((oid: number, format?: 'text') =>
-        oid === int8TypeId ? parseInteger : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
+        integerTypeIds.includes(oid)
+          ? parseInteger
+          : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
     },
   });
   // The next query reports a broken idle connection; without a listener the error would end the process.

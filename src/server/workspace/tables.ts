@@ -1,3 +1,5 @@
+import type { Clock, Random } from '../../base/ports.ts';
+
 /**
  * Tables of the service's database, as migrations.ts creates them. Columns are text and numbers only, which every database
  * supports. Times are epoch milliseconds.
@@ -159,3 +161,13 @@ export function toRowPage<Row extends { readonly ordinal: number }>(rows: readon
   const page = rows.slice(0, limit);
   return { rows: page, next: rows.length > limit ? page.at(-1)!.ordinal : null };
 }
+
+/** Ten characters of 0-9 and a-z. */
+export const generateRandomId = (random: Random): string =>
+  Math.floor(random() * 36 ** 10)
+    .toString(36)
+    .padStart(10, '0');
+
+/** A new ID of an object or a job; later ones sort after it. */
+export const createObjectId = ({ clock, random }: { readonly clock: Clock; readonly random: Random }): string =>
+  `${clock.nowMs().toString(36)}${generateRandomId(random)}`;

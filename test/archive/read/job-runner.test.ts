@@ -14,31 +14,30 @@ async function ran(lost: number): Promise<string[]> {
     {
       plural: 'jobs',
       tryLock: () => ({ release() {} }),
-      async releaseAll() {
-        if (state === 'running') state = 'waiting';
+      jobs: {
+        async releaseAll() {
+          if (state === 'running') state = 'waiting';
+        },
+        async take() {
+          if (state !== 'waiting') return null;
+          state = 'running';
+          return { id: 'a' };
+        },
+        progress: async () => true,
+        release: async () => {},
+        async finish(_id, _runner, result) {
+          if (!('error' in result) && failuresLeft-- > 0) throw new WorkspaceUnavailableError('not now');
+          state = 'error' in result ? 'failed' : 'finished';
+          messages.push(state);
+          over.resolve();
+          return true;
+        },
       },
-      cleanUp: async () => {},
-      async take() {
-        if (state !== 'waiting') return null;
-        state = 'running';
-        return { id: 'a' };
-      },
-      progress: async () => true,
-      release: async () => {},
       async run() {
         messages.push('made');
-        return async () => {
-          if (failuresLeft-- > 0) throw new WorkspaceUnavailableError('not now');
-          messages.push('finished');
-          state = 'done';
-          over.resolve();
-        };
+        return {};
       },
-      async fail() {
-        messages.push('failed');
-        state = 'failed';
-        over.resolve();
-      },
+      describeFailure: String,
     },
     { clock, log: { debug() {}, info() {}, warn() {}, error() {} } },
   );

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createDisk } from '../../../src/archive/disk/file-system.ts';
-import { readLeaseId } from '../../../src/server/jobs/export-folder.ts';
+import { readLeaseId } from '../../../src/server/jobs/archive-lease.ts';
 import { powerModel } from '../../faults/power-loss.ts';
 import { apartDisk } from '../apart.ts';
 import { opened } from '../scratch.ts';

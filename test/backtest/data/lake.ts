@@ -206,7 +206,7 @@ function statesOf(i: number, making: Making): MarketState[] {
 export function asked(json: object = {}): BacktestSpec {
   const read = parseBacktestSpec({ entry_executable: { name: 'mine' }, objective: 'total_pnl', ...json });
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
-  return read.asked;
+  return read.spec;
 }
 
 export const watching = (rest: Partial<BacktestRunContext> = {}): BacktestRunContext => ({

@@ -5,7 +5,7 @@ import {
   leaseMs,
   releaseArchiveLease,
   requireArchiveLease,
-} from '../../../src/server/workspace/archive-lease.ts';
+} from '../../../src/server/jobs/archive-lease.ts';
 import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 

@@ -89,8 +89,8 @@ overEachDatabase((kind) => {
     const [me, other] = [one!.runner!, 3 - one!.runner!];
     expect([await jobs.progress('a', me, 1, 4), await jobs.progress('a', other, 2, 4)]).toEqual([true, false]);
     expect(await jobs.get(alice, 'a')).toMatchObject({ batches_done: 1, batches_total: 4 });
-    const done = { state: 'done', at: 2000, batches: 4, value: -0.125, result: '{"value":-0.125}' } as const;
-    expect([await jobs.finish('a', other, done), await jobs.finish('a', me, done)]).toEqual([false, true]);
+    const done = { batches_done: 4, batches_total: 4, value: -0.125, result: '{"value":-0.125}' };
+    expect([await jobs.finish('a', other, done, 2000), await jobs.finish('a', me, done, 2000)]).toEqual([false, true]);
     expect(await jobs.get(alice, 'a')).toMatchObject({
       state: 'done',
       runner: null,
@@ -116,7 +116,7 @@ overEachDatabase((kind) => {
     expect(await jobs.get(alice, 'b')).toMatchObject({ state: 'running' });
     await jobs.releaseAll(1550);
     expect(await jobs.progress('a', 1, 2, 4)).toBe(false);
-    expect(await jobs.finish('a', 1, { state: 'failed', at: 2000, error: 'x' })).toBe(false);
+    expect(await jobs.finish('a', 1, { error: 'x' }, 2000)).toBe(false);
     expect(await jobs.get(alice, 'a')).toMatchObject({
       state: 'waiting',
       runner: null,
@@ -157,7 +157,7 @@ overEachDatabase((kind) => {
     await jobs.take(1, 1500);
     await jobs.remove('a');
     expect(await jobs.progress('a', 1, 1, 4)).toBe(false);
-    expect(await jobs.finish('a', 1, { state: 'failed', at: 2000, error: 'x' })).toBe(false);
+    expect(await jobs.finish('a', 1, { error: 'x' }, 2000)).toBe(false);
     expect(await jobs.get(alice, 'a')).toBeNull();
   });
 
@@ -169,7 +169,7 @@ overEachDatabase((kind) => {
       expect(await jobs.add(backtest(`of bob ${id}`, { owner: 'bob' }), 100, 2)).toMatchObject({ state: 'waiting' });
       await jobs.take(1, 1500);
       await jobs.take(1, 1500);
-      for (const one of [id, `of bob ${id}`]) await jobs.finish(one, 1, { state: 'failed', at: 2000, error: 'x' });
+      for (const one of [id, `of bob ${id}`]) await jobs.finish(one, 1, { error: 'x' }, 2000);
     }
     await jobs.add(backtest('d'), 1, 2);
     expect((await jobs.list(alice, page(10))).rows.map(({ id }) => id)).toEqual(['d', 'c', 'b']);

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { createBacktestStore, saveBacktest } from '../../../src/server/workspace/backtests.ts';
+import { createBacktestStore } from '../../../src/server/workspace/backtests.ts';
 import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
@@ -7,6 +7,8 @@ const alice = { owner: 'alice', workspace: '' };
 const run = (id: string, rest = {}) => ({
   ...alice,
   id,
+  idempotency_key: null,
+  body_sha256: null,
   created_at: 1000,
   asked: '{}',
   strategy: '{}',
@@ -24,10 +26,10 @@ overEachDatabase((kind) => {
     const jobs = createBacktestStore(db, 'here');
     const waiting = { ...alice, id: 'waits', idempotency_key: null, body_sha256: null, created_at: 1 };
     await jobs.add({ ...waiting, asked: '{}', strategy: '{}', strategy_version: null }, 9, 9);
-    await saveBacktest(db, 'there', run('elsewhere'), 2);
-    await saveBacktest(db, 'here', run('of bob', { owner: 'bob' }), 2);
-    await saveBacktest(db, 'here', run('at a desk', { workspace: 'desk' }), 2);
-    for (const id of ['a', 'b', 'c', 'd']) await saveBacktest(db, 'here', run(id), 2);
+    await createBacktestStore(db, 'there').addFinished(run('elsewhere'), 2);
+    await jobs.addFinished(run('of bob', { owner: 'bob' }), 2);
+    await jobs.addFinished(run('at a desk', { workspace: 'desk' }), 2);
+    for (const id of ['a', 'b', 'c', 'd']) await jobs.addFinished(run(id), 2);
     const ids = async (place: string) =>
       (await createBacktestStore(db, place).list(null, { limit: 100, before: null })).rows.map(({ id }) => id);
     expect(await ids('here')).toEqual(['d', 'c', 'at a desk', 'of bob', 'waits']);
