@@ -75,9 +75,6 @@ export interface Run {
   nightSummary?: NightSummary;
   /** Results of the rechecks; absent if there were none. */
   rechecks?: RecheckCounts;
-  /** Whether markets or ticks dropped sharply, and which symbols are overdue by more than a day. */
-  hasSharpDrop: boolean;
-  longOverdueSymbols: readonly string[];
   /** Restored lost windows; absent if the run did not try to restore any. */
   restored?: Partial<RestoredCounts>;
   pages: number;
@@ -310,8 +307,6 @@ function createRun(
     lostWindows: { requested: new Map(), tried: new Set(), confirmedLost: new Set() },
     usesOtherUpstream,
     nightCounters: createNightCounters(),
-    hasSharpDrop: false,
-    longOverdueSymbols: [],
     pages: 0,
     markets: null,
     hasUpstreamResponded: false,

@@ -25,7 +25,7 @@ export interface RunFailure extends FailureLine {
   readonly flags?: readonly string[];
 }
 
-export type FailureKind = 'accepted' | 'expired' | 'lost' | 'market list' | 'order book' | 'suspended';
+export type FailureKind = 'accepted' | 'expired' | 'lost' | 'market list' | 'order book' | 'sharp drop' | 'suspended';
 
 /** A damaged published file, and when the damage was first found, epoch ms. */
 interface DamageLine {

@@ -77,9 +77,8 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
     falls.push(`markets: ${shortListsReason}`);
   for (const reason of falls) {
     log.warn({ reason }, 'a sharp drop compared with the previous nights');
-    run.hasSharpDrop = true;
     // Before the failed windows, which may exceed the limit of the summary.
-    run.failures.unshift({ symbol: null, from: null, to: null, reason });
+    run.failures.unshift({ symbol: null, from: null, to: null, kind: 'sharp drop', reason });
   }
 }
 
@@ -101,10 +100,7 @@ function summarizeMarketChanges(run: Run, before: RecordedNight | undefined): Ni
   const { archive, context, nightCounters } = run;
   const nowMs = context.clock.nowMs();
   const since = before?.listedAt ?? before?.polledTo ?? (nightCounters.listedAt ?? nowMs) - 1;
-  const states = readListedStates(archive.state.db, since, nowMs);
-  // A market that closed less than a day ago counts as overdue, but does not need attention yet.
-  run.longOverdueSymbols = computeMarketChanges(states, since, nowMs - dayMs).overdue.names;
-  return computeMarketChanges(states, since, nowMs);
+  return computeMarketChanges(readListedStates(archive.state.db, since, nowMs), since, nowMs);
 }
 
 function summarizeNightCoverage({ archive, context, nightCounters }: Run, night: Window): NightSummary['covered'] {
