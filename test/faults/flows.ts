@@ -17,7 +17,7 @@ import { requireWritableTarget } from '../../src/archive/read/export-file.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { defaultRowRules } from '../../src/collector/import/import-rows.ts';
 import { formatErrorMessage } from '../../src/collector/run/error-message.ts';
-import { runJob } from '../../src/collector/run/run.ts';
+import { runJob } from '../../src/collector/job.ts';
 import { toExitCode } from '../../src/collector/run/summary.ts';
 import { pollRequestedBooks } from '../../src/collector/steps/order-books-step.ts';
 import { pollMarketLists, pollTicks } from '../../src/collector/steps/poll-steps.ts';

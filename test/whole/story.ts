@@ -6,7 +6,7 @@ import { job as ticks } from '../../jobs/ticks.ts';
 import { job as verify } from '../../jobs/verify.ts';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { listGaps } from '../../src/archive/read/gaps.ts';
-import { acceptGaps } from '../../src/collector/run/accepted-gaps.ts';
+import { acceptGaps } from '../../src/collector/steps/gaps-step.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';

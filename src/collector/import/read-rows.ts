@@ -104,7 +104,7 @@ async function importSavedPage(
   }
   run.pages++;
   if (page.kind === 'ticks') {
-    const { symbol, observedAt, judged: validated, covered } = page;
+    const { symbol, observedAt, validated, covered } = page;
     return await writer.addPage({ symbol, observedAt, ticks: validated.ticks, rejected: validated.rejected, covered });
   }
   if (page.kind === 'rejected') {

@@ -6,8 +6,8 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
-import type { DriftLine } from '../steps/drift-step.ts';
 import { formatErrorMessage } from './error-message.ts';
+import type { DriftLine } from './schema-drift.ts';
 
 /** One failure of a run. `symbol`, `from` and `to` are null if it does not concern a window of one symbol. */
 export interface FailureLine {

@@ -19,7 +19,6 @@ import {
 } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs } from '../../archive/journal/recheck-results.ts';
 import { readListedStates, readSymbol } from '../../archive/journal/symbols.ts';
-import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
@@ -121,30 +120,3 @@ function summarizeNightCoverage({ archive, context, nightCounters }: Run, night:
     night,
   );
 }
-
-/** Counters of the polls of a run, for the summary of a night. */
-export interface NightCounters {
-  /** When a tick counts as late; absent if the run polls no ticks. */
-  lateRules?: LateTickRules;
-  /** Whether responses to the polls contradicted each other. */
-  isPagingContradicted: boolean;
-  /** When the market lists were polled, epoch ms; null if the poll failed. */
-  listedAt: number | null;
-  /** Why the lists are suspiciously short, one clause; null if they are not. */
-  shortListsReason: string | null;
-  /** Number of symbols whose ticks were polled. */
-  polledCount: number;
-  /** Requested windows that are not covered. */
-  readonly missingWindows: (Window & { readonly symbol: string })[];
-  /** Symbols with requested windows so old that the service may have thinned them out. */
-  readonly tooLateSymbols: string[];
-}
-
-export const createNightCounters = (): NightCounters => ({
-  listedAt: null,
-  shortListsReason: null,
-  polledCount: 0,
-  missingWindows: [],
-  tooLateSymbols: [],
-  isPagingContradicted: false,
-});

@@ -48,7 +48,6 @@ import { openTickJournalWriter } from '../paging/journal-writer.ts';
 import { addTail, extendToLostWindows, planBackfill, planPoll, type SymbolPlan } from '../paging/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/server-behavior.ts';
-import type { BackfillFlags } from '../run/job.ts';
 import type { Run } from '../run/run.ts';
 import { listPolledSymbols, notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
@@ -186,12 +185,22 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   setFirstSeen(db, newSymbols, nowMs);
 }
 
+/** What a backfill fetches within its window. */
+export interface BackfillScope {
+  /** Fetch the whole window, including covered parts. */
+  readonly force: boolean;
+  /** Also fetch outside the lifetime of a symbol. */
+  readonly allKnown: boolean;
+  /** Treat windows with inferred evidence as not covered. */
+  readonly recheckInferred?: boolean;
+}
+
 /** Plans a backfill of the chosen symbols, or else of all known symbols except suspended ones that were requested today. */
 export function createBackfillPlans(
   run: Run,
   window: Window,
   chosen: readonly string[],
-  options: Pick<BackfillFlags, 'force' | 'allKnown' | 'recheckInferred'>,
+  options: BackfillScope,
 ): { plans: SymbolPlan[]; facts: Map<string, SymbolFacts> } {
   const { context, archive } = run;
   const { db } = archive.state;
