@@ -17,7 +17,7 @@ export const job: Job<RepairFlags> = {
     return runJob(context, 'repair', { usesUpstream, otherUpstream: other, isRepair: true }, async (run) => {
       await repairDamage(run, onRepaired);
       await countRestored(run, 'raw', () => replayRawResponses(run));
-      if (usesUpstream || other !== null) await countRestored(run, 'asked', () => refetchLostWindows(run));
+      if (usesUpstream || other !== null) await countRestored(run, 'upstream', () => refetchLostWindows(run));
       else reportLossesWithoutUpstream(run);
       await publishJournal(run);
       await verifyPublishedFiles(run);

@@ -10,9 +10,9 @@ test('the source keeps to the structure of ARCHITECTURE', () => {
   expect(violations(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toEqual([]);
 });
 
-test('every surface takes its verdict from the one judge, and nobody else computes one', () => {
+test('every surface takes completeness from the one judge, and nobody else computes it', () => {
   const read = (path: string): string[] => importsOf(readFileSync(root + path, 'utf8'));
-  /** Where each surface asks: the judge, what brings its published verdict up to now, or one of those that do so. */
+  /** Where each surface asks: the judge, what updates its published completeness, or one of those that do so. */
   const asks: Readonly<Record<string, string>> = {
     'src/archive/publish/staging.ts': 'completeness/completeness.ts',
     'src/archive/read/status.ts': 'completeness/completeness.ts',

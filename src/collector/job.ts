@@ -32,7 +32,7 @@ import { addNextAction } from './run/suggest-action.ts';
 import { emptyBookCounts, type RateUse, type RunFacts, type Summary, summarize } from './run/summary.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';
-import { checkPublishedSizes, hashDueFiles, publishDamageVerdict } from './steps/publish-step.ts';
+import { checkPublishedSizes, hashDueFiles, publishFoundDamage } from './steps/publish-step.ts';
 
 /** A job that a scheduler or a user can start. `flags` are specific to the job; common ones are in the context. */
 export interface Job<Flags = undefined> {
@@ -170,7 +170,7 @@ export async function runJob(
     (thrown === undefined || thrown instanceof DamageError)
   )
     await hashDueFiles(parts.run)
-      .then(() => publishDamageVerdict(context, parts.archive!, parts.run!.id))
+      .then(() => publishFoundDamage(context, parts.archive!, parts.run!.id))
       .catch((error: unknown) => {
         thrown ??= error;
       });
@@ -242,7 +242,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
   const { generation, watermark, reached } = archive.readManifest();
   const counters = client?.counters();
-  const verdict = readPublishedCompleteness(archive, context.clock.nowMs());
+  const completeness = readPublishedCompleteness(archive, context.clock.nowMs());
   const { requests, retries, throttledMs } = counters ?? { requests: 0, retries: 0, throttledMs: 0 };
   const { failures, pages, hasUpstreamResponded } = run;
   const symbols = {
@@ -260,7 +260,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     generation,
     watermark,
     reached,
-    verdict,
+    completeness,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     orderbooks: run.bookCounts,
     damage: readRecordedDamage(run.archive.state.db),

@@ -13,7 +13,21 @@ import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { estimateRecheckCost } from '../../src/collector/paging/plan.ts';
 import { turnedBack } from './older.ts';
-import { answer, append, clockAt, day0, dayMs, hashes, hourMs, market, now, opened, publishedRows, publishedTicks, publishNow } from './scratch.ts';
+import {
+  answer,
+  append,
+  clockAt,
+  day0,
+  dayMs,
+  hashes,
+  hourMs,
+  market,
+  now,
+  opened,
+  publishedRows,
+  publishedTicks,
+  publishNow,
+} from './scratch.ts';
 
 /** An archive of format 1 with two generations, opened by today's code, and the text of its manifest. */
 async function older(): Promise<{ archive: Archive; text: string }> {

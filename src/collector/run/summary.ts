@@ -84,7 +84,7 @@ export interface Summary {
   readonly reached?: number | null;
   readonly gaps: number;
   /** Completeness of the archive; absent if it was not opened. */
-  readonly verdict?: CompletenessCounts;
+  readonly completeness?: CompletenessCounts;
   readonly warnings: readonly string[];
   readonly warnings_count: number;
   readonly failures: readonly FailureLine[];
@@ -160,7 +160,7 @@ export interface NightSummary {
 }
 
 /** Restored windows of lost ticks, by source: raw responses in .oddslake/raw, or new requests. */
-export type RestoredCounts = Readonly<Record<'raw' | 'asked', { readonly windows: number; readonly ticks: number }>>;
+export type RestoredCounts = Readonly<Record<'raw' | 'upstream', { readonly windows: number; readonly ticks: number }>>;
 
 export interface BookCounts {
   /** Symbols. */
@@ -270,7 +270,7 @@ export function summarize(facts: RunFacts): Summary {
     watermark: facts.watermark,
     ...(facts.reached !== undefined && { reached: facts.reached }),
     gaps: facts.gaps,
-    ...(facts.verdict && { verdict: facts.verdict }),
+    ...(facts.completeness && { completeness: facts.completeness }),
     warnings: facts.warnings.slice(0, listLengthMax),
     warnings_count: facts.warnings.length,
     failures: facts.failures

@@ -25,7 +25,7 @@ import { getConfiguredSymbols, toCompletenessRules } from '../../context/open-co
 import type { Run } from '../run/run.ts';
 import { formatNameList } from './poll-steps.ts';
 import { readNamedSymbolFacts } from './polled-symbols.ts';
-import { publishVerdict } from './publish-step.ts';
+import { publishCompleteness } from './publish-step.ts';
 import { toLossKey } from './track-lost-windows.ts';
 
 /** The range that a run was requested to cover. */
@@ -185,7 +185,7 @@ export async function acceptGaps(
   const isReported = gaps.every((gap) => gap.reason !== 'never asked');
   const accepted = { symbol, from, to, reason, acceptedAt: nowMs, reportedAt: isReported ? nowMs : null };
   acceptWindow(db, accepted);
-  await publishVerdict(context, archive, 'gaps');
+  await publishCompleteness(context, archive, 'gaps');
   return accepted;
 }
 
@@ -201,6 +201,6 @@ export async function revokeAcceptedGaps(
   const revoked = revokeAccepted(archive.state.db, symbol, window);
   if (revoked.length === 0)
     throw new UsageError(`${symbol} has no accepted gap in this window. To list the accepted gaps: oddslake gaps`);
-  await publishVerdict(context, archive, 'gaps');
+  await publishCompleteness(context, archive, 'gaps');
   return revoked;
 }

@@ -136,8 +136,8 @@ function warnDamage({ context }: Run, found: readonly FileDamage[]): void {
     context.log.warn({ files: found.length, path: first.path, kind: first.kind }, 'published files are damaged');
 }
 
-/** Publishes the journal and the current verdict. */
-export async function publishVerdict(context: Context, archive: Archive, runId: string): Promise<void> {
+/** Publishes the journal and the current completeness. */
+export async function publishCompleteness(context: Context, archive: Archive, runId: string): Promise<void> {
   await publish(archive, {
     runId,
     clock: context.clock,
@@ -151,15 +151,15 @@ export async function publishVerdict(context: Context, archive: Archive, runId: 
 }
 
 /**
- * Publishes the verdict again if the run has found damage since its last publish. Otherwise the manifest would report a day
+ * Publishes the completeness again if the run has found damage since its last publish. Otherwise the manifest would report a day
  * with a damaged file as complete. If another run is publishing or the manifest is damaged, the next run does this.
  */
-export async function publishDamageVerdict(context: Context, archive: Archive, runId: string): Promise<void> {
+export async function publishFoundDamage(context: Context, archive: Archive, runId: string): Promise<void> {
   const files = readRecordedDamage(archive.state.db).length;
   if (files === 0) return;
   try {
-    const { generation, verdict } = archive.readManifest();
-    if (generation > 0 && verdict?.damaged.files !== files) await publishVerdict(context, archive, runId);
+    const { generation, completeness } = archive.readManifest();
+    if (generation > 0 && completeness?.damaged.files !== files) await publishCompleteness(context, archive, runId);
   } catch (error) {
     const isLeft =
       error instanceof DamageError || (error instanceof OddslakeError && error.exitCode === exitCodes.busy);
