@@ -32,7 +32,7 @@ interface RawReplayContext {
   readonly writer: ImportWriter;
   /** Selects the responses to import. All of them if absent. */
   readonly isWanted?: (page: RawPage) => boolean;
-  onSetAside(what: 'response' | 'market record', reason: string, path: string): void;
+  onRejected(what: 'response' | 'market record', reason: string, path: string): void;
   /** Called for a file that ends within a response. */
   onTorn(path: string, bytes: number): void;
   onProgress(): void;
@@ -46,10 +46,10 @@ const responseBytesMin = 64 * 1024 * 1024;
 
 /** Imports raw responses with the same coverage, precedence and times as the collector would give them. */
 export function openRawReplay(context: RawReplayContext): RawReplay {
-  const { run, rules, writer, isWanted, onSetAside } = context;
+  const { run, rules, writer, isWanted, onRejected } = context;
   const { settings, clock, signal } = run.context;
   const futureSkewMs = settings.poll.futureSkewSeconds * 1000;
-  const pieceBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
+  const chunkBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
   const replayers = new Map<string, PageReplayer>();
   /** Start of the polled range of each symbol. */
   const polledFrom = new Map<string, number>();
@@ -61,7 +61,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
     const bytes = await readWholeFile(file, fileBytesMax).catch((error: unknown) => {
       throw new UnreadableFileError(`cannot be read: ${formatErrorLine(error)}`, { cause: error });
     });
-    return readRawFile(bytes, pieceBytesMax);
+    return readRawFile(bytes, chunkBytesMax);
   };
 
   async function replayPoll(): Promise<void> {
@@ -76,9 +76,9 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
         paths: rules.paths,
         futureSkewMs,
         signal,
-        onUnreadable: (reason) => onSetAside('response', formatUndecodable(reason), listsPath),
+        onUnreadable: (reason) => onRejected('response', formatUndecodable(reason), listsPath),
       });
-      for (const { reason } of poll.rejected) onSetAside('market record', reason, listsPath);
+      for (const { reason } of poll.rejected) onRejected('market record', reason, listsPath);
       await writer.addMarketsPoll(poll);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
@@ -87,17 +87,16 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
 
   async function takePage(page: RawPage, path: string): Promise<void> {
     if (isWanted?.(page) === false) return;
-    const { asked: rawRequest } = page;
-    if (lists.length > 0 && (rawRequest.route !== 'markets' || page.run !== lists[0]!.run)) await replayPoll();
-    if (rawRequest.route === 'markets') {
+    const { asked: request } = page;
+    if (lists.length > 0 && (request.route !== 'markets' || page.run !== lists[0]!.run)) await replayPoll();
+    if (request.route === 'markets') {
       lists.push(page);
       listsPath = path;
       return;
     }
-    if (rules.dataset !== null && (rules.dataset === 'markets' || rawRequest.route === 'orderbook')) return;
+    if (rules.dataset !== null && (rules.dataset === 'markets' || request.route === 'orderbook')) return;
     try {
-      if (rawRequest.route === 'orderbook')
-        return await writer.addBook(replayBook(page, rawRequest.symbol, futureSkewMs));
+      if (request.route === 'orderbook') return await writer.addBook(replayBook(page, request.symbol, futureSkewMs));
       const raw = decodeRawTickResponse(page);
       const record = raw === undefined ? undefined : getReplayer(page.run).replay(raw);
       if (record === undefined) return;
@@ -107,7 +106,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
       await writer.addResponse(record);
     } catch (error) {
       if (!(error instanceof UnreadableResponseError)) throw error;
-      onSetAside('response', formatUndecodable(error.message), path);
+      onRejected('response', formatUndecodable(error.message), path);
     }
   }
 
@@ -157,7 +156,7 @@ const formatUndecodable = (reason: string): string => `cannot be decoded: ${reas
 
 /**
  * Restores lost ticks from raw responses, without requests, and publishes. Ignores unreadable files, because the upstream
- * can still be asked.
+ * can still be requested.
  *
  * A window counts as restored only if its responses are published together. Windows are therefore processed in batches whose
  * lost ticks fit in the journal, with one publish for each batch.
@@ -212,7 +211,7 @@ async function replayBatch(
     writer,
     rules: { dataset: 'ticks', paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
     isWanted: (page) => hasLostOverlap(page, (symbol) => lost.get(symbol) ?? []),
-    onSetAside: () => {},
+    onRejected: () => {},
     onTorn: () => {},
     onProgress: () => display.update({ done, ticks: writer.ticks }),
   });

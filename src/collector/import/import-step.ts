@@ -6,7 +6,7 @@ import { formatIsoUtc, timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import type { Run } from '../run/run.ts';
-import type { RunFailure } from '../run/summary.ts';
+import { createJobFailure, type RunFailure } from '../run/summary.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
 import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset, TickRowRules } from './import-rows.ts';
@@ -126,7 +126,7 @@ async function importToArchive(
     run,
     rules: toCheckRules(context, flags),
     writer,
-    onSetAside: (what: string, reason: string, path: string) =>
+    onRejected: (what: string, reason: string, path: string) =>
       countRejected(rejectedGroups, `${what}\n${reason}`, path),
     onTorn: (path: string, bytes: number) =>
       run.warnings.push(`${path} ends within a response: its last ${bytes} bytes were ignored.`),
@@ -141,7 +141,7 @@ async function importToArchive(
   const checked: CheckedFile[] = [];
   const faults = new Map<ImportFile, string>();
   /** Adds the files that could not be read to the failures, in input order. */
-  const tellFaults = (): void => {
+  const reportFaults = (): void => {
     for (const file of faults.size === 0 ? [] : files)
       if (faults.has(file)) run.failures.push(createFailure(`${file.path}: ${faults.get(file)}`));
     faults.clear();
@@ -200,13 +200,13 @@ async function importToArchive(
     for await (const { file, page } of readInThreads(importContext, responseFiles, threads))
       await importOne(file, page);
     await importContext.replay.finish();
-    tellFaults();
+    reportFaults();
     await declareRowCoverage(run, input, writer);
     await writer.flushJournal();
     display.stop();
     await writer.publish();
   } finally {
-    tellFaults();
+    reportFaults();
     display.stop();
     await lazy.close();
     writer.close();
@@ -217,10 +217,7 @@ async function importToArchive(
 }
 
 const createFailure = (reason: string, flags: readonly string[] = []): RunFailure => ({
-  symbol: null,
-  from: null,
-  to: null,
-  reason,
+  ...createJobFailure('input file', reason),
   flags,
 });
 

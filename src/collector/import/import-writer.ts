@@ -121,8 +121,6 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   const symbols = new Set<string>();
   const rowSymbols = new Set<string>();
   let tickBuffer: TickBuffer | undefined;
-  let records: TickRecord[] = [];
-  let books: BookRecord[] = [];
   let buffer = openImportBuffer(runId, rank, state.identity.parts);
   let spillFile: SpillFile | undefined;
   let rejectedRows: Omit<QuarantinedInput, 'at'>[] = [];
@@ -148,21 +146,25 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     load = readJournalLoad(state.db);
   }
 
-  async function writeRecords(): Promise<void> {
-    if (records.length === 0) return;
-    const batch = records;
-    records = [];
-    appendTicks(state, batch);
-    await addLoad(batch.reduce((sum, record) => sum + computeTickLoad(record), 0));
+  /** Buffers records, and journals them in batches. */
+  function openBatch<T>(append: (batch: readonly T[]) => void, computeLoad: (record: T) => number) {
+    let pending: T[] = [];
+    const write = async (): Promise<void> => {
+      if (pending.length === 0) return;
+      const batch = pending;
+      pending = [];
+      append(batch);
+      await addLoad(batch.reduce((sum, record) => sum + computeLoad(record), 0));
+    };
+    const add = async (record: T): Promise<void> => {
+      pending.push(record);
+      if (pending.length >= batchRecordsMax) await write();
+    };
+    return { add, write };
   }
 
-  async function writeBooks(): Promise<void> {
-    if (books.length === 0) return;
-    const batch = books;
-    books = [];
-    appendBooks(state, batch);
-    await addLoad(batch.reduce((sum, record) => sum + computeBookLoad(record), 0));
-  }
+  const records = openBatch<TickRecord>((batch) => appendTicks(state, batch), computeTickLoad);
+  const books = openBatch<BookRecord>((batch) => appendBooks(state, batch), computeBookLoad);
 
   async function writeRejected(): Promise<void> {
     const batch = rejectBuffer.drain();
@@ -302,13 +304,11 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     async addResponse(record) {
       ticks += record.ticks.t.length + record.rejected.length;
       symbols.add(record.symbol);
-      records.push({ ...record, runId });
-      if (records.length >= batchRecordsMax) await writeRecords();
+      await records.add({ ...record, runId });
     },
     async addBook(record) {
       symbols.add(record.symbol);
-      books.push({ ...record, runId });
-      if (books.length >= batchRecordsMax) await writeBooks();
+      await books.add({ ...record, runId });
     },
     async addMarketsPoll(poll) {
       journalMarketsPoll(state, runId, poll, run.context.settings.drops.marketsShareMax);
@@ -326,8 +326,8 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     },
     async flushJournal() {
       await writeRejected();
-      await writeRecords();
-      await writeBooks();
+      await records.write();
+      await books.write();
       await writeMarkets();
     },
     publish,

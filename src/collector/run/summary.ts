@@ -19,13 +19,31 @@ export interface FailureLine {
 
 /** A failure as the run records it. `kind` and `flags` decide on the next action; the summary omits them. */
 export interface RunFailure extends FailureLine {
-  /** Absent for a window that could not be fetched, and for failures that need no action of their own. */
+  /** Absent for a window that could not be fetched. */
   readonly kind?: FailureKind;
   /** Command-line flags that would have prevented the failure. */
   readonly flags?: readonly string[];
 }
 
-export type FailureKind = 'accepted' | 'expired' | 'lost' | 'market list' | 'order book' | 'sharp drop' | 'suspended';
+/** Creates a failure that does not concern a window of one symbol. */
+export const createJobFailure = (kind: FailureKind, reason: string): RunFailure => ({
+  symbol: null,
+  from: null,
+  to: null,
+  kind,
+  reason,
+});
+
+export type FailureKind =
+  | 'accepted'
+  | 'expired'
+  | 'input file'
+  | 'lost'
+  | 'market list'
+  | 'order book'
+  | 'sharp drop'
+  | 'suspended'
+  | 'unrecoverable';
 
 /** A damaged published file, and when the damage was first found, epoch ms. */
 interface DamageLine {

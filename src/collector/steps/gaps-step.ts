@@ -23,6 +23,7 @@ import { intersect, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, toCompletenessRules } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
+import { createJobFailure } from '../run/summary.ts';
 import { formatNameList } from './poll-steps.ts';
 import { readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishCompleteness } from './publish-step.ts';
@@ -121,7 +122,7 @@ export function reportSuspendedSymbols(run: Run): void {
   const active = named === null ? countActiveSymbols(archive.state.db) : named.size;
   if (run.requestedSymbols.size === 0 && hasTooManySuspended(suspended.length, active)) {
     const reason = `${formatNameList(names, 'symbol')} of ${active} active symbols suspended: more than 1 %`;
-    run.failures.push({ symbol: null, from: null, to: null, kind: 'suspended', reason });
+    run.failures.push(createJobFailure('suspended', reason));
   }
 }
 

@@ -23,7 +23,7 @@ import { clockAheadMsMax } from '../../base/ports.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
-import type { NightSummary, RecheckCounts } from '../run/summary.ts';
+import { createJobFailure, type NightSummary, type RecheckCounts } from '../run/summary.ts';
 import { reportShortLists } from './poll-steps.ts';
 
 /**
@@ -70,14 +70,14 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
   }
   const night: NightVolume = { polledTo: end, polledMs, markets, ticks: counts.ticks };
   recordNight(db, { ...night, runId: run.id, late: counts.late, conflicts: counts.conflicts, listedAt });
-  const falls = describeVolumeDrops(past, night, settings.drops);
+  const drops = describeVolumeDrops(past, night, settings.drops);
   // Report a drop of the markets only once.
-  if (shortListsReason !== null && !falls.some((reason) => reason.startsWith('markets')))
-    falls.push(`markets: ${shortListsReason}`);
-  for (const reason of falls) {
+  if (shortListsReason !== null && !drops.some((reason) => reason.startsWith('markets')))
+    drops.push(`markets: ${shortListsReason}`);
+  for (const reason of drops) {
     log.warn({ reason }, 'a sharp drop compared with the previous nights');
     // Before the failed windows, which may exceed the limit of the summary.
-    run.failures.unshift({ symbol: null, from: null, to: null, kind: 'sharp drop', reason });
+    run.failures.unshift(createJobFailure('sharp drop', reason));
   }
 }
 

@@ -49,6 +49,7 @@ import { addTail, extendToLostWindows, planBackfill, planPoll, type SymbolPlan }
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/server-behavior.ts';
 import type { Run } from '../run/run.ts';
+import { createJobFailure } from '../run/summary.ts';
 import { listPolledSymbols, notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
@@ -82,16 +83,9 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
     run.markets = new Set(markets.map(({ canonicalId }) => canonicalId)).size;
     run.nightCounters.listedAt = poll.observedAt;
     run.shapes.areListsComplete = poll.complete;
-    for (const reason of poll.shortfalls)
-      run.failures.push({ symbol: null, from: null, to: null, kind: 'market list', reason });
+    for (const reason of poll.shortfalls) run.failures.push(createJobFailure('market list', reason));
     for (const { view, reason } of poll.failed)
-      run.failures.push({
-        symbol: null,
-        from: null,
-        to: null,
-        kind: 'market list',
-        reason: `markets of view ${view}: ${reason}`,
-      });
+      run.failures.push(createJobFailure('market list', `markets of view ${view}: ${reason}`));
     if (rejected.length > 0)
       run.warnings.push(`${rejected.length} market records were rejected: ${rejected[0]!.reason}.`);
     context.log.info({ markets: markets.length, complete: poll.complete }, 'markets polled');
@@ -99,7 +93,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.failure === 'credential' || error.failure === 'unreachable')
       throw error;
-    run.failures.push({ symbol: null, from: null, to: null, kind: 'market list', reason: `markets: ${error.reason}` });
+    run.failures.push(createJobFailure('market list', `markets: ${error.reason}`));
     const none = { at: context.clock.nowMs(), named: 0, reason: error.reason };
     recordListings(
       archive.state.db,
@@ -136,8 +130,7 @@ export function journalMarketsPoll(state: State, runId: string, poll: MarketsPol
 /** Reports suspiciously short lists, in a run that is not a new night. */
 export function reportShortLists(run: Run): void {
   const { shortListsReason: reason } = run.nightCounters;
-  if (reason !== null)
-    run.failures.push({ symbol: null, from: null, to: null, kind: 'market list', reason: `markets: ${reason}` });
+  if (reason !== null) run.failures.push(createJobFailure('market list', `markets: ${reason}`));
 }
 
 /** Polls ticks up to `end` of the `chosen` symbols, or else those of the settings, or else those of the market lists. */

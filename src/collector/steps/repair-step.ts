@@ -10,6 +10,7 @@ import { union } from '../../base/window.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
+import { createJobFailure } from '../run/summary.ts';
 import { collectPlans } from './poll-steps.ts';
 import { publishJournal } from './publish-step.ts';
 import { listLostTickWindows, toLossKey } from './track-lost-windows.ts';
@@ -45,12 +46,7 @@ export async function repairDamage(run: Run, show?: (repaired: RepairReport) => 
   );
   if (lost > 0) addPublishedTicks(archive.state.db, run.id, { added: 0, lost });
   for (const rows of repaired.unrecoverable) {
-    run.failures.push({
-      symbol: null,
-      from: null,
-      to: null,
-      reason: `lost permanently: ${formatUnrecoverableRows(rows)}`,
-    });
+    run.failures.push(createJobFailure('unrecoverable', `lost permanently: ${formatUnrecoverableRows(rows)}`));
   }
   if (repaired.repaired.length > 0)
     context.log.info({ files: repaired.repaired.length, generation: repaired.generation }, 'repaired');
