@@ -127,7 +127,7 @@ export function compare(name: string, input: string, runs: Runs, judged: boolean
   const ours = runs.get('oddslake') ?? [];
   const speed = (of: readonly Played[]): number => median(of.map(({ ticks, ms }) => ticks / 1000 / ms));
   const figure = (of: readonly Played[]): string => (of.length === 0 ? '–' : `${speed(of).toFixed(1)} M ticks/s`);
-  const verdict = (value: number): Pick<Comparison, 'value' | 'missing'> =>
+  const outcome = (value: number): Pick<Comparison, 'value' | 'missing'> =>
     judged ? { value, missing: null } : { value: null, missing: 'judged on 40 M ticks' };
   const alone: Comparison = {
     what: label,
@@ -136,7 +136,7 @@ export function compare(name: string, input: string, runs: Runs, judged: boolean
     peer: null,
     ratio: null,
     goal: fast,
-    ...(ours.length === 0 ? { value: null, missing: 'oddslake failed' } : verdict(speed(ours))),
+    ...(ours.length === 0 ? { value: null, missing: 'oddslake failed' } : outcome(speed(ours))),
   };
   const comparisons = peers.map((peer): Comparison => {
     const theirs = runs.get(peer) ?? [];
@@ -145,7 +145,7 @@ export function compare(name: string, input: string, runs: Runs, judged: boolean
       return { ...both, ratio: null, value: null, missing: `no result from ${peer}` };
     const msOf = (of: readonly Played[]): number[] => of.map(({ ms }) => ms);
     const ratio = pairRatios(msOf(theirs), msOf(ours));
-    return { ...both, ratio, ...verdict(ratio.median) };
+    return { ...both, ratio, ...outcome(ratio.median) };
   });
   return [alone, ...comparisons];
 }

@@ -112,9 +112,9 @@ export function comparisonLine(comparison: Comparison): string {
 }
 
 function comparisonCells({ what, input, ours, peer, ratio, goal, value, missing }: Comparison): string[] {
-  const verdict = value === null ? `not measured: ${missing ?? 'unknown'}` : goal.met(value) ? 'met' : '**missed**';
+  const outcome = value === null ? `not measured: ${missing ?? 'unknown'}` : goal.met(value) ? 'met' : '**missed**';
   const beside = peer === null ? '–' : `${peer.name}${peer.figure === '' ? '' : `: ${peer.figure}`}`;
-  return [what, input, ours, beside, ratio === null ? '–' : ratioText(ratio), goal.text, verdict];
+  return [what, input, ours, beside, ratio === null ? '–' : ratioText(ratio), goal.text, outcome];
 }
 
 function timingCells({ what, input, name, medians, runs }: Timing): string[] {

@@ -1,7 +1,6 @@
 import { readAllSymbols } from '../src/archive/journal/symbols.ts';
+import { type BackfillFlags, type Job, runJob } from '../src/collector/job.ts';
 import { confirmRequestsPerWindow, estimateRequests } from '../src/collector/paging/plan.ts';
-import type { BackfillFlags, Job } from '../src/collector/run/job.ts';
-import { runJob } from '../src/collector/run/run.ts';
 import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/collector/steps/gaps-step.ts';
 import { collectPlans, createBackfillPlans, pollMarketLists } from '../src/collector/steps/poll-steps.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';

@@ -1,6 +1,5 @@
 import { type ImportFlags, importFiles, prepareImport } from '../src/collector/import/import-step.ts';
-import type { Job } from '../src/collector/run/job.ts';
-import { runJob } from '../src/collector/run/run.ts';
+import { type Job, runJob } from '../src/collector/job.ts';
 import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
 import { verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 

@@ -1,5 +1,4 @@
-import type { Job } from '../src/collector/run/job.ts';
-import { runJob } from '../src/collector/run/run.ts';
+import { type Job, runJob } from '../src/collector/job.ts';
 import { pollMarketLists, reportShortLists } from '../src/collector/steps/poll-steps.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 

@@ -1,6 +1,5 @@
 import { dayMs } from '../src/base/window.ts';
-import type { Job, NightlyFlags } from '../src/collector/run/job.ts';
-import { runJob } from '../src/collector/run/run.ts';
+import { type Job, type NightlyFlags, runJob } from '../src/collector/job.ts';
 import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/collector/steps/gaps-step.ts';
 import { recordNightStats } from '../src/collector/steps/nightly-stats-step.ts';
 import { pollConfiguredBooks } from '../src/collector/steps/order-books-step.ts';

@@ -1,5 +1,4 @@
-import type { Job, OrderbookFlags } from '../src/collector/run/job.ts';
-import { runJob } from '../src/collector/run/run.ts';
+import { type Job, type OrderbookFlags, runJob } from '../src/collector/job.ts';
 import { needsMarketLists, pollRequestedBooks } from '../src/collector/steps/order-books-step.ts';
 import { pollMarketLists } from '../src/collector/steps/poll-steps.ts';
 import { hasNoListedSymbols } from '../src/collector/steps/polled-symbols.ts';

@@ -1,13 +1,8 @@
-import type { Job, RepairFlags } from '../src/collector/run/job.ts';
-import { runJob } from '../src/collector/run/run.ts';
+import { replayRawResponses } from '../src/collector/import/import-raw.ts';
+import { type Job, type RepairFlags, runJob } from '../src/collector/job.ts';
 import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
-import {
-  refetchLostWindows,
-  repairDamage,
-  replayRawResponses,
-  reportLossesWithoutUpstream,
-} from '../src/collector/steps/repair-step.ts';
+import { refetchLostWindows, repairDamage, reportLossesWithoutUpstream } from '../src/collector/steps/repair-step.ts';
 import { countRestored } from '../src/collector/steps/track-lost-windows.ts';
 import { requireOtherUpstream } from '../src/settings/settings.ts';
 
@@ -22,7 +17,7 @@ export const job: Job<RepairFlags> = {
     return runJob(context, 'repair', { usesUpstream, otherUpstream: other, isRepair: true }, async (run) => {
       await repairDamage(run, onRepaired);
       await countRestored(run, 'raw', () => replayRawResponses(run));
-      if (usesUpstream || other !== null) await countRestored(run, 'asked', () => refetchLostWindows(run));
+      if (usesUpstream || other !== null) await countRestored(run, 'upstream', () => refetchLostWindows(run));
       else reportLossesWithoutUpstream(run);
       await publishJournal(run);
       await verifyPublishedFiles(run);

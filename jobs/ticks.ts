@@ -1,5 +1,4 @@
-import type { Job, TicksFlags } from '../src/collector/run/job.ts';
-import { runJob } from '../src/collector/run/run.ts';
+import { type Job, runJob, type TicksFlags } from '../src/collector/job.ts';
 import {
   listSuspendedNames,
   reportDataLoss,

@@ -1,5 +1,4 @@
-import type { Job, VerifyFlags } from '../src/collector/run/job.ts';
-import { runJob } from '../src/collector/run/run.ts';
+import { type Job, runJob, type VerifyFlags } from '../src/collector/job.ts';
 import { verifyAllFiles } from '../src/collector/steps/publish-step.ts';
 
 /** Reads and hashes every published file. Records damage until a verify or a repair finds none. */

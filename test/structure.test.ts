@@ -10,9 +10,9 @@ test('the source keeps to the structure of ARCHITECTURE', () => {
   expect(violations(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toEqual([]);
 });
 
-test('every surface takes its verdict from the one judge, and nobody else computes one', () => {
+test('every surface takes completeness from the one judge, and nobody else computes it', () => {
   const read = (path: string): string[] => importsOf(readFileSync(root + path, 'utf8'));
-  /** Where each surface asks: the judge, what brings its published verdict up to now, or one of those that do so. */
+  /** Where each surface asks: the judge, what updates its published completeness, or one of those that do so. */
   const asks: Readonly<Record<string, string>> = {
     'src/archive/publish/staging.ts': 'completeness/completeness.ts',
     'src/archive/read/status.ts': 'completeness/completeness.ts',
@@ -21,7 +21,7 @@ test('every surface takes its verdict from the one judge, and nobody else comput
     'src/archive/read/archive-status.ts': 'contract/completeness-counts.ts',
     'src/doctor/archive.ts': 'contract/completeness-counts.ts',
     'src/report/data/report-data.ts': 'read/status.ts',
-    'src/collector/run/run.ts': 'read/archive-status.ts',
+    'src/collector/job.ts': 'read/archive-status.ts',
     'src/collector/schedule/health-checks.ts': 'read/archive-status.ts',
     'src/server/health/readiness.ts': 'read/archive-status.ts',
     'src/server/health/metrics.ts': 'read/archive-status.ts',
@@ -75,9 +75,8 @@ describe('the check of the structure', () => {
     ],
     ['src/archive/integrity/a.ts', "import { b } from '../publish/b.ts';"],
     ['src/archive/integrity/a.ts', "import { b } from './b.ts';"],
-    ['src/collector/run/a.ts', "import { b } from '../steps/b.ts';"],
     ['src/collector/steps/a.ts', "import { b } from '../run/b.ts';"],
-    ['src/cli/a.ts', "const { openApp } = await import('../collector/run/run.ts');"],
+    ['src/cli/a.ts', "const { runJob } = await import('../collector/job.ts');"],
     ['jobs/a.ts', "import { log } from '../src/cli/log.ts';"],
     ['bin/main.ts', "import { nightly } from '../jobs/nightly.ts';"],
     ['src/archive/journal/a.ts', "import { DatabaseSync } from 'node:sqlite';"],
@@ -105,6 +104,9 @@ describe('the check of the structure', () => {
     ['src/archive/elsewhere/a.ts', '', 'stands in no known room'],
     ['src/backtest/data/a.ts', "import { b } from '../run/b.ts';", 'a part above'],
     ['src/collector/paging/a.ts', "import { b } from '../run/b.ts';", 'a part above'],
+    ['src/collector/run/a.ts', "import type { B } from '../steps/b.ts';", 'a part above'],
+    ['src/collector/steps/a.ts', "import { b } from '../import/b.ts';", 'a part above'],
+    ['src/collector/import/a.ts', "import { b } from '../notifications/b.ts';", 'a part above'],
     ['src/archive/query/a.ts', "import { b } from '../../client/b.ts';", 'against the direction'],
     ['src/collector/run/a.ts', "import { b } from '../../cli/log.ts';", 'against the direction'],
     ['src/cli/a.ts', "import { b } from '../../jobs/b.ts';", 'against the direction'],

@@ -18,10 +18,7 @@ const levels = [
   ['bin'],
 ];
 
-/**
- * Parts of a room by level, lowest first; '' is what stands in the room itself. Parts of one level know nothing of each
- * other, but for those written as one, `a|b`.
- */
+/** Parts of a room by level, lowest first; '' is what stands in the room itself. Parts of one level know nothing of each other. */
 const parts: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'src/archive': [
     ['disk'],
@@ -34,7 +31,15 @@ const parts: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['query'],
   ],
   'src/backtest': [['strategy'], ['engine'], [''], ['data'], ['run']],
-  'src/collector': [['paging'], ['order-books', 'rechecks'], ['run|steps|import|notifications'], ['schedule']],
+  'src/collector': [
+    ['paging'],
+    ['order-books', 'rechecks'],
+    ['run'],
+    ['steps'],
+    ['import'],
+    ['notifications', 'schedule'],
+    [''],
+  ],
   'src/report': [['data'], ['']],
   'src/server': [
     ['workspace', 'web/client'],
@@ -143,18 +148,12 @@ const partOf = (path: string): string => path.split('/').slice(2, -1).join('/');
 
 const partLevel = (path: string): number => {
   const levels = parts[roomOf(path)];
-  return levels === undefined
-    ? 0
-    : levels.findIndex((level) => level.some((part) => part.split('|').includes(partOf(path))));
+  return levels === undefined ? 0 : levels.findIndex((level) => level.includes(partOf(path)));
 };
 
 /** Whether a file may know another of its room. */
 const mayImport = (path: string, target: string): boolean =>
-  parts[roomOf(path)] === undefined || isOnePart(path, target) || partLevel(target) < partLevel(path);
-
-const isOnePart = (path: string, target: string): boolean =>
-  partOf(path) === partOf(target) ||
-  parts[roomOf(path)]!.flat().some((part) => [path, target].every((one) => part.split('|').includes(partOf(one))));
+  parts[roomOf(path)] === undefined || partOf(path) === partOf(target) || partLevel(target) < partLevel(path);
 
 /** Sources that no other one names, by import or as the entry of a thread: what is left over of something. */
 export function leftOver(files: ReadonlyMap<string, string>): string[] {

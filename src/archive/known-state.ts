@@ -114,7 +114,7 @@ export function computeKnownDamage(damage: readonly FileDamage[], parts: number)
   };
 }
 
-/** Recorded damage, in the form that updates a published verdict. */
+/** Recorded damage, in the form that updates published completeness. */
 export const readFoundDamage = (db: Database, parts: number): DamageFindings =>
   computeKnownDamage(readRecordedDamage(db), parts);
 

@@ -6,7 +6,7 @@ import type { Archive } from '../archive/open-archive.ts';
 import type { Log } from '../base/ports.ts';
 import { systemClock, systemRandom } from '../base/system.ts';
 import { computeThreadsMax } from '../base/worker-threads.ts';
-import type { JobLoaders } from '../collector/run/job.ts';
+import type { JobLoaders } from '../collector/job.ts';
 import { type Context, InterruptedError } from '../context/context.ts';
 import { hasColours } from './terminal-style.ts';
 

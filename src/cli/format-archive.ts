@@ -19,7 +19,7 @@ export function formatStatus(status: ArchiveStatus): string {
       'published',
       `${formatCount(published.ticks, 'tick')} of ${formatCount(published.days, 'day')}, ${formatBytes(published.bytes)}`,
     ],
-    ['days', formatDays(status.days, status.verdict.days)],
+    ['days', formatDays(status.days, status.completeness.days)],
     [
       'verified',
       status.verified_through === null
@@ -47,7 +47,7 @@ export function formatStatus(status: ArchiveStatus): string {
           : `nothing yet, ${formatCount(symbols.live, 'live symbol')}`
         : `all live symbols up to ${formatIsoUtc(status.reached!)}, ${formatDuration(status.lag_ms!)} ago${symbols.suspended === 0 ? '' : `, except ${formatNumber(symbols.suspended)} suspended`}${status.reached === status.watermark ? '' : `; confirmed up to ${formatIsoUtc(status.watermark)}`}`,
     ],
-    ['state', formatCompleteness(status.verdict)],
+    ['state', formatCompleteness(status.completeness)],
     [
       'gaps',
       `${formatCount(status.gaps.windows, 'window')} of ${formatCount(status.gaps.symbols, 'symbol')}${status.gaps.lost === 0 ? '' : `, ${formatNumber(status.gaps.lost)} of them lost`}`,
@@ -69,7 +69,7 @@ export function formatStatus(status: ArchiveStatus): string {
 /** Range of finished days, including those since the last publish, and their number by state. */
 function formatDays(
   { first, last }: ArchiveStatus['days'],
-  { complete, ...otherCounts }: ArchiveStatus['verdict']['days'],
+  { complete, ...otherCounts }: ArchiveStatus['completeness']['days'],
 ): string {
   if (first === null || last === null) return 'no finished day yet';
   const otherStates = Object.entries(otherCounts).filter(([, count]) => count > 0);

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { exitCodes, UsageError } from '../base/errors.ts';
+import type { JobLoaders } from '../collector/job.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
-import type { JobLoaders } from '../collector/run/job.ts';
 import { toExitCode } from '../collector/run/summary.ts';
 import type { CliContext } from './command-context.ts';
 import { addBackfill } from './commands/backfill.ts';

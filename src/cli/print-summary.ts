@@ -172,7 +172,7 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
   rows.push(['published', inLines(...formatPublished(published, summary.generation))]);
   const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
-  if (summary.verdict !== undefined) rows.push(['state', inLines(formatCompleteness(summary.verdict))]);
+  if (summary.completeness !== undefined) rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
   if (night !== undefined && night.fetched_late.count > 0)
     rows.push(['too late', formatTooLate(night.fetched_late, textWidth)]);
   rows.push(['archive', [escapeControls(root)]]);
@@ -274,12 +274,12 @@ function formatRequests({ requests, retries, throttled_ms, rate }: Summary): (st
 /** `5`, `0.25`: three significant digits. */
 const formatPerSecond = (rate: number): string => formatNumber(Number(rate.toPrecision(3)));
 
-function formatRestored({ raw, asked: symbolCounts }: NonNullable<Summary['restored']>): string[] {
+function formatRestored({ raw, upstream }: NonNullable<Summary['restored']>): string[] {
   const formatPart = (counts: typeof raw, origin: string): string[] =>
     counts === undefined || counts.windows === 0
       ? []
       : [`${formatCount(counts.ticks, 'tick')} of ${formatCount(counts.windows, 'lost window')} ${origin}`];
-  return [...formatPart(raw, 'from .oddslake/raw'), ...formatPart(symbolCounts, 'fetched again')];
+  return [...formatPart(raw, 'from .oddslake/raw'), ...formatPart(upstream, 'fetched again')];
 }
 
 function formatPublished(published: Summary['published'], generation: number): string[] {

@@ -1,5 +1,5 @@
 import { exitCodes } from '../base/errors.ts';
-import type { Job } from '../collector/run/job.ts';
+import type { Job } from '../collector/job.ts';
 import { emptyBookCounts, type Summary, summarize } from '../collector/run/summary.ts';
 import type { Context } from '../context/context.ts';
 import { listSecrets } from '../settings/settings.ts';

@@ -44,13 +44,13 @@ export interface CompletenessCounts {
   /** Number of windows that are not covered, by reason. */
   readonly gaps: Readonly<Record<GapReason, number>>;
   /** Number of windows that are covered by inference only. */
-  readonly provisional: number;
+  readonly inferred_windows: number;
   /** Number of symbols that are polled. */
   readonly live: number;
   /** Number of symbols that would be polled if they were not suspended. */
   readonly suspended: number;
   /** Whether the market lists were complete on the last day on which they were requested. */
-  readonly listed: boolean;
+  readonly lists_complete: boolean;
   /** Files with a checksum mismatch or missing, and the days (YYYY-MM-DD) of ticks or coverage that they affect. */
   readonly damaged: { readonly files: number; readonly dates: readonly string[] };
 }
@@ -61,7 +61,7 @@ interface CompletenessFindings {
   readonly provisional: { readonly windows: number };
   readonly live: readonly unknown[];
   readonly suspended: number;
-  readonly listed: boolean;
+  readonly areListsComplete: boolean;
   readonly damage: { readonly files: number; readonly days: ReadonlySet<number> } | null;
   readonly nowMs: number;
 }
@@ -73,7 +73,7 @@ export function countCompleteness({
   provisional,
   live,
   suspended,
-  listed,
+  areListsComplete,
   damage,
   nowMs,
 }: CompletenessFindings): CompletenessCounts {
@@ -83,10 +83,10 @@ export function countCompleteness({
   const counts = {
     days: dayCounts,
     gaps: gapCounts,
-    provisional: provisional.windows,
+    inferred_windows: provisional.windows,
     live: live.length,
     suspended,
-    listed,
+    lists_complete: areListsComplete,
     damaged: { files: damage?.files ?? 0, dates: [...(damage?.days ?? [])].sort((a, b) => a - b).map(formatDay) },
   };
   return { state: computeArchiveState(counts), ...counts };
@@ -103,15 +103,16 @@ function countDays(states: readonly DayState['state'][]): Record<DayState['state
 function computeArchiveState({
   days,
   gaps,
-  provisional,
+  inferred_windows,
   live,
   suspended,
-  listed,
+  lists_complete,
   damaged,
 }: Omit<CompletenessCounts, 'state'>): ArchiveState {
   if (damaged.files > 0) return 'damaged';
-  if (!listed || days.incomplete > 0 || gaps.failed + gaps['never asked'] + gaps.damaged > 0) return 'incomplete';
-  if (days.provisional + provisional > 0) return 'provisional';
+  if (!lists_complete || days.incomplete > 0 || gaps.failed + gaps['never asked'] + gaps.damaged > 0)
+    return 'incomplete';
+  if (days.provisional + inferred_windows > 0) return 'provisional';
   const exceptions = gapReasons.some(
     (reason) => gaps[reason] > 0 && (isExceptedReason(reason) || reason === 'suspended'),
   );
@@ -124,7 +125,7 @@ interface PublishedCompleteness {
   readonly days: Readonly<Record<string, DayState>>;
   readonly reached: number | null;
   /** Absent from manifests of older versions. */
-  readonly verdict?: CompletenessCounts;
+  readonly completeness?: CompletenessCounts;
 }
 
 /** Damaged files: their number, and the UTC midnights of the affected days of ticks and coverage. */
@@ -147,11 +148,11 @@ export function updatePublishedCompleteness(
     parseDayStart(date) + dayMs <= nowMs ? [state] : [],
   );
   // An older manifest does not list its gaps: its days show whether there are any.
-  const { gaps, provisional, suspended, live, listed } = published.verdict ?? {
+  const { gaps, inferred_windows, suspended, live, lists_complete } = published.completeness ?? {
     gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
-    provisional: 0,
+    inferred_windows: 0,
     suspended: 0,
-    listed: true,
+    lists_complete: true,
     live: published.reached === null ? 0 : 1,
   };
   const last = Object.keys(days).reduce((max, date) => Math.max(max, parseDayStart(date)), Number.NEGATIVE_INFINITY);
@@ -160,10 +161,10 @@ export function updatePublishedCompleteness(
   const counts = {
     days: { ...dayCounts, incomplete: dayCounts.incomplete + endedDays },
     gaps,
-    provisional,
+    inferred_windows,
     live,
     suspended,
-    listed,
+    lists_complete,
     damaged: { files: damage.files, dates: [...damage.days].sort((a, b) => a - b).map(formatDay) },
   };
   return { state: computeArchiveState(counts), ...counts };
@@ -187,8 +188,8 @@ export function updatePublishedDays(
 const formatArchiveState = (state: ArchiveState): string => state.replaceAll('_', ' ');
 
 /** Completeness as one clause: `incomplete: 2 days, 3 gaps; 4 windows are provisional`. */
-export function formatCompleteness(verdict: CompletenessCounts): string {
-  const { state, days, gaps, provisional, suspended, listed, damaged } = verdict;
+export function formatCompleteness(completeness: CompletenessCounts): string {
+  const { state, days, gaps, inferred_windows, suspended, lists_complete, damaged } = completeness;
   const open = gaps.failed + gaps['never asked'] + gaps.damaged;
   const excepted = gapReasons.reduce((sum, reason) => sum + (isExceptedReason(reason) ? gaps[reason] : 0), 0);
   const textIf = (count: number, text: string): string[] => (count === 0 ? [] : [text]);
@@ -196,16 +197,16 @@ export function formatCompleteness(verdict: CompletenessCounts): string {
     ...textIf(damaged.files, `${formatCount(damaged.files, 'file')} not as published`),
     ...textIf(days.incomplete, `${formatCount(days.incomplete, 'day')} incomplete`),
     ...textIf(open, formatCount(open, 'gap')),
-    ...(listed ? [] : ['the last market lists are incomplete']),
+    ...(lists_complete ? [] : ['the last market lists are incomplete']),
   ].join(', ');
-  const inferred = days.provisional + provisional;
+  const inferred = days.provisional + inferred_windows;
   const unproven = [
-    ...textIf(provisional, formatCount(provisional, 'window')),
+    ...textIf(inferred_windows, formatCount(inferred_windows, 'window')),
     ...textIf(days.provisional, formatCount(days.provisional, 'day')),
   ].join(' and ');
   const clauses = [
     ...textIf(missing.length, missing),
-    ...textIf(inferred, `${unproven} ${provisional + days.provisional === 1 ? 'is' : 'are'} provisional`),
+    ...textIf(inferred, `${unproven} ${inferred === 1 ? 'is' : 'are'} provisional`),
     ...textIf(suspended, `${formatCount(suspended, 'symbol')} suspended`),
     ...textIf(excepted, `${formatCount(excepted, 'window')} lost, expired or accepted`),
   ];

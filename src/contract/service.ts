@@ -88,7 +88,7 @@ export const ReadyResponse = Type.Object({
   lag_seconds: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
     description: 'Seconds from the watermark, ignoring lost windows, to now; null if no symbol is live.',
   }),
-  verdict: oneOf(archiveStates, 'Completeness of the archive, as in `oddslake status`.'),
+  archive_state: oneOf(archiveStates, 'State of the archive, as in `oddslake status`.'),
 });
 
 /** Response of GET /api/v1/me: the credential and its permissions. */

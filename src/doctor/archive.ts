@@ -54,7 +54,7 @@ export interface ManifestFacts {
   readonly reached: number | null;
   readonly lostWindows: number;
   /** Completeness of the archive, including known and newly found damage. */
-  readonly verdict: CompletenessCounts;
+  readonly completeness: CompletenessCounts;
   readonly sha256: string;
 }
 
@@ -236,14 +236,14 @@ function judgeFiles({ files }: ArchiveFacts, state: StateFacts | null): Finding 
   );
 }
 
-function judgeLag({ reached, generation, verdict }: ManifestFacts, nowMs: number, lagMsMax: number): Finding {
+function judgeLag({ reached, generation, completeness }: ManifestFacts, nowMs: number, lagMsMax: number): Finding {
   const { ok, warning } = createFindings('archive', 'covered');
   if (generation === 0) return ok('nothing yet');
   if (reached === null)
-    return verdict.live === 0
+    return completeness.live === 0
       ? ok('no live symbols')
       : warning(
-          `nothing yet for ${formatCount(verdict.live, 'live symbol')}`,
+          `nothing yet for ${formatCount(completeness.live, 'live symbol')}`,
           'Run oddslake nightly, and check why requests fail.',
         );
   const lagMs = Math.max(0, nowMs - reached);
@@ -254,11 +254,11 @@ function judgeLag({ reached, generation, verdict }: ManifestFacts, nowMs: number
 }
 
 /** Reports the completeness. Damage is reported by `judgeFiles`. */
-function judgeCompleteness({ generation, verdict }: ManifestFacts): Finding[] {
-  const { ok, warning } = createFindings('archive', 'verdict');
+function judgeCompleteness({ generation, completeness }: ManifestFacts): Finding[] {
+  const { ok, warning } = createFindings('archive', 'completeness');
   if (generation === 0) return [];
-  const text = formatCompleteness(verdict);
-  const { state, suspended } = verdict;
+  const text = formatCompleteness(completeness);
+  const { state, suspended } = completeness;
   const judged =
     state === 'incomplete' || state === 'damaged'
       ? warning(
@@ -370,7 +370,11 @@ function toManifestFacts(
     upstream,
     sha256,
     lostWindows: lost.length,
-    verdict: updatePublishedCompleteness(manifest, computeKnownDamage([...known, ...isNew], manifest.parts), nowMs),
+    completeness: updatePublishedCompleteness(
+      manifest,
+      computeKnownDamage([...known, ...isNew], manifest.parts),
+      nowMs,
+    ),
     // A manifest may have been edited by hand.
     reached: typeof reached === 'number' ? reached : null,
     ticks: sumFileSizes(manifest.datasets.ticks.files).rows,

@@ -11,7 +11,7 @@ interface ArchiveGauges {
   readonly reached: number | null;
   readonly ticksPublished: number;
   readonly ticksJournaled: number;
-  readonly verdict: CompletenessCounts;
+  readonly completeness: CompletenessCounts;
   /** Every published byte has been hashed since this time, epoch ms; null if some have never been. */
   readonly verifiedThrough: number | null;
 }
@@ -43,12 +43,12 @@ function toStatusSamples(now: ArchiveGauges | null, nowMs: number): Sample[] {
     one('ticks_published', now?.ticksPublished),
     one('ticks_journaled', now?.ticksJournaled),
     one('verified_through_timestamp_seconds', seconds(now?.verifiedThrough)),
-    ...toVerdictSamples(now?.verdict ?? null),
+    ...toCompletenessSamples(now?.completeness ?? null),
   ];
 }
 
 /** Returns the samples of the completeness; NaN for all of them if it is null. */
-export function toVerdictSamples(verdict: CompletenessCounts | null): Sample[] {
+export function toCompletenessSamples(completeness: CompletenessCounts | null): Sample[] {
   const one = (name: string, value: number | undefined, labels: Record<string, string> = {}): Sample => ({
     name: `oddslake_${name}`,
     labels,
@@ -56,12 +56,12 @@ export function toVerdictSamples(verdict: CompletenessCounts | null): Sample[] {
   });
   return [
     ...archiveStates.map((state) =>
-      one('archive_state', verdict === null ? Number.NaN : Number(verdict.state === state), { state }),
+      one('archive_state', completeness === null ? Number.NaN : Number(completeness.state === state), { state }),
     ),
-    ...dayStates.map((state) => one('dates', verdict?.days[state], { state })),
-    ...gapReasons.map((reason) => one('gaps', verdict?.gaps[reason], { reason })),
-    one('windows_inferred', verdict?.provisional),
-    one('symbols_suspended', verdict?.suspended),
-    one('damaged_files', verdict?.damaged.files),
+    ...dayStates.map((state) => one('dates', completeness?.days[state], { state })),
+    ...gapReasons.map((reason) => one('gaps', completeness?.gaps[reason], { reason })),
+    one('windows_inferred', completeness?.inferred_windows),
+    one('symbols_suspended', completeness?.suspended),
+    one('damaged_files', completeness?.damaged.files),
   ];
 }

@@ -1,5 +1,5 @@
 import type { CompletenessCounts } from '../contract/completeness-counts.ts';
-import { toVerdictSamples } from './archive-metrics.ts';
+import { toCompletenessSamples } from './archive-metrics.ts';
 import type { Sample } from './metric-definitions.ts';
 
 /** The part of a stored summary that the metrics of a job's last run use. Times are epoch milliseconds. */
@@ -26,7 +26,7 @@ export interface LastRun {
   /** The watermark including inferred windows; absent in a run of an older version. */
   readonly reached?: number | null;
   /** Completeness of the archive; absent in a run of an older version. */
-  readonly verdict?: CompletenessCounts;
+  readonly completeness?: CompletenessCounts;
   /** Absent in a run of an older version. */
   readonly damaged_count?: number;
   readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly wait_ms: number };
@@ -112,7 +112,7 @@ export const toSuccessSamples = (job: string, atMs: number | null): Sample[] =>
 export function toArchiveSamples(runs: readonly LastRun[]): Sample[] {
   const [latest] = runs.filter((run) => run.run_id !== null).sort((a, b) => b.finished_at - a.finished_at);
   if (latest === undefined) return [];
-  const { generation, watermark, reached = watermark, damaged_count, symbols, verdict } = latest;
+  const { generation, watermark, reached = watermark, damaged_count, symbols, completeness } = latest;
   const seconds = (name: string, ms: number | null): Sample[] =>
     ms === null ? [] : [{ name: `oddslake_${name}_timestamp_seconds`, labels: {}, value: ms / 1000 }];
   // Older versions did not suspend symbols.
@@ -122,7 +122,7 @@ export function toArchiveSamples(runs: readonly LastRun[]): Sample[] {
   ];
   return [
     { name: 'oddslake_generation', labels: {}, value: generation },
-    ...(verdict === undefined ? older : toVerdictSamples(verdict)),
+    ...(completeness === undefined ? older : toCompletenessSamples(completeness)),
     ...seconds('watermark', watermark),
     ...seconds('reached', reached),
   ];

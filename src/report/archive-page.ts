@@ -62,7 +62,7 @@ function renderHealthPanel({ state, headline, nextAction, findings }: ArchiveHea
 `,
   );
   const nextText = nextAction ?? (state === 'well' ? 'No action required.' : null);
-  return html`<div class="verdict ${state}">
+  return html`<div class="health ${state}">
 <p class="headline"><span class="sign" aria-hidden="true">${stateSigns[state]}</span>${headline}</p>
 ${nextText === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next: '}${nextText}</p>\n`]}${
   items.length === 0 ? [] : [html`<ul>\n${items}</ul>\n`]
@@ -101,7 +101,7 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
     },
     {
       label: 'Complete days',
-      value: `${formatThousands(status.verdict.days.complete)} of ${formatThousands(Object.values(status.verdict.days).reduce((sum, count) => sum + count, 0))}`,
+      value: `${formatThousands(status.completeness.days.complete)} of ${formatThousands(Object.values(status.completeness.days).reduce((sum, count) => sum + count, 0))}`,
       note: finishedDays.first === null ? 'no finished day yet' : `${finishedDays.first} to ${finishedDays.last}`,
     },
     {
@@ -109,9 +109,9 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
       value: formatThousands(gaps.windows),
       note:
         gaps.windows === 0
-          ? status.verdict.provisional === 0
+          ? status.completeness.inferred_windows === 0
             ? 'every window is covered'
-            : `${formatCount(status.verdict.provisional, 'window')} provisional`
+            : `${formatCount(status.completeness.inferred_windows, 'window')} provisional`
           : `of ${formatCount(gaps.symbols, 'symbol')}, ${formatLongDuration(gaps.missingMs)} in total`,
     },
     {
@@ -138,10 +138,10 @@ function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean):
 /** Style of the archive report, added to the style of every page. */
 export const archiveStyle = `
 header .note { margin-top: 2px; }
-.verdict { margin-top: 20px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
-.verdict.well { background: var(--good-soft); border-color: transparent; }
-.verdict.look { background: var(--warn); border-color: transparent; }
-.verdict.act { background: var(--bad-soft); border-color: transparent; }
+.health { margin-top: 20px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
+.health.well { background: var(--good-soft); border-color: transparent; }
+.health.look { background: var(--warn); border-color: transparent; }
+.health.act { background: var(--bad-soft); border-color: transparent; }
 .headline { font-size: 20px; font-weight: 600; line-height: 1.3; }
 .headline .sign { display: inline-block; width: 1.3em; }
 .well .headline .sign { color: var(--good); }
@@ -149,10 +149,10 @@ header .note { margin-top: 2px; }
 .act .headline .sign { color: var(--bad); }
 .next { margin-top: 4px; font-weight: 600; }
 .well .next { font-weight: 400; }
-.verdict ul { margin: 10px 0 0; padding: 0; list-style: none; }
-.verdict li { position: relative; margin-top: 5px; padding-left: 22px; }
-.verdict li .sign { position: absolute; left: 2px; font-weight: 600; }
-.verdict li.act .sign { color: var(--bad); }
+.health ul { margin: 10px 0 0; padding: 0; list-style: none; }
+.health li { position: relative; margin-top: 5px; padding-left: 22px; }
+.health li .sign { position: absolute; left: 2px; font-weight: 600; }
+.health li.act .sign { color: var(--bad); }
 figure + figure, .figures + figure { margin-top: 22px; }
 .strip { display: flex; flex-wrap: wrap; gap: 3px; margin: 8px 0 0; padding: 0; list-style: none; }
 .strip li, .mark {
@@ -180,7 +180,7 @@ figure + figure, .figures + figure { margin-top: 22px; }
 .level-5 { background: var(--level-5); }
 details table { margin-top: 8px; }
 @media (max-width: 640px) {
-  .verdict { padding: 12px 14px; }
+  .health { padding: 12px 14px; }
   .figures dd { font-size: 17px; }
   .only-narrow { display: inline-flex; }
   /* A run is one line with time, job, outcome, duration and ticks, and its message below. */
@@ -194,6 +194,6 @@ details table { margin-top: 8px; }
   .strip li { width: 21px; height: 26px; }
 }
 @media print {
-  .strip li, .mark, .swatch, .verdict { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  .strip li, .mark, .swatch, .health { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 `;

@@ -71,7 +71,7 @@ export function assessHealth(facts: HealthInput, growth: ArchiveGrowth): Archive
   const runAction = runs.findLast(({ state }) => state === 'ended')?.summary?.nextAction;
   return {
     state: worst === 'note' ? 'well' : worst,
-    headline: worst === 'note' ? quietHeadlines[status.verdict.state] : headlines[worst],
+    headline: worst === 'note' ? quietHeadlines[status.completeness.state] : headlines[worst],
     // The next action of the last run takes precedence.
     nextAction: runAction ?? findings.find(({ action }) => action !== null)?.action ?? null,
     findings,
@@ -148,7 +148,7 @@ function checkGaps({ gaps }: HealthInput): HealthFinding[] {
 
 /** Checks completeness, apart from gaps and damage. */
 function checkCompleteness({ status, days, nowMs }: HealthInput): HealthFinding[] {
-  const { verdict } = status;
+  const { completeness } = status;
   const out: HealthFinding[] = [];
   const incomplete = days.filter((day) => !isDayComplete(day) && parseDayStart(day.date) + dayMs <= nowMs);
   const [latestDay] = incomplete.toReversed();
@@ -160,16 +160,16 @@ function checkCompleteness({ status, days, nowMs }: HealthInput): HealthFinding[
     const action = 'List the missing windows with oddslake gaps, and check the last summaries for truncated lists';
     out.push({ severity: isRecent ? 'look' : 'note', text, action: isRecent ? action : null });
   }
-  if (verdict.suspended > 0) {
-    const text = `${formatCounted(verdict.suspended, 'active symbol')} suspended: the service reports them as unknown.`;
+  if (completeness.suspended > 0) {
+    const text = `${formatCounted(completeness.suspended, 'active symbol')} suspended: the service reports them as unknown.`;
     out.push({
       severity: 'look',
       text,
       action: 'List them with oddslake gaps, or poll them now with oddslake symbols retry',
     });
   }
-  if (verdict.state === 'provisional') {
-    const text = `The archive is ${formatCompleteness(verdict)}. The next poll confirms inferred coverage.`;
+  if (completeness.state === 'provisional') {
+    const text = `The archive is ${formatCompleteness(completeness)}. The next poll confirms inferred coverage.`;
     out.push({ severity: 'note', text, action: null });
   }
   return out;

@@ -14,7 +14,7 @@ export interface WrittenReport {
   readonly sha256: string;
   /** Generation of the archive in the report. */
   readonly generation: number;
-  readonly verdict: ArchiveHealth;
+  readonly health: ArchiveHealth;
 }
 
 /** In the root of the archive, outside of the datasets. */
@@ -50,7 +50,7 @@ export async function writeReport(archive: Archive, context: Context, out: strin
   const id = Math.floor(random() * 36 ** 8).toString(36);
   try {
     const written = await writeFileAtomically(archive.disk, target, id, pieces());
-    return { path: target, ...written, generation: data.status.generation, verdict: health };
+    return { path: target, ...written, generation: data.status.generation, health: health };
   } catch (error) {
     if (out === null && isPermissionError(error)) throw createNotWritableError(archive, target, error);
     throw error;
@@ -82,8 +82,8 @@ const createNotWritableError = ({ layout }: Archive, target: string, cause: unkn
 export async function writeReportAfterRun(context: Context): Promise<void> {
   const archive = openConfiguredArchive(context, false);
   try {
-    const { path, bytes, verdict } = await writeReport(archive, context, null);
-    context.log.info({ path, bytes, state: verdict.state }, 'wrote the report');
+    const { path, bytes, health } = await writeReport(archive, context, null);
+    context.log.info({ path, bytes, state: health.state }, 'wrote the report');
   } finally {
     archive.close();
   }

@@ -24,7 +24,7 @@ export function createRateLimit() {
   const fixed = { span: Number.NaN, taken: 0 };
   const bucket = { tokens: Number.POSITIVE_INFINITY, atMs: 0 };
 
-  function fixedVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
+  function decideByFixedWindow(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
     const span = Math.floor(nowMs / spanMs);
     if (span !== fixed.span) Object.assign(fixed, { span, taken: 0 });
     const resetMs = (span + 1) * spanMs - nowMs;
@@ -33,7 +33,7 @@ export function createRateLimit() {
     return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: quota - fixed.taken, resetMs };
   }
 
-  function bucketVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
+  function decideByBucket(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
     bucket.tokens = Math.min(quota, bucket.tokens + ((nowMs - bucket.atMs) * quota) / spanMs);
     bucket.atMs = nowMs;
     const isOpen = bucket.tokens >= 1;
@@ -42,14 +42,14 @@ export function createRateLimit() {
     return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: Math.floor(bucket.tokens), resetMs };
   }
 
-  function slidingVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
+  function decideBySlidingWindow(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
     const isOpen = counter.within(nowMs, spanMs) < quota;
     if (isOpen) counter.add(nowMs);
     const resetMs = counter.earliest()! + spanMs - nowMs;
     return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: quota - counter.within(nowMs, spanMs), resetMs };
   }
 
-  const decisions = { sliding: slidingVerdict, fixed: fixedVerdict, bucket: bucketVerdict };
+  const decisions = { sliding: decideBySlidingWindow, fixed: decideByFixedWindow, bucket: decideByBucket };
   return {
     /** Counts a request at monotonic `nowMs`, or refuses it. */
     take(nowMs: number, perSecond: number, kind: LimiterKind): RateLimitDecision {

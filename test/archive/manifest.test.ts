@@ -64,6 +64,15 @@ describe('manifest.json', () => {
     expect(back.datasets.ticks.files).toHaveLength(2);
   });
 
+  test('is read with the present names of what was called verdict', () => {
+    const shared = { state: 'provisional', live: 2, suspended: 0, damaged: { files: 0, dates: [] } };
+    const verdict = { ...shared, provisional: 3, listed: true };
+    const completeness = { ...shared, inferred_windows: 3, lists_complete: true };
+    const back = parseManifest(JSON.stringify({ ...two, verdict }), 'manifest.json');
+    expect(back).toEqual({ ...two, completeness });
+    expect(parseManifest(formatManifest(back), 'manifest.json')).toEqual(back);
+  });
+
   test('that is no JSON is damaged', () => {
     expect(() => parseManifest('{"format', 'at/manifest.json')).toThrow(
       expect.objectContaining({

@@ -11,7 +11,7 @@ import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
-import { estimateRecheckCost } from '../../src/collector/run/inferred-cost.ts';
+import { estimateRecheckCost } from '../../src/collector/paging/plan.ts';
 import { turnedBack } from './older.ts';
 import {
   answer,

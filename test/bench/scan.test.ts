@@ -18,10 +18,10 @@ test('compares round by round with the files that are read fastest', () => {
 });
 
 test('a symbol’s day has to be faster, a scan only not slower', () => {
-  const verdicts = compare('pages', ms, true)
+  const outcomes = compare('pages', ms, true)
     .filter(({ what }) => what.endsWith('polars'))
     .map(({ goal, value }) => goal.met(value!));
-  expect(verdicts).toEqual([false, false, true]);
+  expect(outcomes).toEqual([false, false, true]);
 });
 
 test('a scan is timed as a whole, a day per symbol', () => {

@@ -29,7 +29,7 @@ function counted(
     provisional: { windows: provisional },
     live: ['S'],
     suspended,
-    listed: true,
+    areListsComplete: true,
     nowMs,
     damage: damaged === 0 ? null : { files: damaged, days: new Set([dayMs]) },
   });
@@ -51,8 +51,8 @@ describe('the state of an archive', () => {
       counted(['complete'], { gaps: ['failed', 'never asked'], suspended: 1 }),
     ],
     ['damaged: 1 file not as published', counted(['complete'], { damaged: 1 })],
-  ])('%s', (text, verdict) => {
-    expect(formatCompleteness(verdict)).toBe(text);
+  ])('%s', (text, completeness) => {
+    expect(formatCompleteness(completeness)).toBe(text);
   });
 
   test('ignores a day that is not over', () => {
@@ -62,19 +62,19 @@ describe('the state of an archive', () => {
 });
 
 describe('published completeness at a later time', () => {
-  const verdict = counted(['complete', 'complete']);
+  const completeness = counted(['complete', 'complete']);
   const days = { '1970-01-01': day('complete'), '1970-01-02': day('complete') };
-  const published = { days, reached: 2 * dayMs, verdict };
+  const published = { days, reached: 2 * dayMs, completeness };
   const unharmed = { files: 0, days: new Set<number>() };
 
   test('stays the same without damage and without a new day', () => {
-    expect(updatePublishedCompleteness(published, unharmed, 3 * dayMs - 1)).toEqual(verdict);
+    expect(updatePublishedCompleteness(published, unharmed, 3 * dayMs - 1)).toEqual(completeness);
   });
 
   test('counts days that ended since as incomplete', () => {
     const later = updatePublishedCompleteness(published, unharmed, 5 * dayMs);
     expect(later).toMatchObject({ state: 'incomplete', days: { complete: 2, incomplete: 3 } });
-    const past = { ...published, verdict: { ...verdict, live: 0 } };
+    const past = { ...published, completeness: { ...completeness, live: 0 } };
     expect(updatePublishedCompleteness(past, unharmed, 5 * dayMs)).toMatchObject({ state: 'complete' });
   });
 

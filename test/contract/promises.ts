@@ -261,7 +261,7 @@ export const manifestFields = [
   'verified_through',
   'commit_id',
   'days',
-  'verdict',
+  'completeness',
   'datasets',
 ] as const;
 

@@ -402,7 +402,7 @@ export const proofs: Proofs = {
     watermark: reach,
     reached: reach,
     verified_through: manifestShape,
-    verdict: [
+    completeness: [
       'whole/green-implies-whole.test.ts',
       'no surface calls an archive with an absent tick complete, and all surfaces agree',
     ],

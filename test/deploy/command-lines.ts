@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { createProgram } from '../../src/cli/main.ts';
-import type { JobLoaders } from '../../src/collector/run/job.ts';
+import type { JobLoaders } from '../../src/collector/job.ts';
 import { parseSetOption } from '../../src/settings/load.ts';
 import { settingSchemas } from '../../src/settings/source.ts';
 import { variables } from '../contract/promises.ts';

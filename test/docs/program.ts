@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { createProgram } from '../../src/cli/main.ts';
-import type { JobLoaders } from '../../src/collector/run/job.ts';
+import type { JobLoaders } from '../../src/collector/job.ts';
 
 const noJob = () => Promise.reject(new Error('nothing is run here'));
 

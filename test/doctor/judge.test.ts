@@ -208,14 +208,14 @@ describe('the archive', () => {
     state: 'complete',
     days: { complete: 3, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
     gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
-    provisional: 0,
+    inferred_windows: 0,
     live: 2,
     suspended: 0,
-    listed: true,
+    lists_complete: true,
     damaged: { files: 0, dates: [] },
   };
   const manifest: ManifestFacts = {
-    verdict: whole,
+    completeness: whole,
     format: 2,
     generation: 3,
     upstream: 'box',
@@ -291,13 +291,15 @@ describe('the archive', () => {
     ['a large lag', judged({ manifest: { ...manifest, reached: 0 } }), { covered: 'warning' }],
     [
       'an incomplete day',
-      judged({ manifest: { ...manifest, verdict: { ...whole, state: 'incomplete' } } }),
-      { verdict: 'warning' },
+      judged({ manifest: { ...manifest, completeness: { ...whole, state: 'incomplete' } } }),
+      { completeness: 'warning' },
     ],
     [
       'a suspended symbol',
-      judged({ manifest: { ...manifest, verdict: { ...whole, state: 'complete_with_exceptions', suspended: 1 } } }),
-      { verdict: 'ok', suspended: 'warning' },
+      judged({
+        manifest: { ...manifest, completeness: { ...whole, state: 'complete_with_exceptions', suspended: 1 } },
+      }),
+      { completeness: 'ok', suspended: 'warning' },
     ],
     ['nothing covered of live symbols', judged({ manifest: { ...manifest, reached: null } }), { covered: 'warning' }],
     ['lost windows', judged({ manifest: { ...manifest, lostWindows: 1 } }), { quarantined: 'warning' }],
@@ -308,7 +310,7 @@ describe('the archive', () => {
   });
 });
 
-describe('the verdict', () => {
+describe('the completeness', () => {
   const { ok, warning, problem } = createFindings('disk', 'x');
 
   test('is the exit code of the first problem of a run, and counts warnings with --strict', () => {

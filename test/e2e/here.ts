@@ -1,5 +1,5 @@
 import { main } from '../../src/cli/main.ts';
-import type { JobLoaders } from '../../src/collector/run/job.ts';
+import type { JobLoaders } from '../../src/collector/job.ts';
 import { access, type Ended, endedOf, jobArgs, type Variables } from './lake.ts';
 
 // Runs the command line in this process, for tests that do not need a separate process. Starts in a few milliseconds instead

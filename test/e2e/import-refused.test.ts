@@ -51,7 +51,7 @@ test('an import only for a damaged part file publishes nothing and keeps everyth
   const intact = readFileSync(part!);
   writeFileSync(part!, intact.subarray(0, -3));
   const refused = await importInto(output, [later], {}, set);
-  // Except for the verdict, which reports the damaged file.
+  // Except for the completeness, which reports the damaged file.
   expect(refused).toMatchObject({ exit_code: 6, published: { files: 0, rows: 0, added: 0, lost: 0 } });
   expect(refused.ticks).toMatchObject({ fetched: 50, accepted: 50 });
   writeFileSync(part!, intact);

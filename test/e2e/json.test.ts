@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createProgram } from '../../src/cli/main.ts';
-import type { JobLoaders } from '../../src/collector/run/job.ts';
+import type { JobLoaders } from '../../src/collector/job.ts';
 import { jobHere } from './here.ts';
 import {
   access,

@@ -104,11 +104,11 @@ else
         ['run', 'test/e2e/path.test.ts'],
         related('long'),
       ]);
-      const verdict = caught === null ? 'not detected' : names[caught[0]]!;
-      seen.set(verdict, (seen.get(verdict) ?? 0) + 1);
+      const outcome = caught === null ? 'not detected' : names[caught[0]]!;
+      seen.set(outcome, (seen.get(outcome) ?? 0) + 1);
       console.log(
-        `${n + 1}/${count} ${formatMutant(mutant)}\n    ${verdict}${caught === null ? '' : `: ${caught[1]}`}`,
+        `${n + 1}/${count} ${formatMutant(mutant)}\n    ${outcome}${caught === null ? '' : `: ${caught[1]}`}`,
       );
     }
-    console.log([...seen].map(([verdict, times]) => `${times} ${verdict}`).join(', '));
+    console.log([...seen].map(([outcome, times]) => `${times} ${outcome}`).join(', '));
   });

@@ -42,8 +42,8 @@ if (process.env.LIST) {
     for (const [n, mutant] of mutants.entries()) {
       const caughtTest = findCatchingTest(mutant, copy, calls);
       if (caughtTest !== null) caught++;
-      const verdict = caughtTest === null ? 'SURVIVED' : `caught by ${caughtTest[1]}`;
-      console.log(`${n + 1}/${mutants.length} ${mutant.file}:${mutant.line}  ${mutant.before.trim()}: ${verdict}`);
+      const outcome = caughtTest === null ? 'SURVIVED' : `caught by ${caughtTest[1]}`;
+      console.log(`${n + 1}/${mutants.length} ${mutant.file}:${mutant.line}  ${mutant.before.trim()}: ${outcome}`);
     }
   });
   console.log(`${caught} of ${mutants.length} caught`);

@@ -235,13 +235,13 @@ class Checker:
             "verified_through": nullable(whole),
             "commit_id": lambda value: text(value) and re.fullmatch("[0-9a-f]{32}", value) is not None,
             "days": lambda value: type(value) is dict and all(map(date, value)),
-            "verdict": lambda value: type(value) is dict,
+            "completeness": lambda value: type(value) is dict,
             "datasets": lambda value: type(value) is dict and all(name in value for name in COLUMNS),
             "lost": array("lost", {**window, "dataset": lambda value: value == "ticks", "ticks": whole}),
             "accepted": array("accepted", {**window, "reason": text, "accepted_at": whole}),
             "removed": array("removed", {"path": text, "generation": whole}),
         }
-        absent = ("verified_through", "commit_id", "verdict", "lost", "accepted", "removed")
+        absent = ("verified_through", "commit_id", "completeness", "lost", "accepted", "removed")
         record(self.manifest, "manifest.json", top, absent)
         if self.faults:
             return
@@ -254,12 +254,13 @@ class Checker:
         }
         for name, value in self.manifest["days"].items():
             record(value, f"days {name}", day)
-        if "verdict" in self.manifest:
-            verdict = {"state": text, "days": counts, "gaps": counts, "provisional": whole, "live": whole}
-            verdict |= {"suspended": whole, "listed": lambda value: type(value) is bool}
+        if "completeness" in self.manifest:
+            fields = {"state": text, "days": counts, "gaps": counts, "inferred_windows": whole, "live": whole}
+            fields |= {"suspended": whole, "lists_complete": lambda value: type(value) is bool}
             damaged = {"files": whole, "dates": lambda value: type(value) is list and all(map(date, value))}
-            record(self.manifest["verdict"], "verdict", {**verdict, "damaged": lambda value: type(value) is dict})
-            record(self.manifest["verdict"].get("damaged"), "verdict damaged", damaged)
+            completeness = self.manifest["completeness"]
+            record(completeness, "completeness", {**fields, "damaged": lambda value: type(value) is dict})
+            record(completeness.get("damaged"), "completeness damaged", damaged)
         file = {"path": text, "date": nullable(date), "rows": lambda value: whole(value, 1), "bytes": whole}
         file |= {"sha256": sha, "t_min": whole, "t_max": whole, "symbols": whole, "generation": whole}
         for dataset in COLUMNS:

@@ -4,7 +4,7 @@ import { assessHealth, computeGrowth, describeRun, toRunMark } from '../../src/r
 import { createReportData, createRun, nowMs } from './made-gathered.ts';
 
 const hourMs = 3_600_000;
-const verdict = (rest: Partial<ReportData> = {}) => {
+const assess = (rest: Partial<ReportData> = {}) => {
   const gathered = createReportData(rest);
   const { shown, days, space } = gathered;
   return assessHealth(gathered, computeGrowth(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to }));
@@ -13,7 +13,7 @@ const { status, runs, gaps, cadence } = createReportData();
 
 describe('health status', () => {
   test('is well without findings after 14 days without problems', () => {
-    expect(verdict()).toEqual({ state: 'well', headline: 'No problems', nextAction: null, findings: [] });
+    expect(assess()).toEqual({ state: 'well', headline: 'No problems', nextAction: null, findings: [] });
   });
 
   test.each([
@@ -22,16 +22,16 @@ describe('health status', () => {
     ['complete_with_exceptions', { suspended: 1 }, 'look', 'Needs attention'],
     ['incomplete', {}, 'well', 'No new problems, but the archive is incomplete'],
   ] as const)('names the state of a %s archive: %o', (state, rest, sign, headline) => {
-    const judged = { ...status, verdict: { ...status.verdict, state, ...rest } };
-    expect(verdict({ status: judged })).toMatchObject({ state: sign, headline });
+    const judged = { ...status, completeness: { ...status.completeness, state, ...rest } };
+    expect(assess({ status: judged })).toMatchObject({ state: sign, headline });
   });
 
   test('warns of a recent incomplete day, and notes one of a week ago', () => {
     const { days } = createReportData();
     const at = (n: number) => days.map((day, i) => (i === n ? { ...day, state: 'incomplete' as const } : day));
-    const judged = { ...status, verdict: { ...status.verdict, state: 'incomplete' as const } };
-    expect(verdict({ status: judged, days: at(11) })).toMatchObject({ state: 'look', headline: 'Needs attention' });
-    expect(verdict({ status: judged, days: at(2) })).toMatchObject({
+    const judged = { ...status, completeness: { ...status.completeness, state: 'incomplete' as const } };
+    expect(assess({ status: judged, days: at(11) })).toMatchObject({ state: 'look', headline: 'Needs attention' });
+    expect(assess({ status: judged, days: at(2) })).toMatchObject({
       state: 'well',
       headline: 'No new problems, but the archive is incomplete',
     });
@@ -39,7 +39,7 @@ describe('health status', () => {
 
   test('suggests the first step for an empty archive', () => {
     const empty = { runs: [], status: { ...status, generation: 0 } };
-    expect(verdict(empty)).toMatchObject({ state: 'empty', nextAction: 'Start collecting: oddslake nightly' });
+    expect(assess(empty)).toMatchObject({ state: 'empty', nextAction: 'Start collecting: oddslake nightly' });
   });
 
   test.each([
@@ -50,7 +50,7 @@ describe('health status', () => {
     [7, 'act', 'upstream unreachable', /ODDSLAKE_BASE_URL/],
     [1, 'act', 'failed', /Run oddslake nightly again/],
   ])('a nightly that ended with %i: %s', (exitCode, state, word, action) => {
-    const found = verdict({ runs: [...runs, createRun(1, { exitCode }, { error: 'What happened.' })] });
+    const found = assess({ runs: [...runs, createRun(1, { exitCode }, { error: 'What happened.' })] });
     expect(found).toMatchObject({ state, nextAction: expect.stringMatching(action) });
     expect(found.findings.map(({ text }) => text)).toEqual([
       `The last nightly (2026-11-22 08:00): ${word}. What happened.`,
@@ -59,63 +59,63 @@ describe('health status', () => {
 
   test('reports known damage whatever the outcome of the last runs', () => {
     const damaged = [{ path: 'ticks/a', kind: 'missing' as const, found_at: nowMs - hourMs }];
-    const found = verdict({ status: { ...status, damaged, damaged_count: 1 } });
+    const found = assess({ status: { ...status, damaged, damaged_count: 1 } });
     expect(found).toMatchObject({ state: 'act', nextAction: 'Repair the archive with oddslake verify --repair' });
     expect(found.findings[0]!.text).toMatch(/^1 file damaged: ticks\/a \(missing, found /);
   });
 
   test('the next action of the last run takes precedence', () => {
     const told = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Do this.' });
-    expect(verdict({ runs: [...runs, told] }).nextAction).toBe('Do this.');
-    expect(verdict({ runs: [...runs, told, createRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(/nightly again/);
+    expect(assess({ runs: [...runs, told] }).nextAction).toBe('Do this.');
+    expect(assess({ runs: [...runs, told, createRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(/nightly again/);
   });
 
   test('reports a failed nightly after other successful jobs, but not a stopped one', () => {
     const failed = createRun(3, { exitCode: 7 });
-    expect(verdict({ runs: [...runs, failed, createRun(1, { job: 'ticks' })] }).findings).toHaveLength(1);
-    expect(verdict({ runs: [...runs, createRun(3, { exitCode: 143 })] }).state).toBe('well');
+    expect(assess({ runs: [...runs, failed, createRun(1, { job: 'ticks' })] }).findings).toHaveLength(1);
+    expect(assess({ runs: [...runs, createRun(3, { exitCode: 143 })] }).state).toBe('well');
     expect(
-      verdict({ runs: [...runs, createRun(3, { state: 'broken off', exitCode: null, summary: null })] }).state,
+      assess({ runs: [...runs, createRun(3, { state: 'broken off', exitCode: null, summary: null })] }).state,
     ).toBe('look');
   });
 
   test('reports a failed nightly after many runs of other jobs', () => {
     const others = Array.from({ length: 200 }, (_, i) => createRun((200 - i) / 12, { job: 'ticks' }));
-    const { findings, state } = verdict({ runs: others, lastNight: createRun(18, { exitCode: 3 }) });
+    const { findings, state } = assess({ runs: others, lastNight: createRun(18, { exitCode: 3 }) });
     expect([state, findings.length]).toEqual(['act', 1]);
-    expect(verdict({ runs: [...runs, createRun(1)], lastNight: createRun(18, { exitCode: 3 }) }).state).toBe('well');
+    expect(assess({ runs: [...runs, createRun(1)], lastNight: createRun(18, { exitCode: 3 }) }).state).toBe('well');
   });
 
   test('lag without runs requires action; a gap that runs leave is a warning', () => {
     const behind = { ...status, lag_ms: 100 * hourMs };
-    expect(verdict({ status: behind, runs: [createRun(100)] })).toMatchObject({
+    expect(assess({ status: behind, runs: [createRun(100)] })).toMatchObject({
       state: 'act',
       nextAction: 'Run oddslake nightly, and check that its schedule is running.',
       findings: [{ text: 'The lag is 4 d 4 h; the limit is 2 d.' }],
     });
-    expect(verdict({ status: behind })).toMatchObject({ state: 'look' });
-    expect(verdict({ status: { ...status, lag_ms: 48 * hourMs } }).state).toBe('well');
+    expect(assess({ status: behind })).toMatchObject({ state: 'look' });
+    expect(assess({ status: { ...status, lag_ms: 48 * hourMs } }).state).toBe('well');
   });
 
   test('recent gaps are a warning, old ones a note; lost ticks can be restored', () => {
     const some = { ...gaps, windows: 3, symbols: 2, span: { from: nowMs - 20 * hourMs, to: nowMs - 10 * hourMs } };
-    const late = verdict({ gaps: { ...some, recent: { windows: 1, symbols: 1 } } });
+    const late = assess({ gaps: { ...some, recent: { windows: 1, symbols: 1 } } });
     expect(late).toMatchObject({
       state: 'look',
       findings: [{ text: '1 gap of 1 symbol in the last days.' }],
       nextAction: 'Fetch them with oddslake backfill --from 2026-11-21T13:00:00Z --to 2026-11-21T23:00:00Z',
     });
-    expect(verdict({ gaps: some })).toMatchObject({
+    expect(assess({ gaps: some })).toMatchObject({
       state: 'well',
       nextAction: null,
       findings: [{ severity: 'note' }],
     });
-    expect(verdict({ gaps: { ...some, lost: 3 } })).toMatchObject({ state: 'look', nextAction: /--repair/ });
+    expect(assess({ gaps: { ...some, lost: 3 } })).toMatchObject({ state: 'look', nextAction: /--repair/ });
   });
 
   test('warns of a full disk within a month, and requires action within a week', () => {
     // One million bytes per day.
-    const free = (freeBytes: number) => verdict({ space: { freeBytes, totalBytes: 1e12 } });
+    const free = (freeBytes: number) => assess({ space: { freeBytes, totalBytes: 1e12 } });
     expect(free(40e6)).toMatchObject({ state: 'well', findings: [] });
     expect(free(20e6)).toMatchObject({
       state: 'look',
@@ -125,9 +125,9 @@ describe('health status', () => {
   });
 
   test('an unreadable file requires action, a silent symbol is a note', () => {
-    expect(verdict({ cadence: { ...cadence, error: 'x is damaged.' } })).toMatchObject({ state: 'act' });
+    expect(assess({ cadence: { ...cadence, error: 'x is damaged.' } })).toMatchObject({ state: 'act' });
     const silent = [{ ...cadence.busiest[0]!, lastTick: 1, quietMs: 1 }];
-    expect(verdict({ cadence: { ...cadence, silent } })).toMatchObject({
+    expect(assess({ cadence: { ...cadence, silent } })).toMatchObject({
       state: 'well',
       findings: [{ severity: 'note' }],
     });

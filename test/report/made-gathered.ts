@@ -43,14 +43,14 @@ const none = {
 };
 
 /** Nothing is missing, provisional or excepted. */
-export const wholeVerdict: CompletenessCounts = {
+export const completeCounts: CompletenessCounts = {
   state: 'complete',
   days: { complete: 13, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
   gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
-  provisional: 0,
+  inferred_windows: 0,
   live: 12,
   suspended: 0,
-  listed: true,
+  lists_complete: true,
   damaged: { files: 0, dates: [] },
 };
 
@@ -73,7 +73,7 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
     reached: nowMs - hourMs,
     lag_ms: hourMs,
     symbols: { known: 20, live: 12, suspended: 0 },
-    verdict: wholeVerdict,
+    completeness: completeCounts,
     published: {
       ticks: 140_000,
       bytes: 14_000_000,

@@ -36,9 +36,9 @@ describe('a limit of four a second', () => {
 
   test.each(limiterKinds)('states the wait and the remaining requests, %s', (kind) => {
     const limit = createRateLimit();
-    const verdicts = Array.from({ length: 5 }, () => limit.take(10_300, 4, kind));
-    expect(verdicts.map(({ remaining }) => remaining)).toEqual([3, 2, 1, 0, 0]);
-    const { waitMs } = verdicts[4]!;
+    const decisions = Array.from({ length: 5 }, () => limit.take(10_300, 4, kind));
+    expect(decisions.map(({ remaining }) => remaining)).toEqual([3, 2, 1, 0, 0]);
+    const { waitMs } = decisions[4]!;
     expect(limit.take(10_300 + waitMs - 1, 4, kind).waitMs).toBeGreaterThan(0);
     expect(limit.take(10_300 + waitMs, 4, kind).waitMs).toBe(0);
   });
@@ -59,8 +59,8 @@ test('sends the limit in every header form, with responses and refusals', async 
   expect(await headersOf(...old)).toEqual([429, '2', '0', '1', '2;w=1']);
   box.set({ rateHeaders: 'none' });
   expect(await headersOf(...draft, ...old)).toEqual([429, null, null, null, null, null, null]);
-  const verdict = { waitMs: 0, quota: 2, spanMs: 1000, remaining: 1, resetMs: 700 };
-  expect(formatRateHeaders(verdict, 'x', 5_000_400)).toMatchObject({
+  const decision = { waitMs: 0, quota: 2, spanMs: 1000, remaining: 1, resetMs: 700 };
+  expect(formatRateHeaders(decision, 'x', 5_000_400)).toMatchObject({
     'x-ratelimit-reset': '5002',
     'x-ratelimit-remaining': '1',
   });

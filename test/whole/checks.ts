@@ -54,7 +54,7 @@ function* findFalseStates(night: Night): Generator<string> {
     const isOver = Date.parse(isoDay(t)) + dayMs <= nowMs;
     const day = manifest.days[isoDay(t)]?.state;
     // A finding after the last publish is in no manifest yet.
-    const isTold = isDamaged && manifest.verdict?.damaged.files !== surfaces.status.damaged_count;
+    const isTold = isDamaged && manifest.completeness?.damaged.files !== surfaces.status.damaged_count;
     if (day === 'complete' && !isTold) yield `manifest: ${at}, and the day is complete`;
     if (day === 'empty') yield `manifest: ${at}, and the day is empty`;
     if (day === 'provisional' && !isInferred && !excepted && !isTold)
@@ -62,11 +62,11 @@ function* findFalseStates(night: Night): Generator<string> {
     if (day === 'complete_with_exceptions' && !excepted && !isTold) yield `manifest: ${at}, and the day is ${day}`;
     if (!isOver && !isListed) continue;
     const states: [string, string | null | undefined][] = [
-      ['status', status.verdict.state],
+      ['status', status.completeness.state],
       ['status text', /^ {2}state +([^:\n]+)/m.exec(surfaces.statusText)?.[1]],
-      ['summary', summary.verdict?.state],
-      ['doctor', surfaces.doctor.verdict?.found.split(':')[0]],
-      ['health', health.verdict],
+      ['summary', summary.completeness?.state],
+      ['doctor', surfaces.doctor.completeness?.found.split(':')[0]],
+      ['health', health.archiveState],
       ['metrics', metric('archive_state', 'complete') === 1 ? 'complete' : 'other'],
       [
         'report',
@@ -108,10 +108,10 @@ function* findMissingInference({ surfaces, summary, files }: Night): Generator<s
   if (!any || status.damaged_count > 0) return;
   const may = new Set(['provisional', 'incomplete', 'damaged']);
   for (const [name, stateShown] of [
-    ['status', status.verdict.state],
-    ['summary', summary.verdict?.state],
-    ['health', health.verdict],
-    ['doctor', surfaces.doctor.verdict?.found.split(':')[0]],
+    ['status', status.completeness.state],
+    ['summary', summary.completeness?.state],
+    ['health', health.archiveState],
+    ['doctor', surfaces.doctor.completeness?.found.split(':')[0]],
   ] as const)
     if (stateShown !== undefined && stateShown !== null && !may.has(stateShown))
       yield `${name}: a window is inferred, and it says ${stateShown}`;
@@ -131,37 +131,45 @@ function* findMissingInference({ surfaces, summary, files }: Night): Generator<s
 function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Night): Generator<string> {
   const { manifest, status, gaps, metrics, health } = surfaces;
   const of = (name: string) => metrics.filter((one) => one.name === `oddslake_${name}`);
-  const state = status.verdict.state;
+  const state = status.completeness.state;
   const isFoundByDoctor = status.damaged_count === 0 && surfaces.doctor.published?.level === 'problem';
   const states = {
-    manifest: manifest.verdict?.damaged.files === status.damaged_count ? manifest.verdict?.state : state,
-    summary: summary.verdict?.state ?? state,
-    health: health.verdict,
+    manifest: manifest.completeness?.damaged.files === status.damaged_count ? manifest.completeness?.state : state,
+    summary: summary.completeness?.state ?? state,
+    health: health.archiveState,
     metrics: of('archive_state').find(({ value }) => value === 1)?.labels.state,
     // The doctor hashes some files itself and may be the first to find damage.
-    doctor: isFoundByDoctor ? state : surfaces.doctor.verdict?.found.split(':')[0]?.replaceAll(' ', '_'),
+    doctor: isFoundByDoctor ? state : surfaces.doctor.completeness?.found.split(':')[0]?.replaceAll(' ', '_'),
   };
   for (const [name, stateShown] of Object.entries(states))
     if (stateShown !== state) yield `${name} says ${stateShown}, status ${state}`;
-  const verdictPublished = manifest.verdict;
+  const publishedCompleteness = manifest.completeness;
   // Journaled responses that cannot be published are in no manifest yet.
-  if (!files.isWaiting && verdictPublished !== undefined && verdictPublished.damaged.files === status.damaged_count) {
+  if (
+    !files.isWaiting &&
+    publishedCompleteness !== undefined &&
+    publishedCompleteness.damaged.files === status.damaged_count
+  ) {
     if (manifest.watermark !== status.watermark) yield `watermark: ${manifest.watermark}, status ${status.watermark}`;
     if (manifest.reached !== status.reached) yield `reached: ${manifest.reached}, status ${status.reached}`;
     // A day that ended after the last publish is in no manifest yet.
     const isToday = isoDay(manifest.created_at) === isoDay(nowMs);
-    const all = [...(isToday ? [verdictPublished] : []), status.verdict, summary.verdict ?? status.verdict];
-    const figures = all.map((verdict) => JSON.stringify(verdict));
-    if (new Set(figures).size > 1) yield `verdicts differ: ${figures.join(' ')}`;
+    const all = [
+      ...(isToday ? [publishedCompleteness] : []),
+      status.completeness,
+      summary.completeness ?? status.completeness,
+    ];
+    const figures = all.map((completeness) => JSON.stringify(completeness));
+    if (new Set(figures).size > 1) yield `completeness differs: ${figures.join(' ')}`;
     const pastDays = Object.entries(manifest.days).filter(([date]) => Date.parse(date) + dayMs <= nowMs);
     for (const [date, { state: stateShown }] of pastDays)
-      if (status.verdict.days[stateShown] === 0) yield `status counts no ${stateShown} day, but ${date} is one`;
+      if (status.completeness.days[stateShown] === 0) yield `status counts no ${stateShown} day, but ${date} is one`;
   }
-  const gapCount = Object.values(status.verdict.gaps).reduce((sum, count) => sum + count, 0);
+  const gapCount = Object.values(status.completeness.gaps).reduce((sum, count) => sum + count, 0);
   if (gapCount !== gaps.count || status.gaps.windows !== gaps.count)
     yield `gaps lists ${gaps.count}, status counts ${gapCount} and ${status.gaps.windows}`;
   // The metrics are of the last publish: of damage that a verify found later they know only the files.
-  const isPublished = verdictPublished?.damaged.files === status.damaged_count && !files.isWaiting;
+  const isPublished = publishedCompleteness?.damaged.files === status.damaged_count && !files.isWaiting;
   const ofMetrics = of('gaps').reduce((sum, { value }) => sum + value, 0);
   if (isPublished && ofMetrics !== gaps.count) yield `gaps lists ${gaps.count}, metrics count ${ofMetrics}`;
   if (status.damaged_count > 0) {

@@ -6,8 +6,8 @@ import { job as ticks } from '../../jobs/ticks.ts';
 import { job as verify } from '../../jobs/verify.ts';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { listGaps } from '../../src/archive/read/gaps.ts';
-import { acceptGaps } from '../../src/collector/run/accepted-gaps.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
+import { acceptGaps } from '../../src/collector/steps/gaps-step.ts';
 import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
 import { archiveFolder, contextOf } from '../collector/run/one-process.ts';
@@ -99,7 +99,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
     sums.missing += missing.length;
     sums.inferred += missing.filter(({ isInferred }) => isInferred).length;
     sums.hidden += missing.filter(({ hiddenBy }) => hiddenBy !== null).length;
-    const { state } = surfaces.status.verdict;
+    const { state } = surfaces.status.completeness;
     sums.states[state] = (sums.states[state] ?? 0) + 1;
     trace(
       `  ${summary.job}: exit ${summary.exit_code}, ${state}, ${missing.length} missing, ${surfaces.gaps.count} gaps`,

@@ -28,7 +28,7 @@ export interface Surfaces {
   readonly doctor: Readonly<Record<string, { readonly level: string; readonly found: string }>>;
   /** From the port of a schedule. */
   readonly metrics: readonly Sample[];
-  readonly health: { readonly status: number; readonly verdict: string | null };
+  readonly health: { readonly status: number; readonly archiveState: string | null };
   /** Paths known to be damaged. */
   readonly damaged: ReadonlySet<string>;
 }
@@ -78,8 +78,11 @@ async function readPort(context: Context): Promise<Pick<Surfaces, 'metrics' | 'h
   const watch = await openScheduleMonitor({ ...context, log }, 0, board);
   try {
     const [metrics, ready] = await Promise.all([fetch(`${url}/metrics`), fetch(`${url}/readyz`)]);
-    const { verdict } = (await ready.json()) as { verdict: string | null };
-    return { metrics: parseExposition(await metrics.text()), health: { status: ready.status, verdict } };
+    const { archive_state } = (await ready.json()) as { archive_state: string | null };
+    return {
+      metrics: parseExposition(await metrics.text()),
+      health: { status: ready.status, archiveState: archive_state },
+    };
   } finally {
     watch.close();
   }

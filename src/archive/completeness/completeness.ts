@@ -167,7 +167,7 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
     counts: countCompleteness({
       ...result,
       suspended,
-      listed: hasCompleteListsOfLastDay(state),
+      areListsComplete: hasCompleteListsOfLastDay(state),
       nowMs,
       damage: damage ?? null,
     }),

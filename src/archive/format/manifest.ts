@@ -60,7 +60,7 @@ export interface Manifest {
   readonly commit_id?: string;
   readonly days: Readonly<Record<string, DayState>>;
   /** Completeness of the generation when it was published; absent in manifests of older versions. */
-  readonly verdict?: CompletenessCounts;
+  readonly completeness?: CompletenessCounts;
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
   /** Windows whose published ticks were lost, so that a rebuilt state knows them; absent if there are none. */
   readonly lost?: readonly LostWindow[];
@@ -132,9 +132,9 @@ export const formatManifest = (manifest: Manifest): string => `${JSON.stringify(
  * @throws OddslakeError if the text is not a manifest, UsageError if its format is newer
  */
 export function parseManifest(text: string, path: string): Manifest {
-  let parsed: Partial<Manifest>;
+  let parsed: Partial<Manifest> & LegacyManifest;
   try {
-    parsed = JSON.parse(text) as Partial<Manifest>;
+    parsed = JSON.parse(text) as Partial<Manifest> & LegacyManifest;
   } catch (error) {
     throw new OddslakeError(exitCodes.damaged, `${path} is damaged: not valid JSON. Run oddslake verify --repair.`, {
       cause: error,
@@ -155,8 +155,29 @@ export function parseManifest(text: string, path: string): Manifest {
   }
   // Older formats do not have the newer datasets, nor evidence.
   const days = Object.fromEntries(Object.entries(parsed.days ?? {}).map(([day, state]) => [day, parseDayState(state)]));
-  const { watermark = null, reached = watermark } = parsed;
-  return { ...(parsed as Manifest), reached, days, datasets: { ...createEmptyDatasets(), ...datasets } };
+  const { verdict, ...rest } = parsed;
+  const { watermark = null, reached = watermark, completeness = toCompleteness(verdict) } = rest;
+  return {
+    ...(rest as Manifest),
+    reached,
+    days,
+    ...(completeness !== undefined && { completeness }),
+    datasets: { ...createEmptyDatasets(), ...datasets },
+  };
+}
+
+/** What a manifest had under another name before 0.2. */
+interface LegacyManifest {
+  readonly verdict?: Omit<CompletenessCounts, 'inferred_windows' | 'lists_complete'> & {
+    readonly provisional: number;
+    readonly listed: boolean;
+  };
+}
+
+function toCompleteness(verdict: LegacyManifest['verdict']): CompletenessCounts | undefined {
+  if (verdict === undefined) return undefined;
+  const { provisional, listed, ...rest } = verdict;
+  return { ...rest, inferred_windows: provisional, lists_complete: listed };
 }
 
 /** Parses the state of a day. A complete day of an older format rests on inferred windows. */

@@ -275,6 +275,10 @@ export const readLatestEndedRun = (db: Database, job: string, untilMs: number): 
 /** Fields of a summary that had another name before 0.2, by the path of what they are in. */
 const renamedSummaryFields: readonly (readonly [path: readonly string[], before: string, now: string])[] = [
   [[], 'covered_to', 'reached'],
+  [[], 'verdict', 'completeness'],
+  [['completeness'], 'provisional', 'inferred_windows'],
+  [['completeness'], 'listed', 'lists_complete'],
+  [['restored'], 'asked', 'upstream'],
   [['rate'], 'waited_ms', 'wait_ms'],
   [['night'], 'too_late', 'fetched_late'],
   [['night', 'markets'], 'gone', 'delisted'],

@@ -95,7 +95,7 @@ export interface PublishResult {
 
 /**
  * Merges the journal into the published files and adds missing candles, as one new generation, all or nothing. Creates
- * no generation if the journal is empty, no candles are missing and the verdict on gaps and damage is unchanged.
+ * no generation if the journal is empty, no candles are missing and the completeness is unchanged.
  */
 export async function publish(archive: Archive, options: PublishOptions): Promise<PublishResult> {
   let quarantined: JournalQuarantine | null = null;

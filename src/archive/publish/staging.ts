@@ -236,18 +236,18 @@ export interface JudgeContext extends CompletenessRules {
 }
 
 /**
- * Whether the published verdict on gaps, suspension, market lists or damage is out of date although there is nothing to
- * publish: symbols failed, or a file was found damaged or was repaired.
+ * Whether the published completeness is out of date in gaps, suspension, market lists or damage,
+ * although there is nothing to publish: symbols failed, or a file was found damaged or was repaired.
  */
 export function isPublishedCompletenessOutdated(archive: Archive, base: Manifest, rules: JudgeContext): boolean {
-  if (base.verdict === undefined) return false;
+  if (base.completeness === undefined) return false;
   const { db } = archive.state;
   const nowMs = rules.clock.nowMs();
   const window = readKnownWindow(db, nowMs);
   const { counts } = computeCompleteness(readCurrentState(archive, rules, nowMs), { window, isEndOpen: true });
-  const toComparable = ({ gaps, suspended, listed, damaged }: CompletenessCounts): string =>
-    JSON.stringify([gaps, suspended, listed, damaged]);
-  return toComparable(base.verdict) !== toComparable(counts);
+  const toComparable = ({ gaps, suspended, lists_complete, damaged }: CompletenessCounts): string =>
+    JSON.stringify([gaps, suspended, lists_complete, damaged]);
+  return toComparable(base.completeness) !== toComparable(counts);
 }
 
 /**
@@ -284,7 +284,7 @@ export function createNextManifest(
     verified_through: computeManifestVerifiedThrough(archive, stage, files, nowMs),
     commit_id: stage.commitId,
     days: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
-    verdict: completeness.counts,
+    completeness: completeness.counts,
     datasets: files,
     ...toManifestLost(after.lost),
     ...toManifestAccepted(readAcceptedWindows(db)),

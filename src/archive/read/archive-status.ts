@@ -21,7 +21,7 @@ interface ArchiveStatus {
   /** Every published byte has been hashed since this time, epoch ms; null if some never were. */
   readonly verifiedThrough: number | null;
   /** Completeness as published, updated with damage found and days ended since. */
-  readonly verdict: CompletenessCounts;
+  readonly completeness: CompletenessCounts;
 }
 
 /**
@@ -40,18 +40,18 @@ export function readArchiveStatus(archive: Archive, nowMs: number): ArchiveStatu
     reached,
     damaged,
     verifiedThrough,
-    verdict: readVerdict(archive, manifest, nowMs),
+    completeness: readUpdatedCompleteness(archive, manifest, nowMs),
     ticksPublished: sumFileSizes(datasets.ticks.files).rows,
     ticksJournaled: countJournaledTicks(archive.state.db),
   };
 }
 
-const readVerdict = ({ state }: Archive, manifest: Manifest, nowMs: number): CompletenessCounts =>
+const readUpdatedCompleteness = ({ state }: Archive, manifest: Manifest, nowMs: number): CompletenessCounts =>
   updatePublishedCompleteness(manifest, readFoundDamage(state.db, manifest.parts), nowMs);
 
 /** Completeness as published, updated with the currently known damage and the days ended since. */
 export const readPublishedCompleteness = (archive: Archive, nowMs: number): CompletenessCounts =>
-  readVerdict(archive, archive.readManifest(), nowMs);
+  readUpdatedCompleteness(archive, archive.readManifest(), nowMs);
 
 const listedMax = 20;
 

@@ -31,24 +31,24 @@ export function readStatus(archive: Archive, rules: CompletenessRules, nowMs: nu
   return createStatus(archive, computeArchiveCompleteness(archive, rules, nowMs), nowMs);
 }
 
-/** Creates the status from a verdict of the same moment. */
-export function createStatus(archive: Archive, verdict: Completeness, nowMs: number) {
+/** Creates the status from the completeness at the same moment. */
+export function createStatus(archive: Archive, completeness: Completeness, nowMs: number) {
   const { db } = archive.state;
   const manifest = archive.readManifest();
-  const { watermark, reached, counts } = verdict;
-  const cursors = verdict.live.toSorted((a, b) => a.cursor - b.cursor);
+  const { watermark, reached, counts } = completeness;
+  const cursors = completeness.live.toSorted((a, b) => a.cursor - b.cursor);
   const run = readLastRun(db);
   const ticks = manifest.datasets.ticks.files;
-  const days = [...verdict.days.keys()].filter((day) => day + dayMs <= nowMs).sort((a, b) => a - b);
+  const days = [...completeness.days.keys()].filter((day) => day + dayMs <= nowMs).sort((a, b) => a - b);
   return {
     archive: archive.layout.root,
     upstream: archive.state.identity.upstream,
     generation: manifest.generation,
-    verdict: counts,
+    completeness: counts,
     watermark,
     reached,
     lag_ms: reached === null ? null : Math.max(0, nowMs - reached),
-    symbols: { known: verdict.known, live: counts.live, suspended: counts.suspended },
+    symbols: { known: completeness.known, live: counts.live, suspended: counts.suspended },
     published: {
       ticks: sumFileSizes(ticks).rows,
       bytes: sumFileSizes(listManifestFiles(manifest)).bytes,
@@ -60,7 +60,7 @@ export function createStatus(archive: Archive, verdict: Completeness, nowMs: num
     },
     ...readDamageStatus(archive, manifest),
     journaled_ticks: countJournaledTicks(db),
-    gaps: countGaps(verdict.gaps),
+    gaps: countGaps(completeness.gaps),
     last_run:
       run === undefined
         ? null

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { formatCount, formatDuration } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
-import type { BackfillFlags, BackfillPlan } from '../../collector/run/job.ts';
+import type { BackfillFlags, BackfillPlan } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples } from '../help.ts';
 import { createFromOption, createSymbolOption, createToOption, parseTimeWindow, readSymbolsFile } from '../options.ts';

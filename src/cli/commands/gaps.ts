@@ -78,7 +78,7 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
       if (from === undefined || to === undefined) throw new UsageError('gaps accept needs both --from and --to.');
       if (reason.trim() === '') throw new UsageError('--reason must not be empty: give the reason why the gap stays.');
       return withArchive(flags, shell.version, async (archive, context) => {
-        const { acceptGaps } = await import('../../collector/run/accepted-gaps.ts');
+        const { acceptGaps } = await import('../../collector/steps/gaps-step.ts');
         const accepted = await acceptGaps(context, archive, { symbol, ...parseTimeWindow({ from, to }), reason });
         process.stdout.write(
           flags.json === true
@@ -102,7 +102,7 @@ function addGapsRevoke(shell: CliContext, gaps: Command): void {
     (symbol: string, _ownFlags: object, command: Command) => {
       const flags = command.optsWithGlobals<CommonFlags & TimeRangeFlags>();
       return withArchive(flags, shell.version, async (archive, context) => {
-        const { revokeAcceptedGaps } = await import('../../collector/run/accepted-gaps.ts');
+        const { revokeAcceptedGaps } = await import('../../collector/steps/gaps-step.ts');
         const { from, to } = parseTimeRange(flags);
         const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
         const revoked = await revokeAcceptedGaps(context, archive, { symbol, ...window });

@@ -1,7 +1,7 @@
 import { UsageError } from '../../base/errors.ts';
 import type { Log } from '../../base/ports.ts';
 import { hourMs } from '../../base/window.ts';
-import type { JobLoaders } from '../../collector/run/job.ts';
+import type { JobLoaders } from '../../collector/job.ts';
 import type { Summary } from '../../collector/run/summary.ts';
 import type { ScheduleMonitor } from '../../collector/schedule/health-checks.ts';
 import type { JobStatusBoard } from '../../collector/schedule/job-status.ts';

@@ -1,7 +1,7 @@
 import { DamageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
-import type { RecheckCost } from '../../collector/run/inferred-cost.ts';
+import type { RecheckCost } from '../../collector/paging/plan.ts';
 import { type CliContext, type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
 import { withNotes } from '../help.ts';
 
@@ -15,7 +15,7 @@ export function addUpgrade(shell: CliContext): void {
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ toCompletenessRules }, { estimateRecheckCost }, { publish }] = await Promise.all([
         import('../../context/open-configured.ts'),
-        import('../../collector/run/inferred-cost.ts'),
+        import('../../collector/paging/plan.ts'),
         import('../../archive/publish/publish.ts'),
       ]);
       const display = await context.startDisplay('upgrade', 1, 'parts');

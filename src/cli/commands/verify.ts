@@ -2,7 +2,7 @@ import type { VerifyFinding, VerifyResult } from '../../archive/integrity/verify
 import type { Archive } from '../../archive/open-archive.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
-import type { RepairFlags, VerifyFlags } from '../../collector/run/job.ts';
+import type { RepairFlags, VerifyFlags } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { reportSummary } from '../print-summary.ts';

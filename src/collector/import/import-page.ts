@@ -23,7 +23,7 @@ type SavedPage =
       readonly kind: 'ticks';
       readonly symbol: string;
       readonly observedAt: number;
-      readonly judged: ValidatedTicks;
+      readonly validated: ValidatedTicks;
       /** The windows that this page covers by itself; see `computePageCoverage`. */
       readonly covered: readonly PageCoverage[];
     }
@@ -57,7 +57,7 @@ export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | 
   const observedAt = resolveObservedAt(page.generatedAt, times.writtenAt, times.futureMs);
   const validated = validateTicks(page, allTime, times.futureMs);
   const covered = computePageCoverage(page, observedAt, validated);
-  return { kind: 'ticks', symbol: page.symbol, observedAt, judged: validated, covered };
+  return { kind: 'ticks', symbol: page.symbol, observedAt, validated, covered };
 }
 
 function readMarketsPage(page: Record<string, unknown>, { writtenAt, futureMs }: PageTimes): SavedPage {

@@ -1,11 +1,15 @@
+import type { LostWindow } from '../../archive/format/coverage.ts';
 import { recordPolledFrom } from '../../archive/journal/symbols.ts';
-import { readRawFile } from '../../archive/raw/raw-file.ts';
+import { listRawFiles, readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../base/errors.ts';
+import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { UnreadableResponseError } from '../../client/json-response.ts';
 import type { RawPage } from '../../contract/raw-page.ts';
 import type { Run } from '../run/run.ts';
+import { publishJournal } from '../steps/publish-step.ts';
+import { listLostTickWindows } from '../steps/track-lost-windows.ts';
 import { type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
-import type { ImportWriter } from './import-writer.ts';
+import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { type CheckRules, formatErrorLine } from './preflight.ts';
 import {
   createPageReplayer,
@@ -28,7 +32,7 @@ interface RawReplayContext {
   readonly writer: ImportWriter;
   /** Selects the responses to import. All of them if absent. */
   readonly isWanted?: (page: RawPage) => boolean;
-  onSetAside(what: 'response' | 'market record', reason: string, path: string): void;
+  onRejected(what: 'response' | 'market record', reason: string, path: string): void;
   /** Called for a file that ends within a response. */
   onTorn(path: string, bytes: number): void;
   onProgress(): void;
@@ -42,10 +46,10 @@ const responseBytesMin = 64 * 1024 * 1024;
 
 /** Imports raw responses with the same coverage, precedence and times as the collector would give them. */
 export function openRawReplay(context: RawReplayContext): RawReplay {
-  const { run, rules, writer, isWanted, onSetAside } = context;
+  const { run, rules, writer, isWanted, onRejected } = context;
   const { settings, clock, signal } = run.context;
   const futureSkewMs = settings.poll.futureSkewSeconds * 1000;
-  const pieceBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
+  const chunkBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
   const replayers = new Map<string, PageReplayer>();
   /** Start of the polled range of each symbol. */
   const polledFrom = new Map<string, number>();
@@ -57,7 +61,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
     const bytes = await readWholeFile(file, fileBytesMax).catch((error: unknown) => {
       throw new UnreadableFileError(`cannot be read: ${formatErrorLine(error)}`, { cause: error });
     });
-    return readRawFile(bytes, pieceBytesMax);
+    return readRawFile(bytes, chunkBytesMax);
   };
 
   async function replayPoll(): Promise<void> {
@@ -72,9 +76,9 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
         paths: rules.paths,
         futureSkewMs,
         signal,
-        onUnreadable: (reason) => onSetAside('response', formatUndecodable(reason), listsPath),
+        onUnreadable: (reason) => onRejected('response', formatUndecodable(reason), listsPath),
       });
-      for (const { reason } of poll.rejected) onSetAside('market record', reason, listsPath);
+      for (const { reason } of poll.rejected) onRejected('market record', reason, listsPath);
       await writer.addMarketsPoll(poll);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
@@ -83,17 +87,16 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
 
   async function takePage(page: RawPage, path: string): Promise<void> {
     if (isWanted?.(page) === false) return;
-    const { asked: rawRequest } = page;
-    if (lists.length > 0 && (rawRequest.route !== 'markets' || page.run !== lists[0]!.run)) await replayPoll();
-    if (rawRequest.route === 'markets') {
+    const { asked: request } = page;
+    if (lists.length > 0 && (request.route !== 'markets' || page.run !== lists[0]!.run)) await replayPoll();
+    if (request.route === 'markets') {
       lists.push(page);
       listsPath = path;
       return;
     }
-    if (rules.dataset !== null && (rules.dataset === 'markets' || rawRequest.route === 'orderbook')) return;
+    if (rules.dataset !== null && (rules.dataset === 'markets' || request.route === 'orderbook')) return;
     try {
-      if (rawRequest.route === 'orderbook')
-        return await writer.addBook(replayBook(page, rawRequest.symbol, futureSkewMs));
+      if (request.route === 'orderbook') return await writer.addBook(replayBook(page, request.symbol, futureSkewMs));
       const raw = decodeRawTickResponse(page);
       const record = raw === undefined ? undefined : getReplayer(page.run).replay(raw);
       if (record === undefined) return;
@@ -103,7 +106,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
       await writer.addResponse(record);
     } catch (error) {
       if (!(error instanceof UnreadableResponseError)) throw error;
-      onSetAside('response', formatUndecodable(error.message), path);
+      onRejected('response', formatUndecodable(error.message), path);
     }
   }
 
@@ -150,3 +153,96 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
 }
 
 const formatUndecodable = (reason: string): string => `cannot be decoded: ${reason}`;
+
+/**
+ * Restores lost ticks from raw responses, without requests, and publishes. Ignores unreadable files, because the upstream
+ * can still be requested.
+ *
+ * A window counts as restored only if its responses are published together. Windows are therefore processed in batches whose
+ * lost ticks fit in the journal, with one publish for each batch.
+ */
+export async function replayRawResponses(run: Run): Promise<void> {
+  const files = listRawFiles(run.archive).map(toImportFile);
+  if (files.length === 0) return;
+  const { journalTicksMax } = run.context.settings.publish;
+  for (const batch of splitLossesIntoBatches(listLostTickWindows(run), journalTicksMax)) {
+    await replayBatch(
+      run,
+      files,
+      Map.groupBy(batch, ({ symbol }) => symbol),
+    );
+    await publishJournal(run);
+  }
+  // An old response does not say what the upstream has now.
+  run.lostWindows.confirmedLost.clear();
+}
+
+/** Splits windows, in order, into non-empty batches of at most `ticksMax` lost ticks; a larger window is a batch alone. */
+function splitLossesIntoBatches(lost: readonly LostWindow[], ticksMax: number): LostWindow[][] {
+  const out: LostWindow[][] = [];
+  let ticksLeft = 0;
+  for (const window of lost) {
+    if (out.length === 0 || window.ticks > ticksLeft) {
+      out.push([]);
+      ticksLeft = ticksMax;
+    }
+    out.at(-1)!.push(window);
+    ticksLeft -= window.ticks;
+  }
+  return out;
+}
+
+/** Journals the responses that overlap lost windows. `lost` is by symbol. */
+async function replayBatch(
+  run: Run,
+  files: readonly ImportFile[],
+  lost: ReadonlyMap<string, readonly LostWindow[]>,
+): Promise<void> {
+  const { context } = run;
+  const { source, poll } = context.settings;
+  const futureMs = context.clock.nowMs() + poll.futureSkewSeconds * 1000;
+  // Responses are journaled unchanged, so no scratch files are needed.
+  const options = { preferred: false, futureMs, scratch: '', journalTicksMax: Number.POSITIVE_INFINITY };
+  const writer = openImportWriter(run, options);
+  const display = await context.startDisplay('raw responses', files.length, 'files');
+  let done = 0;
+  const replay = openRawReplay({
+    run,
+    writer,
+    rules: { dataset: 'ticks', paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
+    isWanted: (page) => hasLostOverlap(page, (symbol) => lost.get(symbol) ?? []),
+    onRejected: () => {},
+    onTorn: () => {},
+    onProgress: () => display.update({ done, ticks: writer.ticks }),
+  });
+  try {
+    for (const file of files) {
+      await replay.take(file).catch(ignoreUnreadableFile);
+      done++;
+    }
+    await replay.finish();
+    await writer.flushJournal();
+  } finally {
+    display.stop();
+  }
+}
+
+/** Whether the window of a response overlaps a lost window. */
+function hasLostOverlap({ asked }: RawPage, getLostWindows: (symbol: string) => readonly Window[]): boolean {
+  if (asked.route !== 'ticks' || asked.meaning === null) return false;
+  const requested = [{ from: asked.from, to: asked.to }, asked.meaning.asked];
+  return getLostWindows(asked.symbol).some((window) => requested.some((part) => !isEmpty(intersectTwo(part, window))));
+}
+
+const toImportFile = (path: string): ImportFile => ({
+  path,
+  isNamed: false,
+  format: 'raw',
+  compression: 'none',
+  writtenAt: 0,
+  bytes: 0,
+});
+
+const ignoreUnreadableFile = (error: unknown): void => {
+  if (!(error instanceof UnreadableFileError)) throw error;
+};

@@ -1,4 +1,3 @@
-import type { RecordPaths } from '../../archive/format/parse-market.ts';
 import { isSymbolName } from '../../base/symbol-name.ts';
 import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
@@ -260,63 +259,3 @@ export function isWithoutZone(text: string): boolean {
 }
 
 export type ImportDataset = 'ticks' | 'markets';
-
-const tickColumnNames = ['symbol', 't', 'p'];
-
-/**
- * Detects the dataset of rows with these columns. If there is none, returns the reason as a clause. `expected`: the expected
- * dataset, or null.
- */
-export function detectDataset(
-  names: readonly string[],
-  expected: ImportDataset | null,
-  { symbolPaths, fieldPaths }: RecordPaths,
-): ImportDataset | { readonly lacks: string } {
-  const columns = new Set(names);
-  const missing = tickColumnNames.filter((name) => !columns.has(name));
-  const top = (paths: readonly string[]): boolean => paths.some((path) => columns.has(path.split('/')[0]!));
-  const isList = columns.has('canonical_id') || columns.has('symbol') || top(symbolPaths);
-  const hasMarketColumns = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
-  if (expected !== 'markets' && missing.length === 0) return 'ticks';
-  if (expected === 'markets' && isList) return 'markets';
-  if (expected === null && columns.has('canonical_id')) return 'markets';
-  if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return 'markets';
-  const foundText = `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
-  if (expected === 'markets') return { lacks: `missing column symbol or canonical_id (${foundText})` };
-  const hint = expected === null ? '; a market list has a canonical_id column or needs --dataset markets' : '';
-  return { lacks: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} (${foundText})${hint}` };
-}
-
-const csvDelimiters = [',', ';', '\t', '|'];
-
-/**
- * Parses the header of a CSV and its delimiter, by RFC 4180. Undefined if there is no complete line, or if two names are
- * equal ignoring case, as DuckDB compares them.
- */
-export function parseCsvHeader(text: string): { names: string[]; delimiter: string } | undefined {
-  const [line, ...rest] = text.replace(/^\ufeff/, '').split(/\r\n|\n|\r/, 2);
-  if (line === undefined || line === '' || (rest.length === 0 && text.length > csvHeaderCharsMax)) return undefined;
-  const candidates = csvDelimiters.map((delimiter) => ({ delimiter, names: splitCsvLine(line, delimiter) }));
-  const best = candidates.reduce((a, b) => (b.names.length > a.names.length ? b : a));
-  const different = new Set(best.names.map((name) => name.toLowerCase()));
-  return different.size < best.names.length ? undefined : best;
-}
-
-const csvHeaderCharsMax = 60_000;
-
-function splitCsvLine(line: string, delimiter: string): string[] {
-  const fields: string[] = [];
-  let field = '';
-  let quoted = false;
-  for (let i = 0; i < line.length; i++) {
-    const char = line[i]!;
-    if (quoted && char === '"' && line[i + 1] === '"') field += line[++i];
-    else if (char === '"') quoted = !quoted;
-    else if (char === delimiter && !quoted) {
-      fields.push(field);
-      field = '';
-    } else field += char;
-  }
-  // The index column of a pandas data frame has no name.
-  return [...fields, field].map((name, i) => (name === '' ? `column_${i}` : name));
-}

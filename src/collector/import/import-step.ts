@@ -6,13 +6,12 @@ import { formatIsoUtc, timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import type { Run } from '../run/run.ts';
-import type { RunFailure } from '../run/summary.ts';
-import { type JobWorkers, openJobWorkers } from '../run/worker-pool.ts';
+import { createJobFailure, type RunFailure } from '../run/summary.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
 import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset, TickRowRules } from './import-rows.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
-import type { TickPageRead } from './pages.ts';
+import { type ImportThreads, openImportThreads, type TickPageRead } from './page-workers.ts';
 import { type CheckRules, checkRows, type FileFault, type RowPlan } from './preflight.ts';
 import { checkCompressedParquet, createLazyReader, type ImportContext, importFile } from './read-rows.ts';
 import { type FileCounts, isOverShare, suggestFlag } from './rejected-rows.ts';
@@ -90,12 +89,12 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
 export async function importFiles(run: Run, input: ImportInput): Promise<void> {
   const { context, archive } = run;
   const { folder: scratch, release } = acquireScratchFolder(archive, `import-${run.id}`);
-  let workers: JobWorkers | undefined;
+  let threads: ImportThreads | undefined;
   try {
-    workers = await openWorkersFor(context, input.files);
-    await importToArchive(run, input, scratch, workers);
+    threads = await openThreadsFor(context, input.files);
+    await importToArchive(run, input, scratch, threads);
   } finally {
-    await workers?.close();
+    await threads?.close();
     release();
   }
 }
@@ -104,7 +103,7 @@ async function importToArchive(
   run: Run,
   input: ImportInput,
   scratch: string,
-  workers: JobWorkers | undefined,
+  threads: ImportThreads | undefined,
 ): Promise<void> {
   const { context } = run;
   const { flags, files, plans } = input;
@@ -115,7 +114,7 @@ async function importToArchive(
     futureMs,
     scratch,
     journalTicksMax,
-    threads: workers,
+    threads,
   });
   const lazy = createLazyReader(scratch);
   const rejectedGroups = new Map<string, RejectedGroup>();
@@ -127,7 +126,7 @@ async function importToArchive(
     run,
     rules: toCheckRules(context, flags),
     writer,
-    onSetAside: (what: string, reason: string, path: string) =>
+    onRejected: (what: string, reason: string, path: string) =>
       countRejected(rejectedGroups, `${what}\n${reason}`, path),
     onTorn: (path: string, bytes: number) =>
       run.warnings.push(`${path} ends within a response: its last ${bytes} bytes were ignored.`),
@@ -142,7 +141,7 @@ async function importToArchive(
   const checked: CheckedFile[] = [];
   const faults = new Map<ImportFile, string>();
   /** Adds the files that could not be read to the failures, in input order. */
-  const tellFaults = (): void => {
+  const reportFaults = (): void => {
     for (const file of faults.size === 0 ? [] : files)
       if (faults.has(file)) run.failures.push(createFailure(`${file.path}: ${faults.get(file)}`));
     faults.clear();
@@ -198,16 +197,16 @@ async function importToArchive(
     }
     await writer.release();
     // A page that the worker threads could not read is read again below, which reports the error.
-    for await (const { file, page } of readInThreads(importContext, responseFiles, workers))
+    for await (const { file, page } of readInThreads(importContext, responseFiles, threads))
       await importOne(file, page);
     await importContext.replay.finish();
-    tellFaults();
+    reportFaults();
     await declareRowCoverage(run, input, writer);
     await writer.flushJournal();
     display.stop();
     await writer.publish();
   } finally {
-    tellFaults();
+    reportFaults();
     display.stop();
     await lazy.close();
     writer.close();
@@ -218,10 +217,7 @@ async function importToArchive(
 }
 
 const createFailure = (reason: string, flags: readonly string[] = []): RunFailure => ({
-  symbol: null,
-  from: null,
-  to: null,
-  reason,
+  ...createJobFailure('input file', reason),
   flags,
 });
 
@@ -301,21 +297,18 @@ const batchFiles = 64;
 const batchesPerThread = 4;
 
 /** Opens worker threads if there is enough input for them. */
-async function openWorkersFor(
-  { threads: workers }: Context,
-  files: readonly ImportFile[],
-): Promise<JobWorkers | undefined> {
+async function openThreadsFor({ threads }: Context, files: readonly ImportFile[]): Promise<ImportThreads | undefined> {
   const bytes = files.reduce((sum, file) => sum + (file.format === 'pages' ? file.bytes : 0), 0);
-  return workers > 1 && bytes >= threadedBytesMin ? await openJobWorkers(workers) : undefined;
+  return threads > 1 && bytes >= threadedBytesMin ? await openImportThreads(threads) : undefined;
 }
 
 /** Yields the files in order. `page` is set for tick pages that a worker thread has read, and null otherwise. */
 async function* readInThreads(
   importContext: ImportContext,
   files: readonly ImportFile[],
-  workers: JobWorkers | undefined,
+  threads: ImportThreads | undefined,
 ): AsyncGenerator<{ readonly file: ImportFile; readonly page: TickPageRead }, void, undefined> {
-  if (workers === undefined) {
+  if (threads === undefined) {
     for (const file of files) yield { file, page: null };
     return;
   }
@@ -334,10 +327,10 @@ async function* readInThreads(
     for (const [i, file] of first.files.entries()) yield { file, page: settled.pages[i] ?? null };
   };
   for (const batch of splitFilesIntoBatches(files)) {
-    // More batches than workers, because batches do not finish in order.
-    while (pending.length >= batchesPerThread * workers.count) yield* next();
+    // More batches than threads, because batches do not finish in order.
+    while (pending.length >= batchesPerThread * threads.count) yield* next();
     const isOfPages = batch[0]!.format === 'pages';
-    const pages = isOfPages ? workers.readPages({ ...shared, files: batch.map(toTaskFile) }) : Promise.resolve([]);
+    const pages = isOfPages ? threads.readPages({ ...shared, files: batch.map(toTaskFile) }) : Promise.resolve([]);
     pending.push({
       files: batch,
       pages: pages.then(

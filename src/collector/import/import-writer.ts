@@ -1,3 +1,4 @@
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MarketFacts } from '../../archive/format/market.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
@@ -26,12 +27,12 @@ import type { Window } from '../../base/window.ts';
 import { validateTicks } from '../paging/observation.ts';
 import type { MarketsPoll } from '../paging/poll-markets.ts';
 import type { Run } from '../run/run.ts';
-import type { JobWorkers } from '../run/worker-pool.ts';
+import type { MergeThreads } from '../steps/merge-workers.ts';
 import { journalMarketsPoll } from '../steps/poll-steps.ts';
 import { publishJournal } from '../steps/publish-step.ts';
+import { readLines } from './files.ts';
 import { createTickBuffer, type RowSink, type TickBuffer } from './import-rows.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
-import { type ImportedMarkets, openScratchList, type ScratchList, type StagedItem } from './scratch-list.ts';
 
 /** The ticks of one page, or of one symbol's rows. */
 type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
@@ -89,7 +90,7 @@ interface ImportWriterOptions {
   readonly scratch: string;
   /** Maximum number of ticks in the journal. Infinite if all input has to be published together. */
   readonly journalTicksMax: number;
-  readonly threads?: JobWorkers | undefined;
+  readonly threads?: MergeThreads | undefined;
 }
 
 /** Rows that are buffered before they are grouped by symbol. */
@@ -110,7 +111,7 @@ const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_IN
 
 export function openImportWriter(run: Run, options: ImportWriterOptions): ImportWriter {
   const { archive, context, id: runId } = run;
-  const { preferred, futureMs, scratch, journalTicksMax, threads: workers } = options;
+  const { preferred, futureMs, scratch, journalTicksMax, threads } = options;
   const { state } = archive;
   const rank = preferred ? precedenceRanks.preferred : precedenceRanks.import;
   const { fileBytesMax } = context.settings.quarantine;
@@ -120,8 +121,6 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   const symbols = new Set<string>();
   const rowSymbols = new Set<string>();
   let tickBuffer: TickBuffer | undefined;
-  let records: TickRecord[] = [];
-  let books: BookRecord[] = [];
   let buffer = openImportBuffer(runId, rank, state.identity.parts);
   let spillFile: SpillFile | undefined;
   let rejectedRows: Omit<QuarantinedInput, 'at'>[] = [];
@@ -142,26 +141,30 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     const published = buffer;
     buffer = openImportBuffer(runId, rank, state.identity.parts);
     failed = true;
-    await publishJournal(run, { intake: published, threads: workers });
+    await publishJournal(run, { intake: published, threads });
     failed = false;
     load = readJournalLoad(state.db);
   }
 
-  async function writeRecords(): Promise<void> {
-    if (records.length === 0) return;
-    const batch = records;
-    records = [];
-    appendTicks(state, batch);
-    await addLoad(batch.reduce((sum, record) => sum + computeTickLoad(record), 0));
+  /** Buffers records, and journals them in batches. */
+  function openBatch<T>(append: (batch: readonly T[]) => void, computeLoad: (record: T) => number) {
+    let pending: T[] = [];
+    const write = async (): Promise<void> => {
+      if (pending.length === 0) return;
+      const batch = pending;
+      pending = [];
+      append(batch);
+      await addLoad(batch.reduce((sum, record) => sum + computeLoad(record), 0));
+    };
+    const add = async (record: T): Promise<void> => {
+      pending.push(record);
+      if (pending.length >= batchRecordsMax) await write();
+    };
+    return { add, write };
   }
 
-  async function writeBooks(): Promise<void> {
-    if (books.length === 0) return;
-    const batch = books;
-    books = [];
-    appendBooks(state, batch);
-    await addLoad(batch.reduce((sum, record) => sum + computeBookLoad(record), 0));
-  }
+  const records = openBatch<TickRecord>((batch) => appendTicks(state, batch), computeTickLoad);
+  const books = openBatch<BookRecord>((batch) => appendBooks(state, batch), computeBookLoad);
 
   async function writeRejected(): Promise<void> {
     const batch = rejectBuffer.drain();
@@ -261,7 +264,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       if (heldList === undefined) return;
       await writeRejected();
       held = undefined;
-      for (const item of heldList.items()) await acceptHeld(item);
+      for await (const item of heldList.items()) await acceptHeld(item);
       heldList.close();
     },
     rows: {
@@ -301,13 +304,11 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     async addResponse(record) {
       ticks += record.ticks.t.length + record.rejected.length;
       symbols.add(record.symbol);
-      records.push({ ...record, runId });
-      if (records.length >= batchRecordsMax) await writeRecords();
+      await records.add({ ...record, runId });
     },
     async addBook(record) {
       symbols.add(record.symbol);
-      books.push({ ...record, runId });
-      if (books.length >= batchRecordsMax) await writeBooks();
+      await books.add({ ...record, runId });
     },
     async addMarketsPoll(poll) {
       journalMarketsPoll(state, runId, poll, run.context.settings.drops.marketsShareMax);
@@ -325,8 +326,8 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     },
     async flushJournal() {
       await writeRejected();
-      await writeRecords();
-      await writeBooks();
+      await records.write();
+      await books.write();
       await writeMarkets();
     },
     publish,
@@ -334,5 +335,57 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       spillFile?.close();
       held?.close();
     },
+  };
+}
+
+/** Data that an import has read and not yet written to the archive. */
+export type StagedItem =
+  | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
+  | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
+  | { readonly kind: 'markets'; readonly markets: ImportedMarkets };
+
+export interface ImportedMarkets {
+  readonly facts: readonly MarketFacts[];
+  readonly firstSeen: number;
+  readonly lastSeen: number;
+}
+
+/**
+ * A list in a scratch file. An import holds data there, without using memory, until it is certain that all of it can be
+ * published. Items are plain JSON.
+ */
+export interface ScratchList<T> {
+  append(item: T): void;
+  /** The items in insertion order. */
+  items(): AsyncGenerator<T, void, undefined>;
+  close(): void;
+}
+
+const scratchChunkBytes = 1 << 20;
+
+/** Creates a scratch file. It must not exist. */
+export function openScratchList<T>(path: string): ScratchList<T> {
+  const file = openSync(path, 'wx');
+  let pendingLines: string[] = [];
+  let pendingChars = 0;
+  const write = (): void => {
+    const bytes = Buffer.from(pendingLines.join(''));
+    for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
+    pendingLines = [];
+    pendingChars = 0;
+  };
+  return {
+    append(item) {
+      const line = `${JSON.stringify(item)}\n`;
+      pendingLines.push(line);
+      pendingChars += line.length;
+      if (pendingChars >= scratchChunkBytes) write();
+    },
+    async *items() {
+      write();
+      for await (const lines of readLines({ path, compression: 'none' }, Number.POSITIVE_INFINITY))
+        for (const { text } of lines) yield JSON.parse(text) as T;
+    },
+    close: () => closeSync(file),
   };
 }

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { RecordPaths } from '../../archive/format/parse-market.ts';
 import {
   type ColumnRename,
@@ -11,8 +10,8 @@ import {
   type RowReader,
 } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
-import { decompressFile, type ImportFile, readBeginning, readLines } from './files.ts';
-import { detectDataset, type ImportDataset, isWithoutZone, parseCsvHeader, type TickRowRules } from './import-rows.ts';
+import { type ImportFile, readBeginning, readLines } from './files.ts';
+import { type ImportDataset, isWithoutZone, type TickRowRules } from './import-rows.ts';
 
 export interface CheckRules {
   readonly dataset: ImportDataset | null;
@@ -91,7 +90,7 @@ async function inspectLines(
     const rows = objects.map((row) => renameColumns(row, rules.renames));
     const names = new Set(rows.flatMap((row) => Object.keys(row)));
     const dataset = detectDataset([...names], rules.dataset, rules.paths);
-    if (typeof dataset === 'object') return { fault: dataset.lacks };
+    if (typeof dataset === 'object') return dataset;
     const isLocal = (t: unknown): boolean => typeof t === 'string' && isWithoutZone(t);
     return { dataset, rows: null, lacksZone: dataset === 'ticks' && rows.some((row) => isLocal(row.t)) };
   }
@@ -102,9 +101,13 @@ async function inspectLines(
 function findMissingColumns(renames: readonly ColumnRename[], names: readonly string[]): FileFault | undefined {
   const missing = renames.map(([, fileName]) => fileName).filter((fileName) => !names.includes(fileName));
   if (missing.length === 0) return undefined;
-  const foundText = `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
-  return { fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} of --columns (${foundText})` };
+  return {
+    fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} of --columns (${formatFoundColumns(names)})`,
+  };
 }
+
+const formatFoundColumns = (names: readonly string[]): string =>
+  `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
 
 /** Renames the columns of a row to the names used by the import. */
 export function renameColumns(row: Record<string, unknown>, renames: readonly ColumnRename[]): Record<string, unknown> {
@@ -152,7 +155,7 @@ async function inspectTable(
     rules.dataset,
     rules.paths,
   );
-  if (typeof dataset === 'object') return { fault: dataset.lacks };
+  if (typeof dataset === 'object') return dataset;
   const rows = { file: rowFile, columns };
   if (dataset === 'markets') return { dataset, rows, lacksZone: false };
   const type = (name: string): string => columns.find((column) => column.name === name)!.type;
@@ -179,9 +182,62 @@ async function toRowFile(file: ImportFile, unpacked: string | undefined): Promis
   return { format: 'csv', path, compression, ...head };
 }
 
-/** Decompresses a Parquet file into `folder`, because Parquet is read from its end. Resolves to the new path. */
-export async function decompressParquet(file: ImportFile, folder: string, signal: AbortSignal): Promise<string> {
-  const target = join(folder, 'unpacked.parquet');
-  await decompressFile(file, target, signal);
-  return target;
+const tickColumnNames = ['symbol', 't', 'p'];
+
+/**
+ * Detects the dataset of rows with these columns. If there is none, returns the reason as a clause. `expected`: the expected
+ * dataset, or null.
+ */
+export function detectDataset(
+  names: readonly string[],
+  expected: ImportDataset | null,
+  { symbolPaths, fieldPaths }: RecordPaths,
+): ImportDataset | FileFault {
+  const columns = new Set(names);
+  const missing = tickColumnNames.filter((name) => !columns.has(name));
+  const top = (paths: readonly string[]): boolean => paths.some((path) => columns.has(path.split('/')[0]!));
+  const isList = columns.has('canonical_id') || columns.has('symbol') || top(symbolPaths);
+  const hasMarketColumns = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
+  if (expected !== 'markets' && missing.length === 0) return 'ticks';
+  if (expected === 'markets' && isList) return 'markets';
+  if (expected === null && columns.has('canonical_id')) return 'markets';
+  if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return 'markets';
+  const foundText = formatFoundColumns(names);
+  if (expected === 'markets') return { fault: `missing column symbol or canonical_id (${foundText})` };
+  const hint = expected === null ? '; a market list has a canonical_id column or needs --dataset markets' : '';
+  return { fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} (${foundText})${hint}` };
+}
+
+const csvDelimiters = [',', ';', '\t', '|'];
+
+/**
+ * Parses the header of a CSV and its delimiter, by RFC 4180. Undefined if there is no complete line, or if two names are
+ * equal ignoring case, as DuckDB compares them.
+ */
+export function parseCsvHeader(text: string): { names: string[]; delimiter: string } | undefined {
+  const [line, ...rest] = text.replace(/^\ufeff/, '').split(/\r\n|\n|\r/, 2);
+  if (line === undefined || line === '' || (rest.length === 0 && text.length > csvHeaderCharsMax)) return undefined;
+  const candidates = csvDelimiters.map((delimiter) => ({ delimiter, names: splitCsvLine(line, delimiter) }));
+  const best = candidates.reduce((a, b) => (b.names.length > a.names.length ? b : a));
+  const different = new Set(best.names.map((name) => name.toLowerCase()));
+  return different.size < best.names.length ? undefined : best;
+}
+
+const csvHeaderCharsMax = 60_000;
+
+function splitCsvLine(line: string, delimiter: string): string[] {
+  const fields: string[] = [];
+  let field = '';
+  let quoted = false;
+  for (let i = 0; i < line.length; i++) {
+    const char = line[i]!;
+    if (quoted && char === '"' && line[i + 1] === '"') field += line[++i];
+    else if (char === '"') quoted = !quoted;
+    else if (char === delimiter && !quoted) {
+      fields.push(field);
+      field = '';
+    } else field += char;
+  }
+  // The index column of a pandas data frame has no name.
+  return [...fields, field].map((name, i) => (name === '' ? `column_${i}` : name));
 }

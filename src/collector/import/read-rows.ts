@@ -1,8 +1,9 @@
+import { join } from 'node:path';
 import { parseMarket } from '../../archive/format/parse-market.ts';
 import { isLocalTime, openRowReader, type RowReader } from '../../archive/query/read-rows.ts';
 import { UnreadableResponseError } from '../../client/json-response.ts';
 import type { Run } from '../run/run.ts';
-import { type ImportFile, readChunks, readLines, readWholeFile, UnreadableFileError } from './files.ts';
+import { decompressFile, type ImportFile, readChunks, readLines, readWholeFile, UnreadableFileError } from './files.ts';
 import { parseTypedColumns, readMarketRow } from './import-market.ts';
 import { readSavedPage } from './import-page.ts';
 import type { RawReplay } from './import-raw.ts';
@@ -11,7 +12,6 @@ import type { ImportWriter } from './import-writer.ts';
 import {
   type CheckRules,
   checkRows,
-  decompressParquet,
   formatErrorLine,
   lineBytesMax,
   parseJsonObject,
@@ -32,7 +32,7 @@ export interface ImportContext {
   reader(): Promise<RowReader>;
   readonly replay: RawReplay;
   /** Called for each rejected file, response or record that is not a tick. */
-  onSetAside(what: 'page' | 'response' | 'market record', reason: string, path: string): void;
+  onRejected(what: 'page' | 'response' | 'market record', reason: string, path: string): void;
   onProgress(): void;
 }
 
@@ -50,10 +50,11 @@ export async function importFile(context: ImportContext, file: ImportFile, plan:
   }
 }
 
-/** Decompresses a Parquet file and checks it. */
+/** Decompresses a Parquet file, because Parquet is read from its end, and checks it. */
 export async function checkCompressedParquet(context: ImportContext, file: ImportFile): Promise<RowPlan> {
   const { signal } = context.run.context;
-  const unpacked = await decompressParquet(file, context.scratch, signal).catch((error: unknown) => {
+  const unpacked = join(context.scratch, 'unpacked.parquet');
+  await decompressFile(file, unpacked, signal).catch((error: unknown) => {
     signal.throwIfAborted();
     throw new UnreadableFileError(`cannot be decompressed: ${formatErrorLine(error)}`);
   });
@@ -90,7 +91,7 @@ async function checkCsvLines({ run }: ImportContext, file: ImportFile): Promise<
 }
 
 async function importSavedPage(
-  { run, rules, writer, futureMs, onSetAside }: ImportContext,
+  { run, rules, writer, futureMs, onRejected }: ImportContext,
   file: ImportFile,
 ): Promise<void> {
   const { upstream } = run.context.settings;
@@ -104,17 +105,17 @@ async function importSavedPage(
   }
   run.pages++;
   if (page.kind === 'ticks') {
-    const { symbol, observedAt, judged: validated, covered } = page;
+    const { symbol, observedAt, validated, covered } = page;
     return await writer.addPage({ symbol, observedAt, ticks: validated.ticks, rejected: validated.rejected, covered });
   }
   if (page.kind === 'rejected') {
     writer.rows.reject(null, page.rejected);
-    onSetAside('page', page.rejected.reason, file.path);
+    onRejected('page', page.rejected.reason, file.path);
     return await writer.flushRows(file.writtenAt);
   }
   for (const record of page.records) {
     const facts = parseMarket(record, page.view === null ? [] : [page.view], rules.paths);
-    if ('reason' in facts) onSetAside('market record', facts.reason, file.path);
+    if ('reason' in facts) onRejected('market record', facts.reason, file.path);
     else await writer.addMarkets(facts, page.observedAt, page.observedAt);
   }
 }
@@ -126,16 +127,17 @@ async function importTickRows(context: ImportContext, file: ImportFile, { rows }
     await writer.flushWhenFull(file.writtenAt);
     context.onProgress();
   };
+  const rejectLine = async (reason: string, text: string): Promise<void> => {
+    writer.rows.reject(null, { reason, raw: truncateRaw(text) });
+    await writer.flushWhenFull(file.writtenAt);
+  };
   if (rows === null) {
     const timeColumn = rules.renames.find(([name]) => name === 't')?.[1] ?? 't';
     const exact = rules.rows.unit === 'ms' ? undefined : timeColumn;
-    for await (const lines of wrapReadErrors(readLines(file, lineBytesMax))) {
+    for await (const lines of readJsonRows(file, rules, exact)) {
       const parsedRows: { row: Record<string, unknown>; text: string }[] = [];
-      for (const { text, fault } of lines) {
-        const object = fault === null ? parseJsonObject(text, exact) : null;
-        const row = object === null ? null : renameColumns(object, rules.renames);
-        if (row === null)
-          writer.rows.reject(null, { reason: fault ?? 'the line is not a JSON object', raw: truncateRaw(text) });
+      for (const { row, text, reason } of lines) {
+        if (row === null) await rejectLine(reason, text);
         else parsedRows.push({ row, text });
       }
       const column = (name: string): unknown[] =>
@@ -150,59 +152,75 @@ async function importTickRows(context: ImportContext, file: ImportFile, { rows }
   const options = { isLocalTime: isLocalTime(type), hasTextPrices: true };
   for await (const columns of wrapReadErrors(reader.readTicks(rows.file, rows.columns, rules.rows.unit)))
     await importRows({ ...columns, ...options });
-  let hasUnclosedQuote = false;
-  for await (const { reason, text } of reader.readBadLines()) {
-    hasUnclosedQuote ||= isUnclosedQuote(reason);
-    writer.rows.reject(null, { reason: `the line cannot be read: ${reason}`, raw: truncateRaw(text) });
-    await writer.flushWhenFull(file.writtenAt);
-  }
-  if (hasUnclosedQuote) throw new UnreadableFileError(unclosedQuoteFault);
+  await rejectBadLines(reader, (reason, text) => rejectLine(`the line cannot be read: ${reason}`, text));
 }
 
-/** DuckDB reads everything after an unterminated quote as one line. */
-const isUnclosedQuote = (reason: string): boolean => reason.includes('unterminated quote');
-const unclosedQuoteFault = 'unterminated quote: not all rows after it could be read';
+interface JsonRow {
+  readonly text: string;
+  /** The columns under the names used by the import. Null if the line cannot be used. */
+  readonly row: Record<string, unknown> | null;
+  /** Why the line cannot be used. */
+  readonly reason: string;
+}
+
+/** Yields the rows of an NDJSON file in batches. `exact`: see `parseJsonObject`. */
+async function* readJsonRows(
+  file: ImportFile,
+  { renames }: CheckRules,
+  exact?: string,
+): AsyncGenerator<JsonRow[], void, undefined> {
+  for await (const lines of wrapReadErrors(readLines(file, lineBytesMax)))
+    yield lines.map(({ text, fault }) => {
+      const object = fault === null ? parseJsonObject(text, exact) : null;
+      const row = object === null ? null : renameColumns(object, renames);
+      return { text, row, reason: fault ?? 'the line is not a JSON object' };
+    });
+}
+
+/** Rejects the lines that DuckDB could not read. DuckDB reads everything after an unterminated quote as one line. */
+async function rejectBadLines(
+  reader: RowReader,
+  reject: (reason: string, text: string) => void | Promise<void>,
+): Promise<void> {
+  let hasUnclosedQuote = false;
+  for await (const { reason, text } of reader.readBadLines()) {
+    hasUnclosedQuote ||= reason.includes('unterminated quote');
+    await reject(reason, text);
+  }
+  if (hasUnclosedQuote) throw new UnreadableFileError('unterminated quote: not all rows after it could be read');
+}
 
 async function importMarketRows(context: ImportContext, file: ImportFile, { rows }: RowPlan): Promise<void> {
-  const { writer, rules, futureMs, onSetAside } = context;
+  const { writer, rules, futureMs, onRejected } = context;
   const {
     paths,
     rows: { zone, truncates },
   } = rules;
   const local = (rows?.columns ?? []).filter(({ type }) => isLocalTime(type)).map(({ name }) => name);
   const options = { paths, zone, truncates, localColumns: new Set(local), writtenAt: file.writtenAt, futureMs };
+  const rejectRow = (reason: string, text: string): void => {
+    writer.rowCounter.reject(reason, truncateRaw(text));
+    onRejected('market record', reason, file.path);
+  };
   const importRow = async (row: Record<string, unknown>): Promise<void> => {
     const seen = readMarketRow(row, options);
-    if ('reason' in seen) rejectRow(seen.reason, row);
-    else {
-      writer.rowCounter.accept();
-      await writer.addMarkets(seen.facts, seen.firstSeen, seen.lastSeen);
-    }
-  };
-  const rejectRow = (reason: string, raw: unknown): void => {
-    writer.rowCounter.reject(reason, typeof raw === 'string' ? truncateRaw(raw) : truncateRaw(JSON.stringify(raw)));
-    onSetAside('market record', reason, file.path);
+    if ('reason' in seen) return rejectRow(seen.reason, JSON.stringify(row));
+    writer.rowCounter.accept();
+    await writer.addMarkets(seen.facts, seen.firstSeen, seen.lastSeen);
   };
   if (rows === null) {
-    for await (const lines of wrapReadErrors(readLines(file, lineBytesMax))) {
-      for (const { text, fault } of lines) {
-        const row = fault === null ? parseJsonObject(text) : null;
-        if (row === null) rejectRow(fault ?? 'the line is not a JSON object', text);
-        else await importRow(renameColumns(row, rules.renames));
+    for await (const lines of readJsonRows(file, rules))
+      for (const { row, text, reason } of lines) {
+        if (row === null) rejectRow(reason, text);
+        else await importRow(row);
       }
-    }
     return;
   }
   const reader = await context.reader();
   for await (const records of wrapReadErrors(reader.readRecords(rows.file)))
     for (const record of records)
       await importRow(rows.file.format === 'csv' ? parseTypedColumns(record, paths) : record);
-  let hasUnclosedQuote = false;
-  for await (const { reason, text } of reader.readBadLines()) {
-    hasUnclosedQuote ||= isUnclosedQuote(reason);
-    rejectRow(reason, text);
-  }
-  if (hasUnclosedQuote) throw new UnreadableFileError(unclosedQuoteFault);
+  await rejectBadLines(reader, rejectRow);
 }
 
 /** A reader that is opened at its first use. */

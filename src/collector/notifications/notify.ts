@@ -80,7 +80,7 @@ export function buildNotification(summary: Summary, { host, archive }: RunLocati
     warnings: summary.warnings.map((one) => truncateText(one, reasonLengthMax)),
     warnings_count: summary.warnings_count,
     suspended: symbols.suspended,
-    verdict: summary.verdict?.state ?? null,
+    archive_state: summary.completeness?.state ?? null,
     ticks,
     generation,
     watermark: watermark === null ? null : formatIsoUtc(watermark),

@@ -164,7 +164,7 @@ async function resolveContradiction(
   const isProven = wideResult === 'left out';
   const claims = coverage.filter((w) => newTimes.some((t) => isWithin(t, w)));
   const fetchedAt = claims.reduce((max, w) => Math.max(max, w.fetchedAt), 0);
-  const verdict = isProven ? { isLeftOut: true, latenessMs: null } : judgement;
+  const finding = isProven ? { isLeftOut: true, latenessMs: null } : judgement;
   return {
     symbol,
     from: window.from,
@@ -172,7 +172,7 @@ async function resolveContradiction(
     withdrawn,
     ticks: newTicks.length,
     fetchedAt,
-    ...verdict,
+    ...finding,
     isProven,
   };
 }

@@ -1,6 +1,6 @@
 import { join, relative } from 'node:path';
 import { toQuarantinePath } from '../../archive/format/layout.ts';
-import { DiskFullError, exitCodes } from '../../base/errors.ts';
+import { DiskFullError, type ExitCode, exitCodes } from '../../base/errors.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
@@ -13,10 +13,6 @@ export interface ActionFacts {
   readonly thrown: unknown;
   /** All failures; the summary lists only the first ones. */
   readonly failures: readonly RunFailure[];
-  /** Whether the number of markets or ticks dropped sharply compared with the previous nights. */
-  readonly hasSharpDrop: boolean;
-  /** Symbols more than a day past their close and not resolved, longest overdue first. */
-  readonly longOverdueSymbols: readonly string[];
   /** Flags that select this archive and its settings from the working folder, with a leading space; may be empty. */
   readonly flags: string;
   /** Command-line arguments of the run; null if it was not started from a command line. */
@@ -25,86 +21,88 @@ export interface ActionFacts {
   readonly quarantinePath: string;
 }
 
-/** Conflicts are reported if they exceed this multiple of the median and this number. */
-const conflictsFactor = 3;
-const conflictsMin = 100;
-
-/**
- * Returns the next action after a run, as a sentence that ends with a command; null if there is nothing to do. Errors that
- * ended the run come first, then missing data, then data worth inspecting.
- */
-export function suggestNextAction(summary: Summary, facts: ActionFacts): string | null {
-  const { flags } = facts;
-  return (
-    suggestAfterEarlyEnd(summary, facts) ??
-    suggestForMissing(summary, facts) ??
-    suggestInspection(summary, facts, flags)
-  );
+interface ActionRule {
+  when(summary: Summary, facts: ActionFacts): boolean;
+  /** A sentence that ends with a command; null for no action. */
+  action(summary: Summary, facts: ActionFacts): string | null;
 }
 
-function suggestAfterEarlyEnd(summary: Summary, { thrown, flags, argv }: ActionFacts): string | null {
-  const { exit_code: code } = summary;
-  const rerun = formatRerunCommand(summary, flags, argv);
-  if (code === exitCodes.usage) return null;
-  if (thrown instanceof DiskFullError) return `Free disk space, then run it again: ${rerun}`;
-  if (code === exitCodes.credential) return `Set a valid API key, then run it again: ${rerun}`;
-  if (code === exitCodes.damaged) return `Repair the archive: oddslake verify --repair${flags}`;
-  if (code === exitCodes.busy)
-    return `When the other run has ended, publish the ticks of this one: oddslake publish${flags}`;
-  if (code === exitCodes.unreachable) return `When the upstream can be reached, run it again: ${rerun}`;
-  if (code === exitCodes.interrupted || code === exitCodes.terminated) return `Resume the run: ${rerun}`;
-  if (code === exitCodes.unexpected) return `Run it again with the debug log: ${rerun} --log-level debug`;
-  return null;
+/** The first rule that applies decides: errors that ended the run, then missing data, then data worth inspecting. */
+const actionRules: readonly ActionRule[] = [
+  { when: hasExitCode(exitCodes.usage), action: () => null },
+  {
+    when: (_, { thrown }) => thrown instanceof DiskFullError,
+    action: suggestRerun('Free disk space, then run it again'),
+  },
+  { when: hasExitCode(exitCodes.credential), action: suggestRerun('Set a valid API key, then run it again') },
+  { when: hasExitCode(exitCodes.damaged), action: suggest('Repair the archive', 'verify --repair') },
+  {
+    when: hasExitCode(exitCodes.busy),
+    action: suggest('When the other run has ended, publish the ticks of this one', 'publish'),
+  },
+  { when: hasExitCode(exitCodes.unreachable), action: suggestRerun('When the upstream can be reached, run it again') },
+  { when: hasExitCode(exitCodes.interrupted, exitCodes.terminated), action: suggestRerun('Resume the run') },
+  {
+    when: hasExitCode(exitCodes.unexpected),
+    action: suggestRerun('Run it again with the debug log', '--log-level debug'),
+  },
+  {
+    when: (_, { failures, argv }) => argv !== null && findMissingFlags(failures).length > 0,
+    action: (summary, facts) =>
+      suggestRerun('Import the files again with the missing flags', ...findMissingFlags(facts.failures))(
+        summary,
+        facts,
+      ),
+  },
+  {
+    when: (_, { failures }) => failures.some(isUnfetchedWindow),
+    action: (_, { failures, flags }) =>
+      `Fetch the missing windows: ${formatBackfillCommand(failures.filter(isUnfetchedWindow))}${flags}`,
+  },
+  { when: hasFailure('accepted', 'expired', 'lost'), action: suggest('List the remaining gaps', 'gaps') },
+  { when: hasFailure('suspended'), action: suggest('Request the suspended symbols now', 'symbols retry') },
+  {
+    when: hasFailure('sharp drop'),
+    action: (summary, { flags }) =>
+      `Check whether the upstream lacks the data too; to fetch these days again: oddslake backfill --force ${formatLastDaysFlags(summary)}${flags}`,
+  },
+  { when: hasFailure('market list'), action: suggest('Poll the market lists again', 'markets') },
+  { when: hasFailure('order book'), action: suggest('Poll the order books again', 'orderbook') },
+  {
+    when: ({ ticks }) => ticks.quarantined > 0,
+    action: (_, { quarantinePath }) => `Inspect the rejected rows: gzip -dc ${quoteShellWord(quarantinePath)} | head`,
+  },
+];
+
+/** Returns the next action after a run, as a sentence that ends with a command; null if there is nothing to do. */
+export const suggestNextAction = (summary: Summary, facts: ActionFacts): string | null =>
+  actionRules.find(({ when }) => when(summary, facts))?.action(summary, facts) ?? null;
+
+function hasExitCode(...codes: readonly ExitCode[]): ActionRule['when'] {
+  return ({ exit_code }) => codes.includes(exit_code);
 }
 
-function suggestForMissing(summary: Summary, { failures, hasSharpDrop, flags, argv }: ActionFacts): string | null {
-  const { job } = summary;
-  const importFlags = failures.find((failure) => (failure.flags ?? []).length > 0)?.flags;
-  if (job === 'import' && argv !== null && importFlags !== undefined) {
-    const command = formatRerunCommand(summary, flags, argv);
-    return `Import the files again with the missing flags: ${command} ${importFlags.join(' ')}`;
-  }
-  const windows = failures.filter(({ symbol }) => symbol !== null);
-  const hasWindow = (...kinds: FailureKind[]): boolean =>
-    windows.some(({ kind }) => kind !== undefined && kinds.includes(kind));
-  const unfetched = windows.filter(({ kind }) => kind === undefined);
-  if (unfetched.length > 0) {
-    const when = job === 'nightly' || job === 'ticks' ? ' now, or leave it to the next run' : '';
-    return `Fetch the missing windows${when}: ${formatBackfillCommand(unfetched)}${flags}`;
-  }
-  if (hasWindow('lost')) return `List the lost windows: oddslake gaps${flags}`;
-  if (hasWindow('accepted', 'expired')) return `List the remaining gaps: oddslake gaps${flags}`;
-  if (failures.some(({ kind }) => kind === 'suspended'))
-    return `Request the suspended symbols now: oddslake symbols retry${flags}`;
-  if (hasSharpDrop)
-    return `Check whether the upstream lacks the data too; to fetch these days again: oddslake backfill --force ${formatLastDaysFlags(summary)}${flags}`;
-  if (failures.some(({ kind }) => kind === 'market list'))
-    return `Poll the market lists again: oddslake markets${flags}`;
-  if (failures.length > 0 && summary.orderbooks.failed > 0)
-    return `Poll the order books again: oddslake orderbook${flags}`;
-  return null;
+function hasFailure(...kinds: readonly FailureKind[]): ActionRule['when'] {
+  return (_, { failures }) => failures.some(({ kind }) => kind !== undefined && kinds.includes(kind));
 }
 
-function suggestInspection({ night, ticks }: Summary, facts: ActionFacts, flags: string): string | null {
-  const conflicts = night?.ticks.conflicts;
-  if (
-    conflicts !== undefined &&
-    conflicts.median !== null &&
-    conflicts.count >= conflictsMin &&
-    conflicts.count > conflictsFactor * conflicts.median
-  )
-    return `List the symbols with the most conflicts: oddslake sql "SELECT symbol, count(*) AS n FROM conflicts GROUP BY 1 ORDER BY 2 DESC LIMIT 20"${flags}`;
-  if (ticks.quarantined > 0)
-    return `Inspect the rejected rows: gzip -dc ${quoteShellWord(facts.quarantinePath)} | head`;
-  const [first] = facts.longOverdueSymbols;
-  if (first !== undefined)
-    return `Inspect the market that is longest overdue: oddslake symbols ${quoteShellWord(first)}${flags}`;
-  return null;
+function suggest(text: string, command: string): ActionRule['action'] {
+  return (_, { flags }) => `${text}: oddslake ${command}${flags}`;
 }
 
-/** The command line of a run; that of its job if `words` is null. */
-function formatRerunCommand({ job }: Summary, flags: string, words: readonly string[] | null): string {
-  if (words !== null) return `oddslake ${words.map(quoteShellWord).join(' ')}`;
+function suggestRerun(text: string, ...moreFlags: readonly string[]): ActionRule['action'] {
+  return (summary, facts) => `${text}: ${[formatRerunCommand(summary, facts), ...moreFlags].join(' ')}`;
+}
+
+/** The flags that the first rejected file of an import needs; empty if there is none. */
+const findMissingFlags = (failures: readonly RunFailure[]): readonly string[] =>
+  failures.find(({ flags = [] }) => flags.length > 0)?.flags ?? [];
+
+const isUnfetchedWindow = ({ symbol, kind }: RunFailure): boolean => symbol !== null && kind === undefined;
+
+/** The command line of the run. If it was not started from a command line, that of its job. */
+function formatRerunCommand({ job }: Summary, { flags, argv }: ActionFacts): string {
+  if (argv !== null) return `oddslake ${argv.map(quoteShellWord).join(' ')}`;
   if (job === 'repair') return `oddslake verify --repair${flags}`;
   // These two require arguments.
   const rest = job === 'backfill' || job === 'import' ? ' …' : '';
@@ -142,8 +140,6 @@ function gatherActionFacts({ settings, argv }: Context, run: Run | undefined, th
   return {
     thrown,
     failures: run?.failures ?? [],
-    hasSharpDrop: run?.hasSharpDrop ?? false,
-    longOverdueSymbols: run?.longOverdueSymbols ?? [],
     quarantinePath: join(toRelativePath(output), toQuarantinePath(run?.archive.state.generation() ?? 0)),
     flags: `${outputFlagged ? `${config} --output ${quoteShellWord(toRelativePath(output))}` : config}${formatSetFlags(argv ?? [])}`,
     argv: argv ?? null,

@@ -6,8 +6,8 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
-import type { DriftLine } from '../steps/drift-step.ts';
 import { formatErrorMessage } from './error-message.ts';
+import type { DriftLine } from './schema-drift.ts';
 
 /** One failure of a run. `symbol`, `from` and `to` are null if it does not concern a window of one symbol. */
 export interface FailureLine {
@@ -19,13 +19,31 @@ export interface FailureLine {
 
 /** A failure as the run records it. `kind` and `flags` decide on the next action; the summary omits them. */
 export interface RunFailure extends FailureLine {
-  /** Absent for a window that could not be fetched, and for failures that need no action of their own. */
+  /** Absent for a window that could not be fetched. */
   readonly kind?: FailureKind;
   /** Command-line flags that would have prevented the failure. */
   readonly flags?: readonly string[];
 }
 
-export type FailureKind = 'accepted' | 'expired' | 'lost' | 'market list' | 'order book' | 'suspended';
+/** Creates a failure that does not concern a window of one symbol. */
+export const createJobFailure = (kind: FailureKind, reason: string): RunFailure => ({
+  symbol: null,
+  from: null,
+  to: null,
+  kind,
+  reason,
+});
+
+export type FailureKind =
+  | 'accepted'
+  | 'expired'
+  | 'input file'
+  | 'lost'
+  | 'market list'
+  | 'order book'
+  | 'sharp drop'
+  | 'suspended'
+  | 'unrecoverable';
 
 /** A damaged published file, and when the damage was first found, epoch ms. */
 interface DamageLine {
@@ -84,7 +102,7 @@ export interface Summary {
   readonly reached?: number | null;
   readonly gaps: number;
   /** Completeness of the archive; absent if it was not opened. */
-  readonly verdict?: CompletenessCounts;
+  readonly completeness?: CompletenessCounts;
   readonly warnings: readonly string[];
   readonly warnings_count: number;
   readonly failures: readonly FailureLine[];
@@ -160,7 +178,7 @@ export interface NightSummary {
 }
 
 /** Restored windows of lost ticks, by source: raw responses in .oddslake/raw, or new requests. */
-export type RestoredCounts = Readonly<Record<'raw' | 'asked', { readonly windows: number; readonly ticks: number }>>;
+export type RestoredCounts = Readonly<Record<'raw' | 'upstream', { readonly windows: number; readonly ticks: number }>>;
 
 export interface BookCounts {
   /** Symbols. */
@@ -270,7 +288,7 @@ export function summarize(facts: RunFacts): Summary {
     watermark: facts.watermark,
     ...(facts.reached !== undefined && { reached: facts.reached }),
     gaps: facts.gaps,
-    ...(facts.verdict && { verdict: facts.verdict }),
+    ...(facts.completeness && { completeness: facts.completeness }),
     warnings: facts.warnings.slice(0, listLengthMax),
     warnings_count: facts.warnings.length,
     failures: facts.failures

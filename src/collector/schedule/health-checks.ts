@@ -10,7 +10,7 @@ import { formatCount } from '../../base/format-quantity.ts';
 import type { Log } from '../../base/ports.ts';
 import type { Context } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
-import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
+import type { ArchiveState } from '../../contract/completeness-counts.ts';
 import { paths } from '../../contract/paths.ts';
 import { readArchiveSamples } from '../../metrics/archive-metrics.ts';
 import { expositionContentType, formatExposition } from '../../metrics/exposition-format.ts';
@@ -52,7 +52,7 @@ export async function openScheduleMonitor(
       if (damaged === 0) return status.faults;
       return [{ name: 'archive', reason: `has ${formatCount(damaged, 'damaged file')}` }, ...status.faults];
     },
-    verdict: () => reader.readVerdict(),
+    archiveState: () => reader.readArchiveState(),
     metrics: async () => formatMetrics(context, counts, readSchedule().status, reader),
   };
   const server = await openHealthServer(host, port, handlers, context.log).catch((error) => {
@@ -94,8 +94,8 @@ interface StatusReader {
   /** Number of known damaged files. */
   countDamaged(): number;
   readStatus(): ReturnType<typeof readArchiveStatus>;
-  /** Completeness of the archive; null if it cannot be read. */
-  readVerdict(): CompletenessCounts | null;
+  /** Null if the archive cannot be read. */
+  readArchiveState(): ArchiveState | null;
   close(): void;
 }
 
@@ -147,7 +147,7 @@ function openStatusReader(context: Context): StatusReader {
     readLastRuns: () => valueOrNull(readCached().known),
     countDamaged: () => valueOrThrow(readCached().damaged),
     readStatus: () => valueOrThrow(readCached().status),
-    readVerdict: () => valueOrNull(readCached().status)?.verdict ?? null,
+    readArchiveState: () => valueOrNull(readCached().status)?.completeness.state ?? null,
     close: () => archive?.close(),
   };
 }
@@ -156,8 +156,8 @@ function openStatusReader(context: Context): StatusReader {
 export interface HealthHandlers {
   /** Faults by component; empty if there are none. */
   wrong(): readonly { readonly name: string; readonly reason: string }[];
-  /** Completeness of the archive; null if it cannot be read. */
-  verdict(): CompletenessCounts | null;
+  /** Null if the archive cannot be read. */
+  archiveState(): ArchiveState | null;
   /** Returns the metrics in the Prometheus text format. */
   metrics(): Promise<string>;
   readonly metricsType: string;
@@ -261,11 +261,11 @@ async function routeRequest(request: IncomingMessage, handlers: HealthHandlers):
   if (path === paths.health) return toJsonResponse(200, { status: 'ok' });
   if (path === paths.metrics) return { status: 200, type: handlers.metricsType, body: await handlers.metrics() };
   const faults = handlers.wrong();
-  if (faults.length === 0) return toJsonResponse(200, { status: 'ready', verdict: handlers.verdict()?.state ?? null });
+  if (faults.length === 0) return toJsonResponse(200, { status: 'ready', archive_state: handlers.archiveState() });
   const detail = faults.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
   return toProblemResponse(503, 'Service Unavailable', {
     detail,
     errors: faults,
-    verdict: handlers.verdict()?.state ?? null,
+    archive_state: handlers.archiveState(),
   });
 }

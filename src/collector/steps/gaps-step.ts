@@ -1,23 +1,32 @@
 import { computeCompleteness, type Gap } from '../../archive/completeness/completeness.ts';
 import { hasTooManySuspended, isActive } from '../../archive/completeness/symbol-lifetime.ts';
 import { countPublishedTicks } from '../../archive/count-lost-ticks.ts';
+import type { AcceptedWindow } from '../../archive/format/coverage.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import {
+  acceptWindow,
   markAcceptedReported,
   markLostReported,
   type RecordedLoss,
   readAcceptedWindows,
   readLostWindows,
+  revokeAccepted,
 } from '../../archive/journal/gap-records.ts';
-import { countActiveSymbols, readAllSymbols, readSuspendedSymbols } from '../../archive/journal/symbols.ts';
+import { countActiveSymbols, readAllSymbols, readSuspendedSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
+import type { Archive } from '../../archive/open-archive.ts';
+import { listGaps } from '../../archive/read/gaps.ts';
+import { UsageError } from '../../base/errors.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { intersect, overlaps, type Window } from '../../base/window.ts';
+import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, toCompletenessRules } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
+import { createJobFailure } from '../run/summary.ts';
 import { formatNameList } from './poll-steps.ts';
 import { readNamedSymbolFacts } from './polled-symbols.ts';
+import { publishCompleteness } from './publish-step.ts';
 import { toLossKey } from './track-lost-windows.ts';
 
 /** The range that a run was requested to cover. */
@@ -113,7 +122,7 @@ export function reportSuspendedSymbols(run: Run): void {
   const active = named === null ? countActiveSymbols(archive.state.db) : named.size;
   if (run.requestedSymbols.size === 0 && hasTooManySuspended(suspended.length, active)) {
     const reason = `${formatNameList(names, 'symbol')} of ${active} active symbols suspended: more than 1 %`;
-    run.failures.push({ symbol: null, from: null, to: null, kind: 'suspended', reason });
+    run.failures.push(createJobFailure('suspended', reason));
   }
 }
 
@@ -150,3 +159,49 @@ export function reportDataLoss(run: Run): void {
 
 const isTried = ({ lostWindows: lost }: Run, loss: RecordedLoss): boolean =>
   lost.tried.has(toLossKey(loss)) || lost.confirmedLost.has(toLossKey(loss));
+
+/**
+ * Accepts the gaps of a symbol in a window, and publishes that. A gap that a run has already reported as a failure is a
+ * warning from now on. Any other gap is reported as a failure once.
+ * @throws UsageError for an unknown symbol, or a window without a gap
+ */
+export async function acceptGaps(
+  context: Context,
+  archive: Archive,
+  request: Window & { readonly symbol: string; readonly reason: string },
+): Promise<AcceptedWindow> {
+  const { symbol, from, to, reason } = request;
+  const { db } = archive.state;
+  const facts = readSymbol(db, symbol);
+  if (facts === undefined) throw new UsageError(`${symbol} is not known in this archive.`);
+  const nowMs = context.clock.nowMs();
+  const isPast = from < Math.min(to, nowMs);
+  const { gaps } = isPast
+    ? listGaps(archive, { from, to, symbols: [facts] }, toCompletenessRules(context.settings), nowMs)
+    : { gaps: [] };
+  if (gaps.length === 0)
+    throw new UsageError(
+      `${symbol} has no gap from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}: there is nothing to accept.`,
+    );
+  const isReported = gaps.every((gap) => gap.reason !== 'never asked');
+  const accepted = { symbol, from, to, reason, acceptedAt: nowMs, reportedAt: isReported ? nowMs : null };
+  acceptWindow(db, accepted);
+  await publishCompleteness(context, archive, 'gaps');
+  return accepted;
+}
+
+/**
+ * Revokes the accepted gaps of a symbol in a window, and publishes that. Returns the revoked windows.
+ * @throws UsageError if there are none
+ */
+export async function revokeAcceptedGaps(
+  context: Context,
+  archive: Archive,
+  { symbol, ...window }: Window & { readonly symbol: string },
+): Promise<AcceptedWindow[]> {
+  const revoked = revokeAccepted(archive.state.db, symbol, window);
+  if (revoked.length === 0)
+    throw new UsageError(`${symbol} has no accepted gap in this window. To list the accepted gaps: oddslake gaps`);
+  await publishCompleteness(context, archive, 'gaps');
+  return revoked;
+}

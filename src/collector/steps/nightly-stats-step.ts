@@ -19,12 +19,11 @@ import {
 } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs } from '../../archive/journal/recheck-results.ts';
 import { readListedStates, readSymbol } from '../../archive/journal/symbols.ts';
-import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
-import type { NightSummary, RecheckCounts } from '../run/summary.ts';
+import { createJobFailure, type NightSummary, type RecheckCounts } from '../run/summary.ts';
 import { reportShortLists } from './poll-steps.ts';
 
 /**
@@ -71,15 +70,14 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
   }
   const night: NightVolume = { polledTo: end, polledMs, markets, ticks: counts.ticks };
   recordNight(db, { ...night, runId: run.id, late: counts.late, conflicts: counts.conflicts, listedAt });
-  const falls = describeVolumeDrops(past, night, settings.drops);
+  const drops = describeVolumeDrops(past, night, settings.drops);
   // Report a drop of the markets only once.
-  if (shortListsReason !== null && !falls.some((reason) => reason.startsWith('markets')))
-    falls.push(`markets: ${shortListsReason}`);
-  for (const reason of falls) {
+  if (shortListsReason !== null && !drops.some((reason) => reason.startsWith('markets')))
+    drops.push(`markets: ${shortListsReason}`);
+  for (const reason of drops) {
     log.warn({ reason }, 'a sharp drop compared with the previous nights');
-    run.hasSharpDrop = true;
     // Before the failed windows, which may exceed the limit of the summary.
-    run.failures.unshift({ symbol: null, from: null, to: null, reason });
+    run.failures.unshift(createJobFailure('sharp drop', reason));
   }
 }
 
@@ -101,10 +99,7 @@ function summarizeMarketChanges(run: Run, before: RecordedNight | undefined): Ni
   const { archive, context, nightCounters } = run;
   const nowMs = context.clock.nowMs();
   const since = before?.listedAt ?? before?.polledTo ?? (nightCounters.listedAt ?? nowMs) - 1;
-  const states = readListedStates(archive.state.db, since, nowMs);
-  // A market that closed less than a day ago counts as overdue, but does not need attention yet.
-  run.longOverdueSymbols = computeMarketChanges(states, since, nowMs - dayMs).overdue.names;
-  return computeMarketChanges(states, since, nowMs);
+  return computeMarketChanges(readListedStates(archive.state.db, since, nowMs), since, nowMs);
 }
 
 function summarizeNightCoverage({ archive, context, nightCounters }: Run, night: Window): NightSummary['covered'] {
@@ -125,30 +120,3 @@ function summarizeNightCoverage({ archive, context, nightCounters }: Run, night:
     night,
   );
 }
-
-/** Counters of the polls of a run, for the summary of a night. */
-export interface NightCounters {
-  /** When a tick counts as late; absent if the run polls no ticks. */
-  lateRules?: LateTickRules;
-  /** Whether responses to the polls contradicted each other. */
-  isPagingContradicted: boolean;
-  /** When the market lists were polled, epoch ms; null if the poll failed. */
-  listedAt: number | null;
-  /** Why the lists are suspiciously short, one clause; null if they are not. */
-  shortListsReason: string | null;
-  /** Number of symbols whose ticks were polled. */
-  polledCount: number;
-  /** Requested windows that are not covered. */
-  readonly missingWindows: (Window & { readonly symbol: string })[];
-  /** Symbols with requested windows so old that the service may have thinned them out. */
-  readonly tooLateSymbols: string[];
-}
-
-export const createNightCounters = (): NightCounters => ({
-  listedAt: null,
-  shortListsReason: null,
-  polledCount: 0,
-  missingWindows: [],
-  tooLateSymbols: [],
-  isPagingContradicted: false,
-});

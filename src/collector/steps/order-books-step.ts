@@ -2,7 +2,7 @@ import { UpstreamError } from '../../base/errors.ts';
 import { type BookCollectOutcome, collectBooks } from '../order-books/collect-books.ts';
 import { openBookJournalWriter } from '../paging/journal-writer.ts';
 import type { Run } from '../run/run.ts';
-import type { RunFailure } from '../run/summary.ts';
+import { createJobFailure, type RunFailure } from '../run/summary.ts';
 import { formatNameList } from './poll-steps.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
@@ -18,13 +18,7 @@ export async function pollConfiguredBooks(run: Run): Promise<void> {
     await pollBooks(run, symbols, allLive ? listLiveSymbols(run) : []);
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.failure !== 'credential' || !hadResponse) throw error;
-    run.failures.push({
-      symbol: null,
-      from: null,
-      to: null,
-      kind: 'order book',
-      reason: `order books: ${error.reason}`,
-    });
+    run.failures.push(createJobFailure('order book', `order books: ${error.reason}`));
   }
 }
 
@@ -125,15 +119,7 @@ function toFailureLines(
   const noBookReason = named.size === 0 && missing.length === symbols.length ? missing[0]!.reason : null;
   const why = stopError?.reason ?? refusedReason ?? noBookReason;
   if (done.length === 0 && why !== null)
-    return [
-      {
-        symbol: null,
-        from: null,
-        to: null,
-        kind: 'order book',
-        reason: `order books of ${formatNameList(symbols, 'symbol')}: ${why}`,
-      },
-    ];
+    return [createJobFailure('order book', `order books of ${formatNameList(symbols, 'symbol')}: ${why}`)];
   const requested = new Set([...done, ...[...failures, ...missing].map(({ symbol }) => symbol)]);
   const notRequested = symbols.filter((symbol) => !requested.has(symbol));
   const failed = [

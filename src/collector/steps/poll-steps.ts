@@ -48,8 +48,8 @@ import { openTickJournalWriter } from '../paging/journal-writer.ts';
 import { addTail, extendToLostWindows, planBackfill, planPoll, type SymbolPlan } from '../paging/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/server-behavior.ts';
-import type { BackfillFlags } from '../run/job.ts';
 import type { Run } from '../run/run.ts';
+import { createJobFailure } from '../run/summary.ts';
 import { listPolledSymbols, notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
@@ -83,16 +83,9 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
     run.markets = new Set(markets.map(({ canonicalId }) => canonicalId)).size;
     run.nightCounters.listedAt = poll.observedAt;
     run.shapes.areListsComplete = poll.complete;
-    for (const reason of poll.shortfalls)
-      run.failures.push({ symbol: null, from: null, to: null, kind: 'market list', reason });
+    for (const reason of poll.shortfalls) run.failures.push(createJobFailure('market list', reason));
     for (const { view, reason } of poll.failed)
-      run.failures.push({
-        symbol: null,
-        from: null,
-        to: null,
-        kind: 'market list',
-        reason: `markets of view ${view}: ${reason}`,
-      });
+      run.failures.push(createJobFailure('market list', `markets of view ${view}: ${reason}`));
     if (rejected.length > 0)
       run.warnings.push(`${rejected.length} market records were rejected: ${rejected[0]!.reason}.`);
     context.log.info({ markets: markets.length, complete: poll.complete }, 'markets polled');
@@ -100,7 +93,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.failure === 'credential' || error.failure === 'unreachable')
       throw error;
-    run.failures.push({ symbol: null, from: null, to: null, kind: 'market list', reason: `markets: ${error.reason}` });
+    run.failures.push(createJobFailure('market list', `markets: ${error.reason}`));
     const none = { at: context.clock.nowMs(), named: 0, reason: error.reason };
     recordListings(
       archive.state.db,
@@ -137,8 +130,7 @@ export function journalMarketsPoll(state: State, runId: string, poll: MarketsPol
 /** Reports suspiciously short lists, in a run that is not a new night. */
 export function reportShortLists(run: Run): void {
   const { shortListsReason: reason } = run.nightCounters;
-  if (reason !== null)
-    run.failures.push({ symbol: null, from: null, to: null, kind: 'market list', reason: `markets: ${reason}` });
+  if (reason !== null) run.failures.push(createJobFailure('market list', `markets: ${reason}`));
 }
 
 /** Polls ticks up to `end` of the `chosen` symbols, or else those of the settings, or else those of the market lists. */
@@ -186,12 +178,22 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   setFirstSeen(db, newSymbols, nowMs);
 }
 
+/** What a backfill fetches within its window. */
+export interface BackfillScope {
+  /** Fetch the whole window, including covered parts. */
+  readonly force: boolean;
+  /** Also fetch outside the lifetime of a symbol. */
+  readonly allKnown: boolean;
+  /** Treat windows with inferred evidence as not covered. */
+  readonly recheckInferred?: boolean;
+}
+
 /** Plans a backfill of the chosen symbols, or else of all known symbols except suspended ones that were requested today. */
 export function createBackfillPlans(
   run: Run,
   window: Window,
   chosen: readonly string[],
-  options: Pick<BackfillFlags, 'force' | 'allKnown' | 'recheckInferred'>,
+  options: BackfillScope,
 ): { plans: SymbolPlan[]; facts: Map<string, SymbolFacts> } {
   const { context, archive } = run;
   const { db } = archive.state;

@@ -7,17 +7,19 @@ import {
 } from '../../archive/integrity/daily-hash-share.ts';
 import { type VerifyResult, verifyArchive } from '../../archive/integrity/verify.ts';
 import { updateRecheckHistory } from '../../archive/journal/nightly-memory.ts';
-import { type FileDamage, recordDamage } from '../../archive/journal/published-files.ts';
+import { type FileDamage, readRecordedDamage, recordDamage } from '../../archive/journal/published-files.ts';
 import { recordLateness } from '../../archive/journal/recheck-results.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import type { ImportBuffer } from '../../archive/publish/import-buffer.ts';
 import { inlineWorker, type MergeWorkers } from '../../archive/publish/merge-partition.ts';
 import { publish } from '../../archive/publish/publish.ts';
 import type { JournalQuarantine } from '../../archive/publish/quarantine.ts';
-import { DamageError } from '../../base/errors.ts';
+import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { dayMs, floorToDay, minuteMs } from '../../base/window.ts';
+import type { Context } from '../../context/context.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
-import { type JobWorkers, openJobWorkers } from '../run/worker-pool.ts';
+import { type MergeThreads, openMergeThreads } from './merge-workers.ts';
 import { noteConfirmedLosses } from './track-lost-windows.ts';
 
 /** Number of ticks from which worker threads pay off. */
@@ -29,14 +31,14 @@ const threadedTicksMin = 1_000_000;
  */
 export async function publishJournal(
   run: Run,
-  from: { intake?: ImportBuffer; threads?: JobWorkers | undefined } = {},
+  from: { intake?: ImportBuffer; threads?: MergeThreads | undefined } = {},
 ): Promise<void> {
   const { context, archive } = run;
   const display = await context.startDisplay('publish', 1, 'parts');
-  let own: JobWorkers | undefined;
+  let own: MergeThreads | undefined;
   const workers = async (ticks: number): Promise<MergeWorkers> => {
     if (from.threads === undefined && context.threads > 1 && ticks >= threadedTicksMin)
-      own = await openJobWorkers(context.threads);
+      own = await openMergeThreads(context.threads);
     return (from.threads ?? own)?.parts ?? inlineWorker;
   };
   try {
@@ -132,4 +134,36 @@ function warnDamage({ context }: Run, found: readonly FileDamage[]): void {
   const [first] = found;
   if (first !== undefined)
     context.log.warn({ files: found.length, path: first.path, kind: first.kind }, 'published files are damaged');
+}
+
+/** Publishes the journal and the current completeness. */
+export async function publishCompleteness(context: Context, archive: Archive, runId: string): Promise<void> {
+  await publish(archive, {
+    runId,
+    clock: context.clock,
+    waitMs: context.waitMs,
+    signal: context.signal,
+    ...toCompletenessRules(context.settings),
+    judges: true,
+    candles: context.settings.archive.candles,
+    quarantineBytesMax: context.settings.quarantine.bytesMax,
+  });
+}
+
+/**
+ * Publishes the completeness again if the run has found damage since its last publish. Otherwise the manifest would report a day
+ * with a damaged file as complete. If another run is publishing or the manifest is damaged, the next run does this.
+ */
+export async function publishFoundDamage(context: Context, archive: Archive, runId: string): Promise<void> {
+  const files = readRecordedDamage(archive.state.db).length;
+  if (files === 0) return;
+  try {
+    const { generation, completeness } = archive.readManifest();
+    if (generation > 0 && completeness?.damaged.files !== files) await publishCompleteness(context, archive, runId);
+  } catch (error) {
+    const isLeft =
+      error instanceof DamageError || (error instanceof OddslakeError && error.exitCode === exitCodes.busy);
+    if (!isLeft) throw error;
+    context.log.warn({ err: error }, 'the manifest does not contain the new damage yet');
+  }
 }

@@ -1,21 +1,16 @@
 import { countPublishedTicks } from '../../archive/count-lost-ticks.ts';
-import type { LostWindow } from '../../archive/format/coverage.ts';
 import { recordVerification } from '../../archive/integrity/daily-hash-share.ts';
 import { repairArchive } from '../../archive/integrity/repair.ts';
 import type { RepairReport, UnrecoverableRows } from '../../archive/integrity/repair-report.ts';
 import type { RecordedLoss } from '../../archive/journal/gap-records.ts';
 import { addPublishedTicks } from '../../archive/journal/runs.ts';
 import type { SortKey } from '../../archive/parquet/row-group-index.ts';
-import { listRawFiles } from '../../archive/raw/raw-file.ts';
 import { DamageError } from '../../base/errors.ts';
-import { intersectTwo, isEmpty, union, type Window } from '../../base/window.ts';
+import { union } from '../../base/window.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';
-import type { RawPage } from '../../contract/raw-page.ts';
-import { type ImportFile, UnreadableFileError } from '../import/files.ts';
-import { openRawReplay } from '../import/import-raw.ts';
-import { openImportWriter } from '../import/import-writer.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
+import { createJobFailure } from '../run/summary.ts';
 import { collectPlans } from './poll-steps.ts';
 import { publishJournal } from './publish-step.ts';
 import { listLostTickWindows, toLossKey } from './track-lost-windows.ts';
@@ -51,12 +46,7 @@ export async function repairDamage(run: Run, show?: (repaired: RepairReport) => 
   );
   if (lost > 0) addPublishedTicks(archive.state.db, run.id, { added: 0, lost });
   for (const rows of repaired.unrecoverable) {
-    run.failures.push({
-      symbol: null,
-      from: null,
-      to: null,
-      reason: `lost permanently: ${formatUnrecoverableRows(rows)}`,
-    });
+    run.failures.push(createJobFailure('unrecoverable', `lost permanently: ${formatUnrecoverableRows(rows)}`));
   }
   if (repaired.repaired.length > 0)
     context.log.info({ files: repaired.repaired.length, generation: repaired.generation }, 'repaired');
@@ -114,96 +104,3 @@ export function reportLossesWithoutUpstream(run: Run): void {
     run.failures.push({ symbol, from, to, kind: 'lost', reason });
   }
 }
-
-/**
- * Restores lost ticks from raw responses, without requests, and publishes. Ignores unreadable files, because the upstream
- * can still be asked.
- *
- * A window counts as restored only if its responses are published together. Windows are therefore processed in batches whose
- * lost ticks fit in the journal, with one publish for each batch.
- */
-export async function replayRawResponses(run: Run): Promise<void> {
-  const files = listRawFiles(run.archive).map(toImportFile);
-  if (files.length === 0) return;
-  const { journalTicksMax } = run.context.settings.publish;
-  for (const batch of splitLossesIntoBatches(listLostTickWindows(run), journalTicksMax)) {
-    await replayBatch(
-      run,
-      files,
-      Map.groupBy(batch, ({ symbol }) => symbol),
-    );
-    await publishJournal(run);
-  }
-  // An old response does not say what the upstream has now.
-  run.lostWindows.confirmedLost.clear();
-}
-
-/** Splits windows, in order, into non-empty batches of at most `ticksMax` lost ticks; a larger window is a batch alone. */
-function splitLossesIntoBatches(lost: readonly LostWindow[], ticksMax: number): LostWindow[][] {
-  const out: LostWindow[][] = [];
-  let ticksLeft = 0;
-  for (const window of lost) {
-    if (out.length === 0 || window.ticks > ticksLeft) {
-      out.push([]);
-      ticksLeft = ticksMax;
-    }
-    out.at(-1)!.push(window);
-    ticksLeft -= window.ticks;
-  }
-  return out;
-}
-
-/** Journals the responses that overlap lost windows. `lost` is by symbol. */
-async function replayBatch(
-  run: Run,
-  files: readonly ImportFile[],
-  lost: ReadonlyMap<string, readonly LostWindow[]>,
-): Promise<void> {
-  const { context } = run;
-  const { source, poll } = context.settings;
-  const futureMs = context.clock.nowMs() + poll.futureSkewSeconds * 1000;
-  // Responses are journaled unchanged, so no scratch files are needed.
-  const options = { preferred: false, futureMs, scratch: '', journalTicksMax: Number.POSITIVE_INFINITY };
-  const writer = openImportWriter(run, options);
-  const display = await context.startDisplay('raw responses', files.length, 'files');
-  let done = 0;
-  const replay = openRawReplay({
-    run,
-    writer,
-    rules: { dataset: 'ticks', paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
-    isWanted: (page) => hasLostOverlap(page, (symbol) => lost.get(symbol) ?? []),
-    onSetAside: () => {},
-    onTorn: () => {},
-    onProgress: () => display.update({ done, ticks: writer.ticks }),
-  });
-  try {
-    for (const file of files) {
-      await replay.take(file).catch(ignoreUnreadableFile);
-      done++;
-    }
-    await replay.finish();
-    await writer.flushJournal();
-  } finally {
-    display.stop();
-  }
-}
-
-/** Whether the window of a response overlaps a lost window. */
-function hasLostOverlap({ asked }: RawPage, getLostWindows: (symbol: string) => readonly Window[]): boolean {
-  if (asked.route !== 'ticks' || asked.meaning === null) return false;
-  const requested = [{ from: asked.from, to: asked.to }, asked.meaning.asked];
-  return getLostWindows(asked.symbol).some((window) => requested.some((part) => !isEmpty(intersectTwo(part, window))));
-}
-
-const toImportFile = (path: string): ImportFile => ({
-  path,
-  isNamed: false,
-  format: 'raw',
-  compression: 'none',
-  writtenAt: 0,
-  bytes: 0,
-});
-
-const ignoreUnreadableFile = (error: unknown): void => {
-  if (!(error instanceof UnreadableFileError)) throw error;
-};

@@ -6,16 +6,6 @@ import type { SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
 import type { RestoredCounts } from '../run/summary.ts';
 
-/** How a run deals with lost windows. */
-export interface LostWindowState {
-  /** Lost windows that were requested completely, by symbol. */
-  readonly requested: Map<string, readonly LostWindow[]>;
-  /** Keys of requested windows without a failed request. */
-  readonly tried: Set<string>;
-  /** Keys of windows that responses cover completely, with fewer ticks than were lost. */
-  readonly confirmedLost: Set<string>;
-}
-
 /** Unique key of a lost window. */
 export const toLossKey = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
 

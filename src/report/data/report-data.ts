@@ -130,15 +130,15 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
       const first = floorToDay(existing?.from ?? end);
       const span = { from: Math.min(Math.max(first, end - heatmapDays * dayMs), end - dayMs), to: end };
       const named = rules.judged.namedSymbols ?? new Set<string>();
-      const verdict = computeArchiveCompleteness(archive, rules.judged, nowMs);
+      const completeness = computeArchiveCompleteness(archive, rules.judged, nowMs);
       const recheckMemory = readRecheckHistory(db);
       const toPast = (run: RecordedRun): PastRun => toPastRun(run, (runId) => isRunOver(db, runId));
       const latestNightly = readLatestEndedRun(db, 'nightly', nowMs + clockAheadMsMax);
       return {
-        judgedDays: Object.fromEntries([...verdict.days].map(([day, state]) => [formatDay(day), state])),
+        judgedDays: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
         manifest,
         end,
-        status: createStatus(archive, verdict, nowMs),
+        status: createStatus(archive, completeness, nowMs),
         rechecks: {
           ...sumRechecks(recheckMemory),
           overlapMs: computeOverlapMs(recheckMemory, rules.overlapMs, rules.overlapMsMax),
@@ -153,7 +153,7 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
           nowMs,
           knownFrom: existing?.from ?? end,
         }),
-        gaps: computeGapFacts(verdict.gaps, gapGroupsMax, span.from),
+        gaps: computeGapFacts(completeness.gaps, gapGroupsMax, span.from),
       };
     });
     if (found !== null) return found;

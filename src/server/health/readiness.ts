@@ -9,8 +9,8 @@ import { ProblemError } from '../http/problem-details.ts';
 /** Result of a readiness check: whether requests can be served from an up-to-date archive. */
 interface ReadinessReport {
   readonly generation: number | null;
-  /** Completeness of the archive; null if it cannot be read. */
-  readonly verdict: ArchiveState | null;
+  /** State of the archive; null if it cannot be read. */
+  readonly archiveState: ArchiveState | null;
   /** Seconds from the end of coverage, inferred windows included, to now; null if there is no live symbol. */
   readonly lagSeconds: number | null;
   /** What is wrong, by component; empty if everything is well. Does not quote errors. */
@@ -33,7 +33,12 @@ async function checkReadiness(context: ServiceContext): Promise<ReadinessReport>
     wrong.push({ name: 'watermark', reason });
   }
   if (!(await canAuthenticate(context))) wrong.push({ name: 'database', reason: 'of keys cannot be read' });
-  return { generation: status?.generation ?? null, lagSeconds, verdict: status?.verdict.state ?? null, wrong };
+  return {
+    generation: status?.generation ?? null,
+    lagSeconds,
+    archiveState: status?.completeness.state ?? null,
+    wrong,
+  };
 }
 
 /** Seconds since a watermark; null without a watermark. */
@@ -75,12 +80,12 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
     },
     async (_, reply) => {
       reply.header('cache-control', 'no-store');
-      const { generation, lagSeconds, verdict, wrong } = await checkReadiness(context);
-      if (wrong.length > 0 || generation === null || verdict === null) {
+      const { generation, lagSeconds, archiveState, wrong } = await checkReadiness(context);
+      if (wrong.length > 0 || generation === null || archiveState === null) {
         const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
         throw new ProblemError(503, detail, { errors: [...wrong], headers: { 'cache-control': 'no-store' } });
       }
-      return { status: 'ready' as const, generation, lag_seconds: lagSeconds, verdict };
+      return { status: 'ready' as const, generation, lag_seconds: lagSeconds, archive_state: archiveState };
     },
   );
 }

@@ -70,12 +70,12 @@ export async function sendFile(
 
 function sendWithoutBody(
   file: FileToSend,
-  verdict: ReturnType<typeof evaluatePreconditions>,
+  outcome: ReturnType<typeof evaluatePreconditions>,
   reply: FastifyReply,
 ): FastifyReply | null {
-  if (verdict === 'failed')
+  if (outcome === 'failed')
     throw new ProblemError(412, 'The file was replaced by a newer one. Start again with the new file.');
-  if (verdict === 'send') return null;
+  if (outcome === 'send') return null;
   return reply
     .code(304)
     .headers({ etag: toETag(file.sha256), 'cache-control': cacheControl })

@@ -42,11 +42,15 @@ test('finds the last end of a job after many runs of others', () => {
 test('reads summaries that were recorded under older field names', () => {
   const older = {
     covered_to: 1,
+    verdict: { state: 'provisional', provisional: 6, listed: true },
+    restored: { raw: 7, asked: 8 },
     rate: { used: 1, waited_ms: 2 },
     night: { too_late: 3, markets: { gone: 4, new: 5 } },
   };
   const current = {
     reached: 1,
+    completeness: { state: 'provisional', inferred_windows: 6, lists_complete: true },
+    restored: { raw: 7, upstream: 8 },
     rate: { used: 1, wait_ms: 2 },
     night: { fetched_late: 3, markets: { delisted: 4, new: 5 } },
   };

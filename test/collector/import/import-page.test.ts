@@ -81,8 +81,8 @@ describe('a saved page', () => {
     ];
     const page = readSavedPage(bytes({ ...whole, ticks, count: 4 }), null, times);
     if (page.kind !== 'ticks') throw new Error('no ticks');
-    expect([...page.judged.ticks.t]).toEqual([day - 1]);
-    expect(page.judged.rejected.map(({ reason }) => reason)).toEqual([
+    expect([...page.validated.ticks.t]).toEqual([day - 1]);
+    expect(page.validated.rejected.map(({ reason }) => reason)).toEqual([
       'p is not a number',
       't is outside the years 2000 to 2100',
       't is in the future',

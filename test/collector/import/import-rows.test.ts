@@ -5,9 +5,7 @@ import { openTimeZone, utcZone } from '../../../src/base/time-zone.ts';
 import {
   createTickBuffer,
   defaultRowRules,
-  detectDataset,
   isWithoutZone,
-  parseCsvHeader,
   parsePriceScale,
   parseTimeText,
   type RawTickRows,
@@ -17,6 +15,7 @@ import {
   type TickRowRules,
   truncateRaw,
 } from '../../../src/collector/import/import-rows.ts';
+import { detectDataset, parseCsvHeader } from '../../../src/collector/import/preflight.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);
@@ -300,18 +299,18 @@ describe('the columns of a file', () => {
     [['symbol', 'question'], null, 'markets'],
     [['symbol', 'won'], null, 'markets'],
     [['venues'], 'markets', 'markets'],
-    [['symbol', 't'], null, { lacks: expect.stringMatching(/missing column p .*--dataset markets/) }],
+    [['symbol', 't'], null, { fault: expect.stringMatching(/missing column p .*--dataset markets/) }],
     [
       ['symbol', 'time', 'price'],
       null,
-      { lacks: expect.stringMatching(/missing columns t, p \(found: symbol, time, price\)/) },
+      { fault: expect.stringMatching(/missing columns t, p \(found: symbol, time, price\)/) },
     ],
-    [['symbol', 'question'], 'ticks', { lacks: expect.stringMatching(/missing columns t, p [^;]*$/) }],
-    [['t', 'p'], 'markets', { lacks: expect.stringMatching(/symbol or canonical_id/) }],
-    [['canonical_id'], 'ticks', { lacks: expect.stringMatching(/missing columns symbol, t, p/) }],
-    [numbers(12), null, { lacks: expect.stringMatching(/\(found: 1, 2, .*, 11, 12\)/) }],
-    [numbers(13), null, { lacks: expect.stringMatching(/\(found: 1, 2, .*, 11, 12, …\)/) }],
-    [[], null, { lacks: expect.stringMatching(/\(found: none\)/) }],
+    [['symbol', 'question'], 'ticks', { fault: expect.stringMatching(/missing columns t, p [^;]*$/) }],
+    [['t', 'p'], 'markets', { fault: expect.stringMatching(/symbol or canonical_id/) }],
+    [['canonical_id'], 'ticks', { fault: expect.stringMatching(/missing columns symbol, t, p/) }],
+    [numbers(12), null, { fault: expect.stringMatching(/\(found: 1, 2, .*, 11, 12\)/) }],
+    [numbers(13), null, { fault: expect.stringMatching(/\(found: 1, 2, .*, 11, 12, …\)/) }],
+    [[], null, { fault: expect.stringMatching(/\(found: none\)/) }],
   ])('%j with dataset %s', (names, given, expected) => {
     expect(detectDataset(names, given, paths)).toEqual(expected);
   });

@@ -25,7 +25,7 @@ test('restores ticks that the upstream has thinned out from raw responses, witho
     warnings: [],
     requests: 0,
     gaps: 0,
-    restored: { raw: { windows: 2, ticks }, asked: { windows: 0, ticks: 0 } },
+    restored: { raw: { windows: 2, ticks }, upstream: { windows: 0, ticks: 0 } },
   });
   const { fetched, accepted, duplicates, conflicts, quarantined } = summary.ticks;
   expect(fetched).toBe(accepted + duplicates + conflicts + quarantined);
@@ -63,8 +63,8 @@ test('requests what raw responses lack, and skips damaged ones', async () => {
   const summary = await repairedKeeping(lake);
   expect(summary).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
   expect(summary.requests).toBeGreaterThan(0);
-  expect(summary.restored!.raw!.windows + summary.restored!.asked!.windows).toBe(2);
-  expect(summary.restored!.asked!.windows).toBeGreaterThan(0);
+  expect(summary.restored!.raw!.windows + summary.restored!.upstream!.windows).toBe(2);
+  expect(summary.restored!.upstream!.windows).toBeGreaterThan(0);
   expect(ticksOf(lake)).toEqual(lake.before);
 });
 
@@ -75,7 +75,7 @@ test('reports once what neither raw responses nor the upstream have', async () =
   expect(await repairedKeeping(lake)).toMatchObject({
     exit_code: 4,
     failures_count: 2,
-    restored: { raw: { windows: 0, ticks: 0 }, asked: { windows: 0, ticks: 0 } },
+    restored: { raw: { windows: 0, ticks: 0 }, upstream: { windows: 0, ticks: 0 } },
   });
   expect(await repaired(lake, at(1) + 2 * hourMs, keeping)).toMatchObject({ exit_code: 0, failures: [] });
 });

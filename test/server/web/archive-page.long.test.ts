@@ -58,7 +58,7 @@ describe('the report on an archive', needsBrowser, () => {
     await page.emulateMedia({ media: 'print' });
     expect(await page.evaluate('getComputedStyle(document.body).color')).toBe('rgb(0, 0, 0)');
     expect(await page.locator('.narrow:visible').count()).toBe(0);
-    const panel = await page.evaluate(`getComputedStyle(document.querySelector('.verdict')).backgroundColor`);
+    const panel = await page.evaluate(`getComputedStyle(document.querySelector('.health')).backgroundColor`);
     expect(panel).toBe('rgb(255, 255, 255)');
   });
 });

@@ -1,0 +1,349 @@
+import type { RepairReport } from '../archive/integrity/repair-report.ts';
+import type { VerifyResult } from '../archive/integrity/verify.ts';
+import { readOpenIntent } from '../archive/journal/intent.ts';
+import { readRecordedDamage } from '../archive/journal/published-files.ts';
+import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
+import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
+import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
+import { countJournaledTicks } from '../archive/publish/count-waiting.ts';
+import { recoverPublish } from '../archive/publish/publish.ts';
+import { pruneRawFiles } from '../archive/raw/raw-file.ts';
+import type { RawWriter } from '../archive/raw/raw-writer.ts';
+import { readPublishedCompleteness } from '../archive/read/archive-status.ts';
+import { removeAbandonedScratch } from '../archive/read/pin-generation.ts';
+import { DamageError, exitCodes, OddslakeError } from '../base/errors.ts';
+import { formatIsoUtc, timeEnd, timeMin } from '../base/time.ts';
+import type { Window } from '../base/window.ts';
+import type { Upstream, UpstreamCounters } from '../client/upstream.ts';
+import type { Context } from '../context/context.ts';
+import {
+  getConfiguredSymbols,
+  openConfiguredArchive,
+  openConfiguredUpstream,
+  openOtherUpstream,
+} from '../context/open-configured.ts';
+import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
+import type { ImportFlags } from './import/import-step.ts';
+import { afterRun } from './notifications/after-run.ts';
+import type { SymbolPlan } from './paging/plan.ts';
+import { createRun, type Run } from './run/run.ts';
+import { createResponseShapes, detectSchemaDrift } from './run/schema-drift.ts';
+import { addNextAction } from './run/suggest-action.ts';
+import { emptyBookCounts, type RateUse, type RunFacts, type Summary, summarize } from './run/summary.ts';
+import { listActiveSuspended } from './steps/gaps-step.ts';
+import type { BackfillScope } from './steps/poll-steps.ts';
+import { checkPublishedSizes, hashDueFiles, publishFoundDamage } from './steps/publish-step.ts';
+
+/** A job that a scheduler or a user can start. `flags` are specific to the job; common ones are in the context. */
+export interface Job<Flags = undefined> {
+  readonly name: string;
+  run(context: Context, flags: Flags): Promise<Summary>;
+}
+
+export interface NightlyFlags {
+  /** UTC midnight of the day whose end is the end of the poll; null: poll up to now. */
+  readonly day: number | null;
+}
+
+export interface TicksFlags {
+  /** Symbols to poll; empty: those of the settings, or else those of the market lists. */
+  readonly symbols: readonly string[];
+  /** Poll suspended symbols now: the given ones, or all of them. */
+  readonly retriesSuspended?: boolean;
+}
+
+export interface OrderbookFlags {
+  /** Symbols to poll; empty: those of `orderbooks.symbols`, or else all live symbols. */
+  readonly symbols: readonly string[];
+}
+
+export interface BackfillFlags extends BackfillScope {
+  readonly window: Window;
+  /** Empty: all known symbols. */
+  readonly symbols: readonly string[];
+  /** For a dry run: called with the plan, and nothing is fetched; null to fetch. */
+  readonly showPlan: ((plan: BackfillPlan) => void) | null;
+}
+
+export interface RepairFlags {
+  /** URL of another oddslake to restore lost ticks from; null: the upstream. */
+  readonly fromUrl: string | null;
+  /** Called after the repair, before any request. */
+  readonly onRepaired?: (repaired: RepairReport) => void;
+}
+
+export interface VerifyFlags {
+  /** Called with the findings at the end of the verification. */
+  readonly onVerified: (found: VerifyResult, archive: Archive, runId: string) => void;
+}
+
+export interface BackfillPlan {
+  readonly plans: readonly SymbolPlan[];
+  readonly windows: number;
+  readonly expectedRequests: number;
+  /** At the configured request rate. */
+  readonly expectedSeconds: number;
+}
+
+/** Loaders of all jobs by name. A job is loaded when it is started. */
+export interface JobLoaders {
+  nightly(): Promise<Job<NightlyFlags>>;
+  markets(): Promise<Job>;
+  ticks(): Promise<Job<TicksFlags>>;
+  orderbook(): Promise<Job<OrderbookFlags>>;
+  backfill(): Promise<Job<BackfillFlags>>;
+  import(): Promise<Job<ImportFlags>>;
+  publish(): Promise<Job>;
+  repair(): Promise<Job<RepairFlags>>;
+  verify(): Promise<Job<VerifyFlags>>;
+}
+
+interface JobRequirements {
+  /** Whether the job polls the upstream, so that its address and API key must be set. */
+  readonly usesUpstream: boolean;
+  /** Whether the job may create an archive although it does not poll. */
+  readonly canCreateArchive?: boolean;
+  /** A service that is used instead of the archive's upstream, with a separate rate limit. */
+  readonly otherUpstream?: UpstreamAccess | null;
+  /** Whether the job repairs the archive, so that a damaged manifest must not prevent opening it. */
+  readonly isRepair?: boolean;
+  /** Whether the job only reads the archive, so that an older format is accepted. */
+  readonly isVerify?: boolean;
+}
+
+/** Runs a job, from opening the archive to the summary. Never rejects: the summary contains the error. */
+export async function runJob(
+  context: Context,
+  job: string,
+  needs: JobRequirements,
+  body: (run: Run) => Promise<void>,
+): Promise<Summary> {
+  const startedAt = context.clock.nowMs();
+  const parts: {
+    archive?: Archive;
+    rateStore?: SharedRateStore;
+    raw?: RawWriter | null;
+    client?: Upstream;
+    run?: Run;
+  } = {};
+  let thrown: unknown;
+  try {
+    requirePlausibleTime(startedAt);
+    if (needs.usesUpstream) requireUpstream(context.settings);
+    const isRepair = needs.isRepair === true;
+    const isVerify = needs.isVerify === true;
+    parts.archive = openConfiguredArchive(context, needs.usesUpstream || needs.canCreateArchive === true, isRepair);
+    // A repair must not read the archive before it is repaired.
+    if (!isRepair && !isVerify) {
+      requireCurrentFormat(parts.archive);
+      // Scratch files of a killed import may fill the disk.
+      removeAbandonedScratch(parts.archive);
+    }
+    if (!isVerify) await finishInterruptedPublish(parts.archive, context);
+    const { state, layout } = parts.archive;
+    const shapes = createResponseShapes();
+    parts.run = createRun(context, job, parts.archive, startedAt, shapes, Boolean(needs.otherUpstream), async () => {
+      if (needs.otherUpstream) {
+        parts.client ??= await openOtherUpstream(context, needs.otherUpstream);
+        return parts.client;
+      }
+      parts.rateStore ??= openSharedRateStore(state, layout.privateFolder);
+      parts.raw ??= await openRawCapture(parts.run!);
+      parts.client ??= shapes.observeUpstream(
+        await openConfiguredUpstream(context, parts.rateStore, requireUpstream(context.settings), (response) => {
+          parts.raw?.write(response);
+          shapes.onResponse(response);
+        }),
+      );
+      return parts.client;
+    });
+    if (!isRepair && !isVerify) checkPublishedSizes(parts.run);
+    await body(parts.run);
+  } catch (error) {
+    thrown = error;
+  }
+  // A damaged part file must not prevent the check of the other files.
+  if (
+    parts.run !== undefined &&
+    !needs.isRepair &&
+    !needs.isVerify &&
+    (thrown === undefined || thrown instanceof DamageError)
+  )
+    await hashDueFiles(parts.run)
+      .then(() => publishFoundDamage(context, parts.archive!, parts.run!.id))
+      .catch((error: unknown) => {
+        thrown ??= error;
+      });
+  if (parts.run !== undefined) await closeRawCapture(parts.run, parts.raw ?? null);
+  const createSummary = (run: Run | undefined): Summary => {
+    const facts = {
+      ...(run === undefined ? emptyFacts : collectFacts(run, parts.client)),
+      version: context.version,
+      job,
+      strict: context.strict,
+      thrown,
+      started_at: startedAt,
+      finished_at: context.clock.nowMs(),
+    };
+    return addNextAction(summarize(facts), context, run, thrown);
+  };
+  let summary: Summary;
+  try {
+    if (parts.run !== undefined) parts.run.drifts.push(...detectSchemaDrift(parts.run, parts.run.shapes));
+    summary = createSummary(parts.run);
+    if (parts.run !== undefined) {
+      finishRun(
+        parts.run.archive.state.db,
+        parts.run.id,
+        summary.finished_at,
+        summary.exit_code,
+        JSON.stringify(summary),
+      );
+    }
+  } catch (error) {
+    // The state can no longer be read or written, for example because the disk is full. Report the first error.
+    thrown ??= error;
+    summary = createSummary(undefined);
+  }
+  if (thrown !== undefined) context.log.debug({ err: thrown }, 'the run ended early');
+  parts.archive?.close();
+  await parts.client?.close();
+  parts.rateStore?.close();
+  await afterRun(context, summary);
+  return summary;
+}
+
+type CountedFacts = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
+
+const emptyFacts: CountedFacts = {
+  run_id: null,
+  requests: 0,
+  retries: 0,
+  throttled_ms: 0,
+  pages: 0,
+  recovered: 0,
+  generation: 0,
+  watermark: null,
+  ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
+  symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
+  orderbooks: emptyBookCounts,
+  gaps: 0,
+  warnings: [],
+  failures: [],
+  files: [],
+  hasUpstreamResponded: false,
+};
+
+function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
+  const { archive, context } = run;
+  const { db } = archive.state;
+  const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : countJournaledTicks(archive, run.id);
+  const counts = readRunCounts(db, run.id, waiting);
+  const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
+  const { generation, watermark, reached } = archive.readManifest();
+  const counters = client?.counters();
+  const completeness = readPublishedCompleteness(archive, context.clock.nowMs());
+  const { requests, retries, throttledMs } = counters ?? { requests: 0, retries: 0, throttledMs: 0 };
+  const { failures, pages, hasUpstreamResponded } = run;
+  const symbols = {
+    ...run.symbols,
+    suspended: listActiveSuspended(db, getConfiguredSymbols(run.context)).length,
+  };
+  const warnings = [...run.warnings, ...formatQuarantineWarnings(quarantined, countDroppedRejects(db, run.id))];
+  return {
+    run_id: run.id,
+    requests,
+    retries,
+    throttled_ms: throttledMs,
+    pages,
+    recovered,
+    generation,
+    watermark,
+    reached,
+    completeness,
+    ticks: { fetched, accepted, duplicates, conflicts, quarantined },
+    orderbooks: run.bookCounts,
+    damage: readRecordedDamage(run.archive.state.db),
+    symbols,
+    gaps: failures.filter((failure) => failure.symbol !== null).length,
+    warnings,
+    failures,
+    hasUpstreamResponded,
+    schema_drift: run.drifts,
+    usesOtherUpstream: run.usesOtherUpstream,
+    ...(run.restored && { restored: run.restored }),
+    ...(counters !== undefined && counters.requests > 0 && { rate: toRateUse(counters) }),
+    ...(run.nightSummary && { night: run.nightSummary }),
+    ...(run.rechecks && { rechecks: run.rechecks }),
+    files: [...run.files.values()],
+    publishedTicks: { added, lost },
+    ...(run.markets !== null && { markets: run.markets }),
+  };
+}
+
+function formatQuarantineWarnings(quarantined: number, dropped: number): string[] {
+  if (quarantined === 0) return [];
+  const text = `${quarantined} unusable ticks were quarantined in .oddslake/quarantine`;
+  return [dropped === 0 ? `${text}.` : `${text}; ${dropped} of them were only counted, because it is full.`];
+}
+
+const toRateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters): RateUse => ({
+  allowed_per_second: allowedPerSecond,
+  used: Math.round(usedShare * 1000) / 1000,
+  wait_ms: waitedMs,
+});
+
+/** Rejects a clock outside the valid times, for example after a flat battery. */
+function requirePlausibleTime(nowMs: number): void {
+  if (nowMs >= timeMin && nowMs < timeEnd) return;
+  const shown = Math.abs(nowMs) < 8.64e15 ? formatIsoUtc(nowMs) : String(nowMs);
+  throw new OddslakeError(
+    exitCodes.unexpected,
+    `The clock of this machine says ${shown}, which is not a valid time. Set the clock and run again.`,
+  );
+}
+
+/** Finishes a publish that was interrupted after its commit point, unless another process is still running it. */
+async function finishInterruptedPublish(archive: Archive, { clock, signal, log }: Context): Promise<void> {
+  if (readOpenIntent(archive.state.db) === undefined) return;
+  try {
+    await recoverPublish(archive, 0, clock, signal);
+    log.info({}, 'finished an interrupted publish');
+  } catch (error) {
+    if (!(error instanceof OddslakeError) || error.exitCode !== exitCodes.busy) throw error;
+  }
+}
+
+/** The parts of a run that the raw capture needs. */
+interface RawCaptureRun {
+  readonly context: Pick<Context, 'settings' | 'clock'>;
+  readonly archive: Archive;
+  readonly id: string;
+  readonly warnings: string[];
+}
+
+/** How long responses are gathered before a write, in ms. A kill loses at most these. */
+const gatherMs = 50;
+
+/** Opens the writer of raw responses; null if `raw.keep_days` is 0. */
+async function openRawCapture({
+  context: { settings, clock },
+  archive,
+  id: runId,
+}: RawCaptureRun): Promise<RawWriter | null> {
+  if (settings.raw.keepDays === 0) return null;
+  const { openRawWriter } = await import('../archive/raw/raw-writer.ts');
+  const gather = (signal: AbortSignal): Promise<void> => clock.sleep(gatherMs, signal);
+  return openRawWriter(archive, { runId, secret: requireUpstream(settings).apiKey, gather, ...settings.raw });
+}
+
+/** Writes the remaining responses and removes old ones. Errors become warnings of the run. */
+async function closeRawCapture({ context, archive, warnings }: RawCaptureRun, writer: RawWriter | null): Promise<void> {
+  const lost = await writer?.close();
+  if (typeof lost === 'string') warnings.push(lost);
+  try {
+    pruneRawFiles(archive, context.settings.raw, context.clock.nowMs());
+  } catch (error) {
+    warnings.push(`Could not remove old raw responses in .oddslake/raw: ${(error as Error).message}`);
+  }
+}

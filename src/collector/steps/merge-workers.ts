@@ -1,0 +1,80 @@
+import { type SymbolsPrecedence, toKnownPrecedence } from '../../archive/journal/precedence-store.ts';
+import {
+  type MergeResult,
+  type MergeTask,
+  type MergeWorkers,
+  mergePartition,
+} from '../../archive/publish/merge-partition.ts';
+import { listWholeBuffers, moveToCaller, openWorkerPool } from '../../base/worker-threads.ts';
+
+/** Threads that merge part files. The calling thread runs the tasks that the others have no room for. */
+export interface MergeThreads {
+  /** Number of threads, including the calling one. */
+  readonly count: number;
+  readonly parts: MergeWorkers;
+  /** Whether a thread can take another task. */
+  hasRoom(): boolean;
+  /** Runs a task on one of the other threads. `task`: name of an export of their module. */
+  run<T>(task: string, value: unknown, transfer?: readonly ArrayBuffer[]): Promise<T>;
+  /** Terminates the threads, also during a task. */
+  close(): Promise<void>;
+}
+
+/** Tasks per thread: one that runs, and one that is queued so that the thread is never idle. */
+const tasksPerThread = 2;
+
+/**
+ * Starts threads. The calling thread is also available while they start.
+ * @param count at least 2
+ * @param entry module of the threads, relative to `callerUrl` and without extension; it exports `mergePart`
+ */
+export async function openMergeThreads(
+  count: number,
+  entry = './merge-workers',
+  callerUrl = import.meta.url,
+): Promise<MergeThreads> {
+  const pool = await openWorkerPool(entry, callerUrl, count - 1);
+  const tasksMax = (count - 1) * tasksPerThread;
+  let running = 0;
+  const hasRoom = (): boolean => running < tasksMax;
+  async function run<T>(task: string, value: unknown, transfer: readonly ArrayBuffer[] = []): Promise<T> {
+    running++;
+    try {
+      return (await pool.run(task, value, transfer)) as T;
+    } finally {
+      running--;
+    }
+  }
+  return {
+    count,
+    hasRoom,
+    run,
+    parts: {
+      // In addition: one task on this thread, and one finished task that waits to be staged in order.
+      concurrency: tasksMax + 2,
+      async merge(task, precedence) {
+        if (!hasRoom()) return mergePartition(task, precedence.lookup);
+        const value: PartTask = { task, precedence: precedence.readAll() };
+        return await run<MergeResult>('mergePart', value, listTransferables(task));
+      },
+    },
+    close: () => pool.close(),
+  };
+}
+
+/** Buffers that are transferred to the thread instead of copied. */
+function listTransferables({ old, chunks }: MergeTask): ArrayBuffer[] {
+  const columns = chunks.flatMap((chunk) => ('t' in chunk ? [chunk.t, chunk.p] : []));
+  return listWholeBuffers(old === null ? columns : [old, ...columns]);
+}
+
+interface PartTask {
+  readonly task: MergeTask;
+  readonly precedence: SymbolsPrecedence;
+}
+
+/** Merges a part file on a thread. */
+export function mergePart({ task, precedence }: PartTask): Promise<MergeResult> {
+  const result = mergePartition(task, toKnownPrecedence(precedence));
+  return moveToCaller(result, listWholeBuffers(result.files.map(({ bytes }) => bytes)));
+}
