@@ -59,7 +59,7 @@ export async function runLocalBacktest(
     ...columns,
     id,
     created_at,
-    asked: JSON.stringify(request),
+    request: JSON.stringify(request),
     strategy: JSON.stringify(resolved.strategy),
     strategy_version: resolved.version,
     finished_at: clock.nowMs(),

@@ -12,7 +12,7 @@ const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 const numRuns = Number(process.env.RUNS ?? 300);
 console.log(`engine against the plain one: SEED=${seed}`);
 
-const numbers = ['contracts', 'paid', 'got', 'entry_fees', 'exit_fees', 'pnl'] as const;
+const numbers = ['contracts', 'entry_price', 'exit_price', 'entry_fees', 'exit_fees', 'pnl'] as const;
 
 function expectSame(real: readonly Trade[], plain: readonly Trade[]): void {
   const without = (trade: Trade) => ({ ...trade, ...Object.fromEntries(numbers.map((name) => [name, 0])) });
@@ -41,13 +41,13 @@ test('makes the same trades as a plain engine without look-ahead', () => {
 /** Entries and exits filled before a time, with their decisions. */
 function doneBefore(trades: readonly Trade[], moment: number) {
   const before = trades.filter(({ filled_at }) => filled_at < moment);
-  const entries = before.map(({ rule, side, decided_at, filled_at, price, paid }) =>
-    JSON.stringify({ rule, side, decided_at, filled_at, price, paid }),
+  const entries = before.map(({ rule, side, decided_at, filled_at, price, entry_price }) =>
+    JSON.stringify({ rule, side, decided_at, filled_at, price, entry_price }),
   );
   const exits = before
-    .filter(({ exit, exited_at }) => exit === 'sold' && exited_at < moment)
-    .map(({ rule, contracts, exit_decided_at, exited_at, got, exit_fees }) =>
-      JSON.stringify({ rule, contracts, exit_decided_at, exited_at, got, exit_fees }),
+    .filter(({ exit_reason, exited_at }) => exit_reason === 'sold' && exited_at < moment)
+    .map(({ rule, contracts, exit_decided_at, exited_at, exit_price, exit_fees }) =>
+      JSON.stringify({ rule, contracts, exit_decided_at, exited_at, exit_price, exit_fees }),
     );
   return { entries: [...new Set(entries)], exits };
 }

@@ -18,9 +18,9 @@ export interface Trade {
   /** The price of yes at the tick of the fill. */
   readonly price: number;
   /** Entry and exit price per contract. The exit price of an open trade is the last price. */
-  readonly paid: number;
-  readonly got: number;
-  readonly exit: 'sold' | 'settled' | 'open';
+  readonly entry_price: number;
+  readonly exit_price: number;
+  readonly exit_reason: 'sold' | 'settled' | 'open';
   /** Tick of the exit decision; null if the contracts were not sold. */
   readonly exit_decided_at: number | null;
   readonly exited_at: number;
@@ -68,7 +68,7 @@ interface RuleSimulation {
 const ticksPerSearch = 8192;
 
 /** The open position of a rule. */
-interface OpenPosition extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'paid'> {
+interface OpenPosition extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'entry_price'> {
   contracts: number;
   /** Entry fee per contract. */
   readonly fee: number;
@@ -124,13 +124,13 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
 
   /** Closes a part of the position. */
   function endOf(
-    { decided_at, filled_at, price, paid, fee }: OpenPosition,
+    { decided_at, filled_at, price, entry_price, fee }: OpenPosition,
     { contracts, contractPrice }: Fill,
-    exitFields: Pick<Trade, 'exit' | 'exit_decided_at' | 'exited_at'>,
+    exitFields: Pick<Trade, 'exit_reason' | 'exit_decided_at' | 'exited_at'>,
   ): void {
     const [entry_fees, exit_fees] = [
       contracts * fee,
-      exitFields.exit === 'sold' ? contracts * costs.computeFee(contractPrice) : 0,
+      exitFields.exit_reason === 'sold' ? contracts * costs.computeFee(contractPrice) : 0,
     ];
     trades.push({
       symbol,
@@ -140,12 +140,12 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
       decided_at,
       filled_at,
       price,
-      paid,
-      got: contractPrice,
+      entry_price,
+      exit_price: contractPrice,
       ...exitFields,
       entry_fees,
       exit_fees,
-      pnl: contracts * (contractPrice - paid) - entry_fees - exit_fees,
+      pnl: contracts * (contractPrice - entry_price) - entry_fees - exit_fees,
     });
   }
 
@@ -155,19 +155,19 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
       if (fill === null) continue;
       if (openPosition === null) {
         entriesLeft--;
-        const { contracts, contractPrice: paid } = fill;
+        const { contracts, contractPrice } = fill;
         openPosition = {
           contracts,
           decided_at: t[decidedTick]!,
           filled_at: t[i]!,
           price: p[i]!,
-          paid,
-          fee: costs.computeFee(paid),
+          entry_price: contractPrice,
+          fee: costs.computeFee(contractPrice),
         };
-        [position.boughtAt, position.cost] = [t[i]!, paid];
+        [position.boughtAt, position.cost] = [t[i]!, contractPrice];
         decidedTick = -1;
       } else {
-        endOf(openPosition, fill, { exit: 'sold', exit_decided_at: t[decidedTick]!, exited_at: t[i]! });
+        endOf(openPosition, fill, { exit_reason: 'sold', exit_decided_at: t[decidedTick]!, exited_at: t[i]! });
         openPosition.contracts -= fill.contracts;
         // If the book is too thin, the remaining contracts are sold at later ticks.
         if (openPosition.contracts > 0) continue;
@@ -194,7 +194,7 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
       openPosition,
       { contracts: openPosition.contracts, contractPrice: toSidePrice(side, price) },
       {
-        exit: settled ? 'settled' : 'open',
+        exit_reason: settled ? 'settled' : 'open',
         exit_decided_at: null,
         exited_at,
       },

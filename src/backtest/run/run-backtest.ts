@@ -106,7 +106,7 @@ export async function runBacktest(
     const totals = await workers.runBatches(resultBatches, planOn(resultWindow, span, plan));
     const coverage = toCoverageShare(await uncovered);
     const resultContext = {
-      asked: spec,
+      request: spec,
       strategy: chosenStrategy!,
       strategy_version: resolved.version,
       grid,
@@ -137,9 +137,9 @@ export async function runBacktest(
 }
 
 const toCoverageShare = ({ lifetimeMs, uncoveredMs }: CoverageTotals): BacktestResult['coverage'] => ({
-  asked_ms: lifetimeMs,
-  lacking_ms: uncoveredMs,
-  lacking_share: lifetimeMs === 0 ? null : uncoveredMs / lifetimeMs,
+  lifetime_ms: lifetimeMs,
+  gap_ms: uncoveredMs,
+  gap_share: lifetimeMs === 0 ? null : uncoveredMs / lifetimeMs,
 });
 
 /**

@@ -68,7 +68,7 @@ export function startBacktestRunner({
 }
 
 const toBacktestTask = ({
-  asked: specJson,
+  request: specJson,
   strategy,
   strategy_version,
 }: BacktestRow): Pick<BacktestTask, 'spec' | 'resolvedStrategy'> => ({

@@ -217,7 +217,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       idempotency_key: key,
       body_sha256: fingerprint,
       created_at: now,
-      asked: JSON.stringify(spec),
+      request: JSON.stringify(spec),
       strategy: JSON.stringify(resolvedStrategy.strategy),
       strategy_version: resolvedStrategy.version,
     };

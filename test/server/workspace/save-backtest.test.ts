@@ -8,7 +8,7 @@ const run = (id: string, rest = {}) => ({
   ...alice,
   id,
   created_at: 1000,
-  asked: '{}',
+  request: '{}',
   strategy: '{}',
   strategy_version: null,
   finished_at: 2000,
@@ -23,7 +23,7 @@ overEachDatabase((kind) => {
     onTestFinished(() => db.destroy());
     const jobs = createBacktestStore(db, 'here');
     const waiting = { ...alice, id: 'waits', idempotency_key: null, body_sha256: null, created_at: 1 };
-    await jobs.add({ ...waiting, asked: '{}', strategy: '{}', strategy_version: null }, 9, 9);
+    await jobs.add({ ...waiting, request: '{}', strategy: '{}', strategy_version: null }, 9, 9);
     await saveBacktest(db, 'there', run('elsewhere'), 2);
     await saveBacktest(db, 'here', run('of bob', { owner: 'bob' }), 2);
     await saveBacktest(db, 'here', run('at a desk', { workspace: 'desk' }), 2);
