@@ -4,7 +4,7 @@ import { bookShapes } from './book-shapes.ts';
 import { faultKinds } from './faults.ts';
 import { type ChangeableOptions, fixedOptions, type SandboxOptions, sandboxDefaults } from './options.ts';
 import { limiterKinds, rateHeaderForms } from './rate-limit.ts';
-import { capUnits, respectedParts, statedEnds, tickOrders, truncations } from './tick-behavior.ts';
+import { capUnits, honoredParts, statedEnds, tickOrders, truncations } from './tick-behavior.ts';
 import { pageLayouts } from './tick-page.ts';
 
 interface OptionRule {
@@ -52,7 +52,7 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   markets: createIntegerRule(1, 20_000),
   activeShare: createNumberRule(0.05, 0.98),
   ticksPerDay: createNumberRule(1, 100_000),
-  lifeDaysMax: createNumberRule(0.5, 1_000),
+  lifetimeDaysMax: createNumberRule(0.5, 1_000),
   epochMs: createIntegerRule(0, latestMs),
   lateShare: createNumberRule(0, 1),
   lateDelayMsMax: createIntegerRule(1, timerMsMax),
@@ -64,16 +64,16 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   capUnit: createEnumRule(...capUnits),
   capVariation: createNumberRule(0, 0.95),
   capBySymbol: booleanRule,
-  capFallsAfter: createNullableRule(createIntegerRule(0, 1_000_000)),
+  capDropsAfter: createNullableRule(createIntegerRule(0, 1_000_000)),
   sample: createNullableRule(createIntegerRule(1, 1_000_000)),
-  liveOnTopMs: createNullableRule(createIntegerRule(1, latestMs)),
-  heeds: createEnumRule(...respectedParts),
+  uncappedAgeMs: createNullableRule(createIntegerRule(1, latestMs)),
+  honors: createEnumRule(...honoredParts),
   carryInShare: createNumberRule(0, 1),
   unusableShare: createNumberRule(0, 1),
-  foreignShare: createNumberRule(0, 10),
-  crowd: createNullableRule(createIntegerRule(2, 100_000)),
-  generatedBehindMs: createNullableRule(createIntegerRule(0, latestMs)),
-  generatedStepMs: createIntegerRule(0, latestMs),
+  invalidShare: createNumberRule(0, 10),
+  burstTicks: createNullableRule(createIntegerRule(2, 100_000)),
+  generatedAtLagMs: createNullableRule(createIntegerRule(0, latestMs)),
+  generatedAtResolutionMs: createIntegerRule(0, latestMs),
   defaultLimit: createIntegerRule(1, 1_000_000),
   defaultWindowMs: createIntegerRule(1, latestMs),
   truncate: createEnumRule(...truncations),

@@ -30,7 +30,7 @@ export interface SandboxOptions extends TickBehavior {
    * Maximum time from opening to closing, in days; most markets are open for 4 days or more, some for half a day.
    * Default 45.
    */
-  readonly lifeDaysMax: number;
+  readonly lifetimeDaysMax: number;
   /** Time of the earliest data, epoch milliseconds. Default 2025-01-01. */
   readonly epochMs: number;
 
@@ -94,7 +94,7 @@ export const fixedOptions = [
   'markets',
   'activeShare',
   'ticksPerDay',
-  'lifeDaysMax',
+  'lifetimeDaysMax',
   'epochMs',
 ] as const satisfies readonly (keyof SandboxOptions)[];
 
@@ -110,7 +110,7 @@ export const sandboxDefaults: SandboxOptions = {
   markets: 40,
   activeShare: 0.85,
   ticksPerDay: 400,
-  lifeDaysMax: 45,
+  lifetimeDaysMax: 45,
   epochMs: Date.UTC(2025, 0, 1),
   lateShare: 0,
   lateDelayMsMax: 600_000,

@@ -7,10 +7,10 @@ import { readVisibleTicks } from './query-ticks.ts';
 import { createJsonResponse, createProblem, type SandboxResponse } from './response.ts';
 import {
   composePage,
-  computeAnsweredWindow,
+  computeClampedWindow,
+  computeGeneratedAt,
   computeMatchedWindow,
   computePageRowsMax,
-  computeStatedMoment,
   getKeptSide,
   isUsable,
   needsWholeWindow,
@@ -153,10 +153,10 @@ function createTickPage(
   const page = composePage(before.slice(-1), visibleRows(inside, part), request, options);
   const { elements, from } = page;
   const kinds = elements.map((row): ElementKind => {
-    if (row === null) return 'foreign';
+    if (row === null) return 'invalid';
     return isUsable(row, options) ? 'tick' : 'unusable';
   });
-  const gaps = intersect(options.gaps, [computeAnsweredWindow(request)]);
+  const gaps = intersect(options.gaps, [computeClampedWindow(request)]);
   return {
     symbol,
     t: Float64Array.from(elements, (row) => row?.t ?? 0),
@@ -164,7 +164,7 @@ function createTickPage(
     count: elements.length,
     from,
     to: page.to,
-    generatedAt: computeStatedMoment(nowMs, options),
+    generatedAt: computeGeneratedAt(nowMs, options),
     ...(kinds.some((kind) => kind !== 'tick') ? { kinds } : {}),
     ...(gaps.length > 0 ? { gaps } : {}),
   };

@@ -9,8 +9,8 @@ export const pageLayouts = ['compact', 'spaced', 'reordered', 'extra', 'exponent
 
 export type PageLayout = (typeof pageLayouts)[number];
 
-/** Kind of an element of `ticks`: an unusable one has a text as its price, a foreign one is not a tick. */
-export type ElementKind = 'tick' | 'unusable' | 'foreign';
+/** Kind of an element of `ticks`: an unusable one has a text as its price, an invalid one is not a tick. */
+export type ElementKind = 'tick' | 'unusable' | 'invalid';
 
 /** A response to GET /api/v1/ticks; null and undefined members are left out. */
 export interface SandboxTickPage extends TickColumns {
@@ -54,13 +54,13 @@ export function formatTickPage(page: SandboxTickPage, layout: PageLayout): strin
   }
 }
 
-const foreignElement = { type: 'heartbeat' };
+const invalidElement = { type: 'heartbeat' };
 const unusablePrice = '?';
 
 function toElements(page: SandboxTickPage, row: (t: number, p: number | string) => object): object[] {
   return Array.from(page.t, (t, i) => {
     const kind = page.kinds?.[i] ?? 'tick';
-    return kind === 'foreign' ? foreignElement : row(t, kind === 'unusable' ? unusablePrice : page.p[i]!);
+    return kind === 'invalid' ? invalidElement : row(t, kind === 'unusable' ? unusablePrice : page.p[i]!);
   });
 }
 
@@ -72,7 +72,7 @@ function formatCompactPage(page: SandboxTickPage, price: (p: number) => string):
     const comma = i === 0 ? '' : ',';
     const kind = kinds?.[i] ?? 'tick';
     if (kind === 'tick') text += `${comma}{"t":${t[i]},"p":${price(p[i]!)}}`;
-    else text += comma + JSON.stringify(kind === 'foreign' ? foreignElement : { t: t[i], p: unusablePrice });
+    else text += comma + JSON.stringify(kind === 'invalid' ? invalidElement : { t: t[i], p: unusablePrice });
   }
   text += `],"count":${page.count}`;
   if (page.from !== null) text += `,"from":${page.from}`;

@@ -61,9 +61,9 @@ export function addSandbox(shell: CliContext): void {
           flags.json === true ? `${JSON.stringify({ url, key: options.key })}\n` : `${lines.join('\n')}\n`,
         );
         if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
-        const { requests, tickRows, perSecondMost } = sandbox.stats();
+        const { requests, tickRows, perSecondMax } = sandbox.stats();
         await sandbox.stop();
-        context.log.info({ requests, tickRows, perSecondMost }, 'sandbox stopped');
+        context.log.info({ requests, tickRows, perSecondMax }, 'sandbox stopped');
       }),
   );
 }
