@@ -1,6 +1,6 @@
 import { UsageError } from '../base/errors.ts';
-import { emptyTicks } from '../base/ticks.ts';
-import { type Feed, findRow, type SandboxMarket } from './data-source.ts';
+import { emptyTicks, findFirstAtLeast } from '../base/ticks.ts';
+import type { Feed, SandboxMarket } from './feed.ts';
 
 /** A recording in memory: the ticks of `symbols[i]` are the rows [offsets[i], offsets[i + 1]). */
 export interface Recording {
@@ -46,8 +46,8 @@ export function createRecordedFeed(recording: Recording, options: RecordedFeedOp
     ticks(symbol, window) {
       const i = index.get(symbol);
       if (i === undefined) return emptyTicks;
-      const first = findRow(t, window.from - shiftMs, offsets[i]!, offsets[i + 1]!);
-      const end = findRow(t, window.to - shiftMs, first, offsets[i + 1]!);
+      const first = findFirstAtLeast(t, window.from - shiftMs, offsets[i]!, offsets[i + 1]!);
+      const end = findFirstAtLeast(t, window.to - shiftMs, first, offsets[i + 1]!);
       const times = t.subarray(first, end);
       return { t: shiftMs === 0 ? times : times.map((at) => at + shiftMs), p: p.subarray(first, end) };
     },

@@ -1,10 +1,16 @@
 import { createRandom, hashNumber, hashText } from '../base/random.ts';
 import { dayMs, intersect, isWithin, type Window } from '../base/window.ts';
-import { createOrderBook, formatBook } from './book-shapes.ts';
-import type { Feed, SandboxMarket } from './data-source.ts';
+import { type Feed, readVisibleTicks, type SandboxMarket } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
-import { readVisibleTicks } from './query-ticks.ts';
-import { createJsonResponse, createProblem, type SandboxResponse } from './response.ts';
+import {
+  createOrderBook,
+  type ElementKind,
+  formatBook,
+  formatTickPage,
+  pageLayouts,
+  type SandboxTickPage,
+} from './page-formats.ts';
+import { createJsonResponse, createProblem, type SandboxResponse } from './responses.ts';
 import {
   composePage,
   computeClampedWindow,
@@ -15,7 +21,6 @@ import {
   isUsable,
   needsWholeWindow,
 } from './tick-behavior.ts';
-import { type ElementKind, formatTickPage, pageLayouts, type SandboxTickPage } from './tick-page.ts';
 
 /** Inputs of a route: the feed, the sandbox's current time, and the options. */
 export interface RouteContext {

@@ -1,7 +1,7 @@
 import { createRandom, drawAt, hashNumber } from '../base/random.ts';
-import { emptyTicks, type TickColumns } from '../base/ticks.ts';
+import { emptyTicks, findFirstAtLeast, type TickColumns } from '../base/ticks.ts';
 import { dayMs, hourMs } from '../base/window.ts';
-import { concatTicks, type Feed, findRow, sliceTicks } from './data-source.ts';
+import { concatTicks, type Feed, sliceTicks } from './feed.ts';
 import {
   createMarketCatalogue,
   getMarketLifetime,
@@ -34,7 +34,7 @@ export function createSimulatedFeed(simulation: Simulation): Feed {
       const blocks: TickColumns[] = [];
       for (let hour = Math.floor(from / hourMs); hour * hourMs < to; hour++) {
         const { t, p } = hourOf(known.market, known.symbol, hour);
-        const block = sliceTicks({ t, p }, findRow(t, from), findRow(t, to));
+        const block = sliceTicks({ t, p }, findFirstAtLeast(t, from), findFirstAtLeast(t, to));
         if (block.t.length > 0) blocks.push(block);
       }
       return concatTicks(blocks);

@@ -1,6 +1,5 @@
-import type { FaultKind } from './faults.ts';
 import { createSlidingCount } from './rate-limit.ts';
-import { type SandboxResponse, sandboxPaths } from './response.ts';
+import { type FaultKind, type SandboxResponse, sandboxPaths } from './responses.ts';
 
 /** Counters of a sandbox since its start. Requests to `/sandbox/stats` are not counted. */
 export interface SandboxStats {

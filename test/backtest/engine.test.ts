@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
-import type { SymbolSeries, Venue } from '../../src/backtest/engine/symbol-series.ts';
+import { type SymbolSeries, simulate, type Trade, type Venue } from '../../src/backtest/engine/simulate.ts';
 import { intersect, union } from '../../src/base/window.ts';
 import { strategyOf } from './made.ts';
 import { listed, plainTrades } from './plain-engine.ts';

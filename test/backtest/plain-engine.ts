@@ -1,11 +1,12 @@
-import { bookAgeMsMax, type Trade } from '../../src/backtest/engine/simulate.ts';
-import type {
-  Level,
-  MarketState,
-  OrderBook,
-  OrderBookSeries,
-  SymbolSeries,
-} from '../../src/backtest/engine/symbol-series.ts';
+import {
+  bookAgeMsMax,
+  type Level,
+  type MarketState,
+  type OrderBook,
+  type OrderBookSeries,
+  type SymbolSeries,
+  type Trade,
+} from '../../src/backtest/engine/simulate.ts';
 import {
   type Condition,
   contractsMax,

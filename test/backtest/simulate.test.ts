@@ -1,6 +1,11 @@
 import { expect, test } from 'vitest';
-import { bookAgeMsMax, simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
-import type { OrderBook, SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
+import {
+  bookAgeMsMax,
+  type OrderBook,
+  type SymbolSeries,
+  simulate,
+  type Trade,
+} from '../../src/backtest/engine/simulate.ts';
 import { at, everything, minute, priced, ruled, strategyOf } from './made.ts';
 
 const play = (series: SymbolSeries, ...rule: Parameters<typeof ruled>): Trade[] =>

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseSandboxOptions, sandboxFlags } from '../../src/cli/sandbox-flags.ts';
-import { sandboxDefaults } from '../../src/sandbox/options.ts';
-import { describeExpected } from '../../src/sandbox/options-check.ts';
+import { describeExpected, sandboxDefaults } from '../../src/sandbox/options.ts';
 
 test('help names the actual defaults', () => {
   const words = new Map<unknown, unknown>([

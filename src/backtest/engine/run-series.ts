@@ -1,8 +1,8 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
+import { findFirstAtLeast } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Strategy } from '../strategy/strategy.ts';
-import { simulate, type Trade } from './simulate.ts';
-import { countBelow, type SymbolSeries } from './symbol-series.ts';
+import { type SymbolSeries, simulate, type Trade } from './simulate.ts';
 import {
   addCalibration,
   addSeriesCalibration,
@@ -100,7 +100,7 @@ function toSymbolRow(
     trades.reduce((total, trade) => total + getValue(trade), 0);
   return {
     symbol,
-    ticks: countBelow(t, to) - countBelow(t, from),
+    ticks: findFirstAtLeast(t, to) - findFirstAtLeast(t, from),
     trades: trades.length,
     contracts: sum(({ contracts }) => contracts),
     fees: sum(({ entry_fees, exit_fees }) => entry_fees + exit_fees),

@@ -1,7 +1,6 @@
-import type { Window } from '../../base/window.ts';
-import { dayMs, hourMs, minuteMs } from '../../base/window.ts';
-import { type Trade, toSidePrice } from './simulate.ts';
-import { countBelow, type SymbolSeries } from './symbol-series.ts';
+import { findFirstAtLeast } from '../../base/ticks.ts';
+import { dayMs, hourMs, minuteMs, type Window } from '../../base/window.ts';
+import { type SymbolSeries, type Trade, toSidePrice } from './simulate.ts';
 
 /** Totals over symbols, from which objectives are computed. */
 export interface TradeTotals {
@@ -76,9 +75,9 @@ function addToEquity(
 ): void {
   const { side, contracts, entry_price, filled_at, exited_at, entry_fees } = trade;
   // Events at the time of a sample count from the next sample.
-  const first = countBelow(samples.t, filled_at + 1);
-  const last = countBelow(samples.t, exited_at + 1);
-  let tick = first < last ? countBelow(t, samples.t[first]!) : 0;
+  const first = findFirstAtLeast(samples.t, filled_at + 1);
+  const last = findFirstAtLeast(samples.t, exited_at + 1);
+  let tick = first < last ? findFirstAtLeast(t, samples.t[first]!) : 0;
   for (let k = first; k < last; k++) {
     while (tick < t.length && t[tick]! < samples.t[k]!) tick++;
     const price = Math.min(1, Math.max(0, p[tick - 1]!));
@@ -151,8 +150,8 @@ export function addSeriesCalibration(
   // Later settlements are not known within the window.
   if (settlement === null || settlement.at >= to) return;
   const { at, outcome } = settlement;
-  const end = countBelow(t, Math.min(to, at));
-  for (let i = countBelow(t, from); i < end; i++) {
+  const end = findFirstAtLeast(t, Math.min(to, at));
+  for (let i = findFirstAtLeast(t, from); i < end; i++) {
     const price = p[i]!;
     if (!(price >= 0 && price <= 1)) continue;
     const decile = toDecile(price);

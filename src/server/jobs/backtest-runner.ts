@@ -7,7 +7,7 @@ import {
   failureMessages,
   runBacktestInThread,
   toBacktestFailure,
-} from '../../backtest/run/backtest-in-thread.ts';
+} from '../../backtest/run/backtest-job.ts';
 import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import type { BacktestStore } from '../workspace/backtests.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { runSeries } from '../../../src/backtest/engine/run-series.ts';
-import type { SymbolSeries } from '../../../src/backtest/engine/symbol-series.ts';
-import type { InvalidBacktestError } from '../../../src/backtest/invalid-backtest.ts';
+import type { SymbolSeries } from '../../../src/backtest/engine/simulate.ts';
+import type { InvalidBacktestError } from '../../../src/backtest/resolve-strategy.ts';
 import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
 import { day0, dayMs, hourMs, lake, run, seriesOf, symbols } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
