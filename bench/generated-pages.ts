@@ -1,7 +1,7 @@
 import { createRandom, hashNumber } from '../src/base/random.ts';
 import { dayMs } from '../src/base/window.ts';
+import type { SandboxTickPage } from '../src/sandbox/page-formats.ts';
 import { createMarketNames } from '../src/sandbox/simulated-markets.ts';
-import type { SandboxTickPage } from '../src/sandbox/tick-page.ts';
 
 /**
  * Generates the pages that a collector would have saved over several days. In each round every symbol is requested

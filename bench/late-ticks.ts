@@ -2,7 +2,7 @@ import { cpSync, linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createRandom, hashNumber } from '../src/base/random.ts';
 import { dayMs } from '../src/base/window.ts';
-import type { SandboxTickPage } from '../src/sandbox/tick-page.ts';
+import type { SandboxTickPage } from '../src/sandbox/page-formats.ts';
 import type { Bench } from './bench.ts';
 import { alternate, type Contender, isMeasured, processTimings, summarise } from './harness.ts';
 import type { Measured } from './measure.ts';

@@ -13,7 +13,7 @@ import { dayMs, floorToDay, union, type Window } from '../src/base/window.ts';
 import { decodeTickPage } from '../src/client/decode.ts';
 import type { DecodedTickPage } from '../src/client/upstream.ts';
 import { validateTicks } from '../src/collector/paging/observation.ts';
-import { formatTickPage } from '../src/sandbox/tick-page.ts';
+import { formatTickPage } from '../src/sandbox/page-formats.ts';
 import { generatedPages } from './generated-pages.ts';
 import { spread } from './statistics.ts';
 

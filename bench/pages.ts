@@ -11,8 +11,8 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { readRecording } from '../src/archive/query/tick-recording.ts';
 import { dayMs, floorToDay, type Window } from '../src/base/window.ts';
+import { formatTickPage, type SandboxTickPage } from '../src/sandbox/page-formats.ts';
 import { createRecordedFeed, type Recording } from '../src/sandbox/recorded-feed.ts';
-import { formatTickPage, type SandboxTickPage } from '../src/sandbox/tick-page.ts';
 import { generatedPages, ticksPerPage } from './generated-pages.ts';
 
 export interface WrittenPages {

@@ -10,7 +10,7 @@ import type { Strategy } from './strategy/strategy.ts';
 
 /** Result of a backtest. The same request on the same archive gives the same bytes. Times in epoch ms. */
 export interface BacktestResult {
-  readonly asked: BacktestSpec;
+  readonly request: BacktestSpec;
   /** The strategy with bound parameters; with a grid, at its best point. */
   readonly strategy: Strategy;
   /** Version of a saved strategy, otherwise null. */
@@ -23,9 +23,9 @@ export interface BacktestResult {
   readonly summary: BacktestSummary;
   readonly equity: { readonly step_ms: number; readonly t: readonly number[]; readonly value: readonly number[] };
   /** Sorted by P&L, highest first. If `count` exceeds 1,000, only the first 500 and the last 500. */
-  readonly symbols: { readonly count: number; readonly listed: readonly SymbolRow[] };
+  readonly symbols: { readonly count: number; readonly items: readonly SymbolRow[] };
   /** In the order of fills; the first 1,000 of `count`. */
-  readonly trades: { readonly count: number; readonly listed: readonly Trade[] };
+  readonly trades: { readonly count: number; readonly items: readonly Trade[] };
   readonly calibration: readonly CalibrationRow[];
   readonly grid: GridResult | null;
   readonly coverage: CoverageShare;
@@ -35,7 +35,7 @@ export interface BacktestResult {
 interface BacktestSummary {
   /** Number of symbols tested, of symbols with trades, and of ticks. */
   readonly symbols: number;
-  readonly traded: number;
+  readonly symbols_traded: number;
   readonly ticks: number;
   readonly trades: number;
   readonly contracts: number;
@@ -51,8 +51,8 @@ interface BacktestSummary {
 
 /** Prices of settled symbols in [from, to). The mean price of a calibrated market equals its share of yes. */
 interface CalibrationRow {
-  readonly from: number;
-  readonly to: number;
+  readonly price_from: number;
+  readonly price_to: number;
   readonly ticks: number;
   readonly mean_price: number | null;
   readonly mean_outcome: number | null;
@@ -75,10 +75,10 @@ export interface GridResult {
 
 /** Time of the symbols' lifetimes in the window, and its part without coverage, where ticks may be missing. */
 interface CoverageShare {
-  readonly asked_ms: number;
-  readonly lacking_ms: number;
+  readonly lifetime_ms: number;
+  readonly gap_ms: number;
   /** Null if `asked_ms` is 0. */
-  readonly lacking_share: number | null;
+  readonly gap_share: number | null;
 }
 
 /** Identity of the input files. */
@@ -90,7 +90,7 @@ export interface ArchiveUsed {
   readonly files_sha256: string;
 }
 
-/** Maximum number of listed symbols: half of them with the largest gains, half with the largest losses. */
+/** Maximum number of symbols in a result: half of them with the largest gains, half with the largest losses. */
 const symbolsMax = 1000;
 
 const takeFirstAndLast = <T>(all: readonly T[], max: number): readonly T[] =>
@@ -136,25 +136,28 @@ export function splitWindow({ from, to }: Window, heldOut: number): readonly [Wi
 }
 
 /** The parts of a result that are known before the final run. */
-type ResultContext = Pick<BacktestResult, 'asked' | 'strategy' | 'strategy_version' | 'grid' | 'coverage' | 'archive'>;
+type ResultContext = Pick<
+  BacktestResult,
+  'request' | 'strategy' | 'strategy_version' | 'grid' | 'coverage' | 'archive'
+>;
 
 /** Creates the detailed result of one strategy on one window. */
 export function createBacktestResult(context: ResultContext, span: Window, runTotals: RunTotals): BacktestResult {
-  const { asked: request, strategy, strategy_version, grid, coverage, archive } = context;
+  const { request, strategy, strategy_version, grid, coverage, archive } = context;
   const samples = computeSampleTimes(span);
   const totals = runTotals.totals[0]![0]!;
   const computeObjective = (name: keyof typeof objectives): number | null => objectives[name].compute(totals, samples);
   const { trades, contracts, fees, pnl } = totals;
   const tradedRows = runTotals.symbols.filter((row) => row.trades > 0);
   return {
-    asked: request,
+    request,
     strategy,
     strategy_version,
     ...span,
     value: computeObjective(request.objective),
     summary: {
       symbols: runTotals.symbols.length,
-      traded: tradedRows.length,
+      symbols_traded: tradedRows.length,
       ticks: runTotals.symbols.reduce((n, row) => n + row.ticks, 0),
       trades,
       contracts,
@@ -169,12 +172,12 @@ export function createBacktestResult(context: ResultContext, span: Window, runTo
     equity: { step_ms: samples.stepMs, t: [...samples.t], value: [...computeEquity(totals)] },
     symbols: {
       count: tradedRows.length,
-      listed: takeFirstAndLast(
+      items: takeFirstAndLast(
         tradedRows.toSorted((a, b) => b.pnl - a.pnl || compareUtf8(a.symbol, b.symbol)),
         symbolsMax,
       ),
     },
-    trades: { count: trades, listed: runTotals.trades },
+    trades: { count: trades, items: runTotals.trades },
     calibration: toCalibrationRows(runTotals),
     grid,
     coverage,
@@ -186,8 +189,8 @@ const toCalibrationRows = ({ calibration: { ticks, prices, outcomes, brier } }: 
   Array.from({ length: decilesCount }, (_, k) => {
     const mean = (sums: Float64Array): number | null => (ticks[k] === 0 ? null : sums[k]! / ticks[k]!);
     return {
-      from: k / decilesCount,
-      to: (k + 1) / decilesCount,
+      price_from: k / decilesCount,
+      price_to: (k + 1) / decilesCount,
       ticks: ticks[k]!,
       mean_price: mean(prices),
       mean_outcome: mean(outcomes),

@@ -36,8 +36,8 @@ export function formatBacktest(result: BacktestResult, style: TerminalStyle): st
 }
 
 function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): string {
-  const { asked: request, summary, coverage, archive, equity } = result;
-  const { trades, contracts, traded } = summary;
+  const { request, summary, coverage, archive, equity } = result;
+  const { trades, contracts, symbols_traded } = summary;
   const objective = request.objective;
   const lines: (readonly [name: string, value: string])[] = [
     ['strategy', formatStrategyName(result)],
@@ -46,7 +46,7 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
     [objective, `${formatObjective(objective, result.value)}${isInDollars(objective) ? ' dollars' : ''}`],
     [
       'symbols',
-      `${formatNumber(summary.symbols)} tested, ${formatNumber(traded)} traded, ${formatCount(summary.ticks, 'tick')}`,
+      `${formatNumber(summary.symbols)} tested, ${formatNumber(symbols_traded)} traded, ${formatCount(summary.ticks, 'tick')}`,
     ],
     [
       'trades',
@@ -62,9 +62,9 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
     ...(trades === 0 ? [] : [['equity', formatSparkline([0, ...equity.value], curveWidth)] as const]),
     [
       'coverage',
-      coverage.lacking_share === null
+      coverage.gap_share === null
         ? 'no symbol was live in the window'
-        : `${formatShare(coverage.lacking_share, 2)} of the symbols' lifetime is not covered`,
+        : `${formatShare(coverage.gap_share, 2)} of the symbols' lifetime is not covered`,
     ],
     ['archive', `generation ${archive.generation}, ${formatCount(archive.files, 'file')} read`],
     ['manifest', archive.manifest_sha256],
@@ -79,7 +79,7 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
   return warning === null ? text : `${text}${formatIndented(`  ${'warning'.padEnd(width)}  `, warning, style, true)}`;
 }
 
-const isInDollars = (name: BacktestResult['asked']['objective']): boolean =>
+const isInDollars = (name: BacktestResult['request']['objective']): boolean =>
   name === 'avg_pnl' || name === 'total_pnl' || name === 'max_drawdown';
 
 const roundContracts = (contracts: number): number => Math.round(contracts * 100) / 100;
@@ -124,7 +124,7 @@ function formatHeadedTable<Row>(
   return `${paintBold(heading, style)}\n${table}`;
 }
 
-function formatGrid({ asked: request, grid }: BacktestResult, style: TerminalStyle): string | null {
+function formatGrid({ request, grid }: BacktestResult, style: TerminalStyle): string | null {
   if (grid === null) return null;
   const names = Object.keys(request.grid);
   const points = sortBestFirst(grid, request.objective);
@@ -153,9 +153,9 @@ function formatGrid({ asked: request, grid }: BacktestResult, style: TerminalSty
 
 function formatSymbolResults({ symbols }: BacktestResult, style: TerminalStyle): string | null {
   if (symbols.count === 0) return null;
-  const { listed } = symbols;
-  const areAllShown = listed.length <= 2 * symbolsShown;
-  const shown = areAllShown ? listed : [...listed.slice(0, symbolsShown), ...listed.slice(-symbolsShown)];
+  const { items } = symbols;
+  const areAllShown = items.length <= 2 * symbolsShown;
+  const shown = areAllShown ? items : [...items.slice(0, symbolsShown), ...items.slice(-symbolsShown)];
   const digits = chooseDigits(shown.map(({ pnl }) => pnl));
   const cells: CellFormatters<SymbolRow> = {
     symbol: (row) => row.symbol,
@@ -175,7 +175,7 @@ function formatCalibration({ calibration }: BacktestResult, style: TerminalStyle
   const rows = calibration.filter(({ ticks }) => ticks > 0);
   if (rows.length === 0) return null;
   const cells: CellFormatters<(typeof rows)[number]> = {
-    price: ({ from, to }) => `${from.toFixed(1)} – ${to.toFixed(1)}`,
+    price: ({ price_from, price_to }) => `${price_from.toFixed(1)} – ${price_to.toFixed(1)}`,
     ticks: ({ ticks }) => formatNumber(ticks),
     'mean price': ({ mean_price }) => formatDecimals(mean_price!, 4),
     'share of yes': ({ mean_outcome }) => formatDecimals(mean_outcome!, 4),
@@ -253,7 +253,7 @@ const sparkLevels = '▁▂▃▄▅▆▇█';
 /** A curve as one line of at most `width` characters, scaled from the minimum to the maximum value. */
 export function formatSparkline(values: readonly number[], width: number): string {
   if (values.length === 0) return '';
-  const [least, most] = [
+  const [min, max] = [
     values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
     values.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
   ];
@@ -261,7 +261,7 @@ export function formatSparkline(values: readonly number[], width: number): strin
   return Array.from({ length: shown }, (_, i) => {
     // The last value of each section, so that the line ends at the last value.
     const value = values[Math.ceil(((i + 1) * values.length) / shown) - 1]!;
-    const height = most === least ? 0 : (value - least) / (most - least);
+    const height = max === min ? 0 : (value - min) / (max - min);
     return sparkLevels[Math.min(sparkLevels.length - 1, Math.floor(height * sparkLevels.length))];
   }).join('');
 }

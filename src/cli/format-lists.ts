@@ -102,7 +102,7 @@ export interface BacktestListEntry
 }
 
 export function toBacktestListEntry(row: ListedBacktest): BacktestListEntry {
-  const request = JSON.parse(row.asked) as BacktestSpec;
+  const request = JSON.parse(row.request) as BacktestSpec;
   const { id, owner, workspace, state, value, error, created_at, finished_at } = row;
   return {
     id,

@@ -25,192 +25,179 @@ const parseWindows = (text: string, flag: string): object[] =>
     return { from: parseTime(from, flag), to: parseTime(to, flag) };
   });
 
-const defineFlag = (
-  flags: string,
-  text: string,
-  option: keyof SandboxOptions,
-  read: SandboxFlagSpec['parse'],
-): SandboxFlagSpec => ({
-  flags,
-  text,
-  option,
-  parse: read,
-});
-
-/** The texts repeat the defaults, so that help does not load the sandbox. A test compares them. */
-export const sandboxFlags: readonly SandboxFlagSpec[] = [
-  defineFlag('--port <n>', 'TCP port on 127.0.0.1 (default: a free one)', 'port', Number),
-  defineFlag('--key <key>', 'market data key that requests need (default: sandbox-key)', 'key', parseText),
-  defineFlag('--now <time>', 'a fixed current time (default: the clock)', 'nowMs', parseTime),
-  defineFlag('--seed <n>', 'random seed (default: 1)', 'seed', Number),
-  defineFlag('--market-count <n>', 'number of simulated markets at a time (default: 40)', 'markets', Number),
-  defineFlag('--ticks-per-day <n>', 'mean number of ticks per day and symbol (default: 400)', 'ticksPerDay', Number),
-  defineFlag('--epoch <time>', 'time of the earliest data (default: 2025-01-01)', 'epochMs', parseTime),
-  defineFlag('--cap <n>', 'page cap: maximum ticks in a response (default: 5000)', 'cap', Number),
-  defineFlag(
+/** Flags, texts, options and parsers. The texts repeat the defaults, so that help does not load the sandbox. A test compares them. */
+const flagRows: readonly (readonly [string, string, keyof SandboxOptions, SandboxFlagSpec['parse']])[] = [
+  ['--port <n>', 'TCP port on 127.0.0.1 (default: a free one)', 'port', Number],
+  ['--key <key>', 'market data key that the sandbox accepts (default: sandbox-key)', 'key', parseText],
+  ['--now <time>', 'current time of the sandbox, fixed (default: the clock)', 'nowMs', parseTime],
+  ['--seed <n>', 'random seed (default: 1)', 'seed', Number],
+  ['--market-count <n>', 'number of simulated markets at a time (default: 40)', 'markets', Number],
+  ['--ticks-per-day <n>', 'mean number of ticks per day and symbol (default: 400)', 'ticksPerDay', Number],
+  ['--epoch <time>', 'time of the earliest data (default: 2025-01-01)', 'epochMs', parseTime],
+  ['--cap <n>', 'page cap: maximum number of ticks in a response (default: 5000)', 'cap', Number],
+  [
     '--cap-unit <unit>',
-    'unit of the cap: rows, or bytes, where 32 bytes count as one row (default: rows)',
+    'unit of the page cap: rows, or bytes with 32 bytes per row (default: rows)',
     'capUnit',
     parseText,
-  ),
-  defineFlag(
+  ],
+  [
     '--cap-variation <share>',
-    'maximum share by which the cap of a single page is lower (default: 0)',
+    'lower the cap of each page by a random share of at most this (default: 0)',
     'capVariation',
     Number,
-  ),
-  defineFlag(
-    '--cap-by-symbol',
-    'each symbol has a cap of its own, at least a quarter of --cap',
-    'capBySymbol',
-    () => true,
-  ),
-  defineFlag(
+  ],
+  ['--cap-by-symbol', 'give each symbol its own cap, at least a quarter of --cap', 'capBySymbol', () => true],
+  [
     '--cap-drops-after <n>',
-    'number of requests of a symbol after which its cap drops to 60 % (default: never)',
-    'capFallsAfter',
+    'lower the cap of a symbol to 60 % after this many requests for it (default: never)',
+    'capDropsAfter',
     Number,
-  ),
-  defineFlag(
+  ],
+  [
     '--truncate <side>',
-    'truncation side, the ticks that a truncated page keeps: earliest, latest or alternating (default: earliest)',
+    'which ticks a truncated page keeps: earliest, latest or alternating (default: earliest)',
     'truncate',
     parseText,
-  ),
-  defineFlag(
+  ],
+  [
     '--sample <n>',
-    'windows with more ticks return an even sample of this many (default: no sampling)',
+    'return an even sample of this many ticks from windows with more (default: no sampling)',
     'sample',
     Number,
-  ),
-  defineFlag(
+  ],
+  [
     '--uncapped-age <duration>',
-    'the cap applies to ticks older than this; newer ones are appended (default: for all)',
-    'liveOnTopMs',
+    'apply the cap only to ticks older than this (default: any age)',
+    'uncappedAgeMs',
     parseDuration,
-  ),
-  defineFlag(
+  ],
+  [
     '--honors <part>',
-    'which of from and to the server applies: window, end, hours or nothing (default: window)',
-    'heeds',
+    'part of the requested window that is respected: window, end (from is ignored), hours (whole hours) or nothing (default: window)',
+    'honors',
     parseText,
-  ),
-  defineFlag(
+  ],
+  [
     '--carry-in-share <share>',
     'share of responses that include the last tick before from (default: 0)',
     'carryInShare',
     Number,
-  ),
-  defineFlag(
+  ],
+  [
     '--order <order>',
     'order of the ticks in a response: ascending, newest-first or shuffled (default: ascending)',
     'order',
     parseText,
-  ),
-  defineFlag('--repeat-share <share>', 'share of ticks that are sent twice (default: 0)', 'repeatShare', Number),
-  defineFlag(
-    '--unusable-share <share>',
-    'share of ticks whose price is a string (default: 0)',
-    'unusableShare',
-    Number,
-  ),
-  defineFlag(
+  ],
+  ['--repeat-share <share>', 'mean number of repetitions of each tick (default: 0)', 'repeatShare', Number],
+  ['--unusable-share <share>', 'share of ticks whose price is a string (default: 0)', 'unusableShare', Number],
+  [
     '--invalid-share <share>',
-    'share of added elements that are not ticks (default: 0)',
-    'foreignShare',
+    'mean number of elements per tick that are not ticks (default: 0)',
+    'invalidShare',
     Number,
-  ),
-  defineFlag('--burst-ticks <n>', 'number of ticks in one of a hundred milliseconds (default: one)', 'crowd', Number),
-  defineFlag('--from-exclusive', 'exclude a tick at from', 'fromInclusive', () => false),
-  defineFlag('--to-inclusive', 'include a tick at to', 'toInclusive', () => true),
-  defineFlag(
+  ],
+  [
+    '--burst-ticks <n>',
+    'number of ticks in one millisecond, at about every 100th tick (default: one)',
+    'burstTicks',
+    Number,
+  ],
+  ['--from-exclusive', 'exclude ticks at from', 'fromInclusive', () => false],
+  ['--to-inclusive', 'include ticks at to', 'toInclusive', () => true],
+  [
     '--echo-window <how>',
-    'from and to in a response: asked (up to now), echo, tightened, cut, cut-from, cut-to, span or none (default: asked)',
+    'from and to in a response: clamped (to the time with data), echo (as requested), tightened, cut, cut-from, cut-to, span or none (default: clamped)',
     'echoWindow',
     parseText,
-  ),
-  defineFlag(
+  ],
+  [
     '--generated-at-lag <duration>',
-    'lag of generated_at; none: omit it (default: 0s)',
-    'generatedBehindMs',
+    'time by which generated_at is earlier than the response; none omits it (default: 0s)',
+    'generatedAtLagMs',
     (text, flag) => (text === 'none' ? null : parseDuration(text, flag)),
-  ),
-  defineFlag(
+  ],
+  [
     '--generated-at-resolution <duration>',
-    'resolution of generated_at (default: 0s)',
-    'generatedStepMs',
+    'round generated_at down to a multiple of this; 0s does not round (default: 0s)',
+    'generatedAtResolutionMs',
     parseDuration,
-  ),
-  defineFlag(
+  ],
+  [
     '--layout <layout>',
-    'JSON style of pages: compact, spaced, reordered, extra, exponent or mixed (default: compact)',
+    'JSON layout of tick pages: compact, spaced, reordered, extra, exponent or mixed (default: compact)',
     'layout',
     parseText,
-  ),
-  defineFlag(
+  ],
+  [
     '--book-shapes <shapes>',
-    'formats of order books, used in turn, comma-separated: objects, arrays, text, short, shuffled, list, map, outcomes, dollars, no-time, cents (default: objects)',
+    'formats of order books, comma-separated, used in turn: objects, arrays, text, short, shuffled, list, map, outcomes, dollars, no-time, cents (default: objects)',
     'bookShapes',
     parseList,
-  ),
-  defineFlag(
+  ],
+  [
     '--retention <duration>',
-    'maximum age of returned data, e.g. 3d (default: unlimited)',
+    'maximum age of returned ticks, e.g. 3d (default: unlimited)',
     'retentionMs',
     parseDuration,
-  ),
-  defineFlag(
+  ],
+  [
     '--replica-lags <durations>',
-    'comma-separated lags of replicas, e.g. 0s,90s; a random one responds (default: 0s)',
+    'lags of replicas, comma-separated, e.g. 0s,90s; a random replica responds (default: 0s)',
     'replicaLagsMs',
     (text, flag) => parseList(text).map((lag) => parseDuration(lag, flag)),
-  ),
-  defineFlag(
+  ],
+  [
     '--gaps <windows>',
-    'comma-separated windows without data that responses declare, as FROM..TO (default: no window)',
+    'windows without ticks, comma-separated FROM..TO, that responses state as gaps (default: no window)',
     'gaps',
     parseWindows,
-  ),
-  defineFlag(
+  ],
+  [
     '--rate <n>',
-    'rate limit in requests per second, beyond which the response is 429 (default: any number)',
+    'rate limit in requests per second; other requests get status 429 (default: unlimited)',
     'requestsPerSecond',
     Number,
-  ),
-  defineFlag('--limiter <kind>', 'rate limiter: sliding, fixed or bucket (default: sliding)', 'limiter', parseText),
-  defineFlag(
+  ],
+  [
+    '--limiter <kind>',
+    'algorithm of the rate limit: sliding, fixed or bucket (default: sliding)',
+    'limiter',
+    parseText,
+  ],
+  [
     '--rate-headers <form>',
-    'rate limit headers: none, draft, old or x (default: none)',
+    'rate limit headers: none, draft (of the IETF), old (an earlier draft) or x (X-RateLimit) (default: none)',
     'rateHeaders',
     parseText,
-  ),
-  defineFlag('--retry-after <how>', 'on a 429: seconds, date or none (default: seconds)', 'retryAfter', parseText),
-  defineFlag('--latency <duration>', 'delay of each response, e.g. 1s (default: none)', 'latencyMs', parseDuration),
-  defineFlag('--fault-share <share>', 'share of requests that fail (default: 0)', 'faultShare', Number),
-  defineFlag('--faults <kinds>', 'comma-separated kinds of faults (default: all)', 'faults', parseList),
-  defineFlag(
+  ],
+  [
+    '--retry-after <how>',
+    'form of Retry-After with status 429: seconds, date or none (default: seconds)',
+    'retryAfter',
+    parseText,
+  ],
+  ['--latency <duration>', 'delay of each response, e.g. 1s (default: none)', 'latencyMs', parseDuration],
+  ['--fault-share <share>', 'share of requests with a fault (default: 0)', 'faultShare', Number],
+  ['--faults <kinds>', 'kinds of faults, comma-separated (default: all)', 'faults', parseList],
+  [
     '--reshape <fields>',
-    'changed fields, e.g. markets:markets/*/question=gone,ticks:ticks/*/p=text; also =null, and ==name to rename (default: no field)',
+    'changes of response fields, comma-separated ROUTE:PATH=CHANGE, where CHANGE is gone, null, text or =NAME, e.g. ticks:ticks/*/p=text (default: no field)',
     'reshape',
     parseFields,
-  ),
-  defineFlag('--late-share <share>', 'share of ticks that become visible late (default: 0)', 'lateShare', Number),
-  defineFlag('--late-delay <duration>', 'maximum delay of late ticks (default: 10m)', 'lateDelayMsMax', parseDuration),
-  defineFlag('--revise-share <share>', 'share of ticks whose price changes (default: 0)', 'reviseShare', Number),
-  defineFlag(
-    '--revise-after <duration>',
-    'age at which those prices change (default: 10m)',
-    'reviseAfterMs',
-    parseDuration,
-  ),
-  defineFlag('--thin-share <share>', 'share of old ticks that are removed (default: 0)', 'thinShare', Number),
-  defineFlag(
-    '--thin-after <duration>',
-    'age at which old ticks are removed (default: 2d)',
-    'thinAfterMs',
-    parseDuration,
-  ),
+  ],
+  ['--late-share <share>', 'share of ticks that become visible late (default: 0)', 'lateShare', Number],
+  ['--late-delay <duration>', 'maximum delay of late ticks (default: 10m)', 'lateDelayMsMax', parseDuration],
+  ['--revise-share <share>', 'share of ticks whose price is revised (default: 0)', 'reviseShare', Number],
+  ['--revise-after <duration>', 'age at which a price is revised (default: 10m)', 'reviseAfterMs', parseDuration],
+  ['--thin-share <share>', 'share of old ticks that are removed (default: 0)', 'thinShare', Number],
+  ['--thin-after <duration>', 'age at which ticks are removed (default: 2d)', 'thinAfterMs', parseDuration],
 ];
+
+export const sandboxFlags = flagRows.map(
+  ([flags, text, option, parse]): SandboxFlagSpec => ({ flags, text, option, parse }),
+);
 
 /**
  * Parses the sandbox options from the flags that Commander read.

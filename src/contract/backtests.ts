@@ -133,7 +133,7 @@ const RequestEcho = Type.Object(
 
 const Summary = Type.Object({
   symbols: Count('Symbols that were replayed.'),
-  traded: Count('Symbols with at least one trade.'),
+  symbols_traded: Count('Symbols with at least one trade.'),
   ticks: Count('Ticks of these symbols in the window.'),
   trades: Count('Number of trades.'),
   contracts: Type.Number({ minimum: 0, description: 'Contracts bought.' }),
@@ -166,11 +166,11 @@ const Trade = Type.Object({
   decided_at: Type.Integer({ description: 'Time of the tick at which the entry was decided, epoch milliseconds.' }),
   filled_at: Type.Integer({ description: 'Time of the tick at which the entry was filled, epoch milliseconds.' }),
   price: Type.Number({ description: 'Price of yes at the fill.' }),
-  paid: Type.Number({ description: 'Dollars paid per contract.' }),
-  got: Type.Number({
+  entry_price: Type.Number({ description: 'Dollars paid per contract of the side that was bought.' }),
+  exit_price: Type.Number({
     description: 'Dollars received per contract: at the sale or settlement, or the value at the end of the window.',
   }),
-  exit: oneOf(['sold', 'settled', 'open'], 'How the trade ended.'),
+  exit_reason: oneOf(['sold', 'settled', 'open'], 'How the trade ended.'),
   exit_decided_at: nullable(
     epochMs,
     'Time of the tick at which the exit was decided, epoch milliseconds; null without such a decision.',
@@ -182,8 +182,8 @@ const Trade = Type.Object({
 });
 
 const Calibration = Type.Object({
-  from: Type.Number({ description: 'Lowest price of the bin, inclusive.' }),
-  to: Type.Number({ description: 'Highest price of the bin, exclusive.' }),
+  price_from: Type.Number({ description: 'Lower bound of the bin, inclusive.' }),
+  price_to: Type.Number({ description: 'Upper bound of the bin, exclusive; the last bin includes it.' }),
   ticks: Count('Ticks of settled symbols with a price in the bin.'),
   mean_price: nullableNumber('Mean price of these ticks; null without ticks.'),
   mean_outcome: nullableNumber('Mean outcome of these ticks; null without ticks.'),
@@ -208,10 +208,10 @@ const Grid = Type.Object({
   ),
 });
 
-const listedMax = 1000;
+const itemsMax = 1000;
 
 const resultFields = {
-  asked: RequestEcho,
+  request: RequestEcho,
   strategy: Strategy,
   strategy_version: nullable(
     Type.Integer({ minimum: 1 }),
@@ -240,14 +240,14 @@ const resultFields = {
   ),
   symbols: Type.Object({
     count: Count('Symbols with a trade.'),
-    listed: Type.Array(SymbolRow, {
-      maxItems: listedMax,
+    items: Type.Array(SymbolRow, {
+      maxItems: itemsMax,
       description: 'Highest pnl first; if there are more than 1,000, the first 500 and the last 500.',
     }),
   }),
   trades: Type.Object({
     count: Count('Number of trades.'),
-    listed: Type.Array(Trade, { maxItems: listedMax, description: 'The first 1,000 in order of fill time.' }),
+    items: Type.Array(Trade, { maxItems: itemsMax, description: 'The first 1,000 in order of fill time.' }),
   }),
   calibration: Type.Array(Calibration, {
     description: 'Prices of settled symbols compared with their outcomes, by decile.',
@@ -255,9 +255,9 @@ const resultFields = {
   grid: nullable(Grid, 'Results of the grid; null without a grid.'),
   coverage: Type.Object(
     {
-      asked_ms: Count("Milliseconds of the symbols' lifetimes within the window."),
-      lacking_ms: Count('How many of these milliseconds are not covered: there may have been ticks.'),
-      lacking_share: nullableNumber('Share that is not covered; null if asked_ms is 0.'),
+      lifetime_ms: Count("Milliseconds of the symbols' lifetimes within the window."),
+      gap_ms: Count('Milliseconds of these lifetimes that are not covered; ticks may be missing in them.'),
+      gap_share: nullableNumber('gap_ms as a share of lifetime_ms; null if lifetime_ms is 0.'),
     },
     { description: 'Gaps of the archive in the data of the backtest.' },
   ),
@@ -289,7 +289,7 @@ const jobFields = {
     jobStates,
     '`waiting` and `running` jobs proceed by themselves; the other states are final. `cancelled` was written by older versions only: a removed job no longer exists.',
   ),
-  asked: RequestEcho,
+  request: RequestEcho,
   strategy_version: nullable(
     Type.Integer({ minimum: 1 }),
     'Version of the stored strategy; null for any other strategy.',

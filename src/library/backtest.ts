@@ -2,32 +2,31 @@ import { availableParallelism } from 'node:os';
 import { systemDisk } from '../archive/disk/file-system.ts';
 import { openArchive } from '../archive/open-archive.ts';
 import { parseBacktestSpec } from '../backtest/backtest-spec.ts';
-import { InvalidBacktestError } from '../backtest/invalid-backtest.ts';
+import { InvalidBacktestError, resolveStrategy } from '../backtest/resolve-strategy.ts';
 import type { BacktestResult } from '../backtest/result.ts';
-import { resolveStrategy } from '../backtest/run/resolve-strategy.ts';
 import { runBacktest as runResolvedBacktest } from '../backtest/run/run-backtest.ts';
 import { systemRandom } from '../base/system.ts';
 
 // `oddslake/backtest`: strategies over the published ticks of an archive. See docs/BACKTESTS.md and docs/STRATEGIES.md.
 
-export { InvalidBacktestError } from '../backtest/invalid-backtest.ts';
+export { InvalidBacktestError } from '../backtest/resolve-strategy.ts';
 export type { BacktestResult } from '../backtest/result.ts';
 export { type BuiltinStrategy, builtinStrategies } from '../backtest/strategy/builtin-strategies.ts';
 export type { Strategy } from '../backtest/strategy/strategy.ts';
 export { DamageError, UsageError } from '../base/errors.ts';
 
 interface BacktestOptions {
-  /** Threads that play, at least 1. Default: as many as the machine has cores, 4 at most. */
+  /** Number of worker threads, at least 1. Default: the number of cores, at most 4. */
   readonly threads?: number;
   readonly signal?: AbortSignal;
-  /** Called now and then with the batches that are done, and all of them. */
+  /** Called with the number of finished batches and their total. */
   readonly onProgress?: (done: number, total: number) => void;
 }
 
 /**
- * Runs a backtest over one generation of the archive at `root`. `spec` is the body of POST /api/v1/research/backtest: a
- * built-in strategy by its name, or one that comes along as `entry_executable.strategy`.
- * @throws InvalidBacktestError with every fault of `spec` by field; UsageError for a missing archive or an unknown symbol;
+ * Runs a backtest over one generation of the archive at `root`. `spec` is the body of POST /api/v1/research/backtest: it
+ * names a built-in strategy, or contains one as `entry_executable.strategy`.
+ * @throws InvalidBacktestError with all faults of `spec` by field; UsageError for a missing archive or an unknown symbol;
  *   DamageError for a damaged file; the signal's reason once it is aborted
  */
 export async function runBacktest(
@@ -38,13 +37,12 @@ export async function runBacktest(
   const parsed = parseBacktestSpec(spec);
   if ('faults' in parsed) throw new InvalidBacktestError(parsed.faults);
   const resolved = await resolveStrategy(parsed.spec.entry_executable, async () => null);
-  if ('faults' in resolved) throw new InvalidBacktestError(resolved.faults);
   const archive = openArchive(
     { root, create: false, upstream: null, parts: 1, writer: 'oddslake/backtest', settleMs: 0 },
     systemDisk,
   );
   try {
-    return await runResolvedBacktest(archive, parsed.spec, resolved.found, {
+    return await runResolvedBacktest(archive, parsed.spec, resolved, {
       random: systemRandom,
       signal: signal ?? new AbortController().signal,
       threads,

@@ -87,18 +87,18 @@ export const formatWindow = ({ from, to }: { readonly from: number; readonly to:
 
 /** Name of the strategy, with its version if it has one. */
 export const formatStrategyName = ({
-  asked,
+  request,
   strategy_version,
-}: Pick<BacktestResult, 'asked' | 'strategy_version'>): string =>
-  `${asked.entry_executable.name}${strategy_version === null ? '' : ` (version ${strategy_version})`}`;
+}: Pick<BacktestResult, 'request' | 'strategy_version'>): string =>
+  `${request.entry_executable.name}${strategy_version === null ? '' : ` (version ${strategy_version})`}`;
 
 /** Share of the symbols' lifetime without coverage above which a result has a warning. */
 export const uncoveredShareMax = 0.05;
 
 /** The warning of missing coverage; null if the share is at most `uncoveredShareMax`. */
-export function formatUncoveredWarning({ lacking_share }: BacktestResult['coverage']): string | null {
-  if (lacking_share === null || lacking_share <= uncoveredShareMax) return null;
-  return `${formatShare(lacking_share)} of the symbols' lifetime in the window is not covered: prices may be missing`;
+export function formatUncoveredWarning({ gap_share }: BacktestResult['coverage']): string | null {
+  if (gap_share === null || gap_share <= uncoveredShareMax) return null;
+  return `${formatShare(gap_share)} of the symbols' lifetime in the window is not covered: prices may be missing`;
 }
 
 export type GridPoint = GridResult['points'][number];

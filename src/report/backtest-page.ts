@@ -62,14 +62,14 @@ export function renderBacktestPage(result: BacktestResult, version: string): str
   return renderReportPage(`${formatStrategyName(result)}: backtest`, body, version);
 }
 
-function renderSummary({ asked, summary: totals, value }: BacktestResult): Html {
+function renderSummary({ request, summary: totals, value }: BacktestResult): Html {
   const formatValue = (
     name: 'avg_pnl' | 'sharpe' | 'max_drawdown' | 'win_rate' | 'brier' | 'total_pnl',
     label: string,
   ) => ({
     label,
     value: formatObjective(name, totals[name]),
-    asked: name === asked.objective,
+    asked: name === request.objective,
   });
   const all = [
     formatValue('total_pnl', 'Total P&L, dollars'),
@@ -86,17 +86,17 @@ function renderSummary({ asked, summary: totals, value }: BacktestResult): Html 
     {
       label: 'Symbols',
       value: formatThousands(totals.symbols),
-      note: `${formatThousands(totals.traded)} traded, ${formatThousands(totals.ticks)} ticks`,
+      note: `${formatThousands(totals.symbols_traded)} traded, ${formatThousands(totals.ticks)} ticks`,
     },
   ];
   return html`${renderKeyFigures(all)}
-<p class="note">Objective ${asked.objective}, ${objectives[asked.objective].description}: ${formatObjective(asked.objective, value)}.</p>
+<p class="note">Objective ${request.objective}, ${objectives[request.objective].description}: ${formatObjective(request.objective, value)}.</p>
 `;
 }
 
 function renderCurves({ equity: { t, value, step_ms } }: BacktestResult): Html[] {
   const drawdowns = computeDrawdowns(value);
-  const [last, deepest] = [value.at(-1) ?? 0, drawdowns.reduce((least, v) => Math.min(least, v), 0)];
+  const [last, deepest] = [value.at(-1) ?? 0, drawdowns.reduce((min, v) => Math.min(min, v), 0)];
   const interval = `every ${formatParameterMs(step_ms)}`;
   return [
     renderSection('Equity', [
@@ -141,7 +141,11 @@ function renderCalibration({ calibration: all }: BacktestResult): Html[] {
   const rows = all.filter(({ ticks }) => ticks > 0);
   if (rows.length === 0) return [];
   const columns: HtmlColumn<(typeof rows)[number]>[] = [
-    { name: 'Price', kind: 'left', format: ({ from, to }) => `${from.toFixed(1)} – ${to.toFixed(1)}` },
+    {
+      name: 'Price',
+      kind: 'left',
+      format: ({ price_from, price_to }) => `${price_from.toFixed(1)} – ${price_to.toFixed(1)}`,
+    },
     { name: 'Ticks', format: ({ ticks }) => formatThousands(ticks) },
     { name: 'Mean price', format: ({ mean_price }) => formatDecimals(mean_price!, 4) },
     { name: 'Share of yes', format: ({ mean_outcome }) => formatDecimals(mean_outcome!, 4) },
@@ -163,9 +167,9 @@ function renderCalibration({ calibration: all }: BacktestResult): Html[] {
   ];
 }
 
-function renderSymbols({ symbols: { count, listed } }: BacktestResult): Html[] {
+function renderSymbols({ symbols: { count, items } }: BacktestResult): Html[] {
   if (count === 0) return [];
-  const digits = chooseDigits(listed.map(({ pnl }) => pnl));
+  const digits = chooseDigits(items.map(({ pnl }) => pnl));
   const columns: HtmlColumn<SymbolRow>[] = [
     { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
     { name: 'P&L', format: ({ pnl }) => formatDollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
@@ -176,46 +180,46 @@ function renderSymbols({ symbols: { count, listed } }: BacktestResult): Html[] {
     { name: 'Ticks', format: ({ ticks }) => formatThousands(ticks) },
   ];
   const cutText =
-    listed.length < count ? `; the ${formatThousands(listed.length)} with the largest gains and losses are listed` : '';
+    items.length < count ? `; the ${formatThousands(items.length)} with the largest gains and losses are listed` : '';
   const caption = html`<p class="note">${formatThousands(count)} with trades${cutText}, sorted by P&L.</p>\n`;
-  if (listed.length <= 2 * symbolsShownMax)
-    return [renderSection('Symbols', [caption, renderHtmlTable('Symbols', columns, listed)], true)];
-  const middle = listed.slice(symbolsShownMax, -symbolsShownMax);
+  if (items.length <= 2 * symbolsShownMax)
+    return [renderSection('Symbols', [caption, renderHtmlTable('Symbols', columns, items)], true)];
+  const middle = items.slice(symbolsShownMax, -symbolsShownMax);
   const body = [
     caption,
-    renderHtmlTable('Best symbols', columns, listed.slice(0, symbolsShownMax)),
+    renderHtmlTable('Best symbols', columns, items.slice(0, symbolsShownMax)),
     html`<details><summary>${formatThousands(middle.length)} in between</summary>${renderHtmlTable('Symbols in between', columns, middle)}</details>\n`,
     html`<p class="note">The worst symbols:</p>\n`,
-    renderHtmlTable('Worst symbols', columns, listed.slice(-symbolsShownMax)),
+    renderHtmlTable('Worst symbols', columns, items.slice(-symbolsShownMax)),
   ];
   return [renderSection('Symbols', body, true)];
 }
 
-function renderTrades({ trades: { count, listed } }: BacktestResult): Html[] {
+function renderTrades({ trades: { count, items } }: BacktestResult): Html[] {
   if (count === 0) return [];
-  const digits = chooseDigits(listed.map(({ pnl }) => pnl));
+  const digits = chooseDigits(items.map(({ pnl }) => pnl));
   const columns: HtmlColumn<Trade>[] = [
     { name: 'Filled', kind: 'left', format: ({ filled_at }) => formatIsoUtc(filled_at) },
     { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
     { name: 'Side', kind: 'left', format: ({ side }) => side },
     { name: 'Contracts', format: ({ contracts }) => formatPlainNumber(contracts) },
-    { name: 'Entry price', format: ({ paid }) => formatPlainNumber(paid) },
-    { name: 'Exit price', format: ({ got }) => formatPlainNumber(got) },
-    { name: 'Exit', kind: 'left', format: ({ exit }) => exit },
+    { name: 'Entry price', format: ({ entry_price }) => formatPlainNumber(entry_price) },
+    { name: 'Exit price', format: ({ exit_price }) => formatPlainNumber(exit_price) },
+    { name: 'Exit', kind: 'left', format: ({ exit_reason }) => exit_reason },
     { name: 'Exited', kind: 'left', format: ({ exited_at }) => formatIsoUtc(exited_at) },
     { name: 'P&L', format: ({ pnl }) => formatDollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
   ];
   const cutText =
-    listed.length < count
-      ? `the first ${formatThousands(listed.length)} of ${formatThousands(count)}`
+    items.length < count
+      ? `the first ${formatThousands(items.length)} of ${formatThousands(count)}`
       : formatThousands(count);
-  const rest = `${formatThousands(listed.length - tradesShownMax)} more`;
+  const rest = `${formatThousands(items.length - tradesShownMax)} more`;
   return [
     renderSection(
       'Trades',
       [
         html`<p class="note">In the order of fills: ${cutText}.</p>\n`,
-        ...renderLongTable('Trades', columns, listed, { shown: tradesShownMax, rest }),
+        ...renderLongTable('Trades', columns, items, { shown: tradesShownMax, rest }),
       ],
       true,
     ),
@@ -223,9 +227,9 @@ function renderTrades({ trades: { count, listed } }: BacktestResult): Html[] {
 }
 
 /** Inputs of the backtest, for reproducing it. */
-function renderProvenance({ asked, strategy, coverage, archive }: BacktestResult): Html {
+function renderProvenance({ request, strategy, coverage, archive }: BacktestResult): Html {
   const hash = (text: string): Html => html`<span class="hash">${text}</span>`;
-  const { symbols: namedSymbols, filter } = asked;
+  const { symbols: namedSymbols, filter } = request;
   const chosenText = [
     namedSymbols === null ? 'all' : `${formatThousands(namedSymbols.length)} named`,
     ...(filter.categories.length === 0 ? [] : [`of ${filter.categories.join(', ')}`]),
@@ -239,13 +243,13 @@ function renderProvenance({ asked, strategy, coverage, archive }: BacktestResult
       ['Symbols', chosenText.join(' ')],
       [
         'Coverage',
-        coverage.lacking_share === null
+        coverage.gap_share === null
           ? 'no symbol was live in the window'
-          : `${formatShare(coverage.lacking_share, 2)} of the symbols' lifetime in the window is not covered`,
+          : `${formatShare(coverage.gap_share, 2)} of the symbols' lifetime in the window is not covered`,
       ],
     ]),
     html`<details><summary>Strategy and request</summary><pre>${JSON.stringify(strategy, null, 2)}</pre>
-<pre>${JSON.stringify({ ...asked, entry_executable: { ...asked.entry_executable, strategy: undefined } }, null, 2)}</pre></details>\n`,
+<pre>${JSON.stringify({ ...request, entry_executable: { ...request.entry_executable, strategy: undefined } }, null, 2)}</pre></details>\n`,
   ]);
 }
 
@@ -253,10 +257,10 @@ const pointsShownMax = 30;
 const barsMax = 30;
 
 /** The points of a grid and their results; empty without a grid. */
-export function renderGridSection({ asked, grid }: BacktestResult): Html[] {
+export function renderGridSection({ request, grid }: BacktestResult): Html[] {
   if (grid === null) return [];
-  const { objective } = asked;
-  const names = Object.keys(asked.grid);
+  const { objective } = request;
+  const names = Object.keys(request.grid);
   const points = sortBestFirst(grid, objective);
   const best = grid.best === null ? undefined : grid.points[grid.best];
   const formatValue = createPointFormat(grid, objective);

@@ -2,7 +2,7 @@ import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { UsageError } from '../base/errors.ts';
 import { emptyTicks } from '../base/ticks.ts';
 import { minuteMs } from '../base/window.ts';
-import type { Feed, SandboxMarket } from './data-source.ts';
+import type { Feed, SandboxMarket } from './feed.ts';
 
 /** A recording in memory: the ticks of `symbols[i]` are the rows [offsets[i], offsets[i + 1]). */
 export interface Recording {

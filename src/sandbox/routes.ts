@@ -1,21 +1,26 @@
 import { createRandom, hashNumber, hashText } from '../base/random.ts';
 import { dayMs, intersect, intersectTwo, isEmpty, isWithin, type Window } from '../base/window.ts';
-import { createOrderBook, formatBook } from './book-shapes.ts';
-import type { Feed, SandboxMarket } from './data-source.ts';
+import { type Feed, readVisibleTicks, type SandboxMarket } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
-import { readVisibleTicks } from './query-ticks.ts';
-import { createJsonResponse, createProblem, type SandboxResponse } from './response.ts';
+import {
+  createOrderBook,
+  type ElementKind,
+  formatBook,
+  formatTickPage,
+  pageLayouts,
+  type SandboxTickPage,
+} from './page-formats.ts';
+import { createJsonResponse, createProblem, type SandboxResponse } from './responses.ts';
 import {
   composePage,
-  computeAnsweredWindow,
+  computeClampedWindow,
+  computeGeneratedAt,
   computeMatchedWindow,
   computePageRowsMax,
-  computeStatedMoment,
   getKeptSide,
   isUsable,
   needsWholeWindow,
 } from './tick-behavior.ts';
-import { type ElementKind, formatTickPage, pageLayouts, type SandboxTickPage } from './tick-page.ts';
 
 /** Inputs of a route: the feed, the sandbox's current time, and the options. */
 export interface RouteContext {
@@ -153,10 +158,10 @@ function createTickPage(
   const page = composePage(before.slice(-1), visibleRows(inside, part), request, options);
   const { elements, from } = page;
   const kinds = elements.map((row): ElementKind => {
-    if (row === null) return 'foreign';
+    if (row === null) return 'invalid';
     return isUsable(row, options) ? 'tick' : 'unusable';
   });
-  const gaps = intersect(options.gaps, [computeAnsweredWindow(request)]);
+  const gaps = intersect(options.gaps, [computeClampedWindow(request)]);
   return {
     symbol,
     t: Float64Array.from(elements, (row) => row?.t ?? 0),
@@ -164,7 +169,7 @@ function createTickPage(
     count: elements.length,
     from,
     to: page.to,
-    generatedAt: computeStatedMoment(nowMs, options),
+    generatedAt: computeGeneratedAt(nowMs, options),
     ...(kinds.some((kind) => kind !== 'tick') ? { kinds } : {}),
     ...(gaps.length > 0 ? { gaps } : {}),
   };

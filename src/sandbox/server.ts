@@ -2,18 +2,28 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import type { Clock } from '../base/ports.ts';
-import type { Feed } from './data-source.ts';
-import { drawFault, type FaultKind } from './faults.ts';
+import type { Feed } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
 import { createRateLimit, formatRateHeaders, type RateLimitDecision } from './rate-limit.ts';
-import { createProblem, createRetryAfterProblem, type SandboxResponse, sandboxPaths } from './response.ts';
+import {
+  createFaultResponse,
+  createProblem,
+  createRetryAfterProblem,
+  drawFault,
+  type FaultKind,
+  garbleBody,
+  type RouteName,
+  reshapeResponse,
+  type SandboxResponse,
+  sandboxPaths,
+} from './responses.ts';
 import { handleMarkets, handleOrderbook, handleTicks, type RouteContext } from './routes.ts';
 import type { RequestTracker, StatsRecorder } from './stats.ts';
 
-const routes = new Map<string, { readonly name: 'markets' | 'ticks' | 'orderbook'; readonly answer: RouteHandler }>([
-  [sandboxPaths.markets, { name: 'markets', answer: handleMarkets }],
-  [sandboxPaths.ticks, { name: 'ticks', answer: handleTicks }],
-  [sandboxPaths.orderbook, { name: 'orderbook', answer: handleOrderbook }],
+const routes = new Map<string, { readonly name: RouteName; readonly handle: RouteHandler }>([
+  [sandboxPaths.markets, { name: 'markets', handle: handleMarkets }],
+  [sandboxPaths.ticks, { name: 'ticks', handle: handleTicks }],
+  [sandboxPaths.orderbook, { name: 'orderbook', handle: handleOrderbook }],
 ]);
 
 type RouteHandler = (query: URLSearchParams, context: RouteContext) => SandboxResponse;
@@ -29,40 +39,40 @@ interface ServerContext {
 }
 
 /** Answers requests; every wait ends when the sandbox stops. */
-export function createRequestListener(parts: ServerContext) {
+export function createRequestListener(context: ServerContext) {
   const limit = createRateLimit();
   let requests = 0;
   const ticksOfSymbols = new Map<string, number>();
   return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { path, query } = parseTarget(request);
     if (path === sandboxPaths.stats) {
-      response.setHeader('content-type', 'application/json').end(JSON.stringify(parts.stats.snapshot()));
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(context.stats.snapshot()));
       return;
     }
-    const exchange = parts.stats.arrived(routes.has(path) ? path : 'other');
+    const exchange = context.stats.arrived(routes.has(path) ? path : 'other');
     response.on('close', exchange.noteClosed);
     const call = { request, response, tracker: exchange };
     try {
-      const options = parts.options();
-      const problem = checkRequest(request, path, parts);
-      const decision = problem === undefined ? takeRateLimit(parts, limit) : undefined;
+      const options = context.options();
+      const problem = checkRequest(request, path, context);
+      const decision = problem === undefined ? takeRateLimit(context, limit) : undefined;
       if (decision !== undefined) {
         for (const [name, value] of Object.entries(
-          formatRateHeaders(decision, options.rateHeaders, parts.clock.nowMs()),
+          formatRateHeaders(decision, options.rateHeaders, context.clock.nowMs()),
         )) {
           response.setHeader(name, value);
         }
       }
-      const refusal = problem ?? createThrottledResponse(parts, decision);
-      if (parts.options().latencyMs > 0) await parts.clock.sleep(parts.options().latencyMs, parts.stopping);
+      const refusal = problem ?? createThrottledResponse(context, decision);
+      if (context.options().latencyMs > 0) await context.clock.sleep(context.options().latencyMs, context.stopping);
       if (refusal !== undefined) sendResponse(call, refusal, false);
       else {
         const nOfSymbol =
-          path === sandboxPaths.ticks ? countSymbolRequest(ticksOfSymbols, query.get('symbol') ?? '', parts) : 0;
-        await handleRoute(call, { path, query, requestNumber: requests++, symbolRequestNumber: nOfSymbol }, parts);
+          path === sandboxPaths.ticks ? countSymbolRequest(ticksOfSymbols, query.get('symbol') ?? '', context) : 0;
+        await handleRoute(call, { path, query, requestNumber: requests++, symbolRequestNumber: nOfSymbol }, context);
       }
     } catch (error) {
-      if (parts.stopping.aborted || response.headersSent) response.destroy();
+      if (context.stopping.aborted || response.headersSent) response.destroy();
       else sendResponse(call, createProblem(500, String(error)), false);
     }
   };
@@ -81,8 +91,8 @@ function parseTarget(request: IncomingMessage): { readonly path: string; readonl
 }
 
 /** Checks path, method and key, in this order; returns the problem, if any. */
-function checkRequest(request: IncomingMessage, path: string, parts: ServerContext): SandboxResponse | undefined {
-  const options = parts.options();
+function checkRequest(request: IncomingMessage, path: string, context: ServerContext): SandboxResponse | undefined {
+  const options = context.options();
   if (!routes.has(path)) return createProblem(404, 'no such path');
   if (request.method !== 'GET') return createProblem(405, 'only GET is supported', { allow: 'GET' });
   if (request.headers.authorization !== `Bearer ${options.key}`) {
@@ -118,16 +128,16 @@ interface RouteRequest {
 async function handleRoute(
   call: HttpCall,
   { path, query, requestNumber, symbolRequestNumber }: RouteRequest,
-  parts: ServerContext,
+  context: ServerContext,
 ): Promise<void> {
-  const { feed, clock, stats, nowMs } = parts;
-  const options = parts.options();
+  const { feed, clock, stats, nowMs } = context;
+  const options = context.options();
   const route = routes.get(path)!;
   const symbol = query.get('symbol');
   if (symbol !== null && feed.getLifetime(symbol, nowMs()) !== undefined) stats.symbol(symbol);
   const fault = drawFault(requestNumber, route.name, options);
   if (fault !== undefined) stats.fault(fault);
-  const sleep = (ms: number) => clock.sleep(ms, parts.stopping);
+  const sleep = (ms: number) => clock.sleep(ms, context.stopping);
 
   const replacement = createFaultResponse(fault, clock.nowMs());
   if (replacement !== undefined) return sendResponse(call, replacement, options.gzip);
@@ -135,17 +145,12 @@ async function handleRoute(
   const contentFault = fault === 'wrong-symbol' || fault === 'wrong-count' ? fault : undefined;
   const reply = reshapeResponse(
     route.name,
-    route.answer(query, { feed, options, nowMs: nowMs(), requestNumber, symbolRequestNumber, bodyFault: contentFault }),
+    route.handle(query, { feed, options, nowMs: nowMs(), requestNumber, symbolRequestNumber, bodyFault: contentFault }),
     options,
   );
   if (isTruncationFault(fault)) return sendTruncated(call, reply, fault, sleep);
   if (fault === 'slow-body') return sendSlowly(call, reply, () => sleep(options.stallMs));
   sendResponse(call, fault === 'bad-json' ? garbleBody(reply) : reply, options.gzip);
-}
-
-/** The same bytes without the last one, which closes the JSON. */
-function garbleBody(reply: SandboxResponse): SandboxResponse {
-  return { ...reply, body: reply.body.replace(/\}$/, ']'), rows: 0 };
 }
 
 /** One request and its response. */
@@ -235,58 +240,4 @@ function writeBytes(socket: Socket, bytes: Buffer): Promise<void> {
   return new Promise((resolve) => {
     socket.write(bytes, () => resolve());
   });
-}
-
-/** The response that a fault puts in place of the correct one; undefined for other faults. */
-function createFaultResponse(fault: FaultKind | undefined, nowMs: number): SandboxResponse | undefined {
-  switch (fault) {
-    case '429-seconds':
-      return createRetryAfterProblem(429, 1000, 'seconds', nowMs);
-    case '429-date':
-      return createRetryAfterProblem(429, 1000, 'date', nowMs);
-    case '503':
-      return createRetryAfterProblem(503, 1000, 'seconds', nowMs);
-    case '408':
-    case '425':
-    case '500':
-    case '502':
-    case '504':
-      return createProblem(Number(fault), 'injected fault');
-    case 'html':
-      return {
-        status: 200,
-        headers: { 'content-type': 'text/html' },
-        body: '<!doctype html><title>One moment</title>\n',
-      };
-    default:
-      return undefined;
-  }
-}
-
-/** The response of a route with the fields changed that `reshape` names; see SandboxOptions. */
-function reshapeResponse(
-  route: 'markets' | 'ticks' | 'orderbook',
-  reply: SandboxResponse,
-  { reshape }: SandboxOptions,
-): SandboxResponse {
-  const changes = Object.entries(reshape).filter(([field]) => field.startsWith(`${route}:`));
-  if (changes.length === 0 || reply.status !== 200) return reply;
-  const body: unknown = JSON.parse(reply.body);
-  for (const [field, change] of changes) changeField(body, field.slice(route.length + 1).split('/'), change);
-  return { ...reply, body: JSON.stringify(body) };
-}
-
-function changeField(value: unknown, [name, ...rest]: string[], change: string): void {
-  if (typeof value !== 'object' || value === null || name === undefined) return;
-  const members = value as Record<string, unknown>;
-  for (const key of name === '*' ? Object.keys(members) : [name]) {
-    if (!Object.hasOwn(members, key)) continue;
-    if (rest.length > 0) changeField(members[key], rest, change);
-    else if (change === 'null') members[key] = null;
-    else if (change === 'text') members[key] = String(members[key]);
-    else {
-      if (change.startsWith('=')) members[change.slice(1)] = members[key];
-      delete members[key];
-    }
-  }
 }

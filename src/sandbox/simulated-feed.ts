@@ -2,7 +2,7 @@ import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { createRandom, drawAt, hashNumber } from '../base/random.ts';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
 import { dayMs, hourMs, intersectTwo } from '../base/window.ts';
-import { concatTicks, type Feed, sliceTicks } from './data-source.ts';
+import { concatTicks, type Feed, sliceTicks } from './feed.ts';
 import {
   createMarketCatalogue,
   getMarketLifetime,

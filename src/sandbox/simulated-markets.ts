@@ -1,12 +1,12 @@
 import { UsageError } from '../base/errors.ts';
 import { drawAt, hashNumber, hashText } from '../base/random.ts';
 import { dayMs, minuteMs, type Window } from '../base/window.ts';
-import type { SandboxMarket } from './data-source.ts';
+import type { SandboxMarket } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
 
 export type Simulation = Pick<
   SandboxOptions,
-  'seed' | 'markets' | 'activeShare' | 'ticksPerDay' | 'lifeDaysMax' | 'epochMs'
+  'seed' | 'markets' | 'activeShare' | 'ticksPerDay' | 'lifetimeDaysMax' | 'epochMs'
 >;
 
 export interface SimulatedMarket {
@@ -70,10 +70,10 @@ function createSlotMarket(slot: number, n: number, simulation: Simulation): Simu
 }
 
 /** Schedule of a slot: the nth market opens at offsetMs + n * periodMs and is open for lifeMs. */
-function computeSlotRhythm(slot: number, { seed, activeShare, lifeDaysMax }: Simulation) {
+function computeSlotRhythm(slot: number, { seed, activeShare, lifetimeDaysMax }: Simulation) {
   const key = hashNumber(seed ^ 0x510f, slot);
-  const daysMin = slot % 4 === 0 ? briefDaysMin : Math.min(usualDaysMin, lifeDaysMax);
-  const lifeDays = daysMin * (lifeDaysMax / daysMin) ** drawAt(key, 1);
+  const daysMin = slot % 4 === 0 ? briefDaysMin : Math.min(usualDaysMin, lifetimeDaysMax);
+  const lifeDays = daysMin * (lifetimeDaysMax / daysMin) ** drawAt(key, 1);
   const lifeMs = Math.floor((lifeDays * dayMs) / minuteMs) * minuteMs;
   const periodMs = Math.ceil(lifeMs / activeShare / minuteMs) * minuteMs + 2 * minuteMs;
   const offsetMs = Math.floor((drawAt(key, 2) * periodMs) / minuteMs) * minuteMs;

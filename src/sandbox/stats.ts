@@ -1,6 +1,5 @@
-import type { FaultKind } from './faults.ts';
 import { createSlidingCount } from './rate-limit.ts';
-import { type SandboxResponse, sandboxPaths } from './response.ts';
+import { type FaultKind, type SandboxResponse, sandboxPaths } from './responses.ts';
 
 /** Counters of a sandbox since its start. Requests to `/sandbox/stats` are not counted. */
 export interface SandboxStats {
@@ -14,13 +13,13 @@ export interface SandboxStats {
   /** Ticks in complete and correct responses, duplicates included. */
   readonly tickRows: number;
   /** Maximum requests within less than a second. */
-  readonly perSecondMost: number;
+  readonly perSecondMax: number;
   /**
    * Requests that came before the Retry-After of a response had passed, if that response was sent more than 30 ms
    * earlier.
    */
   readonly earlyRequests: number;
-  readonly inFlightMost: number;
+  readonly inFlightMax: number;
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
   /** Tick and order book requests by known symbol, without those refused for key or rate. */
   readonly bySymbol: Readonly<Record<string, number>>;
@@ -45,7 +44,7 @@ export function createStatsRecorder(monotonicMs: () => number) {
   const faults = new Map<FaultKind, number>();
   const bySymbol = new Map<string, number>();
   const recentRequests = createSlidingCount();
-  const counts = { requests: 0, tickRequests: 0, tickRows: 0, perSecondMost: 0, earlyRequests: 0, inFlightMost: 0 };
+  const counts = { requests: 0, tickRequests: 0, tickRows: 0, perSecondMax: 0, earlyRequests: 0, inFlightMax: 0 };
   let holds: { readonly from: number; readonly until: number }[] = [];
   let inFlight = 0;
 
@@ -54,11 +53,11 @@ export function createStatsRecorder(monotonicMs: () => number) {
     counts.requests++;
     if (path === sandboxPaths.ticks) counts.tickRequests++;
     recentRequests.add(nowMs);
-    counts.perSecondMost = Math.max(counts.perSecondMost, recentRequests.within(nowMs, 1000));
+    counts.perSecondMax = Math.max(counts.perSecondMax, recentRequests.within(nowMs, 1000));
     holds = holds.filter((hold) => nowMs < hold.until);
     if (holds.some((hold) => hold.from < nowMs)) counts.earlyRequests++;
     inFlight++;
-    counts.inFlightMost = Math.max(counts.inFlightMost, inFlight);
+    counts.inFlightMax = Math.max(counts.inFlightMax, inFlight);
     let open = true;
     const markLeft = () => {
       if (open) inFlight--;

@@ -12,16 +12,16 @@ export const capUnits = ['rows', 'bytes'] as const;
  * The part of a requested window that a server respects: `end` ignores `from`, `hours` widens the window to whole UTC
  * hours.
  */
-export const respectedParts = ['window', 'end', 'hours', 'nothing'] as const;
+export const honoredParts = ['window', 'end', 'hours', 'nothing'] as const;
 
 /**
  * The ends that a response states.
- * - `asked`: as requested, limited to the time between the retention limit and now · `echo`: as requested
- * - `tightened`: like `asked`, but at the truncated side the time of the last tick on the page
+ * - `clamped`: as requested, limited to the time between the retention limit and now · `echo`: as requested
+ * - `tightened`: like `clamped`, but at the truncated side the time of the last tick on the page
  * - `cut`: if the page is truncated, its first and last tick; `cut-from`, `cut-to`: one of them
  * - `span`: its first and last tick, always · `none`: no ends
  */
-export const statedEnds = ['asked', 'echo', 'tightened', 'cut', 'cut-from', 'cut-to', 'span', 'none'] as const;
+export const statedEnds = ['clamped', 'echo', 'tightened', 'cut', 'cut-from', 'cut-to', 'span', 'none'] as const;
 
 export interface TickBehavior {
   /** Page cap, whatever limit is requested; with the unit `bytes` in units of 32 bytes of text. Default 5000 rows. */
@@ -31,41 +31,41 @@ export interface TickBehavior {
   readonly capVariation: number;
   /** Whether symbols have individual caps, between a quarter of `cap` and all of it. Default false. */
   readonly capBySymbol: boolean;
-  /** Requests of a symbol after which its cap falls to 0.6; null: never. Default null. */
-  readonly capFallsAfter: number | null;
+  /** Number of requests for a symbol after which its cap drops to 60 %; null: never. Default null. */
+  readonly capDropsAfter: number | null;
   /** Truncation side: which ticks a truncated page keeps. Default `earliest`. */
   readonly truncate: (typeof truncations)[number];
-  /** Windows of more elements than this return an even sample of this many; null: no sampling. Default null. */
+  /** Windows with more elements than this return an even sample of this many; null: no sampling. Default null. */
   readonly sample: number | null;
   /**
-   * The cap applies only to ticks older than this, in ms; younger ticks are added on top; null: to all. Default null.
+   * The cap applies only to ticks older than this, in ms; newer ones are appended. Null: it applies to all. Default null.
    */
-  readonly liveOnTopMs: number | null;
-  /** Which part of the window is respected. Default `window`. */
-  readonly heeds: (typeof respectedParts)[number];
+  readonly uncappedAgeMs: number | null;
+  /** Part of the requested window that is respected. Default `window`. */
+  readonly honors: (typeof honoredParts)[number];
   /** Whether a tick at `from`, or at `to`, belongs to the window. Defaults true and false. */
   readonly fromInclusive: boolean;
   readonly toInclusive: boolean;
   /** Share of responses that also contain the last tick before the window. Default 0. */
   readonly carryInShare: number;
   /**
-   * Repeated ticks in a page, per tick; they count toward `count` and the cap, like all of the following. Default 0.
+   * Mean number of repetitions of each tick; they count toward `count` and the cap, like all of the following. Default 0.
    */
   readonly repeatShare: number;
   /** Share of ticks that are unusable in every response: the price is a text. Default 0. */
   readonly unusableShare: number;
-  /** Elements that are not ticks, per tick. Default 0. */
-  readonly foreignShare: number;
-  /** Ticks in the millisecond of about every 100th tick, at different prices; null: one. Default null. */
-  readonly crowd: number | null;
+  /** Mean number of elements per tick that are not ticks. Default 0. */
+  readonly invalidShare: number;
+  /** Number of ticks in one millisecond, at different prices, at about every 100th tick; null: one. Default null. */
+  readonly burstTicks: number | null;
   /** Order of the elements in a page. Default `ascending`. */
   readonly order: (typeof tickOrders)[number];
-  /** Ends that a response states. Default `asked`. */
+  /** Ends that a response states. Default `clamped`. */
   readonly echoWindow: (typeof statedEnds)[number];
-  /** How far generated_at is behind the time of the response, ms; null: not stated. Default 0. */
-  readonly generatedBehindMs: number | null;
-  /** Responses within this many ms of each other state the same generated_at; 0: each its own. Default 0. */
-  readonly generatedStepMs: number;
+  /** Time by which `generated_at` is earlier than the response, ms; null: not stated. Default 0. */
+  readonly generatedAtLagMs: number | null;
+  /** `generated_at` is rounded down to a multiple of this many ms; 0: not rounded. Default 0. */
+  readonly generatedAtResolutionMs: number;
 }
 
 export const defaultTickBehavior: TickBehavior = {
@@ -73,22 +73,22 @@ export const defaultTickBehavior: TickBehavior = {
   capUnit: 'rows',
   capVariation: 0,
   capBySymbol: false,
-  capFallsAfter: null,
+  capDropsAfter: null,
   truncate: 'earliest',
   sample: null,
-  liveOnTopMs: null,
-  heeds: 'window',
+  uncappedAgeMs: null,
+  honors: 'window',
   fromInclusive: true,
   toInclusive: false,
   carryInShare: 0,
   repeatShare: 0,
   unusableShare: 0,
-  foreignShare: 0,
-  crowd: null,
+  invalidShare: 0,
+  burstTicks: null,
   order: 'ascending',
-  echoWindow: 'asked',
-  generatedBehindMs: 0,
-  generatedStepMs: 0,
+  echoWindow: 'clamped',
+  generatedAtLagMs: 0,
+  generatedAtResolutionMs: 0,
 };
 
 interface BehaviorRow {
@@ -107,7 +107,7 @@ interface ComposeRequest {
   /** With `capBySymbol` the symbol's cap is `cap / (1 + rank)`. */
   readonly rank: number;
   readonly nowMs: number;
-  /** Retention limit: no earlier tick is returned; -Infinity: no limit. */
+  /** Retention limit, epoch ms: no earlier tick is returned; -Infinity: no limit. */
   readonly oldestMs: number;
   /** Random numbers from [0, 1) that determine the response. */
   readonly draw: () => number;
@@ -123,20 +123,20 @@ interface ComposedPage<T> {
 
 /** The half-open window whose ticks are returned. */
 export function computeMatchedWindow({ from, to }: Window, behavior: TickBehavior): Window {
-  const low = behavior.heeds === 'hours' ? from - (from % hourMs) : from;
-  const high = behavior.heeds === 'hours' ? to - (to % hourMs) + hourMs : to;
+  const low = behavior.honors === 'hours' ? from - (from % hourMs) : from;
+  const high = behavior.honors === 'hours' ? to - (to % hourMs) + hourMs : to;
   return {
     from:
-      behavior.heeds === 'nothing' || behavior.heeds === 'end'
+      behavior.honors === 'nothing' || behavior.honors === 'end'
         ? Number.NEGATIVE_INFINITY
         : low + (behavior.fromInclusive ? 0 : 1),
-    to: behavior.heeds === 'nothing' ? Number.POSITIVE_INFINITY : high + (behavior.toInclusive ? 1 : 0),
+    to: behavior.honors === 'nothing' ? Number.POSITIVE_INFINITY : high + (behavior.toInclusive ? 1 : 0),
   };
 }
 
 /** Whether a page depends on all ticks of its window instead of those at one end. */
-export const needsWholeWindow = ({ sample, liveOnTopMs }: TickBehavior): boolean =>
-  sample !== null || liveOnTopMs !== null;
+export const needsWholeWindow = ({ sample, uncappedAgeMs }: TickBehavior): boolean =>
+  sample !== null || uncappedAgeMs !== null;
 
 /** The truncation side of the nth request. */
 export function getKeptSide(n: number, { truncate }: TickBehavior): 'earliest' | 'latest' {
@@ -149,13 +149,13 @@ export const isUsable = ({ t, p }: BehaviorRow, { unusableShare }: Pick<TickBeha
   unusableShare === 0 || ((Math.imul(t % 100_003, 7919) + p * 1_000_003) >>> 0) % 10_007 >= unusableShare * 10_007;
 
 /** Epoch ms of `generated_at`; null if it is not stated. */
-export function computeStatedMoment(
+export function computeGeneratedAt(
   nowMs: number,
-  { generatedBehindMs, generatedStepMs }: TickBehavior,
+  { generatedAtLagMs, generatedAtResolutionMs }: TickBehavior,
 ): number | null {
-  if (generatedBehindMs === null) return null;
-  const moment = nowMs - generatedBehindMs;
-  return generatedStepMs === 0 ? moment : moment - (moment % generatedStepMs);
+  if (generatedAtLagMs === null) return null;
+  const moment = nowMs - generatedAtLagMs;
+  return generatedAtResolutionMs === 0 ? moment : moment - (moment % generatedAtResolutionMs);
 }
 
 /**
@@ -173,35 +173,35 @@ export function composePage<T extends BehaviorRow>(
   const { carryInShare } = behavior;
   const isCarried = carryInShare === 1 || (carryInShare > 0 && request.draw() < carryInShare);
   const rows = isCarried ? [...before, ...matched] : matched;
-  const all = addRepeatsAndForeign(addCrowds(rows, behavior), request, behavior);
+  const all = addRepeatsAndInvalid(addBursts(rows, behavior), request, behavior);
   const kept = selectKept(all, request, behavior, capMin);
   const isTruncated = kept.length < all.length;
   const ends = computeStatedEnds(kept, isTruncated, request, behavior);
   return { elements: orderElements(kept, request, behavior), isTruncated, ...ends };
 }
 
-/** The last tick of a crowded millisecond is the original one, at the highest price. */
-function addCrowds<T extends BehaviorRow>(rows: readonly T[], { crowd }: TickBehavior): readonly T[] {
-  if (crowd === null) return rows;
+/** The last tick of a burst is the original one, at the highest price. */
+function addBursts<T extends BehaviorRow>(rows: readonly T[], { burstTicks }: TickBehavior): readonly T[] {
+  if (burstTicks === null) return rows;
   return rows.flatMap((row) =>
     Math.imul(row.t % 100_003, 7919) % 100 === 0
-      ? Array.from({ length: crowd }, (_, i) => ({ ...row, p: row.p - (crowd - 1 - i) / 1e6 }))
+      ? Array.from({ length: burstTicks }, (_, i) => ({ ...row, p: row.p - (burstTicks - 1 - i) / 1e6 }))
       : [row],
   );
 }
 
-function addRepeatsAndForeign<T extends BehaviorRow>(
+function addRepeatsAndInvalid<T extends BehaviorRow>(
   rows: readonly T[],
   { draw }: ComposeRequest,
-  { repeatShare, foreignShare }: TickBehavior,
+  { repeatShare, invalidShare }: TickBehavior,
 ): readonly (T | null)[] {
-  if (repeatShare === 0 && foreignShare === 0) return rows;
+  if (repeatShare === 0 && invalidShare === 0) return rows;
   const timesOf = (share: number): number => (share === 0 ? 0 : Math.floor(share) + (draw() < share % 1 ? 1 : 0));
   const out: (T | null)[] = [];
   for (const row of rows) {
     out.push(row);
     for (let i = timesOf(repeatShare); i > 0; i--) out.push(row);
-    for (let i = timesOf(foreignShare); i > 0; i--) out.push(null);
+    for (let i = timesOf(invalidShare); i > 0; i--) out.push(null);
   }
   return out;
 }
@@ -213,9 +213,9 @@ function selectKept<T extends BehaviorRow>(
   behavior: TickBehavior,
   capMin: number,
 ): readonly (T | null)[] {
-  const { liveOnTopMs, sample } = behavior;
-  if (liveOnTopMs !== null) {
-    const first = all.findIndex((row) => row !== null && row.t >= request.nowMs - liveOnTopMs);
+  const { uncappedAgeMs, sample } = behavior;
+  if (uncappedAgeMs !== null) {
+    const first = all.findIndex((row) => row !== null && row.t >= request.nowMs - uncappedAgeMs);
     const history = first < 0 ? all : all.slice(0, first);
     return [...selectContiguous(history, request, behavior, capMin), ...all.slice(history.length)];
   }
@@ -257,11 +257,11 @@ export const computePageRowsMax = ({ cap, capUnit }: TickBehavior, limit: number
 
 function drawCap(
   { n, rank, draw }: ComposeRequest,
-  { cap, capBySymbol, capFallsAfter, capVariation }: TickBehavior,
+  { cap, capBySymbol, capDropsAfter, capVariation }: TickBehavior,
   capMin: number,
 ): number {
   const bySymbol = capBySymbol ? 1 / (1 + rank) : 1;
-  const later = capFallsAfter !== null && n > capFallsAfter ? 0.6 : 1;
+  const later = capDropsAfter !== null && n > capDropsAfter ? 0.6 : 1;
   const capMax = Math.max(capMin, cap * bySymbol * later);
   return Math.max(capMin, Math.round(capMax * (1 - draw() * capVariation)));
 }
@@ -299,17 +299,17 @@ function computeStatedEnds(
     case 'cut-to':
       return { from, to: isTruncated ? last : to };
     default: {
-      const answeredWindow = computeAnsweredWindow(request);
-      if (!isTruncated || behavior.echoWindow === 'asked') return answeredWindow;
+      const clampedWindow = computeClampedWindow(request);
+      if (!isTruncated || behavior.echoWindow === 'clamped') return clampedWindow;
       if (getKeptSide(request.n, behavior) === 'earliest')
-        return { from: answeredWindow.from, to: last + (behavior.toInclusive ? 0 : 1) };
-      return { from: first - (behavior.fromInclusive ? 0 : 1), to: answeredWindow.to };
+        return { from: clampedWindow.from, to: last + (behavior.toInclusive ? 0 : 1) };
+      return { from: first - (behavior.fromInclusive ? 0 : 1), to: clampedWindow.to };
     }
   }
 }
 
 /** The requested window, limited to the time between the retention limit and now; empty if nothing is left. */
-export function computeAnsweredWindow({
+export function computeClampedWindow({
   window,
   nowMs,
   oldestMs,

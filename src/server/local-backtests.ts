@@ -1,10 +1,9 @@
 import { join } from 'node:path';
 import type { Archive } from '../archive/open-archive.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
-import { InvalidBacktestError } from '../backtest/invalid-backtest.ts';
+import { type ResolvedStrategy, resolveStrategy } from '../backtest/resolve-strategy.ts';
 import type { BacktestResult } from '../backtest/result.ts';
-import { type FindSavedStrategy, resolveStrategy } from '../backtest/run/resolve-strategy.ts';
-import { type ResolvedStrategy, runBacktest } from '../backtest/run/run-backtest.ts';
+import { runBacktest } from '../backtest/run/run-backtest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Context } from '../context/context.ts';
 import { readArchiveLease, readLeaseId, requireArchiveLease } from './jobs/archive-lease.ts';
@@ -61,7 +60,7 @@ export async function runLocalBacktest(
     body_sha256: null,
     created_at,
     started_at: created_at,
-    asked: JSON.stringify(request),
+    request: JSON.stringify(request),
     strategy: JSON.stringify(resolved.strategy),
     strategy_version: resolved.version,
     finished_at: clock.nowMs(),
@@ -82,18 +81,13 @@ async function resolveLocalStrategy(
   owner: OwnerColumns,
   save: boolean,
 ): Promise<ResolvedStrategy> {
-  const find = async (findKept: FindSavedStrategy): Promise<ResolvedStrategy> => {
-    const resolution = await resolveStrategy(executable, findKept);
-    if ('faults' in resolution) throw new InvalidBacktestError(resolution.faults);
-    return resolution.found;
-  };
   if (save || (executable.strategy === null && hasServiceDatabase(context, archive)))
     return withDatabase(context, archive, async ({ db }) => {
       if (save && context.settings.service.databaseUrl !== null)
         await requireArchiveLease(db, readArchiveLease(archive, context.random), context.clock.nowMs());
-      return await find((name, version) => createStrategyStore(db).find(owner, name, version));
+      return await resolveStrategy(executable, (name, version) => createStrategyStore(db).find(owner, name, version));
     });
-  return find(async () => null);
+  return resolveStrategy(executable, async () => null);
 }
 
 /** Whether the service's database exists: running a built-in strategy must not create one. */

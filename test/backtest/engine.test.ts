@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
-import type { SymbolSeries, Venue } from '../../src/backtest/engine/symbol-series.ts';
+import { type SymbolSeries, simulate, type Trade, type Venue } from '../../src/backtest/engine/simulate.ts';
 import { intersect, union } from '../../src/base/window.ts';
 import { strategyOf } from './made.ts';
 import { listed, plainTrades } from './plain-engine.ts';
@@ -12,7 +11,7 @@ const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 const numRuns = Number(process.env.RUNS ?? 300);
 console.log(`engine against the plain one: SEED=${seed}`);
 
-const numbers = ['contracts', 'paid', 'got', 'entry_fees', 'exit_fees', 'pnl'] as const;
+const numbers = ['contracts', 'entry_price', 'exit_price', 'entry_fees', 'exit_fees', 'pnl'] as const;
 
 function expectSame(real: readonly Trade[], plain: readonly Trade[]): void {
   const without = (trade: Trade) => ({ ...trade, ...Object.fromEntries(numbers.map((name) => [name, 0])) });
@@ -41,13 +40,13 @@ test('makes the same trades as a plain engine without look-ahead', () => {
 /** Entries and exits filled before a time, with their decisions. */
 function doneBefore(trades: readonly Trade[], moment: number) {
   const before = trades.filter(({ filled_at }) => filled_at < moment);
-  const entries = before.map(({ rule, side, decided_at, filled_at, price, paid }) =>
-    JSON.stringify({ rule, side, decided_at, filled_at, price, paid }),
+  const entries = before.map(({ rule, side, decided_at, filled_at, price, entry_price }) =>
+    JSON.stringify({ rule, side, decided_at, filled_at, price, entry_price }),
   );
   const exits = before
-    .filter(({ exit, exited_at }) => exit === 'sold' && exited_at < moment)
-    .map(({ rule, contracts, exit_decided_at, exited_at, got, exit_fees }) =>
-      JSON.stringify({ rule, contracts, exit_decided_at, exited_at, got, exit_fees }),
+    .filter(({ exit_reason, exited_at }) => exit_reason === 'sold' && exited_at < moment)
+    .map(({ rule, contracts, exit_decided_at, exited_at, exit_price, exit_fees }) =>
+      JSON.stringify({ rule, contracts, exit_decided_at, exited_at, exit_price, exit_fees }),
     );
   return { entries: [...new Set(entries)], exits };
 }

@@ -3,10 +3,10 @@ import {
   buyAtTick,
   buyFromBook,
   createTradingCosts,
+  type OrderBook,
   sellAtTick,
   sellToBook,
 } from '../../src/backtest/engine/simulate.ts';
-import type { OrderBook } from '../../src/backtest/engine/symbol-series.ts';
 import { ruled } from './made.ts';
 
 const book: OrderBook = {

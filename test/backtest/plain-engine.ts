@@ -1,11 +1,12 @@
-import { bookAgeMsMax, type Trade } from '../../src/backtest/engine/simulate.ts';
-import type {
-  Level,
-  MarketState,
-  OrderBook,
-  OrderBookSeries,
-  SymbolSeries,
-} from '../../src/backtest/engine/symbol-series.ts';
+import {
+  bookAgeMsMax,
+  type Level,
+  type MarketState,
+  type OrderBook,
+  type OrderBookSeries,
+  type SymbolSeries,
+  type Trade,
+} from '../../src/backtest/engine/simulate.ts';
 import {
   type Condition,
   contractsMax,
@@ -161,7 +162,8 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
   let pending: number | null = null;
   let usedBook: number | null = null;
   let entries = 0;
-  let held: { contracts: number; paid: number; decided_at: number; filled_at: number; price: number } | null = null;
+  let held: { contracts: number; entry_price: number; decided_at: number; filled_at: number; price: number } | null =
+    null;
 
   const levelsOf = (buys: boolean, known: Known): readonly Level[] | null => {
     const price = known.p.at(-1)!;
@@ -173,18 +175,22 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
     const taken = (side === 'yes') === buys ? book.asks : book.bids;
     return taken.map(([level, quantity]) => [worthOf(side, level), quantity]);
   };
-  const close = (contracts: number, got: number, how: Pick<Trade, 'exit' | 'exit_decided_at' | 'exited_at'>): void => {
+  const close = (
+    contracts: number,
+    got: number,
+    how: Pick<Trade, 'exit_reason' | 'exit_decided_at' | 'exited_at'>,
+  ): void => {
     const { contracts: _, ...entry } = held!;
-    const entry_fees = contracts * feeOf(entry.paid);
-    const exit_fees = how.exit === 'sold' ? contracts * feeOf(got) : 0;
-    const pnl = contracts * (got - entry.paid) - entry_fees - exit_fees;
+    const entry_fees = contracts * feeOf(entry.entry_price);
+    const exit_fees = how.exit_reason === 'sold' ? contracts * feeOf(got) : 0;
+    const pnl = contracts * (got - entry.entry_price) - entry_fees - exit_fees;
     trades.push({
       symbol: series.symbol,
       rule: index,
       side,
       contracts,
       ...entry,
-      got,
+      exit_price: got,
       ...how,
       entry_fees,
       exit_fees,
@@ -211,16 +217,16 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
       usedBook = book !== undefined && now - book.t <= bookAgeMsMax ? book.t : usedBook;
       if (held === null) {
         entries++;
-        held = { contracts, paid: each, decided_at: pending, filled_at: now, price };
+        held = { contracts, entry_price: each, decided_at: pending, filled_at: now, price };
       } else {
-        close(contracts, each, { exit: 'sold', exit_decided_at: pending, exited_at: now });
+        close(contracts, each, { exit_reason: 'sold', exit_decided_at: pending, exited_at: now });
         held.contracts -= contracts;
         if (held.contracts > 1e-12) continue;
         held = null;
       }
       pending = null;
     }
-    const position: Held | null = held === null ? null : { side, since: held.filled_at, cost: held.paid };
+    const position: Held | null = held === null ? null : { side, since: held.filled_at, cost: held.entry_price };
     if (held === null) {
       const mayEnter = rule.entries_max === null || entries + 1 <= number(rule.entries_max);
       if (mayEnter && isTrue(rule.entry, known, strategy, null)) pending = now;
@@ -231,7 +237,7 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
     const last = knownAt(series, moments.at(-1)!).p.at(-1)!;
     const settled = settlement !== null && settlement.at < span.to;
     close(held.contracts, worthOf(side, settled ? settlement.outcome : Math.min(1, Math.max(0, last))), {
-      exit: settled ? 'settled' : 'open',
+      exit_reason: settled ? 'settled' : 'open',
       exit_decided_at: null,
       exited_at: settled ? settlement.at : moments.at(-1)!,
     });

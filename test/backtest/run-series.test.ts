@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { mergeRunTotals, type RunPlan, runSeries, tradesMax } from '../../src/backtest/engine/run-series.ts';
-import type { SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
+import type { SymbolSeries } from '../../src/backtest/engine/simulate.ts';
 import {
   addCalibration,
   addSeriesCalibration,
@@ -131,14 +131,23 @@ test('lists symbols by P&L, then by name', () => {
   const all = ['b', 'a', 'd', 'c'].map((symbol, i) => named(symbol, [0.2, 0.2, i === 3 ? 0.9 : 0.4, 0.4]));
   const done = runSeries({ ...plan, strategies: [ruled({})] }, [...all, named('none', [0.5])]);
   const archive = { generation: 1, manifest_sha256: '', files: 0, files_sha256: '' };
-  const coverage = { asked_ms: 0, lacking_ms: 0, lacking_share: null };
-  const framed = { asked: askedFor(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
+  const coverage = { lifetime_ms: 0, gap_ms: 0, gap_share: null };
+  const framed = { request: askedFor(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
   const result = createBacktestResult(framed, span, done);
-  expect(result.symbols.listed.map(({ symbol }) => symbol)).toEqual(['a', 'b', 'c', 'd']);
+  expect(result.symbols.items.map(({ symbol }) => symbol)).toEqual(['a', 'b', 'c', 'd']);
   expect(result).toMatchObject({
     ...span,
     value: expect.closeTo(0.8, 12),
-    summary: { symbols: 5, traded: 4, ticks: 17, trades: 4, contracts: 4, win_rate: 1, brier: null, sharpe: null },
+    summary: {
+      symbols: 5,
+      symbols_traded: 4,
+      ticks: 17,
+      trades: 4,
+      contracts: 4,
+      win_rate: 1,
+      brier: null,
+      sharpe: null,
+    },
     symbols: { count: 4 },
     trades: { count: 4 },
     equity: { step_ms: minute },
@@ -147,8 +156,8 @@ test('lists symbols by P&L, then by name', () => {
   expect(result.equity.value.at(-1)).toBeCloseTo(0.8, 12);
   expect(result.calibration).toHaveLength(10);
   expect(result.calibration[3]).toEqual({
-    from: 0.3,
-    to: 0.4,
+    price_from: 0.3,
+    price_to: 0.4,
     ticks: 0,
     mean_price: null,
     mean_outcome: null,
@@ -160,10 +169,10 @@ test('lists the 500 best and the 500 worst of many symbols', () => {
   const all = Array.from({ length: 1001 }, (_, i) => named(`S${i}`, [0.5, 0.5, i / 1001, i / 1001]));
   const done = runSeries({ ...plan, strategies: [ruled({})] }, all);
   const archive = { generation: 1, manifest_sha256: '', files: 0, files_sha256: '' };
-  const coverage = { asked_ms: 0, lacking_ms: 0, lacking_share: null };
-  const framed = { asked: askedFor(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
-  const { count, listed } = createBacktestResult(framed, span, done).symbols;
+  const coverage = { lifetime_ms: 0, gap_ms: 0, gap_share: null };
+  const framed = { request: askedFor(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
+  const { count, items } = createBacktestResult(framed, span, done).symbols;
   const gainedLess = Array.from({ length: 1001 }, (_, i) => `S${1000 - i}`);
   expect(count).toBe(1001);
-  expect(listed.map(({ symbol }) => symbol)).toEqual([...gainedLess.slice(0, 500), ...gainedLess.slice(501)]);
+  expect(items.map(({ symbol }) => symbol)).toEqual([...gainedLess.slice(0, 500), ...gainedLess.slice(501)]);
 });

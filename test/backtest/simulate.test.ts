@@ -1,6 +1,11 @@
 import { expect, test } from 'vitest';
-import { bookAgeMsMax, simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
-import type { OrderBook, SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
+import {
+  bookAgeMsMax,
+  type OrderBook,
+  type SymbolSeries,
+  simulate,
+  type Trade,
+} from '../../src/backtest/engine/simulate.ts';
 import { at, everything, minute, priced, ruled, strategyOf } from './made.ts';
 
 const play = (series: SymbolSeries, ...rule: Parameters<typeof ruled>): Trade[] =>
@@ -20,9 +25,9 @@ test('fills orders at the tick after the decision', () => {
       decided_at: at(1),
       filled_at: at(2),
       price: 0.25,
-      paid: 0.25,
-      got: 0.55,
-      exit: 'sold',
+      entry_price: 0.25,
+      exit_price: 0.55,
+      exit_reason: 'sold',
       exit_decided_at: at(3),
       exited_at: at(4),
       entry_fees: 0,
@@ -53,7 +58,7 @@ test('buys no at one minus the price, and gains when the price falls', () => {
     entry: { measure: 'price', above: 0.7 },
     exit: { measure: 'gain', above: 0.2 },
   });
-  expect(trade).toMatchObject({ side: 'no', price: 0.75, paid: 0.25, got: 0.6, exited_at: at(3) });
+  expect(trade).toMatchObject({ side: 'no', price: 0.75, entry_price: 0.25, exit_price: 0.6, exited_at: at(3) });
   expect(trade!.pnl).toBeCloseTo(0.35, 15);
 });
 
@@ -63,9 +68,9 @@ test('settles positions at the outcome without a fee, and then stops', () => {
   const fees = { per_contract: 0.01 };
   expect(play(series, { entry: cheap, exit: dear, size: { contracts: 2 } }, { fees })).toEqual([
     expect.objectContaining({
-      paid: 0.2,
-      got: 1,
-      exit: 'settled',
+      entry_price: 0.2,
+      exit_price: 1,
+      exit_reason: 'settled',
       exit_decided_at: null,
       exited_at: at(3),
       entry_fees: 0.02,
@@ -73,41 +78,53 @@ test('settles positions at the outcome without a fee, and then stops', () => {
       pnl: 2 * (1 - 0.2) - 0.02,
     }),
   ]);
-  expect(play(series, { side: 'no' })[0]).toMatchObject({ paid: 0.8, got: 0, exit: 'settled', pnl: -0.8 });
+  expect(play(series, { side: 'no' })[0]).toMatchObject({
+    entry_price: 0.8,
+    exit_price: 0,
+    exit_reason: 'settled',
+    pnl: -0.8,
+  });
   // A decision at the last tick before settlement is not filled.
   expect(play(priced([0.9, 0.9, 0.2, 0.2], { settlement }), { entry: cheap })).toEqual([]);
   const half = priced([0.2, 0.2, 0.4], { settlement: { at: at(9), outcome: 0.5 } });
-  expect(play(half, {})[0]).toMatchObject({ got: 0.5, exit: 'settled', exited_at: at(9) });
+  expect(play(half, {})[0]).toMatchObject({ exit_price: 0.5, exit_reason: 'settled', exited_at: at(9) });
 });
 
 test('ignores settlements after the end of the run', () => {
   const series = priced([0.2, 0.2, 0.4, 0.6], { settlement: { at: at(3), outcome: 1 } });
   const span = { from: at(0), to: at(3) };
-  expect(simulate(series, ruled({}), span)[0]).toMatchObject({ exit: 'open', got: 0.4, exited_at: at(2) });
-  expect(simulate(series, ruled({}), { ...span, to: at(3) + 1 })[0]).toMatchObject({ exit: 'settled', got: 1 });
+  expect(simulate(series, ruled({}), span)[0]).toMatchObject({
+    exit_reason: 'open',
+    exit_price: 0.4,
+    exited_at: at(2),
+  });
+  expect(simulate(series, ruled({}), { ...span, to: at(3) + 1 })[0]).toMatchObject({
+    exit_reason: 'settled',
+    exit_price: 1,
+  });
 });
 
 test('values open positions at the last price, clamped to [0, 1]', () => {
   expect(play(priced([0.2, 0.3, 0.7]), {})[0]).toMatchObject({
-    exit: 'open',
-    got: 0.7,
+    exit_reason: 'open',
+    exit_price: 0.7,
     exited_at: at(2),
     pnl: 0.7 - 0.3,
   });
-  expect(play(priced([0.2, 0.3, 1.7]), {})[0]).toMatchObject({ got: 1 });
-  expect(play(priced([0.2, 0.3, 1.7]), { side: 'no' })[0]).toMatchObject({ got: 0 });
+  expect(play(priced([0.2, 0.3, 1.7]), {})[0]).toMatchObject({ exit_price: 1 });
+  expect(play(priced([0.2, 0.3, 1.7]), { side: 'no' })[0]).toMatchObject({ exit_price: 0 });
 });
 
 test('does not fill orders at invalid prices', () => {
   const series = priced([0.2, -0.01, 1.01, Number.NaN, 0.3, 0.4]);
-  expect(play(series, {})[0]).toMatchObject({ decided_at: at(0), filled_at: at(4), paid: 0.3 });
+  expect(play(series, {})[0]).toMatchObject({ decided_at: at(0), filled_at: at(4), entry_price: 0.3 });
 });
 
 test('decides and fills only within the window, with lookback before it', () => {
   const series = priced([0.2, 0.4, 0.6, 0.8, 0.9]);
   const strategy = ruled({ entry: { measure: 'return', window_ms: minute, above: 0.1 } });
   const [trade] = simulate(series, strategy, { from: at(2), to: at(4) });
-  expect(trade).toMatchObject({ decided_at: at(2), filled_at: at(3), exit: 'open', exited_at: at(3) });
+  expect(trade).toMatchObject({ decided_at: at(2), filled_at: at(3), exit_reason: 'open', exited_at: at(3) });
   expect(simulate(series, strategy, { from: at(3), to: at(4) })).toEqual([]);
   expect(simulate(series, strategy, { from: at(50), to: at(60) })).toEqual([]);
 });
@@ -129,7 +146,7 @@ test('every rule has its own position', () => {
     ],
   });
   const trades = simulate(priced([0.4, 0.4, 0.6, 0.6]), strategy, everything);
-  expect(trades.map(({ rule, side, exit }) => [rule, side, exit])).toEqual([
+  expect(trades.map(({ rule, side, exit_reason }) => [rule, side, exit_reason])).toEqual([
     [0, 'yes', 'sold'],
     [1, 'no', 'open'],
   ]);
@@ -145,7 +162,7 @@ test('fills from the latest order book at the tick', () => {
   const books = [bookAt(1, [[0.2, 50]], [[0.45, 50]]), bookAt(1.5, [], [[0.99, 50]])];
   const [trade] = play(priced([0.3, 0.3, 0.3], { books }), {}, { slippage: 0.1 });
   // Fills from a book have no slippage.
-  expect(trade).toMatchObject({ filled_at: at(1), price: 0.3, paid: 0.45 });
+  expect(trade).toMatchObject({ filled_at: at(1), price: 0.3, entry_price: 0.45 });
 });
 
 test('ignores a book that is too old', () => {
@@ -153,7 +170,7 @@ test('ignores a book that is too old', () => {
   const books = [bookAt(0, [], [[0.9, 5]])];
   const prices = Array.from({ length: late + 2 }, () => 0.3);
   const from = (minutes: number) => ({ from: at(minutes), to: at(100) });
-  const paid = (minutes: number) => simulate(priced(prices, { books }), ruled({}), from(minutes))[0]!.paid;
+  const paid = (minutes: number) => simulate(priced(prices, { books }), ruled({}), from(minutes))[0]!.entry_price;
   expect(paid(late - 1)).toBe(0.9);
   expect(paid(late)).toBe(0.3);
 });
@@ -173,10 +190,10 @@ test('fills in part from a thin book, and sells the rest to later books', () => 
     { fees: { per_contract: 0.01 } },
   );
   expect(
-    trades.map(({ contracts, paid, got, exited_at, exit_decided_at }) => [
+    trades.map(({ contracts, entry_price, exit_price, exited_at, exit_decided_at }) => [
       contracts,
-      paid,
-      got,
+      entry_price,
+      exit_price,
       exited_at,
       exit_decided_at,
     ]),
@@ -190,9 +207,15 @@ test('fills in part from a thin book, and sells the rest to later books', () => 
 
 test('an empty book fills nothing until it is too old or replaced', () => {
   const books = [bookAt(1, [], []), bookAt(3, [], [[0.5, 1]])];
-  expect(play(priced([0.3, 0.3, 0.3, 0.3, 0.3], { books }), {})[0]).toMatchObject({ filled_at: at(3), paid: 0.5 });
+  expect(play(priced([0.3, 0.3, 0.3, 0.3, 0.3], { books }), {})[0]).toMatchObject({
+    filled_at: at(3),
+    entry_price: 0.5,
+  });
   const prices = Array.from({ length: 9 }, () => 0.3);
-  expect(play(priced(prices, { books: books.slice(0, 1) }), {})[0]).toMatchObject({ filled_at: at(7), paid: 0.3 });
+  expect(play(priced(prices, { books: books.slice(0, 1) }), {})[0]).toMatchObject({
+    filled_at: at(7),
+    entry_price: 0.3,
+  });
 });
 
 test('uses the market state known at the decision', () => {

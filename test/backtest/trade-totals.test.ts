@@ -81,7 +81,7 @@ function directly(trades: readonly Trade[], { t, p }: { t: Float64Array; p: Floa
     if (trade.exited_at < moment) return sum + trade.pnl;
     const last = Math.min(1, Math.max(0, p[t.findLastIndex((time) => time < moment)]!));
     const worth = trade.side === 'yes' ? last : 1 - last;
-    return sum + trade.contracts * (worth - trade.paid) - trade.entry_fees;
+    return sum + trade.contracts * (worth - trade.entry_price) - trade.entry_fees;
   }, 0);
 }
 

@@ -70,10 +70,10 @@ test.each([80, 120])('fits a terminal of %i columns with any symbol names', (wid
   const [esc, bell] = ['\u001b', '\u0007'];
   const result = createResult();
   const named = {
-    ...result.asked,
-    entry_executable: { ...result.asked.entry_executable, name: `mine${esc}[2J${bell}` },
+    ...result.request,
+    entry_executable: { ...result.request.entry_executable, name: `mine${esc}[2J${bell}` },
   };
-  expect(formatBacktest({ ...result, asked: named }, { width, hasColour: false })).toMatch(
+  expect(formatBacktest({ ...result, request: named }, { width, hasColour: false })).toMatch(
     /^ {2}strategy +mine\\u001b\[2J\\u0007$/m,
   );
   for (const line of stripVTControlCharacters(text).split('\n'))

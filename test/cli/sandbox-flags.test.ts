@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseSandboxOptions, sandboxFlags } from '../../src/cli/sandbox-flags.ts';
-import { sandboxDefaults } from '../../src/sandbox/options.ts';
-import { describeExpected } from '../../src/sandbox/options-check.ts';
+import { describeExpected, sandboxDefaults } from '../../src/sandbox/options.ts';
 
 test('help names the actual defaults', () => {
   const words = new Map<unknown, unknown>([
@@ -11,9 +10,8 @@ test('help names the actual defaults', () => {
       ['unlimited', null],
       ['never', null],
       ['no sampling', null],
-      ['for all', null],
+      ['any age', null],
       ['one', null],
-      ['any number', null],
       ['none', 0],
     ] as const),
     ['all', sandboxDefaults.faults],
@@ -38,7 +36,7 @@ test.each([
   [{ reshape: 'ticks:count' }, /^--reshape "ticks:count": expected fields as route:path/],
   [{ capVariation: '2' }, /^--cap-variation "2": expected a number from 0 to 0\.95$/],
   [{ honors: 'from' }, /^--honors "from": expected one of window, end, hours, nothing$/],
-  [{ echoWindow: 'half' }, /^--echo-window "half": expected one of asked, echo, tightened, cut, cut-from/],
+  [{ echoWindow: 'half' }, /^--echo-window "half": expected one of clamped, echo, tightened, cut, cut-from/],
   [{ replicaLags: '90' }, /^--replica-lags "90": expected a whole number with a unit/],
   [{ replicaLags: ',' }, /^--replica-lags ",": expected at least one lag/],
   [{ gaps: '2026-07-02..2026-07-01' }, /^--gaps .*expected windows from\.\.to, each with from before to/],
@@ -86,18 +84,18 @@ test('every paging option has a flag', () => {
     capUnit: 'bytes',
     capVariation: 0.05,
     capBySymbol: true,
-    capFallsAfter: 3,
+    capDropsAfter: 3,
     truncate: 'alternating',
     sample: 200,
-    liveOnTopMs: 3_600_000,
-    heeds: 'end',
+    uncappedAgeMs: 3_600_000,
+    honors: 'end',
     carryInShare: 0.5,
     unusableShare: 0.01,
-    foreignShare: 0.1,
-    crowd: 9,
+    invalidShare: 0.1,
+    burstTicks: 9,
     echoWindow: 'cut-to',
-    generatedBehindMs: null,
-    generatedStepMs: 5000,
+    generatedAtLagMs: null,
+    generatedAtResolutionMs: 5000,
     replicaLagsMs: [0, 90_000],
     gaps: [
       { from: day1, to: day1 + 86_400_000 },

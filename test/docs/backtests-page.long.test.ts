@@ -54,7 +54,7 @@ test('the commands of docs/BACKTESTS.md do what the page says', async (context) 
   // The service lists what the command line saved for the same user.
   const listed = await type('curl -sf -H "Authorization: Bearer $TOKEN" "$URL/api/v1/backtest"');
   const { backtests } = JSON.parse(listed.stdout);
-  expect(backtests).toMatchObject([{ state: 'done', asked: { entry_executable: { name: 'dip' } } }]);
+  expect(backtests).toMatchObject([{ state: 'done', request: { entry_executable: { name: 'dip' } } }]);
   const one = await type(`curl -sf -H "Authorization: Bearer $TOKEN" "$URL/api/v1/backtest/${backtests[0].id}"`);
   const shown = await type(`oddslake backtest show ${backtests[0].id} --output lake --json`);
   const { id, ...result } = JSON.parse(shown.stdout);

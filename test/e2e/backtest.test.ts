@@ -24,7 +24,7 @@ test('buy and hold gives the results computed by hand, as text and JSON', async 
   const lake = await backtestLake();
   const result = await resultOf(lake, 'buy_and_hold');
   expect(Object.keys(result)).toEqual([
-    'asked',
+    'request',
     'strategy',
     'strategy_version',
     'from',
@@ -46,18 +46,18 @@ test('buy and hold gives the results computed by hand, as text and JSON', async 
     to: settledAt + 1,
     grid: null,
     strategy_version: null,
-    summary: { symbols: 3, traded: 3, ticks: 9, trades: 3, contracts: 3, fees: 0, win_rate: 2 / 3 },
-    coverage: { lacking_ms: 0, lacking_share: 0 },
+    summary: { symbols: 3, symbols_traded: 3, ticks: 9, trades: 3, contracts: 3, fees: 0, win_rate: 2 / 3 },
+    coverage: { gap_ms: 0, gap_share: 0 },
     archive: { generation: 1, manifest_sha256: sha256(readFileSync(join(lake, 'manifest.json'))) },
   });
-  expect(result.symbols.listed.map(({ symbol, outcome }) => [symbol, outcome])).toEqual([
+  expect(result.symbols.items.map(({ symbol, outcome }) => [symbol, outcome])).toEqual([
     ['RAIN', 1],
     ['TEAM', null],
     ['SNOW', 0],
   ]);
 
   const won = await resultOf(lake, 'buy_and_hold', '--objective', 'win_rate');
-  expect([won.asked.objective, won.value]).toEqual(['win_rate', 2 / 3]);
+  expect([won.request.objective, won.value]).toEqual(['win_rate', 2 / 3]);
 
   const { code, stdout, stderr } = await backtest(lake, 'run', 'buy_and_hold');
   expect(code).toBe(0);
@@ -87,7 +87,7 @@ test('selects by symbols, categories, sources and times, and sets parameters', a
   const named = join(folder(), 'symbols.txt');
   writeFileSync(named, 'SNOW\r\n\nTEAM\n');
   const played = async (...args: string[]) =>
-    (await resultOf(lake, 'buy_and_hold', ...args)).symbols.listed.map(({ symbol }) => symbol).sort();
+    (await resultOf(lake, 'buy_and_hold', ...args)).symbols.items.map(({ symbol }) => symbol).sort();
   expect(await played('--symbol', 'RAIN', '--symbols-file', named)).toEqual(['RAIN', 'SNOW', 'TEAM']);
   expect(await played('--symbols-file', named)).toEqual(['SNOW', 'TEAM']);
   expect(await played('--category', 'weather')).toEqual(['RAIN', 'SNOW']);
@@ -202,7 +202,7 @@ test('runs a strategy from a file, and names file and field of a fault', async (
   const result = await resultOf(lake, file, '--param', 'below=0.35');
   // RAIN at 0.3 is filled at 0.4; SNOW at 0.2 is filled at 0.1.
   expect(result.value).toBeCloseTo(2 * 0.6 - 2 * 0.1, 12);
-  expect(result.asked.entry_executable.name).toBe('cheap');
+  expect(result.request.entry_executable.name).toBe('cheap');
   writeFileSync(file, JSON.stringify({ ...strategy, rules: [{ ...strategy.rules[0], side: 'maybe' }], fee: 1 }));
   const bad = await backtest(lake, 'run', file);
   expect([bad.code, bad.stdout]).toEqual([2, '']);

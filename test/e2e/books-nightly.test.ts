@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { olderSnapshotAgeMs } from '../../src/sandbox/book-shapes.ts';
+import { olderSnapshotAgeMs } from '../../src/sandbox/page-formats.ts';
 import { allLive, bookCoverage, bookRequests, booksOf, input, truth, understood } from './books.ts';
 import { jobHere as job } from './here.ts';
 import { addsUp, dayMs, fixedDay, fixedNow, folder, hashes, sandbox, start, totalTicks } from './lake.ts';

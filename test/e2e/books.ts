@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
-import { bookShapes } from '../../src/sandbox/book-shapes.ts';
+import { bookShapes } from '../../src/sandbox/page-formats.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { fixedNow } from './lake.ts';
 

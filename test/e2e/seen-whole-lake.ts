@@ -59,7 +59,7 @@ export async function seenLake(options: Partial<SandboxOptions>, set: readonly s
       seed: 11,
       markets: 5,
       ticksPerDay: 700,
-      lifeDaysMax: 30,
+      lifetimeDaysMax: 30,
       epochMs: past.from,
       cap: 200,
       echoWindow: 'echo',

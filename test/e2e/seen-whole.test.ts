@@ -84,7 +84,7 @@ describe('nothing is called whole that was not seen whole', () => {
   });
 
   describe.each<[string, Partial<SandboxOptions>]>([
-    ['caps its history and puts the live ticks on top', { liveOnTopMs: hourMs }],
+    ['caps its history and puts the live ticks on top', { uncappedAgeMs: hourMs }],
     ['answers a window by an even sample of its ticks', { sample: 200 }],
   ])('a server that %s', (_, options) => {
     test('is had whole by a backfill, which asks for narrower windows', async () => {

@@ -29,10 +29,10 @@ describe('upstream', () => {
     for (const concurrency of [2, 6]) {
       const box = await sandbox({ nowMs: now, markets: 8, latencyMs: 500 });
       const ended = job('nightly', box.url, folder(), ...briefly, ...set(`upstream.concurrency=${concurrency}`));
-      await waitFor(() => box.stats().inFlightMost >= concurrency, `${concurrency} requests under way`);
+      await waitFor(() => box.stats().inFlightMax >= concurrency, `${concurrency} requests under way`);
       box.set({ latencyMs: 20 });
       await ended;
-      expect(box.stats().inFlightMost).toBe(concurrency);
+      expect(box.stats().inFlightMax).toBe(concurrency);
     }
   });
 

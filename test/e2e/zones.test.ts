@@ -21,7 +21,7 @@ describe.each(zones)('where TZ is %s', (zone) => {
       markets: 3,
       ticksPerDay: 100,
       nowMs: Date.UTC(2025, 10, 5),
-      lifeDaysMax: 400,
+      lifetimeDaysMax: 400,
     });
     const output = folder();
     const env = { ...access(box.url), TZ: zone };

@@ -155,7 +155,7 @@ function flip(path: string, at: number): void {
 }
 
 const openWire = sandboxWire(
-  { markets: 1, ticksPerDay: 8, lifeDaysMax: 5, epochMs: now - 40 * 24 * hourMs, nowMs: now },
+  { markets: 1, ticksPerDay: 8, lifetimeDaysMax: 5, epochMs: now - 40 * 24 * hourMs, nowMs: now },
   now,
 );
 

@@ -87,7 +87,7 @@ async function check(nights: Nights, nowMs: number, { ticks, told }: KnownTicks,
 
 async function runTrial(seed: number): Promise<void> {
   const draw = drawFrom(seed);
-  const nights = await startNights({ seed: draw.below(1000), markets: 3, ticksPerDay: 60, lifeDaysMax: 30 });
+  const nights = await startNights({ seed: draw.below(1000), markets: 3, ticksPerDay: 60, lifetimeDaysMax: 30 });
   // With raw responses most of it is restored from them.
   const set = [...fewMarkets, `raw.keep_days=${seed % 3 === 0 ? 7 : 0}`];
   const memory: KnownTicks = { ticks: new Set(), told: new Set() };

@@ -66,7 +66,7 @@ test('a rate that the service states in its headers is used before a request is 
     const ended = await run(jobArgs('nightly', output, ...flags), access(box.url));
     expect(ended.code, ended.stderr).toBe(0);
     const stats = await box.stats();
-    console.log(`headers ${form}: ${stats.requests} requests, maximum per second ${stats.perSecondMost}`);
+    console.log(`headers ${form}: ${stats.requests} requests, maximum per second ${stats.perSecondMax}`);
     expect(stats.requests).toBeGreaterThan(100);
     expect(countResponses(stats, 429)).toBe(0);
   });

@@ -19,7 +19,7 @@ test('nights replayed from their raw responses give the same archive with any se
       fromInclusive: draw.chance(0.7),
       toInclusive: draw.chance(0.3),
       layout: 'mixed',
-      echoWindow: draw.one(['asked', 'tightened', 'none']),
+      echoWindow: draw.one(['clamped', 'tightened', 'none']),
       repeatShare: draw.one([0, 0, 0.3]),
       lateShare: draw.one([0, 0.2]),
       reviseShare: draw.one([0, 0.2]),

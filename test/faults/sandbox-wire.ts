@@ -1,8 +1,7 @@
 import type { OpenTransport } from '../../src/client/transport.ts';
-import type { Feed } from '../../src/sandbox/data-source.ts';
-import type { SandboxOptions } from '../../src/sandbox/options.ts';
-import { checkSandboxOptions } from '../../src/sandbox/options-check.ts';
-import { sandboxPaths } from '../../src/sandbox/response.ts';
+import type { Feed } from '../../src/sandbox/feed.ts';
+import { checkSandboxOptions, type SandboxOptions } from '../../src/sandbox/options.ts';
+import { sandboxPaths } from '../../src/sandbox/responses.ts';
 import { handleMarkets, handleOrderbook, handleTicks, type RouteContext } from '../../src/sandbox/routes.ts';
 import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
 

@@ -49,7 +49,7 @@ test('months of nights use no more memory, files and descriptors than the first 
   timeout: limitMs + count * 20_000,
 }, async () => {
   const faults = { faultShare: 0.05, lateShare: 0.02, reviseShare: 0.005, stallMs: 50 };
-  const service = { seed, markets: 20, lifeDaysMax: 10, ticksPerDay: 100, ...faults };
+  const service = { seed, markets: 20, lifetimeDaysMax: 10, ticksPerDay: 100, ...faults };
   const nights = await startNights(service);
   const seen: Resources[] = [];
   for (let n = 0; n < count; n++) {

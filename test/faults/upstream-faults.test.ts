@@ -76,8 +76,8 @@ test('never exceeds the allowed rate and respects Retry-After', async () => {
   const stats = await box.stats();
   expect(stats.requests).toBeGreaterThan(80);
   expect(stats.earlyRequests).toBe(0);
-  expect(stats.perSecondMost).toBeLessThanOrEqual(40);
-  expect(stats.perSecondMost).toBeGreaterThan(25);
+  expect(stats.perSecondMax).toBeLessThanOrEqual(40);
+  expect(stats.perSecondMax).toBeGreaterThan(25);
   expect(ended.summary.requests).toBe(stats.requests);
   expect(addsUp(ended.summary)).toBe(true);
 });

@@ -23,7 +23,7 @@ const mean = (values: readonly number[]): number => values.reduce((sum, value) =
 test('a night requests in proportion to the live symbols, however many nights went before', {
   timeout: limitMs + count * 20_000,
 }, async () => {
-  const nights = await startNights({ seed, markets: 60, lifeDaysMax: 10, ticksPerDay: 60 });
+  const nights = await startNights({ seed, markets: 60, lifetimeDaysMax: 10, ticksPerDay: 60 });
   const perSymbol: number[] = [];
   const requests: number[] = [];
   const seconds: number[] = [];

@@ -61,8 +61,8 @@ test('escapes untrusted text in tables, plots and code', () => {
   expect(text).not.toMatch(/<script>globalThis|<img src=x|<b>bold/);
   expect(text).toContain('&lt;script&gt;globalThis.hit = 1&lt;/script&gt;');
   const result = createResult();
-  const named = { ...result.asked, entry_executable: { ...result.asked.entry_executable, name: rubbish[0]! } };
-  const evil = renderBacktestPage({ ...result, asked: { ...named, grid: {} } }, '</style><script>alert(1)</script>');
+  const named = { ...result.request, entry_executable: { ...result.request.entry_executable, name: rubbish[0]! } };
+  const evil = renderBacktestPage({ ...result, request: { ...named, grid: {} } }, '</style><script>alert(1)</script>');
   expect(evil).not.toMatch(/<script/);
 });
 

@@ -19,9 +19,9 @@ const trade = (i: number, rest: Partial<Trade> = {}): Trade => ({
   decided_at: from + i,
   filled_at: from + i + 1,
   price: 0.4,
-  paid: 0.4,
-  got: 0.5,
-  exit: 'sold',
+  entry_price: 0.4,
+  exit_price: 0.5,
+  exit_reason: 'sold',
   exit_decided_at: from + hourMs,
   exited_at: from + hourMs + 1,
   entry_fees: 0,
@@ -67,7 +67,7 @@ export function createResult({ grid = {}, symbols = [], lacking = 0, trades = 60
   const rows = Array.from({ length: trades === 0 ? 0 : 100 }, (_, i) => symbol(i, 5 - i / 10));
   const t = Array.from({ length: steps }, (_, i) => from + (i + 1) * hourMs);
   return {
-    asked: read.spec,
+    request: read.spec,
     strategy: bound.strategy,
     strategy_version: null,
     from,
@@ -75,7 +75,7 @@ export function createResult({ grid = {}, symbols = [], lacking = 0, trades = 60
     value: 12.5,
     summary: {
       symbols: 200,
-      traded: rows.length,
+      symbols_traded: rows.length,
       ticks: 1_234_567,
       trades,
       contracts: trades,
@@ -90,18 +90,18 @@ export function createResult({ grid = {}, symbols = [], lacking = 0, trades = 60
     equity: { step_ms: hourMs, t, value: t.map((_, i) => (i / steps) * 12.5 + 3 * Math.sin(i / 4)) },
     symbols: {
       count: rows.length,
-      listed: rows.map((row, i) => ({ ...row, symbol: symbols[i] ?? row.symbol })),
+      items: rows.map((row, i) => ({ ...row, symbol: symbols[i] ?? row.symbol })),
     },
     trades: {
       count: trades,
-      listed: Array.from({ length: trades }, (_, i) => trade(i, i < symbols.length ? { symbol: symbols[i]! } : {})),
+      items: Array.from({ length: trades }, (_, i) => trade(i, i < symbols.length ? { symbol: symbols[i]! } : {})),
     },
     calibration: Array.from({ length: 10 }, (_, i) =>
       i === 9
-        ? { from: 0.9, to: 1, ticks: 0, mean_price: null, mean_outcome: null, brier: null }
+        ? { price_from: 0.9, price_to: 1, ticks: 0, mean_price: null, mean_outcome: null, brier: null }
         : {
-            from: i / 10,
-            to: (i + 1) / 10,
+            price_from: i / 10,
+            price_to: (i + 1) / 10,
             ticks: 1000 * (10 - i),
             mean_price: i / 10 + 0.05,
             mean_outcome: i / 9,
@@ -122,7 +122,7 @@ export function createResult({ grid = {}, symbols = [], lacking = 0, trades = 60
               held_out_trades: 50 + i,
             })),
           },
-    coverage: { asked_ms: 1000, lacking_ms: 1000 * lacking, lacking_share: lacking },
+    coverage: { lifetime_ms: 1000, gap_ms: 1000 * lacking, gap_share: lacking },
     archive: { generation: 7, manifest_sha256: 'a'.repeat(64), files: 12, files_sha256: 'b'.repeat(64) },
   };
 }

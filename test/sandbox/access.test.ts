@@ -58,7 +58,7 @@ test('limits the rate per second and sends Retry-After', async () => {
   const refused = responses.filter(({ status }) => status === 429);
   expect(refused.length).toBe(7);
   expect(refused.every(({ headers }) => headers.get('retry-after') === '1')).toBe(true);
-  expect(box.stats()).toMatchObject({ requests: 12, perSecondMost: 12, earlyRequests: 0 });
+  expect(box.stats()).toMatchObject({ requests: 12, perSecondMax: 12, earlyRequests: 0 });
   monotonicMs = 100;
   expect((await sendRequest(box, 'markets', { limit: 1 })).status).toBe(429);
   expect(box.stats().earlyRequests).toBe(1);
@@ -66,7 +66,7 @@ test('limits the rate per second and sends Retry-After', async () => {
   expect((await sendRequest(box, 'markets', { limit: 1 })).status).toBe(200);
   expect(box.stats()).toMatchObject({
     earlyRequests: 1,
-    perSecondMost: 13,
+    perSecondMax: 13,
     byPath: { '/api/v1/markets': { 200: 6, 429: 8 } },
   });
 });
@@ -87,12 +87,12 @@ test('delays each response by the latency and counts concurrent requests', async
   const box = await sandbox({ latencyMs: 80 }, { clock });
   let responses = 0;
   const requests = [1, 2, 3].map(() => fetchMarkets(box).then(() => responses++));
-  await untilSeen(() => box.stats().inFlightMost === 3, 'three requests at once');
+  await untilSeen(() => box.stats().inFlightMax === 3, 'three requests at once');
   await clock.pass(79);
   expect([responses, box.stats().byPath]).toEqual([0, {}]);
   await clock.pass(1);
   await Promise.all(requests);
-  expect(box.stats().inFlightMost).toBe(3);
+  expect(box.stats().inFlightMax).toBe(3);
 });
 
 test('counts requests and ticks', async () => {
@@ -117,9 +117,9 @@ test('counts requests and ticks', async () => {
     },
     tickRequests: 4,
     tickRows: one.count + two.count,
-    perSecondMost: 7,
+    perSecondMax: 7,
     earlyRequests: 0,
-    inFlightMost: 1,
+    inFlightMax: 1,
     faults: {},
     bySymbol: { [symbol]: 3 },
   });

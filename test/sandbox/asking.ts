@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/base/system.ts';
 import type { TickColumns } from '../../src/base/ticks.ts';
-import type { SandboxMarket } from '../../src/sandbox/data-source.ts';
+import type { SandboxMarket } from '../../src/sandbox/feed.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, type SandboxDeps, startSandbox } from '../../src/sandbox/sandbox.ts';
 

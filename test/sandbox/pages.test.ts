@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type PageLayout, pageLayouts } from '../../src/sandbox/tick-page.ts';
+import { type PageLayout, pageLayouts } from '../../src/sandbox/page-formats.ts';
 import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, type Page, sandbox, sendRequest } from './asking.ts';
 
 test('returns all ticks by pages from the earliest on', async () => {

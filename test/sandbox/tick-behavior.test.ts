@@ -61,7 +61,7 @@ describe('the page cap', () => {
   });
 
   test('falls after a number of requests of a symbol', async () => {
-    const { get } = await setUp({ cap: 100, capFallsAfter: 2 });
+    const { get } = await setUp({ cap: 100, capDropsAfter: 2 });
     const counts = [await get(), await get(), await get()].map(({ count }) => count);
     expect(counts).toEqual([100, 100, 60]);
   });
@@ -73,7 +73,7 @@ describe('the page cap', () => {
   });
 
   test('applies only to old ticks if live ones are added on top', async () => {
-    const { get, truth } = await setUp({ cap: 50, liveOnTopMs: 2 * hourMs });
+    const { get, truth } = await setUp({ cap: 50, uncappedAgeMs: 2 * hourMs });
     const live = truth.filter((t) => t >= noon - 2 * hourMs);
     expect(live.length).toBeGreaterThan(0);
     expect(timesOf(await get())).toEqual([...truth.slice(0, 50), ...live]);
@@ -94,8 +94,8 @@ describe('the window', () => {
     ['window', 20, 40],
     ['end', 0, 40],
     ['nothing', 0, Number.POSITIVE_INFINITY],
-  ] as const)('respects %s', async (heeds, first, end) => {
-    const { box, symbol, get, truth } = await setUp({ heeds, cap: 1_000_000, defaultLimit: 1_000_000 });
+  ] as const)('respects %s', async (honors, first, end) => {
+    const { box, symbol, get, truth } = await setUp({ honors, cap: 1_000_000, defaultLimit: 1_000_000 });
     const all = [...box.readTruth(symbol, { from: 0, to: noon }).t];
     const offset = all.indexOf(truth[0]!);
     const returned = timesOf(await get({ from: truth[20]!, to: truth[40]! }));
@@ -103,7 +103,7 @@ describe('the window', () => {
   });
 
   test('is widened to whole hours', async () => {
-    const { get, truth } = await setUp({ heeds: 'hours' });
+    const { get, truth } = await setUp({ honors: 'hours' });
     const from = truth[20]!;
     const [low, high] = [from - (from % hourMs), from - (from % hourMs) + hourMs];
     expect(timesOf(await get({ from, to: from + 1 }))).toEqual(truth.filter((t) => low <= t && t < high));
@@ -123,7 +123,7 @@ describe('the window', () => {
 describe('the stated ends', () => {
   const later = noon + dayMs;
   test.each([
-    ['asked', ({ from }: Setup) => [from, noon]],
+    ['clamped', ({ from }: Setup) => [from, noon]],
     ['echo', ({ from }: Setup) => [from, later]],
     ['tightened', ({ from, truth }: Setup) => [from, truth[49]! + 1]],
     ['cut', ({ truth }: Setup) => [truth[0], truth[49]]],
@@ -171,38 +171,38 @@ describe('the elements', () => {
     expect(box.stats().tickRows).toBe(4 * (count - unusable.length));
   });
 
-  test('include foreign ones, which count toward the cap', async () => {
-    const { get, truth } = await setUp({ cap: 100, foreignShare: 0.25 });
+  test('include invalid ones, which count toward the cap', async () => {
+    const { get, truth } = await setUp({ cap: 100, invalidShare: 0.25 });
     const { ticks, count } = await get();
     expect([ticks.length, count]).toEqual([100, 100]);
-    const foreign = ticks.filter((tick) => !('t' in tick));
-    expect(foreign[0]).toEqual({ type: 'heartbeat' });
-    expect(foreign.length).toBeGreaterThan(8);
-    expect(foreign.length).toBeLessThan(35);
-    expect(timesOf({ ticks: ticks.filter((tick) => 't' in tick) })).toEqual(truth.slice(0, 100 - foreign.length));
+    const invalid = ticks.filter((tick) => !('t' in tick));
+    expect(invalid[0]).toEqual({ type: 'heartbeat' });
+    expect(invalid.length).toBeGreaterThan(8);
+    expect(invalid.length).toBeLessThan(35);
+    expect(timesOf({ ticks: ticks.filter((tick) => 't' in tick) })).toEqual(truth.slice(0, 100 - invalid.length));
   });
 
-  test('include crowded milliseconds with the original tick at the highest price', async () => {
-    const { box, symbol, from, to, get, truth } = await setUp({ crowd: 7, cap: 20_000, defaultLimit: 20_000 });
+  test('include bursts within a millisecond, with the original tick at the highest price', async () => {
+    const { box, symbol, from, to, get, truth } = await setUp({ burstTicks: 7, cap: 20_000, defaultLimit: 20_000 });
     const { ticks } = await get();
     const byTime = Map.groupBy(ticks, ({ t }) => t);
     expect([...byTime.keys()]).toEqual(truth);
     const sizes = [...byTime.values()].map((group) => group.length);
     expect(new Set(sizes)).toEqual(new Set([1, 7]));
     expect(columns([...byTime.values()].map((group) => group.at(-1)!))).toEqual(box.readTruth(symbol, { from, to }));
-    const crowd = [...byTime.values()].find((group) => group.length === 7)!;
-    expect(new Set(crowd.map(({ p }) => p)).size).toBe(7);
-    expect(Math.max(...crowd.map(({ p }) => p))).toBe(crowd.at(-1)!.p);
+    const burst = [...byTime.values()].find((group) => group.length === 7)!;
+    expect(new Set(burst.map(({ p }) => p)).size).toBe(7);
+    expect(Math.max(...burst.map(({ p }) => p))).toBe(burst.at(-1)!.p);
   });
 });
 
 describe('generated_at', () => {
-  test('is behind, in steps, or not stated', async () => {
-    const { box, get } = await setUp({ generatedBehindMs: 700 });
+  test('has a lag or a resolution, or is not stated', async () => {
+    const { box, get } = await setUp({ generatedAtLagMs: 700 });
     expect((await get()).generated_at).toBe(noon - 700);
-    box.set({ generatedBehindMs: 0, generatedStepMs: hourMs, nowMs: noon + 17 });
+    box.set({ generatedAtLagMs: 0, generatedAtResolutionMs: hourMs, nowMs: noon + 17 });
     expect((await get()).generated_at).toBe(noon);
-    box.set({ generatedBehindMs: null });
+    box.set({ generatedAtLagMs: null });
     expect(await get()).not.toHaveProperty('generated_at');
   });
 

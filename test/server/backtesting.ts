@@ -1,7 +1,7 @@
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
+import { resolveStrategy } from '../../src/backtest/resolve-strategy.ts';
 import type { BacktestResult } from '../../src/backtest/result.ts';
-import { resolveStrategy } from '../../src/backtest/run/resolve-strategy.ts';
 import { runBacktest } from '../../src/backtest/run/run-backtest.ts';
 import { systemRandom } from '../../src/base/system.ts';
 import { answer, append, day0, dayMs, publishNow } from '../archive/scratch.ts';
@@ -140,9 +140,8 @@ export async function runDirectly(archive: Archive, body: unknown): Promise<Back
   const read = parseBacktestSpec(body);
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   const one = await resolveStrategy(read.spec.entry_executable, async () => null);
-  if ('faults' in one) throw new Error(JSON.stringify(one.faults));
   const watching = { random: systemRandom, signal: new AbortController().signal, threads: 1, progress() {} };
-  return JSON.parse(JSON.stringify(await runBacktest(archive, read.spec, one.found, watching))) as BacktestResult;
+  return JSON.parse(JSON.stringify(await runBacktest(archive, read.spec, one, watching))) as BacktestResult;
 }
 
 export const errorsOf = (body: unknown): string[] =>

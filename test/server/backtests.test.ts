@@ -22,7 +22,7 @@ describe('a saved backtest', () => {
     const { alice, ask } = await asking(archive);
     const { status, headers, body } = await alice.post(saved);
     expect([status, headers.get('location')]).toEqual([202, `${backtestPath}/${body.id}`]);
-    const asked = {
+    const request = {
       ...threshold,
       entry_executable: { name: 'threshold', version: null, strategy: null },
       held_out: 0.3,
@@ -35,7 +35,7 @@ describe('a saved backtest', () => {
     const waiting = {
       id: body.id,
       state: 'waiting',
-      asked,
+      request,
       strategy_version: null,
       value: null,
       error: null,

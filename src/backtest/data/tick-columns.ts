@@ -1,14 +1,8 @@
 import type { Query } from '../../archive/query/query.ts';
 import { toSqlTimestamp } from '../../archive/query/slice-query.ts';
 import { quoteIdentifier, quoteLiteral } from '../../archive/query/views.ts';
+import type { TickColumns } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
-
-/** Ticks of one symbol, in time order. */
-export interface TickColumns {
-  /** Epoch milliseconds. */
-  readonly t: Float64Array;
-  readonly p: Float64Array;
-}
 
 /** Selection of the ticks dataset. */
 interface TickReadRequest {
@@ -17,7 +11,7 @@ interface TickReadRequest {
   /** Sorted by UTF-8 bytes. */
   readonly symbols: readonly string[];
   readonly window: Window;
-  readonly cut: TickReadFilter;
+  readonly filter: TickReadFilter;
 }
 
 /** Conditions on rows of the files. A condition costs about as much as reading the row. */
@@ -95,7 +89,7 @@ async function readRowRuns(query: Query, request: TickReadRequest, signal: Abort
   return runs;
 }
 
-function formatFromWhere({ part, symbols, window, cut: filter }: TickReadRequest): string {
+function formatFromWhere({ part, symbols, window, filter }: TickReadRequest): string {
   const conditions = [
     ...(filter.symbols ? [`symbol BETWEEN ${quoteLiteral(symbols[0]!)} AND ${quoteLiteral(symbols.at(-1)!)}`] : []),
     ...(filter.time ? [`t >= ${toSqlTimestamp(window.from)} AND t < ${toSqlTimestamp(window.to)}`] : []),

@@ -1,6 +1,6 @@
 import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import type { Measure, Strategy } from '../strategy/strategy.ts';
-import type { MarketState, SymbolSeries } from './symbol-series.ts';
+import type { MarketState, SymbolSeries } from './simulate.ts';
 
 /** The open position, for measures of the position. */
 export interface Position {

@@ -4,7 +4,60 @@ import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import { contractsMax, type Rule, type Side, type Strategy } from '../strategy/strategy.ts';
 import { compileFindFirst, type FindFirstTick } from './conditions.ts';
 import { createMeasures, type Position } from './measures.ts';
-import type { Level, OrderBook, SymbolSeries } from './symbol-series.ts';
+
+/**
+ * Data of one symbol, in time order. A decision uses only data of its time or earlier; the outcome is used only for the
+ * settlement.
+ */
+export interface SymbolSeries {
+  readonly symbol: string;
+  /** Times of the ticks, epoch ms, strictly ascending. May start before the run, for lookback. */
+  readonly t: Float64Array;
+  /** Prices of the ticks. */
+  readonly p: Float64Array;
+  /** Market states, sorted by `from`. */
+  readonly states: readonly MarketState[];
+  /** Order books, sorted by `t`. */
+  readonly books: OrderBookSeries;
+  readonly settlement: Settlement | null;
+  readonly otherVenues: readonly Venue[];
+}
+
+/** The same market on another venue, and the windows in which the match was known. */
+export interface Venue extends Pick<SymbolSeries, 't' | 'p'> {
+  /** Sorted and disjoint, epoch milliseconds. */
+  readonly sharedWindows: readonly Window[];
+}
+
+/** Market data known from `from` until the next state. Null: unknown. */
+export interface MarketState {
+  /** Epoch milliseconds. */
+  readonly from: number;
+  readonly category: string | null;
+  readonly confidence: number | null;
+  /** Epoch milliseconds. */
+  readonly closesAt: number | null;
+}
+
+/** Snapshot of an order book, best levels first. Prices of yes, quantities in contracts. */
+export interface OrderBook {
+  /** Epoch milliseconds. */
+  readonly t: number;
+  readonly bids: readonly Level[];
+  readonly asks: readonly Level[];
+}
+
+/** A list of order books, which may be created on access. */
+export type OrderBookSeries = Pick<readonly OrderBook[], 'length' | 'at'>;
+
+export type Level = readonly [price: number, quantity: number];
+
+export interface Settlement {
+  /** Epoch ms. No trades at or after this time. */
+  readonly at: number;
+  /** Payout of a yes contract, 0 to 1. */
+  readonly outcome: number;
+}
 
 /** A trade: an entry and its exit. A position sold in parts gives one trade per part. Times in epoch ms. */
 export interface Trade {
@@ -19,9 +72,9 @@ export interface Trade {
   /** The price of yes at the tick of the fill. */
   readonly price: number;
   /** Entry and exit price per contract. The exit price of an open trade is the last price. */
-  readonly paid: number;
-  readonly got: number;
-  readonly exit: 'sold' | 'settled' | 'open';
+  readonly entry_price: number;
+  readonly exit_price: number;
+  readonly exit_reason: 'sold' | 'settled' | 'open';
   /** Tick of the exit decision; null if the contracts were not sold. */
   readonly exit_decided_at: number | null;
   readonly exited_at: number;
@@ -69,7 +122,7 @@ interface RuleSimulation {
 const ticksPerSearch = 8192;
 
 /** The open position of a rule. */
-interface OpenPosition extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'paid'> {
+interface OpenPosition extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'entry_price'> {
   contracts: number;
   /** Entry fee per contract. */
   readonly fee: number;
@@ -125,13 +178,13 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
 
   /** Closes a part of the position. */
   function endOf(
-    { decided_at, filled_at, price, paid, fee }: OpenPosition,
+    { decided_at, filled_at, price, entry_price, fee }: OpenPosition,
     { contracts, contractPrice }: Fill,
-    exitFields: Pick<Trade, 'exit' | 'exit_decided_at' | 'exited_at'>,
+    exitFields: Pick<Trade, 'exit_reason' | 'exit_decided_at' | 'exited_at'>,
   ): void {
     const [entry_fees, exit_fees] = [
       contracts * fee,
-      exitFields.exit === 'sold' ? contracts * costs.computeFee(contractPrice) : 0,
+      exitFields.exit_reason === 'sold' ? contracts * costs.computeFee(contractPrice) : 0,
     ];
     trades.push({
       symbol,
@@ -141,12 +194,12 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
       decided_at,
       filled_at,
       price,
-      paid,
-      got: contractPrice,
+      entry_price,
+      exit_price: contractPrice,
       ...exitFields,
       entry_fees,
       exit_fees,
-      pnl: contracts * (contractPrice - paid) - entry_fees - exit_fees,
+      pnl: contracts * (contractPrice - entry_price) - entry_fees - exit_fees,
     });
   }
 
@@ -156,19 +209,19 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
       if (fill === null) continue;
       if (openPosition === null) {
         entriesLeft--;
-        const { contracts, contractPrice: paid } = fill;
+        const { contracts, contractPrice } = fill;
         openPosition = {
           contracts,
           decided_at: t[decidedTick]!,
           filled_at: t[i]!,
           price: p[i]!,
-          paid,
-          fee: costs.computeFee(paid),
+          entry_price: contractPrice,
+          fee: costs.computeFee(contractPrice),
         };
-        [position.boughtAt, position.cost] = [t[i]!, paid];
+        [position.boughtAt, position.cost] = [t[i]!, contractPrice];
         decidedTick = -1;
       } else {
-        endOf(openPosition, fill, { exit: 'sold', exit_decided_at: t[decidedTick]!, exited_at: t[i]! });
+        endOf(openPosition, fill, { exit_reason: 'sold', exit_decided_at: t[decidedTick]!, exited_at: t[i]! });
         openPosition.contracts -= fill.contracts;
         // If the book is too thin, the remaining contracts are sold at later ticks.
         if (openPosition.contracts > 0) continue;
@@ -195,7 +248,7 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
       openPosition,
       { contracts: openPosition.contracts, contractPrice: toSidePrice(side, price) },
       {
-        exit: settled ? 'settled' : 'open',
+        exit_reason: settled ? 'settled' : 'open',
         exit_decided_at: null,
         exited_at,
       },

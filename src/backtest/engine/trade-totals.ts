@@ -1,8 +1,6 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
-import type { Window } from '../../base/window.ts';
-import { dayMs, hourMs, minuteMs } from '../../base/window.ts';
-import { type Trade, toSidePrice } from './simulate.ts';
-import type { SymbolSeries } from './symbol-series.ts';
+import { dayMs, hourMs, minuteMs, type Window } from '../../base/window.ts';
+import { type SymbolSeries, type Trade, toSidePrice } from './simulate.ts';
 
 /** Totals over symbols, from which objectives are computed. */
 export interface TradeTotals {
@@ -46,7 +44,7 @@ export function addTrades(
     totals.contracts += trade.contracts;
     totals.pnl += trade.pnl;
     totals.fees += trade.entry_fees + trade.exit_fees;
-    if (series.settlement !== null && trade.exit === 'settled') {
+    if (series.settlement !== null && trade.exit_reason === 'settled') {
       totals.settled++;
       totals.brier += (trade.price - series.settlement.outcome) ** 2;
     }
@@ -75,7 +73,7 @@ function addToEquity(
   trade: Trade,
   samples: SampleTimes,
 ): void {
-  const { side, contracts, paid, filled_at, exited_at, entry_fees } = trade;
+  const { side, contracts, entry_price, filled_at, exited_at, entry_fees } = trade;
   // Events at the time of a sample count from the next sample.
   const first = findFirstAtOrAfter(samples.t, filled_at + 1);
   const last = findFirstAtOrAfter(samples.t, exited_at + 1);
@@ -83,7 +81,7 @@ function addToEquity(
   for (let k = first; k < last; k++) {
     while (tick < t.length && t[tick]! < samples.t[k]!) tick++;
     const price = Math.min(1, Math.max(0, p[tick - 1]!));
-    heldSamples[k]! += contracts * (toSidePrice(side, price) - paid) - entry_fees;
+    heldSamples[k]! += contracts * (toSidePrice(side, price) - entry_price) - entry_fees;
   }
   // All exits are before the end of the run, which is the last sample.
   gainedSamples[last]! += trade.pnl;

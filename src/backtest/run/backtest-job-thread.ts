@@ -6,10 +6,10 @@ import type { Random } from '../../base/ports.ts';
 import { systemRandom } from '../../base/system.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
 import { BacktestTooLargeError, computeSpan, estimateCost, readUniverse } from '../data/batches.ts';
-import { InvalidBacktestError } from '../invalid-backtest.ts';
+import { bindGridPoints, InvalidBacktestError, type ResolvedStrategy } from '../resolve-strategy.ts';
 import { expandGrid } from '../strategy/parse-strategy.ts';
-import type { BacktestFailure, BacktestOutput, BacktestTask } from './backtest-in-thread.ts';
-import { bindGridPoints, type ResolvedStrategy, runBacktest } from './run-backtest.ts';
+import type { BacktestFailure, BacktestOutput, BacktestTask } from './backtest-job.ts';
+import { runBacktest } from './run-backtest.ts';
 
 // Entry point of a thread that runs one backtest.
 

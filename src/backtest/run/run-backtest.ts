@@ -15,19 +15,12 @@ import {
 import { type CoverageTotals, clipLifetimes } from '../data/coverage-gaps.ts';
 import { readMarketIndex } from '../data/markets.ts';
 import { computeSampleTimes } from '../engine/trade-totals.ts';
-import { InvalidBacktestError } from '../invalid-backtest.ts';
+import { bindGridPoints, InvalidBacktestError, type ResolvedStrategy } from '../resolve-strategy.ts';
 import { type BacktestResult, createBacktestResult, createGridResult, splitWindow } from '../result.ts';
-import type { Fault } from '../strategy/json-validator.ts';
-import {
-  bindParameters,
-  type DataDependencies,
-  expandGrid,
-  mergeDataDependencies,
-  type ParameterPoint,
-} from '../strategy/parse-strategy.ts';
+import { type DataDependencies, expandGrid, mergeDataDependencies } from '../strategy/parse-strategy.ts';
 import type { Strategy } from '../strategy/strategy.ts';
-import type { BatchPlan } from './run-batch.ts';
-import { type BatchWorkers, openBatchWorkers } from './worker-pool.ts';
+import { type BatchWorkers, openBatchWorkers } from './batch-pool.ts';
+import type { BatchPlan } from './batch-thread.ts';
 
 /** Resources and callbacks of a run. */
 export interface BacktestRunContext {
@@ -39,13 +32,6 @@ export interface BacktestRunContext {
   readonly ticksMax?: number;
   /** Called with the number of finished batches and their total. */
   progress(done: number, total: number): void;
-}
-
-/** The strategy of a request. */
-export interface ResolvedStrategy {
-  readonly strategy: Strategy;
-  /** Version of a saved strategy, otherwise null. */
-  readonly version: number | null;
 }
 
 /**
@@ -106,7 +92,7 @@ export async function runBacktest(
     const totals = await workers.runBatches(resultBatches, planOn(resultWindow, span, plan));
     const coverage = toCoverageShare(await uncovered);
     const resultContext = {
-      asked: spec,
+      request: spec,
       strategy: chosenStrategy!,
       strategy_version: resolved.version,
       grid,
@@ -137,20 +123,10 @@ export async function runBacktest(
 }
 
 const toCoverageShare = ({ lifetimeMs, uncoveredMs }: CoverageTotals): BacktestResult['coverage'] => ({
-  asked_ms: lifetimeMs,
-  lacking_ms: uncoveredMs,
-  lacking_share: lifetimeMs === 0 ? null : uncoveredMs / lifetimeMs,
+  lifetime_ms: lifetimeMs,
+  gap_ms: uncoveredMs,
+  gap_share: lifetimeMs === 0 ? null : uncoveredMs / lifetimeMs,
 });
-
-/**
- * Binds the strategy to every point of a grid.
- * @throws InvalidBacktestError
- */
-export const bindGridPoints = (
-  points: readonly ParameterPoint[],
-  spec: BacktestSpec,
-  resolved: ResolvedStrategy,
-): Strategy[] => points.map((point) => bindStrategy(spec, resolved, point));
 
 /** With more batches than this, market states are sorted once instead of read for each batch. */
 const writeStatesBatchesMin = 4;
@@ -164,21 +140,6 @@ function requireGridWithinMax(points: number, spans: readonly Window[]): void {
   if (points * samples <= gridCellsMax) return;
   const reason = `has ${points} points, too many for a window with ${samples} samples: use at most ${Math.floor(gridCellsMax / samples)} points, or a shorter window`;
   throw new InvalidBacktestError([{ name: 'grid', reason }]);
-}
-
-function bindStrategy(spec: BacktestSpec, { strategy }: ResolvedStrategy, point: ParameterPoint): Strategy {
-  const duplicate = Object.keys(point).find((name) => Object.hasOwn(spec.parameters, name));
-  if (duplicate !== undefined)
-    throw new InvalidBacktestError([{ name: `parameters.${duplicate}`, reason: 'is also in the grid' }]);
-  const bound = bindParameters(strategy, { ...spec.parameters, ...point });
-  if ('faults' in bound) throw new InvalidBacktestError(bound.faults.map((fault) => toPointFault(fault, point)));
-  return bound.strategy;
-}
-
-/** Reports a fault at the place where the value was given. */
-function toPointFault({ name, reason }: Fault, point: ParameterPoint): Fault {
-  const [, parameter = ''] = /^parameters\.(.*)$/s.exec(name) ?? [];
-  return { name: Object.hasOwn(point, parameter) ? `grid.${parameter}` : name, reason };
 }
 
 function splitSpan(span: Window, spec: BacktestSpec): readonly [Window, Window] {

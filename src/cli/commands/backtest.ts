@@ -149,7 +149,7 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
       { requirePageTarget, printBacktest, writeBacktestPage },
     ] = await Promise.all([
       import('../../server/local-backtests.ts'),
-      import('../../backtest/invalid-backtest.ts'),
+      import('../../backtest/resolve-strategy.ts'),
       import('../../report/backtest-figures.ts'),
       import('../format-backtest.ts'),
     ]);

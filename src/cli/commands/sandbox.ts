@@ -38,7 +38,7 @@ export function addSandbox(shell: CliContext): void {
       withContext(flags, shell.version, false, async (context) => {
         const [{ startSandbox }, { checkSandboxOptions, describeExpected }] = await Promise.all([
           import('../../sandbox/sandbox.ts'),
-          import('../../sandbox/options-check.ts'),
+          import('../../sandbox/options.ts'),
         ]);
         const options = checkSandboxOptions(parseSandboxOptions(command.opts(), describeExpected));
         const feed = await openFeed(flags, options.nowMs ?? context.clock.nowMs());
@@ -61,9 +61,9 @@ export function addSandbox(shell: CliContext): void {
           flags.json === true ? `${JSON.stringify({ url, key: options.key })}\n` : `${lines.join('\n')}\n`,
         );
         if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
-        const { requests, tickRows, perSecondMost } = sandbox.stats();
+        const { requests, tickRows, perSecondMax } = sandbox.stats();
         await sandbox.stop();
-        context.log.info({ requests, tick_rows: tickRows, requests_per_second_max: perSecondMost }, 'sandbox stopped');
+        context.log.info({ requests, tick_rows: tickRows, requests_per_second_max: perSecondMax }, 'sandbox stopped');
       }),
   );
 }

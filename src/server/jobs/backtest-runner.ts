@@ -1,6 +1,6 @@
 import type { Archive } from '../../archive/open-archive.ts';
 import type { BacktestSpec } from '../../backtest/backtest-spec.ts';
-import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-in-thread.ts';
+import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-job.ts';
 import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import type { BacktestStore } from '../workspace/backtests.ts';
@@ -25,13 +25,13 @@ export const startBacktestRunner = ({ archive, jobs, threads, ticksMax, ...ports
       plural: 'backtests',
       jobs,
       tryLock: () => tryJobLock(archive, 'backtests'),
-      async run({ asked, strategy, strategy_version: version }, { signal, progress }) {
+      async run({ request, strategy, strategy_version: version }, { signal, progress }) {
         let batches = 0;
         const reportProgress = (done: number, total: number): void => {
           batches = total;
           progress(done, total);
         };
-        const spec = JSON.parse(asked) as BacktestSpec;
+        const spec = JSON.parse(request) as BacktestSpec;
         const resolvedStrategy = { strategy: JSON.parse(strategy) as Strategy, version };
         const task = { spec, resolvedStrategy, threads, ticksMax };
         const { value, result } = await runBacktestInThread(archive, task, { signal, progress: reportProgress });

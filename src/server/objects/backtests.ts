@@ -37,7 +37,7 @@ export const toBacktestUrl = ({ id }: Pick<BacktestRow, 'id'>): string => `${pat
 const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
   id: row.id,
   state: row.state,
-  asked: JSON.parse(row.asked),
+  request: JSON.parse(row.request),
   strategy_version: row.strategy_version,
   value: row.value,
   progress: { batches_done: row.batches_done, batches_total: row.batches_total },

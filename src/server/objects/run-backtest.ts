@@ -1,15 +1,18 @@
 import { setImmediate } from 'node:timers/promises';
 import { readSymbol } from '../../archive/journal/symbols.ts';
 import { type BacktestSpec, parseBacktestSpec } from '../../backtest/backtest-spec.ts';
-import { InvalidBacktestError } from '../../backtest/invalid-backtest.ts';
+import {
+  bindGridPoints,
+  InvalidBacktestError,
+  type ResolvedStrategy,
+  resolveStrategy,
+} from '../../backtest/resolve-strategy.ts';
 import {
   failureMessages,
   isTooLarge,
   runBacktestInThread,
   toBacktestFailure,
-} from '../../backtest/run/backtest-in-thread.ts';
-import { resolveStrategy } from '../../backtest/run/resolve-strategy.ts';
-import { bindGridPoints, type ResolvedStrategy } from '../../backtest/run/run-backtest.ts';
+} from '../../backtest/run/backtest-job.ts';
 import type { Fault } from '../../backtest/strategy/json-validator.ts';
 import { expandGrid } from '../../backtest/strategy/parse-strategy.ts';
 import { BacktestRequest, BacktestResponse, SavedBacktest } from '../../contract/backtests.ts';
@@ -58,23 +61,22 @@ async function resolveBacktest(
   { spec, symbols }: ParsedBacktestBody,
 ): Promise<ResolvedBacktest> {
   const strategies = createStrategyStore(workspace.db);
-  const resolution = await resolveStrategy(spec.entry_executable, (name, version) =>
-    strategies.find(owner, name, version),
-  );
-  if ('faults' in resolution) throw createInvalidBacktestError(resolution.faults);
-  const unknown: Fault[] = [];
-  await processInBatches([...symbols.entries()], (batch) => {
-    for (const [i, symbol] of batch)
-      if (readSymbol(archive.state.db, symbol) === undefined)
-        unknown.push({ name: `symbols[${i}]`, reason: 'is not a symbol of this archive' });
-  });
-  if (unknown.length > 0) throw createInvalidBacktestError(unknown);
   try {
-    await processInBatches(expandGrid(spec.grid), (batch) => void bindGridPoints(batch, spec, resolution.found));
+    const resolvedStrategy = await resolveStrategy(spec.entry_executable, (name, version) =>
+      strategies.find(owner, name, version),
+    );
+    const unknown: Fault[] = [];
+    await processInBatches([...symbols.entries()], (batch) => {
+      for (const [i, symbol] of batch)
+        if (readSymbol(archive.state.db, symbol) === undefined)
+          unknown.push({ name: `symbols[${i}]`, reason: 'is not a symbol of this archive' });
+    });
+    if (unknown.length > 0) throw new InvalidBacktestError(unknown);
+    await processInBatches(expandGrid(spec.grid), (batch) => void bindGridPoints(batch, spec, resolvedStrategy));
+    return { spec, resolvedStrategy };
   } catch (error) {
     throw error instanceof InvalidBacktestError ? createInvalidBacktestError(error.faults) : error;
   }
-  return { spec, resolvedStrategy: resolution.found };
 }
 
 /** Processes items in batches, so that a large request does not block others. */
@@ -201,7 +203,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       idempotency_key: key,
       body_sha256: fingerprint,
       created_at: now,
-      asked: JSON.stringify(spec),
+      request: JSON.stringify(spec),
       strategy: JSON.stringify(resolvedStrategy.strategy),
       strategy_version: resolvedStrategy.version,
     };

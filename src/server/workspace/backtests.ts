@@ -7,7 +7,7 @@ import { type BacktestRow, type OwnerColumns, type PageRequest, type RowPage, to
 export type NewBacktest = OwnerColumns &
   Pick<
     BacktestRow,
-    'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'asked' | 'strategy' | 'strategy_version'
+    'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'request' | 'strategy' | 'strategy_version'
   >;
 
 /** A backtest without the columns that lists omit, as its result may be long. */
@@ -39,7 +39,7 @@ const backtestKind: JobKind<BacktestRow, NewBacktest> = {
 };
 
 const listedColumns = [
-  ...(['id', 'ordinal', 'owner', 'workspace', 'idempotency_key', 'created_at', 'place', 'state', 'asked'] as const),
+  ...(['id', 'ordinal', 'owner', 'workspace', 'idempotency_key', 'created_at', 'place', 'state', 'request'] as const),
   ...(['strategy_version', 'runner', 'started_at', 'finished_at', 'batches_done', 'batches_total'] as const),
   ...(['error', 'value'] as const),
 ];

@@ -156,7 +156,44 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .execute();
     },
   },
+  '006_backtest_names': {
+    async up(db) {
+      await db.schema.alterTable('backtests').renameColumn('asked', 'request').execute();
+      // One row at a time, because a result can have a megabyte.
+      for (const { id } of await db.selectFrom('backtests').select('id').where('result', 'is not', null).execute()) {
+        const { result } = await db
+          .selectFrom('backtests')
+          .select('result')
+          .where('id', '=', id)
+          .executeTakeFirstOrThrow();
+        await db
+          .updateTable('backtests')
+          .set({ result: renameResultFields(result) })
+          .where('id', '=', id)
+          .execute();
+      }
+    },
+  },
 };
+
+/** Renames the fields of a saved result to the names of migration 006. Values and their order stay. */
+function renameResultFields(resultJson: string): string {
+  type Fields = Record<string, unknown>;
+  const rename = (fields: unknown, names: Readonly<Record<string, string>>): Fields =>
+    Object.fromEntries(Object.entries(fields as Fields).map(([name, value]) => [names[name] ?? name, value]));
+  const result = rename(JSON.parse(resultJson), { asked: 'request' });
+  const symbols = rename(result.symbols, { listed: 'items' });
+  const trades = rename(result.trades, { listed: 'items' });
+  const tradeNames = { paid: 'entry_price', got: 'exit_price', exit: 'exit_reason' };
+  return JSON.stringify({
+    ...result,
+    summary: rename(result.summary, { traded: 'symbols_traded' }),
+    symbols,
+    trades: { ...trades, items: (trades.items as unknown[]).map((trade) => rename(trade, tradeNames)) },
+    calibration: (result.calibration as unknown[]).map((row) => rename(row, { from: 'price_from', to: 'price_to' })),
+    coverage: rename(result.coverage, { asked_ms: 'lifetime_ms', lacking_ms: 'gap_ms', lacking_share: 'gap_share' }),
+  });
+}
 
 /** The tables are those of the migration's time, so none of our types applies. */
 // biome-ignore lint/suspicious/noExplicitAny: what Kysely itself hands to a migration

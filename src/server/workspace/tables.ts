@@ -121,7 +121,7 @@ export interface BacktestRow extends ObjectRow {
   place: string;
   state: JobState;
   /** JSON of src/backtest/backtest-spec.ts. */
-  asked: string;
+  request: string;
   /** SHA-256 of the request body; null without a request. */
   body_sha256: string | null;
   /** JSON: the strategy as resolved at the time of the request. */

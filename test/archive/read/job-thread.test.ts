@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { isDiskFullError, JobThreadError } from '../../../src/archive/job-thread.ts';
-import { toBacktestFailure } from '../../../src/backtest/run/backtest-in-thread.ts';
+import { toBacktestFailure } from '../../../src/backtest/run/backtest-job.ts';
 
 test('recognizes a full disk by the error, its cause and DuckDB messages', () => {
   const full = Object.assign(new Error('write'), { code: 'ENOSPC' });

@@ -7,8 +7,8 @@ import { type BacktestFiles, openBacktestData } from '../../../src/backtest/data
 import { type Batch, batchTicksMax, planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
 import { findSharedWindows, foldKnownIds, type MarketIndex } from '../../../src/backtest/data/markets.ts';
 import { fileIndexColumn, toTicksViewName } from '../../../src/backtest/data/tick-columns.ts';
-import type { BatchPlan } from '../../../src/backtest/run/run-batch.ts';
-import { openBatchWorkers } from '../../../src/backtest/run/worker-pool.ts';
+import { openBatchWorkers } from '../../../src/backtest/run/batch-pool.ts';
+import type { BatchPlan } from '../../../src/backtest/run/batch-thread.ts';
 import { DamageError } from '../../../src/base/errors.ts';
 import { asked, day0, dayMs, lake, run } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';

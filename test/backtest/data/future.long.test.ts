@@ -8,22 +8,35 @@ const span = { from: day0, to: day0 + 3 * dayMs };
 
 /** All fills before a time, with their decisions. */
 function doneBefore({ trades }: BacktestResult, before: number) {
-  expect(trades.count).toBe(trades.listed.length);
-  return trades.listed
+  expect(trades.count).toBe(trades.items.length);
+  return trades.items
     .filter(({ filled_at }) => filled_at < before)
-    .map(({ symbol, rule, contracts, decided_at, filled_at, price, paid, exit_decided_at, exited_at, got }) => {
-      const isOver = exit_decided_at !== null && exited_at < before;
-      return {
+    .map(
+      ({
         symbol,
         rule,
+        contracts,
         decided_at,
         filled_at,
         price,
-        paid,
-        // Later partial sales belong to the future.
-        ...(isOver ? { contracts, exit_decided_at, exited_at, got } : {}),
-      };
-    })
+        entry_price,
+        exit_decided_at,
+        exited_at,
+        exit_price,
+      }) => {
+        const isOver = exit_decided_at !== null && exited_at < before;
+        return {
+          symbol,
+          rule,
+          decided_at,
+          filled_at,
+          price,
+          entry_price,
+          // Later partial sales belong to the future.
+          ...(isOver ? { contracts, exit_decided_at, exited_at, exit_price } : {}),
+        };
+      },
+    )
     .filter((one, i, all) => i === 0 || JSON.stringify(one) !== JSON.stringify(all[i - 1]));
 }
 

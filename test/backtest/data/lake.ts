@@ -1,11 +1,11 @@
 import { type OrderBookSnapshot, toBookSide } from '../../../src/archive/format/order-book.ts';
 import { appendBooks } from '../../../src/archive/journal/journal-books.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
-import type { BacktestSpec } from '../../../src/backtest/backtest-spec.ts';
-import { parseBacktestSpec } from '../../../src/backtest/backtest-spec.ts';
-import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/symbol-series.ts';
+import { type BacktestSpec, parseBacktestSpec } from '../../../src/backtest/backtest-spec.ts';
+import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/simulate.ts';
+import type { ResolvedStrategy } from '../../../src/backtest/resolve-strategy.ts';
 import type { BacktestResult } from '../../../src/backtest/result.ts';
-import { type BacktestRunContext, type ResolvedStrategy, runBacktest } from '../../../src/backtest/run/run-backtest.ts';
+import { type BacktestRunContext, runBacktest } from '../../../src/backtest/run/run-backtest.ts';
 import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../../archive/scratch.ts';
 import { poll } from '../../server/historical-archive.ts';

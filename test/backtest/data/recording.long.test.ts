@@ -69,7 +69,7 @@ test(
     expect(Math.abs(result.summary.total_pnl - sum)).toBeLessThan(1e-9);
     expect(result.summary).toMatchObject({
       trades: held.length,
-      traded: held.length,
+      symbols_traded: held.length,
       fees: 0,
       avg_pnl: near(sum / held.length),
       brier: near(settled.reduce((total, [, bought, outcome]) => total + (bought - outcome!) ** 2, 0) / settled.length),
@@ -77,6 +77,6 @@ test(
     });
     expect(result.equity.value.at(-1)).toEqual(near(sum));
     const pnls = new Map(held.map(([symbol, , , pnl]) => [symbol, pnl]));
-    for (const { symbol, pnl } of result.symbols.listed) expect(pnl, symbol).toEqual(near(pnls.get(symbol)));
+    for (const { symbol, pnl } of result.symbols.items) expect(pnl, symbol).toEqual(near(pnls.get(symbol)));
   },
 );

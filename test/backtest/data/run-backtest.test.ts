@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { runSeries } from '../../../src/backtest/engine/run-series.ts';
-import type { SymbolSeries } from '../../../src/backtest/engine/symbol-series.ts';
-import type { InvalidBacktestError } from '../../../src/backtest/invalid-backtest.ts';
+import type { SymbolSeries } from '../../../src/backtest/engine/simulate.ts';
+import type { InvalidBacktestError } from '../../../src/backtest/resolve-strategy.ts';
 import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
 import { day0, dayMs, hourMs, lake, run, seriesOf, symbols } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
@@ -34,7 +34,7 @@ describe('a backtest over an archive', () => {
       const span = spans[i % 2]!;
       const result = await run(archive, span, strategy, { threads: 2 });
       const expected = played(strategy, span);
-      expect(result.trades.listed, name).toEqual(expected.trades);
+      expect(result.trades.items, name).toEqual(expected.trades);
       const tally = expected.totals[0]![0]!;
       expect(result.summary, name).toMatchObject({
         trades: tally.trades,
@@ -44,7 +44,7 @@ describe('a backtest over an archive', () => {
       });
       expect(result.trades.count, name).toBeGreaterThan(10);
       const rows = expected.symbols.filter(({ trades }) => trades > 0);
-      expect(result.symbols.listed.toSorted(bySymbol), name).toEqual(rows.toSorted(bySymbol));
+      expect(result.symbols.items.toSorted(bySymbol), name).toEqual(rows.toSorted(bySymbol));
       expect(result.calibration.map(({ ticks }) => ticks)).toEqual([...expected.calibration.ticks]);
     }
   });
@@ -68,12 +68,12 @@ describe('a backtest over an archive', () => {
       span,
       seriesOf().filter(({ symbol }) => some.includes(symbol)),
     );
-    expect(result.trades.listed).toEqual(expected.trades);
-    expect(new Set(result.trades.listed.map(({ symbol }) => symbol))).toEqual(new Set(some.slice(0, 2)));
+    expect(result.trades.items).toEqual(expected.trades);
+    expect(new Set(result.trades.items.map(({ symbol }) => symbol))).toEqual(new Set(some.slice(0, 2)));
     expect(result.summary.symbols).toBe(3);
     const filtered = await run(archive, { ...span, filter: { sources: ['kalshi'] } }, strategy);
     const kalshi = seriesOf().filter((_, i) => i % 2 === 0);
-    expect(filtered.trades.listed).toEqual(played(strategy, span, kalshi).trades);
+    expect(filtered.trades.items).toEqual(played(strategy, span, kalshi).trades);
     const both = await run(archive, { ...span, filter: { sources: ['kalshi'] }, symbols: some }, strategy);
     expect(both.summary.symbols).toBe(1);
   });
@@ -129,17 +129,17 @@ describe('a backtest over an archive', () => {
   test('a window without ticks has no trades and null objectives', async () => {
     const span = { from: day0 - 5 * dayMs, to: day0 - dayMs };
     const result = await run(await lake(), { ...span, objective: 'avg_pnl' }, builtIn('buy_and_hold'));
-    expect(result).toMatchObject({ value: null, summary: { symbols: 20, traded: 0, ticks: 0, trades: 0 } });
-    expect(result.coverage).toEqual({ asked_ms: 0, lacking_ms: 0, lacking_share: null });
+    expect(result).toMatchObject({ value: null, summary: { symbols: 20, symbols_traded: 0, ticks: 0, trades: 0 } });
+    expect(result.coverage).toEqual({ lifetime_ms: 0, gap_ms: 0, gap_share: null });
   });
 
   test('returns the uncovered share of symbol lifetimes', async () => {
     const span = { from: hour(23), to: hour(48) };
     const { coverage } = await run(await lake(), span, builtIn('buy_and_hold'));
     // Each of twenty symbols is covered except for one and a half hours, which may end after the window.
-    const asked = 20 * 25 * hourMs - symbols.reduce((sum, _, i) => sum + Math.max(0, firstTick(i) - span.from), 0);
-    const lacking = symbols.reduce((sum, _, i) => sum + Math.min(1.5 * hourMs, hour(48) - hour(24 + i)), 0);
-    expect(coverage).toEqual({ asked_ms: asked, lacking_ms: lacking, lacking_share: lacking / asked });
+    const lifetime = 20 * 25 * hourMs - symbols.reduce((sum, _, i) => sum + Math.max(0, firstTick(i) - span.from), 0);
+    const gap = symbols.reduce((sum, _, i) => sum + Math.min(1.5 * hourMs, hour(48) - hour(24 + i)), 0);
+    expect(coverage).toEqual({ lifetime_ms: lifetime, gap_ms: gap, gap_share: gap / lifetime });
   });
 });
 

@@ -3,7 +3,7 @@ import { openQuery } from '../../../src/archive/query/query.ts';
 import { openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
 import { readMarketIndex } from '../../../src/backtest/data/markets.ts';
-import { type BatchPlan, runBatch } from '../../../src/backtest/run/run-batch.ts';
+import { type BatchPlan, runBatch } from '../../../src/backtest/run/batch-thread.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { asked, day0, dayMs, lake, symbols } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';

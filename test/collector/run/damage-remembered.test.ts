@@ -19,7 +19,7 @@ import type { Context } from '../../../src/context/context.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
-const input = { seed: 7, markets: 6, ticksPerDay: 40, lifeDaysMax: 60 };
+const input = { seed: 7, markets: 6, ticksPerDay: 40, lifetimeDaysMax: 60 };
 const at = (n: number): number => firstNight + n * dayMs;
 
 const manifestIn = (output: string) => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;

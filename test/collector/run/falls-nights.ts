@@ -5,7 +5,7 @@ import { dayMs, firstNight, type Nights } from './nights.ts';
 
 // Ordinary nights, and their records in the state.
 
-export const input = { seed: 5, markets: 20, ticksPerDay: 150, lifeDaysMax: 30 };
+export const input = { seed: 5, markets: 20, ticksPerDay: 150, lifetimeDaysMax: 30 };
 export const at = (n: number): number => firstNight + n * dayMs;
 
 /** Runs ordinary nights, and expects no problems. */

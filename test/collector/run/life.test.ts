@@ -12,7 +12,10 @@ const manifestOf = (output: string) => JSON.parse(readFileSync(join(output, 'man
 const whole = expect.stringMatching(/^(provisional|complete.*)$/);
 
 test('requests only live symbols, however many there have been', async () => {
-  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 20, lifeDaysMax: 2, epochMs: at(-3) }, fewFiles);
+  const nights = await startNights(
+    { seed: 9, markets: 6, ticksPerDay: 20, lifetimeDaysMax: 2, epochMs: at(-3) },
+    fewFiles,
+  );
   const planned: number[] = [];
   for (let n = 0; n < 10; n++) {
     const summary = await nights.night(at(n));
@@ -30,7 +33,7 @@ test('requests only live symbols, however many there have been', async () => {
 });
 
 test('a complete list makes absent symbols inactive, a truncated one does not', async () => {
-  const nights = await startNights({ seed: 9, markets: 12, ticksPerDay: 10, lifeDaysMax: 20 }, fewFiles);
+  const nights = await startNights({ seed: 9, markets: 12, ticksPerDay: 10, lifetimeDaysMax: 20 }, fewFiles);
   const unnamed = (): { symbol: string; inactive_since: number | null }[] => {
     const db = new DatabaseSync(join(nights.output, '.oddslake', 'state.sqlite'), { readOnly: true });
     try {

@@ -12,7 +12,7 @@ import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
 import { type MarketsBody, startScripted } from './scripted-service.ts';
 
-const input = { seed: 5, markets: 20, ticksPerDay: 60, lifeDaysMax: 60 };
+const input = { seed: 5, markets: 20, ticksPerDay: 60, lifetimeDaysMax: 60 };
 const at = (n: number): number => firstNight + n * dayMs;
 
 const active = (output: string): number => publishedRows(output, 'symbols').filter((row) => row[5] === true).length;

@@ -88,7 +88,7 @@ test('another service has its own key and rate limit, and suspends no symbol', a
   const nowMs = at(1) + hourMs;
   nights.box().set(thinned);
   const other = await startSandbox(
-    { seed: 3, markets: 12, ticksPerDay: 150, lifeDaysMax: 60, key: 'other-key', nowMs, requestsPerSecond: 20 },
+    { seed: 3, markets: 12, ticksPerDay: 150, lifetimeDaysMax: 60, key: 'other-key', nowMs, requestsPerSecond: 20 },
     { clock: systemClock },
   );
   onTestFinished(() => other.stop());

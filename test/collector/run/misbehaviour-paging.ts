@@ -96,7 +96,7 @@ export const silentPaging: readonly Misbehaviour[] = [
   },
   {
     does: 'pages of twenty ticks older than an hour, plus all newer ticks',
-    ticks: pagedAs({ cap: 20, liveOnTopMs: hourMs }),
+    ticks: pagedAs({ cap: 20, uncappedAgeMs: hourMs }),
     ...isSeenByBackfill,
   },
   {

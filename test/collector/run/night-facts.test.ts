@@ -36,7 +36,7 @@ test('includes polls of other jobs since the last night', async () => {
 });
 
 test('compares markets with the lists of the previous night, despite polls in between', async () => {
-  const nights = await startNights({ ...input, markets: 30, lifeDaysMax: 5 }, fewFiles);
+  const nights = await startNights({ ...input, markets: 30, lifetimeDaysMax: 5 }, fewFiles);
   const first = await nights.night(at(0));
   expect(first.night!.markets.new.count).toBeGreaterThan(0);
   expect(first.night!.markets).toMatchObject({ delisted: { count: 0 }, resolved: { count: 0 } });
@@ -56,7 +56,7 @@ test('compares markets with the lists of the previous night, despite polls in be
 test.for(['whole', 'not whole', 'of an older oddslake'])(
   'a market is new in one night, the lists of which were %s',
   async (lists) => {
-    const nights = await startNights({ ...input, lifeDaysMax: 5 }, fewFiles);
+    const nights = await startNights({ ...input, lifetimeDaysMax: 5 }, fewFiles);
     await nights.night(at(0));
     const views = lists === 'not whole' ? ['source.views=["matched","odd"]'] : [];
     const context = await nights.contextAt(at(1), ...views);

@@ -9,7 +9,7 @@ import { dayMs, firstNight } from './nights.ts';
 
 // Nights for tests of the summary, with their state and ticks.
 
-export const input = { seed: 5, markets: 12, ticksPerDay: 150, lifeDaysMax: 30 };
+export const input = { seed: 5, markets: 12, ticksPerDay: 150, lifetimeDaysMax: 30 };
 export const at = (n: number): number => firstNight + n * dayMs;
 export const ticksOf = ({ night }: Summary) => night!.ticks;
 

@@ -7,7 +7,7 @@ import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, startNights } from './nights.ts';
 
 test('backfill --recheck inferred plans only the inferred windows of the range', async () => {
-  const nights = await startNights({ seed: 9, markets: 3, ticksPerDay: 20, lifeDaysMax: 60 }, fewFiles);
+  const nights = await startNights({ seed: 9, markets: 3, ticksPerDay: 20, lifetimeDaysMax: 60 }, fewFiles);
   expect((await nights.night(firstNight)).exit_code).toBe(0);
   const window = { from: firstNight - 2 * dayMs, to: firstNight };
   const plan = async (recheckInferred: boolean): Promise<BackfillPlan> => {

@@ -35,7 +35,7 @@ const ticksThere = (nights: Nights): number =>
   manifestOf(nights.output).datasets.ticks.files.reduce((sum, { rows }) => sum + rows, 0);
 
 test('covers symbols completely after five failed runs of a five-minute schedule', async () => {
-  const options = { seed: 4, markets: 12, ticksPerDay: 100, lifeDaysMax: 60 };
+  const options = { seed: 4, markets: 12, ticksPerDay: 100, lifetimeDaysMax: 60 };
   const nights = await startNights(options, fewFiles);
   const calm = await startNights(options, fewFiles);
   await nights.contextAt(at(0));
@@ -58,7 +58,7 @@ test('covers symbols completely after five failed runs of a five-minute schedule
 });
 
 describe('a symbol that the service does not know', () => {
-  const options = { seed: 9, markets: 5, ticksPerDay: 20, lifeDaysMax: 60 };
+  const options = { seed: 9, markets: 5, ticksPerDay: 20, lifetimeDaysMax: 60 };
 
   test('is suspended after three nights, excluded from watermark and lag, and requested once a day', async () => {
     const nights = await startNights(options, fewFiles);
@@ -117,7 +117,7 @@ describe('a symbol that the service does not know', () => {
 });
 
 test('suspends no symbol if the service knows none of them', async () => {
-  const nights = await startNights({ seed: 9, markets: 5, ticksPerDay: 20, lifeDaysMax: 60 }, fewFiles);
+  const nights = await startNights({ seed: 9, markets: 5, ticksPerDay: 20, lifetimeDaysMax: 60 }, fewFiles);
   await nights.night(at(0));
   for (let n = 1; n <= 5; n++) {
     // Including symbols that are new since the previous night.

@@ -17,7 +17,7 @@ const backtest = (id: string, rest: Partial<NewBacktest> = {}): NewBacktest => (
   idempotency_key: null,
   body_sha256: null,
   created_at: 1000,
-  asked: '{"a":1}',
+  request: '{"a":1}',
   strategy: '{}',
   strategy_version: null,
   ...rest,
@@ -32,7 +32,7 @@ overEachDatabase((kind) => {
   test('backtests are visible to their user in their workspace, and to the operator', async () => {
     const { jobs, elsewhere } = await opened(kind);
     await add(jobs, backtest('a'), backtest('b', { workspace: '' }), backtest('c', { owner: 'bob' }));
-    expect(await jobs.get(alice, 'a')).toMatchObject({ id: 'a', ...alice, state: 'waiting', asked: '{"a":1}' });
+    expect(await jobs.get(alice, 'a')).toMatchObject({ id: 'a', ...alice, state: 'waiting', request: '{"a":1}' });
     for (const other of [
       { ...alice, workspace: '' },
       { ...alice, owner: 'bob' },

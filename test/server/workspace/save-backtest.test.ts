@@ -10,7 +10,7 @@ const run = (id: string, rest = {}) => ({
   idempotency_key: null,
   body_sha256: null,
   created_at: 1000,
-  asked: '{}',
+  request: '{}',
   strategy: '{}',
   strategy_version: null,
   finished_at: 2000,
@@ -25,7 +25,7 @@ overEachDatabase((kind) => {
     onTestFinished(() => db.destroy());
     const jobs = createBacktestStore(db, 'here');
     const waiting = { ...alice, id: 'waits', idempotency_key: null, body_sha256: null, created_at: 1 };
-    await jobs.add({ ...waiting, asked: '{}', strategy: '{}', strategy_version: null }, 9, 9);
+    await jobs.add({ ...waiting, request: '{}', strategy: '{}', strategy_version: null }, 9, 9);
     await createBacktestStore(db, 'there').addFinished(run('elsewhere'), 2);
     await jobs.addFinished(run('of bob', { owner: 'bob' }), 2);
     await jobs.addFinished(run('at a desk', { workspace: 'desk' }), 2);

@@ -18,18 +18,18 @@ export function drawTraits(random: Random, kind: Kind): Traits {
     capUnit: isSmall ? 'rows' : some('rows', ['bytes'], 0.2),
     capVariation: some(0, [0.02, 0.05, 0.3, 0.6], 0.5),
     capBySymbol: random.chance(0.15),
-    capFallsAfter: some<number | null>(null, [2, 5, 12], 0.15),
+    capDropsAfter: some<number | null>(null, [2, 5, 12], 0.15),
     truncate: random.pick(['earliest', 'latest', random.pick(['earliest', 'alternating'])]),
     fromInclusive: random.chance(0.6),
     toInclusive: random.chance(0.4),
-    echoWindow: random.pick(['echo', 'echo', 'none', 'cut', 'cut-from', 'cut-to', 'span', 'asked']),
+    echoWindow: random.pick(['echo', 'echo', 'none', 'cut', 'cut-from', 'cut-to', 'span', 'clamped']),
     repeatShare: some(0, [0.01, 0.1], 0.25),
     unusableShare: some(0, [0.002, 0.02], 0.2),
     order: random.pick(['ascending', 'newest-first', 'shuffled']),
     carryInShare: random.chance(0.2) ? 1 : 0,
-    heeds: some<Traits['heeds']>('window', ['end', 'nothing', 'hours'], 0.08),
-    generatedBehindMs: random.pick([0, 0, 700, null]),
-    generatedStepMs: some(0, [40, 5000], 0.08),
+    honors: some<Traits['honors']>('window', ['end', 'nothing', 'hours'], 0.08),
+    generatedAtLagMs: random.pick([0, 0, 700, null]),
+    generatedAtResolutionMs: some(0, [40, 5000], 0.08),
     keepsMs: some<number | null>(null, [30 * hourMs], 0.1),
     gaps: random.chance(0.1) ? [drawGap(random), drawGap(random)] : [],
   };
@@ -39,7 +39,7 @@ export function drawTraits(random: Random, kind: Kind): Traits {
     case 'sampling':
       return { ...traits, sample: 8 + random.int(40) };
     case 'joining':
-      return { ...traits, liveOnTopMs: random.pick([1, 3]) * hourMs };
+      return { ...traits, uncappedAgeMs: random.pick([1, 3]) * hourMs };
     default:
       return traits;
   }

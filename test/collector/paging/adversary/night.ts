@@ -74,8 +74,8 @@ export function findFalseClaims(
   traits: Traits,
 ): string[] {
   const lag = Math.max(...traits.lagsMs);
-  const { heeds, truncate, repeatShare, capUnit } = traits;
-  const isEachShown = heeds === 'window' && truncate !== 'alternating' && repeatShare === 0 && capUnit === 'rows';
+  const { honors, truncate, repeatShare, capUnit } = traits;
+  const isEachShown = honors === 'window' && truncate !== 'alternating' && repeatShare === 0 && capUnit === 'rows';
   const out: string[] = [];
   for (const [symbol, rows] of truth) {
     const storedTimes = lake.times.get(symbol) ?? new Set();

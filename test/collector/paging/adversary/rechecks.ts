@@ -56,7 +56,13 @@ function drawServer(random: Random, kind: Misbehavior): Traits {
   return {
     ...traits,
     // Other tests cover servers that ignore from/to or have gaps.
-    ...({ heeds: 'window', unusableShare: 0, keepsMs: null, gaps: [], generatedStepMs: 0 } satisfies Partial<Traits>),
+    ...({
+      honors: 'window',
+      unusableShare: 0,
+      keepsMs: null,
+      gaps: [],
+      generatedAtResolutionMs: 0,
+    } satisfies Partial<Traits>),
     cap: 40 + random.int(400),
     ...(kind === 'sampling' && { sample: 20 + random.int(300) }),
     ...(kind === 'coarse' && { coarseMs: random.pick([2, 6, 12]) * hourMs }),

@@ -7,8 +7,8 @@ import { intersect, isWithin, type Window } from '../../../../src/base/window.ts
 import type { TickPage, TicksQuery } from '../../../../src/client/upstream.ts';
 import {
   composePage,
+  computeGeneratedAt,
   computeMatchedWindow,
-  computeStatedMoment,
   defaultTickBehavior,
   isUsable,
   type TickBehavior,
@@ -121,7 +121,7 @@ export function createAdversary(
       received: page.elements.length,
       rejected,
       gaps: intersect(traits.gaps, [query]),
-      generatedAt: computeStatedMoment(asOf, traits),
+      generatedAt: computeGeneratedAt(asOf, traits),
       from: page.from,
       to: page.to,
     };

@@ -1,8 +1,8 @@
 import { type JobContext, type JobFailure, JobThreadError, runInThread } from '../../archive/job-thread.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
+import type { ResolvedStrategy } from '../resolve-strategy.ts';
 import type { Fault } from '../strategy/json-validator.ts';
-import type { ResolvedStrategy } from './run-backtest.ts';
 
 export interface BacktestTask {
   readonly spec: BacktestSpec;

@@ -5,15 +5,14 @@ import type { BacktestData } from '../data/backtest-data.ts';
 import { type Batch, estimateTicksIn } from '../data/batches.ts';
 import type { CoverageTotals, LifetimeWindow } from '../data/coverage-gaps.ts';
 import { mergeRunTotals, type RunTotals } from '../engine/run-series.ts';
-import type { BatchTask, CoverageTask, TaskFailure, TaskResult } from './backtest-thread.ts';
-import type { BatchPlan } from './run-batch.ts';
+import type { BatchPlan, BatchTask, CoverageTask, TaskFailure, TaskResult } from './batch-thread.ts';
 
 /** A pool of worker threads for batches. */
 export interface BatchWorkers {
   /** Runs batches, at least one, and merges their totals in order. */
   runBatches(batches: readonly Batch[], plan: BatchPlan): Promise<RunTotals>;
   /** Computes uncovered time, concurrently with batches. */
-  computeCoverage(lives: readonly LifetimeWindow[], span: Window): Promise<CoverageTotals>;
+  computeCoverage(lifetimes: readonly LifetimeWindow[], span: Window): Promise<CoverageTotals>;
   close(): Promise<void>;
 }
 
@@ -36,49 +35,46 @@ export async function openBatchWorkers(
   onBatch: () => void,
 ): Promise<BatchWorkers> {
   signal.throwIfAborted();
-  const pool = await openWorkerPool('./backtest-thread', import.meta.url, threads, heapMb);
+  const pool = await openWorkerPool('./batch-thread', import.meta.url, threads, heapMb);
   // Threads are stopped cooperatively: terminating a thread while DuckDB runs in it crashes the process.
   const stopped = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const stop = (): void => void Atomics.store(stopped, 0, 1);
   signal.addEventListener('abort', stop, { once: true });
   const pending = new Set<Promise<unknown>>();
-  // Threads load their modules while files are still being checked.
-  const taskBase = { root: data.root, scratch: data.scratch, stopped };
-  for (let thread = 0; thread < threads; thread++) {
-    const one = pool.run('openThread', taskBase).catch(() => {});
-    pending.add(one);
-    void one.then(() => pending.delete(one));
-  }
-
-  /** Starts a task. Never rejects, because several tasks run before the first result is awaited. */
-  function begin<T>(name: string, task: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> {
-    const one = ended<T>(name, task);
+  const track = <T>(one: Promise<T>): Promise<T> => {
     pending.add(one);
     void one.then(() => pending.delete(one));
     return one;
-  }
+  };
+  // Threads load their modules while files are still being checked.
+  const taskBase = { root: data.root, scratch: data.scratch, stopped };
+  for (let thread = 0; thread < threads; thread++) void track(pool.run('openThread', taskBase).catch(() => {}));
 
-  async function ended<T>(name: string, task: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> {
+  /** Starts a task. Never rejects, because several tasks run before the first result is awaited. */
+  const startTask = <T>(name: string, createTask: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> =>
+    track(runTask<T>(name, createTask));
+
+  async function runTask<T>(name: string, createTask: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> {
     try {
-      const outcome = (await pool.run(name, task())) as TaskResult<T>;
+      const outcome = (await pool.run(name, createTask())) as TaskResult<T>;
       return 'done' in outcome ? outcome : { error: toError(outcome.failed) };
     } catch (error) {
       return { error };
     }
   }
 
-  function taskOf(batch: Batch, plan: BatchPlan): BatchTask {
+  function createBatchTask(batch: Batch, plan: BatchPlan): BatchTask {
     const all = [...batch.members, ...batch.otherVenues];
     const window = { from: plan.readFrom, to: plan.span.to };
     const symbols = all.map(({ symbol }) => symbol);
     const { sources, tickRows, hasRowsOutsideWindow } = data.findFiles(symbols, window, plan.statesFrom);
     const ticks = all.reduce((total, member) => total + estimateTicksIn(member, window), 0);
     const filter = { time: hasRowsOutsideWindow, symbols: ticks < ownRowsShareMin * tickRows };
-    return { ...taskBase, sources, batch, plan, cut: filter };
+    return { ...taskBase, sources, batch, plan, filter };
   }
 
   /** @throws the error of the task */
-  async function resultOf<T>(one: Promise<TaskOutcome<T>>): Promise<T> {
+  async function awaitResult<T>(one: Promise<TaskOutcome<T>>): Promise<T> {
     const outcome = await one;
     signal.throwIfAborted();
     if ('error' in outcome) throw outcome.error;
@@ -93,18 +89,18 @@ export async function openBatchWorkers(
       for (let i = 0; i < batches.length; i++) {
         while (startedCount < batches.length && queue.length < threads * queuedPerThreadMax) {
           const batch = batches[startedCount++]!;
-          queue.push(begin('runBatchTask', () => taskOf(batch, plan)));
+          queue.push(startTask('runBatchTask', () => createBatchTask(batch, plan)));
         }
-        const totals = await resultOf(queue.shift()!);
+        const totals = await awaitResult(queue.shift()!);
         total = total === undefined ? totals : mergeRunTotals(total, totals);
         onBatch();
       }
       if (total === undefined) throw new Error('no batches to run');
       return total;
     },
-    computeCoverage: (lives, span) =>
-      resultOf(
-        begin('computeCoverageTask', () => ({ ...taskBase, sources: [data.findCoverage(span)], lifetimes: lives })),
+    computeCoverage: (lifetimes, span) =>
+      awaitResult(
+        startTask('computeCoverageTask', () => ({ ...taskBase, sources: [data.findCoverage(span)], lifetimes })),
       ),
     async close() {
       signal.removeEventListener('abort', stop);

@@ -1,0 +1,87 @@
+import { UsageError } from '../base/errors.ts';
+import type { BacktestSpec, ExecutableSpec } from './backtest-spec.ts';
+import { builtinStrategies } from './strategy/builtin-strategies.ts';
+import type { Fault } from './strategy/json-validator.ts';
+import { bindParameters, type ParameterPoint } from './strategy/parse-strategy.ts';
+import type { Strategy } from './strategy/strategy.ts';
+
+/** An invalid backtest request, with its faults by field. */
+export class InvalidBacktestError extends UsageError {
+  readonly faults: readonly Fault[];
+  constructor(faults: readonly Fault[]) {
+    super(`The backtest cannot be run: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`);
+    this.name = 'InvalidBacktestError';
+    this.faults = faults;
+  }
+}
+
+/** The strategy of a request. */
+export interface ResolvedStrategy {
+  readonly strategy: Strategy;
+  /** Version of a saved strategy, otherwise null. */
+  readonly version: number | null;
+}
+
+/** Finds a saved strategy of the owner; version null: the latest. */
+export type FindSavedStrategy = (
+  name: string,
+  version: number | null,
+) => Promise<{ readonly definition: string; readonly version: number } | null>;
+
+/**
+ * Resolves a strategy: the one in the request, otherwise a saved one by name, otherwise a built-in one.
+ * @throws InvalidBacktestError
+ */
+export async function resolveStrategy(
+  { name, version, strategy }: ExecutableSpec,
+  findSaved: FindSavedStrategy,
+): Promise<ResolvedStrategy> {
+  if (strategy !== null) {
+    if (version !== null)
+      throw createStrategyError('version', 'applies only to saved strategies, not to a strategy in the request');
+    return { strategy, version: null };
+  }
+  const saved = await findSaved(name, version);
+  if (saved !== null) {
+    // Validated when it was saved, and again when its parameters are bound.
+    return { strategy: JSON.parse(saved.definition) as Strategy, version: saved.version };
+  }
+  const latest = version === null ? null : await findSaved(name, null);
+  if (latest !== null)
+    throw createStrategyError('version', `does not exist: the latest version of ${name} is ${latest.version}`);
+  const builtIn = builtinStrategies.find((one) => one.name === name);
+  if (builtIn === undefined) {
+    const names = builtinStrategies.map((one) => one.name).join(', ');
+    throw createStrategyError('name', `is neither a saved strategy of this user nor one of ${names}`);
+  }
+  if (version !== null)
+    throw createStrategyError('version', `applies only to saved strategies: ${name} has no versions`);
+  return { strategy: builtIn.strategy, version: null };
+}
+
+const createStrategyError = (field: 'name' | 'version', reason: string) =>
+  new InvalidBacktestError([{ name: `entry_executable.${field}`, reason }]);
+
+/**
+ * Binds the parameters of a strategy at every point of a grid.
+ * @throws InvalidBacktestError
+ */
+export const bindGridPoints = (
+  points: readonly ParameterPoint[],
+  { parameters }: BacktestSpec,
+  { strategy }: ResolvedStrategy,
+): Strategy[] =>
+  points.map((point) => {
+    const duplicate = Object.keys(point).find((name) => Object.hasOwn(parameters, name));
+    if (duplicate !== undefined)
+      throw new InvalidBacktestError([{ name: `parameters.${duplicate}`, reason: 'is also in the grid' }]);
+    const bound = bindParameters(strategy, { ...parameters, ...point });
+    if ('faults' in bound) throw new InvalidBacktestError(bound.faults.map((fault) => toPointFault(fault, point)));
+    return bound.strategy;
+  });
+
+/** Reports a fault at the place where the value was given. */
+function toPointFault({ name, reason }: Fault, point: ParameterPoint): Fault {
+  const [, parameter = ''] = /^parameters\.(.*)$/s.exec(name) ?? [];
+  return { name: Object.hasOwn(point, parameter) ? `grid.${parameter}` : name, reason };
+}

@@ -1,0 +1,236 @@
+import { createQueryEngine, type QueryEngine } from '../../archive/query/database.ts';
+import type { DatasetFiles, Query } from '../../archive/query/query.ts';
+import { OddslakeError } from '../../base/errors.ts';
+import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
+import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
+import type { Window } from '../../base/window.ts';
+import { type Batch, type BatchSymbol, batchTicksMax, groupByMarket } from '../data/batches.ts';
+import { type CoverageTotals, computeCoverageTotals, type LifetimeWindow } from '../data/coverage-gaps.ts';
+import { findSharedWindows, readMarketStates } from '../data/markets.ts';
+import { openOrderBookStore, readOrderBooks } from '../data/order-book-store.ts';
+import { readTicks, type TickReadFilter, TooManyTicksError } from '../data/tick-columns.ts';
+import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../engine/run-series.ts';
+import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../engine/simulate.ts';
+
+// Worker thread of a run: loads and simulates batches, and computes the coverage. The thread and its DuckDB end with the run.
+
+interface WorkerTask {
+  /** Folder of the files, and folder for temporary files. */
+  readonly root: string;
+  readonly scratch: string;
+  readonly sources: readonly DatasetFiles[];
+  /** Shared; 1 if the run is cancelled. */
+  readonly stopped: Int32Array;
+}
+
+export interface BatchTask extends WorkerTask {
+  readonly batch: Batch;
+  readonly plan: BatchPlan;
+  readonly filter: TickReadFilter;
+}
+
+/** Computes the uncovered time of lifetimes. */
+export interface CoverageTask extends WorkerTask {
+  readonly lifetimes: readonly LifetimeWindow[];
+}
+
+/** Expected errors are passed as data, because error classes are lost between threads. */
+export type TaskResult<T> = { readonly done: T } | { readonly failed: TaskFailure };
+
+export type TaskFailure = Pick<OddslakeError, 'exitCode' | 'message' | 'stack'>;
+
+/** Memory limit of DuckDB per thread. */
+const memoryBytesMax = 512 * 1024 ** 2;
+
+/** Interval of checks for cancellation while DuckDB runs, in ms. */
+const stopPollMs = 50;
+
+let engine: Promise<QueryEngine> | undefined;
+
+/** One DuckDB thread, because the pool already uses all cores, and because it keeps rows in file order. */
+const openSharedEngine = (root: string, scratch: string): Promise<QueryEngine> => {
+  engine ??= createQueryEngine(root, { threads: 1, memoryBytesMax, scratch });
+  return engine;
+};
+
+/** Opens DuckDB in advance. Errors are ignored by the caller, because the first task repeats them. */
+export async function openThread({ root, scratch }: Pick<WorkerTask, 'root' | 'scratch'>): Promise<void> {
+  await openSharedEngine(root, scratch);
+}
+
+export const runBatchTask = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
+  runTask(task, (query, cancellation) =>
+    runBatch(query, task.batch, task.plan, task.filter, { scratch: task.scratch, ...cancellation }),
+  );
+
+export const computeCoverageTask = (task: CoverageTask): Promise<TaskResult<CoverageTotals>> =>
+  runTask(task, (query, { signal }) => computeCoverageTotals(query, task.lifetimes, signal));
+
+interface Cancellation {
+  readonly signal: AbortSignal;
+  /** Called regularly in synchronous code; aborts the signal if the run is cancelled. */
+  checkStopped(): void;
+}
+
+async function runTask<T>(
+  { root, scratch, sources, stopped }: WorkerTask,
+  work: (query: Query, cancellation: Cancellation) => Promise<T>,
+): Promise<TaskResult<T>> {
+  const stop = new AbortController();
+  const checkStopped = (): void => {
+    if (Atomics.load(stopped, 0) === 1) stop.abort(new Error('the backtest was cancelled'));
+  };
+  checkStopped();
+  stop.signal.throwIfAborted();
+  const timer = setInterval(checkStopped, stopPollMs);
+  try {
+    const query = await (await openSharedEngine(root, scratch)).openQuery(sources, []);
+    try {
+      return { done: await work(query, { signal: stop.signal, checkStopped }) };
+    } finally {
+      await query.close();
+    }
+  } catch (error) {
+    if (!(error instanceof OddslakeError)) throw error;
+    const { exitCode, message, stack } = error;
+    return { failed: { exitCode, message, ...(stack !== undefined && { stack }) } };
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Plan of a batch run. */
+export interface BatchPlan {
+  readonly runPlan: RunPlan;
+  readonly parts: number;
+  /** From the start of the first window to the end of the last, epoch ms. */
+  readonly span: Window;
+  /** Start of the ticks, including lookback. */
+  readonly readFrom: number;
+  /** Start of the market states. */
+  readonly statesFrom: number;
+  readonly hasStates: boolean;
+  readonly hasBooks: boolean;
+}
+
+/** Resources of a batch run. */
+interface BatchContext extends Cancellation {
+  /** Folder for temporary files, created if needed. */
+  readonly scratch: string;
+}
+
+/** A batch with more than this multiple of the estimated maximum of ticks is split in halves. */
+const estimateFactorMax = 2;
+
+/**
+ * Loads and runs a batch.
+ * @param query over the files of the batch, ticks by part
+ * @param filter conditions for reading ticks
+ * @param ticksMax with more ticks, the batch is split in halves if possible
+ */
+export async function runBatch(
+  query: Query,
+  batch: Batch,
+  plan: BatchPlan,
+  filter: TickReadFilter,
+  context: BatchContext,
+  ticksMax = batchTicksMax * estimateFactorMax,
+): Promise<RunTotals> {
+  const { scratch, signal, checkStopped } = context;
+  const { members } = batch;
+  const halves = splitBatch(batch);
+  const ticks = await loadTicks(
+    query,
+    batch,
+    plan,
+    filter,
+    halves === null ? Number.POSITIVE_INFINITY : ticksMax,
+    signal,
+  );
+  if (ticks === null) {
+    const symbolFilter = { ...filter, symbols: true };
+    const [first, second] = halves!;
+    const firstTotals = await runBatch(query, first, plan, symbolFilter, context, ticksMax);
+    return mergeRunTotals(firstTotals, await runBatch(query, second, plan, symbolFilter, context, ticksMax));
+  }
+  const symbols = members.map(({ symbol }) => symbol);
+  const states = plan.hasStates ? await readMarketStates(query, symbols, plan.span.to, signal) : new Map();
+  const times = new Map(symbols.map((symbol) => [symbol, ticks.get(symbol)!.t]));
+  const bookStore = openOrderBookStore(scratch);
+  try {
+    const books = plan.hasBooks ? await readOrderBooks(query, times, plan.span, bookStore, signal) : new Map();
+    return runSeries(plan.runPlan, createSeries(batch, ticks, states, books), () => {
+      checkStopped();
+      signal.throwIfAborted();
+    });
+  } finally {
+    bookStore.close();
+  }
+}
+
+/** Splits a batch in two without splitting markets; null if there is only one market. */
+function splitBatch({ members, otherVenues }: Batch): readonly [Batch, Batch] | null {
+  const groups = groupByMarket(members);
+  if (groups.length < 2) return null;
+  const createHalf = (groupsHalf: readonly BatchSymbol[][]): Batch => {
+    const halfMembers = groupsHalf.flat();
+    const names = new Set(halfMembers.map(({ marketGroup }) => marketGroup));
+    return { members: halfMembers, otherVenues: otherVenues.filter(({ marketGroup }) => names.has(marketGroup)) };
+  };
+  const middle = groups.length >> 1;
+  return [createHalf(groups.slice(0, middle)), createHalf(groups.slice(middle))];
+}
+
+/** Loads the ticks of all symbols of a batch; null if there are too many. */
+async function loadTicks(
+  query: Query,
+  { members, otherVenues }: Batch,
+  { readFrom, span, parts }: BatchPlan,
+  filter: TickReadFilter,
+  ticksMax: number,
+  signal: AbortSignal,
+): Promise<Map<string, TickColumns> | null> {
+  const out = new Map<string, TickColumns>();
+  const window = { from: readFrom, to: span.to };
+  const all = [...members, ...otherVenues].map(({ symbol }) => symbol).sort(compareUtf8);
+  let loaded = 0;
+  for (const [part, symbols] of Map.groupBy(all, (symbol) => computePartNumber(symbol, parts))) {
+    try {
+      const columns = await readTicks(query, { part, symbols, window, filter }, ticksMax - loaded, signal);
+      for (const [i, symbol] of symbols.entries()) out.set(symbol, columns[i]!);
+      loaded += columns.reduce((sum, { t }) => sum + t.length, 0);
+    } catch (error) {
+      if (error instanceof TooManyTicksError) return null;
+      throw error;
+    }
+  }
+  return out;
+}
+
+function createSeries(
+  { members, otherVenues }: Batch,
+  ticks: ReadonlyMap<string, TickColumns>,
+  states: ReadonlyMap<string, readonly MarketState[]>,
+  books: ReadonlyMap<string, OrderBookSeries>,
+): SymbolSeries[] {
+  const groups = Map.groupBy([...members, ...otherVenues], ({ marketGroup }) => marketGroup);
+  const findVenues = (member: BatchSymbol): Venue[] =>
+    member.marketGroup === null
+      ? []
+      : groups.get(member.marketGroup)!.flatMap((other) => createVenue(member, other, ticks));
+  return members.map((member) => ({
+    symbol: member.symbol,
+    settlement: member.settlement,
+    ...(ticks.get(member.symbol) ?? emptyTicks),
+    states: states.get(member.symbol) ?? [],
+    books: books.get(member.symbol) ?? [],
+    otherVenues: findVenues(member),
+  }));
+}
+
+/** Another symbol as a venue of a market; empty if it is on the same venue, or was never known to have the same market. */
+function createVenue(member: BatchSymbol, other: BatchSymbol, ticks: ReadonlyMap<string, TickColumns>): Venue[] {
+  if (other.symbol === member.symbol || (other.source !== null && other.source === member.source)) return [];
+  const sharedWindows = findSharedWindows(member.ids, other.ids);
+  return sharedWindows.length === 0 ? [] : [{ ...(ticks.get(other.symbol) ?? emptyTicks), sharedWindows }];
+}
