@@ -10,9 +10,9 @@ import {
   type ResponseHead,
   sanitizeErrorDetail,
 } from './classify-error.ts';
-import { UnreadableResponseError } from './json-response.ts';
 import { PauseTooLongError, type Permit, type RateLimiter } from './limiter.ts';
 import { parseRateHeaders } from './rate-headers.ts';
+import { UnreadableResponseError } from './response-body.ts';
 import type { Transport } from './transport.ts';
 import type { UpstreamDeps, UpstreamLimits } from './upstream.ts';
 

@@ -1,7 +1,7 @@
 import { recordPolledFrom } from '../../archive/journal/symbols.ts';
 import { readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../base/errors.ts';
-import { UnreadableResponseError } from '../../client/json-response.ts';
+import { UnreadableResponseError } from '../../client/response-body.ts';
 import type { RawPage } from '../../contract/raw-page.ts';
 import type { Run } from '../run/run.ts';
 import { type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
