@@ -8,17 +8,17 @@ export interface RateState {
   /** Time of the last start; the next start keeps its distance from it. */
   readonly slotMs: number;
   /** Minimum time from a start to the response headers, and the number of responses it was taken over. */
-  readonly leastMs: number;
-  readonly answers: number;
+  readonly latencyMsMin: number;
+  readonly responses: number;
   /** No request starts before this time (Retry-After). */
   readonly resumeMs: number;
   /** The lowest rate that a process was recently configured with, and when that process last read the state. */
-  readonly lowest: number;
-  readonly lowestAtMs: number;
+  readonly configuredMin: number;
+  readonly configuredMinAtMs: number;
   /** Time of the last write. */
-  readonly atMs: number;
-  /** The inferred rate limit of the server, as JSON. The only field that is kept across restarts of the machine. */
-  readonly learned: string | null;
+  readonly writtenAtMs: number;
+  /** The inferred rate as JSON. With `count`, the only field that is kept across restarts of the machine. */
+  readonly inferred: string | null;
 }
 
 /** Start of a request. `tookMs` is null until the response. */
@@ -32,13 +32,11 @@ export interface RateStateStore {
   /** Runs `work` under an exclusive lock. All methods below must be called inside it. */
   runExclusive<T>(work: () => T): T;
   read(): RateState;
-  write(pace: RateState): void;
+  write(state: RateState): void;
   getStart(request: number): RequestStart | undefined;
   addStart(request: number, atMs: number): void;
-  /** Records the end of a request. `letThrough` is true if the server responded and did not reject it for its rate. */
-  endStart(request: number, tookMs: number, letThrough: boolean): void;
-  /** Counts requests numbered `first` to `end` (exclusive) that started after `afterMs` and were let through. */
-  countAccepted(first: number, end: number, afterMs: number): number;
+  /** Records how long a request took. */
+  endStart(request: number, tookMs: number): void;
   /** Deletes all starts. */
   clear(): void;
 }
@@ -48,11 +46,37 @@ export const startsRetentionMs = 5_000;
 export const initialRateState: RateState = {
   count: 0,
   slotMs: Number.NEGATIVE_INFINITY,
-  leastMs: Number.POSITIVE_INFINITY,
-  answers: 0,
+  latencyMsMin: Number.POSITIVE_INFINITY,
+  responses: 0,
   resumeMs: Number.NEGATIVE_INFINITY,
-  lowest: Number.POSITIVE_INFINITY,
-  lowestAtMs: Number.NEGATIVE_INFINITY,
-  atMs: Number.NEGATIVE_INFINITY,
-  learned: null,
+  configuredMin: Number.POSITIVE_INFINITY,
+  configuredMinAtMs: Number.NEGATIVE_INFINITY,
+  writtenAtMs: Number.NEGATIVE_INFINITY,
+  inferred: null,
 };
+
+/** A rate state for this process only. */
+export function createLocalRateStore(): RateStateStore {
+  let state = initialRateState;
+  const starts = new Map<number, RequestStart>();
+  return {
+    runExclusive: (work) => work(),
+    read: () => state,
+    write(next) {
+      state = next;
+    },
+    getStart: (request) => starts.get(request),
+    addStart(request, atMs) {
+      starts.set(request, { atMs, tookMs: null });
+      for (const [oldest, start] of starts) {
+        if (start.atMs >= atMs - startsRetentionMs || oldest === request) break;
+        starts.delete(oldest);
+      }
+    },
+    endStart(request, tookMs) {
+      const start = starts.get(request);
+      if (start !== undefined) starts.set(request, { ...start, tookMs });
+    },
+    clear: () => starts.clear(),
+  };
+}

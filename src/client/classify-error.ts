@@ -1,6 +1,6 @@
 import { UpstreamError, type UpstreamFailure } from '../base/errors.ts';
 import type { Window } from '../base/window.ts';
-import type { UnreadableResponseError } from './json-response.ts';
+import type { UnreadableResponseError } from './response-body.ts';
 
 /** Status and headers of a response. Header names are in lower case. */
 export interface ResponseHead {

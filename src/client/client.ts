@@ -108,7 +108,8 @@ function createSession(
         ...limits,
         pauseMsMax: limits.retryAfterMsMax,
         ...(deps.rateStore === undefined ? {} : { rateStore: deps.rateStore }),
-        onRate: (rate, before) => deps.log?.info({ rate, before }, 'request rate changed'),
+        onRate: (rate, before) =>
+          deps.log?.info({ from_per_second: before, to_per_second: rate }, 'request rate changed'),
       },
       deps.clock,
     ),

@@ -7,7 +7,7 @@ import {
   parseObjectOrList,
   toIntegerOrNull,
   UnreadableResponseError,
-} from './json-response.ts';
+} from './response-body.ts';
 import type { DecodedTickPage, MarketsPage, OrderbookResponse } from './upstream.ts';
 
 /**

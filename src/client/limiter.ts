@@ -1,8 +1,7 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../base/ports.ts';
-import type { RateStateStore } from '../base/rate-state.ts';
-import { getRateInForce, type InferredRate, updateInferredRate } from './adaptive-rate.ts';
-import { createLocalRateStore } from './local-rate-store.ts';
+import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
+import { getRateInForce, type InferredRate, parseInferredRate, updateInferredRate } from './adaptive-rate.ts';
 import { checkRate, createSlidingWindow, readRateState } from './sliding-window.ts';
 
 /** The service requested a pause longer than the client waits. */
@@ -15,10 +14,10 @@ export class PauseTooLongError extends Error {
   }
 }
 
-/** A request that was admitted by the rate limiter. */
-export interface AdmittedRequest {
-  /** Call when the response headers arrive. `letThrough`: false for a 429. */
-  noteResponse(letThrough?: boolean): void;
+/** Allows one request to start. */
+export interface Permit {
+  /** Call when the response headers arrive. `isThrottled`: true for a 429. */
+  noteResponse(isThrottled?: boolean): void;
 }
 
 interface RateLimiterOptions {
@@ -37,7 +36,7 @@ export interface RateLimiter {
    * Runs a task when a slot is free and the rate allows it. Higher priority goes first.
    * @throws PauseTooLongError, or the signal's reason, immediately and in any state
    */
-  run<T>(task: (turn: AdmittedRequest) => Promise<T>, options: { priority: number; signal: AbortSignal }): Promise<T>;
+  run<T>(task: (permit: Permit) => Promise<T>, options: { priority: number; signal: AbortSignal }): Promise<T>;
   /**
    * Starts no task within the next `ms`. Applies to all processes that share the store, unless `ms` exceeds the maximum
    * pause. A pause never shortens another one.
@@ -61,10 +60,10 @@ export interface RateLimiter {
   remainingPauseMs(): number;
 }
 
-/** How long the lowest configured rate among the processes applies after its last refresh, in ms. */
-const lowestRateKeptMs = 10_000;
+/** How long the lowest configured rate of the processes applies after its last refresh, in ms. */
+const configuredMinKeptMs = 10_000;
 /** Interval at which a waiting process refreshes its configured rate, in ms. */
-const refreshMsMax = lowestRateKeptMs / 2;
+const refreshMsMax = configuredMinKeptMs / 2;
 /** Minimum time between two writes of a refresh, in ms. */
 const refreshMsMin = 1_000;
 
@@ -78,8 +77,8 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
   const slots = new PQueue({ concurrency: options.concurrency });
   // One at a time: the first in this queue waits for the rate limit, the others keep their order.
   const queue = new PQueue({ concurrency: 1 });
-  let lowest = requestsPerSecond;
-  let resumeAt = Number.NEGATIVE_INFINITY;
+  let configuredMin = requestsPerSecond;
+  let resumeMs = Number.NEGATIVE_INFINITY;
   let inFlight = 0;
   let waitedMs = 0;
   let throttledMs = 0;
@@ -87,118 +86,111 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
   const utilization = createUtilizationMeter();
 
   const getRate = (): number => getRateInForce(inferredRate, getConfiguredRate());
-  const noteUse = (): void => utilization.note(clock.monotonicMs(), getRate(), activeTasks, resumeAt);
+  const noteUse = (): void => utilization.note(clock.monotonicMs(), getRate(), activeTasks, resumeMs);
 
-  const getConfiguredRate = (): number => Math.min(requestsPerSecond, lowest, statedRate);
+  const getConfiguredRate = (): number => Math.min(requestsPerSecond, configuredMin, statedRate);
 
   /** Reads the shared state, and publishes this process's configured rate. */
   function syncState(nowMs: number): void {
     const state = readRateState(rateStore, nowMs);
-    const isOld = nowMs - state.lowestAtMs > lowestRateKeptMs;
+    const isOld = nowMs - state.configuredMinAtMs > configuredMinKeptMs;
     if (
       isOld ||
-      requestsPerSecond < state.lowest ||
-      (requestsPerSecond === state.lowest && nowMs - state.lowestAtMs > refreshMsMin)
+      requestsPerSecond < state.configuredMin ||
+      (requestsPerSecond === state.configuredMin && nowMs - state.configuredMinAtMs > refreshMsMin)
     ) {
-      rateStore.write({ ...state, lowest: requestsPerSecond, lowestAtMs: nowMs, atMs: nowMs });
+      rateStore.write({ ...state, configuredMin: requestsPerSecond, configuredMinAtMs: nowMs, writtenAtMs: nowMs });
     }
-    lowest = isOld ? requestsPerSecond : state.lowest;
-    if (state.learned !== inferredText) {
-      inferredText = state.learned;
-      inferredRate = state.learned === null ? null : (JSON.parse(state.learned) as InferredRate);
+    configuredMin = isOld ? requestsPerSecond : state.configuredMin;
+    if (state.inferred !== inferredText) {
+      inferredText = state.inferred;
+      inferredRate = parseInferredRate(state.inferred);
     }
     noteResume(state.resumeMs, nowMs);
   }
 
   function noteResume(until: number, nowMs: number): void {
-    if (until <= resumeAt) return;
-    throttledMs += Math.max(0, until - Math.max(nowMs, resumeAt));
-    resumeAt = until;
+    if (until <= resumeMs) return;
+    throttledMs += Math.max(0, until - Math.max(nowMs, resumeMs));
+    resumeMs = until;
     noteUse();
   }
 
   /** Starts a request, or returns how long to wait before the next try. */
-  function tryTurn(): { readonly request: number; readonly atMs: number } | { readonly waitMs: number } {
+  function tryAcquire(): { readonly request: number; readonly atMs: number } | { readonly waitMs: number } {
     return rateStore.runExclusive(() => {
       const now = clock.monotonicMs();
       syncState(now);
-      if (resumeAt - now > pauseMsMax) throw new PauseTooLongError(resumeAt - now);
-      const next = Math.max(resumeAt, slidingWindow.computeEarliestMs(now));
+      if (resumeMs - now > pauseMsMax) throw new PauseTooLongError(resumeMs - now);
+      const next = Math.max(resumeMs, slidingWindow.computeEarliestMs(now));
       return next <= now ? { request: slidingWindow.start(now), atMs: now } : { waitMs: next - now };
     });
   }
 
-  /** Starts immediately if the queue is empty and the rate allows it. */
-  function startNow(signal: AbortSignal): number | undefined {
+  /** Starts a request immediately if none is waiting and the rate allows it. */
+  function acquireNow(signal: AbortSignal): number | undefined {
     if (queue.size + queue.pending > 0) return undefined;
     signal.throwIfAborted();
-    const turn = tryTurn();
-    return 'request' in turn ? turn.request : undefined;
+    const result = tryAcquire();
+    return 'request' in result ? result.request : undefined;
   }
 
-  async function takeTurn(signal: AbortSignal): Promise<number> {
+  async function acquire(signal: AbortSignal): Promise<number> {
     const startedMs = clock.monotonicMs();
     for (;;) {
       signal.throwIfAborted();
-      const turn = tryTurn();
-      if ('request' in turn) {
-        waitedMs += Math.max(0, turn.atMs - Math.max(startedMs, resumeAt));
-        return turn.request;
+      const result = tryAcquire();
+      if ('request' in result) {
+        waitedMs += Math.max(0, result.atMs - Math.max(startedMs, resumeMs));
+        return result.request;
       }
       // A pause, a response or another process may change the time, so it is computed again.
-      await clock.sleep(Math.min(turn.waitMs, refreshMsMax), signal);
+      await clock.sleep(Math.min(result.waitMs, refreshMsMax), signal);
     }
   }
 
-  function endTurn(request: number, letThrough: boolean | undefined): void {
+  /** `isThrottled` is undefined if there was no response. */
+  function release(request: number, isThrottled: boolean | undefined): void {
     rateStore.runExclusive(() => {
       const now = clock.monotonicMs();
       syncState(now);
-      if (letThrough === undefined) return slidingWindow.noteNoResponse(request, now);
-      slidingWindow.noteResponse(request, now, letThrough);
-      updateRate(request, !letThrough);
+      if (isThrottled === undefined) return slidingWindow.noteNoResponse(request, now);
+      slidingWindow.noteResponse(request, now);
+      updateRate(request, isThrottled);
     });
   }
 
-  function updateRate(request: number, refused: boolean): void {
+  function updateRate(request: number, isThrottled: boolean): void {
     const rate = getConfiguredRate();
     const state = rateStore.read();
-    const startedAtMs = rateStore.getStart(request)?.atMs ?? Number.POSITIVE_INFINITY;
-    const letThrough = () => rateStore.countAccepted(request - Math.ceil(rate), request, startedAtMs - 1000);
-    const answer = {
-      request,
-      nextRequest: state.count,
-      isThrottled: refused,
-      countLetThrough: letThrough,
-      nowMs: clock.nowMs(),
-    };
+    const observation = { request, nextRequest: state.count, isThrottled, nowMs: clock.nowMs() };
     const before = inferredRate;
-    inferredRate = updateInferredRate(before, answer, rate);
+    inferredRate = updateInferredRate(before, observation, rate);
     if (inferredRate === before) return;
     inferredText = inferredRate === null ? null : JSON.stringify(inferredRate);
-    rateStore.write({ ...state, learned: inferredText });
+    rateStore.write({ ...state, inferred: inferredText });
     const [previousRate, newRate] = [getRateInForce(before, rate), getRateInForce(inferredRate, rate)];
     if (previousRate !== newRate) options.onRate?.(newRate, previousRate);
   }
 
-  async function runInSlot<T>(task: (turn: AdmittedRequest) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const request = startNow(signal) ?? (await queue.add(() => takeTurn(signal), { signal }));
+  async function runInSlot<T>(task: (permit: Permit) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const request = acquireNow(signal) ?? (await queue.add(() => acquire(signal), { signal }));
     utilization.noteStart();
     noteUse();
-    let isAnswered = false;
+    let hasResponse = false;
     inFlight++;
     try {
       return await task({
-        noteResponse(letThrough = true) {
-          isAnswered = true;
+        noteResponse(isThrottled = false) {
+          hasResponse = true;
           inFlight--;
-          endTurn(request, letThrough);
+          release(request, isThrottled);
         },
       });
     } finally {
-      if (!isAnswered) {
+      if (!hasResponse) {
         inFlight--;
-        endTurn(request, undefined);
+        release(request, undefined);
       }
     }
   }
@@ -222,7 +214,8 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
         noteResume(until, now);
         const state = rateStore.read();
         // A longer pause fails the requests of this run. The next run may check whether it still applies.
-        if (ms <= pauseMsMax && until > state.resumeMs) rateStore.write({ ...state, resumeMs: until, atMs: now });
+        if (ms <= pauseMsMax && until > state.resumeMs)
+          rateStore.write({ ...state, resumeMs: until, writtenAtMs: now });
       });
     },
     capRate(requestsPerSecond) {
@@ -237,7 +230,7 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
       noteUse();
       return utilization.computeShare();
     },
-    remainingPauseMs: () => Math.max(0, resumeAt - clock.monotonicMs()),
+    remainingPauseMs: () => Math.max(0, resumeMs - clock.monotonicMs()),
   };
 }
 

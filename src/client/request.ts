@@ -10,9 +10,9 @@ import {
   type ResponseHead,
   sanitizeErrorDetail,
 } from './classify-error.ts';
-import { UnreadableResponseError } from './json-response.ts';
-import { type AdmittedRequest, PauseTooLongError, type RateLimiter } from './limiter.ts';
+import { PauseTooLongError, type Permit, type RateLimiter } from './limiter.ts';
 import { parseRateHeaders } from './rate-headers.ts';
+import { UnreadableResponseError } from './response-body.ts';
 import type { Transport } from './transport.ts';
 import type { UpstreamDeps, UpstreamLimits } from './upstream.ts';
 
@@ -61,7 +61,7 @@ export async function requestWithRetries<T>(
     try {
       // Waits outside of the rate limiter, so that a retry does not occupy a slot.
       if (attempt > 0) await session.clock.sleep(computeJitterMs(session, attempt - 1), signal);
-      const run = (turn: AdmittedRequest) => attemptOnce(session, request, attempt, turn, signal);
+      const run = (permit: Permit) => attemptOnce(session, request, attempt, permit, signal);
       const response = await session.limiter.run(run, { priority: attempt, signal });
       session.retryBudget.noteSuccess();
       return response;
@@ -69,7 +69,7 @@ export async function requestWithRetries<T>(
       outer?.throwIfAborted();
       faults.push(requireRetryable(session, error, faults, request.subject));
       session.log?.debug(
-        { what: request.subject.describe(), attempt: attempt + 1, reason: faults.at(-1)!.message },
+        { request: request.subject.describe(), attempt: attempt + 1, reason: faults.at(-1)!.message },
         'retrying',
       );
     }
@@ -87,7 +87,7 @@ async function attemptOnce<T>(
   session: UpstreamSession,
   request: UpstreamRequest<T>,
   attempt: number,
-  turn: AdmittedRequest,
+  permit: Permit,
   signal: AbortSignal,
 ) {
   const { path, decode, asked: rawRequest, askedAt } = request;
@@ -95,7 +95,7 @@ async function attemptOnce<T>(
   if (attempt > 0) session.counts.retries++;
   try {
     const response = await session.transport.get(path, signal, (head) => {
-      turn.noteResponse(head.status !== 429);
+      permit.noteResponse(head.status === 429);
       applyStatedRate(session, head);
       checkHead(session, head, attempt);
     });
@@ -127,7 +127,7 @@ function applyStatedRate(session: UpstreamSession, head: ResponseHead): void {
   const pauseMs = Math.min(resetMs, session.limits.retryAfterMsMax);
   if (pauseMs === 0) return;
   session.limiter.pause(pauseMs);
-  session.log?.info({ remaining, pauseMs }, 'the rate limit of the service is exhausted');
+  session.log?.info({ remaining, pause_ms: Math.ceil(pauseMs) }, 'the rate limit of the service is exhausted');
 }
 
 /** Handles the status before the body arrives. Otherwise, other requests would start during a pause. */
@@ -139,7 +139,7 @@ function checkHead(session: UpstreamSession, head: ResponseHead, attempt: number
     fault.pauseMs ?? (status === 429 ? session.limits.retryDelayMsMin + computeJitterMs(session, attempt) : undefined);
   if (pauseMs !== undefined) {
     session.limiter.pause(pauseMs);
-    session.log?.warn({ status, pauseMs: Math.ceil(pauseMs) }, 'the service requested a pause');
+    session.log?.warn({ status, pause_ms: Math.ceil(pauseMs) }, 'the service requested a pause');
   }
   throw fault;
 }

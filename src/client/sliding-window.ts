@@ -1,5 +1,4 @@
-import { initialRateState, type RateState, type RateStateStore } from '../base/rate-state.ts';
-import { createLocalRateStore } from './local-rate-store.ts';
+import { createLocalRateStore, initialRateState, type RateState, type RateStateStore } from '../base/rate-state.ts';
 
 /**
  * Computes when the next request may start, so that no sliding second at the service contains more requests than allowed. It
@@ -11,8 +10,8 @@ interface SlidingWindow {
   computeEarliestMs(nowMs: number): number;
   /** Starts a request. Returns its number for `noteResponse`. */
   start(nowMs: number): number;
-  /** Records that the response headers of a request arrived. `letThrough`: false for a 429. */
-  noteResponse(request: number, nowMs: number, letThrough?: boolean): void;
+  /** Records that the response headers of a request arrived. */
+  noteResponse(request: number, nowMs: number): void;
   /** Records that a request ended without a response: it reached the service before now, or not at all. */
   noteNoResponse(request: number, nowMs: number): void;
 }
@@ -27,7 +26,7 @@ const guardMsMax = 250;
 const debtMsMin = 10;
 const debtMsMax = 100;
 /** Number of responses after which the minimum latency is used. Before, the full latency counts as delay. */
-const responsesForLeast = 30;
+const responsesForMinimum = 30;
 /** After this time without requests, the latency is measured again, in ms. */
 const latencyKeptMs = 10_000;
 
@@ -60,7 +59,7 @@ export function createSlidingWindow(rate: () => number, store: RateStateStore = 
     const oldest = store.getStart(state.count - startsMax);
     if (oldest === undefined) return Number.NEGATIVE_INFINITY;
     const elapsedMs = oldest.tookMs ?? nowMs - oldest.atMs;
-    const lateMs = Math.max(0, elapsedMs - (state.answers >= responsesForLeast ? state.leastMs : 0));
+    const lateMs = Math.max(0, elapsedMs - (state.responses >= responsesForMinimum ? state.latencyMsMin : 0));
     return oldest.atMs + periodMs + Math.min(guardMsMax, lateMs + guardMarginMs);
   }
 
@@ -69,10 +68,11 @@ export function createSlidingWindow(rate: () => number, store: RateStateStore = 
     return Math.max(state.slotMs + periodMs / startsMax, computeWindowMs(state, nowMs));
   }
 
-  function endStart(request: number, nowMs: number, letThrough: boolean): number | undefined {
+  /** Returns how long the request took; undefined if its start is too old to be known. */
+  function endStart(request: number, nowMs: number): number | undefined {
     const start = store.getStart(request);
     if (start === undefined) return undefined;
-    store.endStart(request, nowMs - start.atMs, letThrough);
+    store.endStart(request, nowMs - start.atMs);
     return nowMs - start.atMs;
   }
 
@@ -86,28 +86,35 @@ export function createSlidingWindow(rate: () => number, store: RateStateStore = 
       const debtMs = Math.max(debtMsMin, Math.min(debtMsMax, periodMs / startsMax));
       const slotMs = nowMs - due <= debtMs ? due : nowMs;
       store.addStart(state.count, nowMs);
-      store.write({ ...state, slotMs, count: state.count + 1, atMs: nowMs });
+      store.write({ ...state, slotMs, count: state.count + 1, writtenAtMs: nowMs });
       return state.count;
     },
-    noteResponse(request, nowMs, letThrough = true) {
-      const elapsedMs = endStart(request, nowMs, letThrough);
+    noteResponse(request, nowMs) {
+      const elapsedMs = endStart(request, nowMs);
       if (elapsedMs === undefined) return;
       const state = readRateState(store, nowMs);
-      store.write({ ...state, leastMs: Math.min(state.leastMs, elapsedMs), answers: state.answers + 1, atMs: nowMs });
+      store.write({
+        ...state,
+        latencyMsMin: Math.min(state.latencyMsMin, elapsedMs),
+        responses: state.responses + 1,
+        writtenAtMs: nowMs,
+      });
     },
-    noteNoResponse: (request, nowMs) => void endStart(request, nowMs, false),
+    noteNoResponse: (request, nowMs) => void endStart(request, nowMs),
   };
 }
 
 /** Reads the rate state. Drops values of a monotonic clock before a reboot, and values that are too old. */
 export function readRateState(store: RateStateStore, nowMs: number): RateState {
   const state = store.read();
-  if (state.atMs > nowMs + aheadMsMax) {
+  if (state.writtenAtMs > nowMs + aheadMsMax) {
     store.clear();
-    const { count, learned } = state;
-    const reset = { ...initialRateState, count, learned, atMs: nowMs };
+    const { count, inferred } = state;
+    const reset = { ...initialRateState, count, inferred, writtenAtMs: nowMs };
     store.write(reset);
     return reset;
   }
-  return nowMs - state.atMs > latencyKeptMs ? { ...state, leastMs: initialRateState.leastMs, answers: 0 } : state;
+  return nowMs - state.writtenAtMs > latencyKeptMs
+    ? { ...state, latencyMsMin: initialRateState.latencyMsMin, responses: 0 }
+    : state;
 }

@@ -9,8 +9,7 @@ import {
   getHeader,
   type ResponseHead,
 } from './classify-error.ts';
-import { UnreadableResponseError } from './json-response.ts';
-import { decompressBody, readBody } from './read-body.ts';
+import { decompressBody, readBody, UnreadableResponseError } from './response-body.ts';
 
 export interface TransportOptions {
   readonly origin: string;

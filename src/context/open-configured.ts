@@ -2,7 +2,7 @@ import type { CompletenessRules } from '../archive/completeness/completeness.ts'
 import type { LingerRules } from '../archive/completeness/symbol-lifetime.ts';
 import { computeOverlapMs, type RecheckHistory } from '../archive/journal/recheck-results.ts';
 import { type Archive, openArchive } from '../archive/open-archive.ts';
-import type { RateStateStore } from '../base/rate-state.ts';
+import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
 import { dayMs, minuteMs } from '../base/window.ts';
 import type { ReceivedResponse, Upstream } from '../client/upstream.ts';
 import type { Settings, UpstreamAccess } from '../settings/settings.ts';
@@ -89,7 +89,6 @@ export async function openConfiguredUpstream(
  * recorded as raw responses.
  */
 export async function openOtherUpstream(context: Context, access: UpstreamAccess): Promise<Upstream> {
-  const { createLocalRateStore } = await import('../client/local-rate-store.ts');
   return openConfiguredUpstream(context, createLocalRateStore(), access);
 }
 

@@ -5,7 +5,9 @@ import type { SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import { exitCodes, UpstreamError, type UpstreamFailure } from '../base/errors.ts';
 import { formatDuration } from '../base/format-quantity.ts';
 import type { Clock } from '../base/ports.ts';
+import { createLocalRateStore } from '../base/rate-state.ts';
 import { dayMs } from '../base/window.ts';
+import { parseInferredRate } from '../client/adaptive-rate.ts';
 import type { OpenTransport } from '../client/transport.ts';
 import type { Context } from '../context/context.ts';
 import { openConfiguredUpstream } from '../context/open-configured.ts';
@@ -229,11 +231,10 @@ export async function probeUpstream(context: Context, probe: UpstreamProbe): Pro
 /** Requests a list of one market, which is cheap for the service. One attempt, within the shared rate limit. */
 async function sendProbeRequest(context: Context, rateStore: SharedRateStore | null): Promise<ProbeResponse> {
   const { settings, clock } = context;
-  const [{ openTransport }, { parseServedAt }, { parseRateHeaders }, { createLocalRateStore }] = await Promise.all([
+  const [{ openTransport }, { parseServedAt }, { parseRateHeaders }] = await Promise.all([
     import('../client/transport.ts'),
     import('../client/classify-error.ts'),
     import('../client/rate-headers.ts'),
-    import('../client/local-rate-store.ts'),
   ]);
   const observed: { askedAt: number; receivedAt: number; head: Parameters<typeof parseServedAt>[0] | null } = {
     askedAt: clock.nowMs(),
@@ -296,13 +297,13 @@ function gatherRateFacts(
   rateStore: SharedRateStore | null,
   lastSummary: string | null,
 ): RateFacts {
-  const learned = rateStore === null ? null : rateStore.runExclusive(() => rateStore.read().learned);
+  const inferred = rateStore === null ? null : rateStore.runExclusive(() => rateStore.read().inferred);
   const last = lastSummary === null ? null : (JSON.parse(lastSummary) as Partial<LastRunTimes>);
   const { throttled_ms: throttledMs, started_at: from, finished_at: to } = last ?? {};
   const isComplete = typeof throttledMs === 'number' && typeof from === 'number' && typeof to === 'number';
   return {
     configuredPerSecond,
-    adaptedPerSecond: learned === null ? null : ((JSON.parse(learned) as { rate?: number }).rate ?? null),
+    adaptedPerSecond: parseInferredRate(inferred)?.rate ?? null,
     lastRun: isComplete ? { throttledMs, ms: to - from } : null,
   };
 }

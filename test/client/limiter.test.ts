@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { createLocalRateStore } from '../../src/base/rate-state.ts';
 import { createRateLimiter, PauseTooLongError } from '../../src/client/limiter.ts';
-import { createLocalRateStore } from '../../src/client/local-rate-store.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 function setUp(options: { requestsPerSecond?: number; concurrency?: number } = {}) {
@@ -10,9 +10,9 @@ function setUp(options: { requestsPerSecond?: number; concurrency?: number } = {
   const { signal } = new AbortController();
   const run = (name: string, { tookMs = 1, priority = 0 } = {}) =>
     limiter.run(
-      async (turn) => {
+      async (permit) => {
         starts.push([name, clock.monotonicMs()]);
-        turn.noteResponse();
+        permit.noteResponse();
         await clock.sleep(tookMs);
         return name;
       },
@@ -116,9 +116,9 @@ test('shares rate, pauses and the lowest rate with others of the same store', as
   const { signal } = new AbortController();
   const run = (limiter = quick!) =>
     limiter.run(
-      async (turn) => {
+      async (permit) => {
         starts.push(clock.monotonicMs());
-        turn.noteResponse();
+        permit.noteResponse();
       },
       { priority: 0, signal },
     );

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { decodeOrderbook } from '../../src/client/decode.ts';
-import { UnreadableResponseError } from '../../src/client/json-response.ts';
+import { UnreadableResponseError } from '../../src/client/response-body.ts';
 
 const decode = (text: string) => decodeOrderbook(Buffer.from(text), 'S');
 

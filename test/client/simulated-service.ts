@@ -1,5 +1,5 @@
+import { createLocalRateStore } from '../../src/base/rate-state.ts';
 import { createRateLimiter } from '../../src/client/limiter.ts';
-import { createLocalRateStore } from '../../src/client/local-rate-store.ts';
 import { computeBackoffMs } from '../../src/client/request.ts';
 import { createRateLimit, type LimiterKind } from '../../src/sandbox/rate-limit.ts';
 import { createSeededRandom } from './seeded.ts';
@@ -38,14 +38,14 @@ export function runAgainstService(service: Service, configured: number, seed: nu
   async function ask(): Promise<void> {
     for (let attempt = 0; !stopped; ) {
       const refused = await limiter.run(
-        async (turn) => {
+        async (permit) => {
           counts.rates += rate;
           await clock.sleep(2 + 3 * random());
           const { limit: allowed, kind, faultShare = 0, retryAfter = null } = state;
           const isRefused = limit.take(clock.monotonicMs(), allowed, kind).waitMs > 0 || random() < faultShare;
           counts[isRefused ? 'refused' : 'passed']++;
           await clock.sleep(2 + 3 * random());
-          turn.noteResponse(!isRefused);
+          permit.noteResponse(isRefused);
           // Like the client: the stated pause, or a backoff.
           if (isRefused)
             limiter.pause(

@@ -37,8 +37,8 @@ test('a limiter with fast tasks uses its full rate, and one with slow tasks does
     const { signal } = new AbortController();
     const all = Array.from({ length: 40 }, () =>
       limiter.run(
-        async (turn) => {
-          turn.noteResponse();
+        async (permit) => {
+          permit.noteResponse();
           await clock.sleep(tookMs);
         },
         { priority: 0, signal },

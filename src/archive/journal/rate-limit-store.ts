@@ -17,8 +17,8 @@ export interface SharedRateStore extends RateStateStore {
   close(): void;
 }
 
-/** Version of the file's tables and of the server behavior stored in it. A file of another version is recreated. */
-const layoutVersion = 1;
+/** Version of the file's tables and of the inferred rate stored in it. A file of another version is recreated. */
+const layoutVersion = 2;
 
 /**
  * How long to wait for another process's transaction, which normally takes some tens of microseconds. If it takes
@@ -27,12 +27,12 @@ const layoutVersion = 1;
 const busyMsUsual = 10_000;
 
 const layoutSql = `
-create table pace (
-  one integer primary key check (one = 1), count integer not null, slot real not null, least real not null,
-  answers integer not null, resume real not null, lowest real not null, lowest_at real not null, at real not null,
-  learned text
+create table rate_limit (
+  id integer primary key check (id = 1), count integer not null, slot_ms real not null, latency_ms_min real not null,
+  responses integer not null, resume_ms real not null, configured_min real not null,
+  configured_min_at_ms real not null, written_at_ms real not null, inferred text
 );
-create table starts (n integer primary key, at real not null, took real, let_through integer not null default 0);
+create table starts (request integer primary key, at_ms real not null, took_ms real);
 `;
 
 export const toRateFilePath = (folder: string): string => join(folder, 'rate.sqlite');
@@ -126,49 +126,47 @@ function explainError(path: string, error: unknown): unknown {
   );
 }
 
-interface RateStateRow {
+interface RateLimitRow {
   readonly count: number;
-  readonly slot: number;
-  readonly least: number;
-  readonly answers: number;
-  readonly resume: number;
-  readonly lowest: number;
-  readonly lowest_at: number;
-  readonly at: number;
-  readonly learned: string | null;
+  readonly slot_ms: number;
+  readonly latency_ms_min: number;
+  readonly responses: number;
+  readonly resume_ms: number;
+  readonly configured_min: number;
+  readonly configured_min_at_ms: number;
+  readonly written_at_ms: number;
+  readonly inferred: string | null;
 }
 
 type PrepareSql = (text: string) => StatementSync;
 
 function readRateState(sql: PrepareSql): RateState {
-  const row = sql('select * from pace').get() as RateStateRow | undefined;
+  const row = sql('select * from rate_limit').get() as RateLimitRow | undefined;
   if (row === undefined) return initialRateState;
-  const { count, answers, lowest, learned } = row;
   return {
-    count,
-    answers,
-    lowest,
-    learned,
-    slotMs: row.slot,
-    leastMs: row.least,
-    resumeMs: row.resume,
-    lowestAtMs: row.lowest_at,
-    atMs: row.at,
+    count: row.count,
+    slotMs: row.slot_ms,
+    latencyMsMin: row.latency_ms_min,
+    responses: row.responses,
+    resumeMs: row.resume_ms,
+    configuredMin: row.configured_min,
+    configuredMinAtMs: row.configured_min_at_ms,
+    writtenAtMs: row.written_at_ms,
+    inferred: row.inferred,
   };
 }
 
-function writeRateState(sql: PrepareSql, rateState: RateState): void {
-  const { count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned } = rateState;
-  sql('insert or replace into pace values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
-    count,
-    slotMs,
-    leastMs,
-    answers,
-    resumeMs,
-    lowest,
-    lowestAtMs,
-    atMs,
-    learned,
+function writeRateState(sql: PrepareSql, state: RateState): void {
+  sql('insert or replace into rate_limit values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
+    state.count,
+    state.slotMs,
+    state.latencyMsMin,
+    state.responses,
+    state.resumeMs,
+    state.configuredMin,
+    state.configuredMinAtMs,
+    state.writtenAtMs,
+    state.inferred,
   );
 }
 
@@ -181,22 +179,22 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
   };
   /** State cached inside a transaction, which no other process can change. Written once at its end. */
   let cached:
-    | { pace: RateState; isWritten: boolean; readonly starts: Map<number, RequestStart | undefined> }
+    | { state: RateState; isWritten: boolean; readonly starts: Map<number, RequestStart | undefined> }
     | undefined;
   const readStart = (request: number): RequestStart | undefined => {
-    const row = sql('select at, took from starts where n = ?').get(request) as
-      | { at: number; took: number | null }
+    const row = sql('select at_ms, took_ms from starts where request = ?').get(request) as
+      | { at_ms: number; took_ms: number | null }
       | undefined;
-    return row === undefined ? undefined : { atMs: row.at, tookMs: row.took };
+    return row === undefined ? undefined : { atMs: row.at_ms, tookMs: row.took_ms };
   };
   return {
     runExclusive(work) {
       if (cached !== undefined) return work();
       try {
         sql('begin immediate').run();
-        cached = { pace: readRateState(sql), isWritten: true, starts: new Map() };
+        cached = { state: readRateState(sql), isWritten: true, starts: new Map() };
         const result = work();
-        if (!cached.isWritten) writeRateState(sql, cached.pace);
+        if (!cached.isWritten) writeRateState(sql, cached.state);
         sql('commit').run();
         return result;
       } catch (error) {
@@ -206,10 +204,10 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
         if (db.isTransaction) db.exec('rollback');
       }
     },
-    read: () => cached?.pace ?? readRateState(sql),
-    write(rateState) {
-      if (cached === undefined) writeRateState(sql, rateState);
-      else Object.assign(cached, { pace: rateState, isWritten: false });
+    read: () => cached?.state ?? readRateState(sql),
+    write(state) {
+      if (cached === undefined) writeRateState(sql, state);
+      else Object.assign(cached, { state, isWritten: false });
     },
     getStart(request) {
       if (cached === undefined) return readStart(request);
@@ -219,18 +217,14 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
     addStart(request, atMs) {
       cached?.starts.clear();
       // Delete two for each insert, so that a backlog shrinks.
-      sql('delete from starts where n in (select n from starts order by n limit 2) and at < ?').run(
-        atMs - startsRetentionMs,
-      );
-      sql('insert or replace into starts (n, at) values (?, ?)').run(request, atMs);
+      sql(
+        'delete from starts where request in (select request from starts order by request limit 2) and at_ms < ?',
+      ).run(atMs - startsRetentionMs);
+      sql('insert or replace into starts (request, at_ms) values (?, ?)').run(request, atMs);
     },
-    endStart(request, tookMs, isAccepted) {
+    endStart(request, tookMs) {
       cached?.starts.clear();
-      sql('update starts set took = ?, let_through = ? where n = ?').run(tookMs, isAccepted ? 1 : 0, request);
-    },
-    countAccepted(first, end, afterMs) {
-      const text = 'select count(*) as k from starts where n >= ? and n < ? and at > ? and let_through = 1';
-      return (sql(text).get(first, end, afterMs) as { k: number }).k;
+      sql('update starts set took_ms = ? where request = ?').run(tookMs, request);
     },
     clear() {
       cached?.starts.clear();

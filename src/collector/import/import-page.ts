@@ -4,7 +4,7 @@ import type { RejectedInput } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import { isEmpty, subtract, type Window } from '../../base/window.ts';
 import { decodeTickPage } from '../../client/decode.ts';
-import { decodeText, parseObject, toIntegerOrNull, UnreadableResponseError } from '../../client/json-response.ts';
+import { decodeText, parseObject, toIntegerOrNull, UnreadableResponseError } from '../../client/response-body.ts';
 import type { DecodedTickPage } from '../../client/upstream.ts';
 import { resolveObservedAt, type ValidatedTicks, validateTicks } from '../paging/observation.ts';
 import { truncateRaw } from './import-rows.ts';

@@ -3,7 +3,7 @@ import { recordPolledFrom } from '../../archive/journal/symbols.ts';
 import { listRawFiles, readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
-import { UnreadableResponseError } from '../../client/json-response.ts';
+import { UnreadableResponseError } from '../../client/response-body.ts';
 import type { RawPage } from '../../contract/raw-page.ts';
 import type { Run } from '../run/run.ts';
 import { publishJournal } from '../steps/publish-step.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { parseMarket } from '../../archive/format/parse-market.ts';
 import { isLocalTime, openRowReader, type RowReader } from '../../archive/query/read-rows.ts';
-import { UnreadableResponseError } from '../../client/json-response.ts';
+import { UnreadableResponseError } from '../../client/response-body.ts';
 import type { Run } from '../run/run.ts';
 import { decompressFile, type ImportFile, readChunks, readLines, readWholeFile, UnreadableFileError } from './files.ts';
 import { parseTypedColumns, readMarketRow } from './import-market.ts';

@@ -6,7 +6,7 @@ import { UpstreamError } from '../../base/errors.ts';
 import { emptyTicks } from '../../base/ticks.ts';
 import { subtract, type Window } from '../../base/window.ts';
 import { decodeMarketsPage, decodeOrderbook, decodeTickPage } from '../../client/decode.ts';
-import { UnreadableResponseError } from '../../client/json-response.ts';
+import { UnreadableResponseError } from '../../client/response-body.ts';
 import type { MarketsPage, TickPage, Upstream } from '../../client/upstream.ts';
 import type { Origin, RawPage, RawPageHead, TickRequestPurpose } from '../../contract/raw-page.ts';
 import { toBookRecord } from '../order-books/collect-books.ts';

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   openSharedRateStore,
@@ -33,9 +34,9 @@ describe('the shared rate limit of an archive', () => {
       count: 7,
       slotMs: 12.5,
       resumeMs: 99,
-      lowest: 20,
-      atMs: 13,
-      learned: '{"rate":3}',
+      configuredMin: 20,
+      writtenAtMs: 13,
+      inferred: '{"rate":3}',
     };
     one.runExclusive(() => one.write(pace));
     expect(two.runExclusive(() => two.read())).toEqual(pace);
@@ -61,17 +62,15 @@ describe('the shared rate limit of an archive', () => {
       expect(pace.getStart(0)).toBeUndefined();
       expect(pace.getStart(99)).toEqual({ atMs: 9900, tookMs: null });
       expect(pace.getStart(99 - startsRetentionMs / 100)).toBeDefined();
-      pace.endStart(98, 4, true);
-      pace.endStart(97, 4, false);
-      expect(pace.countAccepted(0, 100, 0)).toBe(1);
-      expect(pace.countAccepted(0, 98, 0)).toBe(0);
+      pace.endStart(98, 4);
+      expect(pace.getStart(98)).toEqual({ atMs: 9800, tookMs: 4 });
     });
     const failing = () =>
       pace.runExclusive(() => {
         pace.clear();
-        throw new Error('amid a turn');
+        throw new Error('inside the transaction');
       });
-    expect(failing).toThrow('amid a turn');
+    expect(failing).toThrow('inside the transaction');
     expect(pace.runExclusive(() => pace.getStart(99))).toBeDefined();
   });
 
@@ -86,6 +85,16 @@ describe('the shared rate limit of an archive', () => {
     },
   );
 
+  test('is recreated if an earlier version wrote it', () => {
+    const folder = scratchFolder();
+    const earlier = new DatabaseSync(toRateFilePath(folder));
+    earlier.exec(`create table pace (one integer primary key, count integer not null, learned text);
+      insert into pace values (1, 7, '{"rate":3}'); pragma user_version = 1`);
+    earlier.close();
+    const pace = openIn(folder);
+    expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
+  });
+
   test('is recreated if only its log is left', () => {
     const folder = scratchFolder();
     const lost = openIn(folder);
@@ -96,19 +105,19 @@ describe('the shared rate limit of an archive', () => {
     expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
   });
 
-  test('delays nothing after a restart of the machine, and keeps the server behavior', () => {
+  test('delays nothing after a restart of the machine, and keeps the inferred rate', () => {
     const pace = openIn(scratchFolder());
     const limiter = createSlidingWindow(() => 1, pace);
     const uptimeMs = 1e9;
     pace.runExclusive(() => {
       limiter.start(uptimeMs);
-      pace.write({ ...pace.read(), resumeMs: uptimeMs + 60_000, learned: '{}' });
+      pace.write({ ...pace.read(), resumeMs: uptimeMs + 60_000, inferred: '{}' });
     });
     expect(pace.runExclusive(() => limiter.computeEarliestMs(5000))).toBe(Number.NEGATIVE_INFINITY);
     expect(pace.runExclusive(() => pace.read())).toMatchObject({
       count: 1,
       resumeMs: Number.NEGATIVE_INFINITY,
-      learned: '{}',
+      inferred: '{}',
     });
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { timeMin } from '../../../src/base/time.ts';
 import { openTimeZone, utcZone } from '../../../src/base/time-zone.ts';
-import { UnreadableResponseError } from '../../../src/client/json-response.ts';
+import { UnreadableResponseError } from '../../../src/client/response-body.ts';
 import { parseTypedColumns, readMarketRow } from '../../../src/collector/import/import-market.ts';
 import { readSavedPage } from '../../../src/collector/import/import-page.ts';
 

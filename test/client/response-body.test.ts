@@ -1,7 +1,7 @@
 import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decompressBody, readBody } from '../../src/client/read-body.ts';
+import { decompressBody, readBody } from '../../src/client/response-body.ts';
 
 const bytesMax = 100_000;
 const bytesOf = (length: number, seed: number): Buffer =>

@@ -5,7 +5,7 @@ import { access, fixedDay, folder, jobArgs, run, sleep, start } from '../e2e/lak
 import { computeUse, countResponses, long, rateFlags, seed, service } from '../e2e/paced.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
 
-console.log(`rate learned: SEED=${seed}`);
+console.log(`rate inferred: SEED=${seed}`);
 
 const span = ['--from', '2025-05-01', '--to', '2025-06-14'];
 const [allowed, configured] = [20, 100];
@@ -53,9 +53,9 @@ test('a service that allows less than configured soon throttles little, and the 
 /** The current rate in the archive's state. */
 function rateOf(output: string): number {
   const file = new DatabaseSync(join(output, '.oddslake', 'rate.sqlite'), { readOnly: true });
-  const { learned } = file.prepare('select learned from pace').get() as { learned: string };
+  const { inferred } = file.prepare('select inferred from rate_limit').get() as { inferred: string };
   file.close();
-  return (JSON.parse(learned) as { rate: number }).rate;
+  return (JSON.parse(inferred) as { rate: number }).rate;
 }
 
 test('a rate that the service states in its headers is used before a request is throttled', async () => {
