@@ -169,7 +169,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
       downsampledAfterDays !== null &&
       isThinnedBeforeFetch(plan.windows, coverage, nowMs, downsampledAfterDays * dayMs)
     )
-      run.nightCounters.tooLateSymbols.push(facts.symbol);
+      run.nightCounters.fetchedLateSymbols.push(facts.symbol);
     if (plan.windows.length > 0) plans.push(plan);
   }
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
