@@ -4,6 +4,7 @@ import { listRawFiles, readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { UnreadableResponseError } from '../../client/json-response.ts';
+import { getFutureSkewMs } from '../../context/open-configured.ts';
 import type { RawPage } from '../../contract/raw-page.ts';
 import type { Run } from '../run/run.ts';
 import { publishJournal } from '../steps/publish-step.ts';
@@ -48,7 +49,7 @@ const responseBytesMin = 64 * 1024 * 1024;
 export function openRawReplay(context: RawReplayContext): RawReplay {
   const { run, rules, writer, isWanted, onRejected } = context;
   const { settings, clock, signal } = run.context;
-  const futureSkewMs = settings.poll.futureSkewSeconds * 1000;
+  const futureSkewMs = getFutureSkewMs(run.context);
   const chunkBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
   const replayers = new Map<string, PageReplayer>();
   /** Start of the polled range of each symbol. */
@@ -199,8 +200,7 @@ async function replayBatch(
   lost: ReadonlyMap<string, readonly LostWindow[]>,
 ): Promise<void> {
   const { context } = run;
-  const { source, poll } = context.settings;
-  const futureMs = context.clock.nowMs() + poll.futureSkewSeconds * 1000;
+  const futureMs = context.clock.nowMs() + getFutureSkewMs(context);
   // Responses are journaled unchanged, so no scratch files are needed.
   const options = { preferred: false, futureMs, scratch: '', journalTicksMax: Number.POSITIVE_INFINITY };
   const writer = openImportWriter(run, options);
@@ -209,7 +209,7 @@ async function replayBatch(
   const replay = openRawReplay({
     run,
     writer,
-    rules: { dataset: 'ticks', paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
+    rules: { dataset: 'ticks', paths: context.settings.source },
     isWanted: (page) => hasLostOverlap(page, (symbol) => lost.get(symbol) ?? []),
     onRejected: () => {},
     onTorn: () => {},

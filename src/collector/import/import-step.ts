@@ -5,6 +5,7 @@ import { formatThousands } from '../../base/format-quantity.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
+import { getFutureSkewMs } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure, type RunFailure } from '../run/summary.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
@@ -54,10 +55,12 @@ interface ImportInput {
   readonly plans: ReadonlyMap<ImportFile, RowPlan | FileFault>;
 }
 
-const toCheckRules = ({ settings }: Context, { dataset, rows, renames }: ImportFlags): CheckRules => {
-  const { symbolPaths, fieldPaths } = settings.source;
-  return { dataset, rows, renames, paths: { symbolPaths, fieldPaths } };
-};
+const toCheckRules = ({ settings }: Context, { dataset, rows, renames }: ImportFlags): CheckRules => ({
+  dataset,
+  rows,
+  renames,
+  paths: settings.source,
+});
 
 /** Whether a file holds responses of the service, and not rows derived from them. */
 const isResponseFile = ({ format }: ImportFile): boolean => format === 'pages' || format === 'raw';
@@ -107,7 +110,7 @@ async function importToArchive(
 ): Promise<void> {
   const { context } = run;
   const { flags, files, plans } = input;
-  const futureMs = context.clock.nowMs() + context.settings.poll.futureSkewSeconds * 1000;
+  const futureMs = context.clock.nowMs() + getFutureSkewMs(context);
   const { journalTicksMax } = context.settings.publish;
   const writer = openImportWriter(run, {
     preferred: flags.preferred,

@@ -73,8 +73,8 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
       views: source.views,
       limit: source.marketsLimit,
       signal: context.signal,
-      paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths },
-      futureSkewMs: context.settings.poll.futureSkewSeconds * 1000,
+      paths: source,
+      futureSkewMs: getFutureSkewMs(context),
     });
     run.hasUpstreamResponded = true;
     const { markets, rejected } = poll;
@@ -260,7 +260,7 @@ export async function collectPlans(
         signal,
         ...sink,
         pageLimit: settings.poll.pageLimit,
-        futureSkewMs: settings.poll.futureSkewSeconds * 1000,
+        futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
         getCoverage: (symbol) => readSymbolCoverage(db, symbol),
         onPage(count) {
