@@ -328,7 +328,7 @@ interface RawCaptureRun {
   readonly warnings: string[];
 }
 
-/** How long responses are gathered before a write, in ms. A kill loses at most these. */
+/** Interval at which received responses are written, in ms. If the process is killed, the last interval is lost. */
 const gatherMs = 50;
 
 /** Opens the writer of raw responses; null if `raw.keep_days` is 0. */

@@ -339,7 +339,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
 }
 
 /** Data that an import has read and not yet written to the archive. */
-export type StagedItem =
+type StagedItem =
   | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
   | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
   | { readonly kind: 'markets'; readonly markets: ImportedMarkets };
