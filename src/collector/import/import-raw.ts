@@ -9,9 +9,9 @@ import type { RawPage } from '../../contract/raw-page.ts';
 import type { Run } from '../run/run.ts';
 import { publishJournal } from '../steps/publish-step.ts';
 import { listLostTickWindows } from '../steps/track-lost-windows.ts';
-import { type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
+import { formatErrorLine, type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
-import { type CheckRules, formatErrorLine } from './preflight.ts';
+import type { CheckRules } from './preflight.ts';
 import {
   createPageReplayer,
   decodeRawTickResponse,
@@ -58,11 +58,13 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
   let lists: RawPage[] = [];
   let listsPath = '';
 
-  const readChunksOf = async (file: ImportFile) => {
-    const bytes = await readWholeFile(file, fileBytesMax).catch((error: unknown) => {
+  const readChunksOf = (file: ImportFile): ReturnType<typeof readRawFile> => {
+    try {
+      // A copy, because the next call overwrites the bytes while the responses are replayed.
+      return readRawFile(Buffer.from(readWholeFile(file, fileBytesMax)), chunkBytesMax);
+    } catch (error) {
       throw new UnreadableFileError(`cannot be read: ${formatErrorLine(error)}`, { cause: error });
-    });
-    return readRawFile(bytes, chunkBytesMax);
+    }
   };
 
   async function replayPoll(): Promise<void> {
@@ -131,7 +133,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
   return {
     async take(file) {
       let [damaged, responses] = [0, 0];
-      for await (const chunk of await readChunksOf(file)) {
+      for await (const chunk of readChunksOf(file)) {
         signal.throwIfAborted();
         if (chunk.kind === 'damaged') damaged += chunk.bytes;
         if (chunk.kind === 'torn') context.onTorn(file.path, chunk.bytes);
