@@ -14,7 +14,7 @@ export const job: Job<RepairFlags> = {
     const { baseUrl, apiKey } = context.settings.upstream;
     // A copy on a machine that does not collect can be repaired without an upstream.
     const usesUpstream = other === null && baseUrl !== null && apiKey !== null;
-    return runJob(context, 'repair', { usesUpstream, otherUpstream: other, isRepair: true }, async (run) => {
+    return runJob(context, 'repair', { usesUpstream, otherUpstream: other, mode: 'repair' }, async (run) => {
       await repairDamage(run, onRepaired);
       await countRestored(run, 'raw', () => replayRawResponses(run));
       if (usesUpstream || other !== null) await countRestored(run, 'upstream', () => refetchLostWindows(run));

@@ -5,7 +5,7 @@ import { verifyAllFiles } from '../src/collector/steps/publish-step.ts';
 export const job: Job<VerifyFlags> = {
   name: 'verify',
   run: (context, { onVerified }) =>
-    runJob(context, 'verify', { usesUpstream: false, isVerify: true }, async (run) => {
+    runJob(context, 'verify', { usesUpstream: false, mode: 'verify' }, async (run) => {
       const display = await context.startDisplay('verify', 1, 'files');
       try {
         const found = await verifyAllFiles(run, (done, total) => display.update({ done, total }));

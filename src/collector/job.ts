@@ -105,10 +105,20 @@ interface JobRequirements {
   readonly canCreateArchive?: boolean;
   /** A service that is used instead of the archive's upstream, with a separate rate limit. */
   readonly otherUpstream?: UpstreamAccess | null;
-  /** Whether the job repairs the archive, so that a damaged manifest must not prevent opening it. */
-  readonly isRepair?: boolean;
-  /** Whether the job only reads the archive, so that an older format is accepted. */
-  readonly isVerify?: boolean;
+  /**
+   * `repair`: a damaged manifest must not prevent opening the archive. `verify`: the job only reads, so an older format is
+   * accepted.
+   */
+  readonly mode?: 'repair' | 'verify';
+}
+
+/** What a job has opened. */
+interface JobSession {
+  archive?: Archive;
+  rateStore?: SharedRateStore;
+  raw?: RawWriter | null;
+  client?: Upstream;
+  run?: Run;
 }
 
 /** Runs a job, from opening the archive to the summary. Never rejects: the summary contains the error. */
@@ -119,98 +129,94 @@ export async function runJob(
   body: (run: Run) => Promise<void>,
 ): Promise<Summary> {
   const startedAt = context.clock.nowMs();
-  const parts: {
-    archive?: Archive;
-    rateStore?: SharedRateStore;
-    raw?: RawWriter | null;
-    client?: Upstream;
-    run?: Run;
-  } = {};
+  const session: JobSession = {};
   let thrown: unknown;
   try {
-    requirePlausibleTime(startedAt);
-    if (needs.usesUpstream) requireUpstream(context.settings);
-    const isRepair = needs.isRepair === true;
-    const isVerify = needs.isVerify === true;
-    parts.archive = openConfiguredArchive(context, needs.usesUpstream || needs.canCreateArchive === true, isRepair);
-    // A repair must not read the archive before it is repaired.
-    if (!isRepair && !isVerify) {
-      requireCurrentFormat(parts.archive);
-      // Scratch files of a killed import may fill the disk.
-      removeAbandonedScratch(parts.archive);
-    }
-    if (!isVerify) await finishInterruptedPublish(parts.archive, context);
-    const { state, layout } = parts.archive;
-    const shapes = createResponseShapes();
-    parts.run = createRun(context, job, parts.archive, startedAt, shapes, Boolean(needs.otherUpstream), async () => {
-      if (needs.otherUpstream) {
-        parts.client ??= await openOtherUpstream(context, needs.otherUpstream);
-        return parts.client;
-      }
-      parts.rateStore ??= openSharedRateStore(state, layout.privateFolder);
-      parts.raw ??= await openRawCapture(parts.run!);
-      parts.client ??= shapes.observeUpstream(
-        await openConfiguredUpstream(context, parts.rateStore, requireUpstream(context.settings), (response) => {
-          parts.raw?.write(response);
-          shapes.onResponse(response);
-        }),
-      );
-      return parts.client;
-    });
-    if (!isRepair && !isVerify) checkPublishedSizes(parts.run);
-    await body(parts.run);
+    await body(await openRun(context, job, needs, startedAt, session));
   } catch (error) {
     thrown = error;
   }
-  // A damaged part file must not prevent the check of the other files.
-  if (
-    parts.run !== undefined &&
-    !needs.isRepair &&
-    !needs.isVerify &&
-    (thrown === undefined || thrown instanceof DamageError)
-  )
-    await hashDueFiles(parts.run)
-      .then(() => publishFoundDamage(context, parts.archive!, parts.run!.id))
-      .catch((error: unknown) => {
+  const { run } = session;
+  if (run !== undefined) {
+    // A damaged part file must not prevent the check of the other files.
+    if (needs.mode === undefined && (thrown === undefined || thrown instanceof DamageError))
+      await checkDueFiles(run).catch((error: unknown) => {
         thrown ??= error;
       });
-  if (parts.run !== undefined) await closeRawCapture(parts.run, parts.raw ?? null);
-  const createSummary = (run: Run | undefined): Summary => {
-    const facts = {
-      ...(run === undefined ? emptyFacts : collectFacts(run, parts.client)),
-      version: context.version,
-      job,
-      strict: context.strict,
-      thrown,
-      started_at: startedAt,
-      finished_at: context.clock.nowMs(),
-    };
-    return addNextAction(summarize(facts), context, run, thrown);
+    await closeRawCapture(run, session.raw ?? null);
+  }
+  const createSummary = (facts: CountedFacts): Summary => {
+    const { version, strict, clock } = context;
+    const times = { started_at: startedAt, finished_at: clock.nowMs() };
+    const summary = summarize({ ...facts, ...times, version, job, strict, thrown });
+    return addNextAction(summary, context, facts === emptyFacts ? undefined : run, thrown);
   };
   let summary: Summary;
   try {
-    if (parts.run !== undefined) parts.run.drifts.push(...detectSchemaDrift(parts.run, parts.run.shapes));
-    summary = createSummary(parts.run);
-    if (parts.run !== undefined) {
-      finishRun(
-        parts.run.archive.state.db,
-        parts.run.id,
-        summary.finished_at,
-        summary.exit_code,
-        JSON.stringify(summary),
-      );
-    }
+    run?.drifts.push(...detectSchemaDrift(run, run.shapes));
+    summary = createSummary(run === undefined ? emptyFacts : collectFacts(run, session.client));
+    if (run !== undefined)
+      finishRun(run.archive.state.db, run.id, summary.finished_at, summary.exit_code, JSON.stringify(summary));
   } catch (error) {
     // The state can no longer be read or written, for example because the disk is full. Report the first error.
     thrown ??= error;
-    summary = createSummary(undefined);
+    summary = createSummary(emptyFacts);
   }
   if (thrown !== undefined) context.log.debug({ err: thrown }, 'the run ended early');
-  parts.archive?.close();
-  await parts.client?.close();
-  parts.rateStore?.close();
+  session.archive?.close();
+  await session.client?.close();
+  session.rateStore?.close();
   await afterRun(context, summary);
   return summary;
+}
+
+/** Opens the archive and starts a run. Whatever is open is in `session`, even if this throws. */
+async function openRun(
+  context: Context,
+  job: string,
+  { usesUpstream, canCreateArchive = false, otherUpstream = null, mode }: JobRequirements,
+  startedAt: number,
+  session: JobSession,
+): Promise<Run> {
+  requirePlausibleTime(startedAt);
+  if (usesUpstream) requireUpstream(context.settings);
+  const archive = openConfiguredArchive(context, usesUpstream || canCreateArchive, mode === 'repair');
+  session.archive = archive;
+  // A repair must not read the archive before it is repaired.
+  if (mode === undefined) {
+    requireCurrentFormat(archive);
+    // Scratch files of a killed import may fill the disk.
+    removeAbandonedScratch(archive);
+  }
+  if (mode !== 'verify') await finishInterruptedPublish(archive, context);
+  const shapes = createResponseShapes();
+  const openClient = async (run: Run): Promise<Upstream> => {
+    if (otherUpstream !== null) return openOtherUpstream(context, otherUpstream);
+    session.rateStore ??= openSharedRateStore(archive.state, archive.layout.privateFolder);
+    session.raw ??= await openRawCapture(run);
+    const client = await openConfiguredUpstream(
+      context,
+      session.rateStore,
+      requireUpstream(context.settings),
+      (response) => {
+        session.raw?.write(response);
+        shapes.onResponse(response);
+      },
+    );
+    return shapes.observeUpstream(client);
+  };
+  const run = createRun(context, job, archive, startedAt, shapes, otherUpstream !== null, async () => {
+    session.client ??= await openClient(run);
+    return session.client;
+  });
+  session.run = run;
+  if (mode === undefined) checkPublishedSizes(run);
+  return run;
+}
+
+async function checkDueFiles(run: Run): Promise<void> {
+  await hashDueFiles(run);
+  await publishFoundDamage(run.context, run.archive, run.id);
 }
 
 type CountedFacts = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
@@ -322,7 +328,7 @@ interface RawCaptureRun {
   readonly warnings: string[];
 }
 
-/** How long responses are gathered before a write, in ms. A kill loses at most these. */
+/** Interval at which received responses are written, in ms. If the process is killed, the last interval is lost. */
 const gatherMs = 50;
 
 /** Opens the writer of raw responses; null if `raw.keep_days` is 0. */

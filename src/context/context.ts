@@ -52,8 +52,13 @@ export interface Context {
   readonly strict: boolean;
   /** Whether a missing archive may be created at the default output path. */
   readonly canCreateArchive: boolean;
-  /** @param asking returns the request rate, for work that sends requests */
-  startDisplay(label: string, total: number, unit: string, asking?: () => RequestRateStatus): Promise<ProgressDisplay>;
+  /** @param getRequestRate returns the request rate, for work that sends requests */
+  startDisplay(
+    label: string,
+    total: number,
+    unit: string,
+    getRequestRate?: () => RequestRateStatus,
+  ): Promise<ProgressDisplay>;
 }
 
 /** The abort reason of the context's signal. */

@@ -55,7 +55,7 @@ export async function openConfiguredUpstream(
   context: Context,
   rateStore: RateStateStore,
   { baseUrl, apiKey }: UpstreamAccess,
-  onResponse?: (answer: ReceivedResponse) => void,
+  onResponse?: (response: ReceivedResponse) => void,
 ): Promise<Upstream> {
   const { upstream } = context.settings;
   const { openUpstream } = await import('../client/client.ts');
@@ -77,9 +77,9 @@ export async function openConfiguredUpstream(
       clock: context.clock,
       random: context.random,
       log: context.log,
-      rateStore: rateStore,
+      rateStore,
       openTransport: context.openWire,
-      ...(onResponse === undefined ? {} : { onResponse: onResponse }),
+      ...(onResponse === undefined ? {} : { onResponse }),
     },
   );
 }

@@ -53,12 +53,12 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
     import('../../collector/schedule/job-status.ts'),
   ]);
   const lastStarts = await readLastStarts(context, scheduled);
-  const schedules = scheduled.map(({ name, cron }) => ({ name, rhythm: parseCron(cron) }));
+  const schedules = scheduled.map(({ name, cron }) => ({ name, timetable: parseCron(cron) }));
   const board = openJobStatusBoard(schedules, schedule.lateHoursMax * hourMs, context.clock.nowMs());
   const monitor = await startWatch(context, board);
-  const jobs = schedules.map(({ name, rhythm }) => ({
+  const jobs = schedules.map(({ name, timetable }) => ({
     name,
-    rhythm,
+    timetable,
     lastStart: lastStarts.get(name) ?? null,
     async run() {
       board.recordStart(name, context.clock.nowMs());

@@ -10,11 +10,9 @@ import {
   type Stats,
   statSync,
 } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { promisify } from 'node:util';
-import { createGunzip, createZstdDecompress, gunzip, gunzipSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
+import { createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { isRawFile, rawMagicBytes } from '../../archive/raw/raw-file.ts';
 import { UsageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
@@ -177,44 +175,33 @@ export async function readBeginning(source: InputFile, bytesMax: number): Promis
   return Buffer.concat(parts);
 }
 
-/** Thrown if a file is longer than the limit. */
-class FileTooLongError extends Error {}
-
-/** Reads and decompresses a small file. Throws FileTooLongError if it is longer than `bytesMax`. */
-export async function readWholeFile({ path, compression }: InputFile, bytesMax: number): Promise<Buffer> {
-  const tooLong = (cause?: unknown): FileTooLongError =>
-    new FileTooLongError(`longer than ${bytesMax} bytes`, { cause });
-  if ((await stat(path)).size > bytesMax) throw tooLong();
-  const bytes = await readFile(path);
+/**
+ * Reads and decompresses a file. Synchronous, because that is several times as fast for small files. The next call overwrites
+ * the returned bytes.
+ * @throws Error if the content is longer than `bytesMax`
+ */
+export function readWholeFile({ path, compression }: InputFile, bytesMax: number): Buffer {
+  const bytes = readBytes(path, bytesMax);
   if (compression === 'none') return bytes;
-  const run = compression === 'gzip' ? promisify(gunzip) : promisify(zstdDecompress);
+  const decompress = compression === 'gzip' ? gunzipSync : zstdDecompressSync;
   try {
-    return await run(bytes, { maxOutputLength: bytesMax });
+    return decompress(bytes, { maxOutputLength: bytesMax });
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? tooLong(error) : error;
+    throw (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? createTooLongError(bytesMax) : error;
   }
 }
 
-/**
- * Synchronous version of `readWholeFile`, several times as fast for small files, for worker threads. The next call
- * overwrites the returned bytes.
- */
-export function readWholeFileSync({ path, compression }: InputFile, bytesMax: number): Buffer {
-  const bytes = readBytesSync(path, bytesMax);
-  if (compression === 'none') return bytes;
-  const run = compression === 'gzip' ? gunzipSync : zstdDecompressSync;
-  return run(bytes, { maxOutputLength: bytesMax });
-}
+const createTooLongError = (bytesMax: number): Error => new Error(`longer than ${bytesMax} bytes`);
 
 const readBufferBytesMin = 1 << 20;
 let readBuffer = Buffer.alloc(0);
 
 /** Reads a file into a buffer that the next call reuses. */
-function readBytesSync(path: string, bytesMax: number): Buffer {
+function readBytes(path: string, bytesMax: number): Buffer {
   const file = openSync(path, 'r');
   try {
     const { size } = fstatSync(file);
-    if (size > bytesMax) throw new FileTooLongError(`longer than ${bytesMax} bytes`);
+    if (size > bytesMax) throw createTooLongError(bytesMax);
     // One byte more than the size, to detect a file that grew.
     if (readBuffer.length <= size) readBuffer = Buffer.allocUnsafeSlow(Math.max(size + 1, readBufferBytesMin));
     let length = 0;
@@ -278,3 +265,7 @@ function toInputLine(bytes: Buffer, bytesMax: number): InputLine {
 
 /** A file that is invalid or damaged. `message` is one clause. */
 export class UnreadableFileError extends Error {}
+
+/** The first line of an error message, without its period. */
+export const formatErrorLine = (error: unknown): string =>
+  (error instanceof Error ? error.message : String(error)).split('\n')[0]!.replace(/\.$/, '');

@@ -18,7 +18,7 @@ interface PageTimes {
 }
 
 /** The content of a saved response. */
-type SavedPage =
+export type SavedPage =
   | {
       readonly kind: 'ticks';
       readonly symbol: string;

@@ -4,13 +4,14 @@ import { listRawFiles, readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { UnreadableResponseError } from '../../client/response-body.ts';
+import { getFutureSkewMs } from '../../context/open-configured.ts';
 import type { RawPage } from '../../contract/raw-page.ts';
 import type { Run } from '../run/run.ts';
 import { publishJournal } from '../steps/publish-step.ts';
 import { listLostTickWindows } from '../steps/track-lost-windows.ts';
-import { type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
+import { formatErrorLine, type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
-import { type CheckRules, formatErrorLine } from './preflight.ts';
+import type { CheckRules } from './preflight.ts';
 import {
   createPageReplayer,
   decodeRawTickResponse,
@@ -48,7 +49,7 @@ const responseBytesMin = 64 * 1024 * 1024;
 export function openRawReplay(context: RawReplayContext): RawReplay {
   const { run, rules, writer, isWanted, onRejected } = context;
   const { settings, clock, signal } = run.context;
-  const futureSkewMs = settings.poll.futureSkewSeconds * 1000;
+  const futureSkewMs = getFutureSkewMs(run.context);
   const chunkBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
   const replayers = new Map<string, PageReplayer>();
   /** Start of the polled range of each symbol. */
@@ -57,11 +58,13 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
   let lists: RawPage[] = [];
   let listsPath = '';
 
-  const readChunksOf = async (file: ImportFile) => {
-    const bytes = await readWholeFile(file, fileBytesMax).catch((error: unknown) => {
+  const readChunksOf = (file: ImportFile): ReturnType<typeof readRawFile> => {
+    try {
+      // A copy, because the next call overwrites the bytes while the responses are replayed.
+      return readRawFile(Buffer.from(readWholeFile(file, fileBytesMax)), chunkBytesMax);
+    } catch (error) {
       throw new UnreadableFileError(`cannot be read: ${formatErrorLine(error)}`, { cause: error });
-    });
-    return readRawFile(bytes, chunkBytesMax);
+    }
   };
 
   async function replayPoll(): Promise<void> {
@@ -130,7 +133,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
   return {
     async take(file) {
       let [damaged, responses] = [0, 0];
-      for await (const chunk of await readChunksOf(file)) {
+      for await (const chunk of readChunksOf(file)) {
         signal.throwIfAborted();
         if (chunk.kind === 'damaged') damaged += chunk.bytes;
         if (chunk.kind === 'torn') context.onTorn(file.path, chunk.bytes);
@@ -199,8 +202,7 @@ async function replayBatch(
   lost: ReadonlyMap<string, readonly LostWindow[]>,
 ): Promise<void> {
   const { context } = run;
-  const { source, poll } = context.settings;
-  const futureMs = context.clock.nowMs() + poll.futureSkewSeconds * 1000;
+  const futureMs = context.clock.nowMs() + getFutureSkewMs(context);
   // Responses are journaled unchanged, so no scratch files are needed.
   const options = { preferred: false, futureMs, scratch: '', journalTicksMax: Number.POSITIVE_INFINITY };
   const writer = openImportWriter(run, options);
@@ -209,7 +211,7 @@ async function replayBatch(
   const replay = openRawReplay({
     run,
     writer,
-    rules: { dataset: 'ticks', paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
+    rules: { dataset: 'ticks', paths: context.settings.source },
     isWanted: (page) => hasLostOverlap(page, (symbol) => lost.get(symbol) ?? []),
     onRejected: () => {},
     onTorn: () => {},

@@ -5,15 +5,23 @@ import { formatThousands } from '../../base/format-quantity.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
+import { getFutureSkewMs } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure, type RunFailure } from '../run/summary.ts';
+import type { MergeThreads } from '../steps/merge-workers.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
 import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset, TickRowRules } from './import-rows.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
-import { type ImportThreads, openImportThreads, type TickPageRead } from './page-workers.ts';
+import { openImportThreads, openPageReader, type PageRead, type PageReader } from './page-workers.ts';
 import { type CheckRules, checkRows, type FileFault, type RowPlan } from './preflight.ts';
-import { checkCompressedParquet, createLazyReader, type ImportContext, importFile } from './read-rows.ts';
+import {
+  checkCompressedParquet,
+  createLazyReader,
+  type ImportContext,
+  importFile,
+  importSavedPage,
+} from './read-rows.ts';
 import { type FileCounts, isOverShare, suggestFlag } from './rejected-rows.ts';
 
 export interface ImportFlags {
@@ -54,10 +62,12 @@ interface ImportInput {
   readonly plans: ReadonlyMap<ImportFile, RowPlan | FileFault>;
 }
 
-const toCheckRules = ({ settings }: Context, { dataset, rows, renames }: ImportFlags): CheckRules => {
-  const { symbolPaths, fieldPaths } = settings.source;
-  return { dataset, rows, renames, paths: { symbolPaths, fieldPaths } };
-};
+const toCheckRules = ({ settings }: Context, { dataset, rows, renames }: ImportFlags): CheckRules => ({
+  dataset,
+  rows,
+  renames,
+  paths: settings.source,
+});
 
 /** Whether a file holds responses of the service, and not rows derived from them. */
 const isResponseFile = ({ format }: ImportFile): boolean => format === 'pages' || format === 'raw';
@@ -89,7 +99,7 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
 export async function importFiles(run: Run, input: ImportInput): Promise<void> {
   const { context, archive } = run;
   const { folder: scratch, release } = acquireScratchFolder(archive, `import-${run.id}`);
-  let threads: ImportThreads | undefined;
+  let threads: MergeThreads | undefined;
   try {
     threads = await openThreadsFor(context, input.files);
     await importToArchive(run, input, scratch, threads);
@@ -103,11 +113,11 @@ async function importToArchive(
   run: Run,
   input: ImportInput,
   scratch: string,
-  threads: ImportThreads | undefined,
+  threads: MergeThreads | undefined,
 ): Promise<void> {
   const { context } = run;
   const { flags, files, plans } = input;
-  const futureMs = context.clock.nowMs() + context.settings.poll.futureSkewSeconds * 1000;
+  const futureMs = context.clock.nowMs() + getFutureSkewMs(context);
   const { journalTicksMax } = context.settings.publish;
   const writer = openImportWriter(run, {
     preferred: flags.preferred,
@@ -156,14 +166,14 @@ async function importToArchive(
     bytes += file.bytes;
     importContext.onProgress();
   };
-  /** Imports a file. `page`: its content if a worker thread has read it. */
-  const importOne = async (file: ImportFile, page: TickPageRead = null): Promise<void> => {
+  /** Imports a file. `page`: the content of a saved page if it was read ahead. */
+  const importOne = async (file: ImportFile, page: PageRead | null = null): Promise<void> => {
     context.signal.throwIfAborted();
     const plan = plans.get(file);
     try {
       if (plan !== undefined && 'fault' in plan) throw new UnreadableFileError(plan.fault);
-      if (page === null) await importFile(importContext, file, plan);
-      else await importPage(importContext, page);
+      if (file.format === 'pages') await importSavedPage(importContext, file, page ?? reader.readPage(file));
+      else await importFile(importContext, file, plan);
       endFile(file, null);
     } catch (error) {
       if (!(error instanceof UnreadableFileError)) throw error;
@@ -177,6 +187,8 @@ async function importToArchive(
     reader: lazy.reader,
     replay: openRawReplay(shared),
   };
+  const bytesMax = context.settings.upstream.responseBytesMax;
+  const reader = openPageReader({ dataset: flags.dataset, futureMs, scratch, bytesMax }, threads);
   try {
     // Check compressed Parquet before anything is written, like the other formats.
     for (const file of files)
@@ -196,9 +208,7 @@ async function importToArchive(
       return;
     }
     await writer.release();
-    // A page that the worker threads could not read is read again below, which reports the error.
-    for await (const { file, page } of readInThreads(importContext, responseFiles, threads))
-      await importOne(file, page);
+    for await (const { file, page } of readAhead(responseFiles, reader, threads)) await importOne(file, page);
     await importContext.replay.finish();
     reportFaults();
     await declareRowCoverage(run, input, writer);
@@ -209,6 +219,7 @@ async function importToArchive(
     reportFaults();
     display.stop();
     await lazy.close();
+    reader.close();
     writer.close();
   }
   run.symbols.planned += writer.symbols.size;
@@ -297,40 +308,32 @@ const batchFiles = 64;
 const batchesPerThread = 4;
 
 /** Opens worker threads if there is enough input for them. */
-async function openThreadsFor({ threads }: Context, files: readonly ImportFile[]): Promise<ImportThreads | undefined> {
+async function openThreadsFor({ threads }: Context, files: readonly ImportFile[]): Promise<MergeThreads | undefined> {
   const bytes = files.reduce((sum, file) => sum + (file.format === 'pages' ? file.bytes : 0), 0);
   return threads > 1 && bytes >= threadedBytesMin ? await openImportThreads(threads) : undefined;
 }
 
-/** Yields the files in order. `page` is set for tick pages that a worker thread has read, and null otherwise. */
-async function* readInThreads(
-  importContext: ImportContext,
+/** Yields the files in order. If there are threads, they read saved pages ahead. */
+async function* readAhead(
   files: readonly ImportFile[],
-  threads: ImportThreads | undefined,
-): AsyncGenerator<{ readonly file: ImportFile; readonly page: TickPageRead }, void, undefined> {
+  reader: PageReader,
+  threads: MergeThreads | undefined,
+): AsyncGenerator<{ readonly file: ImportFile; readonly page: PageRead | null }, void, undefined> {
   if (threads === undefined) {
     for (const file of files) yield { file, page: null };
     return;
   }
-  const { rules, futureMs, scratch, run } = importContext;
-  const shared = {
-    dataset: rules.dataset,
-    futureMs,
-    scratch,
-    bytesMax: run.context.settings.upstream.responseBytesMax,
-  };
   const pending: { readonly files: readonly ImportFile[]; readonly pages: Promise<SettledBatch> }[] = [];
-  const next = async function* (): AsyncGenerator<{ file: ImportFile; page: TickPageRead }> {
-    const first = pending.shift()!;
-    const settled = await first.pages;
+  const next = async function* () {
+    const { files, pages } = pending.shift()!;
+    const settled = await pages;
     if ('error' in settled) throw settled.error;
-    for (const [i, file] of first.files.entries()) yield { file, page: settled.pages[i] ?? null };
+    for (const [i, file] of files.entries()) yield { file, page: settled.pages[i] ?? null };
   };
   for (const batch of splitFilesIntoBatches(files)) {
     // More batches than threads, because batches do not finish in order.
     while (pending.length >= batchesPerThread * threads.count) yield* next();
-    const isOfPages = batch[0]!.format === 'pages';
-    const pages = isOfPages ? threads.readPages({ ...shared, files: batch.map(toTaskFile) }) : Promise.resolve([]);
+    const pages = batch[0]!.format === 'pages' ? reader.readPages(batch.map(toTaskFile)) : Promise.resolve([]);
     pending.push({
       files: batch,
       pages: pages.then(
@@ -342,7 +345,7 @@ async function* readInThreads(
   while (pending.length > 0) yield* next();
 }
 
-type SettledBatch = { readonly pages: readonly TickPageRead[] } | { readonly error: unknown };
+type SettledBatch = { readonly pages: readonly (PageRead | null)[] } | { readonly error: unknown };
 
 const toTaskFile = ({ path, compression, writtenAt }: ImportFile) => ({ path, compression, writtenAt });
 
@@ -361,10 +364,4 @@ function splitFilesIntoBatches(files: readonly ImportFile[]): ImportFile[][] {
     bytes += file.bytes;
   }
   return out;
-}
-
-/** Imports a page that a worker thread has read. */
-async function importPage({ run, writer }: ImportContext, page: NonNullable<TickPageRead>): Promise<void> {
-  run.pages++;
-  await writer.addReadPage(page.read, page.rejected);
 }

@@ -34,7 +34,7 @@ import { readLines } from './files.ts';
 import { createTickBuffer, type RowSink, type TickBuffer } from './import-rows.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
 
-/** The ticks of one page, or of one symbol's rows. */
+/** The ticks of one symbol's rows. */
 type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
   readonly covered: readonly ImportedCoverage[];
 };
@@ -65,9 +65,8 @@ export interface ImportWriter {
   flushWhenFull(observedAt: number): Promise<void>;
   /** Writes all buffered rows. */
   flushRows(observedAt: number): Promise<void>;
-  addPage(page: ImportedTicks): Promise<void>;
-  /** Adds a page whose ticks a worker thread has written to its scratch file. */
-  addReadPage(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void>;
+  /** Adds a page whose ticks are in a scratch file. */
+  addPage(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void>;
   /** Adds a response as the collector journals it, as do `addBook` and `addMarketsPoll`. */
   addResponse(record: Omit<TickRecord, 'runId'>): Promise<void>;
   addBook(record: Omit<BookRecord, 'runId'>): Promise<void>;
@@ -289,15 +288,10 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       await rejectRows(observedAt, 0);
       rejectBuffer.nextFile();
     },
-    async addPage(page) {
-      ticks += page.ticks.t.length + page.rejected.length;
-      rowCounter.accept(page.ticks.t.length);
-      for (const { reason, raw } of page.rejected) rowCounter.reject(reason, raw);
-      await add(page);
-      rejectBuffer.nextFile();
-    },
-    async addReadPage(read, rejected) {
+    async addPage(read, rejected) {
       ticks += read.ticks.tickCount + rejected.length;
+      rowCounter.accept(read.ticks.tickCount);
+      for (const { reason, raw } of rejected) rowCounter.reject(reason, raw);
       await take(read, rejected);
       rejectBuffer.nextFile();
     },
@@ -339,7 +333,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
 }
 
 /** Data that an import has read and not yet written to the archive. */
-export type StagedItem =
+type StagedItem =
   | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
   | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
   | { readonly kind: 'markets'; readonly markets: ImportedMarkets };

@@ -4,17 +4,17 @@ import { sortTicksByTime } from '../../archive/journal/journal.ts';
 import { type ImportedSymbolTicks, splitTicksByDay } from '../../archive/publish/import-buffer.ts';
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
+import { UnreadableResponseError } from '../../client/response-body.ts';
 import { type MergeThreads, openMergeThreads } from '../steps/merge-workers.ts';
-import { type ImportFile, readWholeFileSync } from './files.ts';
-import { readSavedPage } from './import-page.ts';
+import { formatErrorLine, type ImportFile, readWholeFile } from './files.ts';
+import { readSavedPage, type SavedPage } from './import-page.ts';
 import type { ImportDataset } from './import-rows.ts';
 
 // The threads of an import use the exports of this module.
 export { mergePart } from '../steps/merge-workers.ts';
 
-/** A batch of saved pages for one thread, which writes their ticks to its scratch file. */
-interface ReadPagesTask {
-  readonly files: readonly Pick<ImportFile, 'path' | 'compression' | 'writtenAt'>[];
+/** How saved pages are read. */
+export interface PageRules {
   readonly dataset: ImportDataset | null;
   /** Latest time accepted, epoch ms. */
   readonly futureMs: number;
@@ -24,66 +24,88 @@ interface ReadPagesTask {
   readonly scratch: string;
 }
 
-/** A tick page that was read. Null for any other file, which the main thread handles. */
-export type TickPageRead = { readonly read: ImportedSymbolTicks; readonly rejected: readonly RejectedInput[] } | null;
+type PageFile = Pick<ImportFile, 'path' | 'compression' | 'writtenAt'>;
 
-/** Threads that read saved pages and merge part files. */
-export interface ImportThreads extends MergeThreads {
-  readPages(task: ReadPagesTask): Promise<TickPageRead[]>;
+/** A batch of saved pages for one thread. */
+interface ReadPagesTask extends PageRules {
+  readonly files: readonly PageFile[];
 }
 
-/** Starts threads. @param count at least 2 */
-export async function openImportThreads(count: number): Promise<ImportThreads> {
-  const threads = await openMergeThreads(count, './page-workers', import.meta.url);
+/** What a saved page contains. Its ticks are in the scratch file of the thread that read it. */
+export type PageRead =
+  | { readonly kind: 'ticks'; readonly read: ImportedSymbolTicks; readonly rejected: readonly RejectedInput[] }
+  | Exclude<SavedPage, { readonly kind: 'ticks' }>
+  /** `reason` is one clause. */
+  | { readonly kind: 'unreadable'; readonly reason: string };
+
+/** Starts threads that read saved pages and merge part files. @param count at least 2 */
+export const openImportThreads = (count: number): Promise<MergeThreads> =>
+  openMergeThreads(count, './page-workers', import.meta.url);
+
+export interface PageReader {
+  /**
+   * Reads a batch on a thread, or on this one if the others have no room. Null for a market list: its records stay in memory,
+   * so `readPage` reads one at a time.
+   */
+  readPages(files: readonly PageFile[]): Promise<(PageRead | null)[]>;
+  /** Reads a page on this thread. */
+  readPage(file: PageFile): PageRead;
+  close(): void;
+}
+
+export function openPageReader(rules: PageRules, threads: MergeThreads | undefined): PageReader {
   let spill: SpillFile | undefined;
+  const openSpill = (): SpillFile => {
+    spill ??= openSpillFile(toSpillPath(rules));
+    return spill;
+  };
   let assignments = Promise.resolve();
   return {
-    ...threads,
-    async readPages(task) {
+    async readPages(files) {
+      const task: ReadPagesTask = { ...rules, files };
       // Assign one task after the other, each after the completion messages of the threads have been processed.
       assignments = assignments.then(() => new Promise((resolve) => setImmediate(resolve)));
       await assignments;
-      if (threads.hasRoom()) return await threads.run<TickPageRead[]>('readPagesOnThread', task);
-      spill ??= openSpillFile(toSpillPath(task));
-      return readPages(task, spill);
+      if (threads?.hasRoom() === true) return await threads.run<(PageRead | null)[]>('readPagesOnThread', task);
+      return readBatch(task, openSpill());
     },
-    async close() {
-      await threads.close();
-      spill?.close();
-    },
+    readPage: (file) => readPage(file, rules, openSpill()),
+    close: () => spill?.close(),
   };
 }
 
-const toSpillPath = ({ scratch }: ReadPagesTask): string => join(scratch, `ticks-${threadId}`);
+const toSpillPath = ({ scratch }: PageRules): string => join(scratch, `ticks-${threadId}`);
 
 /** The scratch file of this thread. The threads of an import end with the import, so it needs no close. */
 let threadSpill: SpillFile | undefined;
 
 /** Reads pages on a thread. */
-export function readPagesOnThread(task: ReadPagesTask): TickPageRead[] {
+export function readPagesOnThread(task: ReadPagesTask): (PageRead | null)[] {
   threadSpill ??= openSpillFile(toSpillPath(task));
-  return readPages(task, threadSpill);
+  return readBatch(task, threadSpill);
 }
 
-/** Reads pages and writes their ticks to the scratch file. */
-const readPages = (task: ReadPagesTask, spillFile: SpillFile): TickPageRead[] =>
-  task.files.map((file) => {
-    const page = tryReadPage(file, task);
-    if (page?.kind !== 'ticks') return null;
-    const { symbol, observedAt, validated, covered } = page;
-    const sorted = sortTicksByTime(validated.ticks);
-    const read = { symbol, observedAt, ticks: spillFile.append(sorted), days: splitTicksByDay(sorted), covered };
-    return { read, rejected: validated.rejected };
+const readBatch = ({ files, ...rules }: ReadPagesTask, spill: SpillFile): (PageRead | null)[] =>
+  files.map((file) => {
+    const page = readPage(file, rules, spill);
+    return page.kind === 'markets' ? null : page;
   });
 
-/** Undefined if the page cannot be read. The main thread reads it again and reports the error. */
-function tryReadPage(
-  file: ReadPagesTask['files'][number],
-  { dataset, futureMs, bytesMax }: ReadPagesTask,
-): ReturnType<typeof readSavedPage> | undefined {
+/** Reads a page, and writes its ticks to the scratch file. */
+function readPage(file: PageFile, { dataset, futureMs, bytesMax }: PageRules, spill: SpillFile): PageRead {
+  let page: SavedPage;
   try {
-    return readSavedPage(readWholeFileSync(file, bytesMax), dataset, { writtenAt: file.writtenAt, futureMs });
-  } catch {
-    return undefined;
+    page = readSavedPage(readWholeFile(file, bytesMax), dataset, { writtenAt: file.writtenAt, futureMs });
+  } catch (error) {
+    const isInvalid = error instanceof UnreadableResponseError;
+    return {
+      kind: 'unreadable',
+      reason: isInvalid ? `invalid response: ${error.message}` : `cannot be read: ${formatErrorLine(error)}`,
+    };
   }
+  if (page.kind !== 'ticks') return page;
+  const { symbol, observedAt, validated, covered } = page;
+  const sorted = sortTicksByTime(validated.ticks);
+  const read = { symbol, observedAt, ticks: spill.append(sorted), days: splitTicksByDay(sorted), covered };
+  return { kind: 'ticks', read, rejected: validated.rejected };
 }

@@ -10,7 +10,7 @@ import {
   type RowReader,
 } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
-import { type ImportFile, readBeginning, readLines } from './files.ts';
+import { formatErrorLine, type ImportFile, readBeginning, readLines } from './files.ts';
 import { type ImportDataset, isWithoutZone, type TickRowRules } from './import-rows.ts';
 
 export interface CheckRules {
@@ -70,10 +70,6 @@ async function inspectRows(
     return { fault: `cannot be read: ${formatErrorLine(error)}` };
   }
 }
-
-/** The first line of an error message, without its period. */
-export const formatErrorLine = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).split('\n')[0]!.replace(/\.$/, '');
 
 async function inspectLines(
   file: ImportFile,

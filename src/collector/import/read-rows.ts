@@ -1,23 +1,21 @@
 import { join } from 'node:path';
 import { parseMarket } from '../../archive/format/parse-market.ts';
 import { isLocalTime, openRowReader, type RowReader } from '../../archive/query/read-rows.ts';
-import { UnreadableResponseError } from '../../client/response-body.ts';
 import type { Run } from '../run/run.ts';
-import { decompressFile, type ImportFile, readChunks, readLines, readWholeFile, UnreadableFileError } from './files.ts';
+import {
+  decompressFile,
+  formatErrorLine,
+  type ImportFile,
+  readChunks,
+  readLines,
+  UnreadableFileError,
+} from './files.ts';
 import { parseTypedColumns, readMarketRow } from './import-market.ts';
-import { readSavedPage } from './import-page.ts';
 import type { RawReplay } from './import-raw.ts';
 import { type RawTickRows, readRows, truncateRaw } from './import-rows.ts';
 import type { ImportWriter } from './import-writer.ts';
-import {
-  type CheckRules,
-  checkRows,
-  formatErrorLine,
-  lineBytesMax,
-  parseJsonObject,
-  type RowPlan,
-  renameColumns,
-} from './preflight.ts';
+import type { PageRead } from './page-workers.ts';
+import { type CheckRules, checkRows, lineBytesMax, parseJsonObject, type RowPlan, renameColumns } from './preflight.ts';
 
 /** State shared by the files of an import. */
 export interface ImportContext {
@@ -36,9 +34,8 @@ export interface ImportContext {
   onProgress(): void;
 }
 
-/** Imports one file, to its end or up to a fault. Anything before the fault is imported. */
+/** Imports one file of rows or raw responses, to its end or up to a fault. Anything before the fault is imported. */
 export async function importFile(context: ImportContext, file: ImportFile, plan: RowPlan | undefined): Promise<void> {
-  if (file.format === 'pages') return await importSavedPage(context, file);
   if (file.format === 'raw') return await context.replay.take(file);
   const rows = plan ?? (await checkCompressedParquet(context, file));
   if (file.format === 'csv') await checkCsvLines(context, file);
@@ -90,24 +87,15 @@ async function checkCsvLines({ run }: ImportContext, file: ImportFile): Promise<
   }
 }
 
-async function importSavedPage(
-  { run, rules, writer, futureMs, onRejected }: ImportContext,
+/** Imports a saved page. @throws UnreadableFileError if it could not be read */
+export async function importSavedPage(
+  { run, rules, writer, onRejected }: ImportContext,
   file: ImportFile,
+  page: PageRead,
 ): Promise<void> {
-  const { upstream } = run.context.settings;
-  let page: ReturnType<typeof readSavedPage>;
-  try {
-    const bytes = await readWholeFile(file, upstream.responseBytesMax);
-    page = readSavedPage(bytes, rules.dataset, { writtenAt: file.writtenAt, futureMs });
-  } catch (error) {
-    if (error instanceof UnreadableResponseError) throw new UnreadableFileError(`invalid response: ${error.message}`);
-    throw new UnreadableFileError(`cannot be read: ${formatErrorLine(error)}`, { cause: error });
-  }
+  if (page.kind === 'unreadable') throw new UnreadableFileError(page.reason);
   run.pages++;
-  if (page.kind === 'ticks') {
-    const { symbol, observedAt, validated, covered } = page;
-    return await writer.addPage({ symbol, observedAt, ticks: validated.ticks, rejected: validated.rejected, covered });
-  }
+  if (page.kind === 'ticks') return await writer.addPage(page.read, page.rejected);
   if (page.kind === 'rejected') {
     writer.rows.reject(null, page.rejected);
     onRejected('page', page.rejected.reason, file.path);

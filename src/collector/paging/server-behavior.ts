@@ -129,22 +129,22 @@ export function noteComplete(behavior: ServerBehavior, count: number): void {
 
 /**
  * Whether a page may be truncated at a side: it has the requested number of elements, or as many as truncated pages have.
- * @param isAskedOn whether more requests follow in either case. A wrong guess then costs one request and loses no tick
+ * @param isContinued whether more requests follow in either case. A wrong guess then costs one request and loses no tick
  */
 export function looksTruncated(
   behavior: ServerBehavior,
   { received: count, isFull }: { readonly received: number; readonly isFull: boolean },
   side: WindowSide,
-  isAskedOn = false,
+  isContinued = false,
 ): boolean {
   if (count < pageCapMin && !isFull) return false;
-  if (behavior.isErratic && !isAskedOn) return true;
-  if (behavior.truncatedPages === 0) return isFull || count > (isAskedOn ? 1.25 : 1) * behavior.largestWhole;
+  if (behavior.isErratic && !isContinued) return true;
+  if (behavior.truncatedPages === 0) return isFull || count > (isContinued ? 1.25 : 1) * behavior.largestWhole;
   if (behavior.side === (side === 'high' ? 'latest' : 'earliest')) return false;
   return (
     isFull ||
     count >= truncatedShare * behavior.truncatedMin ||
-    (!isAskedOn && count > Math.max(behavior.largestWhole, behavior.truncatedMin))
+    (!isContinued && count > Math.max(behavior.largestWhole, behavior.truncatedMin))
   );
 }
 

@@ -108,7 +108,7 @@ export interface NightCounters {
   /** Requested windows that are not covered. */
   readonly missingWindows: (Window & { readonly symbol: string })[];
   /** Symbols with requested windows so old that the service may have thinned them out. */
-  readonly tooLateSymbols: string[];
+  readonly fetchedLateSymbols: string[];
 }
 
 const createNightCounters = (): NightCounters => ({
@@ -116,7 +116,7 @@ const createNightCounters = (): NightCounters => ({
   shortListsReason: null,
   polledCount: 0,
   missingWindows: [],
-  tooLateSymbols: [],
+  fetchedLateSymbols: [],
   isPagingContradicted: false,
 });
 

@@ -253,57 +253,40 @@ type DerivedField = 'warnings_count' | 'failures_count' | 'schema_drift_count' |
 const listLengthMax = 20;
 
 export function summarize(facts: RunFacts): Summary {
+  const { version, job, run_id, warnings, failures, schema_drift: drifts = [], files, damage = [], ...others } = facts;
+  const {
+    publishedTicks = { added: 0, lost: 0 },
+    strict,
+    hasUpstreamResponded,
+    usesOtherUpstream,
+    thrown,
+    ...rest
+  } = others;
   const exitCode = computeExitCode(facts);
-  const drifts = facts.schema_drift ?? [];
-  const damage = facts.damage ?? [];
-  const dates = [...new Set(facts.files.flatMap((file) => file.date ?? []))].sort();
-  const { rows, bytes } = sumFileSizes(facts.files);
+  const dates = [...new Set(files.flatMap((file) => file.date ?? []))].sort();
   return {
-    version: facts.version,
-    job: facts.job,
-    run_id: facts.run_id,
+    version,
+    job,
+    run_id,
     outcome: outcomeByExitCode[exitCode],
     exit_code: exitCode,
     error: formatRunError(facts, exitCode),
-    started_at: facts.started_at,
-    finished_at: facts.finished_at,
-    requests: facts.requests,
-    retries: facts.retries,
-    throttled_ms: facts.throttled_ms,
-    pages: facts.pages,
-    ticks: facts.ticks,
-    recovered: facts.recovered,
-    symbols: facts.symbols,
-    ...(facts.markets !== undefined && { markets: facts.markets }),
-    orderbooks: facts.orderbooks,
+    ...rest,
     published: {
-      files: facts.files.length,
-      rows,
-      bytes,
+      files: files.length,
+      ...sumFileSizes(files),
       dates: dates.slice(0, listLengthMax),
       dates_count: dates.length,
-      ...(facts.publishedTicks ?? { added: 0, lost: 0 }),
+      ...publishedTicks,
     },
-    generation: facts.generation,
-    watermark: facts.watermark,
-    ...(facts.reached !== undefined && { reached: facts.reached }),
-    gaps: facts.gaps,
-    ...(facts.completeness && { completeness: facts.completeness }),
-    warnings: facts.warnings.slice(0, listLengthMax),
-    warnings_count: facts.warnings.length,
-    failures: facts.failures
-      .slice(0, listLengthMax)
-      .map(({ symbol, from, to, reason }) => ({ symbol, from, to, reason })),
-    failures_count: facts.failures.length,
+    warnings: warnings.slice(0, listLengthMax),
+    warnings_count: warnings.length,
+    failures: failures.slice(0, listLengthMax).map(({ symbol, from, to, reason }) => ({ symbol, from, to, reason })),
+    failures_count: failures.length,
     schema_drift: drifts.slice(0, listLengthMax),
     schema_drift_count: drifts.length,
     damaged: damage.slice(0, listLengthMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
     damaged_count: damage.length,
-    ...(facts.restored && { restored: facts.restored }),
-    ...(facts.rate && { rate: facts.rate }),
-    ...(facts.night && { night: facts.night }),
-    ...(facts.rechecks && { rechecks: facts.rechecks }),
-    ...(facts.next_action !== undefined && { next_action: facts.next_action }),
   };
 }
 

@@ -45,7 +45,7 @@ export async function openScheduleMonitor(
   };
   const handlers = {
     metricsType: expositionContentType,
-    wrong() {
+    listFaults() {
       const { status, readable } = readSchedule();
       if (!readable) return [{ name: 'archive', reason: 'cannot be read' }, ...status.faults];
       const damaged = reader.countDamaged();
@@ -155,7 +155,7 @@ function openStatusReader(context: Context): StatusReader {
 /** Content of the responses on the port. */
 export interface HealthHandlers {
   /** Faults by component; empty if there are none. */
-  wrong(): readonly { readonly name: string; readonly reason: string }[];
+  listFaults(): readonly { readonly name: string; readonly reason: string }[];
   /** Null if the archive cannot be read. */
   archiveState(): ArchiveState | null;
   /** Returns the metrics in the Prometheus text format. */
@@ -260,7 +260,7 @@ async function routeRequest(request: IncomingMessage, handlers: HealthHandlers):
     return { ...toProblemResponse(405, 'Method Not Allowed'), headers: { allow: 'GET, HEAD' } };
   if (path === paths.health) return toJsonResponse(200, { status: 'ok' });
   if (path === paths.metrics) return { status: 200, type: handlers.metricsType, body: await handlers.metrics() };
-  const faults = handlers.wrong();
+  const faults = handlers.listFaults();
   if (faults.length === 0) return toJsonResponse(200, { status: 'ready', archive_state: handlers.archiveState() });
   const detail = faults.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
   return toProblemResponse(503, 'Service Unavailable', {

@@ -29,7 +29,7 @@ export interface ScheduleStatus {
 
 export interface BoardJob {
   readonly name: string;
-  readonly rhythm: Timetable;
+  readonly timetable: Timetable;
 }
 
 /** Opens a status board. `lateMs`: how long after its scheduled time a run may end without counting as late. */
@@ -58,14 +58,14 @@ export function openJobStatusBoard(jobs: readonly BoardJob[], lateMs: number, st
     readStatus(known, nowMs) {
       const plausible = ownRuns.filter(({ run }) => run.finished_at <= nowMs + clockAheadMsMax);
       const runs = plausible.reduce<readonly LastRunRecord[]>((all, { run }) => mergeLastRun(all, run), known);
-      const statuses = jobs.map(({ name, rhythm }) => {
+      const statuses = jobs.map(({ name, timetable }) => {
         const last = runs.find(({ run }) => run.job === name)?.run;
         const entry = entries.find((one) => one.name === name);
         return {
           name,
           since: running.get(name) ?? null,
           next: isStopping || entry === undefined ? null : computeNextStart(entry, nowMs),
-          late: findLateMoment(rhythm, last?.started_at ?? startedAt, nowMs, lateMs),
+          late: findLateMoment(timetable, last?.started_at ?? startedAt, nowMs, lateMs),
         };
       });
       const lateJobs = statuses.flatMap(({ name, late, since }) =>

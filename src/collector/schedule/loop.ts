@@ -10,7 +10,7 @@ import { formatIsoUtc } from '../../base/time.ts';
 
 export interface ScheduledJob {
   readonly name: string;
-  readonly rhythm: Timetable;
+  readonly timetable: Timetable;
   /** When the job last started, by the schedule or by hand; null if it never did. */
   readonly lastStart: number | null;
   /** Runs the job once. Never rejects; ends early when the signal is aborted. */
@@ -34,8 +34,8 @@ export async function runScheduleLoop(
 ): Promise<void> {
   const byName = new Map(jobs.map((job) => [job.name, job]));
   const running = new Map<string, Promise<void>>();
-  let entries: readonly ScheduleEntry[] = jobs.map(({ name, rhythm, lastStart }) =>
-    createScheduleEntry(name, rhythm, lastStart, clock.nowMs()),
+  let entries: readonly ScheduleEntry[] = jobs.map(({ name, timetable, lastStart }) =>
+    createScheduleEntry(name, timetable, lastStart, clock.nowMs()),
   );
   for (const { name, timetable, handledThrough } of entries) {
     const next = timetable.findNext(Math.max(handledThrough, clock.nowMs()));

@@ -54,7 +54,7 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
       from: past.find((night) => night.polledTo < end)?.polledTo ?? end - lookbackMs,
       to: end,
     }),
-    fetched_late: toNamedCount(run.nightCounters.tooLateSymbols.filter((symbol) => !symbolsWithGaps.has(symbol))),
+    fetched_late: toNamedCount(run.nightCounters.fetchedLateSymbols.filter((symbol) => !symbolsWithGaps.has(symbol))),
   };
   // The publish since the rechecks may have increased the overlap.
   const known = readRecheckHistory(db);

@@ -1,4 +1,5 @@
 import { UpstreamError } from '../../base/errors.ts';
+import { getFutureSkewMs } from '../../context/open-configured.ts';
 import { type BookCollectOutcome, collectBooks } from '../order-books/collect-books.ts';
 import { openBookJournalWriter } from '../paging/journal-writer.ts';
 import type { Run } from '../run/run.ts';
@@ -56,7 +57,7 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
         runId: run.id,
         signal,
         ...sink,
-        futureSkewMs: settings.poll.futureSkewSeconds * 1000,
+        futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
         onResponse() {
           run.hasUpstreamResponded = true;

@@ -73,8 +73,8 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
       views: source.views,
       limit: source.marketsLimit,
       signal: context.signal,
-      paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths },
-      futureSkewMs: context.settings.poll.futureSkewSeconds * 1000,
+      paths: source,
+      futureSkewMs: getFutureSkewMs(context),
     });
     run.hasUpstreamResponded = true;
     const { markets, rejected } = poll;
@@ -169,7 +169,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
       downsampledAfterDays !== null &&
       isThinnedBeforeFetch(plan.windows, coverage, nowMs, downsampledAfterDays * dayMs)
     )
-      run.nightCounters.tooLateSymbols.push(facts.symbol);
+      run.nightCounters.fetchedLateSymbols.push(facts.symbol);
     if (plan.windows.length > 0) plans.push(plan);
   }
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
@@ -260,7 +260,7 @@ export async function collectPlans(
         signal,
         ...sink,
         pageLimit: settings.poll.pageLimit,
-        futureSkewMs: settings.poll.futureSkewSeconds * 1000,
+        futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
         getCoverage: (symbol) => readSymbolCoverage(db, symbol),
         onPage(count) {

@@ -14,7 +14,7 @@ import { clockAheadMsMax } from '../../base/ports.ts';
 import { createRandom, hashText } from '../../base/random.ts';
 import { emptyTicks } from '../../base/ticks.ts';
 import { dayMs, minuteMs, type Window } from '../../base/window.ts';
-import { getOverlapMs } from '../../context/open-configured.ts';
+import { getFutureSkewMs, getOverlapMs } from '../../context/open-configured.ts';
 import { type FetchContext, requestWindow } from '../paging/fetch-symbol.ts';
 import { type JournalWriter, openTickJournalWriter } from '../paging/journal-writer.ts';
 import type { Observation } from '../paging/observation.ts';
@@ -57,7 +57,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     append: sink.append,
     behavior: createServerBehavior(readOldestServedTick(db), readKnownPageCaps<KnownPages>(db)),
     pageLimit: settings.poll.pageLimit,
-    futureSkewMs: settings.poll.futureSkewSeconds * 1000,
+    futureSkewMs: getFutureSkewMs(context),
     onPage: () => run.pages++,
   };
   const limits = {

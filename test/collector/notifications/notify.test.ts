@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/errors.ts';
 import { summarizeNotStarted } from '../../../src/cli/run-job.ts';
-import { notifyRunEnd } from '../../../src/collector/notifications/notify.ts';
+import { buildNotification, notifyRunEnd, shouldNotify } from '../../../src/collector/notifications/notify.ts';
+import type { Summary } from '../../../src/collector/run/summary.ts';
 import { receiver } from '../../e2e/receiver.ts';
 import { contextOf } from '../run/one-process.ts';
 
@@ -16,4 +18,116 @@ test('sends no part of the key, wherever a text is truncated', async () => {
   }
   expect(received).toHaveLength(4);
   for (const { body } of received) expect(JSON.stringify(body)).not.toMatch(/x s/);
+});
+
+const place = { host: 'box', archive: '/srv/lake' };
+const base = summarizeNotStarted(
+  'nightly',
+  '1.0',
+  Date.UTC(2026, 10, 22, 3),
+  new UsageError('No key.'),
+  Date.UTC(2026, 10, 22, 3, 1),
+);
+const well: Summary = {
+  ...base,
+  outcome: 'done',
+  exit_code: 0,
+  error: null,
+  run_id: 'r1',
+  generation: 12,
+  ticks: { fetched: 1300, accepted: 1234, duplicates: 66, conflicts: 0, quarantined: 0 },
+};
+const incomplete: Summary = {
+  ...well,
+  outcome: 'incomplete',
+  exit_code: 4,
+  failures_count: 31,
+  next_action: 'Run it again.',
+  failures: [{ symbol: 'KXBTC', from: 0, to: 60_000, reason: 'answered 503' }],
+};
+
+test.each<[string, Partial<Summary>, string]>([
+  ['a good end', {}, 'always'],
+  ['a good end with warnings', { warnings_count: 1 }, 'always warning'],
+  ['anything but 0', { exit_code: 4 }, 'always warning failure'],
+  ['SIGTERM', { exit_code: 143 }, 'always warning failure'],
+  ['Ctrl-C, as somebody is there', { exit_code: 130 }, ''],
+])('%s is reported', (_, change, when) => {
+  const conditions = (['always', 'warning', 'failure'] as const).filter((one) =>
+    shouldNotify({ ...well, ...change }, one),
+  );
+  expect(conditions.join(' ')).toBe(when);
+});
+
+test('formats outcome, error, missing windows and next action in one line', () => {
+  expect(buildNotification(well, place).text).toBe(
+    'oddslake nightly on box: done (exit 0). 1,234 new ticks, generation 12.',
+  );
+  expect(buildNotification(incomplete, place).text).toBe(
+    'oddslake nightly on box: done, but incomplete (exit 4). Missing: KXBTC (answered 503), and 30 more. Next: Run it again.',
+  );
+  expect(buildNotification(base, place).text).toBe('oddslake nightly on box: did not start (exit 2). No key.');
+});
+
+test('truncates a long text between characters', () => {
+  for (const start of ['', 'a']) {
+    const reason = start + '😀'.repeat(600);
+    const notification = buildNotification(
+      { ...incomplete, failures: [{ ...incomplete.failures[0]!, reason }], error: reason },
+      place,
+    );
+    expect(JSON.stringify(notification)).not.toMatch(/\\ud[89a-f]/);
+    expect(notification.failures[0]!.reason.length).toBeLessThanOrEqual(300);
+  }
+});
+
+test('contains fields for programs and for chat receivers', () => {
+  const notification = buildNotification(incomplete, place);
+  expect(notification).toMatchObject({
+    job: 'nightly',
+    outcome: 'incomplete',
+    exit_code: 4,
+    error: null,
+    next_action: 'Run it again.',
+    run_id: 'r1',
+    host: 'box',
+    archive: '/srv/lake',
+    started_at: '2026-11-22T03:00:00Z',
+    finished_at: '2026-11-22T03:01:00Z',
+    failures: [{ symbol: 'KXBTC', from: '1970-01-01T00:00:00Z', to: '1970-01-01T00:01:00Z', reason: 'answered 503' }],
+    failures_count: 31,
+  });
+  // Slack and Mattermost show `text`, Discord `content`.
+  expect(notification.content).toBe(notification.text);
+  expect(notification.allowed_mentions).toEqual({ parse: [] });
+  const reserved = [
+    'channel',
+    'username',
+    'icon_url',
+    'attachments',
+    'blocks',
+    'embeds',
+    'components',
+    'flags',
+    'type',
+  ];
+  for (const name of reserved) expect(notification).not.toHaveProperty(name);
+});
+
+test('removes mentions, links and line breaks from texts of the service', () => {
+  const reason = `<!channel> @everyone <https://x.example|click>\n\u001b[31m${'x'.repeat(5000)}`;
+  const { text } = buildNotification({ ...base, error: reason, failures: [] }, place);
+  for (const sign of ['<', '>', '\n', '\u001b', '@everyone']) expect(text).not.toContain(sign);
+  expect(text.length).toBeLessThanOrEqual(2000);
+  const long = { ...incomplete, failures: Array.from({ length: 20 }, () => ({ ...incomplete.failures[0]!, reason })) };
+  expect(JSON.stringify(buildNotification(long, place)).length).toBeLessThan(20_000);
+});
+
+test('docs/OPERATING.md shows the payload', () => {
+  const page = readFileSync(new URL('../../../docs/OPERATING.md', import.meta.url), 'utf8');
+  const shown = JSON.parse(/```json\n(.*?)```/s.exec(page)![1]!) as Record<string, unknown>;
+  const notification: Record<string, unknown> = buildNotification(incomplete, place);
+  for (const [name, value] of Object.entries(shown))
+    expect([name, typeof value]).toEqual([name, typeof notification[name]]);
+  expect(Object.keys((shown.failures as object[])[0]!)).toEqual(Object.keys((notification.failures as object[])[0]!));
 });

@@ -31,7 +31,7 @@ const ended = (started_at: number, exit_code = 0): LastRun => ({
   schema_drift_count: 0,
 });
 const known = (run: LastRun): LastRunRecord[] => [{ run, succeededAt: run.finished_at }];
-const board = (begun: number) => openJobStatusBoard([{ name: 'nightly', rhythm }], 6 * hour, begun);
+const board = (begun: number) => openJobStatusBoard([{ name: 'nightly', timetable: rhythm }], 6 * hour, begun);
 
 test('a job is late if no run has ended in time since its scheduled time', () => {
   const { readStatus } = board(at('20T12:00'));

@@ -17,7 +17,7 @@ function kept(crons: Record<string, string>, takesMs: number) {
   const jobs = Object.entries(crons).map(
     ([name, cron]): ScheduledJob => ({
       name,
-      rhythm: parseCron(cron),
+      timetable: parseCron(cron),
       lastStart: null,
       async run() {
         events.push(`${name} starts ${new Date(clock.nowMs()).toISOString().slice(11, 16)}`);
