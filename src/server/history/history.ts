@@ -16,6 +16,7 @@ import {
 import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
+import { generateRandomId } from '../workspace/tables.ts';
 import { openPinPool, type PinPool, type PooledPin, ReplacedError } from './pin-pool.ts';
 
 /** Runs concurrent queries over published data. Each reads the verified files of one generation. */
@@ -52,7 +53,7 @@ const attemptsMax = 20;
 
 /** Opens DuckDB and the pin pool on first use. */
 export function openHistory(archive: Archive, current: ManifestWatcher, random: Random): HistoryReader {
-  const id = Math.floor(random() * 36 ** 8).toString(36);
+  const id = generateRandomId(random);
   let opened: Promise<{ pool: PinPool; engine: QueryEngine }> | undefined;
   const reading = new Set<Promise<void>>();
 
