@@ -89,20 +89,20 @@ function createDefaultPaths(): RecordPaths {
 }
 
 /** The market lists as last polled. */
-export interface MarketPoll {
+interface MarketPoll {
   /** Time of the poll's response, epoch milliseconds; null if there was no poll. */
   readonly polledAt: number | null;
   readonly markets: readonly PolledMarket[];
 }
 
-export interface PolledMarket {
+interface PolledMarket {
   readonly views: ReadonlySet<string>;
   readonly sources: ReadonlySet<string>;
   /** The record as JSON, as close to the received record as the archive stores it. */
   readonly text: string;
 }
 
-export interface MarketPollReader {
+interface MarketPollReader {
   /**
    * The last poll of the lists, published or not. One poll is kept in memory until there is a later one.
    * @throws DamageError if its file is damaged
@@ -116,7 +116,7 @@ const emptyPoll: MarketPoll = { polledAt: null, markets: [] };
 const queryBytesMax = 512 * 1024 ** 2;
 
 /** @param paths where in a record its symbols and fields are */
-export function openMarketPollReader(
+function openMarketPollReader(
   archive: Archive,
   current: ManifestWatcher,
   paths: RecordPaths,

@@ -1,9 +1,8 @@
 import { existsSync } from 'node:fs';
 import { Kysely } from 'kysely';
 import { inspectDatabase } from '../../archive/journal/state.ts';
-import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { DatabaseLocation } from './database-url.ts';
-import { listAppliedMigrations, migrate, migrations, migrationTable } from './migrations.ts';
+import { countMissingMigrations, listAppliedMigrations, migrate, migrations, migrationTable } from './migrations.ts';
 import { openPostgresDialect } from './postgres.ts';
 import { openSqliteDialect } from './sqlite.ts';
 import type { Tables } from './tables.ts';
@@ -29,19 +28,13 @@ export async function openWorkspaceDatabase(location: DatabaseLocation): Promise
 
 /**
  * Number of migrations that the service's database lacks; null if its file does not exist. Changes nothing.
- * @throws OddslakeError if the database cannot be read or is of a newer oddslake
+ * @throws OddslakeError if the database cannot be read; UsageError if it is of a newer oddslake
  */
 export async function inspectWorkspace(location: DatabaseLocation): Promise<number | null> {
   if (location.kind === 'sqlite' && !existsSync(location.path)) return null;
-  const done =
-    location.kind === 'sqlite' ? readSqliteMigrations(location.path) : await readPostgresMigrations(location.url);
-  const unknown = done.find((name) => !Object.hasOwn(migrations, name));
-  if (unknown !== undefined)
-    throw new OddslakeError(
-      exitCodes.usage,
-      `The service's database was written by a newer oddslake (migration ${unknown}). Use that version, or another database.`,
-    );
-  return Object.keys(migrations).length - done.length;
+  return countMissingMigrations(
+    location.kind === 'sqlite' ? readSqliteMigrations(location.path) : await readPostgresMigrations(location.url),
+  );
 }
 
 const readSqliteMigrations = (path: string): string[] =>
