@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a command beside a throwaway PostgreSQL, whose URL it finds in ODDSLAKE_TEST_POSTGRES:
-#   test/postgres.sh npx vitest run test/workspace
+#   test/postgres.sh npx vitest run test/server/workspace
 # Where no PostgreSQL is installed, root gets Debian's package; a server that the variable names already is used as it is.
 set -uo pipefail
 [ $# -gt 0 ] || { echo "usage: test/postgres.sh COMMAND…" >&2; exit 2; }

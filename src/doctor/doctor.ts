@@ -157,7 +157,7 @@ async function probeService({ settings }: Context): Promise<ServiceFacts> {
   try {
     const location = parseDatabaseUrl(databaseUrl, file);
     if (databaseUrl !== null) description = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
-    const { inspectWorkspace } = await import('../server/workspace/inspect.ts');
+    const { inspectWorkspace } = await import('../server/workspace/database.ts');
     const pending = await inspectWorkspace(location);
     return { description, database: pending === null ? null : { pending } };
   } catch (error) {

@@ -73,10 +73,10 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
     },
     convertConstToEnum: false,
     transform: ({ schema, url, route }) => ({ schema: describeSchema(schema, route), url }),
-    transformObject: (given) => {
-      const document = ('openapiObject' in given
-        ? given.openapiObject
-        : given.swaggerObject) as unknown as OpenApiDocument;
+    transformObject: (generated) => {
+      const document = ('openapiObject' in generated
+        ? generated.openapiObject
+        : generated.swaggerObject) as unknown as OpenApiDocument;
       Object.assign(document.components.schemas, strategySchemas);
       return addProblems(document, problems) as never;
     },

@@ -2,8 +2,7 @@ import type { Server } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Log } from '../base/ports.ts';
-import { createAuthenticationHook } from './auth/authenticate.ts';
-import { registerUserRoutes } from './auth/users.ts';
+import { createAuthenticationHook, registerUserRoutes } from './auth/authenticate.ts';
 import { registerExportJobRoutes } from './exports/export-jobs.ts';
 import { registerExportRoutes } from './exports/published-files.ts';
 import { registerMetricsRoutes } from './health/metrics.ts';
@@ -36,6 +35,7 @@ import { registerResearchRoutes } from './objects/run-backtest.ts';
 import { registerStrategyRoutes } from './objects/strategies.ts';
 import { describeRoutes, registerDocumentationRoutes } from './openapi.ts';
 import { registerCatalogueRoutes } from './web/catalogue.ts';
+import { generateRandomId } from './workspace/tables.ts';
 
 /** Creates the service with all its routes; it does not listen yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
@@ -72,7 +72,7 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
 
 function createApp(context: ServiceContext, limits: ServiceLimits): App {
   const { log, random } = context;
-  const newId = (): string => Math.floor(random() * 36 ** 10).toString(36);
+  const newId = (): string => generateRandomId(random);
   const app = fastify({
     loggerInstance: createFrameworkLog(log),
     bodyLimit: limits.bodyBytesMax,

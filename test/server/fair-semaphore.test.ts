@@ -6,64 +6,64 @@ const { signal: never } = new AbortController();
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 test('grants a limited number of permits, and serves waiting requests in order', async () => {
-  const gate = createFairSemaphore(2, 10);
+  const semaphore = createFairSemaphore(2, 10);
   const order: number[] = [];
-  const leaves: (() => void)[] = [];
+  const releases: (() => void)[] = [];
   for (let i = 0; i < 5; i++)
-    void gate.acquire(never).then((leave) => {
+    void semaphore.acquire(never).then((release) => {
       order.push(i);
-      leaves.push(leave);
+      releases.push(release);
     });
   await settle();
-  expect([order, gate.getCounts()]).toEqual([[0, 1], { inside: 2, waiting: 3 }]);
-  leaves[1]!();
-  leaves[1]!();
+  expect([order, semaphore.getCounts()]).toEqual([[0, 1], { inside: 2, waiting: 3 }]);
+  releases[1]!();
+  releases[1]!();
   await settle();
-  expect([order, gate.getCounts()]).toEqual([[0, 1, 2], { inside: 2, waiting: 2 }]);
+  expect([order, semaphore.getCounts()]).toEqual([[0, 1, 2], { inside: 2, waiting: 2 }]);
   for (let i = 0; i < 5; i++) {
-    for (const leave of leaves) leave();
+    for (const release of releases) release();
     await settle();
   }
-  expect([order, gate.getCounts()]).toEqual([[0, 1, 2, 3, 4], { inside: 0, waiting: 0 }]);
+  expect([order, semaphore.getCounts()]).toEqual([[0, 1, 2, 3, 4], { inside: 0, waiting: 0 }]);
 });
 
 test('rejects with 503 and Retry-After if too many wait', async () => {
-  const gate = createFairSemaphore(1, 1);
-  await gate.acquire(never);
-  void gate.acquire(never);
-  const refused = await gate.acquire(never).catch((error: unknown) => error);
+  const semaphore = createFairSemaphore(1, 1);
+  await semaphore.acquire(never);
+  void semaphore.acquire(never);
+  const refused = await semaphore.acquire(never).catch((error: unknown) => error);
   expect(refused).toBeInstanceOf(ProblemError);
   expect((refused as ProblemError).status).toBe(503);
   expect(Number((refused as ProblemError).headers['retry-after'])).toBeGreaterThan(0);
-  void gate.acquire(never, false);
-  expect(gate.getCounts()).toEqual({ inside: 1, waiting: 2 });
+  void semaphore.acquire(never, false);
+  expect(semaphore.getCounts()).toEqual({ inside: 1, waiting: 2 });
 });
 
 test('an aborted request leaves the queue and takes no permit', async () => {
-  const gate = createFairSemaphore(1, 5);
-  const leave = await gate.acquire(never);
+  const semaphore = createFairSemaphore(1, 5);
+  const release = await semaphore.acquire(never);
   const gone = new AbortController();
-  const waiting = gate.acquire(gone.signal);
-  const next = gate.acquire(never);
+  const waiting = semaphore.acquire(gone.signal);
+  const next = semaphore.acquire(never);
   gone.abort(new Error('gone'));
   await expect(waiting).rejects.toThrow('gone');
-  leave();
+  release();
   (await next)();
-  expect(gate.getCounts()).toEqual({ inside: 0, waiting: 0 });
-  await expect(gate.acquire(gone.signal)).rejects.toThrow('gone');
+  expect(semaphore.getCounts()).toEqual({ inside: 0, waiting: 0 });
+  await expect(semaphore.acquire(gone.signal)).rejects.toThrow('gone');
 });
 
 test('one holder cannot take all permits, nor starve others', async () => {
-  const gate = createFairSemaphore(3, 5);
+  const semaphore = createFairSemaphore(3, 5);
   const order: string[] = [];
-  const leaves = new Map<string, () => void>();
+  const releases = new Map<string, () => void>();
   const come = (who: string, name: string): void =>
-    void gate
+    void semaphore
       .forHolder(who)
       .acquire(never)
-      .then((leave) => {
+      .then((release) => {
         order.push(name);
-        leaves.set(name, leave);
+        releases.set(name, release);
       });
   for (let i = 1; i <= 6; i++) come('a', `a${i}`);
   await settle();
@@ -75,22 +75,22 @@ test('one holder cannot take all permits, nor starve others', async () => {
   expect(order).toEqual(['a1', 'a2', 'b1']);
   // c has no permit, so it comes before b with one, and before a although a has waited longer.
   for (const name of ['a1', 'b1', 'c1', 'a2']) {
-    leaves.get(name)!();
+    releases.get(name)!();
     await settle();
   }
   expect(order).toEqual(['a1', 'a2', 'b1', 'c1', 'b2', 'a3', 'a4']);
 });
 
 test('limits waiting requests per holder', async () => {
-  const gate = createFairSemaphore(1, 2);
-  const leave = await gate.forHolder('a').acquire(never);
-  for (let i = 0; i < 2; i++) void gate.forHolder('a').acquire(never);
-  await expect(gate.forHolder('a').acquire(never)).rejects.toThrow('Too many');
-  const other = gate.forHolder('b').acquire(never);
-  expect(gate.getCounts()).toEqual({ inside: 1, waiting: 3 });
+  const semaphore = createFairSemaphore(1, 2);
+  const release = await semaphore.forHolder('a').acquire(never);
+  for (let i = 0; i < 2; i++) void semaphore.forHolder('a').acquire(never);
+  await expect(semaphore.forHolder('a').acquire(never)).rejects.toThrow('Too many');
+  const other = semaphore.forHolder('b').acquire(never);
+  expect(semaphore.getCounts()).toEqual({ inside: 1, waiting: 3 });
   // The total of waiting requests is limited, too.
-  for (const who of ['c', 'c', 'd', 'd', 'e']) void gate.forHolder(who).acquire(never);
-  await expect(gate.forHolder('f').acquire(never)).rejects.toThrow('Too many');
-  leave();
+  for (const who of ['c', 'c', 'd', 'd', 'e']) void semaphore.forHolder(who).acquire(never);
+  await expect(semaphore.forHolder('f').acquire(never)).rejects.toThrow('Too many');
+  release();
   (await other)();
 });

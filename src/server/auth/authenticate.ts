@@ -2,7 +2,9 @@ import { isIP } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../base/ports.ts';
-import type { ServiceContext } from '../http/context.ts';
+import { paths } from '../../contract/paths.ts';
+import { MeResponse } from '../../contract/service.ts';
+import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { KeyHolder, Principal, User } from '../workspace/owner.ts';
 
@@ -195,4 +197,30 @@ export function requireKeyHolder({ principal }: Pick<FastifyRequest, 'principal'
 export function requireUser({ principal }: Pick<FastifyRequest, 'principal'>): User {
   if (principal?.kind !== 'user') throw new ProblemError(403, 'This route requires a user token.');
   return principal;
+}
+
+/** `/api/v1/me`. */
+export function registerUserRoutes(app: App, { settings, clock }: ServiceContext): void {
+  app.get(
+    paths.me,
+    {
+      config: { access: 'any' },
+      schema: {
+        summary: 'The credential and its permissions',
+        tags: ['users'],
+        response: { 200: MeResponse },
+      },
+    },
+    async ({ principal }): Promise<MeResponse> => {
+      const defaultQuota = settings.service.requestsPerMinute;
+      const generated_at = clock.nowMs();
+      if (principal?.kind === 'key') {
+        const { kind, id, name, requestsPerMinute } = principal;
+        return { kind, key: { id, name }, requests_per_minute: requestsPerMinute ?? defaultQuota, generated_at };
+      }
+      if (principal === null) throw new Error('a request without a credential passed authentication');
+      const { kind, user, workspace, scopes } = principal;
+      return { kind, user, workspace, scopes: [...scopes], requests_per_minute: defaultQuota, generated_at };
+    },
+  );
 }

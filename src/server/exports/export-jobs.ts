@@ -16,7 +16,7 @@ import {
 import { paths } from '../../contract/paths.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
 import type { App, ServiceContext } from '../http/context.ts';
-import { ProblemError } from '../http/problem-details.ts';
+import { createIdempotencyConflictError, createTooManyJobsError, ProblemError } from '../http/problem-details.ts';
 import { sendFile } from '../http/send-file.ts';
 import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
 import { removeExport, startExportRunner, toExportPath } from '../jobs/export-runner.ts';
@@ -134,18 +134,9 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
         to_ms: exportRequest.to ?? null,
       };
       const added = await jobs.add(job, waitingMax, finishedJobsMax);
-      if (added === 'full') {
-        throw new ProblemError(
-          429,
-          `This key has ${waitingMax} exports waiting or running. Wait until one has ended.`,
-          {
-            headers: { 'retry-after': '60' },
-          },
-        );
-      }
+      if (added === 'full') throw createTooManyJobsError(`This key has ${waitingMax} exports`);
       const row = 'known' in added ? added.known : added;
-      if (!isSameRequest(row, job))
-        throw new ProblemError(422, 'This Idempotency-Key was used with another body. Send a new one.');
+      if (!isSameRequest(row, job)) throw createIdempotencyConflictError();
       runner.wake();
       return reply.code(202).header('location', toExportJobUrl(row)).send(toExportJob(row));
     },

@@ -72,13 +72,9 @@ export function registerMetricsRoutes(app: App, context: ServiceContext): void {
         description:
           'Requests by route, method and status, durations, bytes sent, the state of the archive, and the process.',
         tags: ['operations'],
-        security: [],
         response: { 200: { description: 'Metrics.', content: { 'text/plain': { schema: Type.String() } } } },
       },
     },
-    async (_, reply) => {
-      reply.header('cache-control', 'no-store').type(metrics.contentType);
-      return reply.send((await metrics.render()) as never);
-    },
+    async (_, reply) => reply.type(metrics.contentType).send((await metrics.render()) as never),
   );
 }

@@ -74,16 +74,14 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
         summary: 'Whether the archive can be read and is kept up to date',
         description: 'Otherwise 503 with the reason: the archive, its watermark, or the database of keys.',
         tags: ['operations'],
-        security: [],
         response: { 200: ReadyResponse },
       },
     },
-    async (_, reply) => {
-      reply.header('cache-control', 'no-store');
+    async () => {
       const { generation, lagSeconds, archiveState, wrong } = await checkReadiness(context);
       if (wrong.length > 0 || generation === null || archiveState === null) {
         const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
-        throw new ProblemError(503, detail, { errors: [...wrong], headers: { 'cache-control': 'no-store' } });
+        throw new ProblemError(503, detail, { errors: [...wrong] });
       }
       return { status: 'ready' as const, generation, lag_seconds: lagSeconds, archive_state: archiveState };
     },

@@ -24,8 +24,8 @@ import {
 import {
   type HistoryRow,
   type OrderBookSnapshot,
+  type ReadSlice,
   type RowPageRequest,
-  type RowPosition,
   readFirstRows,
   readRows,
   readSnapshots,
@@ -109,24 +109,22 @@ function createRowsSlice(
   };
 }
 
-async function readRowPage(
+/** Reads a page of a dataset. `createReader` is called for every generation that is tried. */
+async function readRowPage<Row extends object = HistoryRow>(
   service: HistoricalService,
-  pageRequest: RowPageRequest,
-  steps: (manifest: Manifest) => Iterable<ScanStep>,
-  timeColumn: string,
+  { limit }: RowPageRequest,
+  planSteps: (manifest: Manifest) => Iterable<ScanStep>,
+  timeColumn: keyof Row & string,
   signal: AbortSignal,
+  createReader: () => ReadSlice<Row> = () => async (query, slice, rowsMax) => ({
+    rows: (await readRows(query, slice, rowsMax, signal)) as Row[],
+    isCut: false,
+  }),
 ) {
   return await service.history.read(async (generation) => {
-    const read = (query: Parameters<typeof readRows>[0], slice: ScanStep['slice'], rowsMax: number) =>
-      readRows(query, slice, rowsMax, signal);
-    const { rows, isMore } = await readFirstRows<HistoryRow>(
-      generation,
-      steps(generation.manifest),
-      pageRequest.limit,
-      read,
-      signal,
-    );
-    const last = rows.at(-1);
+    const steps = planSteps(generation.manifest);
+    const { rows, isMore } = await readFirstRows(generation, steps, limit, createReader(), signal);
+    const last = rows.at(-1) as Record<string, unknown> | undefined;
     const next =
       isMore && last !== undefined
         ? encodeRowCursor({ symbol: String(last.symbol), t: Number(last[timeColumn]) })
@@ -217,35 +215,17 @@ export const createOrderBooksEndpoint = (
 ): HistoricalEndpoint<HistoricalOrderbooksQuery> => ({
   async readPage(query, signal) {
     const pageRequest = parsePageQuery(service, query, service.context.settings.service.rowsLimitMax);
-    return await service.history.read(async (generation) => {
-      const steps = planPublishedSteps(service, generation.manifest, 'orderbooks', 't', pageRequest);
-      const snapshots: OrderBookSnapshot[] = [];
+    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'orderbooks', 't', pageRequest);
+    const createReader = (): ReadSlice<OrderBookSnapshot> => {
       let levelsLeft = levelsMax;
-      let isCut = false;
-      for (const { files, defined, slice } of steps) {
-        const opened = await generation.openQuery(files, defined, signal);
-        try {
-          const envelope = await readSnapshots(
-            opened,
-            slice,
-            pageRequest.limit + 1 - snapshots.length,
-            levelsLeft,
-            signal,
-          );
-          for (const one of envelope.snapshots) snapshots.push(one);
-          levelsLeft -= envelope.levels;
-          isCut = envelope.isCut;
-        } finally {
-          await opened.close();
-        }
-        if (isCut || snapshots.length > pageRequest.limit || levelsLeft <= 0) break;
-      }
-      const orderbooks = snapshots.slice(0, pageRequest.limit);
-      const last = orderbooks.at(-1);
-      const isMore = isCut || snapshots.length > pageRequest.limit || levelsLeft <= 0;
-      const next = isMore && last !== undefined ? encodeRowCursor(last satisfies RowPosition) : null;
-      return { orderbooks: orderbooks, ...createEnvelope(service, generation, orderbooks.length, next) };
-    });
+      return async (query, slice, rowsMax) => {
+        const { snapshots, levels, isCut } = await readSnapshots(query, slice, rowsMax, levelsLeft, signal);
+        levelsLeft -= levels;
+        return { rows: snapshots, isCut: isCut || levelsLeft <= 0 };
+      };
+    };
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, createReader);
+    return { orderbooks: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'orderbooks', 'orderbooks', query),
 });

@@ -16,6 +16,7 @@ import {
 import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
+import { generateRandomId } from '../workspace/tables.ts';
 import { openPinPool, type PinPool, type PooledPin, ReplacedError } from './pin-pool.ts';
 
 /** Runs concurrent queries over published data. Each reads the verified files of one generation. */
@@ -52,7 +53,7 @@ const attemptsMax = 20;
 
 /** Opens DuckDB and the pin pool on first use. */
 export function openHistory(archive: Archive, current: ManifestWatcher, random: Random): HistoryReader {
-  const id = Math.floor(random() * 36 ** 8).toString(36);
+  const id = generateRandomId(random);
   let opened: Promise<{ pool: PinPool; engine: QueryEngine }> | undefined;
   const reading = new Set<Promise<void>>();
 
@@ -180,25 +181,35 @@ export interface ScanStep {
 }
 
 /**
- * Reads steps in order until there is one row more than `limit`. The last parameter of `read` is the number of rows still
- * needed, including that extra row.
+ * Reads the first rows of a slice, at most `rowsMax`. `isCut` is true if the result has to be the last one of the page,
+ * although it has fewer rows than requested.
  */
+export type ReadSlice<Row> = (
+  query: Query,
+  slice: DatasetSlice,
+  rowsMax: number,
+) => Promise<{ readonly rows: readonly Row[]; readonly isCut: boolean }>;
+
+/** Reads steps in order until there is one row more than `limit`. */
 export async function readFirstRows<T>(
   generation: GenerationReader,
   steps: Iterable<ScanStep>,
   limit: number,
-  read: (query: Query, slice: DatasetSlice, rowsMax: number) => Promise<readonly T[]>,
+  read: ReadSlice<T>,
   signal: AbortSignal,
 ): Promise<{ rows: readonly T[]; isMore: boolean }> {
   const rows: T[] = [];
   for (const { files, defined, slice } of steps) {
     const query = await generation.openQuery(files, defined, signal);
+    let isCut: boolean;
     try {
-      for (const row of await read(query, slice, limit + 1 - rows.length)) rows.push(row);
+      const part = await read(query, slice, limit + 1 - rows.length);
+      for (const row of part.rows) rows.push(row);
+      isCut = part.isCut;
     } finally {
       await query.close();
     }
-    if (rows.length > limit) return { rows: rows.slice(0, limit), isMore: true };
+    if (isCut || rows.length > limit) return { rows: rows.slice(0, limit), isMore: true };
   }
   return { rows, isMore: false };
 }
@@ -235,8 +246,8 @@ export interface OrderBookSnapshot {
 }
 
 /**
- * The first complete snapshots of a slice of order books. `isCut` is true if there are fewer than requested because of
- * `levelsMax`; at least one snapshot is read.
+ * The first complete snapshots of a slice of order books, and the number of their levels. `isCut` is true if there are
+ * fewer than requested because of `levelsMax`; at least one snapshot is read.
  */
 export async function readSnapshots(
   query: Query,

@@ -127,15 +127,15 @@ function formatPageQuery(
   shown AS (
     SELECT h.*, coalesce(h.symbol, '') AS s FROM named AS h
     WHERE (h.canonical_id, coalesce(h.symbol, '')) IN (SELECT (canonical_id, s) FROM page)
-  ), begun AS (
-    SELECT h.*, row(${state}) IS DISTINCT FROM lag(row(${state})) OVER told AS begins
-    FROM shown AS h WINDOW told AS (PARTITION BY h.canonical_id, h.s ORDER BY h.first_seen)
+  ), marked AS (
+    SELECT h.*, row(${state}) IS DISTINCT FROM lag(row(${state})) OVER states AS is_new
+    FROM shown AS h WINDOW states AS (PARTITION BY h.canonical_id, h.s ORDER BY h.first_seen)
   ), numbered AS (
-    SELECT *, sum(begins::INTEGER) OVER (PARTITION BY canonical_id, s ORDER BY first_seen) AS place FROM begun
+    SELECT *, sum(is_new::INTEGER) OVER (PARTITION BY canonical_id, s ORDER BY first_seen) AS number FROM marked
   ), lasting AS (
     SELECT canonical_id, s, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
            ${stateColumns.map((name) => `first(${name}) AS ${name}`).join(', ')}
-    FROM numbered GROUP BY canonical_id, s, place
+    FROM numbered GROUP BY canonical_id, s, number
   ), histories AS (
     SELECT canonical_id, s, count(*) AS states, list_reverse(list(struct_pack(first_seen, last_seen, ${stateColumns.join(', ')})
              ORDER BY first_seen DESC)[1:${historyMax}]) AS history

@@ -247,7 +247,7 @@ export function createComputedStep(
   const stepMs = candleSteps[interval];
   const ticks = selectTickFiles(manifest, symbols, from, to, stepMs);
   const times = ticks.flatMap(({ t_min, t_max }) => [t_min, t_max]).filter((t) => t !== null);
-  const since = Math.max(from ?? 0, times.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY) - stepMs);
+  const since = Math.max(from ?? 0, times.reduce((min, t) => Math.min(min, t), Number.POSITIVE_INFINITY) - stepMs);
   const until = Math.min(to ?? Number.POSITIVE_INFINITY, times.reduce((max, t) => Math.max(max, t), 0) + 1);
   const window = ticks.length === 0 ? { from: 0, to: 0 } : { from: since, to: until };
   const coverageFilter = createFileFilter(manifest, 'coverage', [], { from: window.from, to: window.to + stepMs });

@@ -147,6 +147,16 @@ export function requireWindow(from: number | null | undefined, to: number | null
   });
 }
 
+/** 422 for an idempotency key of another request. */
+export const createIdempotencyConflictError = (): ProblemError =>
+  new ProblemError(422, 'This Idempotency-Key was used with another body. Send a new one.');
+
+/** 429 for a user with too many unfinished jobs; `reason` is a clause such as `This key has 10 exports`. */
+export const createTooManyJobsError = (reason: string): ProblemError =>
+  new ProblemError(429, `${reason} waiting or running. Wait until one has ended.`, {
+    headers: { 'retry-after': '60' },
+  });
+
 /** 404 for a symbol that the archive does not know. */
 export const createUnknownSymbolError = (): ProblemError =>
   new ProblemError(404, 'The archive does not know this symbol. Search by words with /api/v1/historical/markets?q=', {

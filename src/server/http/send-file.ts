@@ -182,10 +182,10 @@ const allowsRange = (ifRange: string | string[] | undefined, sha256: string): bo
   ifRange === undefined || (typeof ifRange === 'string' && ifRange.trim() === toETag(sha256));
 
 /** The strong ETag of content with this SHA-256. */
-const toETag = (sha256: string): string => `"${sha256}"`;
+export const toETag = (sha256: string): string => `"${sha256}"`;
 
-/** Whether a list of ETags, or `*`, contains this one; `weakly` also matches weak ones. */
-function hasETag(list: string, sha256: string, weakly: boolean): boolean {
+/** Whether a list of ETags, or `*`, contains the one of a SHA-256; `weakly` also matches weak ones. */
+export function hasETag(list: string, sha256: string, weakly: boolean): boolean {
   if (list.trim() === '*') return true;
   const tags = [...list.matchAll(/(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g)];
   return tags.some(([, weak, tag]) => tag === toETag(sha256) && (weakly || weak === undefined));

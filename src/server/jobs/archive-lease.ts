@@ -19,7 +19,7 @@ export const exportFolder = '.oddslake/exports';
 export const leaseFileName = 'place';
 
 /** An archive in the service's database. */
-export interface ArchiveLease {
+interface ArchiveLease {
   /** The ID under which its jobs are stored; a copy of the archive has the same. */
   readonly leaseId: string;
   /** Identity of the file that stores the ID; a copy has another. */
@@ -110,7 +110,7 @@ export async function requireArchiveLease(
   throw createArchiveCopyError();
 }
 
-export const createArchiveCopyError = (): UsageError =>
+const createArchiveCopyError = (): UsageError =>
   new UsageError(
     `This archive is a copy of another one that is served with the same database, and they would run each other's jobs. ` +
       'To give this archive its own jobs, remove its .oddslake/exports/place. To replace ' +

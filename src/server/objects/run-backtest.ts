@@ -20,12 +20,12 @@ import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { createFairSemaphore } from '../http/fair-semaphore.ts';
-import { ProblemError } from '../http/problem-details.ts';
+import { createIdempotencyConflictError, createTooManyJobsError, ProblemError } from '../http/problem-details.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
 import { createStrategyStore } from '../workspace/strategies.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from '../workspace/tables.ts';
 import { type BacktestService, toBacktestUrl, toSavedBacktest } from './backtests.ts';
-import { createIdempotencyConflictError, createInvalidBodyError, getOwner, hashBody } from './user-resource.ts';
+import { createInvalidBodyError, getOwner, hashBody } from './user-resource.ts';
 
 /** A backtest that is ready to run. */
 interface ResolvedBacktest {
@@ -129,9 +129,9 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
   } = settings.service.research;
   const running = createFairSemaphore(runsConcurrentMax, waitingMax);
   const counting = createFairSemaphore(countsConcurrentMax, jobsMax);
-  const underWay = new Set<Promise<unknown>>();
+  const runningThreads = new Set<Promise<unknown>>();
   // The archive must stay open until the threads that read it have ended.
-  app.addHook('onClose', async () => void (await Promise.allSettled(underWay)));
+  app.addHook('onClose', async () => void (await Promise.allSettled(runningThreads)));
 
   app.post(
     paths.researchBacktest,
@@ -208,11 +208,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       strategy_version: resolvedStrategy.version,
     };
     const outcome = await jobs.add(backtest, jobsMax, savedBacktestsMax);
-    if (outcome === 'full') {
-      throw new ProblemError(429, `You have ${jobsMax} backtests waiting or running. Wait until one has ended.`, {
-        headers: { 'retry-after': '60' },
-      });
-    }
+    if (outcome === 'full') throw createTooManyJobsError(`You have ${jobsMax} backtests`);
     return 'known' in outcome ? outcome.known : outcome;
   }
 
@@ -221,8 +217,8 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     try {
       release = await counting.forHolder(user).acquire(signal);
       const count = isTooLarge(archive, { ...resolved, ticksMax: ticksJobMax }, signal);
-      underWay.add(count);
-      if (!(await count.finally(() => underWay.delete(count)))) return;
+      runningThreads.add(count);
+      if (!(await count.finally(() => runningThreads.delete(count)))) return;
     } catch (error) {
       throw toRequestError(error, signal, context.signal);
     } finally {
@@ -241,8 +237,8 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     try {
       const task = { spec, resolvedStrategy, threads, ticksMax: ticksSyncMax };
       const run = runBacktestInThread(archive, task, { signal: AbortSignal.any([signal, limit]), progress() {} });
-      underWay.add(run);
-      return (await run.finally(() => underWay.delete(run))).result;
+      runningThreads.add(run);
+      return (await run.finally(() => runningThreads.delete(run))).result;
     } catch (error) {
       signal.throwIfAborted();
       throw limit.aborted ? createTooLongError() : toProblem(error);

@@ -6,7 +6,7 @@ import { CreatedHeaders, ObjectPath, pageMax } from '../../contract/strategies.t
 import { requireUser } from '../auth/authenticate.ts';
 import { decodeObjectCursor, encodeObjectCursor } from '../history/page-cursor.ts';
 import type { App, ServiceContext } from '../http/context.ts';
-import { ProblemError } from '../http/problem-details.ts';
+import { createIdempotencyConflictError, ProblemError } from '../http/problem-details.ts';
 import { toOwnerColumns } from '../workspace/owner.ts';
 import type { OwnerColumns, PageRequest, RowPage } from '../workspace/tables.ts';
 
@@ -128,9 +128,6 @@ export const createInvalidBodyError = (errors: readonly Fault[], detail = 'The b
   new ProblemError(400, detail, {
     errors: errors.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
   });
-
-export const createIdempotencyConflictError = (): ProblemError =>
-  new ProblemError(422, 'This Idempotency-Key was used with another body. Send a new one.');
 
 /**
  * The row that a store added.

@@ -1,9 +1,14 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire, stripTypeScriptTypes } from 'node:module';
+import { dirname, join } from 'node:path';
 import { Type } from 'typebox';
 import { readFoundDamage } from '../../archive/known-state.ts';
+import { palette } from '../../base/html.ts';
 import { paths } from '../../contract/paths.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError, requireLocalState } from '../http/problem-details.ts';
-import { loadAssets } from './assets.ts';
+import { hasETag, toETag } from '../http/send-file.ts';
 import { computeTotals, renderPageDocument, type Totals } from './document.ts';
 
 const yearSeconds = 31_536_000;
@@ -55,7 +60,6 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
         summary: 'The catalogue page of the archive',
         description: 'Shows totals to everyone, and days, symbols, charts and files to holders of a market data key.',
         tags: ['operations'],
-        security: [],
         response: { 200: { description: 'The page', content: { 'text/html': { schema: Type.String() } } } },
       },
     },
@@ -74,7 +78,6 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
         summary: 'A file that the catalogue page loads',
         description: 'Cacheable forever under the stamp of the page; under another stamp it must be revalidated.',
         tags: ['operations'],
-        security: [],
         params: AssetPath,
         response: assetResponses,
       },
@@ -86,10 +89,69 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
       if (file === undefined) throw new ProblemError(404, 'The page has no such file.');
       // A page of another version gets the current file and must not cache it under its own stamp.
       const cacheControl = stamp === assets.stamp ? `public, max-age=${yearSeconds}, immutable` : 'no-cache';
-      reply.headers({ ...pageHeaders, etag: file.etag, 'cache-control': cacheControl });
-      const etags = request.headers['if-none-match']?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-      if (etags?.some((tag) => tag === file.etag || tag === '*')) return reply.code(304).send();
+      reply.headers({ ...pageHeaders, etag: toETag(file.sha256), 'cache-control': cacheControl });
+      const etags = request.headers['if-none-match'];
+      if (etags !== undefined && hasETag(etags, file.sha256, true)) return reply.code(304).send();
       return reply.type(file.type).send(file.bytes);
     },
   );
 }
+
+/** A static file of the page. */
+interface Asset {
+  readonly type: string;
+  readonly bytes: Buffer;
+  /** Hex. */
+  readonly sha256: string;
+}
+
+interface Assets {
+  readonly files: ReadonlyMap<string, Asset>;
+  /** A hash of all files: a URL that contains it may be cached forever. */
+  readonly stamp: string;
+}
+
+const mediaTypes: Readonly<Record<string, string>> = {
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml; charset=utf-8',
+};
+
+let cachedAssets: Assets | undefined;
+
+/**
+ * The files of the page: the client (built, or with its types stripped), the colours of every page, and the chart
+ * library. They are read once, on first use: the files of a program do not change while it runs.
+ */
+export function loadAssets(): Assets {
+  cachedAssets ??= readAssets();
+  return cachedAssets;
+}
+
+function readAssets(): Assets {
+  const folder = join(import.meta.dirname, 'client');
+  const uplot = join(dirname(createRequire(import.meta.url).resolve('uplot/package.json')), 'dist');
+  const clientFiles = readdirSync(folder)
+    .filter((name) => /^[a-z-]+\.(ts|js|css|svg)$/.test(name))
+    .map((name) => [name.replace(/\.ts$/, '.js'), readContent(join(folder, name))] as const);
+  const files = new Map<string, Asset>(
+    [
+      ...clientFiles,
+      ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))] as const,
+      ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))] as const,
+      ['palette.css', Buffer.from(palette)] as const,
+    ].map(([name, bytes]) => [name, { type: mediaTypes[name.split('.').at(-1)!]!, bytes, sha256: hashContent(bytes) }]),
+  );
+  const stamp = hashContent([...files].map(([name, { sha256 }]) => name + sha256).join('\n')).slice(0, 16);
+  return { files, stamp };
+}
+
+function readContent(path: string): Buffer {
+  const bytes = readFileSync(path);
+  if (!path.endsWith('.ts')) return bytes;
+  // The same as the build does, so that a checkout and the package serve the same modules.
+  const text = stripTypeScriptTypes(bytes.toString('utf8'));
+  return Buffer.from(text.replace(/(\bfrom\s*')(\.\/[a-z-]+)\.ts'/g, "$1$2.js'"));
+}
+
+const hashContent = (content: string | Buffer): string => createHash('sha256').update(content).digest('hex');

@@ -142,9 +142,9 @@ function parseApiKey(text: string): { id: string; secret: string } | null {
 
 /** Whether the secret belongs to the key; compares in constant time. */
 const isMatchingSecret = (digest: string, secret: string): boolean => {
-  const cache = Buffer.from(digest, 'hex');
+  const expected = Buffer.from(digest, 'hex');
   const actual = hashSecret(secret);
-  return cache.length === actual.length && timingSafeEqual(cache, actual);
+  return expected.length === actual.length && timingSafeEqual(expected, actual);
 };
 
 /** Throws UsageError for a text that is not a valid name. */

@@ -3,6 +3,9 @@ import type { WorkspaceDatabase } from './database.ts';
 import { nextOrdinal } from './owner.ts';
 import { type BotRow, type OwnerColumns, type PageRequest, type RowPage, type Tables, toRowPage } from './tables.ts';
 
+/** Identifies a repeated request. */
+type IdempotentBot = Pick<BotRow, 'idempotency_key' | 'body_sha256'>;
+
 export type NewBot = Omit<BotRow, 'ordinal' | 'owner' | 'workspace' | 'status' | 'updated_at'>;
 
 /** A bot with the name and version of its strategy. */
@@ -19,10 +22,7 @@ interface BotStore {
    */
   add(owner: OwnerColumns, bot: NewBot, ownMax: number): Promise<BotWithStrategy | 'full' | 'other' | 'unbound'>;
   /** The bot with an idempotency key: `other` if its request was another one, null if there is none. */
-  findByIdempotencyKey(
-    owner: OwnerColumns,
-    by: Pick<NewBot, 'idempotency_key' | 'body_sha256'>,
-  ): Promise<BotWithStrategy | 'other' | null>;
+  findByIdempotencyKey(owner: OwnerColumns, by: IdempotentBot): Promise<BotWithStrategy | 'other' | null>;
   get(owner: OwnerColumns, id: string): Promise<BotWithStrategy | null>;
   /** Newest first. */
   list(owner: OwnerColumns, page: PageRequest): Promise<RowPage<BotWithStrategy>>;
@@ -35,42 +35,39 @@ interface BotStore {
 type SelectDatabase = Pick<WorkspaceDatabase, 'selectFrom'>;
 
 export function createBotStore(db: WorkspaceDatabase): BotStore {
+  const rows = ({ owner, workspace }: OwnerColumns, of: SelectDatabase) =>
+    of.selectFrom('bots').where('bots.owner', '=', owner).where('bots.workspace', '=', workspace);
   // A strategy that a bot is bound to cannot be removed, so the join finds it.
-  const own = ({ owner, workspace }: OwnerColumns, of: SelectDatabase = db) =>
-    of
-      .selectFrom('bots')
+  const own = (owner: OwnerColumns, of: SelectDatabase = db) =>
+    rows(owner, of)
       .innerJoin('strategies', 'strategies.id', 'bots.strategy_id')
-      .where('bots.owner', '=', owner)
-      .where('bots.workspace', '=', workspace)
       .selectAll('bots')
       .select(['strategies.name as strategy_name', 'strategies.version as strategy_version']);
   const get = async (owner: OwnerColumns, id: string, of: SelectDatabase = db): Promise<BotWithStrategy | null> =>
     (await own(owner, of).where('bots.id', '=', id).executeTakeFirst()) ?? null;
 
-  const findByKey: (
-    ...given: [...Parameters<BotStore['findByIdempotencyKey']>, of?: SelectDatabase]
-  ) => ReturnType<BotStore['findByIdempotencyKey']> = async (owner, { idempotency_key: key, body_sha256 }, of = db) => {
+  async function findByKey(
+    owner: OwnerColumns,
+    { idempotency_key: key, body_sha256 }: IdempotentBot,
+    of: SelectDatabase = db,
+  ): Promise<BotWithStrategy | 'other' | null> {
     if (key === null) return null;
     const known = await own(owner, of).where('bots.idempotency_key', '=', key).executeTakeFirst();
     if (known === undefined) return null;
     return known.body_sha256 === body_sha256 ? known : 'other';
-  };
+  }
 
   async function addIn(tx: Transaction<Tables>, owner: OwnerColumns, bot: NewBot, ownMax: number) {
     const ordinal = await nextOrdinal(tx, owner);
-    const { strategy_id } = bot;
     const known = await findByKey(owner, bot, tx);
     if (known !== null) return known;
-    const { had } = await tx
-      .selectFrom('bots')
-      .where('owner', '=', owner.owner)
-      .where('workspace', '=', owner.workspace)
-      .select(({ fn }) => fn.countAll<number>().as('had'))
+    const { count } = await rows(owner, tx)
+      .select(({ fn }) => fn.countAll<number>().as('count'))
       .executeTakeFirstOrThrow();
-    if (had >= ownMax) return 'full';
+    if (count >= ownMax) return 'full';
     const strategy = await tx
       .selectFrom('strategies')
-      .where('id', '=', strategy_id)
+      .where('id', '=', bot.strategy_id)
       .where('owner', '=', owner.owner)
       .where('workspace', '=', owner.workspace)
       .select(['name', 'version'])
@@ -83,8 +80,8 @@ export function createBotStore(db: WorkspaceDatabase): BotStore {
 
   return {
     add: (owner, bot, ownMax) => db.transaction().execute((tx) => addIn(tx, owner, bot, ownMax)),
-    findByIdempotencyKey: (owner, by) => findByKey(owner, by),
-    get: (owner, id) => get(owner, id),
+    findByIdempotencyKey: findByKey,
+    get,
     async list(owner, { limit, before }) {
       const page = own(owner)
         .$if(before !== null, (query) => query.where('bots.ordinal', '<', before!))

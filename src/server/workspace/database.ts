@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs';
 import { Kysely } from 'kysely';
+import { inspectDatabase } from '../../archive/journal/state.ts';
 import type { DatabaseLocation } from './database-url.ts';
-import { migrate, migrations } from './migrations.ts';
+import { countMissingMigrations, listAppliedMigrations, migrate, migrations, migrationTable } from './migrations.ts';
 import { openPostgresDialect } from './postgres.ts';
 import { openSqliteDialect } from './sqlite.ts';
 import type { Tables } from './tables.ts';
@@ -21,5 +23,32 @@ export async function openWorkspaceDatabase(location: DatabaseLocation): Promise
   } catch (error) {
     await db.destroy();
     throw error;
+  }
+}
+
+/**
+ * Number of migrations that the service's database lacks; null if its file does not exist. Changes nothing.
+ * @throws OddslakeError if the database cannot be read; UsageError if it is of a newer oddslake
+ */
+export async function inspectWorkspace(location: DatabaseLocation): Promise<number | null> {
+  if (location.kind === 'sqlite' && !existsSync(location.path)) return null;
+  return countMissingMigrations(
+    location.kind === 'sqlite' ? readSqliteMigrations(location.path) : await readPostgresMigrations(location.url),
+  );
+}
+
+const readSqliteMigrations = (path: string): string[] =>
+  inspectDatabase(path, (db) =>
+    db.one('select 1 from sqlite_master where name = ?', migrationTable) === undefined
+      ? []
+      : db.all<{ name: string }>(`select name from ${migrationTable}`).map(({ name }) => name),
+  );
+
+async function readPostgresMigrations(url: string): Promise<string[]> {
+  const db = new Kysely<object>({ dialect: await openPostgresDialect(url) });
+  try {
+    return await listAppliedMigrations(db);
+  } finally {
+    await db.destroy();
   }
 }

@@ -212,14 +212,7 @@ export async function migrate(
   kind: 'sqlite' | 'postgres',
   migrations: Readonly<Record<string, Migration>>,
 ): Promise<void> {
-  const done = await listAppliedMigrations(db);
-  const unknown = done.find((name) => !Object.hasOwn(migrations, name));
-  if (unknown !== undefined) {
-    throw new UsageError(
-      `The service's database was written by a newer oddslake (migration ${unknown}). Use that version, or another database.`,
-    );
-  }
-  if (done.length === Object.keys(migrations).length) return;
+  if (countMissingMigrations(await listAppliedMigrations(db), migrations) === 0) return;
   if (kind === 'postgres') return runMigrations(db, migrations);
   // Kysely's PostgreSQL adapter locks and uses a transaction; for SQLite we have to.
   await db.connection().execute(async (connection) => {
@@ -232,6 +225,21 @@ export async function migrate(
       throw error;
     }
   });
+}
+
+/**
+ * Number of migrations that a database lacks.
+ * @throws UsageError if a newer oddslake has migrated it
+ */
+export function countMissingMigrations(
+  applied: readonly string[],
+  known: Readonly<Record<string, Migration>> = migrations,
+): number {
+  const unknown = applied.find((name) => !Object.hasOwn(known, name));
+  if (unknown === undefined) return Object.keys(known).length - applied.length;
+  throw new UsageError(
+    `The service's database was written by a newer oddslake (migration ${unknown}). Use that version, or another database.`,
+  );
 }
 
 async function runMigrations(db: AnyDatabase, migrations: Readonly<Record<string, Migration>>): Promise<void> {

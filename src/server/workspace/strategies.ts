@@ -44,15 +44,15 @@ export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
       const existing = await own(owner, tx).where('idempotency_key', '=', key).selectAll().executeTakeFirst();
       if (existing !== undefined) return existing.body_sha256 === body_sha256 ? existing : 'other';
     }
-    const { had } = await own(owner, tx)
-      .select(({ fn }) => fn.countAll<number>().as('had'))
+    const { count } = await own(owner, tx)
+      .select(({ fn }) => fn.countAll<number>().as('count'))
       .executeTakeFirstOrThrow();
-    if (had >= ownMax) return 'full';
-    const { given } = await own(owner, tx)
+    if (count >= ownMax) return 'full';
+    const { latest } = await own(owner, tx)
       .where('name', '=', name)
-      .select(({ fn }) => fn.max<number | null>('versions_given').as('given'))
+      .select(({ fn }) => fn.max<number | null>('versions_given').as('latest'))
       .executeTakeFirstOrThrow();
-    const version = (given ?? 0) + 1;
+    const version = (latest ?? 0) + 1;
     const row: StrategyRow = { ...owner, ...strategy, ordinal, version, versions_given: version };
     await tx.insertInto('strategies').values(row).execute();
     return row;

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { loadAssets } from '../../../src/server/web/assets.ts';
+import { loadAssets } from '../../../src/server/web/catalogue.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { importsOf } from '../../structure.ts';
 
