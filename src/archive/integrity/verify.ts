@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { sha256, toTemporaryPath } from '../disk/file-system.ts';
 import { type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
+import { manifestName } from '../format/layout.ts';
 import {
   formatChecksums,
   listManifestFiles,
@@ -106,7 +107,7 @@ async function verifyStateNow(
   signal?: AbortSignal,
   earlyState: Promise<[PromiseSettledResult<string | null | undefined>]> | null = null,
 ): Promise<string | null | undefined> {
-  const isComparable = findings.every(({ path }) => path !== 'manifest.json' && !path.startsWith('coverage/'));
+  const isComparable = findings.every(({ path }) => path !== manifestName && !path.startsWith('coverage/'));
   if (isComparable && earlyState !== null) {
     const [found] = await earlyState;
     if (found.status === 'fulfilled') return found.value;
@@ -219,9 +220,9 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
   const manifestHash = getMeta(archive.state.db, manifestHashKey);
   // Texts derived from another manifest prove nothing either, and its content may make no sense.
   if (manifestHash !== undefined && sha256(Buffer.from(archive.readManifestText())) !== manifestHash)
-    return [{ path: 'manifest.json', kind: 'checksum mismatch' }];
+    return [{ path: manifestName, kind: 'checksum mismatch' }];
   const expected: Record<string, string | undefined> = {
-    'manifest.json': manifestHash,
+    [manifestName]: manifestHash,
     SHA256SUMS: sha256(Buffer.from(formatChecksums(manifest))),
     // Compare with the recorded hashes: an older oddslake wrote other texts, or no views.sql.
     ...readRootFileHashes(archive.state.db),

@@ -1,5 +1,6 @@
 import { dirname, join } from 'node:path';
 import { moveFile, sha256 } from '../disk/file-system.ts';
+import { manifestName } from '../format/layout.ts';
 import { formatManifest, type Manifest, parseManifest } from '../format/manifest.ts';
 import { type Database, getMeta, manifestHashKey, manifestTextKey, setMeta } from '../journal/database.ts';
 import {
@@ -122,7 +123,7 @@ function executeIntent(archive: Archive, intent: PublishIntent, knownManifest?: 
   const isDone = runWhileOpen(() => {
     for (const [name, text] of Object.entries(texts)) replaceRootFile(archive, name, text);
     // Part files before the manifest: readers find them through the manifest.
-    replaceRootFile(archive, 'manifest.json', intent.manifest);
+    replaceRootFile(archive, manifestName, intent.manifest);
     disk.syncFolder(layout.root);
     recordRootFileHashes(db, texts);
     closeIntent(db, intent);

@@ -1,4 +1,4 @@
-import type { RepairReport } from '../../archive/integrity/repair-report.ts';
+import type { RepairReport } from '../../archive/integrity/repair.ts';
 import type { VerifyResult } from '../../archive/integrity/verify.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { Window } from '../../base/window.ts';

@@ -10,7 +10,7 @@ import {
   startRun,
 } from '../../archive/journal/runs.ts';
 import { type Archive, requireCurrentFormat } from '../../archive/open-archive.ts';
-import { countJournaledTicks } from '../../archive/publish/count-waiting.ts';
+import { tallyJournaledTicks } from '../../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../../archive/publish/publish.ts';
 import { pruneRawFiles } from '../../archive/raw/raw-file.ts';
 import type { RawWriter } from '../../archive/raw/raw-writer.ts';
@@ -226,7 +226,7 @@ const emptyFacts: CountedFacts = {
 function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const { archive, context } = run;
   const { db } = archive.state;
-  const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : countJournaledTicks(archive, run.id);
+  const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : tallyJournaledTicks(archive, run.id);
   const counts = readRunCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
   const { generation, watermark, reached } = archive.readManifest();

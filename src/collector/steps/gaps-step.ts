@@ -1,6 +1,5 @@
 import { computeCompleteness, type Gap } from '../../archive/completeness/completeness.ts';
 import { hasTooManySuspended, isActive } from '../../archive/completeness/symbol-lifetime.ts';
-import { countPublishedTicks } from '../../archive/count-lost-ticks.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import {
@@ -12,6 +11,7 @@ import {
 } from '../../archive/journal/gap-records.ts';
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
+import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { intersect, overlaps, type Window } from '../../base/window.ts';
 import { getConfiguredSymbols, toCompletenessRules } from '../../context/open-configured.ts';
