@@ -5,7 +5,14 @@ import type { LostWindow } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
-import { countTicksInWindow, emptyPart, indexTickTimes, type RunTally } from '../format/tick-columns.ts';
+import {
+  addTallies,
+  countTicksInWindow,
+  emptyPart,
+  indexTickTimes,
+  noTicks,
+  type RunTally,
+} from '../format/tick-columns.ts';
 import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../journal/journal.ts';
 import { isJournalDamage } from '../journal/journal-check.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
@@ -52,7 +59,7 @@ function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
   const { db } = archive.state;
   const end = readJournalEnd(db);
   const manifest = archive.readManifest();
-  const total = { accepted: 0, duplicates: 0, conflicts: 0 };
+  let total: RunTally = { ...noTicks };
   for (const { day, part, ticks } of countRunTicksByBin(db, runId)) {
     try {
       const chunks = readBinTicks(db, { day, part }, end);
@@ -61,13 +68,10 @@ function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
       const old = file === undefined ? emptyPart : decodeTicks(readPublishedFile(archive, file));
       const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
       const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));
-      const { accepted, duplicates, conflicts } = tallies.get(runId)!;
-      total.accepted += accepted;
-      total.duplicates += duplicates;
-      total.conflicts += conflicts;
+      total = addTallies(total, tallies.get(runId)!);
     } catch (error) {
       if (!(error instanceof DamageError) && !isJournalDamage(error)) throw error;
-      total.accepted += ticks;
+      total = { ...total, accepted: total.accepted + ticks };
     }
   }
   return total;

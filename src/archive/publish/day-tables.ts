@@ -1,7 +1,7 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import type { Origin } from '../../contract/raw-page.ts';
-import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import type { Evidence, PublishedCoverage } from '../format/coverage.ts';
 import { type Column, datasets, readCoverageColumns } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type Manifest } from '../format/manifest.ts';
@@ -17,10 +17,6 @@ import { createEncodedFile, type FileStatistics } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 
 type DayTableName = 'coverage' | 'conflicts' | 'markets';
-
-export interface PublishedCoverage extends CoveredWindow {
-  readonly ticks: number;
-}
 
 function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, day: number): CellValue[][] {
   const file = findManifestFile(base, dataset, toDayPath(dataset, day, 0));
