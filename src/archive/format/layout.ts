@@ -39,6 +39,9 @@ export function createLayout(root: string): ArchiveLayout {
 export const toDayPath = (dataset: DatasetName, day: number, part: number): string =>
   `${dataset}/date=${formatDay(day)}/part-${String(part).padStart(2, '0')}.parquet`;
 
+/** The part number in the path of a published file. */
+export const parsePartNumber = (path: string): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);
+
 export const symbolsPath = 'symbols/part-00.parquet';
 
 /** The file that keeps the damaged journal rows found by the publish of this generation. */

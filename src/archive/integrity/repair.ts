@@ -200,7 +200,7 @@ function listRepairedFiles(
 /** How manifest.json was repaired. */
 interface ManifestRepair {
   readonly kind: 'missing' | 'checksum mismatch';
-  /** Where the other one is now, relative to the root; null where there was none. */
+  /** Path of the quarantined manifest, relative to the root; null if there was none. */
   readonly movedTo: string | null;
 }
 
@@ -276,9 +276,9 @@ export type RepairOutcome = 'restored' | 'salvaged' | 'rebuilt' | 'removed' | 'q
 
 export interface RepairedFile extends VerifyFinding {
   readonly outcome: RepairOutcome;
-  /** Where the bytes that were found are now, relative to the root; null where there were none. */
+  /** Path of the quarantined bytes, relative to the root; null if there were none. */
   readonly moved_to: string | null;
-  /** Rows that it was published with, and those that are gone from it; null where it holds none. */
+  /** Published rows, and lost rows; null for a file without rows. */
   readonly rows: number | null;
   readonly rows_lost: number | null;
 }
@@ -300,9 +300,9 @@ export interface RepairReport {
   readonly files: number;
   readonly bytes: number;
   readonly repaired: readonly RepairedFile[];
-  /** Windows of ticks that are to be asked for again: their coverage was taken back. */
+  /** Windows of lost ticks. Their coverage is withdrawn, so that they are fetched again. */
   readonly lost: readonly LostWindow[];
-  /** What is lost for good. */
+  /** Lost rows that no request can restore. */
   readonly unrecoverable: readonly UnrecoverableRows[];
   /** The rewritten files, as now published. */
   readonly written: readonly PublishedFile[];

@@ -19,8 +19,7 @@ import { toStateFilePath } from '../journal/state.ts';
 import type { Archive } from '../open-archive.ts';
 import { createFileRecord, type FileRecord, readFileKeys } from '../parquet/row-group-index.ts';
 import { decodeRows } from '../parquet/rows.ts';
-import { recordManifestText } from '../publish/commit.ts';
-import { formatRootFiles, readRootFileHashes, recordRootFileHashes } from '../publish/root-files.ts';
+import { formatRootFiles, readRootFileHashes, recordManifestText, recordRootFileHashes } from '../publish/commit.ts';
 import { locateFile, readFileNow, readPublishedFile } from '../read-published-file.ts';
 import { type HashPrefetcher, openHashPrefetcher } from './prefetch-hashes.ts';
 

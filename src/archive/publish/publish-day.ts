@@ -5,7 +5,7 @@ import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import { type CandleInterval, candleIntervals } from '../format/candles.ts';
 import type { LostWindow, PublishedCoverage } from '../format/coverage.ts';
 import { candleDatasets } from '../format/datasets.ts';
-import { toDayPath } from '../format/layout.ts';
+import { parsePartNumber, toDayPath } from '../format/layout.ts';
 import { findManifestFile, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict, PartColumns } from '../format/tick-columns.ts';
@@ -404,5 +404,3 @@ function findMissingCandles({ base, stagedFiles }: Stage, intervals: readonly Ca
     return missing.length === 0 ? [] : [{ file, missing }];
   });
 }
-
-const parsePartNumber = (path: string): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);

@@ -5,7 +5,7 @@ import { datasetNames } from '../format/datasets.ts';
 import { manifestName } from '../format/layout.ts';
 import { listManifestFiles, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import type { Archive } from '../open-archive.ts';
-import { formatRootFiles } from '../publish/root-files.ts';
+import { formatRootFiles } from '../publish/commit.ts';
 import { closeDraft, isInside, openDraft, removeAbandonedDrafts, requireFileIntact } from './export-file.ts';
 import { type GenerationPin, pinGeneration } from './pin-generation.ts';
 
