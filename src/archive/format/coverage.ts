@@ -246,7 +246,9 @@ export interface AcceptedWindow extends Window {
   readonly reportedAt: number | null;
 }
 
+/** A row of published coverage. */
 export interface PublishedCoverage extends CoveredWindow {
+  /** Ticks in the window; of order books, the snapshots of the responses that were generated in it. */
   readonly ticks: number;
 }
 

@@ -6,7 +6,7 @@ import { countCoverageTicks, type PublishedCoverage } from '../format/coverage.t
 import { candleDatasets, datasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
-import { type BookColumns, type BookCoverage, emptyBooks } from '../format/order-book.ts';
+import { type BookColumns, emptyBooks } from '../format/order-book.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { Archive } from '../open-archive.ts';
@@ -299,7 +299,7 @@ export function repairOrderBooks(
   stage: Stage,
   day: number,
   { file, salvage }: DamagedFile,
-  coverage: Map<string, readonly BookCoverage[]>,
+  coverage: Map<string, readonly PublishedCoverage[]>,
   losses: RepairLosses,
 ): void {
   const { readableFile, intactGroups, lostRanges } = salvage();

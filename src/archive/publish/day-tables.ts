@@ -6,7 +6,7 @@ import { type Column, datasets, readCoverageColumns } from '../format/datasets.t
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type Manifest } from '../format/manifest.ts';
 import type { MarketRow } from '../format/market.ts';
-import { type BookCoverage, overlayBookCoverage } from '../format/order-book.ts';
+import { overlayBookCoverage } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
 import type { Archive } from '../open-archive.ts';
@@ -59,7 +59,7 @@ export function stageDayTable(
 /** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */
 export interface DayCoverage {
   readonly ticks: Map<string, PublishedCoverage[]>;
-  readonly orderbooks: Map<string, BookCoverage[]>;
+  readonly orderbooks: Map<string, PublishedCoverage[]>;
 }
 
 /**
