@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { OddslakeError } from '../base/errors.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
-import { createLayout } from './format/layout.ts';
+import { createLayout, listOtherFiles } from './format/layout.ts';
 import { listManifestFiles, type Manifest, type PublishedFile, parseManifest } from './format/manifest.ts';
 import { LockRefusedError, tryLock } from './journal/lock.ts';
 import { inspectState, type StateInspection } from './journal/state.ts';
@@ -21,7 +21,7 @@ export interface ArchiveInspection {
 export function inspectArchive(root: string, disk: Disk): ArchiveInspection {
   const layout = createLayout(root);
   if (!archiveExists(root, disk)) {
-    const otherNames = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
+    const otherNames = listOtherFiles(root, disk);
     const kind = otherNames.length > 0 || (disk.size(root) !== null && !disk.isFolder(root)) ? 'other files' : 'none';
     return { kind, manifest: null, state: null, isBeingWritten: false };
   }

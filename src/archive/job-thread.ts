@@ -1,9 +1,16 @@
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { DiskFullError } from '../base/errors.ts';
+import { resolveThreadEntry, threadExecArgv } from '../base/worker-threads.ts';
 import { systemDisk } from './disk/file-system.ts';
 import { type Archive, openArchive } from './open-archive.ts';
 
-// Runs a task on an archive in a worker thread, which opens the archive itself. Both sides of the message protocol.
+/*
+ * Runs a task on an archive in a worker thread, which opens the archive itself. Both sides of the message protocol.
+ *
+ * Not a task of `openWorkerPool`: the pool ends its threads by terminating them, which crashes the process if DuckDB runs
+ * in one. A task of a job may fail while a query that it started is still running. So each job has its own thread, and
+ * nobody terminates it: an abort is a message, and the thread exits when its event loop is empty.
+ */
 
 export interface JobContext {
   readonly signal: AbortSignal;
@@ -26,15 +33,14 @@ export class JobThreadError<F extends JobFailure> extends Error {
 }
 
 export interface ThreadEntry {
-  /** Module path relative to `beside`, without its extension: `./name`. */
+  /** See `resolveThreadEntry`. */
   readonly name: string;
-  /** `import.meta.url` of the calling module. */
   readonly beside: string;
 }
 
 type JobThreadMessage<T, F> =
   | { readonly kind: 'progress'; readonly done: number; readonly total: number }
-  | { readonly kind: 'done'; readonly made: T }
+  | { readonly kind: 'done'; readonly result: T }
   | { readonly kind: 'failed'; readonly failure: F };
 
 /**
@@ -51,10 +57,11 @@ export async function runInThread<T, F extends JobFailure>(
   const unexpected = (message: string) => new JobThreadError<JobFailure>({ why: 'unexpected', message });
   // The thread would create a new state database.
   if (!archive.state.isFileCurrent()) throw unexpected('The state database of the archive was removed or replaced.');
-  // The extension is that of the calling module: the build rewrites extensions in import statements only.
-  const entry = new URL(`${name}${/\.[jt]s$/.exec(beside)![0]}`, beside);
-  const threadData = { root: archive.layout.root, writer: archive.writer, asked: input };
-  const thread = new Worker(entry, { workerData: threadData, execArgv: ['--disable-warning=ExperimentalWarning'] });
+  const threadData = { root: archive.layout.root, writer: archive.writer, input };
+  const thread = new Worker(resolveThreadEntry(name, beside), {
+    workerData: threadData,
+    execArgv: [...threadExecArgv],
+  });
   const stop = (): void => thread.postMessage('stop');
   signal.addEventListener('abort', stop, { once: true });
   try {
@@ -62,7 +69,7 @@ export async function runInThread<T, F extends JobFailure>(
       let settle: () => void = () => reject(unexpected('The thread ended without a result.'));
       thread.on('message', (message: JobThreadMessage<T, F>) => {
         if (message.kind === 'progress') progress(message.done, message.total);
-        else if (message.kind === 'done') settle = () => resolve(message.made);
+        else if (message.kind === 'done') settle = () => resolve(message.result);
         else settle = () => reject(new JobThreadError(message.failure));
       });
       thread.on('error', (error) => reject(unexpected(String(error.stack ?? error))));
@@ -81,11 +88,11 @@ export async function runInThread<T, F extends JobFailure>(
  * Called by the thread's entry module. Runs the work and posts progress and the result; any message to the thread
  * aborts it.
  */
-export async function serveThreadTask<Asked, T>(
-  task: (archive: Archive, input: Asked, watching: JobContext) => Promise<T>,
+export async function serveThreadTask<Input, T>(
+  task: (archive: Archive, input: Input, context: JobContext) => Promise<T>,
   toFailure: (error: unknown) => Omit<JobFailure, 'message'>,
 ): Promise<void> {
-  const { root, writer, asked: input } = workerData as { root: string; writer: string; asked: Asked };
+  const { root, writer, input } = workerData as { root: string; writer: string; input: Input };
   const port = parentPort!;
   const post = (message: JobThreadMessage<T, JobFailure>): void => port.postMessage(message);
   const stop = new AbortController();
@@ -93,7 +100,7 @@ export async function serveThreadTask<Asked, T>(
   const archive = openArchive({ root, create: false, upstream: null, parts: 1, writer, settleMs: 0 }, systemDisk);
   try {
     const progress = (done: number, total: number): void => post({ kind: 'progress', done, total });
-    post({ kind: 'done', made: await task(archive, input, { signal: stop.signal, progress }) });
+    post({ kind: 'done', result: await task(archive, input, { signal: stop.signal, progress }) });
   } catch (error) {
     const message = String(error instanceof Error ? (error.stack ?? error.message) : error);
     post({ kind: 'failed', failure: { ...toFailure(error), message } });

@@ -1,7 +1,7 @@
 import { DamageError, UsageError } from '../base/errors.ts';
 import { systemRandomBytes } from '../base/system.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
-import { type ArchiveLayout, createLayout } from './format/layout.ts';
+import { type ArchiveLayout, createLayout, listOtherFiles } from './format/layout.ts';
 import { createEmptyManifest, formatManifest, formatVersion, type Manifest, parseManifest } from './format/manifest.ts';
 import { getMeta, manifestHashKey, type OpenDatabase } from './journal/database.ts';
 import { readOpenIntent } from './journal/intent.ts';
@@ -82,7 +82,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
         `There is no archive at ${root}, and no upstream is set for a new one. Set ODDSLAKE_BASE_URL or source.name.`,
       );
     }
-    const otherNames = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
+    const otherNames = listOtherFiles(root, disk);
     // Another process may have created the archive meanwhile.
     if (otherNames.length > 0 && !archiveExists(root, disk)) {
       throw new UsageError(

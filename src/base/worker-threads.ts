@@ -13,23 +13,32 @@ interface WorkerPool {
 /** Maximum number of useful threads. With more, the disk and the committing thread are the bottleneck. */
 export const computeThreadsMax = (): number => Math.min(availableParallelism(), 4);
 
+/** Options of Node for every thread. */
+export const threadExecArgv: readonly string[] = ['--disable-warning=ExperimentalWarning'];
+
+/**
+ * The URL of a thread's module, which has the extension of the calling module: the npm package ships JavaScript, and the
+ * build rewrites only imports.
+ * @param entry path of the module relative to `callerUrl`, without extension, e.g. `./worker`
+ * @param callerUrl `import.meta.url` of the calling module
+ */
+export const resolveThreadEntry = (entry: string, callerUrl: string): URL =>
+  new URL(`${entry}${/\.[jt]s$/.exec(callerUrl)![0]}`, callerUrl);
+
 /**
  * Starts threads.
- * @param entry path of the module relative to `beside`, without extension, e.g. `./worker`
- * @param beside `import.meta.url` of the calling module
+ * @param entry, callerUrl see `resolveThreadEntry`
  * @param heapMb heap size at which a thread first runs a full garbage collection, including external memory; 0: V8's default
  */
 export async function openWorkerPool(entry: string, callerUrl: string, count: number, heapMb = 0): Promise<WorkerPool> {
   const { Tinypool } = await import('tinypool');
   // The launcher sets a larger value for the main thread; each worker thread would use that much more memory.
   setFlagsFromString(`--initial-old-space-size=${heapMb}`);
-  // The extension follows the calling module: the npm package ships JavaScript, and the build rewrites only imports.
-  const extension = /\.[jt]s$/.exec(callerUrl)![0];
   const pool = new Tinypool({
-    filename: new URL(`${entry}${extension}`, callerUrl).href,
+    filename: resolveThreadEntry(entry, callerUrl).href,
     minThreads: count,
     maxThreads: count,
-    execArgv: ['--disable-warning=ExperimentalWarning'],
+    execArgv: [...threadExecArgv],
     // Most allocations are large and short-lived.
     resourceLimits: { maxYoungGenerationSizeMb: 8 },
   });

@@ -1,5 +1,5 @@
 import type { Gap } from '../archive/completeness/completeness.ts';
-import type { RepairedFile, RepairReport } from '../archive/integrity/repair-report.ts';
+import type { RepairedFile, RepairReport } from '../archive/integrity/repair.ts';
 import type { GapList } from '../archive/read/gaps.ts';
 import type { readStatus } from '../archive/read/status.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';

@@ -1,11 +1,11 @@
-import type { RepairReport } from '../archive/integrity/repair-report.ts';
+import type { RepairReport } from '../archive/integrity/repair.ts';
 import type { VerifyResult } from '../archive/integrity/verify.ts';
 import { readOpenIntent } from '../archive/journal/intent.ts';
 import { readRecordedDamage } from '../archive/journal/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
 import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
-import { countJournaledTicks } from '../archive/publish/count-waiting.ts';
+import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
 import { pruneRawFiles } from '../archive/raw/raw-file.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';
@@ -243,7 +243,7 @@ const emptyFacts: CountedFacts = {
 function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const { archive, context } = run;
   const { db } = archive.state;
-  const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : countJournaledTicks(archive, run.id);
+  const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : tallyJournaledTicks(archive, run.id);
   const counts = readRunCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
   const { generation, watermark, reached } = archive.readManifest();

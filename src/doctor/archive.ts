@@ -1,6 +1,6 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { createLayout } from '../archive/format/layout.ts';
+import { damagedFilesFolder, quarantineFolder } from '../archive/format/layout.ts';
 import { formatVersion, listManifestFiles, type Manifest, sumFileSizes } from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
 import { schemaVersion } from '../archive/journal/schema.ts';
@@ -314,7 +314,6 @@ export function probeArchive({ settings, disk, random, clock }: Context): Archiv
     files = checkFiles(root, inspection);
   }
   const manifest = getManifest(inspection);
-  const { privateFolder } = createLayout(root);
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const facts: ArchiveFacts = {
     root,
@@ -327,8 +326,8 @@ export function probeArchive({ settings, disk, random, clock }: Context): Archiv
     currentSchema: schemaVersion,
     isBeingWritten: inspection.isBeingWritten,
     files,
-    damagedFiles: measureFolder(join(privateFolder, 'damaged')).files,
-    quarantine: measureFolder(join(privateFolder, 'quarantine')),
+    damagedFiles: measureFolder(join(root, damagedFilesFolder)).files,
+    quarantine: measureFolder(join(root, quarantineFolder)),
   };
   return { inspection, manifest, facts };
 

@@ -2,8 +2,14 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symli
 import { tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { createDisk, type Disk, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
+import {
+  createDisk,
+  type Disk,
+  type FileSystemCalls,
+  sha256,
+  systemCalls,
+  systemDisk,
+} from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from './scratch.ts';

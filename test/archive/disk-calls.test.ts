@@ -12,8 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { createDisk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
+import { createDisk, type FileSystemCalls, systemCalls, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { scratchFolder } from './scratch.ts';
 
 const bytes = Buffer.from('ticks of a day');

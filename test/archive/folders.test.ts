@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { createDisk } from '../../src/archive/disk/file-system.ts';
-import type { FileSystemCalls } from '../../src/archive/disk/syscalls.ts';
+import { createDisk, type FileSystemCalls } from '../../src/archive/disk/file-system.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { powerModel } from '../faults/power-loss.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';

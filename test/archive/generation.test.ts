@@ -1,7 +1,6 @@
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
-import { countPublishedTicks } from '../../src/archive/count-lost-ticks.ts';
 import { createDisk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type Column, type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
@@ -9,6 +8,7 @@ import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { type Archive, archiveExists } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
+import { countPublishedTicks } from '../../src/archive/publish/count-ticks.ts';
 import { locateFile, readFileNow, readPublishedFile } from '../../src/archive/read-published-file.ts';
 import { powerModel } from '../faults/power-loss.ts';
 import { quarantineLines } from '../harness/quarantine.ts';

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
+import type { PublishedCoverage } from '../../src/archive/format/coverage.ts';
+import { countCoverageTicks } from '../../src/archive/format/coverage.ts';
 import {
   computeLostWindows,
   computeLostWindowsOfRestored,
   computeRangeWindow,
   subtractFromCoverage,
 } from '../../src/archive/integrity/repair-day.ts';
-import { countCoverageTicks } from '../../src/archive/integrity/restore-coverage.ts';
 import { computeKeyRange, type LostRange } from '../../src/archive/integrity/salvage-row-groups.ts';
 import type { SortKey } from '../../src/archive/parquet/row-group-index.ts';
-import type { PublishedCoverage } from '../../src/archive/publish/day-tables.ts';
 import { day0, dayMs } from './scratch.ts';
 
 const range = (first: SortKey, last: SortKey, rows: number): LostRange => ({ keys: { first, last }, rows });

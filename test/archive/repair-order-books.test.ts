@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { PublishedCoverage } from '../../src/archive/format/coverage.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
-import { type BookCoverage, toBookSide } from '../../src/archive/format/order-book.ts';
+import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { repairOrderBooks } from '../../src/archive/integrity/repair-day.ts';
 import {
   type RepairLosses,
@@ -44,7 +45,7 @@ async function published(at: readonly number[] = moments, groupRows = 2): Promis
   return archive;
 }
 
-const covered = (from: number, to: number, ticks: number): BookCoverage => ({
+const covered = (from: number, to: number, ticks: number): PublishedCoverage => ({
   from: day0 + from,
   to: day0 + to,
   ticks,
@@ -57,7 +58,7 @@ const covered = (from: number, to: number, ticks: number): BookCoverage => ({
 function mended(
   archive: Archive,
   damaged: readonly number[],
-  given: Map<string, BookCoverage[]>,
+  given: Map<string, PublishedCoverage[]>,
   salvaged?: SalvagedFile,
 ) {
   const file = archive.readManifest().datasets.orderbooks.files.find((one) => one.path === path)!;
@@ -66,7 +67,7 @@ function mended(
   for (const group of damaged) bytes[record.groups[group]!.start + 5]! ^= 4;
   const stage = startStage(archive, archive.readManifest(), readCommitState(archive.state.db));
   const losses: RepairLosses = { windows: [], unrecoverable: [], rowsLost: new Map() };
-  const coverage = new Map<string, readonly BookCoverage[]>(given);
+  const coverage = new Map<string, readonly PublishedCoverage[]>(given);
   const broken = {
     dataset: 'orderbooks' as const,
     file,

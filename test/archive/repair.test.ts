@@ -11,7 +11,7 @@ import {
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { toDayPath } from '../../src/archive/format/layout.ts';
-import type { RepairReport } from '../../src/archive/integrity/repair-report.ts';
+import type { RepairReport } from '../../src/archive/integrity/repair.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';

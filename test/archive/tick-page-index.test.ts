@@ -136,12 +136,14 @@ describe("a file stored differently from our writer's", () => {
   const usual = (builder: WriterPropertiesBuilder) => builder;
 
   test('is read if the difference does not matter', () => {
-    const file = storedAs(rows, (builder) =>
-      builder.setDictionaryEnabled(false).setColumnDictionaryEnabled('symbol', true),
-    );
-    const index = indexTickFile(file);
-    expect(readSymbolTicks(file, index, 'B')).toEqual({ t: Float64Array.of(1), p: Float64Array.of(0.25) });
-    expect(index.memoryBytes).toBe(2 * 200 + 2 * 150);
+    for (const hasSymbolDictionary of [true, false]) {
+      const file = storedAs(rows, (builder) =>
+        builder.setDictionaryEnabled(false).setColumnDictionaryEnabled('symbol', hasSymbolDictionary),
+      );
+      const index = indexTickFile(file);
+      expect(readSymbolTicks(file, index, 'B')).toEqual({ t: Float64Array.of(1), p: Float64Array.of(0.25) });
+      expect(index.memoryBytes).toBe(2 * 200 + 2 * 150);
+    }
   });
 
   test('reports the memory of pages, symbols and cached dictionaries', () => {
@@ -153,7 +155,6 @@ describe("a file stored differently from our writer's", () => {
   test.each<[string, Uint8Array, string]>([
     ['without zstd', storedAs(rows, (b) => b.setCompression(Compression.SNAPPY)), 'not compressed with zstd'],
     ['with pages of version 2', storedAs(rows, (b) => b.setWriterVersion(WriterVersion.V2)), 'a page of unknown type'],
-    ['with PLAIN symbols', storedAs(rows, (b) => b.setDictionaryEnabled(false)), 'not dictionary-encoded'],
     ['with unsorted symbols', storedAs([...rows, rows[0]], usual), 'symbols are not sorted'],
     [
       'with a nullable column',

@@ -8,7 +8,7 @@ import { rootTextsKey } from '../../src/archive/journal/database.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { recordRootFileHashes } from '../../src/archive/publish/root-files.ts';
+import { recordRootFileHashes } from '../../src/archive/publish/commit.ts';
 import { listViewDefinitions, selectViewDefinitions } from '../../src/archive/publish/views-sql.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { listGaps } from '../../src/archive/read/gaps.ts';

@@ -2,8 +2,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { createDisk, type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
+import {
+  createDisk,
+  type Disk,
+  type FileSystemCalls,
+  systemCalls,
+  systemDisk,
+} from '../../src/archive/disk/file-system.ts';
 import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
 import { writeConfig } from '../../src/cli/init-config.ts';
 

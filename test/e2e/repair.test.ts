@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { RepairReport } from '../../src/archive/integrity/repair-report.ts';
+import type { RepairReport } from '../../src/archive/integrity/repair.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { access, fastFlags, fixedNow, folder, hashes, manifestOf, run as runApart, sandbox } from './lake.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';

@@ -2,8 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, wr
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { job as nightlyJob } from '../../jobs/nightly.ts';
-import { createDisk } from '../../src/archive/disk/file-system.ts';
-import { systemCalls } from '../../src/archive/disk/syscalls.ts';
+import { createDisk, systemCalls } from '../../src/archive/disk/file-system.ts';
 import { finishRun, startRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Context } from '../../src/context/context.ts';

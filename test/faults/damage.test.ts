@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
-import type { RepairReport } from '../../src/archive/integrity/repair-report.ts';
+import type { RepairReport } from '../../src/archive/integrity/repair.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSegments } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';

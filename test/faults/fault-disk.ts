@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import type { FileSystemCalls } from '../../src/archive/disk/syscalls.ts';
+import type { FileSystemCalls } from '../../src/archive/disk/file-system.ts';
 import type { Call, Faults } from './fault-points.ts';
 import type { PowerCalls } from './power-loss.ts';
 

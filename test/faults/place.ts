@@ -11,8 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Disk } from '../../src/archive/disk/file-system.ts';
-import type { FileSystemCalls } from '../../src/archive/disk/syscalls.ts';
+import type { Disk, FileSystemCalls } from '../../src/archive/disk/file-system.ts';
 import type { OpenDatabase } from '../../src/archive/journal/database.ts';
 import type { Clock } from '../../src/base/ports.ts';
 import type { OpenTransport } from '../../src/client/transport.ts';

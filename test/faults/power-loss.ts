@@ -1,6 +1,6 @@
 import { linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, sep } from 'node:path';
-import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
+import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/file-system.ts';
 
 // The state after a power loss: a file has the content of its last sync, a folder the names of its last sync. Files are
 // identified by inode and not by name, as in the system, so that a renamed file keeps its bytes, durable or not.

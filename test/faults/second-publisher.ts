@@ -1,7 +1,6 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
-import { createDisk } from '../../src/archive/disk/file-system.ts';
-import { systemCalls } from '../../src/archive/disk/syscalls.ts';
+import { createDisk, systemCalls } from '../../src/archive/disk/file-system.ts';
 import { createLayout } from '../../src/archive/format/layout.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { appendTicks, type TickRecord } from '../../src/archive/journal/journal.ts';

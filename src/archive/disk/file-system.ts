@@ -1,17 +1,57 @@
 import { createHash } from 'node:crypto';
 import {
+  closeSync,
   createReadStream,
+  fsyncSync,
+  linkSync,
   lstatSync,
+  mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   realpathSync,
+  renameSync,
+  rmdirSync,
   type Stats,
   statfsSync,
   statSync,
+  unlinkSync,
+  writeSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
-import { type FileSystemCalls, systemCalls } from './syscalls.ts';
+
+/**
+ * The system calls that change an archive on disk. A file's contents are durable only after `sync` on the file; its name is durable only after `sync` on its folder. Errors have the system's `code`.
+ */
+export interface FileSystemCalls {
+  /** Creates or truncates a file. */
+  create(path: string): number;
+  /** Appends and returns the number of bytes written, at least one. */
+  write(file: number, bytes: Uint8Array): number;
+  openFolder(path: string): number;
+  sync(file: number): void;
+  close(file: number): void;
+  rename(from: string, to: string): void;
+  link(from: string, to: string): void;
+  unlink(path: string): void;
+  makeFolder(path: string): void;
+  /** Removes an empty folder. */
+  removeFolder(path: string): void;
+}
+
+export const systemCalls: FileSystemCalls = {
+  create: (path) => openSync(path, 'w'),
+  write: (file, bytes) => writeSync(file, bytes),
+  openFolder: (path) => openSync(path, 'r'),
+  sync: (file) => fsyncSync(file),
+  close: (file) => closeSync(file),
+  rename: (from, to) => renameSync(from, to),
+  link: (from, to) => linkSync(from, to),
+  unlink: (path) => unlinkSync(path),
+  makeFolder: (path) => mkdirSync(path),
+  removeFolder: (path) => rmdirSync(path),
+};
 
 /** All file system operations of the archive. Writes are durable when a call returns, unless stated otherwise. */
 export interface Disk {

@@ -1,16 +1,14 @@
 import { seek } from '../../base/binary-search.ts';
 import { dayMs, hourMs, intersectTwo, type Window } from '../../base/window.ts';
-import type { PartColumns } from './tick-columns.ts';
+import type { PartColumns, SymbolOffsets } from './tick-columns.ts';
 
 /** The published candle intervals, in ms. Each divides a UTC day, so no candle spans two days. */
 export const candleIntervals = { '1h': hourMs, '1d': dayMs } as const;
 
 export type CandleInterval = keyof typeof candleIntervals;
 
-/** Candles of many symbols: symbol i holds rows offsets[i] to offsets[i + 1], sorted by t. Symbols in UTF-8 order. */
-export interface CandleColumns {
-  readonly symbols: readonly string[];
-  readonly offsets: Float64Array;
+/** Candles of many symbols, each sorted by t. Symbols are in UTF-8 order. */
+export interface CandleColumns extends SymbolOffsets {
   /** Start of the interval, epoch milliseconds. */
   readonly t: Float64Array;
   readonly open: Float64Array;

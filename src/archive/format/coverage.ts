@@ -11,6 +11,7 @@ import {
   type Window,
 } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
+import { countTicksInWindow } from './tick-columns.ts';
 
 /**
  * Why a window counts as covered: the response stated the ends of its window, a second request confirmed the first, the
@@ -244,3 +245,13 @@ export interface AcceptedWindow extends Window {
   /** When a run first ended with exit code 4 because of it; null before. */
   readonly reportedAt: number | null;
 }
+
+/** A row of published coverage. */
+export interface PublishedCoverage extends CoveredWindow {
+  /** Ticks in the window; of order books, the snapshots of the responses that were generated in it. */
+  readonly ticks: number;
+}
+
+/** Adds to each window its number of ticks. `t` must be sorted. */
+export const countCoverageTicks = (windows: readonly CoveredWindow[], t: Float64Array): PublishedCoverage[] =>
+  windows.map((window) => ({ ...window, ticks: countTicksInWindow(t, window) }));

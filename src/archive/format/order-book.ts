@@ -1,7 +1,7 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { isWithin, type Window } from '../../base/window.ts';
-import type { Origin } from '../../contract/raw-page.ts';
-import type { Evidence } from './coverage.ts';
+import type { PublishedCoverage } from './coverage.ts';
+import type { SymbolOffsets } from './tick-columns.ts';
 
 /** Levels of one side of an order book, best first, as columns of equal length. */
 export interface BookSide {
@@ -63,9 +63,7 @@ export interface ObservedSnapshot extends OrderBookSnapshot {
  * Order books of many symbols, one row per level. Symbol i holds rows offsets[i] to offsets[i + 1], sorted by t, side
  * (ask before bid) and level. Symbols are in UTF-8 order.
  */
-export interface BookColumns {
-  readonly symbols: readonly string[];
-  readonly offsets: Float64Array;
+export interface BookColumns extends SymbolOffsets {
   readonly t: Float64Array;
   /** 0 for an ask, 1 for a bid. */
   readonly side: Uint8Array;
@@ -254,23 +252,15 @@ const truncateBookColumns = (columns: BookColumns, rows: number): BookColumns =>
   quantity: columns.quantity.subarray(0, rows),
 });
 
-/** A row of order book coverage: responses generated in this window, and the snapshots that they returned. */
-export interface BookCoverage extends Window {
-  readonly ticks: number;
-  readonly fetchedAt: number;
-  readonly origin: Origin;
-  readonly evidence: Evidence;
-}
-
 /**
  * Overlays responses on a symbol's coverage of one day, which is sorted and disjoint. Each response covers its own
  * millisecond. A covered moment is unchanged, except that the larger snapshot count is kept. Adjacent milliseconds of
  * one origin and evidence become one row with the earliest `fetchedAt`.
  */
 export function overlayBookCoverage(
-  covered: readonly BookCoverage[],
+  covered: readonly PublishedCoverage[],
   responses: readonly { readonly at: number; readonly snapshots: number }[],
-): BookCoverage[] {
+): PublishedCoverage[] {
   const moments = new Map<number, number>();
   for (const { at, snapshots } of responses) moments.set(at, Math.max(snapshots, moments.get(at) ?? 0));
   const isSingle = (w: Window): boolean => w.to === w.from + 1;
@@ -278,7 +268,7 @@ export function overlayBookCoverage(
   const fresh = [...moments]
     .filter(([at]) => !covered.some((w) => isWithin(at, w)))
     .map(
-      ([at, ticks]): BookCoverage => ({
+      ([at, ticks]): PublishedCoverage => ({
         from: at,
         to: at + 1,
         ticks,
@@ -287,7 +277,7 @@ export function overlayBookCoverage(
         evidence: 'inferred',
       }),
     );
-  const out: BookCoverage[] = [];
+  const out: PublishedCoverage[] = [];
   for (const next of [...kept, ...fresh].sort((a, b) => a.from - b.from)) {
     const last = out.at(-1);
     const isJoined = last?.to === next.from && last.origin === next.origin && last.evidence === next.evidence;

@@ -37,6 +37,14 @@ export interface RunTally {
   conflicts: number;
 }
 
+export const noTicks: Readonly<RunTally> = { accepted: 0, duplicates: 0, conflicts: 0 };
+
+export const addTallies = (a: Readonly<RunTally>, b: Readonly<RunTally>): RunTally => ({
+  accepted: a.accepted + b.accepted,
+  duplicates: a.duplicates + b.duplicates,
+  conflicts: a.conflicts + b.conflicts,
+});
+
 export const emptyPart: PartColumns = {
   symbols: [],
   offsets: new Float64Array(1),

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import type { Clock } from '../../base/ports.ts';
+import { dayMs } from '../../base/window.ts';
+import { privateFolderName } from '../format/layout.ts';
 import { listManifestFiles, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
-import { chooseHashShare } from '../format/verified-through.ts';
 import {
   type DamageKind,
   dropHashTimes,
@@ -63,6 +64,50 @@ export async function hashDueShare(archive: Archive, options: HashShareOptions):
   return damage;
 }
 
+/** A published file, and when it was last hashed and matched its checksum, epoch ms; undefined if not known. */
+export interface HashableFile {
+  readonly bytes: number;
+  readonly hashedAt: number | undefined;
+}
+
+export interface HashShare<File> {
+  /** The files to hash now, in this order. */
+  readonly files: readonly File[];
+  /** The time up to which the share is done once `n` files are hashed, epoch ms. */
+  hashedTo(n: number): number;
+}
+
+/**
+ * Chooses the files that are due, those hashed longest ago first. A run owes the fraction of all bytes that the time
+ * since the last share is of `intervalMs`. So on any schedule, every file is hashed again within `intervalMs`. A file
+ * larger than the due bytes waits until they suffice.
+ * @param hashedTo up to when the share was done, epoch ms; null before the first share, which is that of one day
+ */
+export function chooseHashShare<File extends HashableFile>(
+  files: readonly File[],
+  hashedTo: number | null,
+  nowMs: number,
+  intervalMs: number,
+): HashShare<File> {
+  // No more than all files are due. If the clock was ahead, nothing is due.
+  const from = Math.min(nowMs, Math.max(hashedTo ?? nowMs - Math.min(dayMs, intervalMs), nowMs - intervalMs));
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  if (bytes === 0) return { files: [], hashedTo: () => nowMs };
+  const oldestFirst = [...files].sort((a, b) => toHashTime(a) - toHashTime(b));
+  const due = (bytes * (nowMs - from)) / intervalMs;
+  const chosen: File[] = [];
+  const ends: number[] = [from];
+  for (let sum = 0, i = 0; i < oldestFirst.length; i++) {
+    sum += oldestFirst[i]!.bytes;
+    if (sum > due) break;
+    chosen.push(oldestFirst[i]!);
+    ends.push(Math.ceil(from + (sum / bytes) * intervalMs));
+  }
+  return { files: chosen, hashedTo: (n) => Math.min(nowMs, ends[n]!) };
+}
+
+const toHashTime = ({ hashedAt }: HashableFile): number => hashedAt ?? Number.NEGATIVE_INFINITY;
+
 function takeBatch(files: readonly PublishedFile[]): PublishedFile[] {
   const firstExcluded = files.findIndex((_, i) => i > 0 && sumFileSizes(files.slice(0, i + 1)).bytes > batchBytesMax);
   return files.slice(0, firstExcluded < 0 ? files.length : firstExcluded);
@@ -100,7 +145,7 @@ export function recordVerification(archive: Archive, found: VerifyResult, runId:
     path: finding.path,
     kind: classifyFinding(archive, finding),
   }));
-  if (found.state !== null) damage.push({ path: toStateFilePath('.oddslake'), kind: 'state' });
+  if (found.state !== null) damage.push({ path: toStateFilePath(privateFolderName), kind: 'state' });
   const damagedPaths = new Set(found.findings.map(({ path }) => path));
   db.transaction(() => {
     const files = new Map(listManifestFiles(archive.readManifest()).map((file) => [file.path, file]));

@@ -1,29 +1,24 @@
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
-import { dayMs, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import { dayMs, intersect, overlaps, subtract, union, type Window } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
+import { countCoverageTicks, type PublishedCoverage } from '../format/coverage.ts';
 import { candleDatasets, datasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
-import { type BookColumns, type BookCoverage, emptyBooks } from '../format/order-book.ts';
+import { type BookColumns, emptyBooks } from '../format/order-book.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
-import {
-  type DayCoverage,
-  type PublishedCoverage,
-  readDayCoverage,
-  stageDayTable,
-  toCoverageRows,
-} from '../publish/day-tables.ts';
+import { type DayCoverage, readDayCoverage, stageDayTable, toCoverageRows } from '../publish/day-tables.ts';
 import { encodeBookFile, encodeTickFile } from '../publish/encode-partition.ts';
 import { listCandleIntervals, stageCandles } from '../publish/publish-day.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import { countCoverageTicks, type RestoredCoverage, restoreCoverage } from './restore-coverage.ts';
+import { type RestoredCoverage, restoreCoverage } from './restore-coverage.ts';
 import { computeKeyRange, type DamagedFile, type LostRange, type RepairLosses } from './salvage-row-groups.ts';
 
 /** One UTC day under repair; `day` is its midnight, epoch ms. */
@@ -175,7 +170,7 @@ function countAwaitedTicks({ archive, day }: DayRepair, part: number, ranges: re
     .filter(([symbol]) => computePartNumber(symbol, parts) === part)
     .flatMap(([symbol, windows]) => {
       const spans = ranges.flatMap((range) => computeRangeWindow(range, symbol, day) ?? []);
-      return windows.filter((window) => spans.some((span) => !isEmpty(intersectTwo(span, window))));
+      return windows.filter((window) => spans.some((span) => overlaps(span, window)));
     })
     .reduce((sum, { ticks }) => sum + ticks, 0);
 }
@@ -225,14 +220,11 @@ export function computeLostWindows(
     const t = getTimes(symbol);
     for (const coveredWindow of covered) {
       const missingRows = coveredWindow.ticks - countTicksInWindow(t, coveredWindow);
-      const affected = spans.map((span) => intersectTwo(span, coveredWindow)).filter((w) => !isEmpty(w));
+      const affected = intersect(spans, [coveredWindow]);
       if (missingRows <= 0 || affected.length === 0) continue;
       missing += missingRows;
       // Coverage counts the ticks of a whole window, so the time between two lost pieces is lost too.
-      const window = {
-        from: affected.reduce((earliest, w) => Math.min(earliest, w.from), Number.POSITIVE_INFINITY),
-        to: affected.reduce((latest, w) => Math.max(latest, w.to), 0),
-      };
+      const window = { from: affected[0]!.from, to: affected.at(-1)!.to };
       windows.push({ dataset: 'ticks', symbol, ...window, ticks: missingRows + countTicksInWindow(t, window) });
     }
   }
@@ -260,11 +252,9 @@ export function computeLostWindowsOfRestored(
 ): LostWindow[] {
   if (missing <= 0) return [];
   const affected = union(covered).flatMap((run) => {
-    const pieces = spans.map((span) => intersectTwo(span, run)).filter((w) => !isEmpty(w));
+    const pieces = intersect(spans, [run]);
     const reachMs = pieces.reduce((ms, w) => ms + w.to - w.from, 0);
-    const from = Math.min(...pieces.map((w) => w.from));
-    const to = Math.max(...pieces.map((w) => w.to));
-    return pieces.length === 0 ? [] : [{ from, to, reachMs }];
+    return pieces.length === 0 ? [] : [{ from: pieces[0]!.from, to: pieces.at(-1)!.to, reachMs }];
   });
   const longest = affected.reduce((best, { reachMs }, i) => (reachMs > affected[best]!.reachMs ? i : best), 0);
   return affected.map(({ from, to }, i) => {
@@ -309,7 +299,7 @@ export function repairOrderBooks(
   stage: Stage,
   day: number,
   { file, salvage }: DamagedFile,
-  coverage: Map<string, readonly BookCoverage[]>,
+  coverage: Map<string, readonly PublishedCoverage[]>,
   losses: RepairLosses,
 ): void {
   const { readableFile, intactGroups, lostRanges } = salvage();

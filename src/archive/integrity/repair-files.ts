@@ -1,10 +1,9 @@
 import { join } from 'node:path';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
-import { subtract } from '../../base/window.ts';
-import { compareLostWindows } from '../format/coverage.ts';
+import { compareLostWindows, withdrawCoverage } from '../format/coverage.ts';
 import { datasets } from '../format/datasets.ts';
-import { symbolsPath, toDayPath } from '../format/layout.ts';
+import { parsePartNumber, symbolsPath } from '../format/layout.ts';
 import { type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllSegments, retractSegments } from '../journal/coverage-store.ts';
@@ -77,12 +76,8 @@ export async function repairDamagedFiles(
   if (symbols.length === 0 && damaged.some(({ dataset }) => dataset === 'symbols')) stageRemoval(stage, symbolsPath);
   const coverage = readAllSegments(db);
   const lostBySymbol = Map.groupBy(losses.windows, ({ symbol }) => symbol);
-  for (const [symbol, windows] of lostBySymbol) {
-    const remaining = (coverage.get(symbol) ?? []).flatMap((one) =>
-      subtract([one], windows).map((w) => ({ ...one, ...w })),
-    );
-    coverage.set(symbol, remaining);
-  }
+  for (const [symbol, windows] of lostBySymbol)
+    coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
   const after = { symbols, coverage, lost: [...readLostWindows(db), ...losses.windows].sort(compareLostWindows) };
   // Every published file was checked, and this commit repairs all damage: none is left to record.
   const manifest = createNextManifest(archive, stage, after, options, []);
@@ -105,17 +100,15 @@ function listPartsToCount(
 ): Set<number> {
   const published = sumFileSizes(base.datasets.ticks.files).rows;
   const all = known.reduce((sum, { ticks }) => sum + ticks, 0) !== published;
-  const paths = damaged.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => file.path);
-  const isDamagedPart = (part: number): boolean =>
-    paths.some((path) => path.endsWith(`/part-${String(part).padStart(2, '0')}.parquet`));
-  return new Set(Array.from({ length: parts }, (_, part) => part).filter((part) => all || isDamagedPart(part)));
+  if (all) return new Set(Array.from({ length: parts }, (_, part) => part));
+  return new Set(damaged.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => parsePartNumber(file.path)));
 }
 
 /** Counts the ticks of some parts over all days, as of the staged generation; one entry per symbol. */
 function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
   const counts = new Map<string, TickCount>();
   for (const file of listNextFiles(stage).ticks.files) {
-    if (![...parts].some((part) => toDayPath('ticks', parseDayStart(file.date!), part) === file.path)) continue;
+    if (!parts.has(parsePartNumber(file.path))) continue;
     const staged = stage.moves.find((move) => move.to === file.path);
     const bytes =
       staged === undefined

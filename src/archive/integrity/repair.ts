@@ -1,17 +1,26 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { sha256 } from '../disk/file-system.ts';
-import type { ArchiveLayout } from '../format/layout.ts';
-import { formatManifest, listManifestFiles, type Manifest, parseManifest, sumFileSizes } from '../format/manifest.ts';
+import type { LostWindow } from '../format/coverage.ts';
+import type { DatasetName } from '../format/datasets.ts';
+import { type ArchiveLayout, manifestName } from '../format/layout.ts';
+import {
+  formatManifest,
+  listManifestFiles,
+  type Manifest,
+  type PublishedFile,
+  parseManifest,
+  sumFileSizes,
+} from '../format/manifest.ts';
 import { getMeta, manifestHashKey, manifestTextKey } from '../journal/database.ts';
 import { type CommitState, readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
+import type { SortKey } from '../parquet/row-group-index.ts';
 import { commitIntent, finishIntent, replaceRootFile } from '../publish/commit.ts';
 import { type Stage, stageBytes, startStage } from '../publish/staging.ts';
 import { moveToQuarantine, quarantineCopy } from './quarantine-file.ts';
 import { type RepairFilesOptions, repairDamagedFiles } from './repair-files.ts';
-import type { RepairedFile, RepairOutcome, RepairReport } from './repair-report.ts';
 import type { RepairLosses } from './salvage-row-groups.ts';
 import { type RepairTriage, triageFindings } from './triage.ts';
 import { type VerifyFinding, type VerifyResult, verifyArchive } from './verify.ts';
@@ -72,7 +81,7 @@ const toIntactReport = ({ generation, files, bytes, state }: VerifyResult): Repa
 });
 
 const toRepairedManifest = ({ kind, movedTo }: ManifestRepair): RepairedFile => ({
-  path: 'manifest.json',
+  path: manifestName,
   kind,
   outcome: 'restored',
   moved_to: movedTo,
@@ -188,12 +197,10 @@ function listRepairedFiles(
   ];
 }
 
-const manifestName = 'manifest.json';
-
 /** How manifest.json was repaired. */
 interface ManifestRepair {
   readonly kind: 'missing' | 'checksum mismatch';
-  /** Where the other one is now, relative to the root; null where there was none. */
+  /** Path of the quarantined manifest, relative to the root; null if there was none. */
   readonly movedTo: string | null;
 }
 
@@ -259,4 +266,46 @@ function isFromAnotherTree({ disk, layout }: Archive, text: string, ours: string
       const at = join(layout.root, file.path);
       return disk.isFile(at) && disk.size(at) === file.bytes && sha256(disk.read(at)) === file.sha256;
     });
+}
+
+/**
+ * How a damaged file was repaired. `restored`: to the byte. `salvaged`: with the provably intact rows only. `rebuilt`:
+ * from other data. `removed`: no row is left. `quarantined`: no manifest lists it.
+ */
+export type RepairOutcome = 'restored' | 'salvaged' | 'rebuilt' | 'removed' | 'quarantined';
+
+export interface RepairedFile extends VerifyFinding {
+  readonly outcome: RepairOutcome;
+  /** Path of the quarantined bytes, relative to the root; null if there were none. */
+  readonly moved_to: string | null;
+  /** Published rows, and lost rows; null for a file without rows. */
+  readonly rows: number | null;
+  readonly rows_lost: number | null;
+}
+
+/** Lost rows that no request can restore. */
+export interface UnrecoverableRows {
+  readonly dataset: DatasetName;
+  readonly path: string;
+  readonly rows: number;
+  /** First and last key of the range that had the rows; null if unknown. */
+  readonly first: SortKey | null;
+  readonly last: SortKey | null;
+}
+
+export interface RepairReport {
+  /** The current generation. */
+  readonly generation: number;
+  /** Number of files checked, and their bytes. */
+  readonly files: number;
+  readonly bytes: number;
+  readonly repaired: readonly RepairedFile[];
+  /** Windows of lost ticks. Their coverage is withdrawn, so that they are fetched again. */
+  readonly lost: readonly LostWindow[];
+  /** Lost rows that no request can restore. */
+  readonly unrecoverable: readonly UnrecoverableRows[];
+  /** The rewritten files, as now published. */
+  readonly written: readonly PublishedFile[];
+  /** A message if the state database is damaged or differs from the published coverage; a repair does not fix this. */
+  readonly state: string | null;
 }

@@ -1,11 +1,10 @@
 import { dayMs, intersectTwo, subtract, type Window } from '../../base/window.ts';
-import { type CoveredWindow, joinForPublishing, overlayCoverage } from '../format/coverage.ts';
+import { type CoveredWindow, countCoverageTicks, joinForPublishing, overlayCoverage } from '../format/coverage.ts';
 import { readCoverageColumns } from '../format/datasets.ts';
-import { countTicksInWindow } from '../format/tick-columns.ts';
 import { canBeJoined, findNewestResponse, readSegments, readSegmentsIn } from '../journal/coverage-store.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
-import { type DayCoverage, type PublishedCoverage, parseCoverageRows } from '../publish/day-tables.ts';
+import { type DayCoverage, parseCoverageRows } from '../publish/day-tables.ts';
 import type { DamagedFile } from './salvage-row-groups.ts';
 
 /** Coverage that was restored from the state, by symbol. */
@@ -63,7 +62,3 @@ const toCovered = ({ from, to, fetchedAt, origin, evidence }: CoveredWindow): Co
   origin,
   evidence,
 });
-
-/** Adds to each window its number of ticks. `t` must be sorted. */
-export const countCoverageTicks = (windows: readonly CoveredWindow[], t: Float64Array): PublishedCoverage[] =>
-  windows.map((window) => ({ ...window, ticks: countTicksInWindow(t, window) }));

@@ -4,7 +4,7 @@ import type { DatasetName } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import { magic } from '../parquet/metadata.ts';
 import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
-import type { UnrecoverableRows } from './repair-report.ts';
+import type { UnrecoverableRows } from './repair.ts';
 
 /** Lost rows: all that were published from key `first` to key `last`, both included. */
 export interface LostRange {

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { sha256, toTemporaryPath } from '../disk/file-system.ts';
 import { type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
+import { manifestName } from '../format/layout.ts';
 import {
   formatChecksums,
   listManifestFiles,
@@ -18,8 +19,7 @@ import { toStateFilePath } from '../journal/state.ts';
 import type { Archive } from '../open-archive.ts';
 import { createFileRecord, type FileRecord, readFileKeys } from '../parquet/row-group-index.ts';
 import { decodeRows } from '../parquet/rows.ts';
-import { recordManifestText } from '../publish/commit.ts';
-import { formatRootFiles, readRootFileHashes, recordRootFileHashes } from '../publish/root-files.ts';
+import { formatRootFiles, readRootFileHashes, recordManifestText, recordRootFileHashes } from '../publish/commit.ts';
 import { locateFile, readFileNow, readPublishedFile } from '../read-published-file.ts';
 import { type HashPrefetcher, openHashPrefetcher } from './prefetch-hashes.ts';
 
@@ -106,7 +106,7 @@ async function verifyStateNow(
   signal?: AbortSignal,
   earlyState: Promise<[PromiseSettledResult<string | null | undefined>]> | null = null,
 ): Promise<string | null | undefined> {
-  const isComparable = findings.every(({ path }) => path !== 'manifest.json' && !path.startsWith('coverage/'));
+  const isComparable = findings.every(({ path }) => path !== manifestName && !path.startsWith('coverage/'));
   if (isComparable && earlyState !== null) {
     const [found] = await earlyState;
     if (found.status === 'fulfilled') return found.value;
@@ -219,9 +219,9 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
   const manifestHash = getMeta(archive.state.db, manifestHashKey);
   // Texts derived from another manifest prove nothing either, and its content may make no sense.
   if (manifestHash !== undefined && sha256(Buffer.from(archive.readManifestText())) !== manifestHash)
-    return [{ path: 'manifest.json', kind: 'checksum mismatch' }];
+    return [{ path: manifestName, kind: 'checksum mismatch' }];
   const expected: Record<string, string | undefined> = {
-    'manifest.json': manifestHash,
+    [manifestName]: manifestHash,
     SHA256SUMS: sha256(Buffer.from(formatChecksums(manifest))),
     // Compare with the recorded hashes: an older oddslake wrote other texts, or no views.sql.
     ...readRootFileHashes(archive.state.db),

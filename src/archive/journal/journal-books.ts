@@ -12,7 +12,7 @@ import {
   toBytes,
   toDoubles,
 } from './journal.ts';
-import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-check.ts';
+import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 
@@ -46,7 +46,7 @@ function appendBookRecord({ db, identity }: State, record: BookRecord): void {
   const { id, header } = appendHeader(db, { ...head, observed_at: observedAt, origin: 'poll', rank: 1 }, rows);
   for (const snapshot of record.snapshots) {
     const { t, bids, asks } = snapshot;
-    const values = [
+    insertJournalRow(db, 'journal_books', header, [
       id,
       symbol,
       floorToDay(t),
@@ -57,21 +57,10 @@ function appendBookRecord({ db, identity }: State, record: BookRecord): void {
       countLevels(snapshot),
       joinSides(bids.prices, asks.prices),
       joinSides(bids.quantities, asks.quantities),
-    ];
-    db.run(
-      'insert into journal_books (record_id, symbol, day, part, t, observed_at, bids, n, price, quantity, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-      ...values,
-      computeRowChecksum(header, values),
-    );
+    ]);
   }
-  if (record.understood) {
-    const values = [id, symbol, observedAt, record.snapshots.length];
-    db.run(
-      'insert into journal_book_cover (record_id, symbol, at, snapshots, checksum) values (?, ?, ?, ?, ?)',
-      ...values,
-      computeRowChecksum(header, values),
-    );
-  }
+  if (record.understood)
+    insertJournalRow(db, 'journal_book_cover', header, [id, symbol, observedAt, record.snapshots.length]);
   const rejected = record.rejected.map((item) => ({ symbol, at: observedAt, ...item }));
   appendRejected(db, { id, runId, header }, rejected);
 }
@@ -116,13 +105,15 @@ interface JournaledBookRow extends JoinedHeader {
   checksum: number;
 }
 
-const bookColumns = `k.record_id, k.symbol, k.t, k.observed_at, k.bids, k.n, k.price, k.quantity, k.checksum, ${headerColumns}`;
+const selectBooks = selectWithHeader(
+  'journal_books',
+  ...['record_id', 'symbol', 't', 'observed_at', 'bids', 'n', 'price', 'quantity'],
+);
 
 /** Reads the snapshots of one bin in the order of acceptance. @throws JournalDamageError */
 export function readBookBin(db: Database, { day, part }: JournalBin, end: number): ObservedSnapshot[] {
   const rows = db.iterate<JournaledBookRow>(
-    `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
-     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    `${selectBooks} where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
     day,
     part,
     end,
@@ -149,7 +140,7 @@ export function readLatestBooks({ db, identity }: State, symbol: string): Observ
     const day = db.one<{ day: number | null }>('select max(day) as day from journal_books where day < ?', before)?.day;
     if (day === null || day === undefined) return [];
     const rows = db.all<JournaledBookRow & Record<string, never>>(
-      `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
+      `${selectBooks}
        where k.day = ?1 and k.part = ?2 and k.symbol = ?3
          and k.t = (select max(t) from journal_books where day = ?1 and part = ?2 and symbol = ?3)`,
       day,
@@ -208,8 +199,8 @@ export function readBookResponses(db: Database, bins: readonly JournalBin[], end
     checksum: number;
   }
   const rows = db.all<AnswerRow & Record<string, never>>(
-    `select k.id, k.record_id, k.symbol, k.at, k.snapshots, k.checksum, ${headerColumns}
-     from journal_book_cover k left join journal j on j.id = k.record_id where k.record_id <= ? order by k.id`,
+    `${selectWithHeader('journal_book_cover', 'id', 'record_id', 'symbol', 'at', 'snapshots')}
+     where k.record_id <= ? order by k.id`,
     end,
   );
   for (const row of rows) assertIntact('journal_book_cover', row, [row.record_id, row.symbol, row.at, row.snapshots]);

@@ -317,8 +317,34 @@ export function computeRowChecksum(header: number, values: readonly JournalValue
   return text === '' ? checksum : crc32(text, checksum);
 }
 
-/** Header columns of a row read with its record, from `journal` as `j`. Null if there is no record. */
-export const headerColumns = `j.run_id as head_run_id, j.kind as head_kind, j.symbol as head_symbol,
+const insertSql = Object.fromEntries(
+  Object.entries(journalRowColumns).map(([table, columns]) => [
+    table,
+    `insert into ${table} (${columns.join(', ')}, checksum) values (${'?, '.repeat(columns.length)}?)`,
+  ]),
+) as Record<JournalRowTable, string>;
+
+/**
+ * Inserts a row of a record; joins the caller's transaction.
+ * @param header checksum of the record's header
+ * @param values values of the columns of `journalRowColumns`, in that order
+ */
+export const insertJournalRow = (
+  db: Database,
+  table: JournalRowTable,
+  header: number,
+  values: readonly JournalValue[],
+): void => void db.run(insertSql[table], ...values, computeRowChecksum(header, values));
+
+/**
+ * Selects columns of a table, as `k`, and of the record's header, as `j`, for `assertIntact`. Header columns are null if
+ * there is no record.
+ */
+export const selectWithHeader = (table: JournalRowTable, ...columns: readonly string[]): string =>
+  `select ${columns.map((name) => `k.${name}`).join(', ')}, k.checksum, ${headerColumns}
+   from ${table} k left join journal j on j.id = k.record_id`;
+
+const headerColumns = `j.run_id as head_run_id, j.kind as head_kind, j.symbol as head_symbol,
   j.asked_from as head_from, j.asked_to as head_to, j.observed_at as head_observed_at, j.origin as head_origin,
   j.rank as head_rank, j.checksum as head_checksum`;
 

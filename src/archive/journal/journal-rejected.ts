@@ -1,6 +1,6 @@
 import type { RejectedInput } from '../../base/ticks.ts';
 import type { Database } from './database.ts';
-import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-check.ts';
+import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-check.ts';
 
 /** The record that rejected input belongs to. */
 interface RejectedRecord {
@@ -37,12 +37,7 @@ export function appendRejected(
       continue;
     }
     left -= bytes;
-    const values = [id, runId, symbol, at, reason, raw] as const;
-    db.run(
-      'insert into journal_rejected (record_id, run_id, symbol, at, reason, raw, checksum) values (?, ?, ?, ?, ?, ?, ?)',
-      ...values,
-      computeRowChecksum(header, values),
-    );
+    insertJournalRow(db, 'journal_rejected', header, [id, runId, symbol, at, reason, raw]);
   }
   if (run !== undefined)
     db.run(
@@ -67,8 +62,8 @@ export const hasRejected = (db: Database, end: number): boolean =>
 /** @throws JournalDamageError */
 export function* readRejected(db: Database, end: number): Generator<JournaledRejectedRow> {
   const rows = db.iterate<JournaledRejectedRow & JoinedHeader & { record_id: number; checksum: number }>(
-    `select k.record_id, k.run_id, k.symbol, k.at, k.reason, k.raw, k.checksum, ${headerColumns}
-     from journal_rejected k left join journal j on j.id = k.record_id where k.record_id <= ? order by k.id`,
+    `${selectWithHeader('journal_rejected', 'record_id', 'run_id', 'symbol', 'at', 'reason', 'raw')}
+     where k.record_id <= ? order by k.id`,
     end,
   );
   for (const row of rows) {

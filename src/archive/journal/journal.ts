@@ -13,10 +13,10 @@ import type { Database } from './database.ts';
 import {
   assertIntact,
   computeHeaderChecksum,
-  computeRowChecksum,
-  headerColumns,
+  insertJournalRow,
   type JoinedHeader,
   type JournalHeaderRow,
+  selectWithHeader,
 } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
@@ -104,28 +104,14 @@ function appendTickRecord(db: Database, parts: number, record: TickRecord): void
     days.length + coverPieces.length + withdrawnPieces.length,
   );
   for (const { day, t, p } of days) {
-    const values = [id, symbol, day, part, t.length, toBytes(t), toBytes(p)] as const;
-    db.run(
-      'insert into journal_ticks (record_id, symbol, day, part, n, t, p, checksum) values (?, ?, ?, ?, ?, ?, ?, ?)',
-      ...values,
-      computeRowChecksum(header, values),
-    );
+    insertJournalRow(db, 'journal_ticks', header, [id, symbol, day, part, t.length, toBytes(t), toBytes(p)]);
   }
   for (const { from, to, fetchedAt, evidence } of coverPieces) {
-    const values = [id, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence] as const;
-    db.run(
-      'insert into journal_cover (record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-      ...values,
-      computeRowChecksum(header, values),
-    );
+    const values = [id, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence];
+    insertJournalRow(db, 'journal_cover', header, values);
   }
   for (const { from, to } of withdrawnPieces) {
-    const values = [id, symbol, floorToDay(from), part, from, to] as const;
-    db.run(
-      'insert into journal_withdrawn (record_id, symbol, day, part, t_from, t_to, checksum) values (?, ?, ?, ?, ?, ?, ?)',
-      ...values,
-      computeRowChecksum(header, values),
-    );
+    insertJournalRow(db, 'journal_withdrawn', header, [id, symbol, floorToDay(from), part, from, to]);
   }
   if (record.ticks.t.length + record.covered.length > 0) {
     ensureSymbol(db, symbol, observedAt);
@@ -164,12 +150,8 @@ export function appendMarkets({ db }: State, record: MarketsRecord, rejected: re
     const { runId, observedAt } = record;
     const headerFields = { run_id: runId, kind: 'markets', symbol: null, asked_from: null, asked_to: null };
     const { id, header } = appendHeader(db, { ...headerFields, observed_at: observedAt, origin: 'poll', rank: 1 }, 1);
-    const values = [id, observedAt, zstdCompressSync(JSON.stringify(record.markets))] as const;
-    db.run(
-      'insert into journal_markets (record_id, observed_at, payload, checksum) values (?, ?, ?, ?)',
-      ...values,
-      computeRowChecksum(header, values),
-    );
+    const payload = zstdCompressSync(JSON.stringify(record.markets));
+    insertJournalRow(db, 'journal_markets', header, [id, observedAt, payload]);
     const items = rejected.map((item) => ({ symbol: null, at: observedAt, ...item }));
     appendRejected(db, { id, runId, header }, items);
   });
@@ -234,9 +216,8 @@ export const listJournalBins = (db: Database, end: number): JournalBin[] =>
 
 /** Reads the ticks of one bin in the order of acceptance. @throws JournalDamageError */
 export function readBinTicks(db: Database, { day, part }: JournalBin, end: number): TickChunk[] {
-  const rows = db.iterate<JournaledTickRow & { symbol: string }>(
-    `select k.symbol, ${tickColumnsSql} from journal_ticks k left join journal j on j.id = k.record_id
-     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+  const rows = db.iterate<JournaledTickRow>(
+    `${selectTicks} where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
     day,
     part,
     end,
@@ -246,23 +227,49 @@ export function readBinTicks(db: Database, { day, part }: JournalBin, end: numbe
   return chunks;
 }
 
-export interface JournaledTickRow extends JoinedHeader {
+interface JournaledTickRow extends JoinedHeader {
   readonly record_id: number;
+  readonly symbol: string;
+  readonly part: number;
   readonly n: number;
   readonly t: Uint8Array;
   readonly p: Uint8Array;
   readonly checksum: number;
 }
 
-/** Columns of a tick row, as `k`, and of its header. */
-export const tickColumnsSql = `k.record_id, k.n, k.t, k.p, k.checksum, ${headerColumns}`;
+const selectTicks = selectWithHeader('journal_ticks', 'record_id', 'symbol', 'part', 'n', 't', 'p');
 
 /** Decodes a tick row of this symbol, day and part. @throws JournalDamageError if it does not match its checksum */
-export function toTickChunk(row: JournaledTickRow, symbol: string, day: number, part: number): TickChunk {
+function toTickChunk(row: JournaledTickRow, symbol: string, day: number, part: number): TickChunk {
   assertIntact('journal_ticks', row, [row.record_id, symbol, day, part, row.n, row.t, row.p]);
   const { head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
   return { symbol, t: toDoubles(row.t), p: toDoubles(row.p), runId: runId!, observedAt, rank };
 }
+
+/** A UTC day with journaled ticks of a symbol, and the last record with such ticks. */
+interface JournaledDayTicks {
+  readonly day: number;
+  readonly last: number;
+}
+
+/** Lists the days with journaled ticks of a symbol in records up to `end`, sorted. */
+export const listJournaledDays = (db: Database, symbol: string, end: number): JournaledDayTicks[] =>
+  db.all<JournaledDayTicks & Record<string, number>>(
+    `select day, max(record_id) as last from journal_ticks where symbol = ? and record_id <= ? group by day order by day`,
+    symbol,
+    end,
+  );
+
+/** Reads the journaled ticks of one symbol and day in the order of acceptance. @throws JournalDamageError */
+export const readSymbolDayTicks = (db: Database, symbol: string, day: number, end: number): TickChunk[] =>
+  db
+    .all<JournaledTickRow & Record<string, never>>(
+      `${selectTicks} where k.symbol = ? and k.day = ? and k.record_id <= ? order by k.id`,
+      symbol,
+      day,
+      end,
+    )
+    .map((row) => toTickChunk(row, symbol, day, row.part));
 
 /**
  * Reads the coverage of one bin by symbol, less later withdrawals up to `end`, and the number of rows read.
@@ -285,8 +292,7 @@ export function readBinCoverage(
     checksum: number;
   }
   const rows = db.iterate<CoverRow>(
-    `select k.record_id, k.symbol, k.t_from, k.t_to, k.fetched_at, k.origin, k.evidence, k.checksum, ${headerColumns}
-     from journal_cover k left join journal j on j.id = k.record_id
+    `${selectWithHeader('journal_cover', 'record_id', 'symbol', 't_from', 't_to', 'fetched_at', 'origin', 'evidence')}
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
     day,
     part,
@@ -329,8 +335,7 @@ export function readWithdrawals(db: Database, bin: JournalBin, end: number): Map
   }
   const { day, part } = bin;
   const rows = db.iterate<WithdrawnRow>(
-    `select k.record_id, k.symbol, k.t_from, k.t_to, k.checksum, ${headerColumns}
-     from journal_withdrawn k left join journal j on j.id = k.record_id
+    `${selectWithHeader('journal_withdrawn', 'record_id', 'symbol', 't_from', 't_to')}
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
     day,
     part,
@@ -366,11 +371,7 @@ export function* readMarketPolls(db: Database, end: number): Generator<Journaled
 function readMarketPoll(db: Database, recordId: number): JournaledMarkets | undefined {
   const row = db.one<
     JoinedHeader & { observed_at: number; payload: Uint8Array; checksum: number } & Record<string, never>
-  >(
-    `select k.observed_at, k.payload, k.checksum, ${headerColumns}
-     from journal_markets k left join journal j on j.id = k.record_id where k.record_id = ?`,
-    recordId,
-  );
+  >(`${selectWithHeader('journal_markets', 'observed_at', 'payload')} where k.record_id = ?`, recordId);
   if (row === undefined) return undefined;
   assertIntact('journal_markets', row, [recordId, row.observed_at, row.payload]);
   const markets = JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[];

@@ -55,6 +55,18 @@ export function readHashTimes(db: Database): HashTimeLookup {
   };
 }
 
+/**
+ * Computes the time since when every byte has been hashed, epoch ms; null if some never were, or if there are no files.
+ */
+export function computeVerifiedThrough(files: Iterable<{ readonly hashedAt: number | undefined }>): number | null {
+  let oldestMs: number | null = null;
+  for (const { hashedAt } of files) {
+    if (hashedAt === undefined) return null;
+    oldestMs = Math.min(oldestMs ?? hashedAt, hashedAt);
+  }
+  return oldestMs;
+}
+
 /** Records that files matched their checksums at `atMs` (epoch ms). */
 export function recordHashed(db: Database, files: Iterable<HashedFile>, atMs: number): void {
   for (const { path, sha256 } of files)

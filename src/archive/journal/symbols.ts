@@ -1,4 +1,4 @@
-import { dayMs, floorToDay } from '../../base/window.ts';
+import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
 import type { Database } from './database.ts';
 import type { ListedState } from './nightly-comparison.ts';
@@ -324,4 +324,16 @@ export function restoreActivity(db: Database, symbol: string, lastActive: number
 export function restorePolledFrom(db: Database, symbol: string, firstAsked: number, polledFrom: number | null): void {
   ensureSymbols(db, [symbol], firstAsked);
   db.run('update symbols set polled_from = ? where symbol = ?', polledFrom, symbol);
+}
+
+/**
+ * Finds the window from the first to the last published tick of a symbol: null if it has none, undefined if the symbol
+ * is unknown.
+ */
+export function findPublishedWindow(db: Database, symbol: string): Window | null | undefined {
+  const sql = 'select first_tick, last_tick from symbols where symbol = ?';
+  const row = db.one<{ first_tick: number | null; last_tick: number | null }>(sql, symbol);
+  if (row === undefined) return undefined;
+  const { first_tick: first, last_tick: last } = row;
+  return first === null || last === null ? null : { from: first, to: last + 1 };
 }

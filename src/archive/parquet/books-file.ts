@@ -1,4 +1,4 @@
-import type { Data, RecordBatch, Utf8 } from 'apache-arrow';
+import type { Data, Utf8 } from 'apache-arrow';
 import { datasets } from '../format/datasets.ts';
 import { askSide, type BookColumns, bidSide } from '../format/order-book.ts';
 import { loadArrow } from './arrow-data.ts';
@@ -7,6 +7,7 @@ import {
   chooseTimeEncoding,
   collectSymbolRuns,
   copyTimes,
+  createColumnLookup,
   splitIntoBatches,
   toDoubleData,
   toInt32Data,
@@ -63,15 +64,6 @@ export function decodeBooks(bytes: Uint8Array, groups?: RowGroupIndexes): BookCo
     row += batch.numRows;
   }
   return { symbols, offsets: Float64Array.from([...starts, row]), t, side, level, price, quantity };
-}
-
-function createColumnLookup(batch: RecordBatch): (name: string) => Data {
-  const names = batch.schema.fields.map((field) => field.name);
-  return (name) => {
-    const at = names.indexOf(name);
-    if (at < 0) throw new Error(`column ${name} is missing`);
-    return batch.data.children[at]!;
-  };
 }
 
 function readSides(data: Data<Utf8>, out: Uint8Array, at: number): void {

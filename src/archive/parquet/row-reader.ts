@@ -1,8 +1,8 @@
 import type { Column, ColumnType } from '../format/datasets.ts';
 import type { CellValue } from './arrow-data.ts';
 import { encodings, physicalTypes, readFooter, repetitions, type SchemaElement } from './metadata.ts';
-import { type DataPage, decodeIndexedValues, decompressPage, readColumnValues, visitIndexes } from './page-decoder.ts';
-import { decodePlainStrings, readColumnPages, selectRowGroups } from './tick-page-reader.ts';
+import { type DataPage, decodeIndexedValues, decompressPage, readColumnValues } from './page-decoder.ts';
+import { readColumnPages, selectRowGroups, visitTexts } from './tick-page-reader.ts';
 
 /** Physical types of the column types that this reader supports. */
 const physicalTypeByColumnType: Partial<Record<ColumnType, number>> = {
@@ -66,27 +66,9 @@ function decodeColumn(
 
 function decodeStringColumn(file: Uint8Array, pages: readonly DataPage[], rows: number): string[] {
   const out: string[] = [];
-  let dictionary: { readonly of: DataPage['dictionary']; readonly texts: readonly string[] } | undefined;
-  for (const page of pages) {
-    const bytes = decompressPage(file, page);
-    if (page.dictionary === null) {
-      if (page.encoding !== encodings.plain)
-        throw new Error(`a string page has the unsupported encoding ${page.encoding}`);
-      for (const text of decodePlainStrings(bytes, page.rows)) out.push(text);
-      continue;
-    }
-    if (dictionary?.of !== page.dictionary) {
-      const { values } = page.dictionary;
-      dictionary = { of: page.dictionary, texts: decodePlainStrings(decompressPage(file, page.dictionary), values) };
-    }
-    const { texts } = dictionary;
-    visitIndexes(bytes, 0, page.rows, (index, count) => {
-      const text = texts[index];
-      if (text === undefined) throw new Error('a page has an index outside its dictionary');
-      for (let i = 0; i < count; i++) out.push(text);
-    });
-  }
-  if (out.length !== rows) throw new Error('pages are missing');
+  visitTexts(file, pages, rows, (text, count) => {
+    for (let i = 0; i < count; i++) out.push(text);
+  });
   return out;
 }
 

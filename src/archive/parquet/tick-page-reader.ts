@@ -97,35 +97,38 @@ export function* readColumnPages(
   }
 }
 
-/** Calls `visit` with the symbols of all rows in order, one call per run. @throws Error if they cannot be read */
-export function visitSymbols(
+/** Calls `visit` with the texts of all rows of a column in order, one call per run. @throws Error if they cannot be read */
+export function visitTexts(
   file: Uint8Array,
-  { symbolPages: pages, rows }: TickPages,
-  visit: (symbol: string, count: number) => void,
+  pages: readonly DataPage[],
+  rows: number,
+  visit: (text: string, count: number) => void,
 ): void {
   let dictionary: { of: CompressedPage; texts: readonly string[] } | undefined;
   let row = 0;
   for (const page of pages) {
-    if (page.dictionary === null) throw new Error('symbols are not dictionary-encoded');
-    if (dictionary?.of !== page.dictionary) {
-      dictionary = {
-        of: page.dictionary,
-        texts: decodePlainStrings(decompressPage(file, page.dictionary), page.dictionary.values),
-      };
-    }
-    const { texts } = dictionary;
-    visitIndexes(decompressPage(file, page), 0, page.rows, (index, count) => {
-      const symbol = texts[index];
-      if (symbol === undefined) throw new Error('a page has an index outside its dictionary');
-      visit(symbol, count);
-    });
+    const bytes = decompressPage(file, page);
+    if (page.dictionary !== null) {
+      if (dictionary?.of !== page.dictionary) {
+        const { values } = page.dictionary;
+        dictionary = { of: page.dictionary, texts: decodePlainStrings(decompressPage(file, page.dictionary), values) };
+      }
+      const { texts } = dictionary;
+      visitIndexes(bytes, 0, page.rows, (index, count) => {
+        const text = texts[index];
+        if (text === undefined) throw new Error('a page has an index outside its dictionary');
+        visit(text, count);
+      });
+    } else if (page.encoding === encodings.plain)
+      for (const text of decodePlainStrings(bytes, page.rows)) visit(text, 1);
+    else throw new Error(`a string page has the unsupported encoding ${page.encoding}`);
     row += page.rows;
   }
   if (row !== rows) throw new Error('pages are missing');
 }
 
 /** Decodes the first `count` PLAIN strings. */
-export function decodePlainStrings(bytes: Uint8Array, count: number): string[] {
+function decodePlainStrings(bytes: Uint8Array, count: number): string[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
   return Array.from({ length: count }, () => {

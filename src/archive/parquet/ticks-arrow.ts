@@ -1,4 +1,4 @@
-import type { Data, Float64, Utf8 } from 'apache-arrow';
+import type { Data, RecordBatch, Utf8 } from 'apache-arrow';
 import { datasets } from '../format/datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
 import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
@@ -49,25 +49,23 @@ export function decodeTicksWithArrow(bytes: Uint8Array, groups?: RowGroupIndexes
   const starts: number[] = [];
   let row = 0;
   for (const batch of table.batches) {
-    const [symbol, time, price] = findTickColumns(
-      batch.schema.fields.map((f) => f.name),
-      batch.data.children,
-    );
-    copyTimes(time, t, row);
-    p.set(price.values.subarray(0, batch.numRows), row);
-    collectSymbolRuns(symbol, batch.numRows, row, symbols, starts);
+    const column = createColumnLookup(batch);
+    copyTimes(column('t'), t, row);
+    p.set(column('p').values.subarray(0, batch.numRows), row);
+    collectSymbolRuns(column('symbol') as Data<Utf8>, batch.numRows, row, symbols, starts);
     row += batch.numRows;
   }
   return { symbols, offsets: Float64Array.from([...starts, row]), t, p };
 }
 
-function findTickColumns(names: readonly string[], children: readonly Data[]): [Data<Utf8>, Data, Data<Float64>] {
-  const child = (name: string): Data => {
+/** Returns a function for the columns of a batch by name. It throws Error if there is none of that name. */
+export function createColumnLookup(batch: RecordBatch): (name: string) => Data {
+  const names = batch.schema.fields.map((field) => field.name);
+  return (name) => {
     const at = names.indexOf(name);
     if (at < 0) throw new Error(`column ${name} is missing`);
-    return children[at]!;
+    return batch.data.children[at]!;
   };
-  return [child('symbol') as Data<Utf8>, child('t'), child('p') as Data<Float64>];
 }
 
 /** Copies the times of a batch into `out` from row `at` on. */

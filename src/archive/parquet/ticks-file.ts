@@ -4,7 +4,7 @@ import { datasets } from '../format/datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
 import { cachedDictionaryBytesMax, type DataPage, readColumnValues } from './page-decoder.ts';
 import type { RowGroupIndexes } from './rows.ts';
-import { readTickPages, visitSymbols } from './tick-page-reader.ts';
+import { readTickPages, visitTexts } from './tick-page-reader.ts';
 import { decodeTicksWithArrow } from './ticks-arrow.ts';
 import { encodePartFile, openPartFileWriter, rowGroupRows } from './writer.ts';
 
@@ -42,7 +42,7 @@ export function decodeTicksStrict(bytes: Uint8Array, groups?: RowGroupIndexes): 
   const symbols: string[] = [];
   const starts: number[] = [];
   let row = 0;
-  visitSymbols(bytes, pages, (symbol, count) => {
+  visitTexts(bytes, pages.symbolPages, pages.rows, (symbol, count) => {
     if (symbols.at(-1) !== symbol) {
       symbols.push(symbol);
       starts.push(row);
@@ -75,7 +75,7 @@ export function indexTickFile(file: Uint8Array): TickFileIndex {
   let row = 0;
   let previous: string | undefined;
   // In sorted rows each symbol is one run, or one run per page.
-  visitSymbols(file, columns, (symbol, count) => {
+  visitTexts(file, columns.symbolPages, columns.rows, (symbol, count) => {
     if (symbol !== previous) {
       if (symbols.has(symbol)) throw new Error('symbols are not sorted');
       symbols.set(symbol, starts.length);

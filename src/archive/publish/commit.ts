@@ -1,7 +1,15 @@
 import { dirname, join } from 'node:path';
 import { moveFile, sha256 } from '../disk/file-system.ts';
-import { formatManifest, type Manifest, parseManifest } from '../format/manifest.ts';
-import { type Database, getMeta, manifestHashKey, manifestTextKey, setMeta } from '../journal/database.ts';
+import { manifestName } from '../format/layout.ts';
+import { formatChecksums, formatManifest, type Manifest, parseManifest } from '../format/manifest.ts';
+import {
+  type Database,
+  getMeta,
+  manifestHashKey,
+  manifestTextKey,
+  rootTextsKey,
+  setMeta,
+} from '../journal/database.ts';
 import {
   type CommitState,
   closeIntent,
@@ -13,8 +21,9 @@ import {
   SupersededError,
 } from '../journal/intent.ts';
 import type { Archive } from '../open-archive.ts';
-import { formatRootFiles, recordRootFileHashes } from './root-files.ts';
+import { formatReadme } from './readme.ts';
 import { removeStaging, type Stage } from './staging.ts';
+import { formatViewsFile } from './views-sql.ts';
 
 /**
  * Commits a stage. The transaction is the commit point: after it the new generation is current, whatever happens.
@@ -122,7 +131,7 @@ function executeIntent(archive: Archive, intent: PublishIntent, knownManifest?: 
   const isDone = runWhileOpen(() => {
     for (const [name, text] of Object.entries(texts)) replaceRootFile(archive, name, text);
     // Part files before the manifest: readers find them through the manifest.
-    replaceRootFile(archive, 'manifest.json', intent.manifest);
+    replaceRootFile(archive, manifestName, intent.manifest);
     disk.syncFolder(layout.root);
     recordRootFileHashes(db, texts);
     closeIntent(db, intent);
@@ -149,4 +158,23 @@ export function replaceRootFile(archive: Archive, name: string, text: string): v
   const draft = join(layout.privateFolder, `next-${name}`);
   disk.write(draft, Buffer.from(text, 'utf8'));
   moveFile(disk, draft, join(layout.root, name));
+}
+
+/** The root files besides manifest.json, by name. All are derived from the manifest. */
+export const formatRootFiles = (manifest: Manifest): Readonly<Record<string, string>> => ({
+  SHA256SUMS: formatChecksums(manifest),
+  'README.md': formatReadme(manifest),
+  'views.sql': formatViewsFile(manifest),
+});
+
+/** Records the hashes of the root files as written. Another build may derive other texts from the same manifest. */
+export function recordRootFileHashes(db: Database, texts: Readonly<Record<string, string>>): void {
+  const hashes = Object.entries(texts).map(([name, text]) => [name, sha256(Buffer.from(text))]);
+  setMeta(db, rootTextsKey, JSON.stringify(Object.fromEntries(hashes)));
+}
+
+/** The sha256 of each root file as written, by name; undefined in a state database that is older or rebuilt. */
+export function readRootFileHashes(db: Database): Readonly<Record<string, string>> | undefined {
+  const recorded = getMeta(db, rootTextsKey);
+  return recorded === undefined ? undefined : (JSON.parse(recorded) as Record<string, string>);
 }

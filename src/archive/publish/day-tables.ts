@@ -1,12 +1,12 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import type { Origin } from '../../contract/raw-page.ts';
-import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import type { Evidence, PublishedCoverage } from '../format/coverage.ts';
 import { type Column, datasets, readCoverageColumns } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type Manifest } from '../format/manifest.ts';
 import type { MarketRow } from '../format/market.ts';
-import { type BookCoverage, overlayBookCoverage } from '../format/order-book.ts';
+import { overlayBookCoverage } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
 import type { Archive } from '../open-archive.ts';
@@ -17,10 +17,6 @@ import { createEncodedFile, type FileStatistics } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 
 type DayTableName = 'coverage' | 'conflicts' | 'markets';
-
-export interface PublishedCoverage extends CoveredWindow {
-  readonly ticks: number;
-}
 
 function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, day: number): CellValue[][] {
   const file = findManifestFile(base, dataset, toDayPath(dataset, day, 0));
@@ -63,7 +59,7 @@ export function stageDayTable(
 /** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */
 export interface DayCoverage {
   readonly ticks: Map<string, PublishedCoverage[]>;
-  readonly orderbooks: Map<string, BookCoverage[]>;
+  readonly orderbooks: Map<string, PublishedCoverage[]>;
 }
 
 /**

@@ -4,18 +4,22 @@ import type { CandleInterval } from '../format/candles.ts';
 import {
   assessLostWindows,
   type CoveredWindow,
+  countCoverageTicks,
   joinForPublishing,
   type LostWindow,
   overlayCoverage,
+  type PublishedCoverage,
   withdrawCoverage,
 } from '../format/coverage.ts';
 import { type MergeBuffers, type MergedPart, mergePart } from '../format/merge.ts';
 import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
+  addTallies,
   type Conflict,
   countTicksInWindow,
   emptyPart,
   indexTickTimes,
+  noTicks,
   type PartColumns,
   type RunTally,
   type TickChunk,
@@ -23,7 +27,6 @@ import {
 import type { SymbolsPrecedence } from '../journal/precedence-store.ts';
 import type { TickDelta } from '../journal/symbols.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
-import type { PublishedCoverage } from './day-tables.ts';
 import { type EncodedFile, openPartitionWriter } from './encode-partition.ts';
 import type { SpilledChunk } from './import-buffer.ts';
 import { addLateTicks, countLateTicks, type FetchedWindow, type LateTicks, noLateTicks } from './late-ticks.ts';
@@ -82,14 +85,14 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
     for (const slice of slices) {
       const chunks = loadSpilledChunks(slice.chunks, spills);
       const { columns, ...merged } = mergePart(slice.old, chunks, known, mergeBuffers);
-      const assessed = judgeLostWindows(pickSliceSymbols(task.answers, slice), task.lost, columns);
-      const published = pickSliceSymbols(task.coverage, slice);
-      const withdrawn = pickSliceSymbols(task.withdrawn, slice);
+      const assessed = judgeLostWindows(pickSymbols(task.answers, slice.symbols), task.lost, columns);
+      const published = pickSymbols(task.coverage, slice.symbols);
+      const withdrawn = pickSymbols(task.withdrawn, slice.symbols);
       const changed = computeChangedCoverage(published, withdrawn, assessed.covered, [...merged.added.keys()], columns);
       // With a single slice it is already known whether the ticks have to be written.
       files.add(columns, new Map([...published, ...changed]), slices.length > 1 || merged.isChanged);
       const late = countLateTicks(
-        pickSliceSymbols(task.claimed, slice),
+        pickSymbols(task.claimed, slice.symbols),
         merged.added,
         { old: slice.old, columns },
         task.latenessMsMax,
@@ -109,8 +112,8 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
   return { ...result, files: files.finish(result.merged.isChanged) };
 }
 
-/** The entries of a map that belong to the symbols of a slice. */
-function pickSliceSymbols<T>(bySymbol: ReadonlyMap<string, T>, { symbols }: PartitionSlice): ReadonlyMap<string, T> {
+/** The entries of these symbols. */
+export function pickSymbols<T>(bySymbol: ReadonlyMap<string, T>, symbols: readonly string[]): ReadonlyMap<string, T> {
   return new Map(symbols.flatMap((symbol) => (bySymbol.has(symbol) ? [[symbol, bySymbol.get(symbol)!] as const] : [])));
 }
 
@@ -163,13 +166,7 @@ function computeChangedCoverage(
     const remaining = withdrawCoverage(published, withdrawn.get(symbol) ?? []);
     const windows = joinForPublishing(overlayCoverage([...remaining, ...(covered.get(symbol) ?? [])]));
     if (windows.length === 0 && published.length === 0) continue;
-    const t = getTimes(symbol);
-    out.set(
-      symbol,
-      windows.map(({ from, to, fetchedAt, origin, evidence }) => {
-        return { from, to, fetchedAt, origin, evidence, ticks: countTicksInWindow(t, { from, to }) };
-      }),
-    );
+    out.set(symbol, countCoverageTicks(windows, getTimes(symbol)));
   }
   return out;
 }
@@ -306,12 +303,8 @@ function addSliceResult(result: MergeResultBuilder, slice: MergeSliceResult): vo
   for (const conflict of merged.conflicts) total.conflicts.push(conflict);
   for (const window of merged.precedence) total.precedence.push(window);
   for (const [symbol, count] of merged.added) total.added.set(symbol, count);
-  for (const [runId, { accepted, duplicates, conflicts }] of merged.tallies) {
-    const tally = total.tallies.get(runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
-    tally.accepted += accepted;
-    tally.duplicates += duplicates;
-    tally.conflicts += conflicts;
-    total.tallies.set(runId, tally);
+  for (const [runId, tally] of merged.tallies) {
+    total.tallies.set(runId, addTallies(total.tallies.get(runId) ?? noTicks, tally));
   }
   for (const delta of slice.deltas) result.deltas.push(delta);
   for (const [symbol, covered] of slice.covered) result.covered.set(symbol, covered);

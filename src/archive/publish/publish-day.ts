@@ -3,9 +3,9 @@ import { computePartNumber } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import { type CandleInterval, candleIntervals } from '../format/candles.ts';
-import type { LostWindow } from '../format/coverage.ts';
+import type { LostWindow, PublishedCoverage } from '../format/coverage.ts';
 import { candleDatasets } from '../format/datasets.ts';
-import { toDayPath } from '../format/layout.ts';
+import { parsePartNumber, toDayPath } from '../format/layout.ts';
 import { findManifestFile, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict, PartColumns } from '../format/tick-columns.ts';
@@ -23,7 +23,6 @@ import { readPublishedFile } from '../read-published-file.ts';
 import {
   applyBookCoverage,
   type DayCoverage,
-  type PublishedCoverage,
   readDayConflicts,
   readDayCoverage,
   stageDayTable,
@@ -33,7 +32,14 @@ import {
 import { encodeBookFile, encodeCandleFiles } from './encode-partition.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
-import type { MergeResult, MergeSliceResult, MergeTask, MergeWorkers, PartitionPrecedence } from './merge-partition.ts';
+import {
+  type MergeResult,
+  type MergeSliceResult,
+  type MergeTask,
+  type MergeWorkers,
+  type PartitionPrecedence,
+  pickSymbols,
+} from './merge-partition.ts';
 import { type Stage, stageFile, stageRemoval } from './staging.ts';
 
 /** The result of merging one part of one day. */
@@ -217,7 +223,10 @@ async function startMerge(
     lost: openedDay.lost,
     intervals: input.intervals,
     groupRows: archive.groupRows,
-    claimed: pickChunkSymbols(chunks, openedDay.coveredBefore),
+    claimed: pickSymbols(
+      openedDay.coveredBefore,
+      chunks.map(({ symbol }) => symbol),
+    ),
     latenessMsMax: input.late?.latenessMsMax ?? 0,
   };
   const standings: PartitionPrecedence = {
@@ -226,15 +235,6 @@ async function startMerge(
   };
   return input.workers.merge(task, standings);
 }
-
-/** The entries for the symbols of the chunks. */
-const pickChunkSymbols = (
-  chunks: readonly { readonly symbol: string }[],
-  coveredBefore: OpenDay['coveredBefore'],
-): ReadonlyMap<string, readonly FetchedWindow[]> =>
-  new Map(
-    chunks.flatMap(({ symbol }) => (coveredBefore.has(symbol) ? [[symbol, coveredBefore.get(symbol)!] as const] : [])),
-  );
 
 /** The published coverage of a window that was fetched before `beforeMs`, by symbol. */
 const readCoveredBefore = (
@@ -404,5 +404,3 @@ function findMissingCandles({ base, stagedFiles }: Stage, intervals: readonly Ca
     return missing.length === 0 ? [] : [{ file, missing }];
   });
 }
-
-const parsePartNumber = (path: string): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);

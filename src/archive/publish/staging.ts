@@ -5,7 +5,7 @@ import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import { type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
 import { sha256 } from '../disk/file-system.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
-import { symbolsPath } from '../format/layout.ts';
+import { privateFolderName, symbolsPath } from '../format/layout.ts';
 import {
   findManifestFile,
   formatVersion,
@@ -15,7 +15,6 @@ import {
   toManifestLost,
 } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
-import { computeVerifiedThrough } from '../format/verified-through.ts';
 import { readAcceptedWindows } from '../journal/gap-records.ts';
 import {
   type CommitState,
@@ -26,6 +25,7 @@ import {
   SupersededError,
 } from '../journal/intent.ts';
 import {
+  computeVerifiedThrough,
   type FileDamage,
   readHashTimes,
   readRecordedDamage,
@@ -154,7 +154,7 @@ export function stageBytes(
   path: string,
   bytes: Uint8Array | Iterable<Uint8Array>,
 ): string {
-  const from = `.oddslake/staging/${stage.generation}/${stage.commitId}/${path}`;
+  const from = `${privateFolderName}/staging/${stage.generation}/${stage.commitId}/${path}`;
   const target = join(archive.layout.root, from);
   archive.disk.makeFolder(join(target, '..'));
   archive.disk.write(target, bytes);
@@ -302,9 +302,7 @@ function computeManifestVerifiedThrough(
   const hashedAt = readHashTimes(state.db);
   const hashedNow = new Set([...stage.stagedFiles.keys(), ...stage.unchangedFiles.map(({ path }) => path)]);
   const all = Object.values(files).flatMap((dataset) => dataset.files);
-  return computeVerifiedThrough(
-    all.map((file) => ({ bytes: file.bytes, hashedAt: hashedNow.has(file.path) ? nowMs : hashedAt(file) })),
-  );
+  return computeVerifiedThrough(all.map((file) => ({ hashedAt: hashedNow.has(file.path) ? nowMs : hashedAt(file) })));
 }
 
 /**

@@ -1,9 +1,8 @@
 import { DamageError } from '../../base/errors.ts';
 import { type CompletenessCounts, updatePublishedCompleteness } from '../../contract/completeness-counts.ts';
 import { listManifestFiles, type Manifest, sumFileSizes } from '../format/manifest.ts';
-import { computeVerifiedThrough } from '../format/verified-through.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
-import { readHashTimes, readRecordedDamage } from '../journal/published-files.ts';
+import { computeVerifiedThrough, readHashTimes, readRecordedDamage } from '../journal/published-files.ts';
 import { readFoundDamage } from '../known-state.ts';
 import { type Archive, readCheckedManifest } from '../open-archive.ts';
 
@@ -61,9 +60,7 @@ export function readDamageStatus({ state }: Archive, manifest: Manifest) {
   const hashedAt = readHashTimes(state.db);
   return {
     /** Null if some bytes have no recorded hash time, or nothing is published. */
-    verified_through: computeVerifiedThrough(
-      listManifestFiles(manifest).map((file) => ({ bytes: file.bytes, hashedAt: hashedAt(file) })),
-    ),
+    verified_through: computeVerifiedThrough(listManifestFiles(manifest).map((file) => ({ hashedAt: hashedAt(file) }))),
     damaged: damage.slice(0, listedMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
     damaged_count: damage.length,
   };

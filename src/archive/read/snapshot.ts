@@ -2,9 +2,10 @@ import { dirname, join } from 'node:path';
 import { DamageError, UsageError } from '../../base/errors.ts';
 import { type Disk, isCrossDeviceError, sha256, tryLink } from '../disk/file-system.ts';
 import { datasetNames } from '../format/datasets.ts';
+import { manifestName } from '../format/layout.ts';
 import { listManifestFiles, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import type { Archive } from '../open-archive.ts';
-import { formatRootFiles } from '../publish/root-files.ts';
+import { formatRootFiles } from '../publish/commit.ts';
 import { closeDraft, isInside, openDraft, removeAbandonedDrafts, requireFileIntact } from './export-file.ts';
 import { type GenerationPin, pinGeneration } from './pin-generation.ts';
 
@@ -108,7 +109,7 @@ async function copyGeneration(
   }
   for (const [name, text] of Object.entries(formatRootFiles(pinned.manifest)))
     disk.write(join(draft, name), Buffer.from(text));
-  disk.write(join(draft, 'manifest.json'), Buffer.from(pinned.manifestText));
+  disk.write(join(draft, manifestName), Buffer.from(pinned.manifestText));
   for (const folder of folders) disk.syncFolder(folder);
   return copied;
 }

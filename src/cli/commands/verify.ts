@@ -1,3 +1,4 @@
+import { manifestName } from '../../archive/format/layout.ts';
 import type { VerifyFinding, VerifyResult } from '../../archive/integrity/verify.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
@@ -70,7 +71,7 @@ function printVerified(result: VerifyResult, archive: Archive, runId: string, as
 
 /** Generations of a manifest that is not the last published one. The files were checked against it nevertheless. */
 const describeManifestEntry = (path: string, kind: VerifyFinding['kind'], { state, readManifest }: Archive): string =>
-  path === 'manifest.json' && kind === 'checksum mismatch'
+  path === manifestName && kind === 'checksum mismatch'
     ? ` with the last published manifest: expected generation ${state.generation()}, found generation ${readManifest().generation}`
     : '';
 

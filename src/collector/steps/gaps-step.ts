@@ -1,6 +1,5 @@
 import { computeCompleteness, type Gap } from '../../archive/completeness/completeness.ts';
 import { hasTooManySuspended, isActive } from '../../archive/completeness/symbol-lifetime.ts';
-import { countPublishedTicks } from '../../archive/count-lost-ticks.ts';
 import type { AcceptedWindow } from '../../archive/format/coverage.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import type { Database } from '../../archive/journal/database.ts';
@@ -16,6 +15,7 @@ import {
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import type { Archive } from '../../archive/open-archive.ts';
+import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
 import { listGaps } from '../../archive/read/gaps.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatIsoUtc } from '../../base/time.ts';

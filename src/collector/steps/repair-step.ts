@@ -1,10 +1,9 @@
-import { countPublishedTicks } from '../../archive/count-lost-ticks.ts';
 import { recordVerification } from '../../archive/integrity/daily-hash-share.ts';
-import { repairArchive } from '../../archive/integrity/repair.ts';
-import type { RepairReport, UnrecoverableRows } from '../../archive/integrity/repair-report.ts';
+import { type RepairReport, repairArchive, type UnrecoverableRows } from '../../archive/integrity/repair.ts';
 import type { RecordedLoss } from '../../archive/journal/gap-records.ts';
 import { addPublishedTicks } from '../../archive/journal/runs.ts';
 import type { SortKey } from '../../archive/parquet/row-group-index.ts';
+import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
 import { DamageError } from '../../base/errors.ts';
 import { union } from '../../base/window.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { type BookCoverage, overlayBookCoverage } from '../../../src/archive/format/order-book.ts';
+import type { PublishedCoverage } from '../../../src/archive/format/coverage.ts';
+import { overlayBookCoverage } from '../../../src/archive/format/order-book.ts';
 
-const row = (from: number, to: number, ticks: number, rest: Partial<BookCoverage> = {}): BookCoverage => ({
+const row = (from: number, to: number, ticks: number, rest: Partial<PublishedCoverage> = {}): PublishedCoverage => ({
   from,
   to,
   ticks,

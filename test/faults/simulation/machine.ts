@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { createDisk, type Disk } from '../../../src/archive/disk/file-system.ts';
-import { type FileSystemCalls, systemCalls } from '../../../src/archive/disk/syscalls.ts';
+import { createDisk, type Disk, type FileSystemCalls, systemCalls } from '../../../src/archive/disk/file-system.ts';
 import { type Database, type OpenDatabase, openDatabase } from '../../../src/archive/journal/database.ts';
 import { systemError } from '../fault-disk.ts';
 import { type Loss, type PowerModel, powerModel } from '../power-loss.ts';

@@ -1,8 +1,18 @@
 import { DamageError } from '../../base/errors.ts';
+import { computePartNumber } from '../../base/symbol-name.ts';
+import { floorToDay } from '../../base/window.ts';
+import type { LostWindow } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
-import { emptyPart, type RunTally } from '../format/tick-columns.ts';
+import {
+  addTallies,
+  countTicksInWindow,
+  emptyPart,
+  indexTickTimes,
+  noTicks,
+  type RunTally,
+} from '../format/tick-columns.ts';
 import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../journal/journal.ts';
 import { isJournalDamage } from '../journal/journal-check.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
@@ -10,28 +20,46 @@ import type { Archive } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 
+/**
+ * Counts the published ticks in each lost window; the counts are in the order of `lost`. Reads one part file at a time.
+ * @throws DamageError if a part file is damaged
+ */
+export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[]): number[] {
+  const manifest = archive.readManifest();
+  const counts = new Map<LostWindow, number>();
+  const toPath = ({ symbol, from }: LostWindow): string =>
+    toDayPath('ticks', floorToDay(from), computePartNumber(symbol, manifest.parts));
+  for (const [path, windows] of Map.groupBy(lost, toPath)) {
+    const file = findManifestFile(manifest, 'ticks', path);
+    if (file === undefined) continue;
+    const getTimes = indexTickTimes(decodeTicks(readPublishedFile(archive, file)));
+    for (const window of windows) counts.set(window, countTicksInWindow(getTimes(window.symbol), window));
+  }
+  return lost.map((window) => counts.get(window) ?? 0);
+}
+
 /** Attempts before a count is returned although a publish came in between. */
 const countAttemptsMax = 5;
 
 /**
- * Counts how the unpublished journal ticks of a run will be tallied once they are published: a key that is published or
+ * Tallies the unpublished journal ticks of a run as they will be once they are published: a key that is published or
  * was journaled before is a duplicate or a conflict. Ticks of a damaged part file or journal count as accepted, as they
  * cannot be compared.
  */
-export function countJournaledTicks(archive: Archive, runId: string): RunTally {
+export function tallyJournaledTicks(archive: Archive, runId: string): RunTally {
   for (let attempt = 1; ; attempt++) {
     const generation = archive.state.generation();
-    const tally = countJournaledTicksOnce(archive, runId);
+    const tally = tallyJournaledTicksOnce(archive, runId);
     // A publish in between may have consumed the journal rows or replaced the part files that were compared.
     if (archive.state.generation() === generation || attempt === countAttemptsMax) return tally;
   }
 }
 
-function countJournaledTicksOnce(archive: Archive, runId: string): RunTally {
+function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
   const { db } = archive.state;
   const end = readJournalEnd(db);
   const manifest = archive.readManifest();
-  const total = { accepted: 0, duplicates: 0, conflicts: 0 };
+  let total: RunTally = { ...noTicks };
   for (const { day, part, ticks } of countRunTicksByBin(db, runId)) {
     try {
       const chunks = readBinTicks(db, { day, part }, end);
@@ -40,13 +68,10 @@ function countJournaledTicksOnce(archive: Archive, runId: string): RunTally {
       const old = file === undefined ? emptyPart : decodeTicks(readPublishedFile(archive, file));
       const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
       const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));
-      const { accepted, duplicates, conflicts } = tallies.get(runId)!;
-      total.accepted += accepted;
-      total.duplicates += duplicates;
-      total.conflicts += conflicts;
+      total = addTallies(total, tallies.get(runId)!);
     } catch (error) {
       if (!(error instanceof DamageError) && !isJournalDamage(error)) throw error;
-      total.accepted += ticks;
+      total = { ...total, accepted: total.accepted + ticks };
     }
   }
   return total;

@@ -1,12 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import {
-  chooseHashShare,
-  computeVerifiedThrough,
-  type HashableFile,
-  type HashShare,
-} from '../../../src/archive/format/verified-through.ts';
-import { dayMs } from '../../../src/base/window.ts';
+import { chooseHashShare, type HashableFile, type HashShare } from '../../src/archive/integrity/daily-hash-share.ts';
+import { computeVerifiedThrough } from '../../src/archive/journal/published-files.ts';
+import { dayMs } from '../../src/base/window.ts';
 
 const now = Date.UTC(2026, 6, 1);
 const every = 30 * dayMs;
