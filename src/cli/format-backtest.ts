@@ -233,8 +233,8 @@ export function printBacktest(
   { isNew }: { readonly isNew: boolean },
 ): void {
   if (flags.json === true) {
-    const hiddenCount = { ...(id === null ? {} : { id }), ...(page === null ? {} : { page }) };
-    process.stdout.write(`${JSON.stringify({ ...result, ...hiddenCount })}\n`);
+    const extra = { ...(id === null ? {} : { id }), ...(page === null ? {} : { page }) };
+    process.stdout.write(`${JSON.stringify({ ...result, ...extra })}\n`);
     return;
   }
   process.stdout.write(formatBacktest(result, getTerminalStyle(process.stdout)));

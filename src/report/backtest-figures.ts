@@ -2,6 +2,7 @@ import { type ObjectiveName, objectives } from '../backtest/engine/objectives.ts
 import type { BacktestResult, GridResult } from '../backtest/result.ts';
 import { formatThousands } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
+import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 
 // Formats of backtest numbers, shared by the terminal and the HTML page.
 
@@ -62,9 +63,9 @@ export function createObjectiveFormat(
 /** `6h`, `90s`: in whole units, otherwise in milliseconds. */
 export function formatParameterMs(ms: number): string {
   for (const [unit, length] of [
-    ['d', 86_400_000],
-    ['h', 3_600_000],
-    ['m', 60_000],
+    ['d', dayMs],
+    ['h', hourMs],
+    ['m', minuteMs],
     ['s', 1000],
   ] as const)
     if (ms >= length && ms % length === 0) return `${ms / length}${unit}`;

@@ -1,6 +1,6 @@
 import { createRandom, hashNumber } from '../base/random.ts';
 import type { TickColumns } from '../base/ticks.ts';
-import type { Window } from '../base/window.ts';
+import { minuteMs, type Window } from '../base/window.ts';
 
 /**
  * Layout of the JSON: `compact` is the documented order without spaces; the others are equally valid: `spaced` is
@@ -107,7 +107,7 @@ interface BookContent {
 }
 
 /** Age of the older snapshot of a list, ms. */
-export const olderSnapshotAgeMs = 60_000;
+export const olderSnapshotAgeMs = minuteMs;
 
 /** The response body in the given shape. */
 export function formatBook(shape: BookShape, { symbol, nowMs, book }: BookContent): string {
@@ -193,7 +193,7 @@ export function createOrderBook(price: number | undefined, key: number, nowMs: n
       .filter(({ thousandths }) => middle !== undefined && thousandths > 0 && thousandths < 1000)
       .map(({ thousandths, i }) => ({
         price: thousandths / 1000,
-        quantity: 1 + (hashNumber(key + direction * (i + 1), Math.floor(nowMs / 60_000)) % 5_000),
+        quantity: 1 + (hashNumber(key + direction * (i + 1), Math.floor(nowMs / minuteMs)) % 5_000),
       }));
   return { bids: side(-1), asks: side(1) };
 }

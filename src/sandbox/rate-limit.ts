@@ -1,4 +1,4 @@
-/** How a limit counts. A refused request is never counted. */
+/** Algorithms of a rate limit. A refused request does not count. */
 export const limiterKinds = ['sliding', 'fixed', 'bucket'] as const;
 export type LimiterKind = (typeof limiterKinds)[number];
 
@@ -14,17 +14,17 @@ export interface RateLimitDecision {
 }
 
 /**
- * A limit on requests. For rates below one per second and fractional rates the period grows until a whole number of
- * requests fits: 2.5 per second are three in 1.2 s.
- * - `sliding`: in any period · `fixed`: in each period since the start · `bucket`: holds one period's requests and
- *   refills steadily
+ * A rate limit. For fractional rates the period is longer, so that it has a whole number of requests: 2.5 per second are
+ * three in 1.2 s.
+ * - `sliding`: requests in any period · `fixed`: in each period since the start · `bucket`: a token bucket with the
+ *   requests of one period
  */
 export function createRateLimit() {
   const counter = createSlidingCount();
   const fixed = { span: Number.NaN, taken: 0 };
   const bucket = { tokens: Number.POSITIVE_INFINITY, atMs: 0 };
 
-  function fixedVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
+  function decideFixed(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
     const span = Math.floor(nowMs / spanMs);
     if (span !== fixed.span) Object.assign(fixed, { span, taken: 0 });
     const resetMs = (span + 1) * spanMs - nowMs;
@@ -33,7 +33,7 @@ export function createRateLimit() {
     return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: quota - fixed.taken, resetMs };
   }
 
-  function bucketVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
+  function decideBucket(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
     bucket.tokens = Math.min(quota, bucket.tokens + ((nowMs - bucket.atMs) * quota) / spanMs);
     bucket.atMs = nowMs;
     const isOpen = bucket.tokens >= 1;
@@ -42,14 +42,14 @@ export function createRateLimit() {
     return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: Math.floor(bucket.tokens), resetMs };
   }
 
-  function slidingVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
+  function decideSliding(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
     const isOpen = counter.within(nowMs, spanMs) < quota;
     if (isOpen) counter.add(nowMs);
     const resetMs = counter.earliest()! + spanMs - nowMs;
     return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: quota - counter.within(nowMs, spanMs), resetMs };
   }
 
-  const decisions = { sliding: slidingVerdict, fixed: fixedVerdict, bucket: bucketVerdict };
+  const decisions = { sliding: decideSliding, fixed: decideFixed, bucket: decideBucket };
   return {
     /** Counts a request at monotonic `nowMs`, or refuses it. */
     take(nowMs: number, perSecond: number, kind: LimiterKind): RateLimitDecision {

@@ -1,5 +1,6 @@
 import { UsageError } from '../base/errors.ts';
 import { emptyTicks, findFirstAtLeast } from '../base/ticks.ts';
+import { minuteMs } from '../base/window.ts';
 import type { Feed, SandboxMarket } from './feed.ts';
 
 /** A recording in memory: the ticks of `symbols[i]` are the rows [offsets[i], offsets[i + 1]). */
@@ -15,7 +16,7 @@ export interface Recording {
 
 export interface RecordedFeedOptions {
   /**
-   * `own` keeps the times; `end-now` shifts them by whole minutes so that the last tick is at `nowMs` or just before.
+   * `own` leaves the times unchanged; `end-now` shifts them by whole minutes so that the last tick is at `nowMs` or just before.
    */
   readonly shift: 'own' | 'end-now';
   readonly nowMs: number;
@@ -100,5 +101,5 @@ function findMax(t: Float64Array): number {
 }
 
 function floorToMinutes(ms: number): number {
-  return Math.floor(ms / 60_000) * 60_000;
+  return Math.floor(ms / minuteMs) * minuteMs;
 }

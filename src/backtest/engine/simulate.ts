@@ -1,5 +1,5 @@
 import { findFirstAtLeast } from '../../base/ticks.ts';
-import type { Window } from '../../base/window.ts';
+import { minuteMs, type Window } from '../../base/window.ts';
 import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import { contractsMax, type Rule, type Side, type Strategy } from '../strategy/strategy.ts';
 import { compileFindFirst, type FindFirstTick } from './conditions.ts';
@@ -86,7 +86,7 @@ export interface Trade {
 }
 
 /** Maximum age of an order book for a fill. */
-export const bookAgeMsMax = 5 * 60_000;
+export const bookAgeMsMax = 5 * minuteMs;
 
 /**
  * Simulates a strategy on one symbol, tick by tick. A decision uses data up to its tick. The order is filled at the next tick

@@ -1,3 +1,5 @@
+import { dayMs } from '../../base/window.ts';
+
 /**
  * A strategy as data. It contains no code to execute. Times and windows in milliseconds; prices are those of a contract that
  * pays 1 if the market resolves to yes.
@@ -106,4 +108,4 @@ export const positionMeasures: ReadonlySet<string> = new Set<MeasureName>(['held
 export const strategyLimits = { rules: 8, conditions: 100, depth: 8, parameters: 20, categories: 100 } as const;
 
 /** Maximum window: one year. */
-export const windowMsMax = 366 * 86_400_000;
+export const windowMsMax = 366 * dayMs;
