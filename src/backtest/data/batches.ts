@@ -27,6 +27,9 @@ export interface Batch {
 export const batchTicksMax = 2_000_000;
 const batchSymbolsMax = 2_000;
 
+/** Memory limit of each DuckDB of a backtest, bytes. */
+export const memoryBytesMax = 512 * 1024 ** 2;
+
 /**
  * Splits a universe into batches. Keeps the symbols of a market together if a strategy uses other venues, otherwise the
  * symbols of an archive part, so that few files are read twice. Estimates the number of ticks from the lifetimes, so that the
