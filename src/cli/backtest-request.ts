@@ -1,12 +1,12 @@
 import { type BacktestSpec, parseBacktestSpec } from '../backtest/backtest-spec.ts';
 import type { Fault } from '../backtest/strategy/json-validator.ts';
 import { UsageError } from '../base/errors.ts';
-import type { BacktestRequestFlags, NamedValue } from './backtest-flags.ts';
+import type { BacktestRequestFlags, NamedValue } from './commands/backtest.ts';
 import { parseTimeRange, readSymbolsFile } from './options.ts';
 
 /**
  * Builds the backtest request of the flags.
- * @param given name of a strategy, or path of a strategy file, which ends in .json
+ * @param strategyArg name of a strategy, or path of a strategy file, which ends in .json
  * @throws UsageError that names the flag, or the file and its field
  */
 export async function buildBacktestRequest(strategyArg: string, flags: BacktestRequestFlags): Promise<BacktestSpec> {

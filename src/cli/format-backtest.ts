@@ -23,11 +23,13 @@ import {
 } from '../report/backtest-figures.ts';
 import type { CommonFlags } from './command-context.ts';
 import { renderTable } from './table.ts';
-import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';
+import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle, wrapText } from './terminal-style.ts';
 
 const curveWidth = 48;
 const symbolsShown = 5;
 const pointsShown = 10;
+/** Minimum width of wrapped values, in columns, also on a narrower terminal. */
+const textWidthMin = 20;
 
 /** Formats a backtest: a summary, then tables of the grid, the symbols and the calibration. */
 export function formatBacktest(result: BacktestResult, style: TerminalStyle): string {
@@ -88,14 +90,10 @@ const paintBold = (text: string, { hasColour }: TerminalStyle): string => create
 
 /** A labelled line, wrapped at spaces to the width of the terminal. */
 function formatIndented(label: string, value: string, style: TerminalStyle, isStrong = false): string {
-  const textWidth = style.width === null ? Number.POSITIVE_INFINITY : Math.max(20, style.width - label.length);
-  const lines = [''];
-  for (const word of escapeControls(value).split(' ')) {
-    const line = lines.at(-1)!;
-    const next = line === '' ? word : `${line} ${word}`;
-    if (line !== '' && next.length > textWidth) lines.push(word);
-    else lines[lines.length - 1] = next;
-  }
+  const lines = wrapText(
+    escapeControls(value),
+    style.width === null ? null : Math.max(textWidthMin, style.width - label.length),
+  );
   const painted = lines.map((line) => (isStrong ? paintBold(line, style) : line));
   return painted.map((line, i) => `${i === 0 ? label : ' '.repeat(label.length)}${line}\n`).join('');
 }
@@ -233,8 +231,8 @@ export function printBacktest(
   { isNew }: { readonly isNew: boolean },
 ): void {
   if (flags.json === true) {
-    const hiddenCount = { ...(id === null ? {} : { id }), ...(page === null ? {} : { page }) };
-    process.stdout.write(`${JSON.stringify({ ...result, ...hiddenCount })}\n`);
+    const extra = { ...(id === null ? {} : { id }), ...(page === null ? {} : { page }) };
+    process.stdout.write(`${JSON.stringify({ ...result, ...extra })}\n`);
     return;
   }
   process.stdout.write(formatBacktest(result, getTerminalStyle(process.stdout)));

@@ -69,7 +69,7 @@ function renderSummary({ request, summary: totals, value }: BacktestResult): Htm
   ) => ({
     label,
     value: formatObjective(name, totals[name]),
-    asked: name === request.objective,
+    isHighlighted: name === request.objective,
   });
   const all = [
     formatValue('total_pnl', 'Total P&L, dollars'),

@@ -42,14 +42,14 @@ interface KeyFigure {
   readonly value: string;
   readonly note?: string;
   /** Highlights the figure. */
-  readonly asked?: boolean;
+  readonly isHighlighted?: boolean;
 }
 
 export const renderKeyFigures = (entries: readonly KeyFigure[]): Html =>
   html`<dl class="figures">
 ${entries.map(
-  ({ label, value, note = '', asked = false }) =>
-    html`<div${new Html(asked ? ' class="asked"' : '')}><dt>${label}</dt><dd>${value}</dd>${
+  ({ label, value, note = '', isHighlighted = false }) =>
+    html`<div${new Html(isHighlighted ? ' class="highlighted"' : '')}><dt>${label}</dt><dd>${value}</dd>${
       note === '' ? [] : [html`<dd class="note">${note}</dd>`]
     }</div>
 `,
@@ -143,7 +143,7 @@ section { margin-top: 36px; }
 .figures dt { color: var(--muted); font-size: 13px; }
 .figures dd { font-size: 20px; font-weight: 600; }
 .figures dd.note { font-size: 13px; font-weight: 400; }
-.figures > .asked { background: var(--paper); box-shadow: inset 3px 0 0 var(--accent); }
+.figures > .highlighted { background: var(--paper); box-shadow: inset 3px 0 0 var(--accent); }
 svg { display: block; width: 100%; height: auto; color: var(--muted); --plot-background: var(--paper); }
 figcaption { margin-bottom: 6px; }
 .note + figure { margin-top: 10px; }

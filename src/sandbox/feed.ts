@@ -22,7 +22,7 @@ export interface SandboxMarket {
 }
 
 /**
- * The source of ticks and markets. A feed holds the final data and returns the same for the same arguments at any time;
+ * The source of ticks and markets. A feed has the final data and returns the same for the same arguments at any time;
  * lateness, revisions and page caps are applied afterwards.
  */
 export interface Feed {
@@ -85,19 +85,19 @@ export function computeVisibleTicks(
   const key = hashText(distortions.seed, symbol);
   const t = new Float64Array(rowCount);
   const p = new Float64Array(rowCount);
-  let kept = 0;
+  let count = 0;
   for (let i = 0; i < rowCount; i++) {
     const at = ticks.t[i]!;
     if (at + computeDelayMs(key, at, distortions) >= asOfMs) continue;
     if (at < thinnedBefore && drawAt(key ^ 0x7417, at) < distortions.thinShare) continue;
-    t[kept] = at;
-    p[kept] =
+    t[count] = at;
+    p[count] =
       isRevised(key, at, distortions) && asOfMs <= at + distortions.reviseAfterMs
         ? computeFirstPrice(key, at, ticks.p[i]!)
         : ticks.p[i]!;
-    kept++;
+    count++;
   }
-  return sliceTicks({ t, p }, 0, kept);
+  return sliceTicks({ t, p }, 0, count);
 }
 
 function computeDelayMs(key: number, t: number, distortions: TickDistortions): number {

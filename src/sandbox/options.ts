@@ -13,7 +13,7 @@ import {
   truncations,
 } from './tick-behavior.ts';
 
-/** Options of a sandbox; TickBehavior holds those about paging. `rules` holds the bounds. */
+/** Options of a sandbox; TickBehavior holds those about paging. `rules` has the bounds. */
 export interface SandboxOptions extends TickBehavior {
   /** TCP port on 127.0.0.1; 0 takes a free one. Default 0. */
   readonly port: number;
@@ -62,7 +62,7 @@ export interface SandboxOptions extends TickBehavior {
   readonly bookShapes: readonly BookShape[];
   /** Retention, ms: older ticks are not returned, and `from` states it; null keeps all. Default null. */
   readonly retentionMs: number | null;
-  /** Lag of each replica, milliseconds; one of them answers each tick request. Default one replica without lag. */
+  /** Lag of each replica, milliseconds; a random one responds to a tick request. Default one replica without lag. */
   readonly replicaLagsMs: readonly number[];
   /** Windows without ticks that responses state as `gaps`. Default none. */
   readonly gaps: readonly Window[];
@@ -121,9 +121,9 @@ export const sandboxDefaults: SandboxOptions = {
   lifetimeDaysMax: 45,
   epochMs: Date.UTC(2025, 0, 1),
   lateShare: 0,
-  lateDelayMsMax: 600_000,
+  lateDelayMsMax: 10 * minuteMs,
   reviseShare: 0,
-  reviseAfterMs: 600_000,
+  reviseAfterMs: 10 * minuteMs,
   thinShare: 0,
   thinAfterMs: 2 * dayMs,
   ...defaultTickBehavior,
@@ -150,7 +150,7 @@ export const sandboxDefaults: SandboxOptions = {
 
 interface OptionRule {
   readonly expected: string;
-  readonly holds: (value: unknown) => boolean;
+  readonly isValid: (value: unknown) => boolean;
 }
 
 const latestMs = Date.UTC(2100, 0, 1);
@@ -159,32 +159,32 @@ const timerMsMax = 0x7fff_ffff;
 function createNumberRule(min: number, max: number): OptionRule {
   return {
     expected: `a number from ${min} to ${max}`,
-    holds: (value) => typeof value === 'number' && value >= min && value <= max,
+    isValid: (value) => typeof value === 'number' && value >= min && value <= max,
   };
 }
 
 function createIntegerRule(min: number, max: number): OptionRule {
   return {
     expected: `a whole number from ${min} to ${max}`,
-    holds: (value) => Number.isInteger(value) && createNumberRule(min, max).holds(value),
+    isValid: (value) => Number.isInteger(value) && createNumberRule(min, max).isValid(value),
   };
 }
 
 function createNullableRule(rule: OptionRule): OptionRule {
-  return { expected: `${rule.expected}, or null`, holds: (value) => value === null || rule.holds(value) };
+  return { expected: `${rule.expected}, or null`, isValid: (value) => value === null || rule.isValid(value) };
 }
 
 function createEnumRule(...allowed: readonly string[]): OptionRule {
-  return { expected: `one of ${allowed.join(', ')}`, holds: (value) => allowed.includes(value as string) };
+  return { expected: `one of ${allowed.join(', ')}`, isValid: (value) => allowed.includes(value as string) };
 }
 
-const booleanRule: OptionRule = { expected: 'true or false', holds: (value) => typeof value === 'boolean' };
+const booleanRule: OptionRule = { expected: 'true or false', isValid: (value) => typeof value === 'boolean' };
 
 const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   port: createIntegerRule(0, 65_535),
   key: {
     expected: 'printable ASCII without spaces',
-    holds: (value) => typeof value === 'string' && /^[!-~]+$/.test(value),
+    isValid: (value) => typeof value === 'string' && /^[!-~]+$/.test(value),
   },
   forbidden: booleanRule,
   booksForbidden: booleanRule,
@@ -226,18 +226,18 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   layout: createEnumRule(...pageLayouts, 'mixed'),
   bookShapes: {
     expected: `a list of ${bookShapes.join(', ')}`,
-    holds: (value) =>
+    isValid: (value) =>
       Array.isArray(value) && value.every((shape) => (bookShapes as readonly unknown[]).includes(shape)),
   },
   retentionMs: createNullableRule(createIntegerRule(1, latestMs)),
   replicaLagsMs: {
     expected: 'at least one lag, none of them negative',
-    holds: (value) =>
-      Array.isArray(value) && value.length > 0 && value.every((lag) => createIntegerRule(0, latestMs).holds(lag)),
+    isValid: (value) =>
+      Array.isArray(value) && value.length > 0 && value.every((lag) => createIntegerRule(0, latestMs).isValid(lag)),
   },
   gaps: {
     expected: 'windows from..to, each with from before to',
-    holds: (value) => Array.isArray(value) && value.every(({ from, to }: Window) => from < to),
+    isValid: (value) => Array.isArray(value) && value.every(({ from, to }: Window) => from < to),
   },
   marketsCap: createIntegerRule(0, 1_000_000),
   gzip: booleanRule,
@@ -249,12 +249,13 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   faultShare: createNumberRule(0, 1),
   faults: {
     expected: `a list of ${faultKinds.join(', ')}`,
-    holds: (value) => Array.isArray(value) && value.every((kind) => (faultKinds as readonly unknown[]).includes(kind)),
+    isValid: (value) =>
+      Array.isArray(value) && value.every((kind) => (faultKinds as readonly unknown[]).includes(kind)),
   },
   stallMs: createIntegerRule(1, timerMsMax),
   reshape: {
     expected: 'fields as route:path (routes markets, ticks, orderbook), each with gone, null, text or =name',
-    holds: (value) =>
+    isValid: (value) =>
       typeof value === 'object' &&
       value !== null &&
       Object.entries(value).every(
@@ -263,7 +264,7 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   },
   faultSymbols: {
     expected: 'symbols, each with 404 or 500',
-    holds: (value) =>
+    isValid: (value) =>
       typeof value === 'object' &&
       value !== null &&
       Object.values(value).every((status) => status === 404 || status === 500),
@@ -272,7 +273,7 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
 
 /** What the option expects instead of this value; null if the value is valid. */
 export const describeExpected = (name: keyof SandboxOptions, value: unknown): string | null =>
-  rules[name].holds(value) ? null : rules[name].expected;
+  rules[name].isValid(value) ? null : rules[name].expected;
 
 /**
  * The given options over `base`; an undefined option keeps its value.

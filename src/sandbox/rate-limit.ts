@@ -1,4 +1,4 @@
-/** How a limit counts. A refused request is never counted. */
+/** Algorithms of a rate limit. A refused request does not count. */
 export const limiterKinds = ['sliding', 'fixed', 'bucket'] as const;
 export type LimiterKind = (typeof limiterKinds)[number];
 
@@ -14,10 +14,10 @@ export interface RateLimitDecision {
 }
 
 /**
- * A limit on requests. For rates below one per second and fractional rates the period grows until a whole number of
- * requests fits: 2.5 per second are three in 1.2 s.
- * - `sliding`: in any period · `fixed`: in each period since the start · `bucket`: holds one period's requests and
- *   refills steadily
+ * A rate limit. For fractional rates the period is longer, so that it has a whole number of requests: 2.5 per second are
+ * three in 1.2 s.
+ * - `sliding`: requests in any period · `fixed`: in each period since the start · `bucket`: a token bucket with the
+ *   requests of one period
  */
 export function createRateLimit() {
   const counter = createSlidingCount();

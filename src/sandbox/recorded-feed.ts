@@ -17,7 +17,7 @@ export interface Recording {
 
 export interface RecordedFeedOptions {
   /**
-   * `own` keeps the times; `end-now` shifts them by whole minutes so that the last tick is at `nowMs` or just before.
+   * `own` leaves the times unchanged; `end-now` shifts them by whole minutes so that the last tick is at `nowMs` or just before.
    */
   readonly shift: 'own' | 'end-now';
   readonly nowMs: number;

@@ -11,7 +11,7 @@ export interface SandboxResponse {
   /** Usable ticks in the body, duplicates included. */
   readonly rows?: number;
   /** Retry-After of the response, milliseconds from now. */
-  readonly holdMs?: number;
+  readonly retryAfterMs?: number;
 }
 
 export function createJsonResponse(body: string, rows = 0): SandboxResponse {
@@ -42,12 +42,12 @@ export function createRetryAfterProblem(
   if (form === 'none') return createProblem(status, detail);
   if (form === 'seconds') {
     const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-    return { ...createProblem(status, detail, { 'retry-after': String(seconds) }), holdMs: seconds * 1000 };
+    return { ...createProblem(status, detail, { 'retry-after': String(seconds) }), retryAfterMs: seconds * 1000 };
   }
   const untilMs = Math.ceil((nowMs + waitMs) / 1000) * 1000;
   return {
     ...createProblem(status, detail, { 'retry-after': new Date(untilMs).toUTCString() }),
-    holdMs: untilMs - nowMs,
+    retryAfterMs: untilMs - nowMs,
   };
 }
 

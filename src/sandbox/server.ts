@@ -38,20 +38,20 @@ interface ServerContext {
   readonly stopping: AbortSignal;
 }
 
-/** Answers requests; every wait ends when the sandbox stops. */
+/** Handles requests; every wait ends when the sandbox stops. */
 export function createRequestListener(context: ServerContext) {
   const limit = createRateLimit();
   let requests = 0;
-  const ticksOfSymbols = new Map<string, number>();
+  const symbolCounts = new Map<string, number>();
   return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { path, query } = parseTarget(request);
     if (path === sandboxPaths.stats) {
       response.setHeader('content-type', 'application/json').end(JSON.stringify(context.stats.snapshot()));
       return;
     }
-    const exchange = context.stats.arrived(routes.has(path) ? path : 'other');
-    response.on('close', exchange.noteClosed);
-    const call = { request, response, tracker: exchange };
+    const tracker = context.stats.arrived(routes.has(path) ? path : 'other');
+    response.on('close', tracker.noteClosed);
+    const call = { request, response, tracker };
     try {
       const options = context.options();
       const problem = checkRequest(request, path, context);
@@ -67,9 +67,9 @@ export function createRequestListener(context: ServerContext) {
       if (context.options().latencyMs > 0) await context.clock.sleep(context.options().latencyMs, context.stopping);
       if (refusal !== undefined) sendResponse(call, refusal, false);
       else {
-        const nOfSymbol =
-          path === sandboxPaths.ticks ? countSymbolRequest(ticksOfSymbols, query.get('symbol') ?? '', context) : 0;
-        await handleRoute(call, { path, query, requestNumber: requests++, symbolRequestNumber: nOfSymbol }, context);
+        const symbolRequestNumber =
+          path === sandboxPaths.ticks ? countSymbolRequest(symbolCounts, query.get('symbol') ?? '', context) : 0;
+        await handleRoute(call, { path, query, requestNumber: requests++, symbolRequestNumber }, context);
       }
     } catch (error) {
       if (context.stopping.aborted || response.headersSent) response.destroy();
@@ -163,7 +163,7 @@ interface HttpCall {
 /** Minimum body length for gzip, characters. */
 const gzipCharactersMin = 1_000;
 
-/** Sends a whole response unless the client has disconnected. */
+/** Sends a complete response unless the client has disconnected. */
 function sendResponse({ request, response, tracker }: HttpCall, reply: SandboxResponse, gzip: boolean): void {
   if (response.destroyed) {
     tracker.noteResponse('gone');

@@ -1,7 +1,7 @@
 import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { createRandom, drawAt, hashNumber } from '../base/random.ts';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
-import { dayMs, hourMs, intersectTwo } from '../base/window.ts';
+import { dayMs, hourMs, intersectTwo, minuteMs } from '../base/window.ts';
 import { concatTicks, type Feed, sliceTicks } from './feed.ts';
 import {
   createMarketCatalogue,
@@ -19,20 +19,20 @@ const cachedHoursMax = 50_000;
 /** Markets and ticks computed from a seed: independent of the order of requests and their windows. */
 export function createSimulatedFeed(simulation: Simulation): Feed {
   const catalogue = createMarketCatalogue(simulation);
-  const hourOf = createHourCache(simulation.ticksPerDay);
+  const getHour = createHourCache(simulation.ticksPerDay);
   return {
-    symbols: (nowMs) => catalogue.opened(nowMs).flatMap((market) => market.symbols.map(({ symbol }) => symbol)),
+    symbols: (nowMs) => catalogue.listOpened(nowMs).flatMap((market) => market.symbols.map(({ symbol }) => symbol)),
     getLifetime(symbol, nowMs) {
-      const known = catalogue.find(symbol, nowMs);
+      const known = catalogue.findOpened(symbol, nowMs);
       return known === undefined ? undefined : getMarketLifetime(known.market, simulation.epochMs);
     },
     ticks(symbol, window) {
-      const known = catalogue.met(symbol);
+      const known = catalogue.findSeen(symbol);
       if (known === undefined) return emptyTicks;
       const { from, to } = intersectTwo(window, getMarketLifetime(known.market, simulation.epochMs));
       const blocks: TickColumns[] = [];
       for (let hour = Math.floor(from / hourMs); hour * hourMs < to; hour++) {
-        const { t, p } = hourOf(known.market, known.symbol, hour);
+        const { t, p } = getHour(known.market, known.symbol, hour);
         const block = sliceTicks({ t, p }, findFirstAtOrAfter(t, from), findFirstAtOrAfter(t, to));
         if (block.t.length > 0) blocks.push(block);
       }
@@ -40,7 +40,7 @@ export function createSimulatedFeed(simulation: Simulation): Feed {
     },
     markets: (nowMs) =>
       catalogue
-        .opened(nowMs)
+        .listOpened(nowMs)
         .map((market) => toListedMarket(market, nowMs))
         .filter((market) => market !== undefined),
   };
@@ -122,11 +122,11 @@ function generateHourTicks(
 
 /** From slow to fast: period of a swing and its amplitude in logits. */
 const octaves = [
-  { periodMs: 8 * dayMs, reach: 1.6 },
-  { periodMs: 1.5 * dayMs, reach: 0.9 },
-  { periodMs: dayMs / 4, reach: 0.4 },
-  { periodMs: hourMs, reach: 0.15 },
-  { periodMs: 300_000, reach: 0.05 },
+  { periodMs: 8 * dayMs, amplitude: 1.6 },
+  { periodMs: 1.5 * dayMs, amplitude: 0.9 },
+  { periodMs: dayMs / 4, amplitude: 0.4 },
+  { periodMs: hourMs, amplitude: 0.15 },
+  { periodMs: 5 * minuteMs, amplitude: 0.05 },
 ] as const;
 
 /** Logit of 0.9991, the last price on the grid. */
@@ -156,8 +156,8 @@ function createPriceFunction(market: SimulatedMarket, symbol: SimulatedSymbol): 
   return (t) => {
     let logit = bias;
     for (let i = 0; i < octaves.length; i++)
-      logit += octaves[i]!.reach * computeNoise(keys[i]!, t / octaves[i]!.periodMs);
-    logit += 0.08 * computeNoise(venueKey, t / 1_200_000);
+      logit += octaves[i]!.amplitude * computeNoise(keys[i]!, t / octaves[i]!.periodMs);
+    logit += 0.08 * computeNoise(venueKey, t / (20 * minuteMs));
     const progress = Math.min(1, (t - market.opensAt) / (market.closesAt - market.opensAt));
     const convergence = progress ** 6;
     const price = 1 / (1 + Math.exp(-(logit + (outcomeLogit - logit) * convergence)));

@@ -36,21 +36,21 @@ export interface SimulatedSymbol {
   readonly finalTimes: readonly number[];
 }
 
-/** Every fourth slot may hold markets of half a day; the others are longer. */
+/** Minimum days that markets are open: those of every fourth slot, and the others. */
 const briefDaysMin = 0.5;
 const usualDaysMin = 4;
-/** How long a market stays on the list after it closed. */
-const lingerMs = 2 * dayMs;
+/** How long the lists include a market after it closed. */
+const listedAfterCloseMs = 2 * dayMs;
 const weightMax = 8;
 
-/** A slot holds one market after another, each of which opens, closes and resolves. */
+/** The nth market of a slot. The markets of a slot follow one another; each opens, closes and resolves. */
 function createSlotMarket(slot: number, n: number, simulation: Simulation): SimulatedMarket {
   const { seed } = simulation;
-  const { periodMs, offsetMs, lifeMs } = computeSlotRhythm(slot, simulation);
+  const { periodMs, offsetMs, openMs } = computeSlotRhythm(slot, simulation);
   const key = hashNumber(hashNumber(seed, slot), n);
   const opensAt = offsetMs + n * periodMs;
-  const closesAt = opensAt + lifeMs;
-  const pauseMs = Math.min(periodMs - lifeMs, dayMs);
+  const closesAt = opensAt + openMs;
+  const pauseMs = Math.min(periodMs - openMs, dayMs);
   const resolvedAt = closesAt + minuteMs * (1 + Math.floor((drawAt(key, 1) * 0.8 * pauseMs) / minuteMs));
   const names = createMarketNames(seed, slot, closesAt);
   const matched = slot % 5 < 3;
@@ -69,15 +69,15 @@ function createSlotMarket(slot: number, n: number, simulation: Simulation): Simu
   };
 }
 
-/** Schedule of a slot: the nth market opens at offsetMs + n * periodMs and is open for lifeMs. */
+/** Schedule of a slot: the nth market opens at offsetMs + n * periodMs and is open for openMs. */
 function computeSlotRhythm(slot: number, { seed, activeShare, lifetimeDaysMax }: Simulation) {
   const key = hashNumber(seed ^ 0x510f, slot);
   const daysMin = slot % 4 === 0 ? briefDaysMin : Math.min(usualDaysMin, lifetimeDaysMax);
-  const lifeDays = daysMin * (lifetimeDaysMax / daysMin) ** drawAt(key, 1);
-  const lifeMs = Math.floor((lifeDays * dayMs) / minuteMs) * minuteMs;
-  const periodMs = Math.ceil(lifeMs / activeShare / minuteMs) * minuteMs + 2 * minuteMs;
+  const openDays = daysMin * (lifetimeDaysMax / daysMin) ** drawAt(key, 1);
+  const openMs = Math.floor((openDays * dayMs) / minuteMs) * minuteMs;
+  const periodMs = Math.ceil(openMs / activeShare / minuteMs) * minuteMs + 2 * minuteMs;
   const offsetMs = Math.floor((drawAt(key, 2) * periodMs) / minuteMs) * minuteMs;
-  return { lifeMs, periodMs, offsetMs };
+  return { openMs, periodMs, offsetMs };
 }
 
 function createSimulatedSymbol(seed: number, source: SimulatedSymbol['source'], symbol: string, resolvedAt: number) {
@@ -104,7 +104,7 @@ export function getMarketLifetime(market: SimulatedMarket, epochMs: number): Win
 
 /** The market as a list shows it at `nowMs`; undefined once it has been closed for long. */
 export function toListedMarket(market: SimulatedMarket, nowMs: number): SandboxMarket | undefined {
-  if (nowMs >= market.closesAt + lingerMs) return undefined;
+  if (nowMs >= market.closesAt + listedAfterCloseMs) return undefined;
   const [first] = market.symbols;
   const place =
     market.symbols.length === 1
@@ -157,14 +157,14 @@ export function createMarketCatalogue(simulation: Simulation) {
 
   return {
     /** Markets opened by `nowMs`. */
-    opened(nowMs: number): SimulatedMarket[] {
+    listOpened(nowMs: number): SimulatedMarket[] {
       extendTo(nowMs);
       return markets.filter((market) => market.opensAt <= nowMs);
     },
     /** A symbol seen before, without creating further markets: its ticks depend on no clock. */
-    met: (symbol: string) => bySymbol.get(symbol),
+    findSeen: (symbol: string) => bySymbol.get(symbol),
     /** A symbol whose market has opened by `nowMs`. */
-    find(symbol: string, nowMs: number) {
+    findOpened(symbol: string, nowMs: number) {
       extendTo(nowMs);
       const known = bySymbol.get(symbol);
       return known !== undefined && known.market.opensAt <= nowMs ? known : undefined;

@@ -15,13 +15,13 @@ export interface SandboxStats {
   /** Maximum requests within less than a second. */
   readonly perSecondMax: number;
   /**
-   * Requests that came before the Retry-After of a response had passed, if that response was sent more than 30 ms
+   * Requests that arrived before the Retry-After of a response had passed, if that response was sent more than 30 ms
    * earlier.
    */
   readonly earlyRequests: number;
   readonly inFlightMax: number;
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
-  /** Tick and order book requests by known symbol, without those refused for key or rate. */
+  /** Tick and order book requests by known symbol, without those that were refused for their key or the rate limit. */
   readonly bySymbol: Readonly<Record<string, number>>;
 }
 
@@ -29,11 +29,11 @@ export interface SandboxStats {
 const crossingMs = 30;
 /** Tolerance for timers that fire early, ms. */
 const timerSlackMs = 2;
-const holdsMax = 1_000;
+const pausesMax = 1_000;
 
 export interface RequestTracker {
   /** Call right before the last byte is sent, so that a client with its response finds it counted. */
-  noteResponse(status: string, response?: Pick<SandboxResponse, 'holdMs' | 'rows'>): void;
+  noteResponse(status: string, response?: Pick<SandboxResponse, 'retryAfterMs' | 'rows'>): void;
   /** The connection is closed, with or without a response. */
   noteClosed(): void;
 }
@@ -45,7 +45,7 @@ export function createStatsRecorder(monotonicMs: () => number) {
   const bySymbol = new Map<string, number>();
   const recentRequests = createSlidingCount();
   const counts = { requests: 0, tickRequests: 0, tickRows: 0, perSecondMax: 0, earlyRequests: 0, inFlightMax: 0 };
-  let holds: { readonly from: number; readonly until: number }[] = [];
+  let pauses: { readonly from: number; readonly until: number }[] = [];
   let inFlight = 0;
 
   function arrived(path: string): RequestTracker {
@@ -54,8 +54,8 @@ export function createStatsRecorder(monotonicMs: () => number) {
     if (path === sandboxPaths.ticks) counts.tickRequests++;
     recentRequests.add(nowMs);
     counts.perSecondMax = Math.max(counts.perSecondMax, recentRequests.within(nowMs, 1000));
-    holds = holds.filter((hold) => nowMs < hold.until);
-    if (holds.some((hold) => hold.from < nowMs)) counts.earlyRequests++;
+    pauses = pauses.filter(({ until }) => nowMs < until);
+    if (pauses.some(({ from }) => from < nowMs)) counts.earlyRequests++;
     inFlight++;
     counts.inFlightMax = Math.max(counts.inFlightMax, inFlight);
     let open = true;
@@ -64,14 +64,14 @@ export function createStatsRecorder(monotonicMs: () => number) {
       open = false;
     };
     return {
-      noteResponse(status, { holdMs, rows = 0 } = {}) {
+      noteResponse(status, { retryAfterMs, rows = 0 } = {}) {
         markLeft();
         counts.tickRows += rows;
         const statuses = byPath.get(path) ?? new Map<string, number>();
         byPath.set(path, incrementCount(statuses, status));
         const sentMs = monotonicMs();
-        if (holdMs !== undefined && holds.length < holdsMax) {
-          holds.push({ from: sentMs + crossingMs, until: sentMs + holdMs - timerSlackMs });
+        if (retryAfterMs !== undefined && pauses.length < pausesMax) {
+          pauses.push({ from: sentMs + crossingMs, until: sentMs + retryAfterMs - timerSlackMs });
         }
       },
       noteClosed: markLeft,

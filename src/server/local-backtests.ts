@@ -26,7 +26,7 @@ export interface LocalBacktestRequest {
   readonly request: BacktestSpec;
   readonly owner: BacktestOwner;
   /** Whether the result is saved for the user. */
-  readonly keep: boolean;
+  readonly save: boolean;
 }
 
 /** The result, and the ID of the saved backtest; null if it is not saved. */
@@ -42,7 +42,7 @@ export interface LocalBacktestResult {
 export async function runLocalBacktest(
   context: Context,
   archive: Archive,
-  { request, owner, keep: save }: LocalBacktestRequest,
+  { request, owner, save }: LocalBacktestRequest,
   progress: (done: number, total: number) => void,
 ): Promise<LocalBacktestResult> {
   const { clock, random, settings, signal, threads } = context;

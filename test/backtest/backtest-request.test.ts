@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { splitWindow } from '../../src/backtest/result.ts';
 import { bindParameters, countPoints, expandGrid } from '../../src/backtest/strategy/parse-strategy.ts';
-import { strategyOf } from './made.ts';
+import { strategyOf } from './series.ts';
 
 const least = { entry_executable: { name: 'threshold' }, objective: 'avg_pnl' };
 const faultsOf = (json: object): Record<string, string> => {

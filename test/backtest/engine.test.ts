@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type SymbolSeries, simulate, type Trade, type Venue } from '../../src/backtest/engine/simulate.ts';
 import { intersect, union } from '../../src/base/window.ts';
-import { strategyOf } from './made.ts';
-import { listed, plainTrades } from './plain-engine.ts';
-import { strategyJson } from './strategies.ts';
-import { span, symbol } from './symbols.ts';
+import { span, symbol } from './arbitrary-series.ts';
+import { strategyJson } from './arbitrary-strategies.ts';
+import { listBooks, plainTrades } from './plain-engine.ts';
+import { strategyOf } from './series.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 const numRuns = Number(process.env.RUNS ?? 300);
@@ -87,8 +87,8 @@ function spliced(past: SymbolSeries, future: SymbolSeries, moment: number): Symb
     ...join(past, future),
     states: [...past.states.filter(({ from }) => from < moment), ...future.states.filter(({ from }) => from >= moment)],
     books: [
-      ...listed(past.books).filter(({ t }) => t < moment),
-      ...listed(future.books).filter(({ t }) => t >= moment),
+      ...listBooks(past.books).filter(({ t }) => t < moment),
+      ...listBooks(future.books).filter(({ t }) => t >= moment),
     ],
     // Earlier settlements belong to the past.
     settlement: past.settlement !== null && past.settlement.at < moment ? past.settlement : laterOf(future, moment),

@@ -7,7 +7,7 @@ import {
   sellAtTick,
   sellToBook,
 } from '../../src/backtest/engine/simulate.ts';
-import { ruled } from './made.ts';
+import { ruled } from './series.ts';
 
 const book: OrderBook = {
   t: 0,

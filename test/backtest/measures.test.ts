@@ -4,7 +4,7 @@ import { createMeasures, type Position, windowValuesMax } from '../../src/backte
 import type { MarketState, SymbolSeries } from '../../src/backtest/engine/simulate.ts';
 import { findDataDependencies } from '../../src/backtest/strategy/parse-strategy.ts';
 import type { Measure } from '../../src/backtest/strategy/strategy.ts';
-import { at, minute, priced, ruled } from './made.ts';
+import { at, minute, priced, ruled } from './series.ts';
 
 const position: Position = { boughtAt: at(1), cost: 0.3, sign: 1, offset: 0 };
 const none = ruled({});

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { findBest, type ObjectiveName, objectives } from '../../src/backtest/engine/objectives.ts';
 import { computeSampleTimes, createTradeTotals, type TradeTotals } from '../../src/backtest/engine/trade-totals.ts';
-import { day, start } from './made.ts';
+import { day, start } from './series.ts';
 
 /** Totals of days with the given gains in their last hours. */
 function run(days: readonly number[], rest: Partial<TradeTotals> = {}) {

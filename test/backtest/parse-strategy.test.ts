@@ -4,8 +4,8 @@ import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
 import { strategyLimits } from '../../src/backtest/strategy/strategy.ts';
-import { strategyOf } from './made.ts';
-import { strategyJson } from './strategies.ts';
+import { strategyJson } from './arbitrary-strategies.ts';
+import { strategyOf } from './series.ts';
 
 const rule = { side: 'yes', entry: { measure: 'price', below: 0.2 }, size: { contracts: 1 } };
 
@@ -149,9 +149,9 @@ test('a strategy survives writing and reading', () => {
 });
 
 /** Random values, and valid strategies with a part replaced by a random value. */
-const rubbish = fc.anything({ withNullPrototype: true });
+const anyJson = fc.anything({ withNullPrototype: true });
 const nearly = (whole: fc.Arbitrary<unknown>) =>
-  fc.tuple(whole, rubbish, fc.array(fc.nat(), { maxLength: 8 })).map(([json, value, path]) => {
+  fc.tuple(whole, anyJson, fc.array(fc.nat(), { maxLength: 8 })).map(([json, value, path]) => {
     const put = (at: unknown, [first, ...rest]: readonly number[]): unknown => {
       if (first === undefined || typeof at !== 'object' || at === null) return value;
       const keys = Object.keys(at);
@@ -163,7 +163,7 @@ const nearly = (whole: fc.Arbitrary<unknown>) =>
     return put(json, path);
   });
 
-const asked = {
+const requestJson = {
   entry_executable: { name: 'threshold', version: 1 },
   objective: 'sharpe',
   symbols: ['A', 'B'],
@@ -178,11 +178,11 @@ const asked = {
 test('invalid input gives faults and never throws', () => {
   const isRead = (read: object): boolean => ('faults' in read ? (read.faults as unknown[]).length > 0 : true);
   fc.assert(
-    fc.property(fc.oneof(rubbish, nearly(strategyJson)), (json) => isRead(parseStrategy(json))),
+    fc.property(fc.oneof(anyJson, nearly(strategyJson)), (json) => isRead(parseStrategy(json))),
     { numRuns: 2000 },
   );
   fc.assert(
-    fc.property(fc.oneof(rubbish, nearly(fc.constant(asked))), (json) => isRead(parseBacktestSpec(json))),
+    fc.property(fc.oneof(anyJson, nearly(fc.constant(requestJson))), (json) => isRead(parseBacktestSpec(json))),
     { numRuns: 2000 },
   );
 });

@@ -31,7 +31,7 @@ interface Known {
   readonly others: readonly { readonly t: readonly number[]; readonly p: readonly number[] }[];
 }
 
-export const listed = (books: OrderBookSeries): OrderBook[] =>
+export const listBooks = (books: OrderBookSeries): OrderBook[] =>
   Array.from({ length: books.length }, (_, i) => books.at(i)!);
 
 function knownAt({ t, p, states, books, otherVenues }: SymbolSeries, now: number): Known {
@@ -43,7 +43,7 @@ function knownAt({ t, p, states, books, otherVenues }: SymbolSeries, now: number
     now,
     ...cut(t, p),
     states: structuredClone(states.filter(({ from }) => from <= now)),
-    books: structuredClone(listed(books).filter((book) => book.t <= now)),
+    books: structuredClone(listBooks(books).filter((book) => book.t <= now)),
     others: otherVenues
       .filter(({ sharedWindows }) => sharedWindows.some(({ from, to }) => from <= now && now < to))
       .map((other) => cut(other.t, other.p)),
@@ -62,7 +62,7 @@ const numberOf = (quantity: Quantity, strategy: Strategy): number =>
 const worthOf = (side: Rule['side'], price: number): number => (side === 'yes' ? price : 1 - price);
 
 /** Undefined if unknown. */
-function measured({ measure, window_ms }: Measure, known: Known, strategy: Strategy, held: Held | null) {
+function measured({ measure, window_ms }: Measure, known: Known, strategy: Strategy, open: Held | null) {
   const { now, t, p, states, others } = known;
   const windowStart = now - (window_ms === undefined ? 0 : numberOf(window_ms, strategy));
   const inside = p.filter((_, i) => t[i]! > windowStart);
@@ -94,15 +94,15 @@ function measured({ measure, window_ms }: Measure, known: Known, strategy: Strat
     case 'confidence':
       return state?.confidence ?? undefined;
     case 'held_ms':
-      return now - held!.since;
+      return now - open!.since;
     case 'gain':
-      return worthOf(held!.side, p.at(-1)!) - held!.cost;
+      return worthOf(open!.side, p.at(-1)!) - open!.cost;
   }
 }
 
-function isTrue(condition: Condition, known: Known, strategy: Strategy, held: Held | null): boolean {
-  if ('all' in condition) return condition.all.every((one) => isTrue(one, known, strategy, held));
-  if ('any' in condition) return condition.any.some((one) => isTrue(one, known, strategy, held));
+function isTrue(condition: Condition, known: Known, strategy: Strategy, open: Held | null): boolean {
+  if ('all' in condition) return condition.all.every((one) => isTrue(one, known, strategy, open));
+  if ('any' in condition) return condition.any.some((one) => isTrue(one, known, strategy, open));
   if (condition.measure === 'category') {
     const category = known.states.at(-1)?.category ?? null;
     if (category === null) return false;
@@ -110,9 +110,9 @@ function isTrue(condition: Condition, known: Known, strategy: Strategy, held: He
   }
   const amountOf = (operand: Operand): number | undefined =>
     typeof operand === 'object' && 'measure' in operand
-      ? measured(operand, known, strategy, held)
+      ? measured(operand, known, strategy, open)
       : numberOf(operand, strategy);
-  const value = measured(condition, known, strategy, held);
+  const value = measured(condition, known, strategy, open);
   const bound = (operand: Operand | undefined, fits: (x: number, y: number) => boolean): boolean => {
     if (operand === undefined) return true;
     const other = amountOf(operand);
@@ -162,7 +162,7 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
   let pending: number | null = null;
   let usedBook: number | null = null;
   let entries = 0;
-  let held: { contracts: number; entry_price: number; decided_at: number; filled_at: number; price: number } | null =
+  let open: { contracts: number; entry_price: number; decided_at: number; filled_at: number; price: number } | null =
     null;
 
   const levelsOf = (buys: boolean, known: Known): readonly Level[] | null => {
@@ -177,20 +177,20 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
   };
   const close = (
     contracts: number,
-    got: number,
+    exitPrice: number,
     how: Pick<Trade, 'exit_reason' | 'exit_decided_at' | 'exited_at'>,
   ): void => {
-    const { contracts: _, ...entry } = held!;
+    const { contracts: _, ...entry } = open!;
     const entry_fees = contracts * feeOf(entry.entry_price);
-    const exit_fees = how.exit_reason === 'sold' ? contracts * feeOf(got) : 0;
-    const pnl = contracts * (got - entry.entry_price) - entry_fees - exit_fees;
+    const exit_fees = how.exit_reason === 'sold' ? contracts * feeOf(exitPrice) : 0;
+    const pnl = contracts * (exitPrice - entry.entry_price) - entry_fees - exit_fees;
     trades.push({
       symbol: series.symbol,
       rule: index,
       side,
       contracts,
       ...entry,
-      exit_price: got,
+      exit_price: exitPrice,
       ...how,
       entry_fees,
       exit_fees,
@@ -204,39 +204,39 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
     if (pending !== null) {
       if (price < 0 || price > 1) continue;
       const order: Order =
-        held !== null
-          ? { contracts: held.contracts }
+        open !== null
+          ? { contracts: open.contracts }
           : 'contracts' in size
             ? { contracts: number(size.contracts) }
             : { dollars: number(size.dollars) };
-      const levels: readonly Level[] | null = levelsOf(held === null, known);
+      const levels: readonly Level[] | null = levelsOf(open === null, known);
       const { contracts, each }: { contracts: number; each: number } =
         levels === null ? { contracts: 0, each: 0 } : filled(order, levels);
       if (contracts === 0) continue;
       const book = known.books.at(-1);
       usedBook = book !== undefined && now - book.t <= bookAgeMsMax ? book.t : usedBook;
-      if (held === null) {
+      if (open === null) {
         entries++;
-        held = { contracts, entry_price: each, decided_at: pending, filled_at: now, price };
+        open = { contracts, entry_price: each, decided_at: pending, filled_at: now, price };
       } else {
         close(contracts, each, { exit_reason: 'sold', exit_decided_at: pending, exited_at: now });
-        held.contracts -= contracts;
-        if (held.contracts > 1e-12) continue;
-        held = null;
+        open.contracts -= contracts;
+        if (open.contracts > 1e-12) continue;
+        open = null;
       }
       pending = null;
     }
-    const position: Held | null = held === null ? null : { side, since: held.filled_at, cost: held.entry_price };
-    if (held === null) {
+    const position: Held | null = open === null ? null : { side, since: open.filled_at, cost: open.entry_price };
+    if (open === null) {
       const mayEnter = rule.entries_max === null || entries + 1 <= number(rule.entries_max);
       if (mayEnter && isTrue(rule.entry, known, strategy, null)) pending = now;
     } else if (rule.exit !== null && isTrue(rule.exit, known, strategy, position)) pending = now;
   }
-  if (held !== null) {
+  if (open !== null) {
     const { settlement } = series;
     const last = knownAt(series, moments.at(-1)!).p.at(-1)!;
     const settled = settlement !== null && settlement.at < span.to;
-    close(held.contracts, worthOf(side, settled ? settlement.outcome : Math.min(1, Math.max(0, last))), {
+    close(open.contracts, worthOf(side, settled ? settlement.outcome : Math.min(1, Math.max(0, last))), {
       exit_reason: settled ? 'settled' : 'open',
       exit_decided_at: null,
       exited_at: settled ? settlement.at : moments.at(-1)!,

@@ -15,10 +15,10 @@ function directly(t: Float64Array, p: Float64Array, windowMs: number, i: number)
 }
 
 /** Values at the given ticks; other ticks are skipped. */
-function expectDirect(t: Float64Array, p: Float64Array, windowMs: number, asked: (i: number) => boolean): void {
+function expectDirect(t: Float64Array, p: Float64Array, windowMs: number, isRead: (i: number) => boolean): void {
   const window = createRollingWindow(t, p, windowMs);
   for (let i = 0; i < t.length; i++) {
-    if (!asked(i)) continue;
+    if (!isRead(i)) continue;
     window.advanceTo(i);
     const { mean, deviation, full } = directly(t, p, windowMs, i);
     expect(window.isFull(), `full at ${i}`).toBe(full);
@@ -44,13 +44,13 @@ test('computes mean and deviation of the window', () => {
       fc.infiniteStream(fc.integer({ min: 1, max: 30 })),
       fc.integer({ min: 1, max: 200 }),
       fc.infiniteStream(fc.boolean()),
-      (values, steps, windowMs, asked) => {
+      (values, steps, windowMs, isRead) => {
         let time = 0;
         const t = Float64Array.from(values, () => {
           time += steps.next().value!;
           return time;
         });
-        expectDirect(t, Float64Array.from(values), windowMs, () => asked.next().value!);
+        expectDirect(t, Float64Array.from(values), windowMs, () => isRead.next().value!);
       },
     ),
     { seed, numRuns: 500 },

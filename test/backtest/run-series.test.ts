@@ -9,7 +9,7 @@ import {
   decilesCount,
 } from '../../src/backtest/engine/trade-totals.ts';
 import { createBacktestResult, createGridResult } from '../../src/backtest/result.ts';
-import { at, everything, minute, priced, ruled } from './made.ts';
+import { at, everything, minute, priced, ruled } from './series.ts';
 
 test('calibration counts prices in the window before settlement', () => {
   const calibration = createCalibration();
@@ -95,7 +95,7 @@ test('keeps the first trades by fill time in any order of symbols', () => {
   expect(parts.totals[0]![0]!.pnl).toBeCloseTo(both.totals[0]![0]!.pnl, 9);
 });
 
-const askedFor = (rest: object = {}) => {
+const createSpec = (rest: object = {}) => {
   const read = parseBacktestSpec({ entry_executable: { name: 'x' }, objective: 'total_pnl', ...rest });
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   return read.spec;
@@ -112,7 +112,7 @@ test('chooses the best grid point on the first window only', () => {
   ] as const;
   const gridOn = (later: readonly number[]) => {
     const done = runSeries({ strategies, spans, isDetailed: false }, [named('A', [0.3, 0.3, 0.6, 0.6, ...later])]);
-    return createGridResult(askedFor(), points, spans, done);
+    return createGridResult(createSpec(), points, spans, done);
   };
   const [up, down] = [gridOn([0.3, 0.3, 0.6, 0.6]), gridOn([0.3, 0.3, 0, 0])];
   expect(up).toEqual({
@@ -132,7 +132,7 @@ test('lists symbols by P&L, then by name', () => {
   const done = runSeries({ ...plan, strategies: [ruled({})] }, [...all, named('none', [0.5])]);
   const archive = { generation: 1, manifest_sha256: '', files: 0, files_sha256: '' };
   const coverage = { lifetime_ms: 0, gap_ms: 0, gap_share: null };
-  const framed = { request: askedFor(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
+  const framed = { request: createSpec(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
   const result = createBacktestResult(framed, span, done);
   expect(result.symbols.items.map(({ symbol }) => symbol)).toEqual(['a', 'b', 'c', 'd']);
   expect(result).toMatchObject({
@@ -170,7 +170,7 @@ test('lists the 500 best and the 500 worst of many symbols', () => {
   const done = runSeries({ ...plan, strategies: [ruled({})] }, all);
   const archive = { generation: 1, manifest_sha256: '', files: 0, files_sha256: '' };
   const coverage = { lifetime_ms: 0, gap_ms: 0, gap_share: null };
-  const framed = { request: askedFor(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
+  const framed = { request: createSpec(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
   const { count, items } = createBacktestResult(framed, span, done).symbols;
   const gainedLess = Array.from({ length: 1001 }, (_, i) => `S${1000 - i}`);
   expect(count).toBe(1001);

@@ -6,7 +6,7 @@ import {
   simulate,
   type Trade,
 } from '../../src/backtest/engine/simulate.ts';
-import { at, everything, minute, priced, ruled, strategyOf } from './made.ts';
+import { at, everything, minute, priced, ruled, strategyOf } from './series.ts';
 
 const play = (series: SymbolSeries, ...rule: Parameters<typeof ruled>): Trade[] =>
   simulate(series, ruled(...rule), everything);

@@ -9,9 +9,9 @@ import {
   findDayEnds,
   mergeTradeTotals,
 } from '../../src/backtest/engine/trade-totals.ts';
-import { at, day, hour, minute, priced, ruled, start, strategyOf } from './made.ts';
-import { strategyJson } from './strategies.ts';
-import { span, symbol } from './symbols.ts';
+import { span, symbol } from './arbitrary-series.ts';
+import { strategyJson } from './arbitrary-strategies.ts';
+import { at, day, hour, minute, priced, ruled, start, strategyOf } from './series.ts';
 
 test('samples are the multiples of the step and the end', () => {
   const { stepMs, t } = computeSampleTimes({ from: at(0), to: at(3) });

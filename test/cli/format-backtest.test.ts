@@ -16,7 +16,7 @@ import { rubbish } from '../server/web/lake.ts';
 const away = { width: null, hasColour: false };
 
 test('prints a summary and tables of a backtest', () => {
-  const text = formatBacktest(createResult({ grid: { buy_below: [0.1, 0.2] }, lacking: 0.25 }), away);
+  const text = formatBacktest(createResult({ grid: { buy_below: [0.1, 0.2] }, gapShare: 0.25 }), away);
   expect(text).toBe(
     `  strategy   threshold
              contracts 1, fee_per_contract 0, slippage 0, buy_below 0.1, sell_above 0.5

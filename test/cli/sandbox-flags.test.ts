@@ -21,9 +21,9 @@ test('help names the actual defaults', () => {
   const named = sandboxFlags.filter(({ text }) => text.includes('(default: '));
   expect(named).toHaveLength(sandboxFlags.length - 3);
   for (const { flags, text, option, parse } of named) {
-    const told = /\(default: (.*)\)$/.exec(text)![1]!;
-    const isWord = words.has(told) && typeof sandboxDefaults[option] !== 'string';
-    expect(isWord ? words.get(told) : parse(told, flags), flags).toEqual(sandboxDefaults[option]);
+    const stated = /\(default: (.*)\)$/.exec(text)![1]!;
+    const isWord = words.has(stated) && typeof sandboxDefaults[option] !== 'string';
+    expect(isWord ? words.get(stated) : parse(stated, flags), flags).toEqual(sandboxDefaults[option]);
   }
 });
 

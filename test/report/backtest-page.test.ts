@@ -7,7 +7,7 @@ const page = (making: Parameters<typeof createResult>[0]) => renderBacktestPage(
 
 test('shows the results and inputs of a backtest', () => {
   const text = page({});
-  for (const told of [
+  for (const expected of [
     '<h1>threshold</h1>',
     '+12.50',
     '1,234,567 ticks',
@@ -22,7 +22,7 @@ test('shows the results and inputs of a backtest', () => {
     'all of weather',
     'Written by oddslake 1.2.3',
   ])
-    expect(text).toContain(told);
+    expect(text).toContain(expected);
   expect(text).not.toContain('<h2>Grid</h2>');
   expect(text).not.toContain('class="warning"');
   // Every plot for wide and for narrow pages, the calibration for both.
@@ -47,10 +47,10 @@ test('draws a heat map for two parameters and bars otherwise, and marks the best
 });
 
 test('warns of missing coverage, and says that there were no trades', () => {
-  expect(page({ lacking: 0.25 })).toContain(
+  expect(page({ gapShare: 0.25 })).toContain(
     '<p class="warning">25.0 % of the symbols&#39; lifetime in the window is not covered',
   );
-  expect(page({ lacking: 0.05 })).not.toContain('class="warning"');
+  expect(page({ gapShare: 0.05 })).not.toContain('class="warning"');
   const idle = page({ trades: 0 });
   expect(idle).toContain('No trades: the conditions were never met.');
   expect(idle).not.toContain('<h2>Equity</h2>');

@@ -44,12 +44,12 @@ export interface Making {
   /** Grid values of `buy_below`, and of `sell_above` if there are two lists. */
   readonly grid?: Readonly<Record<string, readonly number[]>>;
   readonly symbols?: readonly string[];
-  readonly lacking?: number;
+  readonly gapShare?: number;
   readonly trades?: number;
 }
 
 /** Half of the trades gain. The values of grid points decrease. */
-export function createResult({ grid = {}, symbols = [], lacking = 0, trades = 60 }: Making = {}): BacktestResult {
+export function createResult({ grid = {}, symbols = [], gapShare = 0, trades = 60 }: Making = {}): BacktestResult {
   const read = parseBacktestSpec({
     entry_executable: { name: 'threshold' },
     objective: 'total_pnl',
@@ -122,7 +122,7 @@ export function createResult({ grid = {}, symbols = [], lacking = 0, trades = 60
               held_out_trades: 50 + i,
             })),
           },
-    coverage: { lifetime_ms: 1000, gap_ms: 1000 * lacking, gap_share: lacking },
+    coverage: { lifetime_ms: 1000, gap_ms: 1000 * gapShare, gap_share: gapShare },
     archive: { generation: 7, manifest_sha256: 'a'.repeat(64), files: 12, files_sha256: 'b'.repeat(64) },
   };
 }

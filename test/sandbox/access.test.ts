@@ -4,10 +4,10 @@ import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';
 import { limitMs, waitFor as untilSeen } from '../harness/limits.ts';
-import { fetchMarkets, fetchPage, findBusiest, noon, sandbox, sendRequest } from './asking.ts';
+import { fetchMarkets, fetchPage, findBusiest, noon, openSandbox, sendRequest } from './sandbox-requests.ts';
 
 test('requires the key, and rejects it once it is revoked or forbidden', async () => {
-  const box = await sandbox({ key: 'k1' });
+  const box = await openSandbox({ key: 'k1' });
   const refused = await fetch(`${box.url}/api/v1/markets`);
   expect(refused.status).toBe(401);
   expect(refused.headers.get('content-type')).toBe('application/problem+json');
@@ -21,7 +21,7 @@ test('requires the key, and rejects it once it is revoked or forbidden', async (
 });
 
 test('answers malformed requests with a problem and keeps running', async () => {
-  const box = await sandbox();
+  const box = await openSandbox();
   const { symbol } = findBusiest(box);
   const cases: [string, Record<string, string | number>, number][] = [
     ['ticks', {}, 400],
@@ -53,7 +53,7 @@ test('answers malformed requests with a problem and keeps running', async () => 
 test('limits the rate per second and sends Retry-After', async () => {
   let monotonicMs = 0;
   const clock = { ...systemClock, monotonicMs: () => monotonicMs };
-  const box = await sandbox({ requestsPerSecond: 5 }, { clock });
+  const box = await openSandbox({ requestsPerSecond: 5 }, { clock });
   const responses = await Promise.all(Array.from({ length: 12 }, () => sendRequest(box, 'markets', { limit: 1 })));
   const refused = responses.filter(({ status }) => status === 429);
   expect(refused.length).toBe(7);
@@ -73,7 +73,7 @@ test('limits the rate per second and sends Retry-After', async () => {
 
 test('sends Retry-After as a date or not at all', async () => {
   const clock = { ...systemClock, nowMs: () => noon, monotonicMs: () => 0 };
-  const box = await sandbox({ requestsPerSecond: 0.2, retryAfter: 'date' }, { clock });
+  const box = await openSandbox({ requestsPerSecond: 0.2, retryAfter: 'date' }, { clock });
   await sendRequest(box, 'markets');
   const until = Date.parse((await sendRequest(box, 'markets')).headers.get('retry-after')!);
   expect(until - noon).toBe(5_000);
@@ -84,7 +84,7 @@ test('sends Retry-After as a date or not at all', async () => {
 
 test('delays each response by the latency and counts concurrent requests', async () => {
   const clock = createVirtualClock();
-  const box = await sandbox({ latencyMs: 80 }, { clock });
+  const box = await openSandbox({ latencyMs: 80 }, { clock });
   let responses = 0;
   const requests = [1, 2, 3].map(() => fetchMarkets(box).then(() => responses++));
   await untilSeen(() => box.stats().inFlightMax === 3, 'three requests at once');
@@ -96,7 +96,7 @@ test('delays each response by the latency and counts concurrent requests', async
 });
 
 test('counts requests and ticks', async () => {
-  const box = await sandbox({}, { clock: { ...systemClock, monotonicMs: () => 0 } });
+  const box = await openSandbox({}, { clock: { ...systemClock, monotonicMs: () => 0 } });
   const { symbol, from, to } = findBusiest(box);
   const one = await fetchPage(box, { symbol, from, to, limit: 10 });
   const two = await fetchPage(box, { symbol, from, to, limit: 20 });
@@ -130,7 +130,7 @@ test('rejects invalid options at the start and at run time', async () => {
   await expect(start({ cap: 0 })).rejects.toThrow('cap is 0, expected a whole number from 1 to 1000000');
   await expect(start({ faults: ['flood'] })).rejects.toThrow('expected a list of 429-seconds');
   await expect(start({ colour: 1 })).rejects.toThrow('unknown option colour');
-  const box = await sandbox();
+  const box = await openSandbox();
   expect(() => box.set({ truncate: 'middle' as 'latest' })).toThrow('expected one of earliest, latest');
   expect(() => box.set({ seed: 2 } as object)).toThrow('seed cannot change while it runs');
   expect(() => box.readTruth('none', { from: 0, to: 1 })).toThrow('unknown symbol none');
@@ -138,7 +138,7 @@ test('rejects invalid options at the start and at run time', async () => {
 
 test('stops immediately, even during a response', async () => {
   // Only stopping the sandbox ends this response.
-  const box = await sandbox({ latencyMs: 2 * limitMs });
+  const box = await openSandbox({ latencyMs: 2 * limitMs });
   const requests = sendRequest(box, 'markets').catch((error: Error) => error);
   await untilSeen(() => box.stats().requests === 1, 'the request');
   await box.stop();

@@ -4,7 +4,7 @@ import { type FaultKind, faultKinds } from '../../src/sandbox/responses.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';
 import { waitFor } from '../harness/limits.ts';
-import { fetchPage, findBusiest, type Page, sandbox, sendRequest } from './asking.ts';
+import { fetchPage, findBusiest, openSandbox, type Page, sendRequest } from './sandbox-requests.ts';
 
 /** Sends one request and returns the bytes received until the connection ends. */
 function wire(box: Sandbox, path: string): Promise<{ text: string; code: string | undefined }> {
@@ -64,7 +64,7 @@ function throws(action: () => unknown): boolean {
 }
 
 test.each(faultKinds)('shows the fault %s on the wire', async (kind) => {
-  const box = await sandbox({ cap: 100, stallMs: 120 });
+  const box = await openSandbox({ cap: 100, stallMs: 120 });
   const { symbol, from, to } = findBusiest(box);
   const path = `/api/v1/ticks?symbol=${symbol}&from=${from}&to=${to}`;
   const right = await wire(box, path);
@@ -81,7 +81,7 @@ test.each(faultKinds)('shows the fault %s on the wire', async (kind) => {
 
 test('counts a client that disconnects during a stalled response as gone', async () => {
   const clock = createVirtualClock();
-  const box = await sandbox({ faultShare: 1, faults: ['stall'], stallMs: 150 }, { clock });
+  const box = await openSandbox({ faultShare: 1, faults: ['stall'], stallMs: 150 }, { clock });
   const headers = { authorization: 'Bearer sandbox-key' };
   const patience = new AbortController();
   const request = fetch(`${box.url}/api/v1/markets`, { headers, signal: patience.signal });
@@ -98,7 +98,7 @@ test('counts a client that disconnects during a stalled response as gone', async
 
 test('injects faults in the configured share, determined by the seed', async () => {
   const run = async (seed: number) => {
-    const box = await sandbox({ seed, faultShare: 0.3, faults: ['500', '502', '504'] });
+    const box = await openSandbox({ seed, faultShare: 0.3, faults: ['500', '502', '504'] });
     const symbol = box.symbols()[0]!;
     const statuses: number[] = [];
     for (let i = 0; i < 150; i++) {
@@ -122,14 +122,14 @@ test('injects faults in the configured share, determined by the seed', async () 
 });
 
 test('injects no faults into requests without the key', async () => {
-  const box = await sandbox({ faultShare: 1, faults: ['reset'] });
+  const box = await openSandbox({ faultShare: 1, faults: ['reset'] });
   expect((await sendRequest(box, 'markets', {}, 'bad key')).status).toBe(401);
   await expect(sendRequest(box, 'markets')).rejects.toThrow();
   expect(box.stats().byPath).toEqual({ '/api/v1/markets': { 401: 1, reset: 1 } });
 });
 
 test('fails always for the configured symbols and for no others', async () => {
-  const box = await sandbox();
+  const box = await openSandbox();
   const [gone, broken, well] = box.symbols().slice(-3) as [string, string, string];
   box.set({ faultSymbols: { [gone]: 404, [broken]: 500 } });
   expect((await sendRequest(box, 'ticks', { symbol: gone })).status).toBe(404);

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { dayMs, fetchMarkets, fetchPage, noon, sandbox, sendRequest, symbolsOf } from './asking.ts';
+import { dayMs, fetchMarkets, fetchPage, noon, openSandbox, sendRequest, symbolsOf } from './sandbox-requests.ts';
 
 test('gives matched markets a ticker per venue, and markets of one venue a symbol', async () => {
-  const box = await sandbox();
+  const box = await openSandbox();
   const list = await fetchMarkets(box, { view: 'matched' });
   expect(list).toMatchObject({
     count: list.markets.length,
@@ -22,7 +22,7 @@ test('gives matched markets a ticker per venue, and markets of one venue a symbo
 });
 
 test('respects source and limit and states the total', async () => {
-  const box = await sandbox();
+  const box = await openSandbox();
   const all = await fetchMarkets(box);
   const some = await fetchMarkets(box, { limit: 3 });
   expect(some).toMatchObject({ count: 3, total: all.total });
@@ -36,7 +36,7 @@ test('respects source and limit and states the total', async () => {
 });
 
 test('opens, deactivates and resolves a market and drops it from the list two days later', async () => {
-  const box = await sandbox();
+  const box = await openSandbox();
   const seen = (await fetchMarkets(box)).markets.find(({ is_active }) => is_active)!;
   const at = async (nowMs: number) => {
     box.set({ nowMs });
@@ -61,7 +61,7 @@ test('opens, deactivates and resolves a market and drops it from the list two da
 });
 
 test('limits the resolving view to markets that close within a day or await their outcome', async () => {
-  const box = await sandbox();
+  const box = await openSandbox();
   const { markets: list, view, total } = await fetchMarkets(box, { view: 'resolving' });
   expect(view).toBe('resolving');
   expect(total).toBeGreaterThan(0);
@@ -73,7 +73,7 @@ test('limits the resolving view to markets that close within a day or await thei
 });
 
 test('returns an order book around the last price, and an empty one after the resolution', async () => {
-  const box = await sandbox({ ticksPerDay: 3_000 });
+  const box = await openSandbox({ ticksPerDay: 3_000 });
   const list = (await fetchMarkets(box)).markets;
   const open = list.find(({ is_active, opens_at }) => is_active && opens_at! < noon - dayMs)!;
   const symbol = symbolsOf(open)[0]!;

@@ -1,9 +1,19 @@
 import { expect, test } from 'vitest';
 import { type PageLayout, pageLayouts } from '../../src/sandbox/page-formats.ts';
-import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, type Page, sandbox, sendRequest } from './asking.ts';
+import {
+  columns,
+  dayMs,
+  fetchPage,
+  findBusiest,
+  hourMs,
+  noon,
+  openSandbox,
+  type Page,
+  sendRequest,
+} from './sandbox-requests.ts';
 
 test('returns all ticks by pages from the earliest on', async () => {
-  const box = await sandbox({ cap: 100, echoWindow: 'tightened' });
+  const box = await openSandbox({ cap: 100, echoWindow: 'tightened' });
   const { symbol, from, to, rows } = findBusiest(box);
   const ticks: Page['ticks'][number][] = [];
   for (let cursor = from; cursor < to; ) {
@@ -19,7 +29,7 @@ test('returns all ticks by pages from the earliest on', async () => {
 });
 
 test('returns all ticks by pages from the latest back', async () => {
-  const box = await sandbox({ cap: 100, truncate: 'latest', echoWindow: 'tightened' });
+  const box = await openSandbox({ cap: 100, truncate: 'latest', echoWindow: 'tightened' });
   const { symbol, from, to } = findBusiest(box);
   const ticks: Page['ticks'][number][] = [];
   for (let end = to; end > from; ) {
@@ -32,7 +42,7 @@ test('returns all ticks by pages from the latest back', async () => {
 });
 
 test('truncates a page silently and echoes the requested window', async () => {
-  const box = await sandbox({ cap: 50 });
+  const box = await openSandbox({ cap: 50 });
   const { symbol, from, to } = findBusiest(box);
   expect(await fetchPage(box, { symbol, from, to, limit: 500 })).toMatchObject({
     count: 50,
@@ -48,7 +58,7 @@ test('truncates a page silently and echoes the requested window', async () => {
 });
 
 test('sends the documented keys in the documented order without spaces', async () => {
-  const box = await sandbox({ cap: 2 });
+  const box = await openSandbox({ cap: 2 });
   const { symbol, from, to } = findBusiest(box);
   const { t, p } = box.readTruth(symbol, { from, to });
   expect(await (await sendRequest(box, 'ticks', { symbol, from, to })).text()).toBe(
@@ -57,7 +67,7 @@ test('sends the documented keys in the documented order without spaces', async (
 });
 
 test('writes the same page in every layout', async () => {
-  const box = await sandbox({ cap: 40 });
+  const box = await openSandbox({ cap: 40 });
   const { symbol, from, to } = findBusiest(box);
   const compact = await fetchPage(box, { symbol, from, to });
   const texts = new Set<string>();
@@ -74,7 +84,7 @@ test('writes the same page in every layout', async () => {
 });
 
 test('reverses and shuffles a page without losing a tick', async () => {
-  const box = await sandbox({ cap: 200 });
+  const box = await openSandbox({ cap: 200 });
   const { symbol, from, to } = findBusiest(box);
   const { ticks } = await fetchPage(box, { symbol, from, to });
   box.set({ order: 'newest-first' });
@@ -86,7 +96,7 @@ test('reverses and shuffles a page without losing a tick', async () => {
 });
 
 test('repeats ticks inside a page and counts them toward the cap', async () => {
-  const box = await sandbox({ cap: 100, repeatShare: 0.5 });
+  const box = await openSandbox({ cap: 100, repeatShare: 0.5 });
   const { symbol, from, to } = findBusiest(box);
   const full = await fetchPage(box, { symbol, from, to });
   expect(full.count).toBe(100);
@@ -98,7 +108,7 @@ test('repeats ticks inside a page and counts them toward the cap', async () => {
 });
 
 test('includes or excludes either end of a window', async () => {
-  const box = await sandbox();
+  const box = await openSandbox();
   const { symbol, from: start, to: end } = findBusiest(box);
   const { t } = box.readTruth(symbol, { from: start, to: end });
   const [from, to] = [t[5]!, t[9]!];
@@ -113,7 +123,7 @@ test('includes or excludes either end of a window', async () => {
 });
 
 test('limits windows to now and to the retention, and states it', async () => {
-  const box = await sandbox();
+  const box = await openSandbox();
   const { symbol } = findBusiest(box);
   expect(await fetchPage(box, { symbol, from: noon - hourMs, to: noon + hourMs })).toMatchObject({
     from: noon - hourMs,
@@ -134,7 +144,7 @@ test('limits windows to now and to the retention, and states it', async () => {
 });
 
 test('shows late ticks after their delay only, and all of them in the end', async () => {
-  const box = await sandbox({ lateShare: 0.3, lateDelayMsMax: 2 * hourMs });
+  const box = await openSandbox({ lateShare: 0.3, lateDelayMsMax: 2 * hourMs });
   const window = { from: noon - hourMs, to: noon };
   const { symbol } = findBusiest(box, window);
   const ticks = box.readTruth(symbol, window, noon + dayMs);
@@ -150,7 +160,7 @@ test('shows late ticks after their delay only, and all of them in the end', asyn
 });
 
 test('revises the price of some ticks once, some time after them', async () => {
-  const box = await sandbox({ reviseShare: 0.3, reviseAfterMs: 2 * hourMs });
+  const box = await openSandbox({ reviseShare: 0.3, reviseAfterMs: 2 * hourMs });
   const window = { from: noon - hourMs, to: noon };
   const { symbol } = findBusiest(box, window);
   const final = box.readTruth(symbol, window, noon + dayMs);
@@ -165,7 +175,7 @@ test('revises the price of some ticks once, some time after them', async () => {
 });
 
 test('thins out old ticks, always the same ones, and keeps recent ones', async () => {
-  const box = await sandbox({ ticksPerDay: 400 });
+  const box = await openSandbox({ ticksPerDay: 400 });
   const window = { from: noon - 12 * hourMs, to: noon };
   const { symbol } = findBusiest(box, window);
   const allTicks = box.readTruth(symbol, window);
@@ -181,7 +191,7 @@ test('thins out old ticks, always the same ones, and keeps recent ones', async (
 });
 
 test('compresses pages for clients that accept it, if enabled', async () => {
-  const box = await sandbox({ cap: 500 });
+  const box = await openSandbox({ cap: 500 });
   const { symbol, from, to } = findBusiest(box);
   expect((await sendRequest(box, 'ticks', { symbol, from, to })).headers.get('content-encoding')).toBe('gzip');
   box.set({ gzip: false });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/system.ts';
 import { createRateLimit, formatRateHeaders, type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts';
-import { sandbox, sendRequest } from './asking.ts';
+import { openSandbox, sendRequest } from './sandbox-requests.ts';
 
 /** Times at which a limit of 4 per second allows a request, with one request every 50 ms for 3 s. */
 function passedAt(kind: LimiterKind): number[] {
@@ -46,7 +46,7 @@ describe('a limit of four a second', () => {
 
 test('sends the limit in every header form, with responses and refusals', async () => {
   const clock = { ...systemClock, monotonicMs: () => 10_300 };
-  const box = await sandbox({ requestsPerSecond: 2, limiter: 'fixed', rateHeaders: 'draft' }, { clock });
+  const box = await openSandbox({ requestsPerSecond: 2, limiter: 'fixed', rateHeaders: 'draft' }, { clock });
   const headersOf = async (...names: string[]) => {
     const { headers, status } = await sendRequest(box, 'markets', { limit: 1 });
     return [status, ...names.map((name) => headers.get(name))];

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createRecordedFeed, type Recording } from '../../src/sandbox/recorded-feed.ts';
-import { columns, fetchMarkets, fetchPage, noon, sandbox, sendRequest } from './asking.ts';
+import { columns, fetchMarkets, fetchPage, noon, openSandbox, sendRequest } from './sandbox-requests.ts';
 
 const start = Date.UTC(2026, 6, 11);
 const minute = (n: number) => start + n * 60_000;
@@ -17,7 +17,7 @@ const recording: Recording = {
 };
 
 test('replays a recording at its own dates with all its symbols', async () => {
-  const box = await sandbox({}, { feed: createRecordedFeed(recording, { shift: 'own', nowMs: noon }) });
+  const box = await openSandbox({}, { feed: createRecordedFeed(recording, { shift: 'own', nowMs: noon }) });
   const { ticks } = await fetchPage(box, { symbol: 'first one?', from: start, to: minute(10) });
   expect(columns(ticks)).toEqual({ t: recording.t.slice(0, 3), p: recording.p.slice(0, 3) });
   expect((await fetchPage(box, { symbol: 'second&', from: minute(1), to: minute(9) })).count).toBe(1);
@@ -41,7 +41,7 @@ test('replays a recording at its own dates with all its symbols', async () => {
 
 test('shifts a recording by whole minutes so that it ends now', async () => {
   const nowMs = noon + 45_678;
-  const box = await sandbox({ nowMs }, { feed: createRecordedFeed(recording, { shift: 'end-now', nowMs }) });
+  const box = await openSandbox({ nowMs }, { feed: createRecordedFeed(recording, { shift: 'end-now', nowMs }) });
   const { ticks } = await fetchPage(box, { symbol: 'second&', from: noon - 3_600_000 });
   expect(ticks.map(({ p }) => p)).toEqual([0.25, 0.3]);
   expect(ticks[1]!.t).toBe(noon + 123);
@@ -50,7 +50,7 @@ test('shifts a recording by whole minutes so that it ends now', async () => {
 });
 
 test('shows no tick before its time and keeps a market active until its last one', async () => {
-  const box = await sandbox(
+  const box = await openSandbox(
     { nowMs: minute(3) },
     { feed: createRecordedFeed(recording, { shift: 'own', nowMs: noon }) },
   );

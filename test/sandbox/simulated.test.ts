@@ -2,14 +2,14 @@ import { expect, test } from 'vitest';
 import type { TickColumns } from '../../src/base/ticks.ts';
 import { checkSandboxOptions } from '../../src/sandbox/options.ts';
 import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
-import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, sandbox } from './asking.ts';
+import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, openSandbox } from './sandbox-requests.ts';
 
 const feedOf = (seed: number, ticksPerDay = 400) => createSimulatedFeed(checkSandboxOptions({ seed, ticksPerDay }));
 const lastDay = { from: noon - dayMs, to: noon };
 
 test('returns the same ticks for any split of a window and for any sandbox of the seed', async () => {
-  const one = await sandbox({ seed: 7, ticksPerDay: 400 });
-  const other = await sandbox({ seed: 7, ticksPerDay: 400 });
+  const one = await openSandbox({ seed: 7, ticksPerDay: 400 });
+  const other = await openSandbox({ seed: 7, ticksPerDay: 400 });
   const { symbol, from, to, rows } = findBusiest(one);
   expect(rows).toBeGreaterThan(400);
   const whole = await fetchPage(one, { symbol, from, to });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ChangeableOptions } from '../../src/sandbox/options.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, type Page, sandbox } from './asking.ts';
+import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, openSandbox, type Page } from './sandbox-requests.ts';
 
 // Each paging behaviour over HTTP: the response for a window whose ticks are known.
 
@@ -17,7 +17,7 @@ interface Setup {
 }
 
 async function setUp(options: ChangeableOptions & { readonly seed?: number }): Promise<Setup> {
-  const box = await sandbox(options);
+  const box = await openSandbox(options);
   const { symbol, from, to } = findBusiest(box);
   const truth = [...box.readTruth(symbol, { from, to }).t];
   return { box, symbol, from, to, truth, get: (window) => fetchPage(box, { symbol, from, to, ...window }) };

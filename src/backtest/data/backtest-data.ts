@@ -13,6 +13,7 @@ import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import { bookAgeMsMax } from '../engine/simulate.ts';
 import type { ArchiveUsed } from '../result.ts';
+import { memoryBytesMax } from './batches.ts';
 import { createStatesQuery, stateColumns } from './markets.ts';
 import { fileIndexColumn, toTicksViewName } from './tick-columns.ts';
 
@@ -58,8 +59,6 @@ interface DataRange {
   /** Whether market states are needed. */
   readonly hasStates: boolean;
 }
-
-const memoryBytesMax = 512 * 1024 ** 2;
 
 /** Lookback for market states. Polled markets appear at least once within it. */
 const statesLookbackMs = 7 * dayMs;

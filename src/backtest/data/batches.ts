@@ -27,6 +27,9 @@ export interface Batch {
 export const batchTicksMax = 2_000_000;
 const batchSymbolsMax = 2_000;
 
+/** Memory limit of each DuckDB of a backtest, bytes. */
+export const memoryBytesMax = 512 * 1024 ** 2;
+
 /**
  * Splits a universe into batches. Keeps the symbols of a market together if a strategy uses other venues, otherwise the
  * symbols of an archive part, so that few files are read twice. Estimates the number of ticks from the lifetimes, so that the
@@ -37,7 +40,7 @@ export function planBatches(universe: Universe, span: Window, parts: number, mar
   const groups = groupMembers(universe, markets);
   const groupsByPart = groups.map((group) => ({ ...group, part: computePartNumber(group.members[0]!.symbol, parts) }));
   groupsByPart.sort((a, b) => a.part - b.part || compareUtf8(a.members[0]!.symbol, b.members[0]!.symbol));
-  const batches: { members: BatchSymbol[]; beside: BatchSymbol[]; part: number; ticks: number }[] = [];
+  const batches: { members: BatchSymbol[]; otherVenues: BatchSymbol[]; part: number; ticks: number }[] = [];
   for (const { members: own, otherVenues, part } of groupsByPart) {
     const ticks = [...own, ...otherVenues].reduce((sum, member) => sum + estimateTicksIn(member, span), 0);
     const last = batches.at(-1);
@@ -45,14 +48,14 @@ export function planBatches(universe: Universe, span: Window, parts: number, mar
       last !== undefined &&
       (markets !== null || last.part === part) &&
       last.ticks + ticks <= batchTicksMax &&
-      last.members.length + last.beside.length + own.length + otherVenues.length <= batchSymbolsMax;
+      last.members.length + last.otherVenues.length + own.length + otherVenues.length <= batchSymbolsMax;
     if (hasRoom) {
       last.members.push(...own);
-      last.beside.push(...otherVenues);
+      last.otherVenues.push(...otherVenues);
       last.ticks += ticks;
-    } else batches.push({ members: [...own], beside: [...otherVenues], part, ticks });
+    } else batches.push({ members: [...own], otherVenues: [...otherVenues], part, ticks });
   }
-  return batches.map(({ members: own, beside }) => ({ members: own, otherVenues: beside }));
+  return batches.map(({ members, otherVenues }) => ({ members, otherVenues }));
 }
 
 /** Groups of members that must be in one batch, with their other venues. */
@@ -205,7 +208,7 @@ type UniverseRow = [
 
 /**
  * Computes the window of a backtest. By default it starts at the first tick and ends after the last tick and settlement. A
- * given window is clipped to the known time, from the first lifetime to the publish. Null if it is empty.
+ * requested window is clipped to the time from the first lifetime to the publish. Null if it is empty.
  */
 export function computeSpan(
   members: readonly UniverseMember[],

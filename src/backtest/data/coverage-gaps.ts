@@ -36,13 +36,13 @@ export async function computeCoverageTotals(
   lifetimes: readonly LifetimeWindow[],
   signal: AbortSignal,
 ): Promise<CoverageTotals> {
-  const [asked, span] = [sum(lifetimes.map(({ from, to }) => to - from)), spanWindows(lifetimes)];
+  const [lifetimeMs, span] = [sum(lifetimes.map(({ from, to }) => to - from)), spanWindows(lifetimes)];
   const symbolIndexes = new Map(lifetimes.map(({ symbol }, i) => [symbol, i]));
   /** End of the counted time per symbol, because windows may overlap. */
   const countedTo = Float64Array.from(lifetimes, ({ from }) => from);
   const starts = new Float64Array(lifetimes.length);
   let covered = 0;
-  if (lifetimes.length === 0) return { lifetimeMs: asked, uncoveredMs: 0 };
+  if (lifetimes.length === 0) return { lifetimeMs, uncoveredMs: 0 };
   // With many names DuckDB uses a join, which does not keep the order of rows.
   const named = `AND symbol IN (${[...symbolIndexes.keys()].map(quoteLiteral).join(', ')}) ORDER BY t_from`;
   const sql = `SELECT symbol, epoch_ms(t_from)::DOUBLE, epoch_ms(t_to)::DOUBLE FROM coverage
@@ -59,7 +59,7 @@ export async function computeCoverageTotals(
       countedTo[symbolIndex] = Math.max(to, countedTo[symbolIndex]!);
     }
   }
-  return { lifetimeMs: asked, uncoveredMs: asked - covered };
+  return { lifetimeMs, uncoveredMs: lifetimeMs - covered };
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, n) => total + n, 0);

@@ -27,16 +27,16 @@ export async function readMarketIndex(query: Query, to: number, signal: AbortSig
   const ids = new Map<string, readonly KnownIds[]>();
   const groups = createUnionFind();
   // Rows are sorted by symbol. Only changes are stored, because rows are many and changes are few.
-  let [of, updates] = [null as string | null, [] as { from: number; ids: string[] }[]];
+  let [current, updates] = [null as string | null, [] as { from: number; ids: string[] }[]];
   const flush = (): void => {
-    if (of !== null) ids.set(of, foldKnownIds(updates));
+    if (current !== null) ids.set(current, foldKnownIds(updates));
   };
   for await (const [symbols, names, froms] of query.readChunks([sql], signal)) {
     for (const [row, name] of symbols!.entries()) {
       const [symbol, id, from] = [name as string, names![row] as string, froms![row] as number];
-      if (symbol !== of) {
+      if (symbol !== current) {
         flush();
-        [of, updates] = [symbol, []];
+        [current, updates] = [symbol, []];
       }
       groups.join(id, updates.at(-1)?.ids[0] ?? id);
       if (updates.at(-1)?.from === from) updates.at(-1)!.ids.push(id);
@@ -48,7 +48,7 @@ export async function readMarketIndex(query: Query, to: number, signal: AbortSig
     getIds: (symbol) => ids.get(symbol) ?? [],
     getGroup(symbol) {
       const [first] = ids.get(symbol) ?? [];
-      return first === undefined ? null : groups.of(first.ids[0]!);
+      return first === undefined ? null : groups.find(first.ids[0]!);
     },
   };
 }
@@ -62,8 +62,8 @@ export function foldKnownIds(updates: readonly KnownIds[]): KnownIds[] {
   for (const [i, update] of updates.entries()) {
     const last = known.at(-1);
     const isLater = i > 0 && floorToDay(updates[i - 1]!.from) === floorToDay(update.from);
-    const isNews = last === undefined || !update.ids.every((id) => last.ids.includes(id));
-    if (isNews || (!isLater && update.ids.length < last.ids.length)) known.push(update);
+    const isNew = last === undefined || !update.ids.every((id) => last.ids.includes(id));
+    if (isNew || (!isLater && update.ids.length < last.ids.length)) known.push(update);
   }
   return known;
 }
@@ -71,7 +71,7 @@ export function foldKnownIds(updates: readonly KnownIds[]): KnownIds[] {
 /** Union-find over names. */
 function createUnionFind() {
   const parents = new Map<string, string>();
-  const of = (name: string): string => {
+  const find = (name: string): string => {
     let root = name;
     for (let next = parents.get(root); next !== undefined; next = parents.get(root)) root = next;
     // Path compression.
@@ -83,9 +83,9 @@ function createUnionFind() {
     return root;
   };
   return {
-    of,
+    find,
     join(a: string, b: string): void {
-      const [x, y] = [of(a), of(b)];
+      const [x, y] = [find(a), find(b)];
       // The smaller name is the root, so that the order of rows does not matter.
       if (x !== y) parents.set(x < y ? y : x, x < y ? x : y);
     },

@@ -5,7 +5,7 @@ import { DamageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { systemRandom } from '../../base/system.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
-import { BacktestTooLargeError, computeSpan, estimateCost, readUniverse } from '../data/batches.ts';
+import { BacktestTooLargeError, computeSpan, estimateCost, memoryBytesMax, readUniverse } from '../data/batches.ts';
 import { bindGridPoints, InvalidBacktestError, type ResolvedStrategy } from '../resolve-strategy.ts';
 import { expandGrid } from '../strategy/parse-strategy.ts';
 import type { BacktestFailure, BacktestOutput, BacktestTask } from './backtest-job.ts';
@@ -38,8 +38,6 @@ function toFailure(error: unknown): Omit<BacktestFailure, 'message'> {
   if (error instanceof DamageError) return { why: 'damaged', faults: [] };
   return { why: isDiskFullError(error) ? 'full' : 'unexpected', faults: [] };
 }
-
-const memoryBytesMax = 512 * 1024 ** 2;
 
 /**
  * Estimates the cost of a backtest without running it. Reads only the symbols dataset.

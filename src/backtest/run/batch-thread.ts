@@ -4,7 +4,7 @@ import { OddslakeError } from '../../base/errors.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
-import { type Batch, type BatchSymbol, batchTicksMax, groupByMarket } from '../data/batches.ts';
+import { type Batch, type BatchSymbol, batchTicksMax, groupByMarket, memoryBytesMax } from '../data/batches.ts';
 import { type CoverageTotals, computeCoverageTotals, type LifetimeWindow } from '../data/coverage-gaps.ts';
 import { findSharedWindows, readMarketStates } from '../data/markets.ts';
 import { openOrderBookStore, readOrderBooks } from '../data/order-book-store.ts';
@@ -38,9 +38,6 @@ export interface CoverageTask extends WorkerTask {
 export type TaskResult<T> = { readonly done: T } | { readonly failed: TaskFailure };
 
 export type TaskFailure = Pick<OddslakeError, 'exitCode' | 'message' | 'stack'>;
-
-/** Memory limit of DuckDB per thread. */
-const memoryBytesMax = 512 * 1024 ** 2;
 
 /** Interval of checks for cancellation while DuckDB runs, in ms. */
 const stopPollMs = 50;

@@ -4,7 +4,7 @@ import type { Condition, MeasureName, Rule, Strategy } from './strategy.ts';
 /** A built-in strategy. */
 export interface BuiltinStrategy {
   readonly name: string;
-  readonly says: string;
+  readonly description: string;
   readonly strategy: Strategy;
 }
 
@@ -25,12 +25,12 @@ const createRule = (side: Rule['side'], entry: Condition, exit: Condition | null
 /** All built-in strategies share the parameters of size and costs. */
 const createBuiltinStrategy = (
   name: string,
-  says: string,
+  description: string,
   parameters: Readonly<Record<string, number>>,
   rules: readonly Rule[],
 ): BuiltinStrategy => ({
   name,
-  says,
+  description,
   strategy: {
     parameters: { contracts: 1, fee_per_contract: 0, slippage: 0, ...parameters },
     rules,

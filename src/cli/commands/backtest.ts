@@ -1,15 +1,9 @@
-import type { Command } from 'commander';
-import { objectives } from '../../backtest/engine/objectives.ts';
-import { builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type ObjectiveName, objectiveNames, objectives } from '../../backtest/engine/objectives.ts';
+import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
-import {
-  type BacktestRequestFlags,
-  createGridOption,
-  createHeldOutOption,
-  createObjectiveOption,
-  createParamOption,
-  describeExecutables,
-} from '../backtest-flags.ts';
+import { parseDuration } from '../../base/time.ts';
+import { formatParameters } from '../../report/backtest-figures.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -94,6 +88,22 @@ const showNotes = `
 const showExamples = `
   oddslake backtest show mwrt5zeezgvry21yze --out page.html`;
 
+/** Flags of `backtest run`, without the common flags. */
+export interface BacktestRequestFlags {
+  readonly objective: ObjectiveName;
+  readonly symbol: readonly string[];
+  readonly symbolsFile?: string;
+  readonly category: readonly string[];
+  readonly source: readonly string[];
+  readonly from?: string;
+  readonly to?: string;
+  readonly param: readonly NamedValue<number>[];
+  readonly grid: readonly NamedValue<readonly number[]>[];
+  readonly heldOut?: number;
+}
+
+export type NamedValue<T> = readonly [name: string, value: T];
+
 interface BacktestRunFlags extends CommonFlags, BacktestRequestFlags {
   readonly out?: string;
   readonly save?: boolean;
@@ -158,7 +168,7 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
     const display = await context.startDisplay('backtest', 1, 'batches');
     try {
       const progress = (done: number, total: number): void => display.update({ done, total });
-      const job = { request: request, owner: owner, keep: flags.save === true };
+      const job = { request, owner, save: flags.save === true };
       const { result, id } = await runLocalBacktest(context, archive, job, progress).finally(() => display.stop());
       const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
       printBacktest({ result, id, page }, flags, { isNew: true });
@@ -180,3 +190,62 @@ const examples = `
   oddslake backtest run threshold --param buy_below=0.1 --from 2026-07-01 --to 2026-08-01 --out page.html
   oddslake backtest run mean_reversion --objective sharpe --grid window_ms=1h,6h,1d --grid enter_beyond=1.5,2,3
   oddslake backtest run mine.json --save`;
+
+const createObjectiveOption = (): Option =>
+  new Option('--objective <name>', 'measure of the result, which also selects the best point of a grid')
+    .choices(objectiveNames)
+    .default('total_pnl');
+
+const createParamOption = (): Option =>
+  new Option('--param <name=value>', 'value of a parameter of the strategy; can be repeated')
+    .argParser((text, previous: readonly NamedValue<number>[]) => [...previous, parseNamed(text, parseNumber)])
+    .default([], 'its defaults');
+
+const createGridOption = (): Option =>
+  new Option('--grid <name=value,…>', 'values to try for a parameter; with several parameters, every combination')
+    .argParser((text, previous: readonly NamedValue<readonly number[]>[]) => [
+      ...previous,
+      parseNamed(text, (values, name) => values.split(',').map((value) => parseNumber(value, name))),
+    ])
+    .default([], 'one run');
+
+const createHeldOutOption = (): Option =>
+  new Option(
+    '--held-out <share>',
+    'with --grid: share of the window, at its end, for evaluating the chosen parameters (default: 0.3)',
+  ).argParser((text) => parseNumber(text, ''));
+
+/** Help texts of the built-in strategies. Parameters that all of them have are listed once. */
+export function describeExecutables(all: readonly BuiltinStrategy[]): Record<string, string> {
+  const shared = Object.keys(all[0]!.strategy.parameters).filter((name) =>
+    all.every(({ strategy }) => Object.hasOwn(strategy.parameters, name)),
+  );
+  const formatSubset = (parameters: Readonly<Record<string, number>>, isIncluded: (name: string) => boolean): string =>
+    formatParameters(Object.fromEntries(Object.entries(parameters).filter(([name]) => isIncluded(name))));
+  const terms = all.map(({ name, description, strategy: { parameters } }) => {
+    const ownText = formatSubset(parameters, (one) => !shared.includes(one));
+    return [name, ownText === '' ? description : `${description} (${ownText})`];
+  });
+  const sharedText = formatSubset(all[0]!.strategy.parameters, (name) => shared.includes(name));
+  return { ...Object.fromEntries(terms), 'all of them': `(${sharedText})` };
+}
+
+function parseNamed<T>(text: string, read: (value: string, name: string) => T): NamedValue<T> {
+  const [, name, value] = /^([^=]+)=(.+)$/s.exec(text) ?? [];
+  if (name === undefined) throw new InvalidArgumentError('Expected name=value.');
+  return [name.trim(), read(value!, name.trim())];
+}
+
+/** Parses a number. Parameters in milliseconds also accept durations such as `6h`. */
+function parseNumber(text: string, name: string): number {
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isFinite(value)) return value;
+  if (!name.endsWith('_ms')) throw new InvalidArgumentError(`Expected a number, not ${JSON.stringify(text)}.`);
+  try {
+    return parseDuration(text.trim(), name);
+  } catch {
+    throw new InvalidArgumentError(
+      `Expected milliseconds or a duration such as 90s or 6h, not ${JSON.stringify(text)}.`,
+    );
+  }
+}

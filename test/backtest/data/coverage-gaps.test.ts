@@ -5,7 +5,7 @@ import { openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { clipLifetimes, computeCoverageTotals } from '../../../src/backtest/data/coverage-gaps.ts';
 import { subtract, type Window } from '../../../src/base/window.ts';
 import { answer, append, opened, publishedRows, publishNow, scratchFolder } from '../../archive/scratch.ts';
-import { day0, dayMs, hourMs } from './lake.ts';
+import { day0, dayMs, hourMs } from './test-archive.ts';
 
 const totalMs = (windows: readonly Window[]): number => windows.reduce((sum, { from, to }) => sum + to - from, 0);
 const never = new AbortController().signal;
@@ -29,20 +29,20 @@ async function covered() {
 
 test('computes uncovered time for overlapping windows and any number of symbols', async () => {
   const archive = await covered();
-  const ground = await openBacktestData(
+  const data = await openBacktestData(
     archive,
     { from: null, to: null, hasStates: false, symbols: [] },
     Math.random,
     never,
   );
-  const engine = await createQueryEngine(ground.root, {
+  const engine = await createQueryEngine(data.root, {
     threads: 1,
     memoryBytesMax: 2 ** 28,
     scratch: scratchFolder(),
   });
   onTestFinished(async () => {
     await engine.close();
-    await ground.close();
+    await data.close();
   });
   const rows = publishedRows(archive.layout.root, 'coverage');
   const windowsOf = (symbol: string) =>
@@ -60,12 +60,12 @@ test('computes uncovered time for overlapping windows and any number of symbols'
         lifetimeFrom: day0 + i * 1000,
         lifetimeTo: day0 + 2 * dayMs - i,
       }));
-      const lives = clipLifetimes(members, span);
-      const query = await engine.openQuery([ground.findCoverage(span)], []);
-      const lacking = lives.map((life) => subtract([life], windowsOf(life.symbol)));
-      expect(await computeCoverageTotals(query, lives, never)).toEqual({
-        lifetimeMs: totalMs(lives),
-        uncoveredMs: totalMs(lacking.flat()),
+      const lifetimes = clipLifetimes(members, span);
+      const query = await engine.openQuery([data.findCoverage(span)], []);
+      const gaps = lifetimes.map((lifetime) => subtract([lifetime], windowsOf(lifetime.symbol)));
+      expect(await computeCoverageTotals(query, lifetimes, never)).toEqual({
+        lifetimeMs: totalMs(lifetimes),
+        uncoveredMs: totalMs(gaps.flat()),
       });
       await query.close();
     }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { BacktestResult } from '../../../src/backtest/result.ts';
-import { day0, dayMs, hourMs, lake, run } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
+import { createArchive, day0, dayMs, hourMs, run } from './test-archive.ts';
 
 const moment = day0 + 2 * dayMs + 2 * hourMs + 1;
 const span = { from: day0, to: day0 + 3 * dayMs };
@@ -41,7 +41,7 @@ function doneBefore({ trades }: BacktestResult, before: number) {
 }
 
 test('different later data in the archive changes no earlier trade', async () => {
-  const [one, two] = [await lake({ moment, future: 1 }), await lake({ moment, future: 2 })];
+  const [one, two] = [await createArchive({ moment, future: 1 }), await createArchive({ moment, future: 2 })];
   const strategies = [curious, builtIn('cross_venue_spread'), bound('mean_reversion', { window_ms: 2 * hourMs })];
   for (const strategy of strategies) {
     const [a, b] = [await run(one!, span, strategy), await run(two!, span, strategy)];

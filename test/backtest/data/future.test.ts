@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { BacktestResult } from '../../../src/backtest/result.ts';
 import type { Condition } from '../../../src/backtest/strategy/strategy.ts';
-import { day0, dayMs, hourMs, lake, run } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';
+import { createArchive, day0, dayMs, hourMs, run } from './test-archive.ts';
 
 const span = { from: day0, to: day0 + 3 * dayMs };
 
@@ -10,7 +10,10 @@ const grid = { buy_below: [0.2, 0.35, 0.5, 0.65], sell_above: [0.4, 0.6] };
 
 test('chooses the best grid point without held-out data', async () => {
   const splitAt = span.to - 0.3 * (span.to - span.from);
-  const [one, two] = [await lake({ moment: splitAt, future: 1 }), await lake({ moment: splitAt, future: 2 })];
+  const [one, two] = [
+    await createArchive({ moment: splitAt, future: 1 }),
+    await createArchive({ moment: splitAt, future: 2 }),
+  ];
   const [a, b] = [one, two].map((archive) => run(archive!, { ...span, grid, held_out: 0.3 }, builtIn('threshold')));
   const [first, second] = [(await a)!, (await b)!];
   expect(first.grid!.split_at).toBe(splitAt);
@@ -25,7 +28,7 @@ test('chooses the best grid point without held-out data', async () => {
 });
 
 test('the result of the best point equals its held-out value', async () => {
-  const archive = await lake();
+  const archive = await createArchive();
   // The strategy with lookback, books and states has the same past in both.
   const windows = { ...curious, parameters: { window: hourMs } };
   // One symbol has no ticks from long before the held-out window until shortly after its start.

@@ -6,8 +6,8 @@ import { readMarketStates } from '../../../src/backtest/data/markets.ts';
 import { openOrderBookStore, readOrderBooks } from '../../../src/backtest/data/order-book-store.ts';
 import { bookAgeMsMax, type OrderBook } from '../../../src/backtest/engine/simulate.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
-import { listed } from '../plain-engine.ts';
-import { day0, dayMs, lake, seriesOf, symbols } from './lake.ts';
+import { listBooks } from '../plain-engine.ts';
+import { createArchive, day0, dayMs, seriesOf, symbols } from './test-archive.ts';
 
 const span = { from: day0, to: day0 + 3 * dayMs };
 const never = new AbortController().signal;
@@ -20,26 +20,26 @@ const bookAt = (t: number): OrderBook => ({
 
 test.each([2, 7, 64, 100_000])('the store returns all books with %i numbers in memory', (held) => {
   const scratch = scratchFolder();
-  const shelf = openOrderBookStore(scratch, held);
-  const rows = [shelf.createSeries(), shelf.createSeries(), shelf.createSeries()];
+  const store = openOrderBookStore(scratch, held);
+  const rows = [store.createSeries(), store.createSeries(), store.createSeries()];
   // Several series grow in turn, because files hold the symbols of a day one after the other.
   for (let t = 0; t < 90; t++) rows[t % 2]!.add(bookAt(t));
   const times = (row: number) => Array.from({ length: 45 }, (_, i) => 2 * i + row);
   for (const row of [0, 1])
-    expect(listed(rows[row]!).map(({ t, bids, asks }) => ({ t, bids, asks }))).toEqual(times(row).map(bookAt));
+    expect(listBooks(rows[row]!).map(({ t, bids, asks }) => ({ t, bids, asks }))).toEqual(times(row).map(bookAt));
   expect([rows[2]!.length, rows[2]!.at(0), rows[0]!.at(45)]).toEqual([0, undefined, undefined]);
-  shelf.close();
+  store.close();
   expect(readdirSync(scratch)).toEqual([]);
 });
 
 /** A query as in a worker thread. */
-async function over(ground: BacktestData) {
-  const engine = await createQueryEngine(ground.root, {
+async function over(data: BacktestData) {
+  const engine = await createQueryEngine(data.root, {
     threads: 1,
     memoryBytesMax: 2 ** 28,
     scratch: scratchFolder(),
   });
-  const query = await engine.openQuery(ground.findFiles(symbols, span, span.from).sources, []);
+  const query = await engine.openQuery(data.findFiles(symbols, span, span.from).sources, []);
   onTestFinished(async () => {
     await query.close();
     await engine.close();
@@ -48,9 +48,14 @@ async function over(ground: BacktestData) {
 }
 
 async function grounded() {
-  const ground = await openBacktestData(await lake(), { ...span, hasStates: true, symbols: [] }, Math.random, never);
-  onTestFinished(() => ground.close());
-  return ground;
+  const data = await openBacktestData(
+    await createArchive(),
+    { ...span, hasStates: true, symbols: [] },
+    Math.random,
+    never,
+  );
+  onTestFinished(() => data.close());
+  return data;
 }
 
 test('keeps only order books that a tick can use', async () => {
@@ -58,34 +63,34 @@ test('keeps only order books that a tick can use', async () => {
   const part = { from: day0 + 3_600_000, to: day0 + 2 * dayMs };
   const all = seriesOf().filter(({ symbol }) => symbols.indexOf(symbol) < 12);
   const ticks = new Map(all.map(({ symbol, t }) => [symbol, t.filter((_, i) => i % 10 === 0)]));
-  const shelf = openOrderBookStore(scratchFolder());
-  const found = await readOrderBooks(query, ticks, part, shelf, never);
+  const store = openOrderBookStore(scratchFolder());
+  const found = await readOrderBooks(query, ticks, part, store, never);
   let kept = 0;
   for (const { symbol, books } of all) {
-    const met = new Set<number>();
+    const usableTimes = new Set<number>();
     for (const tick of ticks.get(symbol)!) {
-      const latest = listed(books).findLast(({ t }) => t <= tick);
+      const latest = listBooks(books).findLast(({ t }) => t <= tick);
       if (tick >= part.from && tick < part.to && latest !== undefined && latest.t >= tick - bookAgeMsMax)
-        met.add(latest.t);
+        usableTimes.add(latest.t);
     }
-    const wanted = listed(books).filter(({ t }) => met.has(t));
-    const told = listed(found.get(symbol) ?? []).map(({ t, bids, asks }) => ({ t, bids, asks }));
-    expect(told, symbol).toEqual(wanted);
-    kept += told.length;
+    const wanted = listBooks(books).filter(({ t }) => usableTimes.has(t));
+    const actual = listBooks(found.get(symbol) ?? []).map(({ t, bids, asks }) => ({ t, bids, asks }));
+    expect(actual, symbol).toEqual(wanted);
+    kept += actual.length;
   }
   expect(kept).toBeGreaterThan(2);
   expect(kept).toBeLessThan(200);
-  shelf.close();
+  store.close();
 });
 
 test('market states are the same from the sorted file and from the daily files', async () => {
-  const ground = await grounded();
-  const before = await over(ground);
+  const data = await grounded();
+  const before = await over(data);
   const wanted = await readMarketStates(before, symbols, span.to, never);
   const paths = () =>
-    ground.findFiles(symbols, span, span.from).sources.map(({ dataset, paths: { length } }) => [dataset, length]);
+    data.findFiles(symbols, span, span.from).sources.map(({ dataset, paths: { length } }) => [dataset, length]);
   expect(Object.fromEntries(paths())).toMatchObject({ markets: 3 });
-  await ground.writeStates(span.to, never);
+  await data.writeStates(span.to, never);
   // Batches do not open the daily files that all symbols share.
   expect(Object.fromEntries(paths())).toEqual({
     ticks_0: 3,
@@ -95,7 +100,7 @@ test('market states are the same from the sorted file and from the daily files',
     orderbooks: expect.any(Number),
     markets: 1,
   });
-  const after = await over(ground);
+  const after = await over(data);
   expect(await readMarketStates(after, symbols, span.to, never)).toEqual(wanted);
   expect(wanted.size).toBe(20);
 });

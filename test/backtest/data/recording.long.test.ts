@@ -5,8 +5,8 @@ import { opened } from '../../archive/scratch.ts';
 import { importInto, writeParquet } from '../../e2e/import-lake.ts';
 import { folder } from '../../e2e/lake.ts';
 import { needsPath } from '../../harness/needs.ts';
-import { run } from './lake.ts';
 import { builtIn } from './strategies.ts';
+import { run } from './test-archive.ts';
 
 const data = join(new URL('../../..', import.meta.url).pathname, '..', 'shared', 'data');
 const ticksFile = join(data, 'polymarket-us-ticks.parquet');
@@ -57,9 +57,9 @@ test(
     const archive = opened({ root, upstream: null });
     const result = await run(archive, { objective: 'brier' }, builtIn('buy_and_hold'), { threads: 2 });
     const calibration = result.calibration.map((row, k) => [k, row.ticks, row.mean_price, row.mean_outcome, row.brier]);
-    const told = await rowsOf(calibrationSql);
-    expect(told).toHaveLength(10);
-    expect(calibration).toEqual(told.map(([k, n, ...means]) => [k, n, ...means.map(near)]));
+    const expected = await rowsOf(calibrationSql);
+    expect(expected).toHaveLength(10);
+    expect(calibration).toEqual(expected.map(([k, n, ...means]) => [k, n, ...means.map(near)]));
 
     const held = (await rowsOf(holdingSql)) as [string, number, number | null, number][];
     const settled = held.filter(([, , outcome]) => outcome !== null);

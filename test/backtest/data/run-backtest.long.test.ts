@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { answer, append, publishNow } from '../../archive/scratch.ts';
-import { day0, hourMs, lake, run, symbols } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';
+import { createArchive, day0, hourMs, run, symbols } from './test-archive.ts';
 
 describe('a backtest over an archive', () => {
   test('gives the same bytes with any number of threads', async () => {
-    const archive = await lake();
+    const archive = await createArchive();
     const strategies = { cross_venue_spread: builtIn('cross_venue_spread'), curious };
     for (const [name, strategy] of Object.entries(strategies)) {
       const bytes = new Set<string>();
@@ -16,7 +16,7 @@ describe('a backtest over an archive', () => {
   });
 
   test('reads one generation during publishes', async () => {
-    const archive = await lake();
+    const archive = await createArchive();
     const before = await run(archive, {}, curious, { threads: 2 });
     const [symbol] = symbols;
     let published: Promise<unknown> | undefined;

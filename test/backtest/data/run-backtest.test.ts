@@ -3,8 +3,8 @@ import { runSeries } from '../../../src/backtest/engine/run-series.ts';
 import type { SymbolSeries } from '../../../src/backtest/engine/simulate.ts';
 import type { InvalidBacktestError } from '../../../src/backtest/resolve-strategy.ts';
 import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
-import { day0, dayMs, hourMs, lake, run, seriesOf, symbols } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
+import { createArchive, day0, dayMs, hourMs, run, seriesOf, symbols } from './test-archive.ts';
 
 const hour = (n: number): number => day0 + n * hourMs;
 
@@ -25,7 +25,7 @@ function played(strategy: Strategy, span: { from: number; to: number }, all: rea
 
 describe('a backtest over an archive', () => {
   test('reads all data of every symbol and makes the trades of the engine', async () => {
-    const archive = await lake();
+    const archive = await createArchive();
     const spans = [
       { from: day0, to: day0 + 3 * dayMs },
       { from: hour(20) + 12_345, to: hour(53) },
@@ -50,7 +50,7 @@ describe('a backtest over an archive', () => {
   });
 
   test('runs from the first tick to the last tick or settlement by default', async () => {
-    const { from, to, summary } = await run(await lake(), {}, builtIn('buy_and_hold'));
+    const { from, to, summary } = await run(await createArchive(), {}, builtIn('buy_and_hold'));
     const all = seriesOf();
     expect(from).toBe(Math.min(...all.map(({ t }) => t[0]!)));
     expect(to).toBe(Math.max(...all.map(({ t, settlement }) => Math.max(t.at(-1)!, settlement?.at ?? 0))) + 1);
@@ -58,7 +58,7 @@ describe('a backtest over an archive', () => {
   });
 
   test('simulates only selected symbols, and reads their other venues', async () => {
-    const archive = await lake();
+    const archive = await createArchive();
     const strategy = builtIn('cross_venue_spread');
     const some = [symbols[3]!, symbols[8]!, symbols[17]!];
     const span = { from: day0, to: day0 + 3 * dayMs };
@@ -79,7 +79,7 @@ describe('a backtest over an archive', () => {
   });
 
   test('reports faults by field', async () => {
-    const archive = await lake();
+    const archive = await createArchive();
     const refused = async (json: object) => {
       const error = await run(archive, json, builtIn('threshold')).catch((thrown: unknown) => thrown);
       expect(error).toMatchObject({ name: 'InvalidBacktestError', exitCode: 2 });
@@ -102,7 +102,7 @@ describe('a backtest over an archive', () => {
   });
 
   test('clips the window to the known time', async () => {
-    const archive = await lake();
+    const archive = await createArchive();
     const publishedAt = archive.readManifest().created_at;
     const wide = await run(archive, { from: 0, to: Date.UTC(2199, 0, 1) }, builtIn('threshold'));
     expect(wide.from).toBe(Math.min(...symbols.map((_, i) => firstTick(i)), hour(1)));
@@ -112,7 +112,7 @@ describe('a backtest over an archive', () => {
   });
 
   test('rejects a grid whose curves do not fit in memory', async () => {
-    const archive = await lake();
+    const archive = await createArchive();
     const values = (n: number) => Array.from({ length: n }, (_, i) => i / n);
     const refused = async (grid: object, strategy: Strategy, span = {}) =>
       ((await run(archive, { grid, ...span }, strategy).catch((thrown: unknown) => thrown)) as InvalidBacktestError)
@@ -128,14 +128,14 @@ describe('a backtest over an archive', () => {
 
   test('a window without ticks has no trades and null objectives', async () => {
     const span = { from: day0 - 5 * dayMs, to: day0 - dayMs };
-    const result = await run(await lake(), { ...span, objective: 'avg_pnl' }, builtIn('buy_and_hold'));
+    const result = await run(await createArchive(), { ...span, objective: 'avg_pnl' }, builtIn('buy_and_hold'));
     expect(result).toMatchObject({ value: null, summary: { symbols: 20, symbols_traded: 0, ticks: 0, trades: 0 } });
     expect(result.coverage).toEqual({ lifetime_ms: 0, gap_ms: 0, gap_share: null });
   });
 
   test('returns the uncovered share of symbol lifetimes', async () => {
     const span = { from: hour(23), to: hour(48) };
-    const { coverage } = await run(await lake(), span, builtIn('buy_and_hold'));
+    const { coverage } = await run(await createArchive(), span, builtIn('buy_and_hold'));
     // Each of twenty symbols is covered except for one and a half hours, which may end after the window.
     const lifetime = 20 * 25 * hourMs - symbols.reduce((sum, _, i) => sum + Math.max(0, firstTick(i) - span.from), 0);
     const gap = symbols.reduce((sum, _, i) => sum + Math.min(1.5 * hourMs, hour(48) - hour(24 + i)), 0);

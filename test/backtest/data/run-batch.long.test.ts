@@ -5,8 +5,8 @@ import { planBatches, readUniverse } from '../../../src/backtest/data/batches.ts
 import { readMarketIndex } from '../../../src/backtest/data/markets.ts';
 import { type BatchPlan, runBatch } from '../../../src/backtest/run/batch-thread.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
-import { asked, day0, dayMs, lake, symbols } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';
+import { createArchive, createSpec, day0, dayMs, symbols } from './test-archive.ts';
 
 const span = { from: day0, to: day0 + 3 * dayMs };
 const never = new AbortController().signal;
@@ -23,12 +23,12 @@ const plan: BatchPlan = {
 };
 
 test('splits a batch with more ticks than estimated, with the same result', async () => {
-  const archive = await lake();
-  const ground = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);
-  const universe = await readUniverse(ground.query, asked(), never);
+  const archive = await createArchive();
+  const data = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);
+  const universe = await readUniverse(data.query, createSpec(), never);
   const options = { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() };
-  const query = await openQuery(ground.findFiles(symbols, { from: 0, to: span.to }, 0).sources, options);
-  const [batch, ...others] = planBatches(universe, span, 1, await readMarketIndex(ground.query, span.to, never));
+  const query = await openQuery(data.findFiles(symbols, { from: 0, to: span.to }, 0).sources, options);
+  const [batch, ...others] = planBatches(universe, span, 1, await readMarketIndex(data.query, span.to, never));
   expect(others).toEqual([]);
   const whole = await runBatch(query, batch!, plan, cut, around());
   const ticks = universe.members.reduce((sum, member) => sum + member.ticks, 0);
@@ -46,5 +46,5 @@ test('splits a batch with more ticks than estimated, with the same result', asyn
   expect(together.trades.length).toBeGreaterThan(100);
   expect((await runBatch(query, batch!, spread, cut, around(), 1)).trades).toEqual(together.trades);
   await query.close();
-  await ground.close();
+  await data.close();
 });

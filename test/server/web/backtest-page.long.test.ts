@@ -14,7 +14,7 @@ withBrowser();
 function written(): string {
   const file = join(scratchFolder(), 'page.html');
   const grid = { buy_below: [0.1, 0.2, 0.3], sell_above: [0.5, 0.6] };
-  writeFileSync(file, renderBacktestPage(createResult({ grid, symbols: rubbish, lacking: 0.2 }), '1.2.3'));
+  writeFileSync(file, renderBacktestPage(createResult({ grid, symbols: rubbish, gapShare: 0.2 }), '1.2.3'));
   return file;
 }
 

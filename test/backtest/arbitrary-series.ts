@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Level, MarketState, OrderBook, SymbolSeries, Venue } from '../../src/backtest/engine/simulate.ts';
 import { union } from '../../src/base/window.ts';
-import { at, minute } from './made.ts';
+import { at, minute } from './series.ts';
 
 // Random symbols: prices that rest and jump, some of them invalid; books, some of them stale, thin or empty; changing market
 // states; other venues; optionally an outcome.

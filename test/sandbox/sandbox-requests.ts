@@ -11,7 +11,7 @@ export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
 
 /** A sandbox that stops with the test. */
-export async function sandbox(options: Partial<SandboxOptions> = {}, deps: Partial<SandboxDeps> = {}) {
+export async function openSandbox(options: Partial<SandboxOptions> = {}, deps: Partial<SandboxDeps> = {}) {
   const started = await startSandbox(
     { nowMs: noon, ticksPerDay: 1_000, epochMs: noon - 60 * dayMs, ...options },
     { clock: systemClock, ...deps },

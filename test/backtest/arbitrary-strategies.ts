@@ -29,24 +29,24 @@ const amounts: Readonly<Record<MeasureName, fc.Arbitrary<number>>> = {
 const named = few<object>({ parameter: 'low' }, { parameter: 'high' }, { parameter: 'far', times: -1 });
 const windowMs = fc.oneof(fc.integer({ min: 1, max: 20 * 60_000 }), few<object>({ parameter: 'window' }));
 
-const measure = (held: boolean) =>
+const measure = (isExit: boolean) =>
   fc
-    .record({ name: few(...measureNames.filter((name) => held || !positionMeasures.has(name))), windowMs })
+    .record({ name: few(...measureNames.filter((name) => isExit || !positionMeasures.has(name))), windowMs })
     .map(({ name, windowMs }) => ({ measure: name, ...(windowedMeasures.has(name) && { window_ms: windowMs }) }));
 
 /** Avoids comparisons of values that are equal up to rounding, such as scores of two prices or equal windows. */
 const isFine = (...pair: readonly { measure: MeasureName }[]): boolean =>
   pair.every(({ measure }) => measure !== 'z_score') && !pair.every(({ measure }) => measure === 'moving_average');
 
-const test = (held: boolean) =>
-  measure(held).chain((one) => {
+const test = (isExit: boolean) =>
+  measure(isExit).chain((one) => {
     const operand =
       one.measure === 'z_score'
         ? amounts.z_score
         : fc.oneof(
             { weight: 6, arbitrary: amounts[one.measure] as fc.Arbitrary<unknown> },
             { weight: 1, arbitrary: named },
-            { weight: 2, arbitrary: measure(held).filter((other) => isFine(one, other)) },
+            { weight: 2, arbitrary: measure(isExit).filter((other) => isFine(one, other)) },
           );
     return fc
       .uniqueArray(few(...boundNames), { minLength: 1, maxLength: 2 })
@@ -63,11 +63,11 @@ const category = fc.oneof(
   categories.map((names) => ({ measure: 'category', not_in: names })),
 );
 
-const condition = (held: boolean) =>
+const condition = (isExit: boolean) =>
   fc.letrec((tie) => ({
     any: fc.oneof(
       { maxDepth: 3 },
-      { weight: 8, arbitrary: test(held) },
+      { weight: 8, arbitrary: test(isExit) },
       { weight: 1, arbitrary: category },
       { weight: 1, arbitrary: fc.constant({ all: [] }) },
       { weight: 2, arbitrary: fc.array(tie('any'), { maxLength: 3 }).map((all) => ({ all })) },

@@ -117,7 +117,7 @@ const groupRows = 500;
 /** The archive; every test gets a copy. */
 const asMade = madeOnce((archive) => fill(archive, asItIs), { groupRows });
 
-export async function lake(making?: Making, rest: Parameters<typeof opened>[0] = {}): Promise<Archive> {
+export async function createArchive(making?: Making, rest: Parameters<typeof opened>[0] = {}): Promise<Archive> {
   if (making === undefined && Object.keys(rest).length === 0) return await asMade();
   const archive = opened({ groupRows, ...rest });
   await fill(archive, making ?? asItIs);
@@ -203,13 +203,13 @@ function statesOf(i: number, making: Making): MarketState[] {
   });
 }
 
-export function asked(json: object = {}): BacktestSpec {
+export function createSpec(json: object = {}): BacktestSpec {
   const read = parseBacktestSpec({ entry_executable: { name: 'mine' }, objective: 'total_pnl', ...json });
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   return read.spec;
 }
 
-export const watching = (rest: Partial<BacktestRunContext> = {}): BacktestRunContext => ({
+export const createRunContext = (rest: Partial<BacktestRunContext> = {}): BacktestRunContext => ({
   random: Math.random,
   signal: new AbortController().signal,
   threads: 1,
@@ -224,5 +224,5 @@ export const run = (
   rest: Partial<BacktestRunContext> = {},
 ): Promise<BacktestResult> => {
   const found: ResolvedStrategy = { strategy, version: null };
-  return runBacktest(archive, asked(json), found, watching(rest));
+  return runBacktest(archive, createSpec(json), found, createRunContext(rest));
 };

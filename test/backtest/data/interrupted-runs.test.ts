@@ -10,8 +10,8 @@ import { fileIndexColumn, toTicksViewName } from '../../../src/backtest/data/tic
 import { openBatchWorkers } from '../../../src/backtest/run/batch-pool.ts';
 import type { BatchPlan } from '../../../src/backtest/run/batch-thread.ts';
 import { DamageError } from '../../../src/base/errors.ts';
-import { asked, day0, dayMs, lake, run } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';
+import { createArchive, createSpec, day0, dayMs, run } from './test-archive.ts';
 
 const span = { from: day0, to: day0 + 3 * dayMs };
 const never = new AbortController().signal;
@@ -26,11 +26,11 @@ const plan: BatchPlan = {
 };
 
 /** Scratch folders of readers, and the threads of this process. */
-const held = (archive: Archive): string[] => globSync('*', { cwd: join(archive.layout.privateFolder, 'pins') });
+const listPins = (archive: Archive): string[] => globSync('*', { cwd: join(archive.layout.privateFolder, 'pins') });
 const threads = (): number => (process.report.getReport() as unknown as { workers: readonly unknown[] }).workers.length;
 
 test('a cancelled run leaves no thread and no file behind', async () => {
-  const archive = await lake();
+  const archive = await createArchive();
   const before = threads();
   // After a finished batch, or after a number of milliseconds.
   for (const after of [null, 0, 30, 90, 200]) {
@@ -40,27 +40,27 @@ test('a cancelled run leaves no thread and no file behind', async () => {
     const running = run(archive, {}, builtIn('threshold'), { threads: 2, progress, signal: abort.signal });
     if (after !== null) setTimeout(() => abort.abort(reason), after);
     await expect(running, `after ${after}`).rejects.toBe(reason);
-    expect(held(archive)).toEqual([]);
+    expect(listPins(archive)).toEqual([]);
     expect(threads()).toBe(before);
   }
   const gone = AbortSignal.abort(new Error('before it began'));
   await expect(run(archive, {}, builtIn('threshold'), { signal: gone })).rejects.toThrow('before it began');
-  expect(held(archive)).toEqual([]);
+  expect(listPins(archive)).toEqual([]);
 });
 
 test('a finished run leaves no thread and no file behind', async () => {
-  const archive = await lake();
+  const archive = await createArchive();
   const before = threads();
-  const told: [number, number][] = [];
-  await run(archive, {}, curious, { threads: 2, progress: (done, total) => told.push([done, total]) });
-  expect(held(archive)).toEqual([]);
+  const reported: [number, number][] = [];
+  await run(archive, {}, curious, { threads: 2, progress: (done, total) => reported.push([done, total]) });
+  expect(listPins(archive)).toEqual([]);
   expect(threads()).toBe(before);
   // One batch per part.
-  expect(told).toEqual([1, 2, 3, 4].map((done) => [done, 4]));
+  expect(reported).toEqual([1, 2, 3, 4].map((done) => [done, 4]));
 });
 
 test('rejects a damaged file before using it', async () => {
-  const archive = await lake();
+  const archive = await createArchive();
   const [name] = globSync('ticks/*/part-01.parquet', { cwd: archive.layout.root }).sort();
   const path = join(archive.layout.root, name!);
   const bytes = readFileSync(path);
@@ -69,18 +69,18 @@ test('rejects a damaged file before using it', async () => {
   const error = await run(archive, {}, builtIn('threshold')).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(DamageError);
   expect((error as Error).message).toContain(name!);
-  expect(held(archive)).toEqual([]);
+  expect(listPins(archive)).toEqual([]);
   // Other days do not need the file.
   const elsewhere = { from: day0 + 2 * dayMs };
   expect((await run(archive, elsewhere, builtIn('buy_and_hold'))).trades.count).toBe(20);
 });
 
 test('passes errors of a thread on with their class', async () => {
-  const archive = await lake();
-  const ground = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);
-  const universe = await readUniverse(ground.query, asked(), never);
+  const archive = await createArchive();
+  const data = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);
+  const universe = await readUniverse(data.query, createSpec(), never);
   const batches = planBatches(universe, span, 4, null);
-  const playing = async (batch: readonly Batch[], over = ground) => {
+  const playing = async (batch: readonly Batch[], over = data) => {
     const players = await openBatchWorkers(over, 1, never, () => {});
     try {
       return await players.runBatches(batch, plan).catch((thrown: unknown) => thrown);
@@ -88,11 +88,11 @@ test('passes errors of a thread on with their class', async () => {
       await players.close();
     }
   };
-  const bad = join(ground.root, 'date=2026-06-01', 'bad.parquet');
+  const bad = join(data.root, 'date=2026-06-01', 'bad.parquet');
   mkdirSync(dirname(bad));
   writeFileSync(bad, 'PAR1 and then nothing that one could read PAR1');
   const over = (sources: BacktestFiles['sources']) => ({
-    ...ground,
+    ...data,
     findFiles: () => ({ sources, tickRows: 0, hasRowsOutsideWindow: false }),
   });
   const ticks = {
@@ -107,7 +107,7 @@ test('passes errors of a thread on with their class', async () => {
   const unexpected = await playing(batches, over([]));
   expect(unexpected).toBeInstanceOf(Error);
   expect(unexpected).not.toBeInstanceOf(DamageError);
-  await ground.close();
+  await data.close();
 });
 
 const member = (symbol: string, ticks: number, rest: object = {}) => ({
@@ -174,7 +174,7 @@ test('a match holds from the poll that shows it until a poll that does not', () 
 
 test('a symbol listed in two markets matches both', () => {
   const [night, noon] = [0, dayMs / 2];
-  const told = [
+  const reported = [
     { from: night, ids: ['x', 'y'] },
     // Another state of a market is another row.
     { from: noon, ids: ['y'] },
@@ -182,11 +182,11 @@ test('a symbol listed in two markets matches both', () => {
     { from: 2 * dayMs + night, ids: ['y'] },
     { from: 2 * dayMs + noon, ids: ['z'] },
   ];
-  const known = [told[0], told[3], told[4]];
-  expect(foldKnownIds(told)).toEqual(known);
+  const known = [reported[0], reported[3], reported[4]];
+  expect(foldKnownIds(reported)).toEqual(known);
   const both = { from: night, to: 2 * dayMs };
-  expect(findSharedWindows(foldKnownIds(told), [{ from: night, ids: ['x'] }])).toEqual([both]);
-  expect(findSharedWindows(foldKnownIds(told), [{ from: night, ids: ['y'] }])).toEqual([
+  expect(findSharedWindows(foldKnownIds(reported), [{ from: night, ids: ['x'] }])).toEqual([both]);
+  expect(findSharedWindows(foldKnownIds(reported), [{ from: night, ids: ['y'] }])).toEqual([
     { ...both, to: 2 * dayMs + noon },
   ]);
 });
