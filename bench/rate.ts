@@ -31,10 +31,10 @@ interface RateUse {
   /** Minimum share of the allowed rate. */
   readonly used: number;
   /** Throttled requests during the measured time, and before it. */
-  readonly refused: number;
-  readonly refusedBefore: number;
+  readonly throttled: number;
+  readonly throttledBefore: number;
   /** Requests during the measured time, throttled ones included. */
-  readonly asked: number;
+  readonly requests: number;
 }
 
 const known: readonly Situation[] = [20, 200].map((rate) => ({
@@ -64,12 +64,12 @@ export async function benchRate(bench: Bench): Promise<Report> {
 
 function createComparison(
   input: string,
-  { used, refused, refusedBefore, asked }: RateUse,
+  { used, throttled, throttledBefore, requests }: RateUse,
   isKnown: boolean,
 ): Comparison {
-  const share = refused / asked;
+  const share = throttled / requests;
   const goal: Goal = isKnown
-    ? { text: '0.97, none throttled', met: (value) => value >= 0.97 && refused + refusedBefore === 0 }
+    ? { text: '0.97, none throttled', met: (value) => value >= 0.97 && throttled + throttledBefore === 0 }
     : { text: '0.9, under 1 % throttled', met: (value) => value >= 0.9 && share < 0.01 };
   return {
     what: 'allowed rate used',
@@ -121,9 +121,9 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
     const after = await readCounters(sandbox);
     isOver = true;
     await Promise.all(working);
-    const [passed, refused] = [after.passed - before.passed, after.refused - before.refused];
+    const [passed, throttled] = [after.passed - before.passed, after.throttled - before.throttled];
     const used = passed / ((after.atMs - before.atMs) / 1000) / allowed;
-    return { used, refused, refusedBefore: before.refused, asked: passed + refused };
+    return { used, throttled, throttledBefore: before.throttled, requests: passed + throttled };
   } finally {
     await upstream.close();
     rateStore.close();
@@ -133,7 +133,7 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
   }
 }
 
-async function readCounters(sandbox: BenchedSandbox): Promise<{ passed: number; refused: number; atMs: number }> {
-  const { 200: passed = 0, 429: refused = 0 } = (await sandbox.stats()).byPath[paths.markets] ?? {};
-  return { passed, refused, atMs: systemClock.monotonicMs() };
+async function readCounters(sandbox: BenchedSandbox): Promise<{ passed: number; throttled: number; atMs: number }> {
+  const { 200: passed = 0, 429: throttled = 0 } = (await sandbox.stats()).byPath[paths.markets] ?? {};
+  return { passed, throttled, atMs: systemClock.monotonicMs() };
 }

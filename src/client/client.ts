@@ -47,7 +47,7 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
       });
       return await requestWithRetries(
         session,
-        { subject: createTicksSubject(query), path, decode, asked: rawRequest, askedAt: getAskedAt(query) },
+        { subject: createTicksSubject(query), path, decode, rawRequest, askedAt: getAskedAt(query) },
         signal,
       );
     },
@@ -60,7 +60,7 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
         source: source ?? null,
         limit: limit ?? null,
       } as const;
-      const facts = { subject: createMarketsSubject(query), path, asked: rawRequest, askedAt: getAskedAt(query) };
+      const facts = { subject: createMarketsSubject(query), path, rawRequest, askedAt: getAskedAt(query) };
       return await requestWithRetries(session, { ...facts, decode: decodeMarketsPage }, signal);
     },
     async orderbook(query, signal) {
@@ -68,7 +68,7 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
       const path = buildRequestPath(prefix + paths.orderbook, { symbol });
       const decode = (bytes: Uint8Array) => decodeOrderbook(bytes, symbol);
       const rawRequest = { route: 'orderbook', symbol } as const;
-      const facts = { subject: createOrderbookSubject(query), path, asked: rawRequest, askedAt: getAskedAt(query) };
+      const facts = { subject: createOrderbookSubject(query), path, rawRequest, askedAt: getAskedAt(query) };
       return await requestWithRetries(session, { ...facts, decode }, signal);
     },
     counters,
@@ -85,7 +85,7 @@ function createSession(
   options: UpstreamOptions,
   origin: string,
   deps: UpstreamDeps,
-  onTry: () => void,
+  onAttempt: () => void,
 ): UpstreamSession {
   const limits = { ...upstreamLimits, ...options };
   const headers = {
@@ -96,7 +96,7 @@ function createSession(
   };
   return {
     ...deps,
-    onAttempt: onTry,
+    onAttempt,
     limits,
     apiKey: options.apiKey,
     transport: (deps.openTransport ?? openTransport)(

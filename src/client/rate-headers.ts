@@ -16,7 +16,7 @@ interface RateLimitPolicy {
 }
 
 /** Quotas of longer windows are budgets: they are not spread evenly. */
-const pacedSecondsMax = 60;
+const rateWindowSecondsMax = 60;
 /**
  * A reset of at most `roundingMs` is ignored for a policy with a window of at most `roundedSecondsMax`: the rate limiter is
  * more precise.
@@ -45,8 +45,8 @@ export function parseRateHeaders(head: ResponseHead, nowMs: number): StatedRate 
     ...parsePolicies(text(`${prefix}-policy`)),
     ...parsePolicies(text(`${prefix}-limit`)),
   ]);
-  const paced = policies.filter(({ windowSeconds }) => windowSeconds <= pacedSecondsMax);
-  const rate = Math.min(...paced.map(({ quota, windowSeconds }) => quota / windowSeconds));
+  const shortWindowed = policies.filter(({ windowSeconds }) => windowSeconds <= rateWindowSecondsMax);
+  const rate = Math.min(...shortWindowed.map(({ quota, windowSeconds }) => quota / windowSeconds));
   const serverMs = parseHttpDate(getHeader(head, 'date')?.trim() ?? '') ?? nowMs;
   const quotas = [
     ...parseRemainingQuotas(text('ratelimit')),

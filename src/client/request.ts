@@ -36,7 +36,7 @@ interface UpstreamRequest<T> {
   readonly subject: RequestSubject;
   /** Including the query. */
   readonly path: string;
-  readonly asked: RawRequest;
+  readonly rawRequest: RawRequest;
   /** Time of the request, epoch ms, stored with the raw response. */
   readonly askedAt: number;
   /** @throws UnreadableResponseError */
@@ -90,7 +90,7 @@ async function attemptOnce<T>(
   permit: Permit,
   signal: AbortSignal,
 ) {
-  const { path, decode, asked: rawRequest, askedAt } = request;
+  const { path, decode, rawRequest, askedAt } = request;
   session.counts.requests++;
   if (attempt > 0) session.counts.retries++;
   try {

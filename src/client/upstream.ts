@@ -160,7 +160,7 @@ export interface UpstreamDeps {
   /** Opens the transport. Default: undici. */
   readonly openTransport?: OpenTransport | undefined;
   /** Called with each complete response before it is decoded. */
-  readonly onResponse?: ((answer: ReceivedResponse) => void) | undefined;
+  readonly onResponse?: ((response: ReceivedResponse) => void) | undefined;
   /** Called after each attempt. */
   readonly onCounters?: (counters: UpstreamCounters) => void;
 }

@@ -265,7 +265,7 @@ export const proofs: Proofs = {
     ...serviceVariables,
     ...operatorVariables,
     ODDSLAKE_BASE_URL: precedence,
-    ODDSLAKE_API_KEY: ['client/answers.test.ts', 'sends the documented request, with the key as bearer token'],
+    ODDSLAKE_API_KEY: ['client/responses.test.ts', 'sends the documented request, with the key as bearer token'],
     ODDSLAKE_API_KEY_FILE: keyFile,
     ODDSLAKE_OUTPUT: ['settings/load.test.ts', 'is named by flag, environment or config file'],
     ODDSLAKE_CONFIG: ['settings/load.test.ts', '--config overrides ODDSLAKE_CONFIG'],

@@ -8,16 +8,16 @@ test('three processes together start no more requests than the rate in any secon
   const folder = scratchFolder();
   const rate = 100;
   const body = `
-      const pacer = createSlidingWindow(() => ${rate}, pace);
+      const slidingWindow = createSlidingWindow(() => ${rate}, store);
       const starts = [];
       for (const end = clock.monotonicMs() + 2500; clock.monotonicMs() < end; ) {
-        const waitMs = pace.runExclusive(() => {
+        const waitMs = store.runExclusive(() => {
           const now = clock.monotonicMs();
-          const next = pacer.computeEarliestMs(now);
+          const next = slidingWindow.computeEarliestMs(now);
           if (next > now) return next - now;
-          const request = pacer.start(now);
+          const request = slidingWindow.start(now);
           starts.push(now);
-          pacer.noteResponse(request, now + 1);
+          slidingWindow.noteResponse(request, now + 1);
           return 0;
         });
         await clock.sleep(waitMs);
@@ -35,7 +35,7 @@ test('three processes together start no more requests than the rate in any secon
     }),
   );
   const starts = texts.map((text) => JSON.parse(text) as number[]);
-  console.log(`pace: ${starts.map((each) => each.length).join(', ')} starts of three processes`);
+  console.log(`rate limit: ${starts.map((each) => each.length).join(', ')} starts of three processes`);
   expect(Math.min(...starts.map((each) => each.length))).toBeGreaterThan(0);
   expect(countMaxWithin(starts.flat(), 1000)).toBeLessThanOrEqual(rate);
 });

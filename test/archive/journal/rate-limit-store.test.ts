@@ -18,10 +18,10 @@ import { another } from './another-process.ts';
 
 function openIn(folder: string, busyMsMax?: number): SharedRateStore {
   const state = openState(folder, { upstream: 'https://box.test', parts: 4 });
-  const pace = openSharedRateStore(state, folder, busyMsMax);
+  const store = openSharedRateStore(state, folder, busyMsMax);
   state.close();
-  onTestFinished(() => pace.close());
-  return pace;
+  onTestFinished(() => store.close());
+  return store;
 }
 
 describe('the shared rate limit of an archive', () => {
@@ -29,7 +29,7 @@ describe('the shared rate limit of an archive', () => {
     const folder = scratchFolder();
     const [one, two] = [openIn(folder), openIn(folder)];
     expect(two.runExclusive(() => two.read())).toEqual(initialRateState);
-    const pace = {
+    const state = {
       ...initialRateState,
       count: 7,
       slotMs: 12.5,
@@ -38,40 +38,40 @@ describe('the shared rate limit of an archive', () => {
       writtenAtMs: 13,
       inferred: '{"rate":3}',
     };
-    one.runExclusive(() => one.write(pace));
-    expect(two.runExclusive(() => two.read())).toEqual(pace);
+    one.runExclusive(() => one.write(state));
+    expect(two.runExclusive(() => two.read())).toEqual(state);
     const later = openIn(folder);
-    expect(later.runExclusive(() => later.read())).toEqual(pace);
+    expect(later.runExclusive(() => later.read())).toEqual(state);
   });
 
   test('rethrows an error of the work unchanged', () => {
-    const pace = openIn(scratchFolder());
+    const store = openIn(scratchFolder());
     const error = new Error('paused for 1 s');
     const transaction = () =>
-      pace.runExclusive(() => {
+      store.runExclusive(() => {
         throw error;
       });
     expect(transaction).toThrow(error);
-    expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
+    expect(store.runExclusive(() => store.read())).toEqual(initialRateState);
   });
 
   test('deletes old starts, and rolls back failed work', () => {
-    const pace = openIn(scratchFolder());
-    for (let n = 0; n < 100; n++) pace.runExclusive(() => pace.addStart(n, n * 100));
-    pace.runExclusive(() => {
-      expect(pace.getStart(0)).toBeUndefined();
-      expect(pace.getStart(99)).toEqual({ atMs: 9900, tookMs: null });
-      expect(pace.getStart(99 - startsRetentionMs / 100)).toBeDefined();
-      pace.endStart(98, 4);
-      expect(pace.getStart(98)).toEqual({ atMs: 9800, tookMs: 4 });
+    const store = openIn(scratchFolder());
+    for (let n = 0; n < 100; n++) store.runExclusive(() => store.addStart(n, n * 100));
+    store.runExclusive(() => {
+      expect(store.getStart(0)).toBeUndefined();
+      expect(store.getStart(99)).toEqual({ atMs: 9900, tookMs: null });
+      expect(store.getStart(99 - startsRetentionMs / 100)).toBeDefined();
+      store.endStart(98, 4);
+      expect(store.getStart(98)).toEqual({ atMs: 9800, tookMs: 4 });
     });
     const failing = () =>
-      pace.runExclusive(() => {
-        pace.clear();
+      store.runExclusive(() => {
+        store.clear();
         throw new Error('inside the transaction');
       });
     expect(failing).toThrow('inside the transaction');
-    expect(pace.runExclusive(() => pace.getStart(99))).toBeDefined();
+    expect(store.runExclusive(() => store.getStart(99))).toBeDefined();
   });
 
   test.each(['rubbish '.repeat(2000), '', 'SQLite format 3\0'.repeat(600)])(
@@ -79,8 +79,8 @@ describe('the shared rate limit of an archive', () => {
     (text) => {
       const folder = scratchFolder();
       writeFileSync(toRateFilePath(folder), text);
-      const pace = openIn(folder);
-      expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
+      const store = openIn(folder);
+      expect(store.runExclusive(() => store.read())).toEqual(initialRateState);
       expect(existsSync(toRateFilePath(folder))).toBe(true);
     },
   );
@@ -91,8 +91,8 @@ describe('the shared rate limit of an archive', () => {
     earlier.exec(`create table pace (one integer primary key, count integer not null, learned text);
       insert into pace values (1, 7, '{"rate":3}'); pragma user_version = 1`);
     earlier.close();
-    const pace = openIn(folder);
-    expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
+    const store = openIn(folder);
+    expect(store.runExclusive(() => store.read())).toEqual(initialRateState);
   });
 
   test('is recreated if only its log is left', () => {
@@ -101,20 +101,20 @@ describe('the shared rate limit of an archive', () => {
     lost.runExclusive(() => lost.write({ ...initialRateState, count: 5 }));
     expect(existsSync(`${toRateFilePath(folder)}-wal`)).toBe(true);
     rmSync(toRateFilePath(folder));
-    const pace = openIn(folder);
-    expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
+    const store = openIn(folder);
+    expect(store.runExclusive(() => store.read())).toEqual(initialRateState);
   });
 
   test('delays nothing after a restart of the machine, and keeps the inferred rate', () => {
-    const pace = openIn(scratchFolder());
-    const limiter = createSlidingWindow(() => 1, pace);
+    const store = openIn(scratchFolder());
+    const limiter = createSlidingWindow(() => 1, store);
     const uptimeMs = 1e9;
-    pace.runExclusive(() => {
+    store.runExclusive(() => {
       limiter.start(uptimeMs);
-      pace.write({ ...pace.read(), resumeMs: uptimeMs + 60_000, inferred: '{}' });
+      store.write({ ...store.read(), resumeMs: uptimeMs + 60_000, inferred: '{}' });
     });
-    expect(pace.runExclusive(() => limiter.computeEarliestMs(5000))).toBe(Number.NEGATIVE_INFINITY);
-    expect(pace.runExclusive(() => pace.read())).toMatchObject({
+    expect(store.runExclusive(() => limiter.computeEarliestMs(5000))).toBe(Number.NEGATIVE_INFINITY);
+    expect(store.runExclusive(() => store.read())).toMatchObject({
       count: 1,
       resumeMs: Number.NEGATIVE_INFINITY,
       inferred: '{}',
@@ -127,16 +127,16 @@ describe('the shared rate limit of an archive', () => {
     const starts: number[] = [];
     const random = createSeededRandom(3);
     const limiters = [1, 2, 3].map(() => {
-      const pace = openIn(folder);
-      return { pace, pacer: createSlidingWindow(() => rate, pace), wakeAt: 0, count: 0 };
+      const store = openIn(folder);
+      return { store, slidingWindow: createSlidingWindow(() => rate, store), wakeAt: 0, count: 0 };
     });
     while (starts.length < 250) {
       const next = limiters.reduce((a, b) => (b.wakeAt < a.wakeAt ? b : a));
       const now = next.wakeAt;
-      next.pace.runExclusive(() => {
-        const earliest = next.pacer.computeEarliestMs(now);
+      next.store.runExclusive(() => {
+        const earliest = next.slidingWindow.computeEarliestMs(now);
         if (earliest <= now) {
-          next.pacer.noteResponse(next.pacer.start(now), now + 1);
+          next.slidingWindow.noteResponse(next.slidingWindow.start(now), now + 1);
           starts.push(now);
           next.count++;
         }
@@ -151,10 +151,10 @@ describe('the shared rate limit of an archive', () => {
 
   test('fails with exit code 5 while a suspended process holds it, and is free when that is killed', async () => {
     const folder = scratchFolder();
-    const pace = openIn(folder, 200);
+    const store = openIn(folder, 200);
     const child = another(
       folder,
-      `pace.runExclusive(() => {
+      `store.runExclusive(() => {
         process.stdout.write('mine');
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
       });`,
@@ -166,10 +166,10 @@ describe('the shared rate limit of an archive', () => {
       exitCode: 5,
       message: expect.stringContaining('was suspended at a bad moment'),
     });
-    expect(() => pace.runExclusive(() => 0)).toThrow(busy);
+    expect(() => store.runExclusive(() => 0)).toThrow(busy);
     expect(systemClock.monotonicMs() - startedAt).toBeGreaterThanOrEqual(190);
     child.kill('SIGKILL');
     await once(child, 'close');
-    expect(pace.runExclusive(() => 1)).toBe(1);
+    expect(store.runExclusive(() => 1)).toBe(1);
   });
 });

@@ -31,7 +31,7 @@ test.each([5, 20, 200, 2000])(
     await Promise.all(Array.from({ length: Math.ceil(rate * (rate > 1000 ? 1.3 : 3.6)) }, () => upstream.markets({})));
     expect(countMaxWithin(at, 1000)).toBeLessThanOrEqual(rate);
     const share = (at.length - 1) / ((at.at(-1)! - at[0]!) / 1000) / rate;
-    console.log(`pace: ${share.toFixed(3)} of ${rate} a second used`);
+    console.log(`rate limit: ${share.toFixed(3)} of ${rate} a second used`);
     expect(share).toBeGreaterThan(0.9);
   },
 );
