@@ -3,7 +3,7 @@ import { hourMs, isEmpty, subtract, union, type Window } from '../../base/window
 import type { Observation } from './observation.ts';
 import type { ServerBehavior, WindowSide } from './server-behavior.ts';
 
-/** The next action of a window fetch. The caller answers a `request` with its observation, or null if the server refused it. */
+/** The next step of a window fetch. The caller passes back the observation of a `request`, or null if the server refused it. */
 export type FetchStep =
   | {
       readonly kind: 'request';

@@ -252,7 +252,7 @@ export function validateTicks(
   return { ticks, rejected, outsideCount: outside, span: getSpan() };
 }
 
-/** Counts the ticks before the first one that is unusable or outside, with their least and greatest time. Such ticks are rare. */
+/** Counts the ticks before the first one that is unusable or outside, with their minimum and maximum time. Such ticks are rare. */
 function measureCleanPrefix(
   { t, p }: TickColumns,
   window: Window,

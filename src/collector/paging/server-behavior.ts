@@ -40,7 +40,7 @@ export interface ServerBehavior {
   /** Largest number of ticks, and longest window in ms, that the server accepts per request. Infinite until a refusal. */
   limit: number;
   windowMsMax: number;
-  /** Whether a request with the current limit was answered, and the longest answered window in ms. */
+  /** Whether a request with the current limit had a response, and the longest window with a response, in ms. */
   isLimitConfirmed: boolean;
   windowMsAcceptedMax: number;
   /** The server refused requests for times before this one, for some symbol. Epoch ms. */

@@ -116,8 +116,8 @@ export function splitToLength(
 }
 
 /**
- * Infers from a response which requests the service accepts. If both halves of a window are answered and the window was not,
- * its length was the cause, unless longer windows were answered in this run.
+ * Infers from a response which requests the service accepts. If both halves of a window have a response and the window had
+ * none, its length was the cause, unless longer windows had a response in this run.
  */
 export function noteAcceptedSize(behavior: ServerBehavior, request: WindowRequest, limit: number): void {
   const lengthMs = request.to - request.from;
@@ -143,6 +143,6 @@ export function partitionOlder(
 
 /** A window to fetch. */
 export interface WindowRequest extends Window {
-  /** Set for a part of a refused window. The older half is requested only if the recent one was answered. */
+  /** Set for a part of a refused window. The older half is requested only if the recent one had a response. */
   readonly part?: 'some' | 'older half';
 }

@@ -164,7 +164,7 @@ export interface NightSummary {
     readonly conflicts: CountComparison;
   };
   /**
-   * Changes of the market lists since the previous night. A symbol counts at most once as new, resolved or gone (inactive
+   * Changes of the market lists since the previous night. A symbol counts at most once as new, resolved or delisted (inactive
    * or no longer listed). Overdue: still listed, past its close, and not resolved.
    */
   readonly markets: MarketChanges;

@@ -18,13 +18,14 @@ import type { Archive } from '../../archive/open-archive.ts';
 import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
 import { listGaps } from '../../archive/read/gaps.ts';
 import { UsageError } from '../../base/errors.ts';
+import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { intersect, overlaps, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, toCompletenessRules } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure } from '../run/summary.ts';
-import { formatNameList } from './poll-steps.ts';
+import { formatSymbolList } from './poll-steps.ts';
 import { readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishCompleteness } from './publish-step.ts';
 import { toLossKey } from './track-lost-windows.ts';
@@ -84,7 +85,7 @@ function reportSettledGaps(run: Run, gaps: readonly Gap[], nowMs: number): void 
     const names = [...new Set(known.map(({ symbol }) => symbol))];
     const what = kind === 'accepted' ? 'are accepted as gaps' : 'expired: the service no longer has their ticks';
     run.warnings.push(
-      `${known.length} ${known.length === 1 ? 'window' : 'windows'} of ${formatNameList(names, 'symbol')} ${what}. To list them: oddslake gaps`,
+      `${formatCount(known.length, 'window')} of ${formatSymbolList(names)} ${what}. To list them: oddslake gaps`,
     );
   }
 }
@@ -110,7 +111,7 @@ export function reportSuspendedSymbols(run: Run): void {
   if (suspended.length === 0) return;
   const names = suspended.map(({ symbol }) => symbol);
   run.warnings.push(
-    `The service reports that it does not know ${formatNameList(names, 'symbol', 20)}. They are suspended and requested once a day. To request them now: oddslake symbols retry`,
+    `The service reports that it does not know ${formatSymbolList(names, 20)}. They are suspended and requested once a day. To request them now: oddslake symbols retry`,
   );
   const failed = new Set(run.failures.map(({ symbol }) => symbol));
   for (const { symbol, suspendedAt, unknownSince, lastTick, ticks } of suspended) {
@@ -121,7 +122,7 @@ export function reportSuspendedSymbols(run: Run): void {
   }
   const active = named === null ? countActiveSymbols(archive.state.db) : named.size;
   if (run.requestedSymbols.size === 0 && hasTooManySuspended(suspended.length, active)) {
-    const reason = `${formatNameList(names, 'symbol')} of ${active} active symbols suspended: more than 1 %`;
+    const reason = `${formatSymbolList(names)} of ${active} active symbols suspended: more than 1 %`;
     run.failures.push(createJobFailure('suspended', reason));
   }
 }
@@ -153,7 +154,7 @@ export function reportDataLoss(run: Run): void {
   if (known.length === 0) return;
   const symbols = [...new Set(known.map(({ symbol }) => symbol))];
   run.warnings.push(
-    `${known.length} ${known.length === 1 ? 'window' : 'windows'} of ${formatNameList(symbols, 'symbol')} lost ticks that had been published. To list them: oddslake gaps. To restore them from .oddslake/raw and the upstream: oddslake verify --repair`,
+    `${formatCount(known.length, 'window')} of ${formatSymbolList(symbols)} lost ticks that had been published. To list them: oddslake gaps. To restore them from .oddslake/raw and the upstream: oddslake verify --repair`,
   );
 }
 

@@ -4,7 +4,7 @@ import { type BookCollectOutcome, collectBooks } from '../order-books/collect-bo
 import { openBookJournalWriter } from '../paging/journal-writer.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure, type RunFailure } from '../run/summary.ts';
-import { formatNameList } from './poll-steps.ts';
+import { formatSymbolList } from './poll-steps.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 
@@ -100,7 +100,7 @@ function recordCollectedBooks(
   if (stopError !== null && (stopError.failure === 'credential' || !run.hasUpstreamResponded)) throw stopError;
   if (missing.length > 0) {
     const names = missing.map(({ symbol }) => symbol);
-    run.warnings.push(`The service has no order book of ${formatNameList(names, 'symbol')}: ${missing[0]!.reason}.`);
+    run.warnings.push(`The service has no order book of ${formatSymbolList(names)}: ${missing[0]!.reason}.`);
   }
   for (const line of toFailureLines(collected, symbols, named, context.clock.nowMs())) run.failures.push(line);
   if (stopError !== null)
@@ -120,7 +120,7 @@ function toFailureLines(
   const noBookReason = named.size === 0 && missing.length === symbols.length ? missing[0]!.reason : null;
   const why = stopError?.reason ?? refusedReason ?? noBookReason;
   if (done.length === 0 && why !== null)
-    return [createJobFailure('order book', `order books of ${formatNameList(symbols, 'symbol')}: ${why}`)];
+    return [createJobFailure('order book', `order books of ${formatSymbolList(symbols)}: ${why}`)];
   const requested = new Set([...done, ...[...failures, ...missing].map(({ symbol }) => symbol)]);
   const notRequested = symbols.filter((symbol) => !requested.has(symbol));
   const failed = [

@@ -38,6 +38,7 @@ import {
   setFirstSeen,
 } from '../../archive/journal/symbols.ts';
 import { UpstreamError, UsageError } from '../../base/errors.ts';
+import { formatCount } from '../../base/format-quantity.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
 import { dayMs, hourMs, subtract, union, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
@@ -107,7 +108,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
 
 /**
  * Journals a poll of the market lists; durable when it returns. Returns why complete lists are suspiciously short; null if
- * they are not. Markets that are absent from short lists do not count as gone.
+ * they are not. Markets that are absent from short lists do not count as delisted.
  * @param shareMax maximum drop compared with the last days, as a share
  */
 export function journalMarketsPoll(state: State, runId: string, poll: MarketsPoll, shareMax: number): string | null {
@@ -321,9 +322,7 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
   if (collected.behind.length > 0) {
     const since = formatIsoUtc(collected.behind.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY));
     const symbols = [...new Set(collected.behind.map((w) => w.symbol))];
-    run.warnings.push(
-      `The service is behind: it has no ticks yet since ${since} for ${formatNameList(symbols, 'symbol')}.`,
-    );
+    run.warnings.push(`The service is behind: it has no ticks yet since ${since} for ${formatSymbolList(symbols)}.`);
   }
   context.signal.throwIfAborted();
   const { stopError } = collected;
@@ -360,7 +359,7 @@ function recordOwedWindows(run: Run, { done, failures, failed, shortHistories }:
       .map(({ symbol }) => symbol)
       .filter((name) => !expired.some(({ symbol }) => symbol === name));
     run.warnings.push(
-      `The service has no ticks for the start of the requested window of ${formatNameList(names, 'symbol')}: earlier ticks are unknown.`,
+      `The service has no ticks for the start of the requested window of ${formatSymbolList(names)}: earlier ticks are unknown.`,
     );
   }
   const bySymbol = Map.groupBy([...failures, ...expired], ({ symbol }) => symbol);
@@ -382,8 +381,8 @@ function recordOwedWindows(run: Run, { done, failures, failed, shortHistories }:
 }
 
 /** `3 symbols (A, B, C)`, with at most `namedMax` names. */
-export const formatNameList = (symbols: readonly string[], noun: string, namedMax = 3): string =>
-  `${symbols.length} ${noun}${symbols.length === 1 ? '' : 's'} (${symbols.slice(0, namedMax).join(', ')}${symbols.length > namedMax ? ', …' : ''})`;
+export const formatSymbolList = (symbols: readonly string[], namedMax = 3): string =>
+  `${formatCount(symbols.length, 'symbol')} (${symbols.slice(0, namedMax).join(', ')}${symbols.length > namedMax ? ', …' : ''})`;
 
 /** The end of a poll: now, or the end of a past UTC day. */
 export function computePollEnd({ clock }: Context, day: number | null): number {
