@@ -1,7 +1,7 @@
 import type { ListedSymbol, SymbolList } from '../archive/read/symbols.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
-import { formatDay, formatIsoUtc } from '../base/time.ts';
+import { formatDay, formatIsoUtc, formatMinute } from '../base/time.ts';
 import { formatObjective } from '../report/backtest-figures.ts';
 import type { ListedApiKey } from '../server/workspace/api-keys.ts';
 import type { ListedBacktest } from '../server/workspace/backtests.ts';
@@ -16,10 +16,7 @@ export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle):
     state: formatKeyState,
     name: (key) => key.name,
     created: (key) => formatDay(key.created_at),
-    'last use': (key) =>
-      key.last_used_at === null
-        ? 'never'
-        : formatIsoUtc(key.last_used_at - (key.last_used_at % 60_000)).replace(':00Z', 'Z'),
+    'last use': (key) => (key.last_used_at === null ? 'never' : formatMinute(key.last_used_at)),
     'requests/min': (key) => (key.requests_per_minute === null ? 'default' : formatNumber(key.requests_per_minute)),
   };
   const names = Object.keys(cells);
@@ -131,7 +128,7 @@ export function formatBacktestList(
     strategy: ({ name, version }) => (version === null ? name : `${name} ${version}`),
     value: ({ objective, value }) => formatObjective(objective, value),
     objective: ({ objective }) => objective,
-    created: ({ created_at }) => formatIsoUtc(created_at - (created_at % 60_000)).replace(':00Z', 'Z'),
+    created: ({ created_at }) => formatMinute(created_at),
     user: ({ owner, workspace }) => (workspace === '' ? owner : `${owner} in ${workspace}`),
   };
   const names = Object.keys(cells);

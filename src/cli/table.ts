@@ -1,4 +1,5 @@
 import stringWidth from 'string-width';
+import wrapAnsi from 'wrap-ansi';
 import type { ResultTable } from '../archive/query/query.ts';
 import { createPaints, escapeControls, type Paint, type TerminalStyle } from './terminal-style.ts';
 
@@ -98,4 +99,14 @@ function formatFooter(
   return shownCount === columns.length
     ? countText
     : `${countText}, ${shownCount} of ${columns.length} columns: ${advice}`;
+}
+
+/**
+ * Wraps a text at spaces to lines of at most `width` columns; null: no limit. A longer word is not broken.
+ * @param first prefix of the first line, at most as wide as `rest`
+ * @param rest prefix of the other lines
+ */
+export function wrapText(text: string, width: number | null, first = '', rest = ''): string[] {
+  const lines = width === null ? [text] : wrapAnsi(text, Math.max(20, width - rest.length)).split('\n');
+  return lines.map((line, i) => (i === 0 ? first : rest) + line);
 }

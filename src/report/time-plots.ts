@@ -2,8 +2,8 @@ import * as Plot from '@observablehq/plot';
 import type { Html } from '../base/html.ts';
 import type { Window } from '../base/window.ts';
 import { dayMs } from '../base/window.ts';
+import { shortenText } from './page-parts.ts';
 import { countAxisTicks, formatAxisTime, gridStyle, renderPlot } from './plots.ts';
-import { shortenText } from './time-spans.ts';
 
 // Plots over time. Times are epoch milliseconds, UTC.
 

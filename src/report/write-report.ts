@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Archive } from '../archive/open-archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
 import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
+import { minuteMs } from '../base/window.ts';
 import type { Context } from '../context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../context/open-configured.ts';
 import type { ArchiveHealth } from './health-status.ts';
@@ -13,7 +14,7 @@ export interface WrittenReport {
   readonly sha256: string;
   /** Generation of the archive in the report. */
   readonly generation: number;
-  readonly verdict: ArchiveHealth;
+  readonly health: ArchiveHealth;
 }
 
 /** In the root of the archive, outside of the datasets. */
@@ -36,8 +37,8 @@ export async function writeReport(archive: Archive, context: Context, out: strin
     judged: toCompletenessRules(settings),
     days: settings.report.days,
     lagMsMax: settings.service.lagSecondsMax * 1000,
-    overlapMs: settings.poll.overlapMinutes * 60_000,
-    overlapMsMax: settings.poll.overlapMinutesMax * 60_000,
+    overlapMs: settings.poll.overlapMinutes * minuteMs,
+    overlapMsMax: settings.poll.overlapMinutesMax * minuteMs,
     requestsPerSecond: settings.upstream.requestsPerSecond,
   };
   const data = await readReportData(archive, rules, { nowMs: clock.nowMs(), random });
@@ -49,7 +50,7 @@ export async function writeReport(archive: Archive, context: Context, out: strin
   const id = Math.floor(random() * 36 ** 8).toString(36);
   try {
     const written = await writeFileAtomically(archive.disk, target, id, pieces());
-    return { path: target, ...written, generation: data.status.generation, verdict: health };
+    return { path: target, ...written, generation: data.status.generation, health };
   } catch (error) {
     if (out === null && isPermissionError(error)) throw createNotWritableError(archive, target, error);
     throw error;
@@ -81,8 +82,8 @@ const createNotWritableError = ({ layout }: Archive, target: string, cause: unkn
 export async function writeReportAfterRun(context: Context): Promise<void> {
   const archive = openConfiguredArchive(context, false);
   try {
-    const { path, bytes, verdict } = await writeReport(archive, context, null);
-    context.log.info({ path, bytes, state: verdict.state }, 'wrote the report');
+    const { path, bytes, health } = await writeReport(archive, context, null);
+    context.log.info({ path, bytes, state: health.state }, 'wrote the report');
   } finally {
     archive.close();
   }

@@ -52,7 +52,8 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
   } catch (error) {
     // Invalid settings are reported as a finding.
     if (isRead || !(error instanceof OddslakeError)) throw error;
-    return diagnoseUnreadableSettings(error, shell.version, systemClock, flags.strict === true);
+    const strict = flags.strict === true;
+    return diagnoseUnreadableSettings(error, { version: shell.version, clock: systemClock, strict });
   }
 }
 

@@ -24,9 +24,9 @@ export function addReport(shell: CliContext): void {
   withCommonFlags(command, flagsUnusedByReaders).action((flags: ReportFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const { writeReport } = await import('../../report/write-report.ts');
-      const { verdict, ...written } = await writeReport(archive, context, flags.out ?? null);
+      const { health, ...written } = await writeReport(archive, context, flags.out ?? null);
       if (flags.json === true) {
-        const { state, headline, nextAction, findings } = verdict;
+        const { state, headline, nextAction, findings } = health;
         const json = { ...written, state, headline, next_action: nextAction, findings };
         process.stdout.write(`${JSON.stringify(json)}\n`);
         return;
@@ -35,9 +35,9 @@ export function addReport(shell: CliContext): void {
       // The findings contain symbols and messages of the service.
       const lines = [
         `${path}: ${formatBytes(bytes)}, generation ${generation}`,
-        `${verdict.headline}.`,
-        ...verdict.findings.map(({ text }) => `  ${text}`),
-        ...(verdict.nextAction === null ? [] : [`Next: ${verdict.nextAction}`]),
+        `${health.headline}.`,
+        ...health.findings.map(({ message }) => `  ${message}`),
+        ...(health.nextAction === null ? [] : [`Next: ${health.nextAction}`]),
       ];
       process.stdout.write(`${lines.map(escapeControls).join('\n')}\n`);
     }),

@@ -5,7 +5,6 @@ import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import type { RepairFlags, VerifyFlags } from '../../collector/run/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { reportSummary } from '../print-summary.ts';
 import { runJobCommand } from '../run-job.ts';
 
 interface VerifyOptions extends CommonFlags {
@@ -48,7 +47,7 @@ async function runVerify(shell: CliContext, flags: VerifyOptions): Promise<void>
     };
     const summary = await job.run(context, { onVerified: onVerified });
     if (!isShown || (summary.error !== null && summary.exit_code !== exitCodes.damaged))
-      reportSummary(shell, flags, summary, '');
+      (await import('../print-summary.ts')).reportSummary(shell, flags, summary, '');
     else shell.setExitCode(summary.exit_code);
   });
 }
