@@ -111,7 +111,7 @@ export function createProgram(
   const program = new Command('oddslake')
     .description('Records a prediction-market data service: every tick exactly once, as day-partitioned Parquet.')
     .version(version, '--version', 'show the version')
-    .helpOption('--help', 'show help; also after a command')
+    .helpOption('--help', 'show help, also for a command')
     .helpCommand('help [command]', 'show help for a command')
     .exitOverride();
   withExamples(program, examples);
@@ -143,5 +143,5 @@ const examples = `
   oddslake sql --output lake "SELECT date, count(*) FROM ticks GROUP BY 1 ORDER BY 1"`;
 
 const notes = `
-Times are UTC. Exit codes: 0 done, 1 unexpected, 2 usage or settings, 3 key refused, 4 incomplete, 5 another run is writing,
-6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal. See oddslake COMMAND --help for details.`;
+Times are UTC. Exit codes: 0 done, 1 unexpected error, 2 usage or settings, 3 key rejected, 4 incomplete, 5 another run is
+writing, 6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal. See oddslake COMMAND --help for details.`;

@@ -112,8 +112,12 @@ function addBacktestRun(shell: CliContext, backtest: Command): void {
     .addOption(createObjectiveOption())
     .addOption(createSymbolOption())
     .option('--symbols-file <file>', 'file with one symbol per line')
-    .addOption(createRepeatableOption('--category <name>', 'only symbols of this category; can be repeated'))
-    .addOption(createRepeatableOption('--source <name>', 'only symbols of this venue; can be repeated'))
+    .addOption(
+      createRepeatableOption('--category <name>', 'only symbols of this category; can be repeated').default([], 'all'),
+    )
+    .addOption(
+      createRepeatableOption('--source <name>', 'only symbols of this venue; can be repeated').default([], 'all'),
+    )
     .addOption(createFromOption())
     .addOption(createToOption())
     .addOption(createParamOption())

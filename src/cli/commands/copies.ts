@@ -68,7 +68,10 @@ export function addSnapshot(shell: CliContext): void {
   const command = shell.program
     .command('snapshot')
     .description('make a consistent copy of the published archive with hard links, for backups or repeatable studies')
-    .argument('<dir>', 'a new or empty folder outside of the archive; on another file system, files are copied');
+    .argument(
+      '<dir>',
+      'a new or empty folder outside of the archive; files are copied if it is on another file system',
+    );
   withNotes(command, snapshotNotes);
   withExamples(command, snapshotExamples);
   withCommonFlags(command, ['--wait', '--strict']).action((folder: string, flags: CommonFlags) =>
@@ -96,7 +99,7 @@ export function addSnapshot(shell: CliContext): void {
 const snapshotNotes = `
 Every file is checked against the manifest first; a damaged file ends the command with exit code 6. Later publishes do not
 change the snapshot. It is a complete archive: sql, export and verify read it with --output DIR.
-Its files are hard links shared with the archive: do not modify them.`;
+Do not modify its files: they are hard links, so the archive would change too.`;
 
 const snapshotExamples = `
   oddslake snapshot backup/2026-11-21

@@ -24,14 +24,12 @@ const requestsMax = 10_000_000;
 /** `keys create`, `keys list`, `keys revoke`: API keys for market data. */
 export function addKeys(shell: CliContext): void {
   const { version } = shell;
-  const keys = shell.program
-    .command('keys')
-    .description('manage the market data keys of the service: create, list, revoke');
+  const keys = shell.program.command('keys').description('create, list and revoke the market data keys of the service');
 
   const create = keys
     .command('create')
     .description('create a key; it is printed once and not stored')
-    .requiredOption('--name <name>', 'required: purpose or owner, shown by oddslake keys list')
+    .requiredOption('--name <name>', 'purpose or owner, shown by oddslake keys list (required)')
     .option('--expires <time>', 'expiry time: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: never)')
     .addOption(
       new Option(
@@ -111,14 +109,14 @@ const tokenScopes = ['research'];
 
 /** `tokens issue`: signs user tokens, for operators of the service. */
 export function addTokens(shell: CliContext): void {
-  const tokens = shell.program.command('tokens').description('manage the user tokens of the service: issue');
+  const tokens = shell.program.command('tokens').description('issue user tokens of the service');
   const issue = tokens
     .command('issue')
     .description('sign a user token (JWT) with the secret of the service')
-    .requiredOption('--user <user>', 'required: the user ID')
-    .option('--workspace <workspace>', 'the workspace ID (default: none)')
+    .requiredOption('--user <user>', 'user ID (required)')
+    .option('--workspace <workspace>', 'workspace ID (default: none)')
     .addOption(
-      new Option('--scope <scope...>', 'permission beyond the objects of the user')
+      new Option('--scope <scope...>', 'permission in addition to the objects of the user')
         .choices(tokenScopes)
         .default([], 'none'),
     )

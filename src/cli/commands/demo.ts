@@ -10,7 +10,7 @@ import { getTerminalStyle } from '../terminal-style.ts';
 export function addDemo(shell: CliContext): void {
   const command = shell.program
     .command('demo')
-    .description('run the sandbox and one nightly into output/demo, and print how to load the result');
+    .description('run the sandbox and one nightly job against it, and print how to load the result (output/demo)');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action(async (flags: CommonFlags) => {

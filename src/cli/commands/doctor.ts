@@ -58,11 +58,11 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
 }
 
 const notes = `
-Changes nothing. Sends one request to the upstream (a list of one market), within the rate limit that the archive's processes
-share. Checks the size of every published file and reads a few of them; oddslake verify reads all.
+The doctor changes nothing. It sends one request to the upstream (a list of one market), within the rate limit that the
+archive's processes share. It checks the size of every published file and reads a few of them; oddslake verify reads all.
 
-Exit code: 0 if there are at most warnings (4 with --strict), otherwise that of the first problem: 2 settings or no archive,
-6 archive damaged, 1 disk, permissions or clock, 7 upstream unreachable, 3 key refused, 4 upstream fault.`;
+Exit codes: 0 no problem (with --strict, 4 if there are warnings); otherwise the first that applies: 2 settings or no archive,
+6 archive damaged, 1 disk, permissions or clock, 7 upstream unreachable, 3 key rejected, 4 upstream error.`;
 
 const examples = `
   oddslake doctor --output lake

@@ -20,15 +20,15 @@ interface InitFlags {
 export function addInit(shell: CliContext): void {
   shell.program
     .command('init')
-    .description('write a config file from flags and environment (prompts on a terminal), and create the archive')
+    .description('write a config file from flags and environment, with prompts on a terminal, and create the archive')
     .argument('[file]', 'config file to write; an existing one is never overwritten', configFileDefault)
     .option('--base-url <url>', 'base URL of the market data service, e.g. https://example.org')
     .option('--api-key-file <file>', 'file with the market data key (default: ODDSLAKE_API_KEY)')
     .option('--rate <n>', 'requests per second that the key allows (default: 5)')
-    .option('--output <dir>', "the archive's root, relative to the config's folder (default: output/archive)")
+    .option('--output <dir>', "the archive's root, relative to the folder of the config file (default: output/archive)")
     .option('--name <name>', 'name of the service in the archive (default: the origin of its URL)')
-    .addOption(createRepeatableOption('--set <key=value>', 'any other setting for the config; can be repeated'))
-    .option('--json', 'one JSON object as the last line of standard output')
+    .addOption(createRepeatableOption('--set <key=value>', 'another setting for the config file; can be repeated'))
+    .option('--json', 'print one JSON object as the last line of standard output')
     .helpOption('--help', 'show this help')
     .action((file: string, flags: InitFlags) => initArchive(shell, resolve(file), flags));
 }

@@ -9,7 +9,7 @@ export function addNightly(shell: CliContext): void {
   const command = shell.program
     .command('nightly')
     .description(
-      'the main job: poll market lists, new ticks of every live symbol and (if configured) order books, publish, and verify',
+      'run the main job: poll market lists, new ticks of every live symbol and (if configured) order books, publish, and verify',
     )
     .option(
       '--date <day>',

@@ -29,7 +29,9 @@ const scheduledJobNames = Object.keys(jobStarters) as ScheduledJobName[];
 export function addSchedule(shell: CliContext): void {
   const command = shell.program
     .command('schedule')
-    .description('run the jobs on the schedules of the config (schedule.nightly and others, UTC) until stopped');
+    .description(
+      'run jobs at the times in the settings (schedule.nightly and others, cron expressions in UTC) until stopped',
+    );
   withCommonFlags(command, ['--no-progress']).action((flags: CommonFlags) =>
     // Progress bars of concurrent jobs would overwrite each other.
     withContext({ ...flags, progress: false }, shell.version, false, (context) => runSchedule(shell, flags, context)),

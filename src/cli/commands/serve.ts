@@ -12,7 +12,7 @@ import { withExamples } from '../help.ts';
 export function addServe(shell: CliContext): void {
   const command = shell.program
     .command('serve')
-    .description('serve the archive over HTTP until stopped; clients need a key (oddslake keys create)');
+    .description('serve the archive over HTTP until stopped; clients need a key from oddslake keys create');
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {

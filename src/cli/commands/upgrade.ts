@@ -9,7 +9,7 @@ import { withNotes } from '../help.ts';
 export function addUpgrade(shell: CliContext): void {
   const command = shell.program
     .command('upgrade')
-    .description('upgrade an older archive to the format of this oddslake: one new generation, no tick changed');
+    .description('upgrade an archive of an older format: writes one new generation and changes no tick');
   withNotes(command, notes);
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
@@ -66,4 +66,4 @@ function formatInferredCost(inferred: RecheckCost | null): string {
 
 const notes = `
 Commands that only read accept an older archive. Commands that publish reject it, because an older oddslake may still be using
-it. Stop the older oddslake first; it rejects the upgraded archive. Journaled ticks stay in the journal.`;
+it. Stop the older oddslake first, because it cannot use the upgraded archive. Journaled ticks stay in the journal.`;
