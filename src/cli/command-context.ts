@@ -190,6 +190,10 @@ export const withArchive = <T>(
     }
   });
 
+/** Prints a result on standard output: with `--json` as one JSON line, otherwise as text, which ends with a newline. */
+export const printResult = (flags: Pick<CommonFlags, 'json'>, result: object, format: () => string): void =>
+  void process.stdout.write(flags.json === true ? `${JSON.stringify(result)}\n` : format());
+
 /** Command that starts this program from the working folder. In a checkout, the program is not on the PATH. */
 export function getCommandName(): string {
   if (!import.meta.url.endsWith('.ts')) return 'oddslake';

@@ -47,6 +47,22 @@ export function renderTable(
   ].join('\n');
 }
 
+/**
+ * Renders items as a table with one column for each of `cells`.
+ * @param kinds kinds of columns that are not `fixed`
+ */
+export function renderList<T>(
+  items: readonly T[],
+  cells: Readonly<Record<string, (item: T) => string>>,
+  style: TerminalStyle,
+  counted: string,
+  kinds: Readonly<Record<string, 'text' | 'number'>> = {},
+): string {
+  const columns = Object.keys(cells).map((name) => ({ name, kind: kinds[name] ?? 'fixed' }) as const);
+  const rows = items.map((item) => Object.values(cells).map((format) => format(item)));
+  return renderTable({ columns, rows, isComplete: true, plan: null }, style, { counted, advice: 'widen the terminal' });
+}
+
 const asIs: Paint = (text) => text;
 
 const measureCell = (cell: string | null): number => (cell === null ? 'NULL'.length : stringWidth(cell));

@@ -15,6 +15,7 @@ import {
   type CommonFlags,
   createRepeatableOption,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -52,9 +53,8 @@ export function addBacktest(shell: CliContext): void {
       ]);
       const { rows, more } = await listSavedBacktests(context, archive, flags.rows);
       const entries = rows.map(toBacktestListEntry);
-      const text = JSON.stringify({ backtests: entries, count: entries.length, more });
-      process.stdout.write(
-        flags.json === true ? `${text}\n` : formatBacktestList(entries, more, getTerminalStyle(process.stdout)),
+      printResult(flags, { backtests: entries, count: entries.length, more }, () =>
+        formatBacktestList(entries, more, getTerminalStyle(process.stdout)),
       );
     }),
   );

@@ -4,6 +4,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -88,7 +89,7 @@ export function addSnapshot(shell: CliContext): void {
         const linkText =
           snapshot.copied === 0 ? 'hard links' : `${snapshot.copied} copied because they could not be linked`;
         const text = `${snapshot.folder}: generation ${snapshot.generation}, ${formatCount(snapshot.files, 'file')}, ${formatBytes(snapshot.bytes)}, ${linkText}\n`;
-        process.stdout.write(flags.json === true ? `${JSON.stringify(snapshot)}\n` : text);
+        printResult(flags, snapshot, () => text);
       } finally {
         display.stop();
       }

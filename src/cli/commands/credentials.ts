@@ -6,6 +6,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
@@ -47,9 +48,7 @@ export function addKeys(shell: CliContext): void {
       const nowMs = context.clock.nowMs();
       const { id, key } = await withWorkspace(context, (workspace) => workspace.createKey(keyOptions, nowMs));
       const keyFacts = { created_at: nowMs, expires_at: expiresAt, requests_per_minute: keyOptions.requestsPerMinute };
-      process.stdout.write(
-        flags.json === true ? `${JSON.stringify({ id, name: flags.name, key, ...keyFacts })}\n` : `${key}\n`,
-      );
+      printResult(flags, { id, name: flags.name, key, ...keyFacts }, () => `${key}\n`);
       const expiry = expiresAt === null ? 'does not expire' : `expires ${formatIsoUtc(expiresAt)}`;
       if (flags.quiet !== true) process.stderr.write(`key ${id} ${expiry}; store it now: it is not shown again\n`);
     }),
@@ -63,8 +62,9 @@ export function addKeys(shell: CliContext): void {
         import('../format-lists.ts'),
       ]);
       const keyList = await withWorkspace(context, (workspace) => workspace.listKeys(context.clock.nowMs()));
-      const text = JSON.stringify({ keys: keyList, count: keyList.length });
-      process.stdout.write(flags.json === true ? `${text}\n` : formatKeys(keyList, getTerminalStyle(process.stdout)));
+      printResult(flags, { keys: keyList, count: keyList.length }, () =>
+        formatKeys(keyList, getTerminalStyle(process.stdout)),
+      );
     }),
   );
 
@@ -77,10 +77,11 @@ export function addKeys(shell: CliContext): void {
     withContext(flags, version, false, async (context) => {
       const { withWorkspace } = await import('../../server/open-workspace.ts');
       const revoked = await withWorkspace(context, (workspace) => workspace.revokeKeys(ids, context.clock.nowMs()));
-      if (flags.json === true) return void process.stdout.write(`${JSON.stringify({ revoked })}\n`);
-      for (const key of revoked)
-        process.stdout.write(`key ${key.id} (${key.name}) was revoked at ${formatIsoUtc(key.revoked_at)}\n`);
-      if (revoked.length > 1) process.stdout.write(`${formatCount(revoked.length, 'key')}\n`);
+      const lines = revoked.map(
+        ({ id, name, revoked_at: at }) => `key ${id} (${name}) was revoked at ${formatIsoUtc(at)}\n`,
+      );
+      const count = revoked.length > 1 ? `${formatCount(revoked.length, 'key')}\n` : '';
+      printResult(flags, { revoked }, () => lines.join('') + count);
     }),
   );
 }
@@ -138,7 +139,7 @@ export function addTokens(shell: CliContext): void {
       const scopes = [...new Set(flags.scope)];
       const token = await issueUserToken(settings.service.tokens, { user, workspace, scopes, expiresAt }, nowMs);
       const json = { token, user, workspace, scopes, expires_at: expiresAt };
-      process.stdout.write(flags.json === true ? `${JSON.stringify(json)}\n` : `${token}\n`);
+      printResult(flags, json, () => `${token}\n`);
       if (flags.quiet !== true)
         process.stderr.write(
           `token of user ${JSON.stringify(user)}, expires ${formatIsoUtc(expiresAt)}; it cannot be revoked\n`,

@@ -1,7 +1,8 @@
 import { OddslakeError } from '../../base/errors.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
-import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 interface DoctorFlags extends CommonFlags {
   readonly offline?: boolean;
@@ -17,14 +18,8 @@ export function addDoctor(shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {
     const diagnosis = await runDiagnosis(shell, flags);
-    if (flags.json === true) process.stdout.write(`${JSON.stringify(diagnosis)}\n`);
-    else {
-      const [{ formatDiagnosis }, { getTerminalStyle }] = await Promise.all([
-        import('../format-doctor.ts'),
-        import('../terminal-style.ts'),
-      ]);
-      process.stdout.write(formatDiagnosis(diagnosis, getTerminalStyle(process.stdout)));
-    }
+    const { formatDiagnosis } = await import('../format-doctor.ts');
+    printResult(flags, diagnosis, () => formatDiagnosis(diagnosis, getTerminalStyle(process.stdout)));
     shell.setExitCode(diagnosis.exit_code);
   });
 }

@@ -6,6 +6,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -52,7 +53,7 @@ export function addGaps(shell: CliContext): void {
       ]);
       const selection = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
       const gaps = listGaps(archive, selection, toCompletenessRules(context.settings), context.clock.nowMs());
-      process.stdout.write(flags.json === true ? `${JSON.stringify(gaps)}\n` : formatGaps(gaps));
+      printResult(flags, gaps, () => formatGaps(gaps));
     }),
   );
   addGapsAccept(shell, command);
@@ -82,11 +83,7 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
       return withArchive(flags, shell.version, async (archive, context) => {
         const { acceptGaps } = await import('../../collector/run/accepted-gaps.ts');
         const accepted = await acceptGaps(context, archive, { symbol, ...parseTimeWindow({ from, to }), reason });
-        process.stdout.write(
-          flags.json === true
-            ? `${JSON.stringify({ accepted: toAcceptedJson(accepted) })}\n`
-            : `accepted: ${formatAccepted(accepted)}\n`,
-        );
+        printResult(flags, { accepted: toAcceptedJson(accepted) }, () => `accepted: ${formatAccepted(accepted)}\n`);
       });
     },
   );
@@ -108,10 +105,8 @@ function addGapsRevoke(shell: CliContext, gaps: Command): void {
         const { from, to } = parseTimeRange(flags);
         const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
         const revoked = await revokeAcceptedGaps(context, archive, { symbol, ...window });
-        process.stdout.write(
-          flags.json === true
-            ? `${JSON.stringify({ revoked: revoked.map(toAcceptedJson) })}\n`
-            : revoked.map((accepted) => `revoked: ${formatAccepted(accepted)}\n`).join(''),
+        printResult(flags, { revoked: revoked.map(toAcceptedJson) }, () =>
+          revoked.map((accepted) => `revoked: ${formatAccepted(accepted)}\n`).join(''),
         );
       });
     },

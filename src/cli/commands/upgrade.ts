@@ -2,7 +2,7 @@ import { DamageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { RecheckCost } from '../../collector/run/inferred-cost.ts';
-import { type CliContext, type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
+import { type CliContext, type CommonFlags, printResult, withArchive, withCommonFlags } from '../command-context.ts';
 import { withNotes } from '../help.ts';
 
 /** `upgrade`: converts an archive of an older oddslake to the current format. */
@@ -47,7 +47,7 @@ export function addUpgrade(shell: CliContext): void {
           from === to
             ? `${json.archive} already has format ${to}: nothing to do\n`
             : `${json.archive}: upgraded from format ${from} to ${to}, generation ${generation}, ${formatCount(files.length, 'file')} written\n${formatInferredCost(json.inferred)}`;
-        process.stdout.write(flags.json === true ? `${JSON.stringify(json)}\n` : text);
+        printResult(flags, json, () => text);
       } finally {
         display.stop();
       }

@@ -3,7 +3,7 @@ import type { Archive } from '../../archive/open-archive.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import type { RepairFlags, VerifyFlags } from '../../collector/run/job.ts';
-import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 
@@ -30,8 +30,7 @@ async function runRepair(shell: CliContext, flags: VerifyOptions): Promise<void>
   const { formatRepair } = await import('../format-archive.ts');
   const parse = (): RepairFlags => ({
     fromUrl: flags.fromUrl ?? null,
-    onRepaired: (repaired) =>
-      process.stdout.write(flags.json === true ? `${JSON.stringify({ repaired })}\n` : formatRepair(repaired)),
+    onRepaired: (repaired) => printResult(flags, { repaired }, () => formatRepair(repaired)),
   });
   await runJobCommand(shell, 'repair', flags, shell.jobs.repair, parse);
 }
