@@ -43,7 +43,8 @@ type FileSystemFacts = NonNullable<DiskFacts['fileSystem']>;
 
 function judgeSpace({ bytesPerDay, folder }: DiskFacts, { bytes, freeBytes }: FileSystemFacts): Finding {
   const days = bytesPerDay ? freeBytes / bytesPerDay : Number.POSITIVE_INFINITY;
-  const growth = bytesPerDay ? `, enough for ${formatDuration(days * dayMs)} at ${formatBytes(bytesPerDay)} a day` : '';
+  const duration = days > 3650 ? 'more than 10 years' : formatDuration(days * dayMs);
+  const growth = bytesPerDay ? `, enough for ${duration} at ${formatBytes(bytesPerDay)} a day` : '';
   const found = `${formatBytes(freeBytes)} free of ${formatBytes(bytes)}${growth}`;
   const action = `Free disk space on the file system of ${folder}, or move the archive to a larger one.`;
   if (freeBytes < freeBytesMin || days < 1) return problem('space', exitCodes.unexpected, found, action);

@@ -10,7 +10,7 @@ export const checkGroups = {
   service: ['database'],
 } as const;
 
-export type FindingGroup = keyof typeof checkGroups;
+type FindingGroup = keyof typeof checkGroups;
 export type CheckName = (typeof checkGroups)[FindingGroup][number];
 
 /** Result of one check. */

@@ -50,7 +50,7 @@ function toStatusSamples(now: ArchiveGauges | null, nowMs: number): Sample[] {
 }
 
 /** Returns the samples of the completeness; NaN for all of them if it is null. */
-export function toVerdictSamples(verdict: CompletenessCounts | null): Sample[] {
+function toVerdictSamples(verdict: CompletenessCounts | null): Sample[] {
   return [
     ...archiveStates.map((state) => one('archive_state', verdict && Number(verdict.state === state), { state })),
     ...dayStates.map((state) => one('dates', verdict?.days[state], { state })),

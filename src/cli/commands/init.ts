@@ -1,9 +1,16 @@
+import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import { UsageError } from '../../base/errors.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { SettingsLayer } from '../../settings/source.ts';
-import { type CliContext, configFileDefault, createRepeatableOption, getCommandName } from '../command-context.ts';
+import {
+  type CliContext,
+  configFileDefault,
+  createRepeatableOption,
+  getCommandName,
+  printResult,
+} from '../command-context.ts';
 import type { InitAnswers, Prompter } from '../init-config.ts';
 
 interface InitFlags {
@@ -34,16 +41,7 @@ export function addInit(shell: CliContext): void {
 }
 
 async function initArchive(shell: CliContext, file: string, flags: InitFlags): Promise<void> {
-  const [
-    { existsSync },
-    { collectAnswers },
-    { formatConfig },
-    { createConfigExistsError, writeConfig },
-    { systemDisk },
-  ] = await Promise.all([
-    import('node:fs'),
-    import('../init-config.ts'),
-    import('../init-config.ts'),
+  const [{ collectAnswers, createConfigExistsError, formatConfig, writeConfig }, { systemDisk }] = await Promise.all([
     import('../init-config.ts'),
     import('../../archive/disk/file-system.ts'),
   ]);
@@ -66,12 +64,8 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   );
   const { archive, source, upstream } = answers.settings;
   const name = source.name ?? new URL(upstream.baseUrl!).origin;
-  if (flags.json === true) {
-    const givenLayers = { config: file, archive: archive.output, archive_created: created, upstream: name };
-    process.stdout.write(`${JSON.stringify(givenLayers)}\n`);
-    return;
-  }
-  process.stdout.write(
+  const result = { config: file, archive: archive.output, archive_created: created, upstream: name };
+  printResult(flags, result, () =>
     [
       `wrote ${file}`,
       created
@@ -87,12 +81,8 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
 }
 
 async function collectLayers({ baseUrl, apiKeyFile, rate, output, name, set }: InitFlags): Promise<SettingsLayer[]> {
-  const [{ readProcessEnvironment, readEnvironmentLayers }, { isSecretSetting, parseTextLayer }, { parseSetOption }] =
-    await Promise.all([
-      import('../../settings/source.ts'),
-      import('../../settings/source.ts'),
-      import('../../settings/load.ts'),
-    ]);
+  const [{ isSecretSetting, parseTextLayer, readEnvironmentLayers, readProcessEnvironment }, { parseSetOption }] =
+    await Promise.all([import('../../settings/source.ts'), import('../../settings/load.ts')]);
   const flags: [string | undefined, string, string][] = [
     [baseUrl, 'upstream.base_url', '--base-url'],
     [apiKeyFile, 'upstream.api_key_file', '--api-key-file'],

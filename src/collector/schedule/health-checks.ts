@@ -12,8 +12,13 @@ import type { Context } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import { paths } from '../../contract/paths.ts';
+import {
+  expositionContentType,
+  formatExposition,
+  openScheduleMetrics,
+  type ScheduleMetrics,
+} from '../../metrics/prometheus.ts';
 import { readArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/samples.ts';
-import { expositionContentType, formatExposition, openScheduleMetrics, type ScheduleMetrics } from '../../metrics/prometheus.ts';
 import { createListenError } from '../run/error-message.ts';
 import { type LastRunRecord, listLastRunRecords } from '../run/last-runs.ts';
 import type { Summary } from '../run/summary.ts';
