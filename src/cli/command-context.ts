@@ -157,15 +157,8 @@ export async function withContext<T>(
       async startDisplay(label, total, unit, getRequestRate) {
         const { startProgress } = await import('./progress.ts');
         const isShown = flags.progress && flags.quiet !== true;
-        const task = { label, total, unit, asking: getRequestRate };
-        return startProgress({
-          ...task,
-          clock: systemClock,
-          log,
-          stream: process.stderr,
-          canDraw: canDraw,
-          isShown: isShown,
-        });
+        const task = { label, total, unit, getRequestRate };
+        return startProgress({ ...task, clock: systemClock, log, stream: process.stderr, canDraw, isShown });
       },
     });
   } finally {

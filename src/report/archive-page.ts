@@ -59,7 +59,7 @@ function renderHealthPanel({ state, headline, nextAction, findings }: ArchiveHea
 `,
   );
   const nextText = nextAction ?? (state === 'ok' ? 'No action required.' : null);
-  return html`<div class="verdict ${state}">
+  return html`<div class="health ${state}">
 <p class="headline"><span class="sign" aria-hidden="true">${signs[state]}</span>${headline}</p>
 ${nextText === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next: '}${nextText}</p>\n`]}${
   items.length === 0 ? [] : [html`<ul>\n${items}</ul>\n`]
@@ -134,10 +134,10 @@ function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean):
 /** Style of the archive report, added to the style of every page. */
 export const archiveStyle = `
 header .note { margin-top: 2px; }
-.verdict { margin-top: 20px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
-.verdict.ok { background: var(--good-soft); border-color: transparent; }
-.verdict.warning { background: var(--warn); border-color: transparent; }
-.verdict.action_required { background: var(--bad-soft); border-color: transparent; }
+.health { margin-top: 20px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
+.health.ok { background: var(--good-soft); border-color: transparent; }
+.health.warning { background: var(--warn); border-color: transparent; }
+.health.action_required { background: var(--bad-soft); border-color: transparent; }
 .headline { font-size: 20px; font-weight: 600; line-height: 1.3; }
 .headline .sign { display: inline-block; width: 1.3em; }
 .ok .headline .sign { color: var(--good); }
@@ -145,10 +145,10 @@ header .note { margin-top: 2px; }
 .action_required .headline .sign { color: var(--bad); }
 .next { margin-top: 4px; font-weight: 600; }
 .ok .next { font-weight: 400; }
-.verdict ul { margin: 10px 0 0; padding: 0; list-style: none; }
-.verdict li { position: relative; margin-top: 5px; padding-left: 22px; }
-.verdict li .sign { position: absolute; left: 2px; font-weight: 600; }
-.verdict li.action_required .sign { color: var(--bad); }
+.health ul { margin: 10px 0 0; padding: 0; list-style: none; }
+.health li { position: relative; margin-top: 5px; padding-left: 22px; }
+.health li .sign { position: absolute; left: 2px; font-weight: 600; }
+.health li.action_required .sign { color: var(--bad); }
 figure + figure, .figures + figure { margin-top: 22px; }
 .strip { display: flex; flex-wrap: wrap; gap: 3px; margin: 8px 0 0; padding: 0; list-style: none; }
 .strip li, .mark {
@@ -176,7 +176,7 @@ figure + figure, .figures + figure { margin-top: 22px; }
 .level-5 { background: var(--level-5); }
 details table { margin-top: 8px; }
 @media (max-width: 640px) {
-  .verdict { padding: 12px 14px; }
+  .health { padding: 12px 14px; }
   .figures dd { font-size: 17px; }
   .only-narrow { display: inline-flex; }
   /* A run is one line with time, job, outcome, duration and ticks, and its message below. */
@@ -190,6 +190,6 @@ details table { margin-top: 8px; }
   .strip li { width: 21px; height: 26px; }
 }
 @media print {
-  .strip li, .mark, .swatch, .verdict { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  .strip li, .mark, .swatch, .health { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 `;

@@ -94,10 +94,10 @@ describe('on a terminal', () => {
     const none = setup(true);
     (await startProgress(none.options)).stop();
     expect(none.text()).toBe('');
-    const asking = setup(true);
+    const requesting = setup(true);
     const how = () => ({ requests: 0, allowedPerSecond: 5, heldBackMs: 42_000 });
-    (await startProgress({ ...asking.options, asking: how })).stop();
-    expect(asking.text()).toContain('0/100 symbols  0 of 5 requests/s  throttled 42s');
+    (await startProgress({ ...requesting.options, getRequestRate: how })).stop();
+    expect(requesting.text()).toContain('0/100 symbols  0 of 5 requests/s  throttled 42s');
   });
 
   test('does not move the cursor back over log lines', async () => {
@@ -138,7 +138,7 @@ const ticks: ProgressState = {
   unit: 'symbols',
   ticks: 1_234_567,
   ticksPerSecond: 3120,
-  asking: { perSecond: 4.83, allowed: 5, heldBackMs: 0 },
+  requestRate: { perSecond: 4.83, allowed: 5, throttledMs: 0 },
   remainingMs: 200_000,
 };
 
@@ -159,7 +159,7 @@ test('at 60 columns the line keeps counts, request rate and remaining time', () 
 });
 
 test('fits any width and always shows the label', () => {
-  const held = { ...ticks, asking: { perSecond: 0, allowed: 5, heldBackMs: 42_000 } };
+  const held = { ...ticks, requestRate: { perSecond: 0, allowed: 5, throttledMs: 42_000 } };
   for (let width = 10; width < 160; width++) {
     for (const facts of [ticks, held, { ...ticks, leftMs: null }]) {
       const line = formatProgressLine(facts, width);
@@ -170,7 +170,7 @@ test('fits any width and always shows the label', () => {
 });
 
 test('shows throttling while it lasts', () => {
-  const held = { ...ticks, asking: { perSecond: 0.2, allowed: 5, heldBackMs: 42_000 } };
+  const held = { ...ticks, requestRate: { perSecond: 0.2, allowed: 5, throttledMs: 42_000 } };
   expect(formatProgressLine(held, 140)).toContain('  0.2 of 5 requests/s  throttled 42s  ');
   expect(formatProgressLine(ticks, 140)).not.toContain('throttled');
 });

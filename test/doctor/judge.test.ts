@@ -76,7 +76,9 @@ describe('the disk', () => {
 
   test('has no findings if all is well', () => {
     expect(severities(judged({}))).toEqual({ space: 'ok', files: 'ok', 'file system': 'ok', permissions: 'ok' });
-    expect(one(judged({}), 'space').message).toBe('50.0 GB free of 100.0 GB, enough for more than 10 years at 1.0 MB a day');
+    expect(one(judged({}), 'space').message).toBe(
+      '50.0 GB free of 100.0 GB, enough for more than 10 years at 1.0 MB a day',
+    );
     expect(one(judged({}, { bytesPerDay: null }), 'space').message).toBe('50.0 GB free of 100.0 GB');
   });
 
