@@ -1,7 +1,7 @@
 import type { ListedSymbol, SymbolList } from '../archive/read/symbols.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
-import { formatDay, formatIsoUtc, formatMinute } from '../base/time.ts';
+import { formatDay, formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import { formatObjective } from '../report/backtest-figures.ts';
 import type { ListedApiKey } from '../server/workspace/api-keys.ts';
 import type { ListedBacktest } from '../server/workspace/backtests.ts';
@@ -17,7 +17,7 @@ export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle):
     state: formatKeyState,
     name: (key) => key.name,
     created: (key) => formatDay(key.created_at),
-    'last use': (key) => (key.last_used_at === null ? 'never' : formatMinute(key.last_used_at)),
+    'last use': (key) => (key.last_used_at === null ? 'never' : formatIsoMinute(key.last_used_at)),
     'requests/min': (key) => (key.requests_per_minute === null ? 'default' : formatNumber(key.requests_per_minute)),
   };
   const counted = `${formatCount(keys.length, 'key')}, ${formatNumber(activeCount)} active`;
@@ -117,7 +117,7 @@ export function formatBacktestList(rows: readonly BacktestListEntry[], hasMore: 
     strategy: ({ name, version }) => (version === null ? name : `${name} ${version}`),
     value: ({ objective, value }) => formatObjective(objective, value),
     objective: ({ objective }) => objective,
-    created: ({ created_at }) => formatMinute(created_at),
+    created: ({ created_at }) => formatIsoMinute(created_at),
     user: ({ owner, workspace }) => (workspace === '' ? owner : `${owner} in ${workspace}`),
   };
   const count = formatCount(rows.length, 'backtest');

@@ -1,7 +1,7 @@
 import stringWidth from 'string-width';
 import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
-import { formatIsoUtc, formatMinute } from '../base/time.ts';
+import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, RecheckCounts, Summary } from '../collector/run/summary.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
@@ -289,7 +289,7 @@ function formatCovered({ watermark, reached = watermark, night, symbols: symbolC
   const exceptText = symbolCounts.suspended === 0 ? '' : `, except ${formatNumber(symbolCounts.suspended)} suspended`;
   const nothingText = symbolCounts.planned > 0 || night !== undefined ? ['nothing yet'] : [];
   if (reached === null && nothingText.length > 0) return nothingText;
-  const coveredText = reached === null ? [] : [`all live symbols up to ${formatMinute(reached)} UTC${exceptText}`];
+  const coveredText = reached === null ? [] : [`all live symbols up to ${formatIsoMinute(reached)}${exceptText}`];
   if (night === undefined) return coveredText;
   const { symbols, gap_minutes: minutes } = night.covered;
   const runFailures = `${formatCount(symbols, 'symbol')} without a gap`;
