@@ -37,6 +37,12 @@ export function parseDay(text: string, name: string): string {
 /** `2026-07-01T12:00:00Z`; milliseconds are shown only if they are not 0. */
 export const formatIsoUtc = (ms: number): string => new Date(ms).toISOString().replace('.000Z', 'Z');
 
+/** `2026-07-01T12:00Z`; seconds are dropped. */
+export const formatIsoMinute = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16)}Z`;
+
+/** `2026-07-01 12:00`, for pages that state UTC once; seconds are dropped. */
+export const formatMinute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
+
 /** The UTC day that holds `ms`, as `YYYY-MM-DD`. */
 export const formatDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 

@@ -63,13 +63,13 @@ export function withCommonFlags(command: Command, idle: readonly UnusedFlag[] = 
 function addCommonFlags(command: Command): void {
   command
     .optionsGroup('Common options:')
-    .option('--config <file>', 'config file (default: none, see config/default.yaml for every setting)')
+    .option('--config <file>', 'config file (default: none); config/default.yaml lists every setting')
     .option('--output <dir>', "the archive's root (default: output/archive)")
     .addOption(
-      createRepeatableOption('--set <key=value>', 'one setting, e.g. --set poll.page_limit=1000; can be repeated'),
+      createRepeatableOption('--set <key=value>', 'set one setting, e.g. --set poll.page_limit=1000; can be repeated'),
     )
-    .option('--json', 'one JSON object as the last line of standard output')
-    .option('--quiet', 'no progress, and only errors on standard error')
+    .option('--json', 'print one JSON object as the last line of standard output')
+    .option('--quiet', 'show no progress, and write only errors to standard error')
     .addOption(
       new Option('--log-level <level>', 'minimum level of log lines').choices([
         'trace',
@@ -81,9 +81,9 @@ function addCommonFlags(command: Command): void {
         'silent',
       ]),
     )
-    .option('--no-progress', 'no progress bar')
+    .option('--no-progress', 'show no progress bar')
     .addOption(
-      new Option('--wait <seconds>', 'how long to wait for another run that is writing')
+      new Option('--wait <seconds>', 'maximum time to wait for the write lock of another run')
         .argParser(parseSeconds)
         .default(600),
     )
@@ -157,15 +157,8 @@ export async function withContext<T>(
       async startDisplay(label, total, unit, getRequestRate) {
         const { startProgress } = await import('./progress.ts');
         const isShown = flags.progress && flags.quiet !== true;
-        const task = { label, total, unit, asking: getRequestRate };
-        return startProgress({
-          ...task,
-          clock: systemClock,
-          log,
-          stream: process.stderr,
-          canDraw: canDraw,
-          isShown: isShown,
-        });
+        const task = { label, total, unit, getRequestRate };
+        return startProgress({ ...task, clock: systemClock, log, stream: process.stderr, canDraw, isShown });
       },
     });
   } finally {
@@ -189,6 +182,10 @@ export const withArchive = <T>(
       archive.close();
     }
   });
+
+/** Prints a result on standard output: with `--json` as one JSON line, otherwise as text, which ends with a newline. */
+export const printResult = (flags: Pick<CommonFlags, 'json'>, result: object, format: () => string): void =>
+  void process.stdout.write(flags.json === true ? `${JSON.stringify(result)}\n` : format());
 
 /** Command that starts this program from the working folder. In a checkout, the program is not on the PATH. */
 export function getCommandName(): string {

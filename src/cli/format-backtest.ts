@@ -22,8 +22,8 @@ import {
   sortBestFirst,
 } from '../report/backtest-figures.ts';
 import type { CommonFlags } from './command-context.ts';
-import { renderTable } from './table.ts';
-import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle, wrapText } from './terminal-style.ts';
+import { renderTable, wrapText } from './table.ts';
+import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';
 
 const curveWidth = 48;
 const symbolsShown = 5;

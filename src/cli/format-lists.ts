@@ -1,36 +1,27 @@
 import type { ListedSymbol, SymbolList } from '../archive/read/symbols.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
-import { formatDay, formatIsoUtc } from '../base/time.ts';
-import { minuteMs } from '../base/window.ts';
+import { formatDay, formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import { formatObjective } from '../report/backtest-figures.ts';
 import type { ListedApiKey } from '../server/workspace/api-keys.ts';
 import type { ListedBacktest } from '../server/workspace/backtests.ts';
-import { renderTable } from './table.ts';
+import { renderList } from './table.ts';
 import type { TerminalStyle } from './terminal-style.ts';
 
 /** Formats the API keys as a table. */
 export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle): string {
   if (keys.length === 0) return 'no keys. Create one: oddslake keys create --name NAME\n';
+  const activeCount = keys.filter(({ state }) => state === 'active').length;
   const cells: Record<string, (key: ListedApiKey) => string> = {
     id: (key) => key.id,
     state: formatKeyState,
     name: (key) => key.name,
     created: (key) => formatDay(key.created_at),
-    'last use': (key) =>
-      key.last_used_at === null
-        ? 'never'
-        : formatIsoUtc(key.last_used_at - (key.last_used_at % minuteMs)).replace(':00Z', 'Z'),
+    'last use': (key) => (key.last_used_at === null ? 'never' : formatIsoMinute(key.last_used_at)),
     'requests/min': (key) => (key.requests_per_minute === null ? 'default' : formatNumber(key.requests_per_minute)),
   };
-  const names = Object.keys(cells);
-  const columns = names.map((name) => ({ name, kind: name === 'name' ? 'text' : 'fixed' }) as const);
-  const rows = keys.map((key) => names.map((name) => cells[name]!(key)));
-  const activeCount = keys.filter(({ state }) => state === 'active').length;
-  return renderTable({ columns, rows, isComplete: true, plan: null }, style, {
-    counted: `${formatCount(keys.length, 'key')}, ${formatNumber(activeCount)} active`,
-    advice: 'widen the terminal',
-  });
+  const counted = `${formatCount(keys.length, 'key')}, ${formatNumber(activeCount)} active`;
+  return renderList(keys, cells, style, counted, { name: 'text' });
 }
 
 function formatKeyState({ state, expires_at, revoked_at }: ListedApiKey): string {
@@ -65,16 +56,14 @@ export function formatSymbols(
     'last tick': (s) => (s.last_tick === null ? '' : formatDay(s.last_tick)),
   };
   const isWide = style.width === null || style.width >= wideWidthMin;
-  const names = Object.keys(cells).filter((name) => (isWide ? name !== 'last tick' : !wideColumns.has(name)));
+  const shownCells = Object.entries(cells).filter(([name]) => (isWide ? name !== 'last tick' : !wideColumns.has(name)));
   // Symbols are copied by users: they are shortened only if they would leave no room for other columns.
-  const symbolWidth = shown.reduce((max, s) => Math.max(max, s.symbol.length), 0);
-  const textColumns = new Set(['question', 'category', ...(symbolWidth > symbolWidthMax ? ['symbol'] : [])]);
-  const kindOf = (name: string) => (name === 'ticks' ? 'number' : textColumns.has(name) ? 'text' : 'fixed');
-  const columns = names.map((name) => ({ name, kind: kindOf(name) }) as const);
-  const rows = shown.map((s) => names.map((name) => cells[name]!(s)));
-  return renderTable({ columns, rows, isComplete: true, plan: null }, style, {
-    counted: footerText,
-    advice: 'widen the terminal',
+  const hasLongSymbol = shown.some(({ symbol }) => symbol.length > symbolWidthMax);
+  return renderList(shown, Object.fromEntries(shownCells), style, footerText, {
+    question: 'text',
+    category: 'text',
+    ticks: 'number',
+    ...(hasLongSymbol && { symbol: 'text' }),
   });
 }
 
@@ -120,11 +109,7 @@ export function toBacktestListEntry(row: ListedBacktest): BacktestListEntry {
 }
 
 /** Formats the saved backtests as a table. */
-export function formatBacktestList(
-  rows: readonly BacktestListEntry[],
-  footerText: boolean,
-  style: TerminalStyle,
-): string {
+export function formatBacktestList(rows: readonly BacktestListEntry[], hasMore: boolean, style: TerminalStyle): string {
   if (rows.length === 0) return 'no saved backtests. Save one: oddslake backtest run NAME --save\n';
   const cells: Record<string, (row: BacktestListEntry) => string> = {
     id: ({ id }) => id,
@@ -132,19 +117,10 @@ export function formatBacktestList(
     strategy: ({ name, version }) => (version === null ? name : `${name} ${version}`),
     value: ({ objective, value }) => formatObjective(objective, value),
     objective: ({ objective }) => objective,
-    created: ({ created_at }) => formatIsoUtc(created_at - (created_at % minuteMs)).replace(':00Z', 'Z'),
+    created: ({ created_at }) => formatIsoMinute(created_at),
     user: ({ owner, workspace }) => (workspace === '' ? owner : `${owner} in ${workspace}`),
   };
-  const names = Object.keys(cells);
-  const kindOf = (name: string) =>
-    name === 'value' ? 'number' : name === 'strategy' || name === 'user' ? 'text' : 'fixed';
-  const columns = names.map((name) => ({ name, kind: kindOf(name) }) as const);
-  const shown = rows.map((row) => names.map((name) => cells[name]!(row)));
-  const countText = footerText
-    ? `the newest ${formatCount(rows.length, 'backtest')}; to show more: --rows`
-    : formatCount(rows.length, 'backtest');
-  return renderTable({ columns, rows: shown, isComplete: true, plan: null }, style, {
-    counted: countText,
-    advice: 'widen the terminal',
-  });
+  const count = formatCount(rows.length, 'backtest');
+  const counted = hasMore ? `the newest ${count}; to show more: --rows` : count;
+  return renderList(rows, cells, style, counted, { value: 'number', strategy: 'text', user: 'text' });
 }

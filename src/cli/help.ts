@@ -38,38 +38,32 @@ export function configureUsageErrors(program: Command): void {
     command.showHelpAfterError(`${name} --help shows the usage.`);
     command.configureOutput({
       outputError(text, write) {
-        const renamed = renamedFlags.get(/^error: unknown option '(--[\w-]+)/.exec(text)?.[1] ?? '');
-        if (renamed !== undefined) return write(`oddslake: ${renamed.before} was renamed to ${renamed.now}\n`);
-        const flag = command.commands.length > 0 ? /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] : undefined;
+        const flag = /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] ?? '';
+        const renamed = renamedFlags.get(flag);
+        if (renamed !== undefined) return write(`oddslake: ${flag} was renamed to ${renamed}\n`);
         const isSubcommandFlag =
-          flag !== undefined &&
+          flag !== '' &&
           listSubcommands(command, '').some(([{ options }]) => options.some((option) => option.long === flag));
         write(
           isSubcommandFlag
             ? `oddslake: ${flag} must follow the command: ${name} COMMAND ${flag} …\n`
-            : prefixError(text),
+            : text.replace(/^error: /, 'oddslake: '),
         );
       },
     });
   }
 }
 
-/** Flags that were renamed, by the name that they had: also listed in docs/CHANGED-NAMES.md. */
-const renamedFlags: ReadonlyMap<string, { readonly before: string; readonly now: string }> = new Map(
-  (
-    [
-      ['--heeds', '--honors'],
-      ['--crowd', '--burst-ticks'],
-      ['--foreign-share', '--invalid-share'],
-      ['--live-on-top', '--uncapped-age'],
-      ['--generated-behind', '--generated-at-lag'],
-      ['--generated-step', '--generated-at-resolution'],
-      ['--cap-falls-after', '--cap-drops-after'],
-    ] as const
-  ).map(([before, now]) => [before, { before, now }]),
-);
-
-const prefixError = (text: string): string => text.replace(/^error: /, 'oddslake: ');
+/** New names of renamed flags. docs/CHANGED-NAMES.md lists them too. */
+const renamedFlags: ReadonlyMap<string, string> = new Map([
+  ['--heeds', '--honors'],
+  ['--crowd', '--burst-ticks'],
+  ['--foreign-share', '--invalid-share'],
+  ['--live-on-top', '--uncapped-age'],
+  ['--generated-behind', '--generated-at-lag'],
+  ['--generated-step', '--generated-at-resolution'],
+  ['--cap-falls-after', '--cap-drops-after'],
+]);
 
 const getHelpWidth = (command: Command): number => command.configureOutput().getOutHelpWidth?.() ?? widthDefault;
 

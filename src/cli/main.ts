@@ -7,28 +7,22 @@ import { toExitCode } from '../collector/run/summary.ts';
 import type { CliContext } from './command-context.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
-import { addChanges } from './commands/changes.ts';
+import { addChanges, addSnapshot } from './commands/copies.ts';
+import { addKeys, addTokens } from './commands/credentials.ts';
 import { addDemo } from './commands/demo.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addExport } from './commands/export.ts';
 import { addGaps } from './commands/gaps.ts';
 import { addImport } from './commands/import.ts';
 import { addInit } from './commands/init.ts';
-import { addKeys } from './commands/keys.ts';
-import { addMarkets } from './commands/markets.ts';
-import { addNightly } from './commands/nightly.ts';
-import { addOrderbook } from './commands/orderbook.ts';
-import { addPublish } from './commands/publish.ts';
+import { addMarkets, addNightly, addOrderbook, addPublish, addTicks } from './commands/jobs.ts';
 import { addReport } from './commands/report.ts';
 import { addSandbox } from './commands/sandbox.ts';
 import { addSchedule } from './commands/schedule.ts';
 import { addServe } from './commands/serve.ts';
-import { addSnapshot } from './commands/snapshot.ts';
 import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
 import { addSymbols } from './commands/symbols.ts';
-import { addTicks } from './commands/ticks.ts';
-import { addTokens } from './commands/tokens.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
 import { configureUsageErrors, withExamples, withNotes } from './help.ts';
@@ -117,7 +111,7 @@ export function createProgram(
   const program = new Command('oddslake')
     .description('Records a prediction-market data service: every tick exactly once, as day-partitioned Parquet.')
     .version(version, '--version', 'show the version')
-    .helpOption('--help', 'show help; also after a command')
+    .helpOption('--help', 'show help, also for a command')
     .helpCommand('help [command]', 'show help for a command')
     .exitOverride();
   withExamples(program, examples);
@@ -149,5 +143,5 @@ const examples = `
   oddslake sql --output lake "SELECT date, count(*) FROM ticks GROUP BY 1 ORDER BY 1"`;
 
 const notes = `
-Times are UTC. Exit codes: 0 done, 1 unexpected, 2 usage or settings, 3 key refused, 4 incomplete, 5 another run is writing,
-6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal. See oddslake COMMAND --help for details.`;
+Times are UTC. Exit codes: 0 done, 1 unexpected error, 2 usage or settings, 3 key rejected, 4 incomplete, 5 another run is
+writing, 6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal. See oddslake COMMAND --help for details.`;

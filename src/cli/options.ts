@@ -10,12 +10,12 @@ import { createRepeatableOption } from './command-context.ts';
 
 /** Options that several commands share. */
 export const createSymbolOption = (): Option =>
-  createRepeatableOption('--symbol <symbol>', 'only this symbol; can be repeated').default([], 'all of them');
+  createRepeatableOption('--symbol <symbol>', 'only this symbol; can be repeated').default([], 'all');
 
 export const createFromOption = (byDefault = ''): Option =>
-  new Option('--from <time>', `start, included: epoch ms, YYYY-MM-DD or an ISO-8601 instant with a zone${byDefault}`);
+  new Option('--from <time>', `start, inclusive: epoch ms, YYYY-MM-DD or an ISO-8601 instant with a zone${byDefault}`);
 
-export const createToOption = (byDefault = ''): Option => new Option('--to <time>', `end, excluded${byDefault}`);
+export const createToOption = (byDefault = ''): Option => new Option('--to <time>', `end, exclusive${byDefault}`);
 
 /** Parses `--from` and `--to`; an omitted one is null. Throws UsageError for an invalid time or an empty window. */
 export function parseTimeRange(flags: { readonly from?: string; readonly to?: string }): {
@@ -25,7 +25,7 @@ export function parseTimeRange(flags: { readonly from?: string; readonly to?: st
   const from = flags.from === undefined ? null : parseTime(flags.from, '--from');
   const to = flags.to === undefined ? null : parseTime(flags.to, '--to');
   if (from !== null && to !== null && from >= to)
-    throw new UsageError(`--from must be before --to, which is excluded: ${flags.from} is not before ${flags.to}.`);
+    throw new UsageError(`--from must be before --to, which is exclusive: ${flags.from} is not before ${flags.to}.`);
   return { from, to };
 }
 

@@ -1,18 +1,12 @@
+import stringWidth from 'string-width';
 import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
-import { formatIsoUtc } from '../base/time.ts';
+import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, RecheckCounts, Summary } from '../collector/run/summary.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
-import {
-  createPaints,
-  escapeControls,
-  formatNames,
-  getTerminalStyle,
-  joinParts,
-  type TerminalStyle,
-  wrapText,
-} from './terminal-style.ts';
+import { wrapText } from './table.ts';
+import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';
 
 /** Texts of each outcome, before and after the duration. */
 const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
@@ -53,14 +47,14 @@ function formatProblems(
 ): string[] {
   const { yellow, red } = createPaints(style.hasColour);
   const out: string[] = [];
-  if (error !== null) out.push('', ...formatLabelled('error:', red, error, style));
+  if (error !== null) out.push('', ...formatLabelled(red('error:'), error, style));
   if (warnings.length > 0)
-    out.push('', ...warnings.flatMap((warning) => formatLabelled('warning:', yellow, warning, style)));
+    out.push('', ...warnings.flatMap((warning) => formatLabelled(yellow('warning:'), warning, style)));
   if (warnings_count > warnings.length)
     out.push(`… and ${formatCount(warnings_count - warnings.length, 'warning')} more`);
   const runFailures = failures.filter(({ symbol }) => symbol === null);
   if (runFailures.length > 0)
-    out.push('', ...runFailures.flatMap(({ reason }) => formatLabelled('incomplete:', yellow, reason, style)));
+    out.push('', ...runFailures.flatMap(({ reason }) => formatLabelled(yellow('incomplete:'), reason, style)));
   const windowFailures = failures.filter(({ symbol }) => symbol !== null);
   if (windowFailures.length > 0) {
     const windowsCount = failures_count - runFailures.length;
@@ -88,19 +82,13 @@ function formatNextAction({ next_action: action }: Summary, style: TerminalStyle
   if (action === null || action === undefined) return [];
   const { bold } = createPaints(style.hasColour);
   const [, sentence, command] = /^(.*?): ((?:oddslake|gzip) .*)$/s.exec(action) ?? [];
-  if (sentence === undefined) return ['', ...formatLabelled('next:', bold, action, style)];
-  return ['', ...formatLabelled('next:', bold, `${sentence}:`, style), `  ${escapeControls(command!)}`];
+  if (sentence === undefined) return ['', ...formatLabelled(bold('next:'), action, style)];
+  return ['', ...formatLabelled(bold('next:'), `${sentence}:`, style), `  ${escapeControls(command!)}`];
 }
 
-function formatLabelled(
-  label: string,
-  paint: (text: string) => string,
-  text: string,
-  { width }: TerminalStyle,
-): string[] {
-  const [first, ...rest] = wrapText(`${label} ${escapeControls(text)}`, width, '', '  ');
-  return [paint(label) + first!.slice(label.length), ...rest];
-}
+/** A text after a painted label. */
+const formatLabelled = (label: string, text: string, { width }: TerminalStyle): string[] =>
+  wrapText(`${label} ${escapeControls(text)}`, width, '', '  ');
 
 /** Prints a summary and sets its exit code. */
 export function reportSummary(
@@ -301,7 +289,7 @@ function formatCovered({ watermark, reached = watermark, night, symbols: symbolC
   const exceptText = symbolCounts.suspended === 0 ? '' : `, except ${formatNumber(symbolCounts.suspended)} suspended`;
   const nothingText = symbolCounts.planned > 0 || night !== undefined ? ['nothing yet'] : [];
   if (reached === null && nothingText.length > 0) return nothingText;
-  const coveredText = reached === null ? [] : [`all live symbols up to ${formatMinuteUtc(reached)}${exceptText}`];
+  const coveredText = reached === null ? [] : [`all live symbols up to ${formatIsoMinute(reached)}${exceptText}`];
   if (night === undefined) return coveredText;
   const { symbols, gap_minutes: minutes } = night.covered;
   const runFailures = `${formatCount(symbols, 'symbol')} without a gap`;
@@ -311,12 +299,35 @@ function formatCovered({ watermark, reached = watermark, night, symbols: symbolC
   ];
 }
 
-const formatMinuteUtc = (ms: number): string =>
-  formatIsoUtc(ms)
-    .replace('T', ' ')
-    .replace(/(:\d\d)(:\d\d)(\.\d+)?Z$/, '$1$2 UTC');
-
 function formatTooLate({ count, names }: NightSummary['fetched_late'], textWidth: number | null): string[] {
   const explanation = `${formatCount(count, 'symbol')} fetched so late that the service may have downsampled ${count === 1 ? 'it' : 'them'}:`;
   return [...wrapText(explanation, textWidth), formatNames(names.map(escapeControls), count, textWidth)];
 }
+
+const separator = ' · ';
+
+/** Joins texts by ` · `, in lines of at most `width` columns. */
+function joinParts(parts: readonly string[], width: number | null): string[] {
+  const lines: string[] = [];
+  for (const part of parts) {
+    const last = lines.at(-1);
+    if (last !== undefined && (width === null || last.length + separator.length + part.length <= width))
+      lines[lines.length - 1] = last + separator + part;
+    else lines.push(...wrapText(part, width));
+  }
+  return lines;
+}
+
+/** As many names as fit into one line of `width` columns, at least one, and the number of the others. */
+function formatNames(names: readonly string[], count: number, width: number | null): string {
+  const formatShown = (shown: number): string => {
+    const shownNames = names.slice(0, shown).join(', ');
+    return shown === count ? shownNames : `${shownNames} and ${formatNumber(count - shown)} more`;
+  };
+  let shown = Math.min(1, names.length);
+  while (shown < names.length && stringWidth(formatShown(shown + 1)) <= (width ?? widthDefault)) shown++;
+  return formatShown(shown);
+}
+
+/** Line width for names without a terminal, in columns. */
+const widthDefault = 100;

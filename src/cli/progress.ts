@@ -11,7 +11,7 @@ export interface ProgressOptions {
   /** Plural of the counted unit, e.g. `symbols`. */
   readonly unit: string;
   /** Request rate, for tasks that send requests. */
-  readonly asking?: (() => RequestRateStatus) | undefined;
+  readonly getRequestRate?: (() => RequestRateStatus) | undefined;
   readonly clock: Clock;
   /** Receives progress lines if there is no terminal. */
   readonly log: Log;
@@ -60,7 +60,7 @@ async function drawBar(options: ProgressOptions): Promise<Progress> {
     isDrawn = true;
   };
   // A task without requests may turn out to be empty, so its bar appears with the first update. A request may take long.
-  if (options.asking !== undefined) draw();
+  if (options.getRequestRate !== undefined) draw();
   return {
     update(update) {
       meter.note(update);
@@ -98,8 +98,8 @@ function toLogFields({
   note,
   ticks,
   ticksPerSecond,
-  asking,
-  remainingMs: remainingText,
+  requestRate,
+  remainingMs,
 }: ProgressState): object {
   return {
     done,
@@ -107,50 +107,47 @@ function toLogFields({
     unit,
     ...(note === undefined ? {} : { note }),
     ...(ticks === undefined ? {} : { ticks, ticks_per_second: Math.round(ticksPerSecond!) }),
-    ...(asking === undefined
+    ...(requestRate === undefined
       ? {}
-      : { requests_per_second: Number(asking.perSecond.toPrecision(2)), allowed_per_second: asking.allowed }),
-    ...(asking === undefined || asking.heldBackMs === 0 ? {} : { held_back_ms: asking.heldBackMs }),
-    ...(remainingText === null ? {} : { seconds_left: Math.round(remainingText / 1000) }),
+      : { requests_per_second: Number(requestRate.perSecond.toPrecision(2)), allowed_per_second: requestRate.allowed }),
+    ...(requestRate?.throttledMs ? { throttled_ms: requestRate.throttledMs } : {}),
+    ...(remainingMs === null ? {} : { seconds_left: Math.round(remainingMs / 1000) }),
   };
 }
 
 /** Computes speeds and the remaining time from progress updates. */
-function createMeter({ label, total, unit, asking, clock }: ProgressOptions) {
+function createMeter({ label, total, unit, getRequestRate, clock }: ProgressOptions) {
   const startMs = clock.monotonicMs();
   const speeds = {
     done: createSpeedMeter(startMs, remainingMemoryMs),
     ticks: createSpeedMeter(startMs, speedMemoryMs),
     requests: createSpeedMeter(startMs, speedMemoryMs),
   };
-  const requestsBefore = asking?.().requests ?? 0;
-  let now: Parameters<ProgressDisplay['update']>[0] & { readonly total: number } = { done: 0, total };
+  const requestsBefore = getRequestRate?.().requests ?? 0;
+  let progress: Parameters<ProgressDisplay['update']>[0] & { readonly total: number } = { done: 0, total };
   return {
     note(update: Parameters<ProgressDisplay['update']>[0]): void {
-      now = { ...now, ...update };
+      progress = { ...progress, ...update };
       const nowMs = clock.monotonicMs();
-      speeds.done.record(nowMs, now.done);
-      if (now.ticks !== undefined) speeds.ticks.record(nowMs, now.ticks);
+      speeds.done.record(nowMs, progress.done);
+      if (progress.ticks !== undefined) speeds.ticks.record(nowMs, progress.ticks);
     },
     facts(): ProgressState {
       const nowMs = clock.monotonicMs();
-      const requestRate = asking?.();
-      if (requestRate !== undefined) speeds.requests.record(nowMs, requestRate.requests - requestsBefore);
-      const remainingText = estimateRemainingMs(now, nowMs - startMs, speeds.done.perSecond(nowMs));
-      const heldBackMs = requestRate?.heldBackMs ?? 0;
+      const now = getRequestRate?.();
+      if (now !== undefined) speeds.requests.record(nowMs, now.requests - requestsBefore);
+      const remainingMs = estimateRemainingMs(progress, nowMs - startMs, speeds.done.perSecond(nowMs));
+      const throttledMs = now?.heldBackMs ?? 0;
       return {
+        ...progress,
         label,
         unit,
-        done: now.done,
-        total: now.total,
-        note: now.note,
-        ticks: now.ticks,
-        ticksPerSecond: now.ticks === undefined ? undefined : speeds.ticks.perSecond(nowMs),
-        asking:
-          requestRate === undefined
+        ticksPerSecond: progress.ticks === undefined ? undefined : speeds.ticks.perSecond(nowMs),
+        requestRate:
+          now === undefined
             ? undefined
-            : { perSecond: speeds.requests.perSecond(nowMs), allowed: requestRate.allowedPerSecond, heldBackMs },
-        remainingMs: remainingText === null ? null : remainingText + heldBackMs,
+            : { perSecond: speeds.requests.perSecond(nowMs), allowed: now.allowedPerSecond, throttledMs },
+        remainingMs: remainingMs === null ? null : remainingMs + throttledMs,
       };
     },
   };
@@ -176,33 +173,36 @@ export interface ProgressState {
   readonly ticks?: number | undefined;
   readonly ticksPerSecond?: number | undefined;
   /** For tasks that send requests: requests per second, the limit, and the remaining backoff in ms. */
-  readonly asking?: { readonly perSecond: number; readonly allowed: number; readonly heldBackMs: number } | undefined;
+  readonly requestRate?:
+    | { readonly perSecond: number; readonly allowed: number; readonly throttledMs: number }
+    | undefined;
   /** Estimated remaining time in ms; null if unknown. */
   readonly remainingMs: number | null;
 }
 
-/** Formats one line of at most `width` columns. In a narrow terminal the least important parts are omitted. */
+/** Formats one line of at most `width` columns. In a narrow terminal the less important parts are omitted. */
 export function formatProgressLine(facts: ProgressState, width: number): string {
-  const { label, note = '', ticks, ticksPerSecond, asking } = facts;
+  const { label, note = '', ticks, ticksPerSecond, requestRate } = facts;
   const share = facts.total > 0 ? Math.min(1, facts.done / facts.total) : 0;
   const percent = `${Math.floor(share * 100)} %`;
   const [count, bareCount] = formatCounts(facts);
   const ticksText = ticks === undefined || ticks === 0 ? '' : `${formatCompact(ticks)} ticks`;
   const speed = ticksPerSecond === undefined || ticksPerSecond < 1 ? '' : `${formatCompact(ticksPerSecond)} ticks/s`;
   const rateText =
-    asking === undefined ? '' : `${formatRate(asking.perSecond)} of ${formatRate(asking.allowed)} requests/s`;
+    requestRate === undefined
+      ? ''
+      : `${formatRate(requestRate.perSecond)} of ${formatRate(requestRate.allowed)} requests/s`;
   const shortRateText = rateText.replace('requests', 'req');
   const backoffText =
-    asking === undefined || asking.heldBackMs < 1000 ? '' : `throttled ${formatRemaining(asking.heldBackMs)}`;
+    requestRate === undefined || requestRate.throttledMs < 1000
+      ? ''
+      : `throttled ${formatRemaining(requestRate.throttledMs)}`;
   const remainingText = facts.remainingMs === null ? '' : `${formatRemaining(facts.remainingMs)} left`;
   const bar = (columns: number): string => `${label} ${formatBar(share, columns)}`;
   const variants = [
     [bar(30), percent, count, note, ticksText, speed, rateText, backoffText, remainingText],
-    [bar(20), percent, count, note, ticksText, speed, rateText, backoffText, remainingText],
     [bar(12), percent, count, note, speed, rateText, backoffText, remainingText],
-    [bar(8), percent, count, note, speed, shortRateText, backoffText, remainingText],
     [bar(8), count, note, speed, shortRateText, backoffText, remainingText],
-    [bar(6), bareCount, speed, shortRateText, backoffText, remainingText],
     [bar(6), bareCount, shortRateText, backoffText, remainingText],
     [label, bareCount, backoffText, remainingText],
   ];

@@ -4,7 +4,6 @@ import { emptyBookCounts, type Summary, summarize } from '../collector/run/summa
 import type { Context } from '../context/context.ts';
 import { listSecrets } from '../settings/settings.ts';
 import { type CliContext, type CommonFlags, withContext } from './command-context.ts';
-import { reportSummary } from './print-summary.ts';
 
 /**
  * Runs a job and prints its summary, as text or as one JSON line.
@@ -41,7 +40,9 @@ export async function runJobCommand<F>(
     summary = summarizeNotStarted(name, shell.version, startedAt, error);
   }
   const isClean = summary.exit_code === exitCodes.done && summary.warnings_count === 0;
-  if (!(printsResult && isClean && flags.json !== true)) reportSummary(shell, flags, summary, root);
+  if (printsResult && isClean && flags.json !== true) return;
+  const { reportSummary } = await import('./print-summary.ts');
+  reportSummary(shell, flags, summary, root);
 }
 
 /** Removes secret values from command line arguments, together with the `--set` before them. */

@@ -1,4 +1,5 @@
 import stringWidth from 'string-width';
+import wrapAnsi from 'wrap-ansi';
 import type { ResultTable } from '../archive/query/query.ts';
 import { createPaints, escapeControls, type Paint, type TerminalStyle } from './terminal-style.ts';
 
@@ -44,6 +45,22 @@ export function renderTable(
     ...rows.map((row) => line((c, width) => alignCell(c, width, row[c] ?? 'NULL', row[c] === null ? faint : asIs))),
     `${faint(formatFooter(table, widths.length, footer))}\n`,
   ].join('\n');
+}
+
+/**
+ * Renders items as a table with one column for each of `cells`.
+ * @param kinds kinds of columns that are not `fixed`
+ */
+export function renderList<T>(
+  items: readonly T[],
+  cells: Readonly<Record<string, (item: T) => string>>,
+  style: TerminalStyle,
+  counted: string,
+  kinds: Readonly<Record<string, 'text' | 'number'>> = {},
+): string {
+  const columns = Object.keys(cells).map((name) => ({ name, kind: kinds[name] ?? 'fixed' }) as const);
+  const rows = items.map((item) => Object.values(cells).map((format) => format(item)));
+  return renderTable({ columns, rows, isComplete: true, plan: null }, style, { counted, advice: 'widen the terminal' });
 }
 
 const asIs: Paint = (text) => text;
@@ -98,4 +115,14 @@ function formatFooter(
   return shownCount === columns.length
     ? countText
     : `${countText}, ${shownCount} of ${columns.length} columns: ${advice}`;
+}
+
+/**
+ * Wraps a text at spaces to lines of at most `width` columns; null: no limit. A longer word is not broken.
+ * @param first prefix of the first line, at most as wide as `rest`
+ * @param rest prefix of the other lines
+ */
+export function wrapText(text: string, width: number | null, first = '', rest = ''): string[] {
+  const lines = width === null ? [text] : wrapAnsi(text, Math.max(20, width - rest.length)).split('\n');
+  return lines.map((line, i) => (i === 0 ? first : rest) + line);
 }

@@ -1,5 +1,4 @@
 import { styleText } from 'node:util';
-import { formatNumber } from '../base/format-quantity.ts';
 
 export interface TerminalStyle {
   /** Width in columns; null if the output is not a terminal. Then nothing is shortened or omitted. */
@@ -19,17 +18,21 @@ export const hasColours = (stream: NodeJS.WritableStream): boolean =>
 
 export type Paint = (text: string) => string;
 
-const createPaint =
-  (code: number): Paint =>
-  (text) =>
-    `\u001b[${code}m${text}\u001b[0m`;
-const leaveUnpainted: Paint = (text) => text;
-
-/** Functions that colour texts. Without `colour` they return the text unchanged. */
-export const createPaints = (colour: boolean) => {
-  const paint = (code: number): Paint => (colour ? createPaint(code) : leaveUnpainted);
-  return { bold: paint(1), faint: paint(2), red: paint(31), green: paint(32), yellow: paint(33) };
-};
+/** Functions that colour texts. Without `hasColour` they return the text unchanged. */
+export function createPaints(hasColour: boolean) {
+  const paint =
+    (format: Parameters<typeof styleText>[0]): Paint =>
+    (text) =>
+      hasColour ? styleText(format, text, { validateStream: false }) : text;
+  return {
+    bold: paint('bold'),
+    faint: paint('dim'),
+    red: paint('red'),
+    green: paint('green'),
+    yellow: paint('yellow'),
+    cyan: paint('cyan'),
+  };
+}
 
 const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
@@ -39,47 +42,3 @@ export const escapeControls = (text: string): string =>
     /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu,
     (c) => escapes[c] ?? `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-
-const separator = ' · ';
-
-/** Joins texts by ` · `, in lines of at most `width` columns. */
-export function joinParts(parts: readonly string[], width: number | null): string[] {
-  const lines: string[] = [];
-  for (const part of parts) {
-    const last = lines.at(-1);
-    if (last !== undefined && (width === null || last.length + separator.length + part.length <= width))
-      lines[lines.length - 1] = last + separator + part;
-    else lines.push(...wrapText(part, width));
-  }
-  return lines;
-}
-
-/**
- * Wraps a text at spaces to lines of at most `width` columns. A longer word gets its own line.
- * @param first prefix of the first line
- * @param rest prefix of the other lines
- */
-export function wrapText(text: string, width: number | null, first = '', rest = ''): string[] {
-  const [firstWord = '', ...words] = text.split(' ');
-  const lines = [first + firstWord];
-  for (const word of words) {
-    const line = lines.at(-1)!;
-    if (width === null || line.length + 1 + word.length <= width) lines[lines.length - 1] = `${line} ${word}`;
-    else lines.push(rest + word);
-  }
-  return lines;
-}
-
-/** As many names as fit into one line of `width` columns, at least one, and the number of the others. */
-export function formatNames(names: readonly string[], count: number, width: number | null): string {
-  const formatShown = (shown: number): string => {
-    const shownNames = names.slice(0, shown).join(', ');
-    return shown === count ? shownNames : `${shownNames} and ${formatNumber(count - shown)} more`;
-  };
-  let shown = Math.min(1, names.length);
-  while (shown < names.length && formatShown(shown + 1).length <= (width ?? widthDefault)) shown++;
-  return formatShown(shown);
-}
-
-/** Line width for names without a terminal, in columns. */
-const widthDefault = 100;

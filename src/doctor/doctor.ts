@@ -6,9 +6,9 @@ import { formatIsoUtc } from '../base/time.ts';
 import type { Context } from '../context/context.ts';
 import { parseDatabaseUrl } from '../server/workspace/database-url.ts';
 import { type Environment, settingSchemas } from '../settings/source.ts';
-import { type ArchiveProbe, judgeArchive, probeArchive } from './archive.ts';
+import { type ArchiveFacts, judgeArchive, probeArchive, valueOrNull } from './archive.ts';
 import { judgeDisk, probeDisk } from './disk.ts';
-import { computeDoctorExitCode, createFindings, type Finding, type FindingGroup, findingGroups } from './finding.ts';
+import { type CheckName, checkGroups, computeDoctorExitCode, type Finding, ok, problem } from './finding.ts';
 import { judgeMachine, probeMachine } from './machine.ts';
 import { judgeUpstream, probeUpstream } from './upstream.ts';
 
@@ -18,6 +18,7 @@ export interface Diagnosis {
   readonly checked_at: number;
   /** Exit code of the problem that a run would meet first. With --strict, warnings alone give 4. */
   readonly exit_code: ExitCode;
+  /** Number of findings that require action. */
   readonly problems: number;
   readonly warnings: number;
   readonly findings: readonly Finding[];
@@ -25,7 +26,16 @@ export interface Diagnosis {
   readonly settings: readonly NonDefaultSetting[];
 }
 
-export interface DoctorOptions {
+/** A setting that differs from the default. */
+export interface NonDefaultSetting {
+  readonly path: string;
+  /** As JSON; `(hidden)` for a secret. */
+  readonly value: string;
+  /** Source: path of the config file, environment variable or flag. */
+  readonly from: string;
+}
+
+interface DoctorOptions {
   readonly nonDefaultSettings: readonly NonDefaultSetting[];
   readonly env: Environment;
   /** Whether the network may be used. */
@@ -41,194 +51,140 @@ export async function diagnose(
   { nonDefaultSettings, env, isOnline }: DoctorOptions,
 ): Promise<Diagnosis> {
   const { settings, clock } = context;
+  const root = settings.archive.output;
+  let archive: ArchiveFacts | undefined;
+  // The name is that of the finding if a check fails. The archive is first, because other checks use its facts.
+  const checks: readonly (readonly [CheckName, () => Finding[] | Promise<Finding[]>])[] = [
+    [
+      'archive',
+      () => {
+        archive = probeArchive(context);
+        return judgeArchive(archive, clock.nowMs(), settings.service.lagSecondsMax * 1000);
+      },
+    ],
+    ['node', () => judgeMachine(probeMachine(clock))],
+    [
+      'space',
+      () => {
+        const manifest = valueOrNull(archive?.manifest ?? null)?.manifest ?? null;
+        return judgeDisk(probeDisk(root, manifest, listSecretFiles(context, nonDefaultSettings), clock.nowMs()));
+      },
+    ],
+    ['settings', () => [judgeSettings(nonDefaultSettings)]],
+    ['schedule', async () => [judgeSchedule(await readScheduledJobs(context))]],
+    [
+      'address',
+      async () => {
+        const privateFolder = archive?.kind === 'archive' ? createLayout(root).privateFolder : null;
+        const lastRunSummary = valueOrNull(archive?.state ?? null)?.lastRequestingSummary ?? null;
+        const facts = await probeUpstream(context, { isOnline, env, privateFolder, lastRunSummary });
+        return judgeUpstream(facts, settings.poll.futureSkewSeconds * 1000);
+      },
+    ],
+    ['database', async () => [await checkDatabase(context)]],
+  ];
   const findings: Finding[] = [];
-  const check = async (
-    group: FindingGroup,
-    name: string,
-    runCheck: () => Finding[] | Promise<Finding[]>,
-  ): Promise<void> => {
+  for (const [name, check] of checks) {
     try {
-      findings.push(...(await runCheck()));
+      findings.push(...(await check()));
     } catch (error) {
       context.signal.throwIfAborted();
-      const { message } = error as Error;
-      findings.push(
-        createFindings(group, name).problem(
-          getErrorExitCode(error),
-          `could not be checked: ${message}`,
-          'Fix this first.',
-        ),
-      );
+      const exitCode = error instanceof OddslakeError ? error.exitCode : exitCodes.unexpected;
+      findings.push(problem(name, exitCode, `could not be checked: ${(error as Error).message}`, 'Fix this first.'));
     }
-  };
-  const probed: { found: ArchiveProbe | null } = { found: null };
-  await check('archive', 'archive', () => {
-    probed.found = probeArchive(context);
-    return judgeArchive(probed.found.facts, clock.nowMs(), settings.service.lagSecondsMax * 1000);
-  });
-  const { inspection: archive, manifest } = probed.found ?? { inspection: null, manifest: null };
-  const root = settings.archive.output;
-  await check('machine', 'node', () => judgeMachine(probeMachine(clock)));
-  await check('disk', 'space', () =>
-    judgeDisk(probeDisk(root, manifest, listSecretFiles(context, nonDefaultSettings), clock.nowMs())),
-  );
-  findings.push(judgeSettings(nonDefaultSettings));
-  await check('settings', 'schedule', async () => [judgeSchedule(await readScheduledJobs(context))]);
-  await check('upstream', 'address', async () => {
-    const state = archive?.state instanceof OddslakeError ? null : (archive?.state ?? null);
-    const privateFolder = archive?.kind === 'archive' ? createLayout(root).privateFolder : null;
-    const facts = await probeUpstream(context, {
-      isOnline,
-      env,
-      privateFolder,
-      lastRunSummary: state?.lastRequestingSummary ?? null,
-    });
-    return judgeUpstream(facts, settings.poll.futureSkewSeconds * 1000);
-  });
-  await check('service', 'database', async () => [judgeService(await probeService(context))]);
-  return buildDiagnosis(context.version, clock.nowMs(), context.strict, findings, nonDefaultSettings);
+  }
+  return buildDiagnosis(context, findings, nonDefaultSettings);
 }
 
-/** The diagnosis if the settings cannot be read. */
-export const diagnoseUnreadableSettings = (
-  error: OddslakeError,
-  version: string,
-  clock: Context['clock'],
-  strict: boolean,
-): Diagnosis =>
-  buildDiagnosis(
-    version,
-    clock.nowMs(),
-    strict,
-    [...judgeMachine(probeMachine(clock)), createUnreadableSettingsFinding(error)],
-    [],
-  );
+/** The diagnosis if the settings cannot be read. Checks that depend on settings are skipped. */
+export function diagnoseUnreadableSettings(
+  { message, exitCode }: OddslakeError,
+  context: Pick<Context, 'version' | 'clock' | 'strict'>,
+): Diagnosis {
+  const action = 'All settings are in docs/SETTINGS.md and config/default.yaml.';
+  const findings = [...judgeMachine(probeMachine(context.clock)), problem('settings', exitCode, message, action)];
+  return buildDiagnosis(context, findings, []);
+}
 
 function buildDiagnosis(
-  version: string,
-  checkedAt: number,
-  strict: boolean,
+  { version, clock, strict }: Pick<Context, 'version' | 'clock' | 'strict'>,
   findings: readonly Finding[],
   settings: readonly NonDefaultSetting[],
 ): Diagnosis {
-  const count = (level: Finding['level']): number => findings.filter((finding) => finding.level === level).length;
+  const count = (severity: Finding['severity']): number => findings.filter((one) => one.severity === severity).length;
+  const groups = Object.keys(checkGroups);
   return {
     version,
-    checked_at: checkedAt,
+    checked_at: clock.nowMs(),
     exit_code: computeDoctorExitCode(findings, strict),
-    problems: count('problem'),
+    problems: count('action_required'),
     warnings: count('warning'),
-    findings: findings.toSorted((a, b) => findingGroups.indexOf(a.group) - findingGroups.indexOf(b.group)),
+    findings: findings.toSorted((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group)),
     settings,
   };
 }
 
-const getErrorExitCode = (error: unknown): ExitCode =>
-  error instanceof OddslakeError ? error.exitCode : exitCodes.unexpected;
-
 /** Files that contain a secret: key files, and the config file if it has one. */
 function listSecretFiles({ settings }: Context, changed: readonly NonDefaultSetting[]): string[] {
   const { configFile, upstream, repair } = settings;
-  const isInConfig = changed.some(({ value, from }) => value === hiddenValue && from === configFile);
+  const isInConfig = changed.some(({ value, from }) => value === '(hidden)' && from === configFile);
   const files = [upstream.apiKeyFile, repair.fromApiKeyFile, isInConfig ? configFile : null];
   return files.filter((path) => path !== null);
 }
 
-/** Shown instead of a secret. */
-export const hiddenValue = '(hidden)';
+export const judgeSettings = (changed: readonly NonDefaultSetting[]): Finding =>
+  ok(
+    'settings',
+    changed.length === 0
+      ? 'all have their defaults'
+      : `${formatCount(changed.length, 'setting')} changed from the default:`,
+  );
+
+/** A job and its next start, epoch ms; null if never. */
+type ScheduledJob = readonly [job: string, next: number | null];
 
 /** Other settings of the section are not jobs. */
 const isCronSetting = (name: string): boolean =>
   settingSchemas.get(`schedule.${name}`)?.anyOf?.some(({ description }) => description === 'a cron expression') ===
   true;
 
-async function readScheduledJobs({ settings, clock }: Context): Promise<ScheduledJobFacts[]> {
+async function readScheduledJobs({ settings, clock }: Context): Promise<ScheduledJob[]> {
   const { parseCron } = await import('../settings/cron.ts');
-  return Object.entries(settings.schedule).flatMap(([job, cron]) =>
-    isCronSetting(job) && typeof cron === 'string' ? [{ job, next: parseCron(cron).findNext(clock.nowMs()) }] : [],
+  return Object.entries(settings.schedule).flatMap(([job, cron]): ScheduledJob[] =>
+    isCronSetting(job) && typeof cron === 'string' ? [[job, parseCron(cron).findNext(clock.nowMs())]] : [],
   );
 }
 
-async function probeService({ settings }: Context): Promise<ServiceFacts> {
+export function judgeSchedule(jobs: readonly ScheduledJob[]): Finding {
+  const starts = jobs.flatMap(([job, next]) => (next === null ? [] : [`${job} next at ${formatIsoUtc(next)}`]));
+  return ok(
+    'schedule',
+    starts.length === 0
+      ? 'no jobs: oddslake schedule has nothing to run'
+      : `${starts.join(', ')}, if oddslake schedule is running`,
+  );
+}
+
+/** Checks the database of `oddslake serve` and `oddslake keys`. Findings never contain its password. */
+async function checkDatabase({ settings }: Context): Promise<Finding> {
   const { databaseUrl } = settings.service;
-  const file = join(createLayout(settings.archive.output).privateFolder, 'service.sqlite');
-  let description =
-    databaseUrl === null ? "SQLite in the archive's .oddslake" : 'the database of ODDSLAKE_DATABASE_URL';
   try {
-    const location = parseDatabaseUrl(databaseUrl, file);
-    if (databaseUrl !== null) description = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
+    const location = parseDatabaseUrl(
+      databaseUrl,
+      join(createLayout(settings.archive.output).privateFolder, 'service.sqlite'),
+    );
     const { inspectWorkspace } = await import('../server/workspace/database.ts');
     const pending = await inspectWorkspace(location);
-    return { description, database: pending === null ? null : { pending } };
+    const name = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
+    if (pending === null) return ok('database', `${name}, not created yet: oddslake keys create creates it`);
+    return ok('database', pending === 0 ? name : `${name}, of an older version: the next oddslake serve upgrades it`);
   } catch (error) {
     if (!(error instanceof OddslakeError)) throw error;
-    return {
-      description,
-      database: { fault: error.message, exitCode: error.exitCode === exitCodes.usage ? 2 : 1 },
-    };
-  }
-}
-
-/** A setting that differs from the default. */
-export interface NonDefaultSetting {
-  readonly path: string;
-  /** As JSON; `(hidden)` for a secret. */
-  readonly value: string;
-  /** Source: path of the config file, environment variable or flag. */
-  readonly from: string;
-}
-
-export interface ScheduledJobFacts {
-  readonly job: string;
-  /** Next start, epoch ms; null if never. */
-  readonly next: number | null;
-}
-
-export function judgeSettings(changed: readonly NonDefaultSetting[]): Finding {
-  const { ok } = createFindings('settings', 'settings');
-  return ok(
-    changed.length === 0
-      ? 'all have their defaults'
-      : `${formatCount(changed.length, 'setting')} changed from the default:`,
-  );
-}
-
-/** The finding if the settings cannot be read. Checks that depend on settings are skipped then. */
-export const createUnreadableSettingsFinding = ({ message, exitCode }: OddslakeError): Finding =>
-  createFindings('settings', 'settings').problem(
-    exitCode,
-    message,
-    'All settings are in docs/SETTINGS.md and config/default.yaml.',
-  );
-
-export function judgeSchedule(jobs: readonly ScheduledJobFacts[]): Finding {
-  const { ok } = createFindings('settings', 'schedule');
-  const scheduled = jobs.filter((job): job is { job: string; next: number } => job.next !== null);
-  return ok(
-    scheduled.length === 0
-      ? 'no jobs: oddslake schedule has nothing to run'
-      : `${scheduled.map(({ job, next }) => `${job} next at ${formatIsoUtc(next)}`).join(', ')}, if oddslake schedule is running`,
-  );
-}
-
-/** The database of `oddslake serve` and `oddslake keys`. */
-export interface ServiceFacts {
-  /** E.g. `SQLite in .oddslake`, `postgres://db.example/oddslake`; never with a password. */
-  readonly description: string;
-  /** Null if it does not exist yet; the first API key creates it. */
-  readonly database: { readonly pending: number } | { readonly fault: string; readonly exitCode: 1 | 2 } | null;
-}
-
-export function judgeService({ description, database }: ServiceFacts): Finding {
-  const { ok, problem } = createFindings('service', 'database');
-  if (database === null) return ok(`${description}, not created yet: oddslake keys create creates it`);
-  if ('fault' in database)
     return problem(
-      database.exitCode,
-      database.fault,
+      'database',
+      error.exitCode === exitCodes.usage ? exitCodes.usage : exitCodes.unexpected,
+      error.message,
       'Check ODDSLAKE_DATABASE_URL, and that the database is running. Only oddslake serve, keys and tokens use it.',
     );
-  return database.pending === 0
-    ? ok(description)
-    : ok(`${description}, of an older version: the next oddslake serve upgrades it`);
+  }
 }

@@ -1,39 +1,50 @@
 import { type ExitCode, exitCodes } from '../base/errors.ts';
 
-export const findingGroups = ['machine', 'disk', 'settings', 'upstream', 'archive', 'service'] as const;
+/** The checks by group, in the order in which the groups are printed. */
+export const checkGroups = {
+  machine: ['node', 'memory', 'clock'],
+  disk: ['space', 'files', 'file system', 'permissions', 'secrets'],
+  settings: ['settings', 'schedule'],
+  upstream: ['address', 'key', 'reachable', 'rate'],
+  archive: ['archive', 'state', 'journal', 'last run', 'published', 'covered', 'verdict', 'suspended', 'quarantined'],
+  service: ['database'],
+} as const;
 
-export type FindingGroup = (typeof findingGroups)[number];
+type FindingGroup = keyof typeof checkGroups;
+export type CheckName = (typeof checkGroups)[FindingGroup][number];
 
 /** Result of one check. */
 export interface Finding {
   readonly group: FindingGroup;
-  readonly check: string;
-  readonly level: 'ok' | 'warning' | 'problem';
+  readonly check: CheckName;
+  /** The same words as in the report. */
+  readonly severity: 'ok' | 'warning' | 'action_required';
   /** What was found: a clause without a full stop. */
-  readonly found: string;
+  readonly message: string;
   /** What to do; null if there is nothing to do. */
-  readonly advice: string | null;
-  /** Exit code that a run would have because of this problem; 0 for `ok` and `warning`. */
+  readonly action: string | null;
+  /** Exit code that a run would have because of this finding; 0 unless action is required. */
   readonly exit_code: ExitCode;
 }
 
-/** Creates findings of one check, for each level. */
-export function createFindings(group: FindingGroup, check: string) {
-  const finding = (level: Finding['level'], found: string, advice: string | null, exit_code: ExitCode): Finding => ({
-    group,
-    check,
-    level,
-    found,
-    advice,
-    exit_code,
-  });
-  return {
-    ok: (found: string): Finding => finding('ok', found, null, exitCodes.done),
-    warning: (found: string, advice: string): Finding => finding('warning', found, advice, exitCodes.done),
-    problem: (exitCode: ExitCode, found: string, advice: string): Finding =>
-      finding('problem', found, advice, exitCode),
-  };
-}
+const createFinding = (check: CheckName, rest: Omit<Finding, 'group' | 'check'>): Finding => {
+  const groups = Object.entries(checkGroups) as [FindingGroup, readonly CheckName[]][];
+  const [group] = groups.find(([, checks]) => checks.includes(check))!;
+  return { group, check, ...rest };
+};
+
+export const ok = (check: CheckName, message: string): Finding =>
+  createFinding(check, { severity: 'ok', message, action: null, exit_code: exitCodes.done });
+
+export const warning = (check: CheckName, message: string, action: string): Finding =>
+  createFinding(check, { severity: 'warning', message, action, exit_code: exitCodes.done });
+
+export const problem = (check: CheckName, exitCode: ExitCode, message: string, action: string): Finding =>
+  createFinding(check, { severity: 'action_required', message, action, exit_code: exitCode });
+
+/** Up to three paths, and the number of the others. */
+export const formatPaths = (paths: readonly string[]): string =>
+  `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ` and ${paths.length - 3} more` : ''}`;
 
 /** The order in which a run meets problems: settings, archive, disk, service, incomplete data. */
 const exitCodePrecedence: readonly ExitCode[] = [
@@ -47,8 +58,7 @@ const exitCodePrecedence: readonly ExitCode[] = [
 
 /** The exit code of `doctor`: 0 without problems. With `strict`, warnings alone give 4. */
 export function computeDoctorExitCode(findings: readonly Finding[], strict: boolean): ExitCode {
-  const problems = findings.filter(({ level }) => level === 'problem').map(({ exit_code }) => exit_code);
-  if (problems.length > 0) return exitCodePrecedence.find((code) => problems.includes(code)) ?? problems[0]!;
-  const hasWarnings = findings.some(({ level }) => level === 'warning');
-  return strict && hasWarnings ? exitCodes.incomplete : exitCodes.done;
+  const codes = findings.map(({ exit_code }) => exit_code).filter((code) => code !== exitCodes.done);
+  if (codes.length > 0) return exitCodePrecedence.find((code) => codes.some((other) => other === code)) ?? codes[0]!;
+  return strict && findings.some(({ severity }) => severity === 'warning') ? exitCodes.incomplete : exitCodes.done;
 }

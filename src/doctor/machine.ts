@@ -4,7 +4,7 @@ import { exitCodes } from '../base/errors.ts';
 import { formatBytes } from '../base/format-quantity.ts';
 import type { Clock } from '../base/ports.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../base/time.ts';
-import { createFindings, type Finding } from './finding.ts';
+import { type Finding, ok, problem, warning } from './finding.ts';
 
 export interface MachineFacts {
   /** `v24.21.0`. */
@@ -28,54 +28,41 @@ const nodeMajorMin = 24;
 /** Enough for a run with some thousands of symbols. */
 const memoryBytesMin = 512 * 2 ** 20;
 
-/** Platforms that bin/setup supports and the tests run on. */
-const supportedPlatforms = new Set(['linux', 'darwin']);
-
-export function judgeMachine(facts: MachineFacts): Finding[] {
-  return [judgeNode(facts), judgeMemory(facts), ...judgeTime(facts)];
-}
+export const judgeMachine = (facts: MachineFacts): Finding[] => [
+  judgeNode(facts),
+  judgeMemory(facts),
+  ...judgeTime(facts),
+];
 
 function judgeNode({ nodeVersion, nodePath, bundledNodePath, platform, arch }: MachineFacts): Finding {
-  const { ok, warning, problem } = createFindings('machine', 'node');
   const found = `${nodeVersion} on ${platform} ${arch}`;
-  if (Number(/^v(\d+)/.exec(nodeVersion)?.[1] ?? 0) < nodeMajorMin)
-    return problem(
-      exitCodes.unexpected,
-      found,
-      `oddslake needs Node ${nodeMajorMin} or newer. In a checkout, run: make setup`,
-    );
-  if (!supportedPlatforms.has(platform))
-    return warning(found, 'oddslake is tested on Linux and macOS only. Use one of them.');
-  if (bundledNodePath !== null && bundledNodePath !== nodePath)
-    return warning(
-      `${found}, from ${nodePath}; bin/setup installed another at ${bundledNodePath}`,
-      'Start oddslake with bin/oddslake, which uses the installed one.',
-    );
-  return ok(bundledNodePath === null ? found : `${found}, installed by bin/setup`);
+  if (!(Number.parseInt(nodeVersion.slice(1), 10) >= nodeMajorMin)) {
+    const action = `oddslake needs Node ${nodeMajorMin} or newer. In a checkout, run: make setup`;
+    return problem('node', exitCodes.unexpected, found, action);
+  }
+  if (platform !== 'linux' && platform !== 'darwin')
+    return warning('node', found, 'oddslake is tested on Linux and macOS only. Use one of them.');
+  if (bundledNodePath === null) return ok('node', found);
+  if (bundledNodePath === nodePath) return ok('node', `${found}, installed by bin/setup`);
+  return warning(
+    'node',
+    `${found}, from ${nodePath}; bin/setup installed another at ${bundledNodePath}`,
+    'Start oddslake with bin/oddslake, which uses the installed one.',
+  );
 }
 
 function judgeMemory({ memoryBytes, availableBytes }: MachineFacts): Finding {
-  const { ok, warning } = createFindings('machine', 'memory');
   const found = `${formatBytes(availableBytes)} of ${formatBytes(memoryBytes)} available`;
-  return availableBytes < memoryBytesMin
-    ? warning(
-        found,
-        `A run may use ${formatBytes(memoryBytesMin)}. Stop other programs, or raise the memory limit of the container.`,
-      )
-    : ok(found);
+  const action = `A run may use ${formatBytes(memoryBytesMin)}. Stop other programs, or raise the memory limit of the container.`;
+  return availableBytes < memoryBytesMin ? warning('memory', found, action) : ok('memory', found);
 }
 
 /** Checks the plausibility of the clock; upstream.ts compares it with the clock of the server. */
 function judgeTime({ nowMs }: MachineFacts): Finding[] {
   if (nowMs >= timeMin && nowMs < timeEnd) return [];
   const shown = Math.abs(nowMs) < 8.64e15 ? formatIsoUtc(nowMs) : String(nowMs);
-  return [
-    createFindings('machine', 'clock').problem(
-      exitCodes.unexpected,
-      `it says ${shown}, which is not a valid time`,
-      'Set the clock and run again.',
-    ),
-  ];
+  const message = `it says ${shown}, which is not a valid time`;
+  return [problem('clock', exitCodes.unexpected, message, 'Set the clock and run again.')];
 }
 
 /** Path in a checkout. In the built package it points outside the package and does not exist. */

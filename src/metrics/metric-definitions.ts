@@ -50,7 +50,7 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
     'Uncovered seconds of symbol lifetimes since the previous night, summed over symbols',
   ),
   oddslake_job_last_run_symbols_fetched_late: defineJobMetric(
-    'Symbols fetched so late that the service may have thinned out their ticks',
+    'Symbols fetched so late that the service may have downsampled their ticks',
   ),
   oddslake_job_last_run_rechecked_windows: defineJobMetric(
     'Settled windows that were fetched again with other bounds; nightly only',

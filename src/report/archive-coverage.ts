@@ -1,6 +1,6 @@
-import { formatCount, formatThousands } from '../base/format-quantity.ts';
+import { formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
-import { formatDay } from '../base/time.ts';
+import { formatDay, formatMinute } from '../base/time.ts';
 import { hourMs } from '../base/window.ts';
 import type { CoverageFacts, GapGroup, HeatmapRow } from './data/coverage-facts.ts';
 import type { QuarantineReason } from './data/quarantine.ts';
@@ -12,9 +12,9 @@ import {
   renderFigure,
   renderHtmlTable,
   renderSection,
+  shortenText,
 } from './page-parts.ts';
 import { type HeatLine, heatColours, heatLevels, renderCoveragePlot } from './time-plots.ts';
-import { formatLongDuration, formatMinute, shortenText } from './time-spans.ts';
 
 const groupWords = { category: 'category', source: 'venue', prefix: 'ticker prefix' } as const;
 /** Hours per step on a narrow page. */
@@ -78,7 +78,7 @@ function renderGroupsTable(rows: readonly HeatmapRow[]): Html {
     lifetimeMs.reduce((min, ms, i) => (ms === 0 ? min : Math.min(min, coveredMs[i]! / ms)), 1);
   const columns: HtmlColumn<HeatmapRow>[] = [
     { name: 'Group', kind: 'text', format: ({ group }) => group },
-    { name: 'Symbols', format: ({ symbols }) => formatThousands(symbols) },
+    { name: 'Symbols', format: ({ symbols }) => formatNumber(symbols) },
     {
       name: 'Covered',
       format: ({ lifetimeMs, coveredMs }) => formatCoveragePercent(sumValues(coveredMs) / sumValues(lifetimeMs)),
@@ -86,7 +86,7 @@ function renderGroupsTable(rows: readonly HeatmapRow[]): Html {
     { name: 'In the worst hour', format: (row) => formatCoveragePercent(worst(row)), isLoss: (row) => worst(row) < 1 },
     {
       name: 'Missing',
-      format: ({ lifetimeMs, coveredMs }) => formatLongDuration(sumValues(lifetimeMs) - sumValues(coveredMs)),
+      format: ({ lifetimeMs, coveredMs }) => formatDuration(sumValues(lifetimeMs) - sumValues(coveredMs)),
     },
   ];
   return renderHtmlTable('Coverage by group', columns, rows);
@@ -100,19 +100,19 @@ export function renderGapsSection({ gaps }: ReportData): ReportPart[] {
   const columns: HtmlColumn<GapGroup>[] = [
     { name: 'From', kind: 'left', format: ({ from }) => formatMinute(from) },
     { name: 'To', kind: 'left', format: ({ to }) => formatMinute(to) },
-    { name: 'Length', format: ({ from, to }) => formatLongDuration(to - from) },
-    { name: 'Symbols', format: ({ count }) => formatThousands(count) },
+    { name: 'Length', format: ({ from, to }) => formatDuration(to - from) },
+    { name: 'Symbols', format: ({ count }) => formatNumber(count) },
     { name: 'Examples', kind: 'text', format: (group) => group.symbols.join(', ') },
     { name: 'Reason', kind: 'left', format: ({ reason }) => (reason === 'lost' ? 'data loss' : reason) },
   ];
   const cutText =
-    groups > greatest.length ? ` The largest ${greatest.length} of ${formatThousands(groups)} groups are listed.` : '';
+    groups > greatest.length ? ` The largest ${greatest.length} of ${formatNumber(groups)} groups are listed.` : '';
   const groupedText = groups < windows ? ' Gaps of several symbols at the same time are grouped.' : '';
   return [
     renderSection(
       'Gaps',
       [
-        html`<p class="note">${formatThousands(windows)} in ${formatCount(symbols, 'symbol')}, ${formatLongDuration(missingMs)} in total. The oldest starts at ${formatMinute(oldest.from)}.${groupedText}${cutText} To list all: oddslake gaps</p>\n`,
+        html`<p class="note">${formatNumber(windows)} in ${formatCount(symbols, 'symbol')}, ${formatDuration(missingMs)} in total. The oldest starts at ${formatMinute(oldest.from)}.${groupedText}${cutText} To list all: oddslake gaps</p>\n`,
         renderHtmlTable('Gaps', columns, greatest),
       ],
       true,
@@ -127,7 +127,7 @@ export function renderQuarantineSection({ quarantine, shown }: ReportData): Repo
   if (count === 0) return [{ name: 'Quarantine', text: `Nothing was quarantined ${since}.` }];
   const columns: HtmlColumn<QuarantineReason>[] = [
     { name: 'Reason', kind: 'text', format: ({ reason }) => shortenText(reason, lettersMax) },
-    { name: 'Count', format: (reason) => formatThousands(reason.count) },
+    { name: 'Count', format: (reason) => formatNumber(reason.count) },
     {
       name: 'Last',
       kind: 'left',
@@ -135,10 +135,10 @@ export function renderQuarantineSection({ quarantine, shown }: ReportData): Repo
     },
     { name: 'Examples', kind: 'text', format: ({ symbol }) => symbol ?? '' },
   ];
-  const cutText = `${isTruncated ? ' Only the newest are counted.' : ''}${reasonsCount > reasons.length ? ` The ${reasons.length} most frequent of ${formatThousands(reasonsCount)} reasons are listed.` : ''}`;
+  const cutText = `${isTruncated ? ' Only the newest are counted.' : ''}${reasonsCount > reasons.length ? ` The ${reasons.length} most frequent of ${formatNumber(reasonsCount)} reasons are listed.` : ''}`;
   return [
     renderSection('Quarantine', [
-      html`<p class="note">${formatThousands(count)} ${count === 1 ? 'was' : 'were'} quarantined ${since}, unchanged, under .oddslake/quarantine.${cutText}</p>\n`,
+      html`<p class="note">${formatNumber(count)} ${count === 1 ? 'was' : 'were'} quarantined ${since}, unchanged, under .oddslake/quarantine.${cutText}</p>\n`,
       renderHtmlTable('Quarantine by reason', columns, reasons),
     ]),
   ];
@@ -149,7 +149,7 @@ export function renderSymbolsSection({ cadence }: ReportData): ReportPart[] {
   const { busiest, silent, days, error } = cadence;
   if (error !== null)
     return [renderSection('Symbols', [html`<p class="warning">Ticks could not be read: ${error}</p>\n`])];
-  const pause = ({ longestPauseMs }: NamedCadence): string => formatLongDuration(Math.max(1, longestPauseMs) * hourMs);
+  const pause = ({ longestPauseMs }: NamedCadence): string => formatDuration(Math.max(1, longestPauseMs) * hourMs);
   const nameColumns = <Row extends NamedCadence>(rows: readonly Row[]): HtmlColumn<Row>[] => [
     { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
     ...(rows.every(({ question }) => question === null)
@@ -165,13 +165,13 @@ export function renderSymbolsSection({ cadence }: ReportData): ReportPart[] {
   const silentColumns: HtmlColumn<SilentSymbol>[] = [
     ...nameColumns(silent),
     { name: 'Last tick', kind: 'left', format: ({ lastTick }) => formatMinute(lastTick) },
-    { name: 'Silent for', format: ({ quietMs }) => formatLongDuration(quietMs) },
+    { name: 'Silent for', format: ({ quietMs }) => formatDuration(quietMs) },
     { name: 'Longest earlier pause', format: pause },
   ];
   const busyColumns: HtmlColumn<NamedCadence>[] = [
     ...nameColumns(busiest),
-    { name: 'Ticks', format: ({ ticks }) => formatThousands(ticks) },
-    { name: 'Hours with ticks', format: ({ hours }) => formatThousands(hours) },
+    { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
+    { name: 'Hours with ticks', format: ({ hours }) => formatNumber(hours) },
   ];
   const silentPart: ReportPart =
     silent.length === 0
@@ -206,12 +206,12 @@ export function renderRechecksSection({ rechecks, status }: ReportData): ReportP
   const { windows, nights, contradicted, seen, found, latenessMs, overlapMs, isCaught } = rechecks;
   const lateness =
     latenessMs === 0
-      ? `No late ticks were observed; the overlap of polls is ${formatLongDuration(overlapMs)}.`
-      : `The lateness of ticks in the last 30 days was up to ${formatLongDuration(latenessMs)} or more; the overlap of polls is ${formatLongDuration(overlapMs)}.`;
+      ? `No late ticks were observed; the overlap of polls is ${formatDuration(overlapMs)}.`
+      : `The lateness of ticks in the last 30 days was up to ${formatDuration(latenessMs)} or more; the overlap of polls is ${formatDuration(overlapMs)}.`;
   if (windows === 0) return [{ name: 'Rechecks', text: `No settled window has been rechecked. ${lateness}` }];
   const sample = `${formatCount(windows, 'settled window')} in ${formatCount(nights, 'night')}, with different bounds: ${
-    contradicted === 0 ? 'none' : formatThousands(contradicted)
-  } returned ticks that were not in the archive (${formatThousands(found)} of ${formatCount(seen, 'tick')}).`;
+    contradicted === 0 ? 'none' : formatNumber(contradicted)
+  } returned ticks that were not in the archive (${formatNumber(found)} of ${formatCount(seen, 'tick')}).`;
   const missing = formatMissedTicks(rechecks, status.published.ticks);
   if (contradicted === 0 && !isCaught) return [{ name: 'Rechecks', text: `${sample} ${missing} ${lateness}` }];
   const serverText =
@@ -239,5 +239,5 @@ function formatMissedTicks(
   const boundText = `Up to ${formatMissedPercent(contradictedShareMax)} of such windows may be incomplete (95 % confidence, from ${formatCount(windows, 'window')}).`;
   if (missingShare === null) return `Too few windows for an estimate of missing ticks. ${boundText}`;
   if (missingShare === 0) return `No missing ticks are expected elsewhere. ${boundText}`;
-  return `About ${formatCount(Math.round(missingShare * ticks), 'tick')} of ${formatThousands(ticks)}, extrapolated from the sample. ${boundText}`;
+  return `About ${formatCount(Math.round(missingShare * ticks), 'tick')} of ${formatNumber(ticks)}, extrapolated from the sample. ${boundText}`;
 }

@@ -1,4 +1,4 @@
-import { formatThousands } from '../base/format-quantity.ts';
+import { chooseByteUnit, formatBytes, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs } from '../base/window.ts';
@@ -7,7 +7,6 @@ import type { DayTotals, ReportData } from './data/report-data.ts';
 import type { ArchiveGrowth } from './health-status.ts';
 import { type HtmlColumn, type ReportPart, renderFigure, renderHtmlTable, renderSection } from './page-parts.ts';
 import { renderDayBars, renderLinesPlot } from './time-plots.ts';
-import { chooseByteUnit, formatBytes, formatLongDuration } from './time-spans.ts';
 
 type ShownDays = Pick<ReportData, 'days' | 'shown'>;
 
@@ -40,7 +39,7 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
       renderFigure(
         `${ticks}.${hollowNote}`,
         renderDayBars({
-          label: `${ticks}: ${formatThousands(sum((day) => day.ticks))} in total, maximum ${formatThousands(maximum((day) => day.ticks))}`,
+          label: `${ticks}: ${formatNumber(sum((day) => day.ticks))} in total, maximum ${formatNumber(maximum((day) => day.ticks))}`,
           yLabel: 'ticks',
           span,
           bars: bars((day) => day.ticks),
@@ -63,12 +62,12 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
 function renderDaysTable(days: readonly DayTotals[]): Html {
   const columns: HtmlColumn<DayTotals>[] = [
     { name: 'Day', kind: 'left', format: ({ date }) => date },
-    { name: 'Ticks', format: ({ ticks }) => formatThousands(ticks) },
+    { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
     { name: 'Size', format: ({ bytes }) => formatBytes(bytes) },
-    { name: 'Conflicts', format: ({ conflicts }) => formatThousands(conflicts) },
+    { name: 'Conflicts', format: ({ conflicts }) => formatNumber(conflicts) },
     {
       name: 'Symbols covered',
-      format: ({ covered, expected }) => `${formatThousands(covered)} of ${formatThousands(expected)}`,
+      format: ({ covered, expected }) => `${formatNumber(covered)} of ${formatNumber(expected)}`,
     },
     {
       name: 'State',
@@ -93,9 +92,9 @@ export function renderConflictsSection(data: ReportData): ReportPart[] {
   return [
     renderSection('Conflicts', [
       renderFigure(
-        `${caption}: ${formatThousands(count)} in total, most of them on ${worstDay!.date}. The dataset conflicts holds both prices.`,
+        `${caption}: ${formatNumber(count)} in total, most of them on ${worstDay!.date}. The dataset conflicts holds both prices.`,
         renderDayBars({
-          label: `${caption}: ${formatThousands(count)} in total, ${formatThousands(worstDay!.conflicts)} on ${worstDay!.date}`,
+          label: `${caption}: ${formatNumber(count)} in total, ${formatNumber(worstDay!.conflicts)} on ${worstDay!.date}`,
           yLabel: 'conflicts',
           span: getShownWindow(data, days),
           colour: 'var(--gap)',
@@ -118,13 +117,13 @@ export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth:
   const growthText =
     bytesPerDay === null
       ? 'Fewer than three finished days: growth is not known yet.'
-      : `Growth ${formatBytes(Math.max(0, bytesPerDay))} per day, fitted to the last ${formatThousands(days)} finished days${forecast.length === 0 ? '' : ' (dashed)'}.`;
+      : `Growth ${formatBytes(Math.max(0, bytesPerDay))} per day, fitted to the last ${formatNumber(days)} finished days${forecast.length === 0 ? '' : ' (dashed)'}.`;
   const fullText =
     space === null || bytesPerDay === null
       ? ''
       : fullAt === null
         ? ` ${formatBytes(space.freeBytes)} free: the disk will not be full within 10 years.`
-        : ` ${formatBytes(space.freeBytes)} free: the disk will be full on ${formatDay(fullAt)}, in ${formatLongDuration(fullAt - nowMs)}.`;
+        : ` ${formatBytes(space.freeBytes)} free: the disk will be full on ${formatDay(fullAt)}, in ${formatDuration(fullAt - nowMs)}.`;
   const from = Math.max(shown.from, Math.min(sizes[0]!.t, shown.to - 14 * dayMs));
   return [
     renderSection('Growth', [

@@ -1,6 +1,6 @@
-import { formatCount, formatThousands } from '../base/format-quantity.ts';
+import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
-import { formatIsoUtc } from '../base/time.ts';
+import { formatMinute } from '../base/time.ts';
 import {
   renderCoverageSection,
   renderGapsSection,
@@ -13,7 +13,6 @@ import { renderDriftSection, renderLagSection, renderRequestsSection, renderRuns
 import type { ReportData } from './data/report-data.ts';
 import { type ArchiveGrowth, type ArchiveHealth, assessHealth, computeGrowth, toRunMark } from './health-status.ts';
 import { arrangeParts, renderKeyFigures, renderReportPage } from './page-parts.ts';
-import { formatBytes, formatLongDuration, formatMinute } from './time-spans.ts';
 
 export interface ArchiveReport {
   readonly text: string;
@@ -28,7 +27,7 @@ export function renderArchiveReport(data: ReportData, version: string): ArchiveR
   const name = status.upstream || 'no upstream';
   const body = [
     html`<header><h1>${name}</h1>
-<p class="note">Archive ${status.archive}, generation ${formatThousands(status.generation)}. Written ${formatIsoUtc(nowMs).slice(0, 16).replace('T', ' ')} UTC.</p></header>
+<p class="note">Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.</p></header>
 `,
     renderHealthPanel(health),
     renderOverview(data, growth),
@@ -50,20 +49,18 @@ export function renderArchiveReport(data: ReportData, version: string): ArchiveR
   return { text: renderReportPage(`${name}: oddslake report`, body, version, archiveStyle), health: health };
 }
 
-const stateSigns = { well: '✓', look: '!', act: '✕', empty: '○' } as const;
-const findingSigns = { act: '✕', look: '!', note: '·' } as const;
-const findingWords = { act: 'action required', look: 'warning', note: 'note' } as const;
+const signs = { ok: '✓', warning: '!', action_required: '✕', empty: '○', info: '·' } as const;
 
 /** The state of the archive, its findings and the next action. */
 function renderHealthPanel({ state, headline, nextAction, findings }: ArchiveHealth): Html {
   const items = findings.map(
-    ({ severity, text }) =>
-      html`<li class="${severity}"><span class="sign" role="img" aria-label="${findingWords[severity]}">${findingSigns[severity]}</span>${text}</li>
+    ({ severity, message }) =>
+      html`<li class="${severity}"><span class="sign" role="img" aria-label="${severity.replace('_', ' ')}">${signs[severity]}</span>${message}</li>
 `,
   );
-  const nextText = nextAction ?? (state === 'well' ? 'No action required.' : null);
+  const nextText = nextAction ?? (state === 'ok' ? 'No action required.' : null);
   return html`<div class="health ${state}">
-<p class="headline"><span class="sign" aria-hidden="true">${stateSigns[state]}</span>${headline}</p>
+<p class="headline"><span class="sign" aria-hidden="true">${signs[state]}</span>${headline}</p>
 ${nextText === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next: '}${nextText}</p>\n`]}${
   items.length === 0 ? [] : [html`<ul>\n${items}</ul>\n`]
 }</div>
@@ -81,38 +78,37 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
       : {
           label: 'Last run',
           value: `${toRunMark(last).sign} ${toRunMark(last).word}`,
-          note: `${last.job}, ${formatLongDuration(nowMs - last.startedAt)} ago`,
+          note: `${last.job}, ${formatDuration(nowMs - last.startedAt)} ago`,
         },
     {
       label: 'Lag',
-      value: lag_ms === null ? '–' : formatLongDuration(lag_ms),
+      value: lag_ms === null ? '–' : formatDuration(lag_ms),
       note: reached === null ? 'no live symbols' : `covered up to ${formatMinute(reached)}`,
     },
     {
       label: 'Ticks',
-      value: formatThousands(published.ticks),
-      note:
-        status.journaled_ticks === 0 ? 'published' : `published; ${formatThousands(status.journaled_ticks)} journaled`,
+      value: formatNumber(published.ticks),
+      note: status.journaled_ticks === 0 ? 'published' : `published; ${formatNumber(status.journaled_ticks)} journaled`,
     },
     {
       label: 'Live symbols',
-      value: formatThousands(symbols.live),
-      note: `of ${formatThousands(symbols.known)} known${symbols.suspended === 0 ? '' : `, ${formatThousands(symbols.suspended)} suspended`}`,
+      value: formatNumber(symbols.live),
+      note: `of ${formatNumber(symbols.known)} known${symbols.suspended === 0 ? '' : `, ${formatNumber(symbols.suspended)} suspended`}`,
     },
     {
       label: 'Complete days',
-      value: `${formatThousands(status.completeness.days.complete)} of ${formatThousands(Object.values(status.completeness.days).reduce((sum, count) => sum + count, 0))}`,
+      value: `${formatNumber(status.completeness.days.complete)} of ${formatNumber(Object.values(status.completeness.days).reduce((sum, count) => sum + count, 0))}`,
       note: finishedDays.first === null ? 'no finished day yet' : `${finishedDays.first} to ${finishedDays.last}`,
     },
     {
       label: 'Gaps',
-      value: formatThousands(gaps.windows),
+      value: formatNumber(gaps.windows),
       note:
         gaps.windows === 0
           ? status.completeness.inferred_windows === 0
             ? 'every window is covered'
             : `${formatCount(status.completeness.inferred_windows, 'window')} provisional`
-          : `of ${formatCount(gaps.symbols, 'symbol')}, ${formatLongDuration(gaps.missingMs)} in total`,
+          : `of ${formatCount(gaps.symbols, 'symbol')}, ${formatDuration(gaps.missingMs)} in total`,
     },
     {
       label: 'On disk',
@@ -131,7 +127,7 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
 }
 
 function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean): string {
-  if (fullAt !== null) return `in ${formatLongDuration(fullAt - nowMs)}`;
+  if (fullAt !== null) return `in ${formatDuration(fullAt - nowMs)}`;
   return isKnown ? 'not in 10 years' : '–';
 }
 
@@ -139,20 +135,20 @@ function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean):
 export const archiveStyle = `
 header .note { margin-top: 2px; }
 .health { margin-top: 20px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
-.health.well { background: var(--good-soft); border-color: transparent; }
-.health.look { background: var(--warn); border-color: transparent; }
-.health.act { background: var(--bad-soft); border-color: transparent; }
+.health.ok { background: var(--good-soft); border-color: transparent; }
+.health.warning { background: var(--warn); border-color: transparent; }
+.health.action_required { background: var(--bad-soft); border-color: transparent; }
 .headline { font-size: 20px; font-weight: 600; line-height: 1.3; }
 .headline .sign { display: inline-block; width: 1.3em; }
-.well .headline .sign { color: var(--good); }
-.look .headline .sign { color: var(--gap); }
-.act .headline .sign { color: var(--bad); }
+.ok .headline .sign { color: var(--good); }
+.warning .headline .sign { color: var(--gap); }
+.action_required .headline .sign { color: var(--bad); }
 .next { margin-top: 4px; font-weight: 600; }
-.well .next { font-weight: 400; }
+.ok .next { font-weight: 400; }
 .health ul { margin: 10px 0 0; padding: 0; list-style: none; }
 .health li { position: relative; margin-top: 5px; padding-left: 22px; }
 .health li .sign { position: absolute; left: 2px; font-weight: 600; }
-.health li.act .sign { color: var(--bad); }
+.health li.action_required .sign { color: var(--bad); }
 figure + figure, .figures + figure { margin-top: 22px; }
 .strip { display: flex; flex-wrap: wrap; gap: 3px; margin: 8px 0 0; padding: 0; list-style: none; }
 .strip li, .mark {

@@ -1,12 +1,12 @@
-import { formatThousands } from '../base/format-quantity.ts';
+import { formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
+import { formatMinute } from '../base/time.ts';
 import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 import type { PastDrift, PastRun } from './data/past-run.ts';
 import type { ReportData } from './data/report-data.ts';
 import { describeRun, runMarks, toRunMark } from './health-status.ts';
 import { type HtmlColumn, type ReportPart, renderFigure, renderLongTable, renderSection } from './page-parts.ts';
 import { renderLinesPlot } from './time-plots.ts';
-import { formatLongDuration, formatMinute } from './time-spans.ts';
 
 const stripRunsMax = 60;
 const tableRowsMax = 10;
@@ -50,7 +50,7 @@ ${items}</ol>
 
 function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
   const count = (getCount: (summary: NonNullable<PastRun['summary']>) => number) => (run: PastRun) =>
-    run.summary === null ? noValue : formatThousands(getCount(run.summary));
+    run.summary === null ? noValue : formatNumber(getCount(run.summary));
   const columns: HtmlColumn<PastRun>[] = [
     { name: 'Started', kind: 'left', format: ({ startedAt }) => formatMinute(startedAt) },
     { name: 'Job', kind: 'left', format: ({ job }) => job },
@@ -60,11 +60,11 @@ function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
       format: (run) => `${toRunMark(run).sign} ${toRunMark(run).word}`,
       isLoss: (run) => ['bad', 'poor'].includes(toRunMark(run).kind),
     },
-    { name: 'Duration', format: ({ startedAt, finishedAt }) => formatLongDuration((finishedAt ?? nowMs) - startedAt) },
+    { name: 'Duration', format: ({ startedAt, finishedAt }) => formatDuration((finishedAt ?? nowMs) - startedAt) },
     { name: 'New ticks', format: count(({ accepted }) => accepted) },
     { name: 'Conflicts', format: count(({ conflicts }) => conflicts) },
     { name: 'Requests', format: count(({ requests }) => requests) },
-    { name: 'Lag', format: (run) => (computeLag(run) === null ? noValue : formatLongDuration(computeLag(run)!)) },
+    { name: 'Lag', format: (run) => (computeLag(run) === null ? noValue : formatDuration(computeLag(run)!)) },
     { name: 'Message', kind: 'text', format: (run) => describeRun(run) },
   ];
   return renderLongTable('The last runs', columns, rows, {
@@ -91,7 +91,7 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
     maxLag > 96 * hourMs ? ['days', dayMs] : maxLag > 3 * hourMs ? ['hours', hourMs] : ['minutes', minuteMs];
   const last = points.at(-1)!;
   if (points.length === 1)
-    return [{ name: 'Lag', text: `The lag was ${formatLongDuration(last.lag)} at the end of the only run.` }];
+    return [{ name: 'Lag', text: `The lag was ${formatDuration(last.lag)} at the end of the only run.` }];
   const caption = `Lag of coverage at the end of each run, in ${unit}`;
   const line = {
     points: points.map(({ t, lag }) => ({ t, value: lag / unitMs })),
@@ -101,9 +101,9 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
   return [
     renderSection('Lag', [
       renderFigure(
-        `${caption}. The limit is ${formatLongDuration(rules.lagMsMax)}.`,
+        `${caption}. The limit is ${formatDuration(rules.lagMsMax)}.`,
         renderLinesPlot(
-          `${caption}: last ${formatLongDuration(last.lag)}, maximum ${formatLongDuration(maxLag)}`,
+          `${caption}: last ${formatDuration(last.lag)}, maximum ${formatDuration(maxLag)}`,
           unit,
           computeShownWindow(points, nowMs),
           [line],
@@ -140,7 +140,7 @@ export function renderRequestsSection({ runs, nowMs, rules }: ReportData): Repor
   const usedText =
     last.rate === null
       ? ''
-      : ` The last run used ${Math.round(last.rate.used * 100)} % of it; requests waited ${formatLongDuration(last.rate.waitedMs)} on the rate limit.`;
+      : ` The last run used ${Math.round(last.rate.used * 100)} % of it; requests waited ${formatDuration(last.rate.waitedMs)} on the rate limit.`;
   return [
     renderSection('Requests', [
       renderFigure(
@@ -177,12 +177,12 @@ export function renderDriftSection({ runs }: ReportData): ReportPart[] {
     { name: 'Before', kind: 'left', format: ({ drift }) => types(drift.before) },
     { name: 'Now', kind: 'left', format: ({ drift }) => types(drift.now) },
   ];
-  const rest = `${formatThousands(Math.min(driftRows.length, driftsAllMax) - driftsMax)} earlier`;
+  const rest = `${formatNumber(Math.min(driftRows.length, driftsAllMax) - driftsMax)} earlier`;
   return [
     renderSection(
       'Schema drift',
       [
-        html`<p class="note">Changed fields of the service's responses: ${formatThousands(driftRows.length)}.</p>\n`,
+        html`<p class="note">Changed fields of the service's responses: ${formatNumber(driftRows.length)}.</p>\n`,
         ...renderLongTable('Schema drift', columns, driftRows.slice(0, driftsAllMax), { shown: driftsMax, rest }),
       ],
       true,

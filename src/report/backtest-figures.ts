@@ -1,6 +1,6 @@
 import { type ObjectiveName, objectives } from '../backtest/engine/objectives.ts';
 import type { BacktestResult, GridResult } from '../backtest/result.ts';
-import { formatThousands } from '../base/format-quantity.ts';
+import { formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 
@@ -32,7 +32,7 @@ export function formatDecimals(value: number, digits: number): string {
   if (Math.abs(value) >= 1e15) return value.toExponential(3);
   const [whole, rest] = Math.abs(value).toFixed(digits).split('.');
   const sign = value < 0 && /[1-9]/.test(`${whole}${rest}`) ? '-' : '';
-  return `${sign}${formatThousands(Number(whole))}${rest === undefined ? '' : `.${rest}`}`;
+  return `${sign}${formatNumber(Number(whole))}${rest === undefined ? '' : `.${rest}`}`;
 }
 
 /** A number with at most six decimals, without trailing zeros. */

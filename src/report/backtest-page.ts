@@ -2,7 +2,7 @@ import { type ObjectiveName, objectives } from '../backtest/engine/objectives.ts
 import type { SymbolRow } from '../backtest/engine/run-series.ts';
 import type { Trade } from '../backtest/engine/simulate.ts';
 import type { BacktestResult, GridResult } from '../backtest/result.ts';
-import { formatThousands } from '../base/format-quantity.ts';
+import { formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import {
@@ -80,13 +80,13 @@ function renderSummary({ request, summary: totals, value }: BacktestResult): Htm
     formatValue('brier', 'Brier score'),
     {
       label: 'Trades',
-      value: formatThousands(totals.trades),
+      value: formatNumber(totals.trades),
       note: `${formatDecimals(totals.contracts, Number.isInteger(totals.contracts) ? 0 : 2)} contracts, fees ${formatAmount(totals.fees)}`,
     },
     {
       label: 'Symbols',
-      value: formatThousands(totals.symbols),
-      note: `${formatThousands(totals.symbols_traded)} traded, ${formatThousands(totals.ticks)} ticks`,
+      value: formatNumber(totals.symbols),
+      note: `${formatNumber(totals.symbols_traded)} traded, ${formatNumber(totals.ticks)} ticks`,
     },
   ];
   return html`${renderKeyFigures(all)}
@@ -146,7 +146,7 @@ function renderCalibration({ calibration: all }: BacktestResult): Html[] {
       kind: 'left',
       format: ({ price_from, price_to }) => `${price_from.toFixed(1)} – ${price_to.toFixed(1)}`,
     },
-    { name: 'Ticks', format: ({ ticks }) => formatThousands(ticks) },
+    { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
     { name: 'Mean price', format: ({ mean_price }) => formatDecimals(mean_price!, 4) },
     { name: 'Share of yes', format: ({ mean_outcome }) => formatDecimals(mean_outcome!, 4) },
     { name: 'Brier', format: ({ brier }) => formatDecimals(brier!, 4) },
@@ -155,7 +155,7 @@ function renderCalibration({ calibration: all }: BacktestResult): Html[] {
     price: mean_price!,
     outcome: mean_outcome!,
     weight: ticks,
-    title: `price ${formatDecimals(mean_price!, 3)}, yes ${formatDecimals(mean_outcome!, 3)}, ${formatThousands(ticks)} ticks`,
+    title: `price ${formatDecimals(mean_price!, 3)}, yes ${formatDecimals(mean_outcome!, 3)}, ${formatNumber(ticks)} ticks`,
   }));
   const caption =
     'Prices of symbols that settled in the window, by decile; on the diagonal, prices equal the frequency of yes';
@@ -173,22 +173,22 @@ function renderSymbols({ symbols: { count, items } }: BacktestResult): Html[] {
   const columns: HtmlColumn<SymbolRow>[] = [
     { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
     { name: 'P&L', format: ({ pnl }) => formatDollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
-    { name: 'Trades', format: (row) => formatThousands(row.trades) },
+    { name: 'Trades', format: (row) => formatNumber(row.trades) },
     { name: 'Contracts', format: ({ contracts }) => formatDecimals(contracts, Number.isInteger(contracts) ? 0 : 2) },
     { name: 'Fees', format: ({ fees }) => formatAmount(fees, digits) },
     { name: 'Outcome', format: ({ outcome }) => (outcome === null ? noValue : formatPlainNumber(outcome)) },
-    { name: 'Ticks', format: ({ ticks }) => formatThousands(ticks) },
+    { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
   ];
   const cutText =
-    items.length < count ? `; the ${formatThousands(items.length)} with the largest gains and losses are listed` : '';
-  const caption = html`<p class="note">${formatThousands(count)} with trades${cutText}, sorted by P&L.</p>\n`;
+    items.length < count ? `; the ${formatNumber(items.length)} with the largest gains and losses are listed` : '';
+  const caption = html`<p class="note">${formatNumber(count)} with trades${cutText}, sorted by P&L.</p>\n`;
   if (items.length <= 2 * symbolsShownMax)
     return [renderSection('Symbols', [caption, renderHtmlTable('Symbols', columns, items)], true)];
   const middle = items.slice(symbolsShownMax, -symbolsShownMax);
   const body = [
     caption,
     renderHtmlTable('Best symbols', columns, items.slice(0, symbolsShownMax)),
-    html`<details><summary>${formatThousands(middle.length)} in between</summary>${renderHtmlTable('Symbols in between', columns, middle)}</details>\n`,
+    html`<details><summary>${formatNumber(middle.length)} in between</summary>${renderHtmlTable('Symbols in between', columns, middle)}</details>\n`,
     html`<p class="note">The worst symbols:</p>\n`,
     renderHtmlTable('Worst symbols', columns, items.slice(-symbolsShownMax)),
   ];
@@ -210,10 +210,8 @@ function renderTrades({ trades: { count, items } }: BacktestResult): Html[] {
     { name: 'P&L', format: ({ pnl }) => formatDollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
   ];
   const cutText =
-    items.length < count
-      ? `the first ${formatThousands(items.length)} of ${formatThousands(count)}`
-      : formatThousands(count);
-  const rest = `${formatThousands(items.length - tradesShownMax)} more`;
+    items.length < count ? `the first ${formatNumber(items.length)} of ${formatNumber(count)}` : formatNumber(count);
+  const rest = `${formatNumber(items.length - tradesShownMax)} more`;
   return [
     renderSection(
       'Trades',
@@ -231,15 +229,15 @@ function renderProvenance({ request, strategy, coverage, archive }: BacktestResu
   const hash = (text: string): Html => html`<span class="hash">${text}</span>`;
   const { symbols: namedSymbols, filter } = request;
   const chosenText = [
-    namedSymbols === null ? 'all' : `${formatThousands(namedSymbols.length)} named`,
+    namedSymbols === null ? 'all' : `${formatNumber(namedSymbols.length)} named`,
     ...(filter.categories.length === 0 ? [] : [`of ${filter.categories.join(', ')}`]),
     ...(filter.sources.length === 0 ? [] : [`from ${filter.sources.join(', ')}`]),
   ];
   return renderSection('Inputs', [
     renderFacts([
-      ['Generation', formatThousands(archive.generation)],
+      ['Generation', formatNumber(archive.generation)],
       ['Manifest', hash(archive.manifest_sha256)],
-      ['Files', html`${formatThousands(archive.files)}, ${hash(archive.files_sha256)}`],
+      ['Files', html`${formatNumber(archive.files)}, ${hash(archive.files_sha256)}`],
       ['Symbols', chosenText.join(' ')],
       [
         'Coverage',
@@ -267,20 +265,20 @@ export function renderGridSection({ request, grid }: BacktestResult): Html[] {
   const columns: HtmlColumn<GridPoint>[] = [
     ...names.map((name) => ({ name, format: ({ parameters }: GridPoint) => formatParameter(name, parameters[name]!) })),
     { name: `${objective}, in sample`, format: ({ value }) => formatValue(value) },
-    { name: 'Trades', format: ({ trades }) => formatThousands(trades) },
+    { name: 'Trades', format: ({ trades }) => formatNumber(trades) },
     { name: 'Held out', format: ({ held_out_value }) => formatValue(held_out_value) },
-    { name: 'Held-out trades', format: ({ held_out_trades }) => formatThousands(held_out_trades) },
+    { name: 'Held-out trades', format: ({ held_out_trades }) => formatNumber(held_out_trades) },
   ];
   const chosenText =
     best === undefined
       ? 'No point has a value before that time, so the first point was used'
       : `The best point before that time is ${formatParameters(best.parameters)}`;
-  const rest = `${formatThousands(points.length - pointsShownMax)} more`;
+  const rest = `${formatNumber(points.length - pointsShownMax)} more`;
   return [
     renderSection(
       'Grid',
       [
-        html`<p class="note">${formatThousands(points.length)} points; data from ${formatIsoUtc(grid.split_at)} is held out. ${chosenText}. A point
+        html`<p class="note">${formatNumber(points.length)} points; data from ${formatIsoUtc(grid.split_at)} is held out. ${chosenText}. A point
 that is best only by chance does not stay best on held-out data.</p>\n`,
         renderGridPlot(grid, points, names, objective),
         ...renderLongTable('Grid', columns, points, { shown: pointsShownMax, rest, isBest: (point) => point === best }),

@@ -1,26 +1,26 @@
 import type { DiskSpace } from '../archive/disk/file-system.ts';
 import { exitCodes } from '../base/errors.ts';
-import { formatThousands } from '../base/format-quantity.ts';
-import { formatDay, formatIsoUtc, parseDayStart } from '../base/time.ts';
+import { formatBytes, formatCount, formatDuration } from '../base/format-quantity.ts';
+import { formatDay, formatIsoUtc, formatMinute, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay } from '../base/window.ts';
 import { type ArchiveState, formatCompleteness, isDayComplete } from '../contract/completeness-counts.ts';
 import type { PastRun } from './data/past-run.ts';
 import type { DayTotals, ReportData } from './data/report-data.ts';
-import { formatBytes, formatLongDuration, formatMinute, shortenText } from './time-spans.ts';
+import { shortenText } from './page-parts.ts';
 
-/** `act`: a problem that persists until someone acts. `look`: should be checked. `note`: information. */
-type Severity = 'act' | 'look' | 'note';
+/** `action_required`: a problem that persists until someone acts. `warning`: should be checked. The doctor uses the same words. */
+type Severity = 'action_required' | 'warning' | 'info';
 
 interface HealthFinding {
   readonly severity: Severity;
-  readonly text: string;
-  /** Advice as a sentence; null if nothing can or must be done. */
+  readonly message: string;
+  /** What to do, as a sentence; null if there is nothing to do. */
   readonly action: string | null;
 }
 
 /** State of the archive and the next action. */
 export interface ArchiveHealth {
-  readonly state: 'well' | 'look' | 'act' | 'empty';
+  readonly state: 'ok' | 'warning' | 'action_required' | 'empty';
   readonly headline: string;
   /** Null if no action is required. */
   readonly nextAction: string | null;
@@ -28,22 +28,22 @@ export interface ArchiveHealth {
   readonly findings: readonly HealthFinding[];
 }
 
-const severityOrder: readonly Severity[] = ['act', 'look', 'note'];
-const headlines = { act: 'Action required', look: 'Needs attention' } as const;
+const severityOrder: readonly Severity[] = ['action_required', 'warning', 'info'];
+const headlines = { action_required: 'Action required', warning: 'Needs attention' } as const;
 
 /** Headlines if no action is required, by the state of the archive. */
 const quietHeadlines: Readonly<Record<ArchiveState, string>> = {
-  complete: 'No problems',
-  empty: 'No problems',
-  provisional: 'No problems, some coverage provisional',
-  complete_with_exceptions: 'No problems, with exceptions',
+  complete: 'OK',
+  empty: 'OK',
+  provisional: 'OK, some coverage provisional',
+  complete_with_exceptions: 'OK, with exceptions',
   incomplete: 'No new problems, but the archive is incomplete',
   damaged: 'The archive is damaged',
 };
 
 /** Days before the disk is full at which the report warns, and at which action is required. */
-const diskFullLookDays = 30;
-const diskFullActDays = 7;
+const diskFullWarningDays = 30;
+const diskFullActionDays = 7;
 /** Number of days for which an incomplete day is a warning, once the nightly run after it is due. */
 const recentDays = 7;
 
@@ -67,11 +67,11 @@ export function assessHealth(facts: HealthInput, growth: ArchiveGrowth): Archive
     ...checkDiskSpace(facts, growth),
     ...checkServerBehavior(facts),
   ].sort((a, b) => severityOrder.indexOf(a.severity) - severityOrder.indexOf(b.severity));
-  const worst = findings[0]?.severity ?? 'note';
+  const worst = findings[0]?.severity ?? 'info';
   const runAction = runs.findLast(({ state }) => state === 'ended')?.summary?.nextAction;
   return {
-    state: worst === 'note' ? 'well' : worst,
-    headline: worst === 'note' ? quietHeadlines[status.completeness.state] : headlines[worst],
+    state: worst === 'info' ? 'ok' : worst,
+    headline: worst === 'info' ? quietHeadlines[status.completeness.state] : headlines[worst],
     // The next action of the last run takes precedence.
     nextAction: runAction ?? findings.find(({ action }) => action !== null)?.action ?? null,
     findings,
@@ -91,13 +91,13 @@ function checkDamage({ status }: HealthInput): HealthFinding[] {
   const [first] = status.damaged;
   if (first === undefined) return [];
   const { path, kind, found_at: foundAt } = first;
-  const text = `${formatCounted(status.damaged_count, 'file')} damaged: ${path} (${kind}, found ${formatMinute(foundAt)})${status.damaged_count > 1 ? ' and others' : ''}.`;
-  return [{ severity: 'act', text, action: 'Repair the archive with oddslake verify --repair' }];
+  const message = `${formatCount(status.damaged_count, 'file')} damaged: ${path} (${kind}, found ${formatMinute(foundAt)})${status.damaged_count > 1 ? ' and others' : ''}.`;
+  return [{ severity: 'action_required', message, action: 'Repair the archive with oddslake verify --repair' }];
 }
 
 /** Checks the last nightly run and the last run of any job. */
 function checkRuns({ runs, lastNight }: HealthInput): HealthFinding[] {
-  const ended = runs.filter(({ state }) => state !== 'under way');
+  const ended = runs.filter(({ state }) => state !== 'running');
   const lastNightly = ended.findLast(({ job }) => job === 'nightly') ?? lastNight;
   return [...new Set([ended.at(-1), lastNightly])].flatMap((run) => (run ? (checkRun(run) ?? []) : []));
 }
@@ -105,13 +105,17 @@ function checkRuns({ runs, lastNight }: HealthInput): HealthFinding[] {
 function checkRun(run: PastRun): HealthFinding | null {
   const { word, kind } = toRunMark(run);
   if (kind === 'good') return null;
-  const message = describeRun(run);
-  const text = `The last ${run.job} (${formatMinute(run.startedAt)}): ${word}${message === '' ? '.' : `. ${message}`}`;
-  if (kind === 'idle') return { severity: 'note', text, action: null };
-  if (kind === 'fair') return { severity: 'look', text, action: null };
+  const reason = describeRun(run);
+  const message = `The last ${run.job} (${formatMinute(run.startedAt)}): ${word}${reason === '' ? '.' : `. ${reason}`}`;
+  if (kind === 'idle') return { severity: 'info', message, action: null };
+  if (kind === 'fair') return { severity: 'warning', message, action: null };
   const isGrave = kind === 'bad' && run.state === 'ended' && run.exitCode !== exitCodes.busy;
   const action = run.state === 'ended' ? actionsByExitCode[run.exitCode ?? 1] : undefined;
-  return { severity: isGrave ? 'act' : 'look', text, action: action ?? `Run oddslake ${run.job} again.` };
+  return {
+    severity: isGrave ? 'action_required' : 'warning',
+    message,
+    action: action ?? `Run oddslake ${run.job} again.`,
+  };
 }
 
 function checkLag({ nowMs, rules, runs, status }: HealthInput): HealthFinding[] {
@@ -121,27 +125,31 @@ function checkLag({ nowMs, rules, runs, status }: HealthInput): HealthFinding[] 
       (exitCode === exitCodes.done || exitCode === exitCodes.incomplete) && nowMs - finishedAt! <= rules.lagMsMax,
   );
   if (isRunning) {
-    const text = `Jobs run, but a live symbol has had a gap for ${formatLongDuration(status.lag_ms)}.`;
-    return [{ severity: 'look', text, action: 'List the missing windows with oddslake gaps' }];
+    const message = `Jobs run, but a live symbol has had a gap for ${formatDuration(status.lag_ms)}.`;
+    return [{ severity: 'warning', message, action: 'List the missing windows with oddslake gaps' }];
   }
-  const text = `The lag is ${formatLongDuration(status.lag_ms)}; the limit is ${formatLongDuration(rules.lagMsMax)}.`;
+  const message = `The lag is ${formatDuration(status.lag_ms)}; the limit is ${formatDuration(rules.lagMsMax)}.`;
   const action = 'Run oddslake nightly, and check that its schedule is running.';
-  return [{ severity: 'act', text, action }];
+  return [{ severity: 'action_required', message, action }];
 }
 
 function checkGaps({ gaps }: HealthInput): HealthFinding[] {
   const { recent, windows, symbols, lost, span } = gaps;
   const out: HealthFinding[] = [];
   if (lost > 0) {
-    const text = `${formatCounted(lost, 'window')} of published ticks ${lost === 1 ? 'is' : 'are'} lost.`;
-    out.push({ severity: 'look', text, action: 'Restore them with oddslake verify --repair' });
+    const message = `${formatCount(lost, 'window')} of published ticks ${lost === 1 ? 'is' : 'are'} lost.`;
+    out.push({ severity: 'warning', message, action: 'Restore them with oddslake verify --repair' });
   }
   if (windows > lost && span !== null) {
     const counts = recent.windows > 0 ? recent : { windows, symbols };
     const whenText = recent.windows > 0 ? ' in the last days' : ', none of them in the last days';
-    const text = `${formatCounted(counts.windows, 'gap')} of ${formatCounted(counts.symbols, 'symbol')}${whenText}.`;
+    const message = `${formatCount(counts.windows, 'gap')} of ${formatCount(counts.symbols, 'symbol')}${whenText}.`;
     const action = `Fetch them with oddslake backfill --from ${formatIsoUtc(span.from)} --to ${formatIsoUtc(span.to)}`;
-    out.push({ severity: recent.windows > 0 ? 'look' : 'note', text, action: recent.windows > 0 ? action : null });
+    out.push({
+      severity: recent.windows > 0 ? 'warning' : 'info',
+      message,
+      action: recent.windows > 0 ? action : null,
+    });
   }
   return out;
 }
@@ -156,21 +164,21 @@ function checkCompleteness({ status, days, nowMs }: HealthInput): HealthFinding[
     const isRecent = incomplete.some(
       ({ date }) => parseDayStart(date) >= nowMs - recentDays * dayMs && parseDayStart(date) + 2 * dayMs <= nowMs,
     );
-    const text = `${formatCounted(incomplete.length, 'day')} incomplete, most recently ${latestDay.date}.`;
+    const message = `${formatCount(incomplete.length, 'day')} incomplete, most recently ${latestDay.date}.`;
     const action = 'List the missing windows with oddslake gaps, and check the last summaries for truncated lists';
-    out.push({ severity: isRecent ? 'look' : 'note', text, action: isRecent ? action : null });
+    out.push({ severity: isRecent ? 'warning' : 'info', message, action: isRecent ? action : null });
   }
   if (completeness.suspended > 0) {
-    const text = `${formatCounted(completeness.suspended, 'active symbol')} suspended: the service reports them as unknown.`;
+    const message = `${formatCount(completeness.suspended, 'active symbol')} suspended: the service reports them as unknown.`;
     out.push({
-      severity: 'look',
-      text,
+      severity: 'warning',
+      message,
       action: 'List them with oddslake gaps, or poll them now with oddslake symbols retry',
     });
   }
   if (completeness.state === 'provisional') {
-    const text = `The archive is ${formatCompleteness(completeness)}. The next poll confirms inferred coverage.`;
-    out.push({ severity: 'note', text, action: null });
+    const message = `The archive is ${formatCompleteness(completeness)}. The next poll confirms inferred coverage.`;
+    out.push({ severity: 'info', message, action: null });
   }
   return out;
 }
@@ -178,12 +186,12 @@ function checkCompleteness({ status, days, nowMs }: HealthInput): HealthFinding[
 function checkDiskSpace({ nowMs, space }: HealthInput, { fullAt, bytesPerDay }: ArchiveGrowth): HealthFinding[] {
   if (space === null || fullAt === null || bytesPerDay === null) return [];
   const days = (fullAt - nowMs) / dayMs;
-  if (days > diskFullLookDays) return [];
-  const text = `The disk will be full in ${formatLongDuration(fullAt - nowMs)}: ${formatBytes(space.freeBytes)} free, growing by ${formatBytes(bytesPerDay)} per day.`;
+  if (days > diskFullWarningDays) return [];
+  const message = `The disk will be full in ${formatDuration(fullAt - nowMs)}: ${formatBytes(space.freeBytes)} free, growing by ${formatBytes(bytesPerDay)} per day.`;
   return [
     {
-      severity: days <= diskFullActDays ? 'act' : 'look',
-      text,
+      severity: days <= diskFullActionDays ? 'action_required' : 'warning',
+      message,
       action: 'Free disk space, or move the archive to a larger disk.',
     },
   ];
@@ -191,17 +199,14 @@ function checkDiskSpace({ nowMs, space }: HealthInput, { fullAt, bytesPerDay }: 
 
 function checkServerBehavior({ cadence }: HealthInput): HealthFinding[] {
   if (cadence.error !== null) {
-    const text = `Ticks could not be read: ${cadence.error}`;
-    return [{ severity: 'act', text, action: 'Check for damage with oddslake verify' }];
+    const message = `Ticks could not be read: ${cadence.error}`;
+    return [{ severity: 'action_required', message, action: 'Check for damage with oddslake verify' }];
   }
   const count = cadence.silent.length;
   if (count === 0) return [];
-  const text = `${formatCounted(count, 'symbol')} with regular ticks ${count === 1 ? 'has' : 'have'} become silent.`;
-  return [{ severity: 'note', text, action: null }];
+  const message = `${formatCount(count, 'symbol')} with regular ticks ${count === 1 ? 'has' : 'have'} become silent.`;
+  return [{ severity: 'info', message, action: null }];
 }
-
-const formatCounted = (count: number, noun: string): string =>
-  `${formatThousands(count)} ${noun}${count === 1 ? '' : 's'}`;
 
 /** Display of a run. Never by colour alone. */
 interface RunMark {
@@ -230,8 +235,8 @@ const exitCodeWords: Readonly<Record<number, string>> = {
 
 /** Display of the outcome of a run. */
 export function toRunMark({ state, exitCode, summary }: Pick<PastRun, 'state' | 'exitCode' | 'summary'>): RunMark {
-  if (state === 'under way') return runMarks.running;
-  if (state === 'broken off') return { ...runMarks.failed, word: 'interrupted' };
+  if (state === 'running') return runMarks.running;
+  if (state === 'interrupted') return { ...runMarks.failed, word: 'interrupted' };
   switch (exitCode) {
     case exitCodes.done:
       return (summary?.warningsCount ?? 0) > 0 ? runMarks.warned : runMarks.done;
@@ -252,7 +257,7 @@ export const describeRun = (run: Pick<PastRun, 'state' | 'summary'>): string =>
   shortenText(describeRunInFull(run), lettersMax);
 
 function describeRunInFull({ state, summary }: Pick<PastRun, 'state' | 'summary'>): string {
-  if (state === 'broken off')
+  if (state === 'interrupted')
     return 'Its process ended unexpectedly; the next run recovers the ticks that it accepted.';
   if (summary === null) return '';
   const { error, failures, failuresCount, warnings, warningsCount } = summary;

@@ -128,7 +128,7 @@ section { margin-top: 36px; }
 .note, figcaption, footer { color: var(--muted); font-size: 13.5px; }
 .nowrap { white-space: nowrap; }
 .hash { font: 13px / 1.5 ui-monospace, "SF Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace; word-break: break-all; }
-.warning { margin-top: 16px; padding: 10px 14px; border-left: 3px solid var(--gap); background: var(--warn); }
+p.warning { margin-top: 16px; padding: 10px 14px; border-left: 3px solid var(--gap); background: var(--warn); }
 .figures {
   display: grid;
   grid-template-columns: repeat(4, 1fr);
@@ -209,4 +209,10 @@ export function arrangeParts(parts: readonly ReportPart[]): Html[] {
     ...parts.filter((part) => part instanceof Html),
     ...(rows.length === 0 ? [] : [renderSection('Nothing to report', [html`<dl class="facts">\n${rows}</dl>\n`])]),
   ];
+}
+
+/** A text in one line of at most `lettersMax` characters; a shortened text ends with `…`. */
+export function shortenText(text: string, lettersMax: number): string {
+  const letters = [...text.replaceAll(/\s+/gu, ' ')];
+  return letters.length <= lettersMax ? letters.join('') : `${letters.slice(0, lettersMax - 1).join('')}…`;
 }

@@ -2,8 +2,8 @@ import * as Plot from '@observablehq/plot';
 import type { Html } from '../base/html.ts';
 import type { Window } from '../base/window.ts';
 import { dayMs } from '../base/window.ts';
+import { shortenText } from './page-parts.ts';
 import { countAxisTicks, formatAxisTime, gridStyle, renderPlot } from './plots.ts';
-import { shortenText } from './time-spans.ts';
 
 // Plots over time. Times are epoch milliseconds, UTC.
 
@@ -211,14 +211,6 @@ const buildTimeAxis = (size: { width: number; height: number }, { from, to }: Wi
 const buildZeroDomain = (values: readonly number[]): { domain?: [number, number] } =>
   values.some((value) => value > 0) ? { domain: [0, values.reduce((a, b) => Math.max(a, b), 0)] } : { domain: [0, 1] };
 
-/** `1.5k`, `20M`: three significant digits. */
-export function formatShortNumber(value: number): string {
-  const abs = Math.abs(value);
-  for (const [size, letter] of [
-    [1e9, 'G'],
-    [1e6, 'M'],
-    [1e3, 'k'],
-  ] as const)
-    if (abs >= size) return `${Number((value / size).toPrecision(3))}${letter}`;
-  return String(Number(value.toPrecision(3)));
-}
+/** `1.5K`, `20M`: three significant digits. */
+export const formatShortNumber = (value: number): string =>
+  value.toLocaleString('en-US', { notation: 'compact', maximumSignificantDigits: 3 });

@@ -50,7 +50,7 @@ export async function writeReport(archive: Archive, context: Context, out: strin
   const id = Math.floor(random() * 36 ** 8).toString(36);
   try {
     const written = await writeFileAtomically(archive.disk, target, id, pieces());
-    return { path: target, ...written, generation: data.status.generation, health: health };
+    return { path: target, ...written, generation: data.status.generation, health };
   } catch (error) {
     if (out === null && isPermissionError(error)) throw createNotWritableError(archive, target, error);
     throw error;

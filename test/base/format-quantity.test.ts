@@ -1,34 +1,47 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { formatBytes, formatDuration } from '../../src/base/format-quantity.ts';
-import { formatLongDuration, formatBytes as formatReportBytes } from '../../src/report/time-spans.ts';
+import { formatBytes, formatDuration, formatNumber } from '../../src/base/format-quantity.ts';
 
-test('never shows 60 s or 1000 ms', () => {
-  expect([0, 850.4, 999.4, 999.6, 59_949, 59_950, 60_000].map(formatDuration)).toEqual([
-    '0 ms',
-    '850 ms',
-    '999 ms',
-    '1.0 s',
-    '59.9 s',
-    '1 min 0 s',
-    '1 min 0 s',
-  ]);
-  expect([119_600, 245_000, 3_599_600, 7_500_000].map(formatDuration)).toEqual([
-    '2 min 0 s',
-    '4 min 5 s',
-    '1 h 0 min',
-    '2 h 5 min',
-  ]);
-  expect([59_400, 59_600, 119_600].map(formatLongDuration)).toEqual(['59 s', '1 min', '2 min']);
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`grouped: SEED=${seed}`);
+
+test('groups digits like toLocaleString', () => {
+  const some = fc.oneof(fc.maxSafeInteger(), fc.integer(), fc.double(), fc.constantFrom(-0, 999, 1000, -1000));
+  fc.assert(
+    fc.property(some, (value) => {
+      expect(formatNumber(value)).toBe((value === 0 ? 0 : value).toLocaleString('en-US'));
+    }),
+    { seed },
+  );
+});
+
+test.each([
+  [-1, '0 ms'],
+  [850.4, '850 ms'],
+  [999.4, '999 ms'],
+  [999.6, '1.0 s'],
+  [59_949, '59.9 s'],
+  [59_950, '1 min'],
+  [119_600, '2 min'],
+  [245_000, '4 min 5 s'],
+  [3_599_600, '1 h'],
+  [18_720_000, '5 h 12 min'],
+  [86_399_000, '1 d'],
+  [273_600_000, '3 d 4 h'],
+  [2.2e10, '255 d'],
+  [1e11, '3.2 years'],
+])('a duration of %i ms is shown as %s', (ms, text) => {
+  expect(formatDuration(ms)).toBe(text);
 });
 
 test('shows sizes below 1000 of their unit', () => {
-  for (const of of [formatBytes, formatReportBytes])
-    expect([999, 1000, 999_940, 999_950, 1e6, 999_960_000].map(of)).toEqual([
-      '999 B',
-      '1.0 kB',
-      '999.9 kB',
-      '1.0 MB',
-      '1.0 MB',
-      '1.0 GB',
-    ]);
+  expect([12, 999, 1000, 999_940, 999_950, 1e6, 999_960_000].map(formatBytes)).toEqual([
+    '12 B',
+    '999 B',
+    '1.0 kB',
+    '999.9 kB',
+    '1.0 MB',
+    '1.0 MB',
+    '1.0 GB',
+  ]);
 });

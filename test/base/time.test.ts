@@ -5,7 +5,9 @@ import {
   addDays,
   dayMs,
   formatDay,
+  formatIsoMinute,
   formatIsoUtc,
+  formatMinute,
   parseDay,
   parseDayStart,
   parseDuration,
@@ -148,4 +150,9 @@ describe('a duration', () => {
       expect(() => parseDuration(text, '--max-lag')).toThrow(/^--max-lag ".*": expected a whole number with a unit/);
     },
   );
+});
+
+test('a time is shown to the minute, with a zone or for pages', () => {
+  const t = Date.UTC(2026, 10, 22, 3, 17, 59);
+  expect([formatIsoMinute(t), formatMinute(t)]).toEqual(['2026-11-22T03:17Z', '2026-11-22 03:17']);
 });

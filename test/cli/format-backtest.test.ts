@@ -78,7 +78,7 @@ test.each([80, 120])('fits a terminal of %i columns with any symbol names', (wid
   );
   for (const line of stripVTControlCharacters(text).split('\n'))
     expect(stringWidth(line), line).toBeLessThanOrEqual(width);
-  expect(text).toContain(`${esc}[1m+12.50 dollars${esc}[0m`);
+  expect(text).toContain(`${esc}[1m+12.50 dollars${esc}[22m`);
   expect(stripVTControlCharacters(text)).not.toMatch(new RegExp(`[${esc}${bell}]`));
   expect(text).toContain('two\\nlines');
 });

@@ -1,9 +1,19 @@
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { formatConfig } from '../../src/cli/init-config.ts';
-import { isValid, parseDocumentLayer, settingSchemas } from '../../src/settings/source.ts';
+import {
+  createDisk,
+  type Disk,
+  type FileSystemCalls,
+  systemCalls,
+  systemDisk,
+} from '../../src/archive/disk/file-system.ts';
+import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
+import { collectAnswers, formatConfig, writeConfig } from '../../src/cli/init-config.ts';
+import { isValid, parseDocumentLayer, parseTextLayer, settingSchemas } from '../../src/settings/source.ts';
 
 test('writes chosen settings with comments and a pointer to all others', () => {
   const text = formatConfig(
@@ -85,4 +95,183 @@ test('writes sections in the order of default.yaml', () => {
     ]),
   );
   expect(text.match(/^\w+:/gm)).toEqual(['upstream:', 'poll:', 'archive:']);
+});
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'oddslake-init-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Gives these answers in order; further questions fail the test. */
+function person(...answers: string[]) {
+  const asked: string[] = [];
+  const told: string[] = [];
+  return {
+    asked,
+    told,
+    async ask(question: string) {
+      asked.push(question);
+      const answer = answers.shift();
+      if (answer === undefined) throw new Error(`asked too much: ${question}`);
+      return answer;
+    },
+    print: (text: string) => void told.push(text),
+  };
+}
+
+const url = parseTextLayer('upstream.base_url', 'https://example.org', '--base-url');
+
+describe('on a terminal', () => {
+  test('asks for missing settings with defaults, and writes only chosen ones', async () => {
+    const someone = person('https://example.org/', '', '', '', '');
+    const { chosen, settings } = await collectAnswers('/base', [], someone);
+    expect(someone.asked).toEqual([
+      'URL of the market data service, e.g. https://example.org: ',
+      'File that holds the market data key [none, from ODDSLAKE_API_KEY]: ',
+      'Requests per second that the key allows [5]: ',
+      'Folder of the archive [output/archive]: ',
+      'Name of the service in the archive [https://example.org]: ',
+    ]);
+    expect([...chosen]).toEqual([
+      ['upstream.base_url', 'https://example.org/'],
+      ['archive.output', 'output/archive'],
+    ]);
+    expect(settings.archive.output).toBe('/base/output/archive');
+  });
+
+  test('repeats a question after an invalid answer, with the reason', async () => {
+    const base = folder();
+    writeFileSync(join(base, 'key'), 'secret-1234\n');
+    const someone = person('', 'ftp://x', ' https://example.org ', 'nokey', 'key', '0', '2.5', 'lake', 'box');
+    const { chosen, settings } = await collectAnswers(base, [], someone);
+    expect(someone.told).toEqual([
+      'A value is required.',
+      expect.stringMatching(/^your answer: upstream\.base_url is "ftp:\/\/x": expected an http or https URL/),
+      expect.stringMatching(/nokey: there is no such file$/),
+      'your answer: upstream.requests_per_second is 0: expected a number from 0.001 to 100000',
+    ]);
+    expect(Object.fromEntries(chosen)).toEqual({
+      'upstream.base_url': 'https://example.org',
+      'upstream.api_key_file': 'key',
+      'upstream.requests_per_second': 2.5,
+      'archive.output': 'lake',
+      'source.name': 'box',
+    });
+    expect(settings.upstream.apiKey).toBe('secret-1234');
+  });
+
+  test('does not ask for given settings, nor for a key file if the key is given', async () => {
+    const key = parseTextLayer('upstream.api_key', 'secret-1234', 'ODDSLAKE_API_KEY');
+    const someone = person('', '', '');
+    const { chosen } = await collectAnswers('/base', [url, key], someone);
+    expect(someone.asked).toHaveLength(3);
+    expect([...chosen.keys()]).toEqual(['upstream.base_url', 'archive.output']);
+  });
+});
+
+describe('without a terminal', () => {
+  test('needs only the address of the service', async () => {
+    const rate = parseTextLayer('upstream.requests_per_second', '20', '--rate');
+    const { chosen } = await collectAnswers('/base', [url, rate], null);
+    expect(Object.fromEntries(chosen)).toEqual({
+      'upstream.base_url': 'https://example.org',
+      'upstream.requests_per_second': 20,
+      'archive.output': 'output/archive',
+    });
+  });
+
+  test('names a missing setting', async () => {
+    await expect(collectAnswers('/base', [], null)).rejects.toThrow(/--base-url.*ODDSLAKE_BASE_URL/);
+  });
+});
+
+function makeFolder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'oddslake-place-'));
+  onTestFinished(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+const text = 'upstream:\n  base_url: https://box.test\n';
+
+function init(disk: Disk, at: string): boolean {
+  return writeConfig(disk, join(at, 'oddslake.yaml'), text, () => {
+    const root = join(at, 'lake');
+    const isNew = !archiveExists(root, disk);
+    const upstream = 'https://box.test';
+    openArchive({ root, create: true, upstream, parts: 2, writer: 'test', settleMs: 0 }, disk).close();
+    return isNew;
+  });
+}
+
+/** A disk of a process that is killed before its n-th change: later changes have no effect. */
+function dying(at: number): { disk: Disk; changes: () => number } {
+  let changes = 0;
+  const calls = Object.fromEntries(
+    Object.entries(systemCalls).map(([name, call]) => [
+      name,
+      (...args: unknown[]) => {
+        if (name === 'close') return (call as (...given: unknown[]) => unknown)(...args);
+        changes++;
+        if (changes >= at) throw new Error('killed');
+        return (call as (...given: unknown[]) => unknown)(...args);
+      },
+    ]),
+  ) as unknown as FileSystemCalls;
+  return { disk: createDisk(calls), changes: () => changes };
+}
+
+test('init can be repeated after it was killed at any point', () => {
+  const calm = dying(Number.POSITIVE_INFINITY);
+  const undisturbed = makeFolder();
+  expect(init(calm.disk, undisturbed)).toBe(true);
+  const left = readdirSync(undisturbed).sort();
+  expect(left).toEqual(['lake', 'oddslake.yaml']);
+  let refused = 0;
+  for (let at = 1; at <= calm.changes(); at++) {
+    const place = makeFolder();
+    expect(() => init(dying(at).disk, place), `killed at ${at}`).toThrow();
+    if (readdirSync(place).includes('oddslake.yaml')) {
+      expect(archiveExists(join(place, 'lake'), systemDisk), `killed at ${at}`).toBe(true);
+      expect(() => init(systemDisk, place)).toThrow(/already exists/);
+      refused++;
+    } else init(systemDisk, place);
+    expect(readFileSync(join(place, 'oddslake.yaml'), 'utf8'), `killed at ${at}`).toBe(text);
+    expect(readdirSync(place).sort(), `killed at ${at}`).toEqual(left);
+  }
+  // Only if just the cleanup was left.
+  expect(refused).toBeLessThanOrEqual(3);
+});
+
+test('keeps an existing file, and leaves nothing behind if the archive cannot be created', () => {
+  const at = makeFolder();
+  const file = join(at, 'oddslake.yaml');
+  const broken = (): never => {
+    throw new Error('no archive');
+  };
+  expect(() => writeConfig(systemDisk, file, text, broken)).toThrow('no archive');
+  expect(readdirSync(at)).toEqual([]);
+  writeFileSync(file, 'mine');
+  expect(() => writeConfig(systemDisk, file, text, () => null)).toThrow(/already exists/);
+  expect([readFileSync(file, 'utf8'), readdirSync(at)]).toEqual(['mine', ['oddslake.yaml']]);
+});
+
+test('reports a full disk and leaves nothing behind', () => {
+  const at = makeFolder();
+  const write = (): never => {
+    throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
+  };
+  expect(() => writeConfig(createDisk({ ...systemCalls, write }), join(at, 'a.yaml'), text, () => null)).toThrow(
+    expect.objectContaining({ exitCode: 1, message: expect.stringContaining('The disk is full') }),
+  );
+  expect(readdirSync(at)).toEqual([]);
+});
+
+test('works on a file system without hard links', () => {
+  const at = makeFolder();
+  const link = (): never => {
+    throw Object.assign(new Error('no links'), { code: 'EPERM' });
+  };
+  expect(writeConfig(createDisk({ ...systemCalls, link }), join(at, 'a.yaml'), text, () => 7)).toBe(7);
+  expect([readFileSync(join(at, 'a.yaml'), 'utf8'), readdirSync(at)]).toEqual([text, ['a.yaml']]);
 });

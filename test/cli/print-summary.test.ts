@@ -126,7 +126,7 @@ test('prints a nightly summary with medians, without empty parts', () => {
     '             waited 1 h 8 min on the rate limit',
     '             throttled for 12.0 s by the service',
     '  published  nothing new (generation 1,234)',
-    '  covered    all live symbols up to 1970-01-01 00:00:00 UTC',
+    '  covered    all live symbols up to 1970-01-01T00:00Z',
     '             19,980 symbols without a gap, 1 minute missing in others',
     '  archive    /lake',
     '',
@@ -148,7 +148,7 @@ test('prints rechecks and their results only if there were any', () => {
     overlap_ms: 10_800_000,
   };
   const lines = linesOf(night({ rechecks }), 80);
-  expect(lines).toContain('  rechecks   12 windows · 2 contradicted · 31 new · up to 2 h 0 min late');
+  expect(lines).toContain('  rechecks   12 windows · 2 contradicted · 31 new · up to 2 h late');
   expect(linesOf(night({ rechecks: { ...rechecks, windows: 0 } }), 80).join()).not.toContain('rechecks');
 });
 
@@ -169,7 +169,7 @@ test('wraps lines to the terminal, except for longer words', () => {
 
 test('colours add no information to the text', () => {
   const coloured = linesOf(night({ warnings: ['It is late.'] }), 80, true);
-  expect(coloured.join('')).toContain('\u001b[33mdone\u001b[0m');
+  expect(coloured.join('')).toContain('\u001b[33mdone\u001b[39m');
   expect(coloured.map(stripVTControlCharacters)).toEqual(linesOf(night({ warnings: ['It is late.'] }), 80));
   expect(linesOf(night(), 80).join('')).not.toContain('\u001b');
 });

@@ -1,7 +1,15 @@
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import type { Log } from '../../src/base/ports.ts';
-import { type ProgressOptions, startProgress } from '../../src/cli/progress.ts';
+import {
+  createSpeedMeter,
+  estimateRemainingMs,
+  formatProgressLine,
+  formatRemaining,
+  type ProgressOptions,
+  type ProgressState,
+  startProgress,
+} from '../../src/cli/progress.ts';
 
 function setup(isTTY: boolean, shown = true) {
   const written: string[] = [];
@@ -86,10 +94,10 @@ describe('on a terminal', () => {
     const none = setup(true);
     (await startProgress(none.options)).stop();
     expect(none.text()).toBe('');
-    const asking = setup(true);
+    const requesting = setup(true);
     const how = () => ({ requests: 0, allowedPerSecond: 5, heldBackMs: 42_000 });
-    (await startProgress({ ...asking.options, asking: how })).stop();
-    expect(asking.text()).toContain('0/100 symbols  0 of 5 requests/s  throttled 42s');
+    (await startProgress({ ...requesting.options, getRequestRate: how })).stop();
+    expect(requesting.text()).toContain('0/100 symbols  0 of 5 requests/s  throttled 42s');
   });
 
   test('does not move the cursor back over log lines', async () => {
@@ -121,4 +129,149 @@ test('shows nothing with --quiet or --no-progress', async () => {
     progress.stop();
     expect(text() + lines.length).toBe('0');
   }
+});
+
+const ticks: ProgressState = {
+  label: 'ticks',
+  done: 5000,
+  total: 20_000,
+  unit: 'symbols',
+  ticks: 1_234_567,
+  ticksPerSecond: 3120,
+  requestRate: { perSecond: 4.83, allowed: 5, throttledMs: 0 },
+  remainingMs: 200_000,
+};
+
+test('a wide line shows counts, tick rate, request rate with limit, and remaining time', () => {
+  expect(formatProgressLine(ticks, 140)).toBe(
+    'ticks ███████░░░░░░░░░░░░░░░░░░░░░░░  25 %  5,000/20,000 symbols  1.2M ticks  3.1K ticks/s  4.8 of 5 requests/s  3m20s left',
+  );
+});
+
+test('at 80 columns the line keeps all rates and times', () => {
+  const line = formatProgressLine(ticks, 79);
+  expect(line).toBe('ticks ██░░░░░░  5,000/20,000 symbols  3.1K ticks/s  4.8 of 5 req/s  3m20s left');
+  expect(line.length).toBeLessThanOrEqual(79);
+});
+
+test('at 60 columns the line keeps counts, request rate and remaining time', () => {
+  expect(formatProgressLine(ticks, 59)).toBe('ticks █░░░░░  5,000/20,000  4.8 of 5 req/s  3m20s left');
+});
+
+test('fits any width and always shows the label', () => {
+  const held = { ...ticks, requestRate: { perSecond: 0, allowed: 5, throttledMs: 42_000 } };
+  for (let width = 10; width < 160; width++) {
+    for (const facts of [ticks, held, { ...ticks, leftMs: null }]) {
+      const line = formatProgressLine(facts, width);
+      expect(line.length).toBeLessThanOrEqual(width);
+      expect(line.startsWith('ticks')).toBe(true);
+    }
+  }
+});
+
+test('shows throttling while it lasts', () => {
+  const held = { ...ticks, requestRate: { perSecond: 0.2, allowed: 5, throttledMs: 42_000 } };
+  expect(formatProgressLine(held, 140)).toContain('  0.2 of 5 requests/s  throttled 42s  ');
+  expect(formatProgressLine(ticks, 140)).not.toContain('throttled');
+});
+
+test('omits ticks and requests if there are none, and formats bytes as sizes', () => {
+  const publish = { label: 'publish', done: 1, total: 8, unit: 'parts', remainingMs: null };
+  expect(formatProgressLine(publish, 79)).toBe('publish ███░░░░░░░░░░░░░░░░░░░░░░░░░░░  12 %  1/8 parts');
+  const bytes = {
+    label: 'import',
+    done: 1_200_000,
+    total: 3_400_000_000,
+    unit: 'bytes',
+    note: '3/10 files',
+    remainingMs: 0,
+  };
+  expect(formatProgressLine(bytes, 100)).toContain('  1.2 MB of 3.4 GB  3/10 files');
+});
+
+test('rounds longer remaining times more', () => {
+  expect([900, 59_000, 60_001, 200_000, 599_000, 600_000, 3_599_000, 7_500_000].map(formatRemaining)).toEqual([
+    '1s',
+    '59s',
+    '1m10s',
+    '3m20s',
+    '10m00s',
+    '10m',
+    '1h00m',
+    '2h05m',
+  ]);
+});
+
+test('measures even growth exactly from the first step', () => {
+  const speed = createSpeedMeter(1000, 10_000);
+  expect(speed.perSecond(5000)).toBe(0);
+  for (let s = 1; s <= 100; s++) {
+    speed.record(1000 + s * 1000, s * 7);
+    expect(speed.perSecond(1000 + s * 1000)).toBeCloseTo(7, 9);
+  }
+});
+
+test('weights steps by their duration', () => {
+  const [fine, coarse] = [createSpeedMeter(0, 10_000), createSpeedMeter(0, 10_000)];
+  for (let ms = 10; ms <= 60_000; ms += 10) fine.record(ms, ms / 10);
+  for (let ms = 7500; ms <= 60_000; ms += 7500) coarse.record(ms, ms / 10);
+  expect(fine.perSecond(60_000)).toBeCloseTo(100, 6);
+  expect(coarse.perSecond(60_000)).toBeCloseTo(100, 6);
+});
+
+test('time without growth lowers the rate, and old growth hardly counts', () => {
+  const speed = createSpeedMeter(0, 10_000);
+  for (let s = 1; s <= 60; s++) speed.record(s * 1000, s * 10);
+  expect(speed.perSecond(70_000)).toBeGreaterThan(3);
+  expect(speed.perSecond(70_000)).toBeLessThan(4);
+  for (let s = 61; s <= 120; s++) speed.record(s * 1000, 600 + (s - 60) * 100);
+  expect(speed.perSecond(120_000)).toBeGreaterThan(99);
+});
+
+test('counts several steps at the same time', () => {
+  const speed = createSpeedMeter(0, 10_000);
+  for (const value of [1, 2, 3, 4]) speed.record(1000, value);
+  speed.record(2000, 4);
+  expect(speed.perSecond(2000)).toBeGreaterThan(1.5);
+});
+
+/** Simulates a task whose items take `msOf`, and returns the error of the remaining time at each item. */
+function estimates(items: number, msOf: (item: number) => number): { at: number; ratio: number }[] {
+  const ends: number[] = [];
+  for (let i = 0; i < items; i++) ends.push((ends.at(-1) ?? 0) + msOf(i));
+  const total = ends.at(-1)!;
+  const speed = createSpeedMeter(0, 60_000);
+  return ends.flatMap((ms, i) => {
+    speed.record(ms, i + 1);
+    const left = estimateRemainingMs({ done: i + 1, total: items }, ms, speed.perSecond(ms));
+    return left === null ? [] : [{ at: ms / total, ratio: left / (total - ms) }];
+  });
+}
+
+test('estimates the remaining time of even work exactly', () => {
+  for (const { ratio } of estimates(600, () => 1000)) expect(ratio).toBeCloseTo(1, 6);
+});
+
+test('bursts do not distort the remaining time', () => {
+  const told = estimates(3000, (i) => (i % 30 === 0 ? 20_000 : 10)).filter(({ at }) => at > 0.1 && at < 0.9);
+  expect(told.length).toBeGreaterThan(1000);
+  for (const { ratio } of told) {
+    expect(ratio).toBeGreaterThan(0.6);
+    expect(ratio).toBeLessThan(1.6);
+  }
+});
+
+test('the remaining time adapts within minutes when the service slows down', () => {
+  const told = estimates(2000, (i) => (i < 1000 ? 200 : 600)).filter(({ at }) => at > 0.5 && at < 0.9);
+  for (const { ratio } of told) {
+    expect(ratio).toBeGreaterThan(0.5);
+    expect(ratio).toBeLessThan(1.5);
+  }
+});
+
+test('gives no estimate at the start and at the end', () => {
+  expect(estimateRemainingMs({ done: 5, total: 10 }, 1000, 5)).toBeNull();
+  expect(estimateRemainingMs({ done: 0, total: 10 }, 60_000, 0)).toBeNull();
+  expect(estimateRemainingMs({ done: 10, total: 10 }, 60_000, 1)).toBeNull();
+  expect(estimateRemainingMs({ done: 5, total: 10 }, 5000, 1)).toBe(5000);
 });

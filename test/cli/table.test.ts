@@ -53,8 +53,8 @@ test('the footer shows the number of rows', () => {
 test('writes escape codes only with colour', () => {
   expect(renderTable(ticks, away)).not.toContain('\u001b');
   const coloured = renderTable(ticks, { width: 80, hasColour: true });
-  expect(coloured).toContain('\u001b[1msymbol\u001b[0m');
-  expect(coloured).toContain('\u001b[2mNULL\u001b[0m');
+  expect(coloured).toContain('\u001b[1msymbol\u001b[22m');
+  expect(coloured).toContain('\u001b[2mNULL\u001b[22m');
   expect(stripVTControlCharacters(coloured)).toBe(renderTable(ticks, away));
 });
 

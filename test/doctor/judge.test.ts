@@ -1,23 +1,21 @@
 import { describe, expect, test } from 'vitest';
-import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
-import { type ArchiveFacts, judgeArchive, type ManifestFacts, type StateFacts } from '../../src/doctor/archive.ts';
-import {
-  computeBytesPerDay,
-  type DiskFacts,
-  type FileSystemFacts,
-  judgeDisk,
-  suggestPermissionFix,
-} from '../../src/doctor/disk.ts';
+import { formatVersion, type Manifest } from '../../src/archive/format/manifest.ts';
+import { schemaVersion } from '../../src/archive/journal/schema.ts';
+import type { StateInspection } from '../../src/archive/journal/state.ts';
+import { DamageError, type ExitCode } from '../../src/base/errors.ts';
+import type { CompletenessCounts, DayState } from '../../src/contract/completeness-counts.ts';
+import { type ArchiveFacts, judgeArchive } from '../../src/doctor/archive.ts';
+import { computeBytesPerDay, type DiskFacts, judgeDisk, suggestPermissionFix } from '../../src/doctor/disk.ts';
 import { judgeSchedule, judgeSettings } from '../../src/doctor/doctor.ts';
-import { computeDoctorExitCode, createFindings, type Finding } from '../../src/doctor/finding.ts';
+import { computeDoctorExitCode, type Finding, ok, problem, warning } from '../../src/doctor/finding.ts';
 import { judgeMachine, type MachineFacts } from '../../src/doctor/machine.ts';
 import { judgeUpstream, type UpstreamFacts } from '../../src/doctor/upstream.ts';
 
 // Findings from facts, without a real machine.
 
-const levels = (findings: readonly Finding[]): Record<string, string> =>
+const severities = (findings: readonly Finding[]): Record<string, string> =>
   Object.fromEntries(
-    findings.map(({ check, level, exit_code: code }) => [check, code === 0 ? level : `${level} ${code}`]),
+    findings.map(({ check, severity, exit_code: code }) => [check, code === 0 ? severity : `${severity} ${code}`]),
   );
 
 const one = (findings: readonly Finding[], check: string): Finding => findings.find((each) => each.check === check)!;
@@ -37,7 +35,7 @@ describe('the machine', () => {
     availableBytes: 4 * gb,
     nowMs,
   };
-  const judged = (change: Partial<MachineFacts>) => levels(judgeMachine({ ...facts, ...change }));
+  const judged = (change: Partial<MachineFacts>) => severities(judgeMachine({ ...facts, ...change }));
 
   test('has no findings if all is well', () => {
     expect(judged({})).toEqual({ node: 'ok', memory: 'ok' });
@@ -45,20 +43,26 @@ describe('the machine', () => {
   });
 
   test.each([
-    [{ nodeVersion: 'v22.9.0' }, { node: 'problem 1' }],
-    [{ nodeVersion: 'nonsense' }, { node: 'problem 1' }],
+    [{ nodeVersion: 'v22.9.0' }, { node: 'action_required 1' }],
+    [{ nodeVersion: 'nonsense' }, { node: 'action_required 1' }],
     [{ platform: 'win32' }, { node: 'warning' }],
     [{ bundledNodePath: '/checkout/.node/node' }, { node: 'warning' }],
     [{ availableBytes: 100e6 }, { memory: 'warning' }],
-    [{ nowMs: 0 }, { clock: 'problem 1' }],
-    [{ nowMs: 9e15 }, { clock: 'problem 1' }],
+    [{ nowMs: 0 }, { clock: 'action_required 1' }],
+    [{ nowMs: 9e15 }, { clock: 'action_required 1' }],
   ])('%o: %o', (change, found) => {
     expect(judged(change)).toMatchObject(found);
   });
 });
 
 describe('the disk', () => {
-  const ext4: FileSystemFacts = { type: 0xef53, bytes: 100 * gb, freeBytes: 50 * gb, files: 1e6, freeFiles: 9e5 };
+  const ext4: NonNullable<DiskFacts['fileSystem']> = {
+    type: 0xef53,
+    bytes: 100 * gb,
+    freeBytes: 50 * gb,
+    files: 1e6,
+    freeFiles: 9e5,
+  };
   const facts: DiskFacts = {
     root: '/l',
     folder: '/l',
@@ -67,33 +71,33 @@ describe('the disk', () => {
     unwritablePaths: [],
     exposedSecrets: [],
   };
-  const judged = (change: Partial<FileSystemFacts>, rest: Partial<DiskFacts> = {}) =>
+  const judged = (change: Partial<NonNullable<DiskFacts['fileSystem']>>, rest: Partial<DiskFacts> = {}) =>
     judgeDisk({ ...facts, fileSystem: { ...ext4, ...change }, ...rest });
 
   test('has no findings if all is well', () => {
-    expect(levels(judged({}))).toEqual({ space: 'ok', files: 'ok', 'file system': 'ok', permissions: 'ok' });
-    expect(one(judged({}), 'space').found).toBe(
-      '50.0 GB free of 100.0 GB, enough for more than 100 years at 1.0 MB a day',
+    expect(severities(judged({}))).toEqual({ space: 'ok', files: 'ok', 'file system': 'ok', permissions: 'ok' });
+    expect(one(judged({}), 'space').message).toBe(
+      '50.0 GB free of 100.0 GB, enough for more than 10 years at 1.0 MB a day',
     );
-    expect(one(judged({}, { bytesPerDay: null }), 'space').found).toBe('50.0 GB free of 100.0 GB');
+    expect(one(judged({}, { bytesPerDay: null }), 'space').message).toBe('50.0 GB free of 100.0 GB');
   });
 
   test.each([
-    [{ freeBytes: 50e6 }, {}, { space: 'problem 1' }],
-    [{ freeBytes: 2 * gb }, { bytesPerDay: 3 * gb }, { space: 'problem 1' }],
+    [{ freeBytes: 50e6 }, {}, { space: 'action_required 1' }],
+    [{ freeBytes: 2 * gb }, { bytesPerDay: 3 * gb }, { space: 'action_required 1' }],
     [{ freeBytes: 10 * gb }, { bytesPerDay: gb }, { space: 'warning' }],
-    [{ freeFiles: 10 }, {}, { files: 'problem 1' }],
+    [{ freeFiles: 10 }, {}, { files: 'action_required 1' }],
     [{ freeFiles: 2000 }, {}, { files: 'warning' }],
     [{ files: 0, freeFiles: 0 }, {}, { files: 'ok' }],
-    [{ type: 0x6969 }, {}, { 'file system': 'problem 2' }],
-    [{ type: 0xff534d42 - 2 ** 32 }, {}, { 'file system': 'problem 2' }],
+    [{ type: 0x6969 }, {}, { 'file system': 'action_required 2' }],
+    [{ type: 0xff534d42 - 2 ** 32 }, {}, { 'file system': 'action_required 2' }],
     [{ type: 0x01021997 }, {}, { 'file system': 'warning' }],
     [{ type: 0x794c7630 }, {}, { 'file system': 'warning' }],
     [{ type: 1 }, {}, { 'file system': 'warning' }],
-    [{}, { unwritablePaths: ['/l/ticks'] }, { permissions: 'problem 1' }],
-    [{}, { exposedSecrets: [{ path: '/k', mode: 0o100644, advice: 'chmod 600 /k' }] }, { secrets: 'warning' }],
+    [{}, { unwritablePaths: ['/l/ticks'] }, { permissions: 'action_required 1' }],
+    [{}, { exposedSecrets: [{ path: '/k', mode: 0o100644, action: 'chmod 600 /k' }] }, { secrets: 'warning' }],
   ])('%o %o: %o', (change, rest, found) => {
-    expect(levels(judged(change, rest))).toMatchObject(found);
+    expect(severities(judged(change, rest))).toMatchObject(found);
   });
 
   test('growth is the mean of the last seven days before today', () => {
@@ -129,53 +133,40 @@ describe('the upstream', () => {
     baseUrl: 'https://x.example',
     hasKey: true,
     proxies: [],
-    connection: { address: '192.0.2.1', ms: 12, tls: { protocol: 'TLSv1.3', daysLeft: 60, distrusted: null } },
-    response: {
-      status: 200,
-      failure: null,
-      requestedAt: nowMs,
-      receivedAt: nowMs + 100,
-      servedAt: nowMs,
-      statedPerSecond: null,
-    },
+    connection: { address: '192.0.2.1', ms: 12, certificateDays: 60, distrusted: null },
+    response: { status: 200, failure: null, aheadMs: 0, statedPerSecond: null },
     rate: { configuredPerSecond: 5, adaptedPerSecond: null, lastRun: null },
   };
   const judged = (change: Partial<UpstreamFacts>) => judgeUpstream({ ...facts, ...change }, 300_000);
   const answered = (change: object) => judged({ response: { ...facts.response!, ...change } });
   const failed = (kind: string, status: number | null = null) =>
-    answered({ status, failure: { kind, reason: `answered ${status}` } });
+    answered({ status, failure: { failure: kind, reason: `answered ${status}` } });
   const tls = (change: object) =>
-    judged({
-      connection: {
-        address: '192.0.2.1',
-        ms: 12,
-        tls: { protocol: 'TLSv1.3', daysLeft: 60, distrusted: null, ...change },
-      },
-    });
+    judged({ connection: { address: '192.0.2.1', ms: 12, certificateDays: 60, distrusted: null, ...change } });
 
   test('has no findings if all is well', () => {
-    expect(levels(judged({}))).toEqual({ reachable: 'ok', key: 'ok', clock: 'ok', rate: 'ok' });
-    expect(levels(judged({ connection: null, response: null }))).toEqual({ rate: 'ok' });
+    expect(severities(judged({}))).toEqual({ reachable: 'ok', key: 'ok', clock: 'ok', rate: 'ok' });
+    expect(severities(judged({ connection: null, response: null }))).toEqual({ rate: 'ok' });
   });
 
   test.each([
-    ['no address', judged({ baseUrl: null, connection: null, response: null }), { address: 'problem 2' }],
-    ['no key', judged({ hasKey: false, response: null }), { key: 'problem 2', reachable: 'ok' }],
+    ['no address', judged({ baseUrl: null, connection: null, response: null }), { address: 'action_required 2' }],
+    ['no key', judged({ hasKey: false, response: null }), { key: 'action_required 2', reachable: 'ok' }],
     [
       'no connection',
       judged({ connection: { failure: 'connection refused' }, response: null }),
-      { reachable: 'problem 7' },
+      { reachable: 'action_required 7' },
     ],
-    ['an untrusted certificate', tls({ distrusted: 'SELF_SIGNED_CERT_IN_CHAIN' }), { reachable: 'problem 7' }],
-    ['a certificate that expires soon', tls({ daysLeft: 3 }), { reachable: 'warning' }],
-    ['a rejected key', failed('credential', 401), { key: 'problem 3' }],
+    ['an untrusted certificate', tls({ distrusted: 'SELF_SIGNED_CERT_IN_CHAIN' }), { reachable: 'action_required 7' }],
+    ['a certificate that expires soon', tls({ certificateDays: 3 }), { reachable: 'warning' }],
+    ['a rejected key', failed('credential', 401), { key: 'action_required 3' }],
     ['too many requests', failed('transient', 429), { key: 'warning' }],
-    ['a fault', failed('transient', 503), { key: 'problem 4' }],
-    ['another service', failed('refused', 404), { key: 'problem 4' }],
-    ['a lost connection', failed('unreachable'), { key: 'problem 7' }],
-    ['a clock far ahead', answered({ servedAt: nowMs - 301_000 }), { clock: 'problem 1' }],
-    ['a clock behind', answered({ servedAt: nowMs + 20_000 }), { clock: 'warning' }],
-    ['a second of rounding', answered({ servedAt: nowMs - 999 }), { clock: 'ok' }],
+    ['a fault', failed('transient', 503), { key: 'action_required 4' }],
+    ['another service', failed('refused', 404), { key: 'action_required 4' }],
+    ['a lost connection', failed('unreachable'), { key: 'action_required 7' }],
+    ['a clock far ahead', answered({ aheadMs: 301_000 }), { clock: 'action_required 1' }],
+    ['a clock behind', answered({ aheadMs: -20_000 }), { clock: 'warning' }],
+    ['a second of rounding', answered({ aheadMs: 549 }), { clock: 'ok' }],
     ['a lower rate stated', answered({ statedPerSecond: 2 }), { rate: 'warning' }],
     ['a higher rate stated', answered({ statedPerSecond: 20 }), { rate: 'ok' }],
     ['a lower inferred rate', judged({ rate: { ...facts.rate, adaptedPerSecond: 3 } }), { rate: 'warning' }],
@@ -190,7 +181,7 @@ describe('the upstream', () => {
       { rate: 'ok' },
     ],
   ] as const)('%s', (_what, findings, found) => {
-    expect(levels(findings)).toMatchObject(found);
+    expect(severities(findings)).toMatchObject(found);
   });
 
   test('names an ignored proxy if the service cannot be reached', () => {
@@ -199,12 +190,12 @@ describe('the upstream', () => {
       response: null,
       proxies: ['HTTPS_PROXY'],
     });
-    expect(found!.advice).toContain('HTTPS_PROXY is ignored');
+    expect(found!.action).toContain('HTTPS_PROXY is ignored');
   });
 });
 
 describe('the archive', () => {
-  const whole: CompletenessCounts = {
+  const completeness: CompletenessCounts = {
     state: 'complete',
     days: { complete: 3, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
     gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
@@ -214,43 +205,51 @@ describe('the archive', () => {
     lists_complete: true,
     damaged: { files: 0, dates: [] },
   };
-  const manifest: ManifestFacts = {
-    completeness: whole,
-    format: 2,
+  const day: DayState = { state: 'complete', expected: 2, covered: 2, missing: [], exceptions: 0 };
+  const manifest = {
+    format_version: formatVersion,
     generation: 3,
     upstream: 'box',
-    ticks: 10,
-    bytes: 100,
+    parts: 1,
     reached: nowMs - hourMs,
-    lostWindows: 0,
-    sha256: 'a',
-  };
-  const state: StateFacts = {
-    schema: 4,
+    days: { '2026-11-19': day },
+    completeness,
+    datasets: { ticks: { files: [{ path: 'ticks/a', rows: 10, bytes: 100 }] } },
+  } as unknown as Manifest;
+  const published = (change: object) => ({ manifest: { manifest: { ...manifest, ...change }, sha256: 'a' } });
+  const state: StateInspection = {
+    schema: schemaVersion,
     generation: 3,
     upstream: 'box',
     manifestSha256: 'a',
     hasOpenIntent: false,
     journaledTicks: 0,
     damaged: [],
-    lastRun: { job: 'nightly', startedAt: nowMs - hourMs, finishedAt: nowMs - hourMs + 5, exitCode: 0, isOver: true },
+    lastRun: {
+      runId: 'r',
+      job: 'nightly',
+      startedAt: nowMs - hourMs,
+      finishedAt: nowMs - hourMs + 5,
+      exitCode: 0,
+      isOver: true,
+    },
+    lastRequestingSummary: null,
   };
   const facts: ArchiveFacts = {
     root: '/l',
     kind: 'archive',
     isOutputNamed: true,
     upstream: 'box',
-    manifest,
+    ...published({}),
     state,
-    currentFormat: 2,
-    currentSchema: 4,
     isBeingWritten: false,
     files: { listed: 9, hashed: 8, wrong: [] },
     damagedFiles: 0,
-    quarantine: { files: 0, bytes: 0 },
+    quarantineBytes: 0,
   };
-  const judged = (change: Partial<ArchiveFacts>) => levels(judgeArchive({ ...facts, ...change }, nowMs, 48 * hourMs));
-  const ofState = (change: Partial<StateFacts>, rest = {}) => judged({ state: { ...state, ...change }, ...rest });
+  const judged = (change: Partial<ArchiveFacts>) =>
+    severities(judgeArchive({ ...facts, ...change }, nowMs, 48 * hourMs));
+  const ofState = (change: Partial<StateInspection>, rest = {}) => judged({ state: { ...state, ...change }, ...rest });
 
   test('has no findings if all is well', () => {
     expect(new Set(Object.values(judged({})))).toEqual(new Set(['ok']));
@@ -258,19 +257,19 @@ describe('the archive', () => {
 
   test.each([
     ['none, named', judged({ kind: 'none' }), { archive: 'ok' }],
-    ['none, not named', judged({ kind: 'none', isOutputNamed: false }), { archive: 'problem 2' }],
-    ['another upstream', judged({ upstream: 'other' }), { archive: 'problem 2' }],
+    ['none, not named', judged({ kind: 'none', isOutputNamed: false }), { archive: 'action_required 2' }],
+    ['another upstream', judged({ upstream: 'other' }), { archive: 'action_required 2' }],
     ['a reader without an upstream', judged({ upstream: null }), { archive: 'ok' }],
-    ['an older format', judged({ currentFormat: 3 }), { archive: 'problem 2' }],
+    ['an older format', judged(published({ format_version: formatVersion - 1 })), { archive: 'action_required 2' }],
     [
       'an unreadable manifest',
-      judged({ manifest: { fault: 'x', exitCode: 6 } }),
-      { archive: 'problem 6', state: 'problem 6' },
+      judged({ manifest: new DamageError('x') }),
+      { archive: 'action_required 6', state: 'action_required 6' },
     ],
-    ['another manifest', ofState({ manifestSha256: 'b' }), { state: 'problem 6' }],
+    ['another manifest', ofState({ manifestSha256: 'b' }), { state: 'action_required 6' }],
     ['a lost state', judged({ state: null }), { state: 'warning' }],
-    ['a state of a newer version', ofState({ schema: 5 }), { state: 'problem 2' }],
-    ['a state of an older version', ofState({ schema: 3 }), { state: 'ok' }],
+    ['a state of a newer version', ofState({ schema: schemaVersion + 1 }), { state: 'action_required 2' }],
+    ['a state of an older version', ofState({ schema: schemaVersion - 1 }), { state: 'ok' }],
     [
       'an interrupted publish',
       ofState({ hasOpenIntent: true, manifestSha256: 'b' }),
@@ -286,49 +285,50 @@ describe('the archive', () => {
     ],
     ['an interrupted run', ofState({ lastRun: { ...state.lastRun!, finishedAt: null } }), { 'last run': 'warning' }],
     ['a failed run', ofState({ lastRun: { ...state.lastRun!, exitCode: 3 } }), { 'last run': 'warning' }],
-    ['files that an earlier run found damaged', ofState({ damaged: [{ path: 'a' }] }), { published: 'problem 6' }],
-    ['damaged files', judged({ files: { listed: 9, hashed: 8, wrong: ['a'] } }), { published: 'problem 6' }],
-    ['a large lag', judged({ manifest: { ...manifest, reached: 0 } }), { covered: 'warning' }],
+    [
+      'files that an earlier run found damaged',
+      ofState({ damaged: [{ path: 'a', kind: 'missing' }] }),
+      { published: 'action_required 6' },
+    ],
+    ['damaged files', judged({ files: { listed: 9, hashed: 8, wrong: ['a'] } }), { published: 'action_required 6' }],
+    ['a large lag', judged(published({ reached: 0 })), { covered: 'warning' }],
     [
       'an incomplete day',
-      judged({ manifest: { ...manifest, completeness: { ...whole, state: 'incomplete' } } }),
+      judged(published({ days: { '2026-11-19': { ...day, state: 'incomplete' } } })),
       { completeness: 'warning' },
     ],
     [
       'a suspended symbol',
-      judged({
-        manifest: { ...manifest, completeness: { ...whole, state: 'complete_with_exceptions', suspended: 1 } },
-      }),
+      judged(published({ completeness: { ...completeness, suspended: 1 } })),
       { completeness: 'ok', suspended: 'warning' },
     ],
-    ['nothing covered of live symbols', judged({ manifest: { ...manifest, reached: null } }), { covered: 'warning' }],
-    ['lost windows', judged({ manifest: { ...manifest, lostWindows: 1 } }), { quarantined: 'warning' }],
+    ['nothing covered of live symbols', judged(published({ reached: null })), { covered: 'warning' }],
+    ['lost windows', judged(published({ lost: [{}] })), { quarantined: 'warning' }],
     ['damaged files of a repair', judged({ damagedFiles: 2 }), { quarantined: 'warning' }],
-    ['unusable input', judged({ quarantine: { files: 1, bytes: 9 } }), { quarantined: 'ok' }],
+    ['unusable input', judged({ quarantineBytes: 9 }), { quarantined: 'ok' }],
   ] as const)('%s', (_what, found, wanted) => {
     expect(found).toMatchObject(wanted);
   });
 });
 
-describe('the completeness', () => {
-  const { ok, warning, problem } = createFindings('disk', 'x');
+describe('the exit code', () => {
+  const bad = (code: ExitCode) => problem('node', code, '', '');
 
-  test('is the exit code of the first problem of a run, and counts warnings with --strict', () => {
-    expect(computeDoctorExitCode([ok('')], true)).toBe(0);
-    expect(computeDoctorExitCode([ok(''), warning('', '')], false)).toBe(0);
-    expect(computeDoctorExitCode([ok(''), warning('', '')], true)).toBe(4);
-    expect(computeDoctorExitCode([problem(4, '', ''), problem(3, '', ''), problem(7, '', '')], true)).toBe(7);
-    expect(computeDoctorExitCode([problem(1, '', ''), problem(6, '', ''), problem(2, '', '')], false)).toBe(2);
+  test('is that of the first problem of a run; warnings count with --strict', () => {
+    expect(computeDoctorExitCode([ok('node', '')], true)).toBe(0);
+    expect(computeDoctorExitCode([ok('node', ''), warning('node', '', '')], false)).toBe(0);
+    expect(computeDoctorExitCode([ok('node', ''), warning('node', '', '')], true)).toBe(4);
+    expect(computeDoctorExitCode([bad(4), bad(3), bad(7)], true)).toBe(7);
+    expect(computeDoctorExitCode([bad(1), bad(6), bad(2)], false)).toBe(2);
   });
+});
 
-  test('settings and schedule are reported without judgement', () => {
-    expect(judgeSettings([]).found).toBe('all have their defaults');
-    expect(
-      judgeSchedule([
-        { job: 'nightly', next: nowMs },
-        { job: 'ticks', next: null },
-      ]).found,
-    ).toBe('nightly next at 2026-11-20T12:00:00Z, if oddslake schedule is running');
-    expect(judgeSchedule([{ job: 'ticks', next: null }]).found).toContain('nothing');
-  });
+test('settings and schedule are reported without judgement', () => {
+  expect(judgeSettings([]).message).toBe('all have their defaults');
+  const jobs = [
+    ['nightly', nowMs],
+    ['ticks', null],
+  ] as const;
+  expect(judgeSchedule(jobs).message).toBe('nightly next at 2026-11-20T12:00:00Z, if oddslake schedule is running');
+  expect(judgeSchedule([['ticks', null]]).message).toContain('nothing');
 });

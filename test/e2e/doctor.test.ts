@@ -52,11 +52,11 @@ test('reports no problem for a healthy archive, and changes nothing', async () =
   const before = bytesOf(output).filter((file) => !file.startsWith('.oddslake/rate.sqlite'));
   const { code, diagnosis, finding } = await doctor(output, env);
   expect([code, diagnosis.problems, diagnosis.exit_code]).toEqual([0, 0, 0]);
-  expect(finding('key')).toMatchObject({ level: 'ok', found: 'accepted (list of one market: status 200)' });
-  expect(finding('clock')).toMatchObject({ level: 'ok' });
-  expect(finding('state')).toMatchObject({ level: 'ok', found: 'matches the published files' });
-  expect(finding('last run')).toMatchObject({ level: 'ok' });
-  expect(finding('published')?.found).toMatch(/^\d+ files have the right size; 8 of them were hashed and match$/);
+  expect(finding('key')).toMatchObject({ severity: 'ok', message: 'accepted (list of one market: status 200)' });
+  expect(finding('clock')).toMatchObject({ severity: 'ok' });
+  expect(finding('state')).toMatchObject({ severity: 'ok', message: 'matches the published files' });
+  expect(finding('last run')).toMatchObject({ severity: 'ok' });
+  expect(finding('published')?.message).toMatch(/^\d+ files have the right size; 8 of them were hashed and match$/);
   expect(bytesOf(output).filter((file) => !file.startsWith('.oddslake/rate.sqlite'))).toEqual(before);
   expect(diagnosis.settings).toContainEqual({ path: 'upstream.api_key', value: '(hidden)', from: 'ODDSLAKE_API_KEY' });
   const held = bytesOf(output);
@@ -72,7 +72,7 @@ test('sends one request for one market, without retries', async () => {
   expect(asked()).toBe(before + 1);
   box.set({ faultShare: 1, faults: ['500'] });
   const { code, finding } = await doctor(output, env);
-  expect([code, finding('key')?.level, asked()]).toEqual([4, 'problem', before + 2]);
+  expect([code, finding('key')?.severity, asked()]).toEqual([4, 'action_required', before + 2]);
 });
 
 test('a rejected key is a problem with exit code 3', async () => {
@@ -80,22 +80,22 @@ test('a rejected key is a problem with exit code 3', async () => {
   const { code, finding } = await doctor(output, { ...env, ODDSLAKE_API_KEY: 'another-key' });
   expect(code).toBe(3);
   expect(finding('key')).toMatchObject({
-    level: 'problem',
+    severity: 'action_required',
     exit_code: 3,
-    found: expect.stringContaining('answered 401'),
+    message: expect.stringContaining('answered 401'),
   });
-  expect(finding('key')?.advice).toContain('ODDSLAKE_API_KEY');
-  expect(finding('reachable')).toMatchObject({ level: 'ok' });
+  expect(finding('key')?.action).toContain('ODDSLAKE_API_KEY');
+  expect(finding('reachable')).toMatchObject({ severity: 'ok' });
 });
 
 test('a closed port and an unknown host are problems with exit code 7', async () => {
   const { output, box } = await polled();
   await box.stop();
   const closed = await doctor(output, access(box.url));
-  expect([closed.code, closed.finding('reachable')?.found]).toEqual([7, `${box.url}: connection refused`]);
+  expect([closed.code, closed.finding('reachable')?.message]).toEqual([7, `${box.url}: connection refused`]);
   expect(closed.finding('key')).toBeUndefined();
   const nobody = await doctor(output, { ...access('http://nobody.invalid'), HTTPS_PROXY: 'x' });
-  expect([nobody.code, nobody.finding('reachable')?.found]).toEqual([
+  expect([nobody.code, nobody.finding('reachable')?.message]).toEqual([
     7,
     expect.stringContaining('host name not found'),
   ]);
@@ -105,10 +105,10 @@ test('missing address or key and invalid settings are problems with exit code 2'
   const { output, box } = await polled();
   expect(await doctor(output)).toMatchObject({ code: 2 });
   const keyless = await doctor(output, { ODDSLAKE_BASE_URL: box.url });
-  expect([keyless.code, keyless.finding('key')?.advice]).toEqual([2, expect.stringContaining('ODDSLAKE_API_KEY_FILE')]);
+  expect([keyless.code, keyless.finding('key')?.action]).toEqual([2, expect.stringContaining('ODDSLAKE_API_KEY_FILE')]);
   const bad = await doctor(output, {}, '--set', 'poll.page_limit=many');
-  expect([bad.code, bad.finding('settings')?.found]).toEqual([2, expect.stringContaining('poll.page_limit')]);
-  expect(bad.finding('node')).toMatchObject({ level: 'ok' });
+  expect([bad.code, bad.finding('settings')?.message]).toEqual([2, expect.stringContaining('poll.page_limit')]);
+  expect(bad.finding('node')).toMatchObject({ severity: 'ok' });
 });
 
 /** A service whose clock is `aheadMs` ahead, and which states a rate limit. */
@@ -127,11 +127,11 @@ async function skewed(aheadMs: number): Promise<string> {
 test('a clock off by more than poll.future_skew_seconds is a problem, by less a warning', async () => {
   const { output } = await polled();
   const off = await doctor(output, access(await skewed(-3_600_000)));
-  expect([off.code, off.finding('clock')]).toMatchObject([1, { level: 'problem', group: 'machine' }]);
-  expect(off.finding('clock')?.found).toMatch(/^(1 h 0 min|59 min \d+ s|60 min 0 s) ahead of the service,/);
+  expect([off.code, off.finding('clock')]).toMatchObject([1, { severity: 'action_required', group: 'machine' }]);
+  expect(off.finding('clock')?.message).toMatch(/^(1 h|59 min \d+ s) ahead of the service,/);
   const slightly = await doctor(output, access(await skewed(60_000)));
-  expect([slightly.code, slightly.finding('clock')?.level]).toEqual([0, 'warning']);
-  expect(slightly.finding('clock')?.found).toContain('behind the service');
+  expect([slightly.code, slightly.finding('clock')?.severity]).toEqual([0, 'warning']);
+  expect(slightly.finding('clock')?.message).toContain('behind the service');
 });
 
 test(
@@ -153,15 +153,15 @@ test(
     const url = `https://localhost:${(server.address() as AddressInfo).port}`;
     const { code, finding } = await doctor(output, access(url));
     expect([code, requests]).toEqual([7, 0]);
-    expect(finding('reachable')?.found).toContain('its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)');
+    expect(finding('reachable')?.message).toContain('its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)');
     expect(finding('key')).toBeUndefined();
     // Where its authority is known, it is only near its end.
     const trusting = { ...access(url), NODE_EXTRA_CA_CERTS: join(at, 'cert'), PATH: process.env.PATH! };
     const told = await run(['doctor', '--json', '--output', output, ...flags], trusting);
     const { findings } = JSON.parse(told.stdout) as Diagnosis;
     expect(findings.find(({ check }) => check === 'reachable')).toMatchObject({
-      level: 'warning',
-      found: expect.stringMatching(/; its certificate expires in 2 days$/),
+      severity: 'warning',
+      message: expect.stringMatching(/; its certificate expires in 2 days$/),
     });
   },
 );
@@ -170,8 +170,8 @@ test('a rate above the stated limit is a warning, exit code 4 with --strict', as
   const { output } = await polled();
   const env = access(await skewed(0));
   const { code, finding } = await doctor(output, env);
-  expect([code, finding('rate')?.level]).toEqual([0, 'warning']);
-  expect(finding('rate')?.advice).toMatch(/^Set upstream\.requests_per_second to 2,/);
+  expect([code, finding('rate')?.severity]).toEqual([0, 'warning']);
+  expect(finding('rate')?.action).toMatch(/^Set upstream\.requests_per_second to 2,/);
   expect((await doctor(output, env, '--strict')).code).toBe(4);
 });
 
@@ -182,14 +182,14 @@ test('a key file readable by others and a key in a config are warnings', async (
   writeFileSync(key, 'sandbox-key\n', { mode: 0o644 });
   const env = { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY_FILE: key };
   expect((await doctor(output, env)).finding('secrets')).toMatchObject({
-    level: 'warning',
-    advice: `chmod 600 ${key}`,
+    severity: 'warning',
+    action: `chmod 600 ${key}`,
   });
   chmodSync(key, 0o600);
   expect((await doctor(output, env)).finding('secrets')).toBeUndefined();
   writeFileSync(config, `upstream: {base_url: "${box.url}", api_key: sandbox-key}\n`, { mode: 0o640 });
   const found = await doctor(output, {}, '--config', config);
-  expect(found.finding('secrets')).toMatchObject({ advice: `chmod 600 ${config}` });
+  expect(found.finding('secrets')).toMatchObject({ action: `chmod 600 ${config}` });
   expect(JSON.stringify(found.diagnosis)).not.toContain('sandbox-key');
 });
 
@@ -202,7 +202,7 @@ test('damage is a problem with exit code 6: files, manifest and state', async ()
   for (const bytes of [flipped, Buffer.concat([intact, intact])]) {
     writeFileSync(join(output, path), bytes);
     const { code, finding } = await doctor(output, env);
-    expect([code, finding('published')?.found]).toEqual([6, `${path} damaged`]);
+    expect([code, finding('published')?.message]).toEqual([6, `${path} damaged`]);
   }
   rmSync(join(output, path));
   expect((await doctor(output, env)).code).toBe(6);
@@ -219,11 +219,11 @@ test('damage is a problem with exit code 6: files, manifest and state', async ()
   const state = join(output, '.oddslake/state.sqlite');
   const sound = readFileSync(state);
   writeFileSync(state, 'no database at all, but more than nothing');
-  expect((await doctor(output, env)).finding('state')).toMatchObject({ level: 'problem', exit_code: 6 });
+  expect((await doctor(output, env)).finding('state')).toMatchObject({ severity: 'action_required', exit_code: 6 });
   writeFileSync(state, sound);
   rmSync(state);
   const lost = await doctor(output, env);
-  expect([lost.code, lost.finding('state')?.level]).toEqual([0, 'warning']);
+  expect([lost.code, lost.finding('state')?.severity]).toEqual([0, 'warning']);
 });
 
 test('a failed run, journaled ticks and a long pause are warnings', async () => {
@@ -236,20 +236,20 @@ test('a failed run, journaled ticks and a long pause are warnings', async () => 
   const { code, finding } = await doctor(output, env, '--set', 'service.lag_seconds_max=0');
   expect(code).toBe(0);
   expect(finding('last run')).toMatchObject({
-    level: 'warning',
-    found: expect.stringContaining('ended with exit code 4'),
+    severity: 'warning',
+    message: expect.stringContaining('ended with exit code 4'),
   });
-  expect(finding('journal')).toMatchObject({ level: 'warning', found: '12 ticks not yet published' });
-  expect(finding('covered')).toMatchObject({ level: 'warning' });
+  expect(finding('journal')).toMatchObject({ severity: 'warning', message: '12 ticks not yet published' });
+  expect(finding('covered')).toMatchObject({ severity: 'warning' });
   mkdirSync(join(output, '.oddslake/damaged'));
   writeFileSync(join(output, '.oddslake/damaged/one'), '');
-  expect((await doctor(output, env)).finding('quarantined')).toMatchObject({ level: 'warning' });
+  expect((await doctor(output, env)).finding('quarantined')).toMatchObject({ severity: 'warning' });
 });
 
 test('an archive of another upstream and a folder without archive are problems with exit code 2', async () => {
   const { output, env } = await polled();
   const other = await doctor(output, env, '--set', 'source.name=another');
-  expect([other.code, other.finding('archive')?.found]).toEqual([
+  expect([other.code, other.finding('archive')?.message]).toEqual([
     2,
     `${output} is an archive of the upstream box, not of another`,
   ]);
@@ -257,11 +257,11 @@ test('an archive of another upstream and a folder without archive are problems w
   writeFileSync(join(files, 'holiday.jpg'), '');
   expect((await doctor(files, env)).finding('archive')).toMatchObject({ exit_code: 2 });
   const none = await doctor(join(files, 'none'), env);
-  expect([none.code, none.finding('archive')?.level]).toEqual([0, 'ok']);
+  expect([none.code, none.finding('archive')?.severity]).toEqual([0, 'ok']);
   expect(globSync('*', { cwd: files })).toEqual(['holiday.jpg']);
   const unnamed = await run(['doctor', '--json'], env, files);
   expect((JSON.parse(unnamed.stdout) as Diagnosis).findings).toContainEqual(
-    expect.objectContaining({ check: 'archive', exit_code: 2, advice: expect.stringContaining('oddslake init') }),
+    expect.objectContaining({ check: 'archive', exit_code: 2, action: expect.stringContaining('oddslake init') }),
   );
 });
 
@@ -269,12 +269,12 @@ test('an unreachable database is a problem of the service', async () => {
   const { output, env } = await polled();
   const away = { ...env, ODDSLAKE_DATABASE_URL: 'postgres://me:secret-word@127.0.0.1:1/keys' };
   const { code, diagnosis, finding } = await doctor(output, away);
-  expect([code, finding('database')]).toMatchObject([1, { level: 'problem', group: 'service' }]);
+  expect([code, finding('database')]).toMatchObject([1, { severity: 'action_required', group: 'service' }]);
   expect(JSON.stringify(diagnosis)).not.toContain('secret-word');
   expect((await runHere(['keys', 'create', '--name', 'one', '--output', output])).code).toBe(0);
   expect((await doctor(output, env)).finding('database')).toMatchObject({
-    level: 'ok',
-    found: expect.not.stringMatching('not created'),
+    severity: 'ok',
+    message: expect.not.stringMatching('not created'),
   });
 });
 
@@ -289,8 +289,8 @@ test('a full disk is a problem with exit code 1', needsRoot, async (context) => 
     return context.skip('nothing may be mounted here');
   try {
     const { code, finding } = await doctor(join(at, 'lake'), access('http://127.0.0.1:1'), '--offline');
-    expect([code, finding('space')]).toMatchObject([1, { level: 'problem' }]);
-    expect(finding('file system')).toMatchObject({ level: 'warning', found: 'tmpfs, which is in memory' });
+    expect([code, finding('space')]).toMatchObject([1, { severity: 'action_required' }]);
+    expect(finding('file system')).toMatchObject({ severity: 'warning', message: 'tmpfs, which is in memory' });
   } finally {
     spawnSync('umount', [at]);
   }
@@ -304,7 +304,9 @@ test('a folder without write permission is a problem with exit code 1', async (c
   const told = isRoot ? asNobody(args, output) : (await run(args, access('http://x.invalid'))).stdout;
   if (told === null) return context.skip('there is no way to be another user');
   const { findings } = JSON.parse(told) as Diagnosis;
-  expect(findings).toContainEqual(expect.objectContaining({ check: 'permissions', level: 'problem', exit_code: 1 }));
+  expect(findings).toContainEqual(
+    expect.objectContaining({ check: 'permissions', severity: 'action_required', exit_code: 1 }),
+  );
 });
 
 /** Runs as another user, because root can write anywhere; null if other users cannot read the program. */

@@ -18,7 +18,7 @@ interface ReportOutput {
   readonly generation: number;
   readonly state: string;
   readonly next_action: string | null;
-  readonly findings: readonly { readonly severity: string; readonly text: string }[];
+  readonly findings: readonly { readonly severity: string; readonly message: string }[];
 }
 
 const report = async (output: string, ...flags: string[]) => {
@@ -38,10 +38,10 @@ test('report writes its page into the archive and changes nothing else', async (
   const { output } = await lake();
   const { code, told } = await report(output);
   const path = join(output, 'report.html');
-  expect([code, told]).toMatchObject([0, { path, generation: 1, state: 'well', next_action: null }]);
+  expect([code, told]).toMatchObject([0, { path, generation: 1, state: 'ok', next_action: null }]);
   const text = readFileSync(path, 'utf8');
   expect(Buffer.byteLength(text)).toBe(told.bytes);
-  expect(text).toMatch(/^<!doctype html>[\s\S]*No problems[\s\S]*<\/html>\n$/);
+  expect(text).toMatch(/^<!doctype html>[\s\S]*<\/span>OK[\s\S]*<\/html>\n$/);
   expect(readdirSync(output).filter((name) => name.startsWith('.'))).toEqual(['.oddslake']);
   expect((await run(['verify', '--output', output])).code).toBe(0);
   expect(readFileSync(join(output, 'SHA256SUMS'), 'utf8')).not.toContain('report');
@@ -51,9 +51,7 @@ test('report writes its page into the archive and changes nothing else', async (
   // Again: it is replaced.
   writeFileSync(path, 'old');
   const { stdout } = await run(['report', '--output', output]);
-  expect(stdout).toMatch(
-    new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nNo problems, some coverage provisional\\.\n`),
-  );
+  expect(stdout).toMatch(new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nOK, some coverage provisional\\.\n`));
   expect(readFileSync(path, 'utf8')).toContain('</html>');
 });
 

@@ -116,9 +116,9 @@ describe('nothing is called whole that was not seen whole', () => {
     const night = await job('nightly', box.url, output, ...set);
     expect(night.summary).toMatchObject({ exit_code: 6, damaged: [{ path: part, kind: 'missing' }] });
     const { stdout } = await run(['report', '--output', output, '--json']);
-    const { state, findings } = JSON.parse(stdout) as { state: string; findings: { text: string }[] };
-    expect(state).toBe('act');
-    expect(findings.map(({ text }) => text)).toContainEqual(
+    const { state, findings } = JSON.parse(stdout) as { state: string; findings: { message: string }[] };
+    expect(state).toBe('action_required');
+    expect(findings.map(({ message }) => message)).toContainEqual(
       expect.stringContaining(`1 file damaged: ${part} (missing, found `),
     );
   });

@@ -4,7 +4,7 @@ import { assessHealth, computeGrowth, describeRun, toRunMark } from '../../src/r
 import { createReportData, createRun, nowMs } from './made-gathered.ts';
 
 const hourMs = 3_600_000;
-const assess = (rest: Partial<ReportData> = {}) => {
+const completeness = (rest: Partial<ReportData> = {}) => {
   const gathered = createReportData(rest);
   const { shown, days, space } = gathered;
   return assessHealth(gathered, computeGrowth(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to }));
@@ -12,124 +12,134 @@ const assess = (rest: Partial<ReportData> = {}) => {
 const { status, runs, gaps, cadence } = createReportData();
 
 describe('health status', () => {
-  test('is well without findings after 14 days without problems', () => {
-    expect(assess()).toEqual({ state: 'well', headline: 'No problems', nextAction: null, findings: [] });
+  test('is ok without findings after 14 days without problems', () => {
+    expect(completeness()).toEqual({ state: 'ok', headline: 'OK', nextAction: null, findings: [] });
   });
 
   test.each([
-    ['provisional', { provisional: 2 }, 'well', 'No problems, some coverage provisional'],
-    ['complete_with_exceptions', {}, 'well', 'No problems, with exceptions'],
-    ['complete_with_exceptions', { suspended: 1 }, 'look', 'Needs attention'],
-    ['incomplete', {}, 'well', 'No new problems, but the archive is incomplete'],
+    ['provisional', { provisional: 2 }, 'ok', 'OK, some coverage provisional'],
+    ['complete_with_exceptions', {}, 'ok', 'OK, with exceptions'],
+    ['complete_with_exceptions', { suspended: 1 }, 'warning', 'Needs attention'],
+    ['incomplete', {}, 'ok', 'No new problems, but the archive is incomplete'],
   ] as const)('names the state of a %s archive: %o', (state, rest, sign, headline) => {
     const judged = { ...status, completeness: { ...status.completeness, state, ...rest } };
-    expect(assess({ status: judged })).toMatchObject({ state: sign, headline });
+    expect(completeness({ status: judged })).toMatchObject({ state: sign, headline });
   });
 
   test('warns of a recent incomplete day, and notes one of a week ago', () => {
     const { days } = createReportData();
     const at = (n: number) => days.map((day, i) => (i === n ? { ...day, state: 'incomplete' as const } : day));
     const judged = { ...status, completeness: { ...status.completeness, state: 'incomplete' as const } };
-    expect(assess({ status: judged, days: at(11) })).toMatchObject({ state: 'look', headline: 'Needs attention' });
-    expect(assess({ status: judged, days: at(2) })).toMatchObject({
-      state: 'well',
+    expect(completeness({ status: judged, days: at(11) })).toMatchObject({
+      state: 'warning',
+      headline: 'Needs attention',
+    });
+    expect(completeness({ status: judged, days: at(2) })).toMatchObject({
+      state: 'ok',
       headline: 'No new problems, but the archive is incomplete',
     });
   });
 
   test('suggests the first step for an empty archive', () => {
     const empty = { runs: [], status: { ...status, generation: 0 } };
-    expect(assess(empty)).toMatchObject({ state: 'empty', nextAction: 'Start collecting: oddslake nightly' });
+    expect(completeness(empty)).toMatchObject({ state: 'empty', nextAction: 'Start collecting: oddslake nightly' });
   });
 
   test.each([
-    [3, 'act', 'key rejected', /Check ODDSLAKE_API_KEY/],
-    [4, 'look', 'incomplete', /nightly again/],
-    [5, 'look', 'another run was writing', /the other run/],
-    [6, 'act', 'archive damaged', /verify --repair/],
-    [7, 'act', 'upstream unreachable', /ODDSLAKE_BASE_URL/],
-    [1, 'act', 'failed', /Run oddslake nightly again/],
+    [3, 'action_required', 'key rejected', /Check ODDSLAKE_API_KEY/],
+    [4, 'warning', 'incomplete', /nightly again/],
+    [5, 'warning', 'another run was writing', /the other run/],
+    [6, 'action_required', 'archive damaged', /verify --repair/],
+    [7, 'action_required', 'upstream unreachable', /ODDSLAKE_BASE_URL/],
+    [1, 'action_required', 'failed', /Run oddslake nightly again/],
   ])('a nightly that ended with %i: %s', (exitCode, state, word, action) => {
-    const found = assess({ runs: [...runs, createRun(1, { exitCode }, { error: 'What happened.' })] });
+    const found = completeness({ runs: [...runs, createRun(1, { exitCode }, { error: 'What happened.' })] });
     expect(found).toMatchObject({ state, nextAction: expect.stringMatching(action) });
-    expect(found.findings.map(({ text }) => text)).toEqual([
+    expect(found.findings.map(({ message }) => message)).toEqual([
       `The last nightly (2026-11-22 08:00): ${word}. What happened.`,
     ]);
   });
 
   test('reports known damage whatever the outcome of the last runs', () => {
     const damaged = [{ path: 'ticks/a', kind: 'missing' as const, found_at: nowMs - hourMs }];
-    const found = assess({ status: { ...status, damaged, damaged_count: 1 } });
-    expect(found).toMatchObject({ state: 'act', nextAction: 'Repair the archive with oddslake verify --repair' });
-    expect(found.findings[0]!.text).toMatch(/^1 file damaged: ticks\/a \(missing, found /);
+    const found = completeness({ status: { ...status, damaged, damaged_count: 1 } });
+    expect(found).toMatchObject({
+      state: 'action_required',
+      nextAction: 'Repair the archive with oddslake verify --repair',
+    });
+    expect(found.findings[0]!.message).toMatch(/^1 file damaged: ticks\/a \(missing, found /);
   });
 
   test('the next action of the last run takes precedence', () => {
     const told = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Do this.' });
-    expect(assess({ runs: [...runs, told] }).nextAction).toBe('Do this.');
-    expect(assess({ runs: [...runs, told, createRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(/nightly again/);
+    expect(completeness({ runs: [...runs, told] }).nextAction).toBe('Do this.');
+    expect(completeness({ runs: [...runs, told, createRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(
+      /nightly again/,
+    );
   });
 
   test('reports a failed nightly after other successful jobs, but not a stopped one', () => {
     const failed = createRun(3, { exitCode: 7 });
-    expect(assess({ runs: [...runs, failed, createRun(1, { job: 'ticks' })] }).findings).toHaveLength(1);
-    expect(assess({ runs: [...runs, createRun(3, { exitCode: 143 })] }).state).toBe('well');
+    expect(completeness({ runs: [...runs, failed, createRun(1, { job: 'ticks' })] }).findings).toHaveLength(1);
+    expect(completeness({ runs: [...runs, createRun(3, { exitCode: 143 })] }).state).toBe('ok');
     expect(
-      assess({ runs: [...runs, createRun(3, { state: 'broken off', exitCode: null, summary: null })] }).state,
-    ).toBe('look');
+      completeness({ runs: [...runs, createRun(3, { state: 'interrupted', exitCode: null, summary: null })] }).state,
+    ).toBe('warning');
   });
 
   test('reports a failed nightly after many runs of other jobs', () => {
     const others = Array.from({ length: 200 }, (_, i) => createRun((200 - i) / 12, { job: 'ticks' }));
-    const { findings, state } = assess({ runs: others, lastNight: createRun(18, { exitCode: 3 }) });
-    expect([state, findings.length]).toEqual(['act', 1]);
-    expect(assess({ runs: [...runs, createRun(1)], lastNight: createRun(18, { exitCode: 3 }) }).state).toBe('well');
+    const { findings, state } = completeness({ runs: others, lastNight: createRun(18, { exitCode: 3 }) });
+    expect([state, findings.length]).toEqual(['action_required', 1]);
+    expect(completeness({ runs: [...runs, createRun(1)], lastNight: createRun(18, { exitCode: 3 }) }).state).toBe('ok');
   });
 
   test('lag without runs requires action; a gap that runs leave is a warning', () => {
     const behind = { ...status, lag_ms: 100 * hourMs };
-    expect(assess({ status: behind, runs: [createRun(100)] })).toMatchObject({
-      state: 'act',
+    expect(completeness({ status: behind, runs: [createRun(100)] })).toMatchObject({
+      state: 'action_required',
       nextAction: 'Run oddslake nightly, and check that its schedule is running.',
-      findings: [{ text: 'The lag is 4 d 4 h; the limit is 2 d.' }],
+      findings: [{ message: 'The lag is 4 d 4 h; the limit is 2 d.' }],
     });
-    expect(assess({ status: behind })).toMatchObject({ state: 'look' });
-    expect(assess({ status: { ...status, lag_ms: 48 * hourMs } }).state).toBe('well');
+    expect(completeness({ status: behind })).toMatchObject({ state: 'warning' });
+    expect(completeness({ status: { ...status, lag_ms: 48 * hourMs } }).state).toBe('ok');
   });
 
   test('recent gaps are a warning, old ones a note; lost ticks can be restored', () => {
     const some = { ...gaps, windows: 3, symbols: 2, span: { from: nowMs - 20 * hourMs, to: nowMs - 10 * hourMs } };
-    const late = assess({ gaps: { ...some, recent: { windows: 1, symbols: 1 } } });
+    const late = completeness({ gaps: { ...some, recent: { windows: 1, symbols: 1 } } });
     expect(late).toMatchObject({
-      state: 'look',
-      findings: [{ text: '1 gap of 1 symbol in the last days.' }],
+      state: 'warning',
+      findings: [{ message: '1 gap of 1 symbol in the last days.' }],
       nextAction: 'Fetch them with oddslake backfill --from 2026-11-21T13:00:00Z --to 2026-11-21T23:00:00Z',
     });
-    expect(assess({ gaps: some })).toMatchObject({
-      state: 'well',
+    expect(completeness({ gaps: some })).toMatchObject({
+      state: 'ok',
       nextAction: null,
-      findings: [{ severity: 'note' }],
+      findings: [{ severity: 'info' }],
     });
-    expect(assess({ gaps: { ...some, lost: 3 } })).toMatchObject({ state: 'look', nextAction: /--repair/ });
+    expect(completeness({ gaps: { ...some, lost: 3 } })).toMatchObject({ state: 'warning', nextAction: /--repair/ });
   });
 
   test('warns of a full disk within a month, and requires action within a week', () => {
     // One million bytes per day.
-    const free = (freeBytes: number) => assess({ space: { freeBytes, totalBytes: 1e12 } });
-    expect(free(40e6)).toMatchObject({ state: 'well', findings: [] });
+    const free = (freeBytes: number) => completeness({ space: { freeBytes, totalBytes: 1e12 } });
+    expect(free(40e6)).toMatchObject({ state: 'ok', findings: [] });
     expect(free(20e6)).toMatchObject({
-      state: 'look',
-      findings: [{ text: 'The disk will be full in 20 d: 20.0 MB free, growing by 1.0 MB per day.' }],
+      state: 'warning',
+      findings: [{ message: 'The disk will be full in 20 d: 20.0 MB free, growing by 1.0 MB per day.' }],
     });
-    expect(free(5e6).state).toBe('act');
+    expect(free(5e6).state).toBe('action_required');
   });
 
   test('an unreadable file requires action, a silent symbol is a note', () => {
-    expect(assess({ cadence: { ...cadence, error: 'x is damaged.' } })).toMatchObject({ state: 'act' });
+    expect(completeness({ cadence: { ...cadence, error: 'x is damaged.' } })).toMatchObject({
+      state: 'action_required',
+    });
     const silent = [{ ...cadence.busiest[0]!, lastTick: 1, quietMs: 1 }];
-    expect(assess({ cadence: { ...cadence, silent } })).toMatchObject({
-      state: 'well',
-      findings: [{ severity: 'note' }],
+    expect(completeness({ cadence: { ...cadence, silent } })).toMatchObject({
+      state: 'ok',
+      findings: [{ severity: 'info' }],
     });
   });
 });
@@ -143,7 +153,7 @@ test('every outcome of a run has its own sign', () => {
     createRun(1, { exitCode: 1 }),
     createRun(1, { exitCode: 130 }),
   ];
-  const open = createRun(1, { state: 'under way', finishedAt: null, summary: null });
+  const open = createRun(1, { state: 'running', finishedAt: null, summary: null });
   expect([...all, open].map((run) => toRunMark(run).sign).join('')).toBe('✓!◐✕–…');
   expect(describeRun(warned)).toBe('w (and 1 more)');
   expect(

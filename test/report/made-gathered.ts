@@ -154,10 +154,10 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
     runs: [
       ...createReportData().runs,
       createRun(5, { exitCode: 4 }, { ...failed, rate }),
-      createRun(4, { state: 'broken off', finishedAt: null, exitCode: null, summary: null, job: 'backfill' }),
+      createRun(4, { state: 'interrupted', finishedAt: null, exitCode: null, summary: null, job: 'backfill' }),
       createRun(3, { exitCode: 3 }, { error: name(0), watermark: null, nextAction: name(1), rate }),
       createRun(2, { job: 'ticks' }, { warnings: [name(2)], warningsCount: 1, drifts: [drift], driftsCount: 1, rate }),
-      createRun(0, { state: 'under way', finishedAt: null, exitCode: null, summary: null }),
+      createRun(0, { state: 'running', finishedAt: null, exitCode: null, summary: null }),
     ],
     days: createReportData().days.map((day, i) => ({ ...day, conflicts: i })),
     coverage: {

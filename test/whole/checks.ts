@@ -65,13 +65,10 @@ function* findFalseStates(night: Night): Generator<string> {
       ['status', status.completeness.state],
       ['status text', /^ {2}state +([^:\n]+)/m.exec(surfaces.statusText)?.[1]],
       ['summary', summary.completeness?.state],
-      ['doctor', surfaces.doctor.completeness?.found.split(':')[0]],
+      ['doctor', surfaces.doctor.completeness?.message.split(':')[0]],
       ['health', health.archiveState],
       ['metrics', metric('archive_state', 'complete') === 1 ? 'complete' : 'other'],
-      [
-        'report',
-        surfaces.report.startsWith('No problems\n') || surfaces.report === 'No problems' ? 'complete' : 'other',
-      ],
+      ['report', surfaces.report.startsWith('OK\n') || surfaces.report === 'OK' ? 'complete' : 'other'],
     ];
     for (const [name, state] of states) {
       if (state === undefined || state === null) continue;
@@ -111,14 +108,14 @@ function* findMissingInference({ surfaces, summary, files }: Night): Generator<s
     ['status', status.completeness.state],
     ['summary', summary.completeness?.state],
     ['health', health.archiveState],
-    ['doctor', surfaces.doctor.completeness?.found.split(':')[0]],
+    ['doctor', surfaces.doctor.completeness?.message.split(':')[0]],
   ] as const)
     if (stateShown !== undefined && stateShown !== null && !may.has(stateShown))
       yield `${name}: a window is inferred, and it says ${stateShown}`;
   if (gaps.provisional.windows === 0) yield 'gaps: a window is inferred, and it says nothing of it';
   if (!/provisional/.test(surfaces.gapsText)) yield 'gaps: a window is inferred, and its text does not say so';
   if (!/provisional/.test(surfaces.statusText)) yield 'status: a window is inferred, and its text does not say so';
-  if (/^No problems$/m.test(surfaces.report)) yield 'report: a window is inferred, and it says no problems';
+  if (/^OK$/m.test(surfaces.report)) yield 'report: a window is inferred, and it says OK';
   for (const [date, { state }] of Object.entries(surfaces.manifest.days)) {
     const day: Window = { from: Date.parse(date), to: Date.parse(date) + dayMs };
     const isIn = [...files.inferred.values()].flat().some((w) => w.from < day.to && day.from < w.to);
@@ -132,14 +129,14 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
   const { manifest, status, gaps, metrics, health } = surfaces;
   const of = (name: string) => metrics.filter((one) => one.name === `oddslake_${name}`);
   const state = status.completeness.state;
-  const isFoundByDoctor = status.damaged_count === 0 && surfaces.doctor.published?.level === 'problem';
+  const isFoundByDoctor = status.damaged_count === 0 && surfaces.doctor.published?.severity === 'action_required';
   const states = {
     manifest: manifest.completeness?.damaged.files === status.damaged_count ? manifest.completeness?.state : state,
     summary: summary.completeness?.state ?? state,
     health: health.archiveState,
     metrics: of('archive_state').find(({ value }) => value === 1)?.labels.state,
     // The doctor hashes some files itself and may be the first to find damage.
-    doctor: isFoundByDoctor ? state : surfaces.doctor.completeness?.found.split(':')[0]?.replaceAll(' ', '_'),
+    doctor: isFoundByDoctor ? state : surfaces.doctor.completeness?.message.split(':')[0]?.replaceAll(' ', '_'),
   };
   for (const [name, stateShown] of Object.entries(states))
     if (stateShown !== state) yield `${name} says ${stateShown}, status ${state}`;
@@ -175,7 +172,8 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
   if (status.damaged_count > 0) {
     if (health.status !== 503) yield 'health: files are damaged, and it is ready';
     if (isNightly && summary.exit_code !== 6) yield `exit code: files are damaged, and it is ${summary.exit_code}`;
-    if (surfaces.doctor.published?.level !== 'problem') yield 'doctor: files are damaged, and it has no problem';
+    if (surfaces.doctor.published?.severity !== 'action_required')
+      yield 'doctor: files are damaged, and it has no problem';
   }
   if (status.symbols.suspended > 0 && surfaces.doctor.suspended === undefined)
     yield 'doctor: symbols are suspended, and it does not say so';

@@ -9,8 +9,8 @@ import { openJobStatusBoard } from '../../src/collector/schedule/job-status.ts';
 import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
 import { judgeArchive, probeArchive } from '../../src/doctor/archive.ts';
-import { parseExposition } from '../../src/metrics/exposition-format.ts';
 import type { Sample } from '../../src/metrics/metric-definitions.ts';
+import { parseExposition } from '../../src/metrics/prometheus.ts';
 import { readReportData } from '../../src/report/data/report-data.ts';
 import { assessHealth, computeGrowth } from '../../src/report/health-status.ts';
 import { dayMs } from './world.ts';
@@ -25,7 +25,7 @@ export interface Surfaces {
   /** Headline and findings of the report. */
   readonly report: string;
   /** The doctor's findings on the archive, by check. */
-  readonly doctor: Readonly<Record<string, { readonly level: string; readonly found: string }>>;
+  readonly doctor: Readonly<Record<string, { readonly severity: string; readonly message: string }>>;
   /** From the port of a schedule. */
   readonly metrics: readonly Sample[];
   readonly health: { readonly status: number; readonly archiveState: string | null };
@@ -54,15 +54,15 @@ async function read(context: Context, archive: Archive): Promise<Surfaces> {
   const { shown, days } = gathered;
   const growth = computeGrowth(days, null, { nowMs, shownFrom: shown.from, shownTo: shown.to });
   const { headline, findings } = assessHealth({ ...gathered, space: null }, growth);
-  const doctor = judgeArchive(probeArchive(context).facts, nowMs, 2 * dayMs);
+  const doctor = judgeArchive(probeArchive(context), nowMs, 2 * dayMs);
   return {
     manifest: archive.readManifest(),
     status,
     statusText: formatStatus(status),
     gaps,
     gapsText: formatGaps(gaps),
-    report: [headline, ...findings.map(({ text }) => text)].join('\n'),
-    doctor: Object.fromEntries(doctor.map(({ check, level, found }) => [check, { level, found }])),
+    report: [headline, ...findings.map(({ message }) => message)].join('\n'),
+    doctor: Object.fromEntries(doctor.map(({ check, severity, message }) => [check, { severity, message }])),
     ...(await readPort(context)),
     damaged: new Set(readRecordedDamage(archive.state.db).map(({ path }) => path)),
   };

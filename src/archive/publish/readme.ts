@@ -1,4 +1,4 @@
-import { formatThousands } from '../../base/format-quantity.ts';
+import { formatNumber } from '../../base/format-quantity.ts';
 import { addDays, formatDay, formatIsoUtc } from '../../base/time.ts';
 import { type Column, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
 import { type Manifest, sumFileSizes } from '../format/manifest.ts';
@@ -112,7 +112,7 @@ function formatDatasetRow({ datasets: published }: Manifest, name: DatasetName):
   const { rows, bytes } = sumFileSizes(files);
   const size = bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
   const note = files.length === 0 ? ' (none yet, so there is no folder)' : '';
-  return `| ${name} | ${formatThousands(rows)} | ${files.length === 0 ? '' : size} | ${datasetDescriptions[name]}${note} |`;
+  return `| ${name} | ${formatNumber(rows)} | ${files.length === 0 ? '' : size} | ${datasetDescriptions[name]}${note} |`;
 }
 
 /** Maximum days, or ranges of days, in a list. The manifest has all of them. */

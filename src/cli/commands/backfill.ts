@@ -29,10 +29,10 @@ export function addBackfill(shell: CliContext): void {
     .addOption(createSymbolOption())
     .option('--symbols-file <file>', 'file with one symbol per line')
     .option('--dry-run', 'print the plan: symbols, windows, expected requests and time')
-    .option('--force', 'fetch covered windows too')
-    .option('--all-known', 'fetch symbols outside of their lifetime too')
+    .option('--force', 'also fetch windows that are covered')
+    .option('--all-known', "also fetch windows outside of a symbol's lifetime")
     .addOption(
-      new Option('--recheck <evidence>', 'fetch covered windows again that have only this evidence').choices([
+      new Option('--recheck <evidence>', 'fetch windows again whose coverage has only this evidence').choices([
         'inferred',
       ]),
     );

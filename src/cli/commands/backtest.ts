@@ -9,6 +9,7 @@ import {
   type CommonFlags,
   createRepeatableOption,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -46,9 +47,8 @@ export function addBacktest(shell: CliContext): void {
       ]);
       const { rows, more } = await listSavedBacktests(context, archive, flags.rows);
       const entries = rows.map(toBacktestListEntry);
-      const text = JSON.stringify({ backtests: entries, count: entries.length, more });
-      process.stdout.write(
-        flags.json === true ? `${text}\n` : formatBacktestList(entries, more, getTerminalStyle(process.stdout)),
+      printResult(flags, { backtests: entries, count: entries.length, more }, () =>
+        formatBacktestList(entries, more, getTerminalStyle(process.stdout)),
       );
     }),
   );
@@ -122,8 +122,12 @@ function addBacktestRun(shell: CliContext, backtest: Command): void {
     .addOption(createObjectiveOption())
     .addOption(createSymbolOption())
     .option('--symbols-file <file>', 'file with one symbol per line')
-    .addOption(createRepeatableOption('--category <name>', 'only symbols of this category; can be repeated'))
-    .addOption(createRepeatableOption('--source <name>', 'only symbols of this venue; can be repeated'))
+    .addOption(
+      createRepeatableOption('--category <name>', 'only symbols of this category; can be repeated').default([], 'all'),
+    )
+    .addOption(
+      createRepeatableOption('--source <name>', 'only symbols of this venue; can be repeated').default([], 'all'),
+    )
     .addOption(createFromOption())
     .addOption(createToOption())
     .addOption(createParamOption())

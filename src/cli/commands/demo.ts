@@ -4,20 +4,20 @@ import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, getCommandName, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { formatSummary, reportSummary } from '../print-summary.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `demo`: runs the nightly job against the sandbox. */
 export function addDemo(shell: CliContext): void {
   const command = shell.program
     .command('demo')
-    .description('run the sandbox and one nightly into output/demo, and print how to load the result');
+    .description('run the sandbox and one nightly job against it, and print how to load the result (output/demo)');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action(async (flags: CommonFlags) => {
-    const [{ startSandbox }, { systemClock }] = await Promise.all([
+    const [{ startSandbox }, { systemClock }, { formatSummary, reportSummary }] = await Promise.all([
       import('../../sandbox/sandbox.ts'),
       import('../../base/system.ts'),
+      import('../print-summary.ts'),
     ]);
     const sandbox = await startSandbox({ markets: 30, seed: 7, cap: 1000 }, { clock: systemClock });
     // Settings of the real upstream must not apply to the sandbox.

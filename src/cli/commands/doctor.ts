@@ -1,7 +1,8 @@
 import { OddslakeError } from '../../base/errors.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
-import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 interface DoctorFlags extends CommonFlags {
   readonly offline?: boolean;
@@ -17,14 +18,8 @@ export function addDoctor(shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {
     const diagnosis = await runDiagnosis(shell, flags);
-    if (flags.json === true) process.stdout.write(`${JSON.stringify(diagnosis)}\n`);
-    else {
-      const [{ formatDiagnosis }, { getTerminalStyle }] = await Promise.all([
-        import('../format-doctor.ts'),
-        import('../terminal-style.ts'),
-      ]);
-      process.stdout.write(formatDiagnosis(diagnosis, getTerminalStyle(process.stdout)));
-    }
+    const { formatDiagnosis } = await import('../format-doctor.ts');
+    printResult(flags, diagnosis, () => formatDiagnosis(diagnosis, getTerminalStyle(process.stdout)));
     shell.setExitCode(diagnosis.exit_code);
   });
 }
@@ -52,16 +47,17 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
   } catch (error) {
     // Invalid settings are reported as a finding.
     if (isRead || !(error instanceof OddslakeError)) throw error;
-    return diagnoseUnreadableSettings(error, shell.version, systemClock, flags.strict === true);
+    const strict = flags.strict === true;
+    return diagnoseUnreadableSettings(error, { version: shell.version, clock: systemClock, strict });
   }
 }
 
 const notes = `
-Changes nothing. Sends one request to the upstream (a list of one market), within the rate limit that the archive's processes
-share. Checks the size of every published file and reads a few of them; oddslake verify reads all.
+The doctor changes nothing. It sends one request to the upstream (a list of one market), within the rate limit that the
+archive's processes share. It checks the size of every published file and reads a few of them; oddslake verify reads all.
 
-Exit code: 0 if there are at most warnings (4 with --strict), otherwise that of the first problem: 2 settings or no archive,
-6 archive damaged, 1 disk, permissions or clock, 7 upstream unreachable, 3 key refused, 4 upstream fault.`;
+Exit codes: 0 no problem (with --strict, 4 if there are warnings); otherwise the first that applies: 2 settings or no archive,
+6 archive damaged, 1 disk, permissions or clock, 7 upstream unreachable, 3 key rejected, 4 upstream error.`;
 
 const examples = `
   oddslake doctor --output lake

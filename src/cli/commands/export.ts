@@ -3,7 +3,7 @@ import type { ExportResult } from '../../archive/query/export.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
-import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createFromOption, createSymbolOption, createToOption, findKnownSymbols, parseTimeRange } from '../options.ts';
 
@@ -72,7 +72,7 @@ export function addExport(shell: CliContext): void {
           { file, format, dataset, symbols, ...range },
           { ...context, progress: (done, total) => display.update({ done, total }) },
         ).finally(() => display.stop());
-        process.stdout.write(flags.json === true ? `${JSON.stringify(exported)}\n` : formatExported(exported));
+        printResult(flags, exported, () => formatExported(exported));
       } finally {
         archive.close();
       }

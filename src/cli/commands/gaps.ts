@@ -6,6 +6,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -39,7 +40,7 @@ export function addGaps(shell: CliContext): void {
     .command('gaps')
     .description("list the windows of each symbol's lifetime that no request has covered, with the reasons")
     .addOption(createFromOption(' (default: the first covered time or tick)'))
-    .addOption(createToOption(' (default: the last one)'))
+    .addOption(createToOption(' (default: the last covered time or tick)'))
     .addOption(createSymbolOption());
   withNotes(command, notes);
   withExamples(command, examples);
@@ -52,7 +53,7 @@ export function addGaps(shell: CliContext): void {
       ]);
       const selection = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
       const gaps = listGaps(archive, selection, toCompletenessRules(context.settings), context.clock.nowMs());
-      process.stdout.write(flags.json === true ? `${JSON.stringify(gaps)}\n` : formatGaps(gaps));
+      printResult(flags, gaps, () => formatGaps(gaps));
     }),
   );
   addGapsAccept(shell, command);
@@ -64,11 +65,13 @@ export function addGaps(shell: CliContext): void {
 function addGapsAccept(shell: CliContext, gaps: Command): void {
   const accept = gaps
     .command('accept')
-    .description('accept the gaps of a symbol in a window: they stay visible and uncovered, but no longer fail runs')
+    .description(
+      'accept the gaps of a symbol in a window: they are still listed, but runs no longer fail because of them',
+    )
     .argument('<symbol>', 'symbol of the gaps')
     .addOption(createFromOption(' (required)'))
     .addOption(createToOption(' (required)'))
-    .requiredOption('--reason <text>', 'required: the reason, shown with the gap');
+    .requiredOption('--reason <text>', 'reason, shown with the gap (required)');
   withNotes(accept, acceptNotes);
   withExamples(accept, acceptExamples);
   withCommonFlags(accept, ['--no-progress', '--strict']).action(
@@ -80,11 +83,7 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
       return withArchive(flags, shell.version, async (archive, context) => {
         const { acceptGaps } = await import('../../collector/steps/gaps-step.ts');
         const accepted = await acceptGaps(context, archive, { symbol, ...parseTimeWindow({ from, to }), reason });
-        process.stdout.write(
-          flags.json === true
-            ? `${JSON.stringify({ accepted: toAcceptedJson(accepted) })}\n`
-            : `accepted: ${formatAccepted(accepted)}\n`,
-        );
+        printResult(flags, { accepted: toAcceptedJson(accepted) }, () => `accepted: ${formatAccepted(accepted)}\n`);
       });
     },
   );
@@ -93,10 +92,10 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
 function addGapsRevoke(shell: CliContext, gaps: Command): void {
   const revoke = gaps
     .command('revoke')
-    .description('revoke an acceptance: its gaps fail runs again until they are covered')
+    .description('revoke an acceptance: runs fail again until the gaps are covered')
     .argument('<symbol>', 'symbol of the gaps')
-    .addOption(createFromOption(' (default: no start)'))
-    .addOption(createToOption(' (default: no end)'));
+    .addOption(createFromOption(' (default: unlimited)'))
+    .addOption(createToOption(' (default: unlimited)'));
   withExamples(revoke, revokeExamples);
   withCommonFlags(revoke, ['--no-progress', '--strict']).action(
     (symbol: string, _ownFlags: object, command: Command) => {
@@ -106,10 +105,8 @@ function addGapsRevoke(shell: CliContext, gaps: Command): void {
         const { from, to } = parseTimeRange(flags);
         const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
         const revoked = await revokeAcceptedGaps(context, archive, { symbol, ...window });
-        process.stdout.write(
-          flags.json === true
-            ? `${JSON.stringify({ revoked: revoked.map(toAcceptedJson) })}\n`
-            : revoked.map((accepted) => `revoked: ${formatAccepted(accepted)}\n`).join(''),
+        printResult(flags, { revoked: revoked.map(toAcceptedJson) }, () =>
+          revoked.map((accepted) => `revoked: ${formatAccepted(accepted)}\n`).join(''),
         );
       });
     },
@@ -128,8 +125,8 @@ const formatAccepted = ({ symbol, from, to, reason }: AcceptedWindow): string =>
   `${escapeControls(symbol)} ${formatIsoUtc(from)} … ${formatIsoUtc(to)}: ${escapeControls(reason)}`;
 
 const acceptNotes = `
-An accepted gap does not hold back the watermark or the lag. If no run has failed because of it yet, the next one does, once;
-after that it is a warning. Only a backfill requests it again; what a backfill covers is no longer a gap.`;
+An accepted gap does not affect the watermark and the lag. If no run has failed because of it yet, the next run fails once; later
+runs report a warning. Only a backfill requests the window again. If it covers the window, the gap is closed.`;
 
 const acceptExamples = `
   oddslake gaps accept KXBTC-26DEC0204-T28 --from 2026-11-19T03:00:00Z --to 2026-11-19T05:00:00Z --reason 'venue was down'`;

@@ -66,13 +66,13 @@ export function addImport(shell: CliContext): void {
     .option('--tz <zone>', 'time zone of timestamps without one, e.g. UTC or America/New_York')
     .option('--covers <from..to>', 'declare that the rows contain every tick of their symbols in this window')
     .addOption(
-      new Option('--prefer <which>', 'imported prices replace polled ones of the same time').choices(['import']),
+      new Option('--prefer <which>', 'let imported prices replace polled prices of the same time').choices(['import']),
     )
     .option(
       '--allow-rejected <share>',
       'maximum share of rejected rows in a file, 0 to 1 (default: import.rejected_share_max)',
     )
-    .option('--dry-run', 'read the files and print which rows would be imported and rejected; imports nothing');
+    .option('--dry-run', 'print which rows would be imported and rejected, and import nothing');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((paths: string[], flags: ImportOptions) =>
@@ -180,7 +180,7 @@ const filesShown = 20;
 const notes = `
 Ticks are rows of symbol, t and p; t is a number (--time-unit) or a timestamp. Use --columns for other names. Saved pages are
 unmodified responses of the service (JSON, one per file); they cover only the range that they prove complete. Rows cover only
-what --covers declares. All other windows remain gaps, which backfill fetches. Markets are rows with a symbol or canonical_id,
+the window of --covers. All other windows remain gaps, which backfill fetches. Markets are rows with a symbol or canonical_id,
 or saved responses; source.field_paths maps their fields. Rejected rows go to .oddslake/quarantine; if they exceed
 import.rejected_share_max of a file's rows, nothing is imported. Raw responses, which every job keeps in .oddslake/raw for
 raw.keep_days, can be imported to reprocess them, for example after a decoder fix. Importing a file twice changes no tick.`;

@@ -1,9 +1,16 @@
+import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import { UsageError } from '../../base/errors.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { SettingsLayer } from '../../settings/source.ts';
-import { type CliContext, configFileDefault, createRepeatableOption, getCommandName } from '../command-context.ts';
+import {
+  type CliContext,
+  configFileDefault,
+  createRepeatableOption,
+  getCommandName,
+  printResult,
+} from '../command-context.ts';
 import type { InitAnswers, Prompter } from '../init-config.ts';
 
 interface InitFlags {
@@ -20,30 +27,21 @@ interface InitFlags {
 export function addInit(shell: CliContext): void {
   shell.program
     .command('init')
-    .description('write a config file from flags and environment (prompts on a terminal), and create the archive')
+    .description('write a config file from flags and environment, with prompts on a terminal, and create the archive')
     .argument('[file]', 'config file to write; an existing one is never overwritten', configFileDefault)
     .option('--base-url <url>', 'base URL of the market data service, e.g. https://example.org')
     .option('--api-key-file <file>', 'file with the market data key (default: ODDSLAKE_API_KEY)')
     .option('--rate <n>', 'requests per second that the key allows (default: 5)')
-    .option('--output <dir>', "the archive's root, relative to the config's folder (default: output/archive)")
+    .option('--output <dir>', "the archive's root, relative to the folder of the config file (default: output/archive)")
     .option('--name <name>', 'name of the service in the archive (default: the origin of its URL)')
-    .addOption(createRepeatableOption('--set <key=value>', 'any other setting for the config; can be repeated'))
-    .option('--json', 'one JSON object as the last line of standard output')
+    .addOption(createRepeatableOption('--set <key=value>', 'another setting for the config file; can be repeated'))
+    .option('--json', 'print one JSON object as the last line of standard output')
     .helpOption('--help', 'show this help')
     .action((file: string, flags: InitFlags) => initArchive(shell, resolve(file), flags));
 }
 
 async function initArchive(shell: CliContext, file: string, flags: InitFlags): Promise<void> {
-  const [
-    { existsSync },
-    { collectAnswers },
-    { formatConfig },
-    { createConfigExistsError, writeConfig },
-    { systemDisk },
-  ] = await Promise.all([
-    import('node:fs'),
-    import('../init-config.ts'),
-    import('../init-config.ts'),
+  const [{ collectAnswers, createConfigExistsError, formatConfig, writeConfig }, { systemDisk }] = await Promise.all([
     import('../init-config.ts'),
     import('../../archive/disk/file-system.ts'),
   ]);
@@ -66,12 +64,8 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   );
   const { archive, source, upstream } = answers.settings;
   const name = source.name ?? new URL(upstream.baseUrl!).origin;
-  if (flags.json === true) {
-    const givenLayers = { config: file, archive: archive.output, archive_created: created, upstream: name };
-    process.stdout.write(`${JSON.stringify(givenLayers)}\n`);
-    return;
-  }
-  process.stdout.write(
+  const result = { config: file, archive: archive.output, archive_created: created, upstream: name };
+  printResult(flags, result, () =>
     [
       `wrote ${file}`,
       created
@@ -87,12 +81,8 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
 }
 
 async function collectLayers({ baseUrl, apiKeyFile, rate, output, name, set }: InitFlags): Promise<SettingsLayer[]> {
-  const [{ readProcessEnvironment, readEnvironmentLayers }, { isSecretSetting, parseTextLayer }, { parseSetOption }] =
-    await Promise.all([
-      import('../../settings/source.ts'),
-      import('../../settings/source.ts'),
-      import('../../settings/load.ts'),
-    ]);
+  const [{ isSecretSetting, parseTextLayer, readEnvironmentLayers, readProcessEnvironment }, { parseSetOption }] =
+    await Promise.all([import('../../settings/source.ts'), import('../../settings/load.ts')]);
   const flags: [string | undefined, string, string][] = [
     [baseUrl, 'upstream.base_url', '--base-url'],
     [apiKeyFile, 'upstream.api_key_file', '--api-key-file'],

@@ -3,6 +3,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -25,21 +26,20 @@ export function addReport(shell: CliContext): void {
     withArchive(flags, shell.version, async (archive, context) => {
       const { writeReport } = await import('../../report/write-report.ts');
       const { health, ...written } = await writeReport(archive, context, flags.out ?? null);
-      if (flags.json === true) {
-        const { state, headline, nextAction, findings } = health;
-        const json = { ...written, state, headline, next_action: nextAction, findings };
-        process.stdout.write(`${JSON.stringify(json)}\n`);
-        return;
-      }
+      const { state, headline, nextAction, findings } = health;
       const { path, bytes, generation } = written;
       // The findings contain symbols and messages of the service.
       const lines = [
         `${path}: ${formatBytes(bytes)}, generation ${generation}`,
-        `${health.headline}.`,
-        ...health.findings.map(({ text }) => `  ${text}`),
-        ...(health.nextAction === null ? [] : [`Next: ${health.nextAction}`]),
+        `${headline}.`,
+        ...findings.map(({ message }) => `  ${message}`),
+        ...(nextAction === null ? [] : [`Next: ${nextAction}`]),
       ];
-      process.stdout.write(`${lines.map(escapeControls).join('\n')}\n`);
+      printResult(
+        flags,
+        { ...written, state, headline, next_action: nextAction, findings },
+        () => `${lines.map(escapeControls).join('\n')}\n`,
+      );
     }),
   );
 }

@@ -4,6 +4,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
@@ -57,9 +58,7 @@ export function addSandbox(shell: CliContext): void {
           `  export ODDSLAKE_BASE_URL=${url} ODDSLAKE_API_KEY=${options.key}`,
           '  oddslake nightly --output output/try --set upstream.requests_per_second=100',
         ];
-        process.stdout.write(
-          flags.json === true ? `${JSON.stringify({ url, key: options.key })}\n` : `${lines.join('\n')}\n`,
-        );
+        printResult(flags, { url, key: options.key }, () => `${lines.join('\n')}\n`);
         if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
         const { requests, tickRows, perSecondMax } = sandbox.stats();
         await sandbox.stop();

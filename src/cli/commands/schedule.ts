@@ -8,7 +8,6 @@ import type { JobStatusBoard } from '../../collector/schedule/job-status.ts';
 import type { Context } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import { printSummary } from '../print-summary.ts';
 import { summarizeNotStarted } from '../run-job.ts';
 
 /** The jobs that can be scheduled: every cron expression among the settings. */
@@ -30,7 +29,9 @@ const scheduledJobNames = Object.keys(jobStarters) as ScheduledJobName[];
 export function addSchedule(shell: CliContext): void {
   const command = shell.program
     .command('schedule')
-    .description('run the jobs on the schedules of the config (schedule.nightly and others, UTC) until stopped');
+    .description(
+      'run jobs at the times in the settings (schedule.nightly and others, cron expressions in UTC) until stopped',
+    );
   withCommonFlags(command, ['--no-progress']).action((flags: CommonFlags) =>
     // Progress bars of concurrent jobs would overwrite each other.
     withContext({ ...flags, progress: false }, shell.version, false, (context) => runSchedule(shell, flags, context)),
@@ -47,10 +48,11 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
       `Nothing is scheduled: set a cron expression for one of ${scheduledJobNames.map((name) => `schedule.${name}`).join(', ')}.`,
     );
   }
-  const [{ runScheduleLoop }, { parseCron }, { openJobStatusBoard }] = await Promise.all([
+  const [{ runScheduleLoop }, { parseCron }, { openJobStatusBoard }, { printSummary }] = await Promise.all([
     import('../../collector/schedule/loop.ts'),
     import('../../settings/cron.ts'),
     import('../../collector/schedule/job-status.ts'),
+    import('../print-summary.ts'),
   ]);
   const lastStarts = await readLastStarts(context, scheduled);
   const schedules = scheduled.map(({ name, cron }) => ({ name, timetable: parseCron(cron) }));

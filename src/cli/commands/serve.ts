@@ -3,6 +3,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -12,7 +13,7 @@ import { withExamples } from '../help.ts';
 export function addServe(shell: CliContext): void {
   const command = shell.program
     .command('serve')
-    .description('serve the archive over HTTP until stopped; clients need a key (oddslake keys create)');
+    .description('serve the archive over HTTP until stopped; clients need a key from oddslake keys create');
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
@@ -21,9 +22,7 @@ export function addServe(shell: CliContext): void {
       const { url, docs } = service;
       const { root } = archive.layout;
       context.log.info({ url, archive: root }, 'service listening');
-      process.stdout.write(
-        flags.json === true ? `${JSON.stringify({ url, docs, archive: root })}\n` : formatServing(service, root),
-      );
+      printResult(flags, { url, docs, archive: root }, () => formatServing(service, root));
       if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
       await service.stop();
       context.log.info({}, 'service stopped');

@@ -21,13 +21,13 @@ export function addSql(shell: CliContext): void {
   const command = shell.program
     .command('sql')
     .description('run read-only SQL (DuckDB); each dataset is a view: ticks, symbols, markets, …; times are UTC')
-    .argument('<statement>', 'one SELECT, e.g. "SELECT symbol, count(*) FROM ticks GROUP BY 1"')
+    .argument('<statement>', 'a SELECT statement, e.g. "SELECT symbol, count(*) FROM ticks GROUP BY 1"')
     .addOption(
       new Option('--format <format>', 'format of the result; a table shows only the first rows')
         .choices(['table', 'csv', 'json', 'parquet'])
         .default('table'),
     )
-    .option('--rows <n>', 'maximum number of rows printed', createIntegerParser(1), 100);
+    .option('--rows <n>', 'maximum number of rows of the table', createIntegerParser(1), 100);
   withTerms(command, 'Other views and functions, the same as in views.sql of the archive:', terms);
   withNotes(command, notes);
   withExamples(command, examples);
@@ -52,7 +52,7 @@ export function addSql(shell: CliContext): void {
 }
 
 const notes = `
-Checks the sizes of the files but not their content; oddslake verify does that.`;
+This command checks the sizes of the files, not their content. To check the content, run oddslake verify.`;
 
 const terms = {
   'candles(step, since, until)': "candles of any step: '15m', '4h', INTERVAL '1 day'; since and until are optional",
@@ -61,7 +61,7 @@ const terms = {
   ticks_with_markets: 'every tick with the state of its market at the time of the tick',
   gaps: "windows of a symbol's lifetime that are not covered, between the first and the last covered time",
   'is_covered(symbol, t)': 'whether a time is covered',
-  lives: 'lifetime of each symbol; t_to is NULL while the symbol is live',
+  lifetimes: 'lifetime of each symbol; t_to is NULL while the symbol is live',
 };
 
 const examples = `

@@ -4,6 +4,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -30,7 +31,7 @@ export function addStatus(shell: CliContext): void {
         import('../format-archive.ts'),
       ]);
       const status = readStatus(archive, toCompletenessRules(context.settings), context.clock.nowMs());
-      process.stdout.write(flags.json === true ? `${JSON.stringify(status)}\n` : formatStatus(status));
+      printResult(flags, status, () => formatStatus(status));
       const isLate = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
       if (isLate) process.stderr.write(`oddslake: the lag exceeds --max-lag ${flags.maxLag}.\n`);
       shell.setExitCode(isLate ? exitCodes.incomplete : exitCodes.done);

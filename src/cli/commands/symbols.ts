@@ -3,6 +3,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -34,11 +35,7 @@ export function addSymbols(shell: CliContext): void {
         import('../format-lists.ts'),
       ]);
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs());
-      process.stdout.write(
-        flags.json === true
-          ? `${JSON.stringify(list)}\n`
-          : formatSymbols(list, flags.rows, getTerminalStyle(process.stdout)),
-      );
+      printResult(flags, list, () => formatSymbols(list, flags.rows, getTerminalStyle(process.stdout)));
     }),
   );
   addSymbolsRetry(shell, command);

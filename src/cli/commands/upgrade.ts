@@ -2,14 +2,14 @@ import { DamageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { RecheckCost } from '../../collector/paging/plan.ts';
-import { type CliContext, type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
+import { type CliContext, type CommonFlags, printResult, withArchive, withCommonFlags } from '../command-context.ts';
 import { withNotes } from '../help.ts';
 
 /** `upgrade`: converts an archive of an older oddslake to the current format. */
 export function addUpgrade(shell: CliContext): void {
   const command = shell.program
     .command('upgrade')
-    .description('upgrade an older archive to the format of this oddslake: one new generation, no tick changed');
+    .description('upgrade an archive of an older format: writes one new generation and changes no tick');
   withNotes(command, notes);
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
@@ -47,7 +47,7 @@ export function addUpgrade(shell: CliContext): void {
           from === to
             ? `${json.archive} already has format ${to}: nothing to do\n`
             : `${json.archive}: upgraded from format ${from} to ${to}, generation ${generation}, ${formatCount(files.length, 'file')} written\n${formatInferredCost(json.inferred)}`;
-        process.stdout.write(flags.json === true ? `${JSON.stringify(json)}\n` : text);
+        printResult(flags, json, () => text);
       } finally {
         display.stop();
       }
@@ -66,4 +66,4 @@ function formatInferredCost(inferred: RecheckCost | null): string {
 
 const notes = `
 Commands that only read accept an older archive. Commands that publish reject it, because an older oddslake may still be using
-it. Stop the older oddslake first; it rejects the upgraded archive. Journaled ticks stay in the journal.`;
+it. Stop the older oddslake first, because it cannot use the upgraded archive. Journaled ticks stay in the journal.`;

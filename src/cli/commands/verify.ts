@@ -1,12 +1,10 @@
-import { manifestName } from '../../archive/format/layout.ts';
 import type { VerifyFinding, VerifyResult } from '../../archive/integrity/verify.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import type { RepairFlags, VerifyFlags } from '../../collector/job.ts';
-import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { reportSummary } from '../print-summary.ts';
 import { runJobCommand } from '../run-job.ts';
 
 interface VerifyOptions extends CommonFlags {
@@ -32,8 +30,7 @@ async function runRepair(shell: CliContext, flags: VerifyOptions): Promise<void>
   const { formatRepair } = await import('../format-archive.ts');
   const parse = (): RepairFlags => ({
     fromUrl: flags.fromUrl ?? null,
-    onRepaired: (repaired) =>
-      process.stdout.write(flags.json === true ? `${JSON.stringify({ repaired })}\n` : formatRepair(repaired)),
+    onRepaired: (repaired) => printResult(flags, { repaired }, () => formatRepair(repaired)),
   });
   await runJobCommand(shell, 'repair', flags, shell.jobs.repair, parse);
 }
@@ -49,7 +46,7 @@ async function runVerify(shell: CliContext, flags: VerifyOptions): Promise<void>
     };
     const summary = await job.run(context, { onVerified: onVerified });
     if (!isShown || (summary.error !== null && summary.exit_code !== exitCodes.damaged))
-      reportSummary(shell, flags, summary, '');
+      (await import('../print-summary.ts')).reportSummary(shell, flags, summary, '');
     else shell.setExitCode(summary.exit_code);
   });
 }
@@ -71,7 +68,7 @@ function printVerified(result: VerifyResult, archive: Archive, runId: string, as
 
 /** Generations of a manifest that is not the last published one. The files were checked against it nevertheless. */
 const describeManifestEntry = (path: string, kind: VerifyFinding['kind'], { state, readManifest }: Archive): string =>
-  path === manifestName && kind === 'checksum mismatch'
+  path === 'manifest.json' && kind === 'checksum mismatch'
     ? ` with the last published manifest: expected generation ${state.generation()}, found generation ${readManifest().generation}`
     : '';
 

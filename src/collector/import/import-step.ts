@@ -1,7 +1,7 @@
 import type { ColumnRename } from '../../archive/query/read-rows.ts';
 import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
 import { UsageError } from '../../base/errors.ts';
-import { formatThousands } from '../../base/format-quantity.ts';
+import { formatNumber } from '../../base/format-quantity.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
@@ -144,7 +144,7 @@ async function importToArchive(
       display.update({
         done: bytes,
         ticks: writer.ticks,
-        note: `${formatThousands(done)}/${formatThousands(files.length)} files`,
+        note: `${formatNumber(done)}/${formatNumber(files.length)} files`,
       }),
   };
   const shareMax = flags.rejectedShareMax ?? context.settings.import.rejectedShareMax;
@@ -239,9 +239,9 @@ const reasonsShown = 3;
 function formatOverShare({ path, rows, rejected, reasons, flags }: CheckedFile, shareMax: number): string {
   const shown = reasons
     .slice(0, reasonsShown)
-    .map(({ reason, count, first }) => `${formatThousands(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
+    .map(({ reason, count, first }) => `${formatNumber(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
   const help = flags.length > 0 ? ` Say ${flags.join(' ')}.` : '';
-  return `${path}: ${formatThousands(rejected)} of ${formatThousands(rows)} rows rejected, which exceeds the allowed share of ${shareMax}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
+  return `${path}: ${formatNumber(rejected)} of ${formatNumber(rows)} rows rejected, which exceeds the allowed share of ${shareMax}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
 }
 
 const rawCharsShown = 120;

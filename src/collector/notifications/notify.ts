@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { exitCodes } from '../../base/errors.ts';
-import { formatThousands } from '../../base/format-quantity.ts';
+import { formatNumber } from '../../base/format-quantity.ts';
 import type { Clock } from '../../base/ports.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { Context } from '../../context/context.ts';
@@ -102,7 +102,7 @@ const outcomeTexts: Record<Summary['outcome'], string> = {
 /** One line: job, host and outcome, the error, what is missing, and the next action. */
 function formatNotificationText({ job, outcome, exit_code, error, ticks, ...more }: Summary, host: string): string {
   const [first] = more.failures;
-  const others = more.failures_count > 1 ? `, and ${formatThousands(more.failures_count - 1)} more` : '';
+  const others = more.failures_count > 1 ? `, and ${formatNumber(more.failures_count - 1)} more` : '';
   const missing =
     first === undefined
       ? []
@@ -114,7 +114,7 @@ function formatNotificationText({ job, outcome, exit_code, error, ticks, ...more
     ...missing,
     ...(more.symbols.suspended === 0 ? [] : [formatSuspended(more.symbols.suspended)]),
     ...(exit_code === 0 && more.run_id !== null
-      ? [`${formatThousands(ticks.accepted)} new ticks, generation ${more.generation}.`]
+      ? [`${formatNumber(ticks.accepted)} new ticks, generation ${more.generation}.`]
       : []),
     ...(exit_code === 0 && warning !== undefined ? [`Warning: ${truncateText(warning, reasonLengthMax)}`] : []),
     ...(more.next_action ? [`Next: ${more.next_action}`] : []),
@@ -122,7 +122,7 @@ function formatNotificationText({ job, outcome, exit_code, error, ticks, ...more
 }
 
 const formatSuspended = (count: number): string =>
-  `${formatThousands(count)} active ${count === 1 ? 'symbol is' : 'symbols are'} suspended: oddslake symbols retry.`;
+  `${formatNumber(count)} active ${count === 1 ? 'symbol is' : 'symbols are'} suspended: oddslake symbols retry.`;
 
 /** Makes a text with parts from the service safe: no mentions, no links, one line. */
 const neutralizeMarkup = (text: string): string =>

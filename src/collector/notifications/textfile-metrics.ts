@@ -4,9 +4,9 @@ import { createLayout } from '../../archive/format/layout.ts';
 import { takeWriteLock, type WriteLock } from '../../archive/journal/lock.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import type { Context } from '../../context/context.ts';
-import { formatExposition, parseExposition } from '../../metrics/exposition-format.ts';
-import { toArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/last-run.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
+import { formatExposition, parseExposition } from '../../metrics/prometheus.ts';
+import { toArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/samples.ts';
 import { type LastRunRecord, mergeLastRun, readLastRunRecords } from '../run/last-runs.ts';
 import type { Summary } from '../run/summary.ts';
 

@@ -4,7 +4,7 @@ import { parseRunSummary, readLastEndedRuns } from '../../archive/journal/runs.t
 import { openState, toStateFilePath } from '../../archive/journal/state.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import type { Context } from '../../context/context.ts';
-import type { LastRun } from '../../metrics/last-run.ts';
+import type { LastRun } from '../../metrics/samples.ts';
 
 /** The last run of a job, and when the job last exited with code 0 (epoch ms). */
 export interface LastRunRecord {

@@ -12,10 +12,13 @@ import type { Context } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
 import type { ArchiveState } from '../../contract/completeness-counts.ts';
 import { paths } from '../../contract/paths.ts';
-import { readArchiveSamples } from '../../metrics/archive-metrics.ts';
-import { expositionContentType, formatExposition } from '../../metrics/exposition-format.ts';
-import { openScheduleMetrics, type ScheduleMetrics } from '../../metrics/http-metrics.ts';
-import { toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/last-run.ts';
+import {
+  expositionContentType,
+  formatExposition,
+  openScheduleMetrics,
+  type ScheduleMetrics,
+} from '../../metrics/prometheus.ts';
+import { readArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/samples.ts';
 import { createListenError } from '../run/error-message.ts';
 import { type LastRunRecord, listLastRunRecords } from '../run/last-runs.ts';
 import type { Summary } from '../run/summary.ts';

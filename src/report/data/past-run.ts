@@ -7,8 +7,8 @@ export interface PastRun {
   readonly startedAt: number;
   readonly finishedAt: number | null;
   readonly exitCode: number | null;
-  /** `under way`: its process is alive. `broken off`: its process ended without recording an end. */
-  readonly state: 'ended' | 'under way' | 'broken off';
+  /** `running`: its process is alive. `interrupted`: its process ended without recording an end. */
+  readonly state: 'ended' | 'running' | 'interrupted';
   readonly summary: PastSummary | null;
 }
 
@@ -56,7 +56,7 @@ interface PastRate {
 
 /** @param isOver whether the process of an unfinished run has ended */
 export function toPastRun({ summary, ...run }: RecordedRun, isOver: (runId: string) => boolean): PastRun {
-  const state = run.finishedAt !== null ? 'ended' : isOver(run.runId) ? 'broken off' : 'under way';
+  const state = run.finishedAt !== null ? 'ended' : isOver(run.runId) ? 'interrupted' : 'running';
   return { ...run, state, summary: summary === null ? null : parsePastSummary(summary) };
 }
 

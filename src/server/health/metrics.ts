@@ -2,10 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { readArchiveStatus } from '../../archive/read/archive-status.ts';
 import { paths } from '../../contract/paths.ts';
-import { readArchiveSamples } from '../../metrics/archive-metrics.ts';
-import { expositionContentType, formatExposition } from '../../metrics/exposition-format.ts';
-import { openRequestMetrics } from '../../metrics/http-metrics.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
+import { expositionContentType, formatExposition, openRequestMetrics } from '../../metrics/prometheus.ts';
+import { readArchiveSamples } from '../../metrics/samples.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 
 interface MetricsEndpoint {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createScheduleEntry } from '../../../src/base/schedule.ts';
 import type { LastRunRecord } from '../../../src/collector/run/last-runs.ts';
 import { openJobStatusBoard } from '../../../src/collector/schedule/job-status.ts';
-import type { LastRun } from '../../../src/metrics/last-run.ts';
+import type { LastRun } from '../../../src/metrics/samples.ts';
 import { parseCron } from '../../../src/settings/cron.ts';
 
 const hour = 3_600_000;

@@ -214,8 +214,8 @@ describe('the summary of a past run', () => {
 
   test('an unfinished run is running while its process lives', () => {
     const run = { runId: 'r', job: 'ticks', startedAt: 1, finishedAt: null, exitCode: null, summary: null };
-    expect(toPastRun(run, () => false).state).toBe('under way');
-    expect(toPastRun(run, () => true).state).toBe('broken off');
+    expect(toPastRun(run, () => false).state).toBe('running');
+    expect(toPastRun(run, () => true).state).toBe('interrupted');
     expect(toPastRun({ ...run, finishedAt: 2, exitCode: 0 }, () => true).state).toBe('ended');
   });
 });

@@ -137,7 +137,7 @@ test('reads the latest runs and their summaries', async () => {
     if (i < 249) finishRun(db, run, now + 1 + i, 0, JSON.stringify({ ticks: { accepted: i } }));
   }
   const { runs } = await gathered(archive, now);
-  expect([runs.length, runs[0]!.runId, runs.at(-1)!.state]).toEqual([200, 'z050', 'under way']);
+  expect([runs.length, runs[0]!.runId, runs.at(-1)!.state]).toEqual([200, 'z050', 'running']);
   expect(runs.at(-2)!.summary).toMatchObject({ accepted: 248, watermark: null });
 });
 

@@ -1,6 +1,44 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { ensureTrailingNewline } from './exposition-format.ts';
-import { outcomes } from './last-run.ts';
+import { metricFamilies, type Sample } from './metric-definitions.ts';
+import { outcomes } from './samples.ts';
+
+/** Formats samples in the Prometheus text format, ordered by family. */
+export async function formatExposition(samples: readonly Sample[]): Promise<string> {
+  const registry = new Registry();
+  const byName = Map.groupBy(samples, ({ name }) => name);
+  for (const [name, { help, labels }] of Object.entries(metricFamilies)) {
+    const own = byName.get(name);
+    if (own === undefined) continue;
+    const gauge = new Gauge({ registers: [registry], name, help, labelNames: labels });
+    for (const { labels: values, value } of own) gauge.set(values, value);
+  }
+  return byName.size === 0 ? '' : ensureTrailingNewline(await registry.metrics());
+}
+
+const ensureTrailingNewline = (text: string): string => (text.endsWith('\n') ? text : `${text}\n`);
+
+/** Content type of the text format, version 0.0.4. */
+export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
+
+const samplePattern = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/;
+const labelPattern = /([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)",?/g;
+
+/** Parses text written by `formatExposition`. Ignores all other lines. */
+export function parseExposition(text: string): Sample[] {
+  return text.split('\n').flatMap((line) => {
+    const [, name, labels, value] = samplePattern.exec(line) ?? [];
+    if (name === undefined || !Object.hasOwn(metricFamilies, name) || !Number.isFinite(Number(value))) return [];
+    const pairs = [...(labels ?? '').matchAll(labelPattern)].map(
+      ([, key, escaped]) => [key!, unescapeLabel(escaped!)] as const,
+    );
+    const known = metricFamilies[name]!.labels;
+    if (pairs.length !== known.length || pairs.some(([key]) => !known.includes(key))) return [];
+    return [{ name, labels: Object.fromEntries(pairs), value: Number(value) }];
+  });
+}
+
+const unescapeLabel = (text: string): string =>
+  text.replace(/\\(.)/g, (_, sign: string) => (sign === 'n' ? '\n' : sign));
 
 /** A request that was answered, or whose client disconnected before the end. */
 interface CompletedRequest {
@@ -46,15 +84,15 @@ export function openRequestMetrics(): RequestMetrics {
     name: 'oddslake_http_response_bytes_total',
     help: 'Bytes sent, including headers',
   });
-  const underWay = new Gauge({
+  const inFlight = new Gauge({
     registers,
     name: 'oddslake_http_requests_in_flight',
     help: 'Requests in progress',
   });
   return {
-    recordStart: () => underWay.inc(),
+    recordStart: () => inFlight.inc(),
     recordEnd({ route, method, status, seconds, bytes }) {
-      underWay.dec();
+      inFlight.dec();
       requests.inc({ route, method, status });
       duration.observe({ route, method }, seconds);
       sent.inc(bytes);

@@ -4,6 +4,7 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
@@ -24,8 +25,8 @@ export function addChanges(shell: CliContext): void {
         .argParser(createIntegerParser(0))
         .makeOptionMandatory(),
     );
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withNotes(command, changesNotes);
+  withExamples(command, changesExamples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
       const [{ listChangedFiles, listRemovedPaths }, { sumFileSizes }] = await Promise.all([
@@ -54,11 +55,53 @@ export function addChanges(shell: CliContext): void {
   );
 }
 
-const notes = `
+const changesNotes = `
 Paths are relative to the archive's root and go to standard output; --json adds rows, bytes, sha256 and generation.
 Files that a repair removed are named on standard error, and in --json under removed.
 The files at the root (manifest.json, SHA256SUMS, …) change with every generation and are not listed: copy them last.`;
 
-const examples = `
+const changesExamples = `
   oddslake changes --since 41 | rsync -a --files-from=- output/archive/ backup:archive/
   oddslake changes --since 0 --json | jq .generation`;
+
+/** `snapshot`: a permanent copy of one generation. */
+export function addSnapshot(shell: CliContext): void {
+  const command = shell.program
+    .command('snapshot')
+    .description('make a consistent copy of the published archive with hard links, for backups or repeatable studies')
+    .argument(
+      '<dir>',
+      'a new or empty folder outside of the archive; files are copied if it is on another file system',
+    );
+  withNotes(command, snapshotNotes);
+  withExamples(command, snapshotExamples);
+  withCommonFlags(command, ['--wait', '--strict']).action((folder: string, flags: CommonFlags) =>
+    withArchive(flags, shell.version, async (archive, context) => {
+      const { takeSnapshot } = await import('../../archive/read/snapshot.ts');
+      const display = await context.startDisplay('snapshot', 1, 'files');
+      try {
+        const snapshot = await takeSnapshot(archive, folder, {
+          id: Math.floor(context.random() * 36 ** 8).toString(36),
+          onProgress: (done, total) => display.update({ done, total }),
+          signal: context.signal,
+        });
+        display.stop();
+        const linkText =
+          snapshot.copied === 0 ? 'hard links' : `${snapshot.copied} copied because they could not be linked`;
+        const text = `${snapshot.folder}: generation ${snapshot.generation}, ${formatCount(snapshot.files, 'file')}, ${formatBytes(snapshot.bytes)}, ${linkText}\n`;
+        printResult(flags, snapshot, () => text);
+      } finally {
+        display.stop();
+      }
+    }),
+  );
+}
+
+const snapshotNotes = `
+Every file is checked against the manifest first; a damaged file ends the command with exit code 6. Later publishes do not
+change the snapshot. It is a complete archive: sql, export and verify read it with --output DIR.
+Do not modify its files: they are hard links, so the archive would change too.`;
+
+const snapshotExamples = `
+  oddslake snapshot backup/2026-11-21
+  oddslake verify --output backup/2026-11-21`;

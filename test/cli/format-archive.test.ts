@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest';
-import { formatGaps } from '../../src/cli/format-archive.ts';
+import { formatGaps, formatStatus } from '../../src/cli/format-archive.ts';
+import { createReportData } from '../report/made-gathered.ts';
+
+test('escapes control characters in symbols', () => {
+  const { status } = createReportData();
+  const text = formatStatus({ ...status, cursors: [{ symbol: 'a\nb\u001b[2J', cursor: 0 }] });
+  expect(text).toMatch(/ 1970-01-01T00:00:00Z {2}a\\nb\\u001b\[2J\n$/);
+});
 
 const provisional = { windows: 0, symbols: 0 };
 

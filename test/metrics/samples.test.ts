@@ -4,7 +4,8 @@ import { UsageError } from '../../src/base/errors.ts';
 import { summarizeNotStarted } from '../../src/cli/run-job.ts';
 import { mergeSamples } from '../../src/collector/notifications/textfile-metrics.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
-import { formatExposition, parseExposition } from '../../src/metrics/exposition-format.ts';
+import { metricFamilies, type Sample } from '../../src/metrics/metric-definitions.ts';
+import { formatExposition, parseExposition } from '../../src/metrics/prometheus.ts';
 import {
   type LastRun,
   outcomes,
@@ -12,8 +13,7 @@ import {
   toBuildInfoSample,
   toRunSamples,
   toSuccessSamples,
-} from '../../src/metrics/last-run.ts';
-import { metricFamilies, type Sample } from '../../src/metrics/metric-definitions.ts';
+} from '../../src/metrics/samples.ts';
 import { readExposition, sampleOf } from './exposition.ts';
 
 const run: LastRun = {

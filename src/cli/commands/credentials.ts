@@ -1,10 +1,12 @@
 import { Option } from 'commander';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc, parseTime } from '../../base/time.ts';
+import { dayMs } from '../../base/window.ts';
 import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  printResult,
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
@@ -23,14 +25,12 @@ const requestsMax = 10_000_000;
 /** `keys create`, `keys list`, `keys revoke`: API keys for market data. */
 export function addKeys(shell: CliContext): void {
   const { version } = shell;
-  const keys = shell.program
-    .command('keys')
-    .description('manage the market data keys of the service: create, list, revoke');
+  const keys = shell.program.command('keys').description('create, list and revoke the market data keys of the service');
 
   const create = keys
     .command('create')
     .description('create a key; it is printed once and not stored')
-    .requiredOption('--name <name>', 'required: purpose or owner, shown by oddslake keys list')
+    .requiredOption('--name <name>', 'purpose or owner, shown by oddslake keys list (required)')
     .option('--expires <time>', 'expiry time: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: never)')
     .addOption(
       new Option(
@@ -48,9 +48,7 @@ export function addKeys(shell: CliContext): void {
       const nowMs = context.clock.nowMs();
       const { id, key } = await withWorkspace(context, (workspace) => workspace.createKey(keyOptions, nowMs));
       const keyFacts = { created_at: nowMs, expires_at: expiresAt, requests_per_minute: keyOptions.requestsPerMinute };
-      process.stdout.write(
-        flags.json === true ? `${JSON.stringify({ id, name: flags.name, key, ...keyFacts })}\n` : `${key}\n`,
-      );
+      printResult(flags, { id, name: flags.name, key, ...keyFacts }, () => `${key}\n`);
       const expiry = expiresAt === null ? 'does not expire' : `expires ${formatIsoUtc(expiresAt)}`;
       if (flags.quiet !== true) process.stderr.write(`key ${id} ${expiry}; store it now: it is not shown again\n`);
     }),
@@ -64,8 +62,9 @@ export function addKeys(shell: CliContext): void {
         import('../format-lists.ts'),
       ]);
       const keyList = await withWorkspace(context, (workspace) => workspace.listKeys(context.clock.nowMs()));
-      const text = JSON.stringify({ keys: keyList, count: keyList.length });
-      process.stdout.write(flags.json === true ? `${text}\n` : formatKeys(keyList, getTerminalStyle(process.stdout)));
+      printResult(flags, { keys: keyList, count: keyList.length }, () =>
+        formatKeys(keyList, getTerminalStyle(process.stdout)),
+      );
     }),
   );
 
@@ -78,10 +77,11 @@ export function addKeys(shell: CliContext): void {
     withContext(flags, version, false, async (context) => {
       const { withWorkspace } = await import('../../server/open-workspace.ts');
       const revoked = await withWorkspace(context, (workspace) => workspace.revokeKeys(ids, context.clock.nowMs()));
-      if (flags.json === true) return void process.stdout.write(`${JSON.stringify({ revoked })}\n`);
-      for (const key of revoked)
-        process.stdout.write(`key ${key.id} (${key.name}) was revoked at ${formatIsoUtc(key.revoked_at)}\n`);
-      if (revoked.length > 1) process.stdout.write(`${formatCount(revoked.length, 'key')}\n`);
+      const lines = revoked.map(
+        ({ id, name, revoked_at: at }) => `key ${id} (${name}) was revoked at ${formatIsoUtc(at)}\n`,
+      );
+      const count = revoked.length > 1 ? `${formatCount(revoked.length, 'key')}\n` : '';
+      printResult(flags, { revoked }, () => lines.join('') + count);
     }),
   );
 }
@@ -97,3 +97,61 @@ const createExamples = `
 const revokeExamples = `
   oddslake keys revoke 699eb61ef163
   oddslake keys revoke "$(cat ci.key)"`;
+
+interface IssueFlags extends CommonFlags {
+  readonly user: string;
+  readonly workspace?: string;
+  readonly scope: readonly string[];
+  readonly expires?: string;
+}
+
+const tokenDaysDefault = 30;
+const tokenScopes = ['research'];
+
+/** `tokens issue`: signs user tokens, for operators of the service. */
+export function addTokens(shell: CliContext): void {
+  const tokens = shell.program.command('tokens').description('issue user tokens of the service');
+  const issue = tokens
+    .command('issue')
+    .description('sign a user token (JWT) with the secret of the service')
+    .requiredOption('--user <user>', 'user ID (required)')
+    .option('--workspace <workspace>', 'workspace ID (default: none)')
+    .addOption(
+      new Option('--scope <scope...>', 'permission in addition to the objects of the user')
+        .choices(tokenScopes)
+        .default([], 'none'),
+    )
+    .option(
+      '--expires <time>',
+      `expiry time: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: in ${tokenDaysDefault} days)`,
+    );
+  withNotes(issue, issueNotes);
+  withExamples(issue, issueExamples);
+  withCommonFlags(issue, ['--no-progress', '--wait', '--strict', '--output']).action((flags: IssueFlags) =>
+    withContext(flags, shell.version, false, async ({ settings, clock }) => {
+      const { issueUserToken } = await import('../../server/workspace/user-tokens.ts');
+      const nowMs = clock.nowMs();
+      const expiresAtMs =
+        flags.expires === undefined ? nowMs + tokenDaysDefault * dayMs : parseTime(flags.expires, '--expires');
+      // The expiry time of a token is in seconds.
+      const expiresAt = Math.floor(expiresAtMs / 1000) * 1000;
+      const { user, workspace = null } = flags;
+      const scopes = [...new Set(flags.scope)];
+      const token = await issueUserToken(settings.service.tokens, { user, workspace, scopes, expiresAt }, nowMs);
+      const json = { token, user, workspace, scopes, expires_at: expiresAt };
+      printResult(flags, json, () => `${token}\n`);
+      if (flags.quiet !== true)
+        process.stderr.write(
+          `token of user ${JSON.stringify(user)}, expires ${formatIsoUtc(expiresAt)}; it cannot be revoked\n`,
+        );
+    }),
+  );
+}
+
+const issueNotes = `
+Needs ODDSLAKE_TOKEN_SECRET (or service.tokens.secret in the config), the same as oddslake serve. A token is valid until it
+expires; changing the secret invalidates all tokens.`;
+
+const issueExamples = `
+  ODDSLAKE_TOKEN_SECRET=$(cat token.secret) oddslake tokens issue --user alice --scope research
+  oddslake tokens issue --config lake.yaml --user bot-7 --workspace research --expires 2027-01-01`;

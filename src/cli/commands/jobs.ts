@@ -1,0 +1,108 @@
+import { parseDay, parseDayStart } from '../../base/time.ts';
+import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
+import { withExamples, withNotes } from '../help.ts';
+import { createSymbolOption } from '../options.ts';
+import { runJobCommand } from '../run-job.ts';
+
+/** `nightly`: the main job. */
+export function addNightly(shell: CliContext): void {
+  const command = shell.program
+    .command('nightly')
+    .description(
+      'run the main job: poll market lists, new ticks of every live symbol and (if configured) order books, publish, and verify',
+    )
+    .option(
+      '--date <day>',
+      'poll up to the end of this UTC day, YYYY-MM-DD; a repeated run changes nothing (default: up to now)',
+    );
+  withNotes(command, nightlyNotes);
+  withExamples(command, nightlyExamples);
+  withCommonFlags(command).action((flags: CommonFlags & { date?: string }) =>
+    runJobCommand(shell, 'nightly', flags, shell.jobs.nightly, () => ({
+      day: flags.date === undefined ? null : parseDayStart(parseDay(flags.date, '--date')),
+    })),
+  );
+}
+
+const nightlyNotes = `
+Run it from a scheduler. It fetches only what is missing, so an interrupted run can be repeated, and two concurrent runs
+are safe. The first poll of a symbol starts at its opening or, if that is unknown, source.first_lookback_days before the symbol
+was first seen. Exit code 4 means that some windows are missing; the next run requests them again.`;
+
+const nightlyExamples = `
+  oddslake nightly --output lake
+  oddslake nightly --config oddslake.yaml --json
+  oddslake nightly --output lake --date 2026-11-19`;
+
+/** `markets`: one poll of the market lists. */
+export function addMarkets(shell: CliContext): void {
+  const command = shell.program.command('markets').description('poll the market lists once, and publish');
+  withNotes(command, marketsNotes);
+  withExamples(command, marketsExamples);
+  withCommonFlags(command).action((flags: CommonFlags) =>
+    runJobCommand(shell, 'markets', flags, shell.jobs.markets, () => undefined),
+  );
+}
+
+const marketsNotes = `
+The lists name the symbols and say which of them are live. nightly and ticks poll the live ones.`;
+
+const marketsExamples = `
+  oddslake markets --output lake
+  oddslake markets --output lake --set source.views=matched`;
+
+/** `ticks`: one poll of ticks. */
+export function addTicks(shell: CliContext): void {
+  const command = shell.program
+    .command('ticks')
+    .description('poll new ticks once, and publish')
+    .addOption(createSymbolOption());
+  withNotes(command, ticksNotes);
+  withExamples(command, ticksExamples);
+  withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
+    runJobCommand(shell, 'ticks', flags, shell.jobs.ticks, () => ({ symbols: flags.symbol })),
+  );
+}
+
+const ticksNotes = `
+Without --symbol, polls the symbols of the setting symbols or, if it is empty, the live symbols of the last market lists.`;
+
+const ticksExamples = `
+  oddslake ticks --output lake
+  oddslake ticks --output lake --symbol KXBTC-26DEC0204-T28`;
+
+/** `orderbook`: one poll of order books. */
+export function addOrderbook(shell: CliContext): void {
+  const command = shell.program
+    .command('orderbook')
+    .description('poll order books once, and publish: the symbols of orderbooks.symbols, or every live symbol')
+    .addOption(createSymbolOption());
+  withNotes(command, orderbookNotes);
+  withExamples(command, orderbookExamples);
+  withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
+    runJobCommand(shell, 'orderbook', flags, shell.jobs.orderbook, () => ({ symbols: flags.symbol })),
+  );
+}
+
+const orderbookNotes = `
+The service returns only the current order book, so past order books cannot be fetched later.`;
+
+const orderbookExamples = `
+  oddslake orderbook --output lake
+  oddslake orderbook --output lake --symbol KXBTC-26DEC0204-T28 --symbol KXBTC-26NOV2305-T25.5`;
+
+/** `publish`: merges the journal into the day partitions. */
+export function addPublish(shell: CliContext): void {
+  const command = shell.program.command('publish').description('merge the journal into the day partitions');
+  withNotes(command, publishNotes);
+  withExamples(command, publishExamples);
+  withCommonFlags(command).action((flags: CommonFlags) =>
+    runJobCommand(shell, 'publish', flags, shell.jobs.publish, () => undefined),
+  );
+}
+
+const publishNotes = `
+Every job publishes at its end. Use this after a run that was interrupted or did not get the write lock within --wait.`;
+
+const publishExamples = `
+  oddslake publish --output lake`;

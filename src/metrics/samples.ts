@@ -1,0 +1,188 @@
+import type { Log } from '../base/ports.ts';
+import { archiveStates, type CompletenessCounts, dayStates, gapReasons } from '../contract/completeness-counts.ts';
+import type { Sample } from './metric-definitions.ts';
+
+/** The status of the archive, a subset of archive/read/archive-status.ts. */
+interface ArchiveGauges {
+  readonly generation: number;
+  /** Every live symbol is covered up to here without inferred windows, epoch ms; null if no symbol is live. */
+  readonly watermark: number | null;
+  /** The same, including inferred windows. */
+  readonly reached: number | null;
+  readonly ticksPublished: number;
+  readonly ticksJournaled: number;
+  readonly completeness: CompletenessCounts;
+  /** Every published byte has been hashed since this time, epoch ms; null if some have never been. */
+  readonly verifiedThrough: number | null;
+}
+
+/** Returns the samples of the archive. If it cannot be read, `archive_readable` is 0 and the others are NaN. */
+export function readArchiveSamples(read: () => ArchiveGauges, nowMs: number, log: Log): Sample[] {
+  try {
+    return toStatusSamples(read(), nowMs);
+  } catch (error) {
+    log.error({ err: error }, 'the archive cannot be read');
+    return toStatusSamples(null, nowMs);
+  }
+}
+
+const one = (name: string, value: number | null | undefined, labels: Sample['labels'] = {}): Sample => ({
+  name: `oddslake_${name}`,
+  labels,
+  value: value ?? Number.NaN,
+});
+
+const toSeconds = (ms: number | null | undefined): number => (typeof ms === 'number' ? ms / 1000 : Number.NaN);
+
+function toStatusSamples(now: ArchiveGauges | null, nowMs: number): Sample[] {
+  const reached = now?.reached ?? null;
+  return [
+    one('archive_readable', Number(now !== null)),
+    one('generation', now?.generation),
+    one('watermark_timestamp_seconds', toSeconds(now?.watermark)),
+    one('reached_timestamp_seconds', toSeconds(reached)),
+    one('lag_seconds', reached === null ? null : Math.max(0, nowMs - reached) / 1000),
+    one('ticks_published', now?.ticksPublished),
+    one('ticks_journaled', now?.ticksJournaled),
+    one('verified_through_timestamp_seconds', toSeconds(now?.verifiedThrough)),
+    ...toCompletenessSamples(now?.completeness ?? null),
+  ];
+}
+
+/** Returns the samples of the completeness; NaN for all of them if it is null. */
+function toCompletenessSamples(completeness: CompletenessCounts | null): Sample[] {
+  return [
+    ...archiveStates.map((state) =>
+      one('archive_state', completeness && Number(completeness.state === state), { state }),
+    ),
+    ...dayStates.map((state) => one('dates', completeness?.days[state], { state })),
+    ...gapReasons.map((reason) => one('gaps', completeness?.gaps[reason], { reason })),
+    one('windows_inferred', completeness?.inferred_windows),
+    one('symbols_suspended', completeness?.suspended),
+    one('damaged_files', completeness?.damaged.files),
+  ];
+}
+
+/** The part of a stored summary that the metrics of a job's last run use. Times are epoch milliseconds. */
+export interface LastRun {
+  readonly job: string;
+  readonly run_id: string | null;
+  readonly outcome: string;
+  readonly exit_code: number;
+  readonly started_at: number;
+  readonly finished_at: number;
+  readonly requests: number;
+  readonly retries: number;
+  readonly throttled_ms: number;
+  readonly ticks: Readonly<Record<'accepted' | 'duplicates' | 'conflicts' | 'quarantined', number>>;
+  readonly recovered: number;
+  readonly symbols: Readonly<Record<'planned' | 'done' | 'failed' | 'suspended', number>>;
+  readonly published: Readonly<Record<'files' | 'rows' | 'bytes', number>>;
+  readonly gaps: number;
+  readonly warnings_count: number;
+  readonly failures_count: number;
+  readonly schema_drift_count: number;
+  readonly generation: number;
+  readonly watermark: number | null;
+  /** The watermark including inferred windows; absent in a run of an older version. */
+  readonly reached?: number | null;
+  /** Completeness of the archive; absent in a run of an older version. */
+  readonly completeness?: CompletenessCounts;
+  /** Absent in a run of an older version. */
+  readonly damaged_count?: number;
+  readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly wait_ms: number };
+  readonly night?: {
+    readonly ticks: { readonly late: { readonly count: number } };
+    readonly markets: Readonly<Record<(typeof marketChangeKinds)[number], { readonly count: number }>>;
+    readonly covered: { readonly gap_minutes: number };
+    readonly fetched_late: { readonly count: number };
+  };
+  readonly rechecks?: Readonly<Record<'windows' | 'contradicted' | 'lateness_ms' | 'overlap_ms', number>>;
+}
+
+const marketChangeKinds = ['new', 'delisted', 'resolved', 'overdue'] as const;
+
+/** All outcomes. Each has a sample, so that a past outcome returns to 0 and does not disappear. */
+export const outcomes = [
+  'done',
+  'failed',
+  'usage',
+  'credential',
+  'incomplete',
+  'busy',
+  'damaged',
+  'unreachable',
+  'interrupted',
+] as const;
+
+/** Returns the samples of a job's last run. Omits values that an older version did not store. */
+export function toRunSamples(run: LastRun): Sample[] {
+  const some = (name: string, value: number | undefined, more: Sample['labels'] = {}): Sample[] =>
+    Number.isFinite(value) ? [one(`job_last_run_${name}`, value, { name: run.job, ...more })] : [];
+  const { ticks, symbols, published, rate, night, rechecks } = run;
+  // A run without an archive has no counts; 0 would be misleading.
+  const work = (): Sample[] => [
+    ...some('ticks', ticks.accepted, { kind: 'new' }),
+    ...some('ticks', ticks.duplicates, { kind: 'duplicate' }),
+    ...some('ticks', ticks.conflicts, { kind: 'conflicting' }),
+    ...some('ticks', ticks.quarantined, { kind: 'quarantined' }),
+    ...some('recovered_ticks', run.recovered),
+    ...some('requests', run.requests),
+    ...some('retries', run.retries),
+    ...some('throttled_seconds', run.throttled_ms / 1000),
+    ...some('rate_allowed_requests_per_second', rate?.allowed_per_second),
+    ...some('rate_used_ratio', rate?.used),
+    ...some('rate_limit_wait_seconds', rate && rate.wait_ms / 1000),
+    ...some('symbols_planned', symbols.planned),
+    ...(['done', 'failed', 'suspended'] as const).flatMap((state) => some('symbols', symbols[state], { state })),
+    ...some('gaps', run.gaps),
+    ...some('failures', run.failures_count),
+    ...some('warnings', run.warnings_count),
+    ...some('schema_drifts', run.schema_drift_count),
+    ...some('published_files', published.files),
+    ...some('published_rows', published.rows),
+    ...some('published_bytes', published.bytes),
+    ...some('late_ticks', night?.ticks.late.count),
+    ...marketChangeKinds.flatMap((change) => some('markets', night?.markets[change].count, { change })),
+    ...some('gap_seconds', night && night.covered.gap_minutes * 60),
+    ...some('symbols_fetched_late', night?.fetched_late.count),
+    ...some('rechecked_windows', rechecks?.windows),
+    ...some('contradicted_windows', rechecks?.contradicted),
+    ...some('lateness_seconds', rechecks && rechecks.lateness_ms / 1000),
+    ...some('overlap_seconds', rechecks && rechecks.overlap_ms / 1000),
+  ];
+  return [
+    ...some('start_timestamp_seconds', run.started_at / 1000),
+    ...some('end_timestamp_seconds', run.finished_at / 1000),
+    ...some('duration_seconds', (run.finished_at - run.started_at) / 1000),
+    ...some('exit_code', run.exit_code),
+    ...outcomes.flatMap((outcome) => some('outcome', Number(run.outcome === outcome), { outcome })),
+    ...(run.run_id === null ? [] : work()),
+  ];
+}
+
+/** Returns the sample for the last exit with code 0; none if `atMs` is null. */
+export const toSuccessSamples = (job: string, atMs: number | null): Sample[] =>
+  atMs === null ? [] : [one('job_last_success_timestamp_seconds', atMs / 1000, { name: job })];
+
+/** Returns the samples of the archive at the end of the latest of these runs; none if no run opened it. */
+export function toArchiveSamples(runs: readonly LastRun[]): Sample[] {
+  const [latest] = runs.filter((run) => run.run_id !== null).sort((a, b) => b.finished_at - a.finished_at);
+  if (latest === undefined) return [];
+  const { generation, watermark, reached = watermark, damaged_count, symbols, completeness } = latest;
+  const timestamps = (name: string, ms: number | null): Sample[] =>
+    ms === null ? [] : [one(`${name}_timestamp_seconds`, ms / 1000)];
+  // Older versions did not suspend symbols.
+  const older = [
+    ...(damaged_count === undefined ? [] : [one('damaged_files', damaged_count)]),
+    one('symbols_suspended', symbols.suspended ?? 0),
+  ];
+  return [
+    one('generation', generation),
+    ...(completeness === undefined ? older : toCompletenessSamples(completeness)),
+    ...timestamps('watermark', watermark),
+    ...timestamps('reached', reached),
+  ];
+}
+
+export const toBuildInfoSample = (version: string): Sample => one('build_info', 1, { version });
