@@ -59,7 +59,8 @@ export async function fetchJson<T>(
 
 async function readErrorMessage(response: Response): Promise<string> {
   const { status, headers } = response;
-  if (status === 401) return 'The service does not accept this key. Check that it is complete, not expired and not revoked.';
+  if (status === 401)
+    return 'The service does not accept this key. Check that it is complete, not expired and not revoked.';
   if (status === 403) return 'The archive requires a market data key. This is another kind of credential.';
   if (status === 429) {
     const seconds = Number(headers.get('retry-after'));
