@@ -12,8 +12,8 @@ const { sections, settings } = parseComments(readFileSync(`${project}config/defa
 
 /** The unit of a number, by the end of its name. */
 const units: readonly (readonly [RegExp, string])[] = [
-  [/requests_per_second$/, 'requests a second'],
-  [/requests_per_minute$/, 'requests a minute'],
+  [/requests_per_second$/, 'requests per second'],
+  [/requests_per_minute$/, 'requests per minute'],
   [/_seconds(_max|_min)?$/, 'seconds'],
   [/_minutes(_max|_min)?$/, 'minutes'],
   [/_hours(_max|_min)?$/, 'hours'],
