@@ -100,7 +100,7 @@ ${datasetNames.map(formatColumnTable).join('\n\n')}
 function formatDaySpan({ days, watermark, reached }: Manifest): string {
   const known = Object.keys(days);
   const first = known[0];
-  if (first === undefined) return '- The archive has no days yet.';
+  if (first === undefined) return '- There is no day yet.';
   return [
     `- Days: **${first} to ${known.at(-1)}** (UTC).`,
     `- Every live symbol is covered without a gap up to: ${reached === null ? 'no symbol is live' : `**${formatIsoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; all windows are proven up to ${formatIsoUtc(watermark)}`}.`,
