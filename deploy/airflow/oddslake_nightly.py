@@ -1,6 +1,6 @@
-"""One night of oddslake as an Airflow DAG (Airflow 2.9 or newer, and 3).
+"""Runs oddslake every night as an Airflow DAG. Supports Airflow 2.9 or newer, and Airflow 3.
 
-The worker needs `oddslake` on its PATH, the archive on a local disk, and a config that ODDSLAKE_CONFIG names.
+The worker needs `oddslake` on its PATH, the archive on a local disk, and the path of a config in ODDSLAKE_CONFIG.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ except ImportError:
         from airflow.models.baseoperator import BaseOperator
     from airflow.exceptions import AirflowException, AirflowFailException
 
-# Bad settings, a refused key, a damaged archive: a retry would fail in the same way.
+# Exit codes for bad settings, a rejected key and a damaged archive. A retry would fail again.
 HOPELESS = {2, 3, 6}
 INCOMPLETE = 4
 
@@ -29,8 +29,8 @@ INCOMPLETE = 4
 class OddslakeOperator(BaseOperator):
     """Runs one job and returns its summary.
 
-    Exit code 0 is success. 4 is incomplete: everything that could be fetched is published, and the next night requests the
-    rest. The task then succeeds with a warning, and its summary (XCom) lists what is missing. All other codes are failures.
+    Exit code 0 is success. Exit code 4 is incomplete: all fetched data is published, and the next run requests the rest. The
+    task then succeeds with a warning, and its summary (XCom) lists the gaps. All other exit codes are failures.
     """
 
     template_fields = ("arguments",)
@@ -70,7 +70,7 @@ class OddslakeOperator(BaseOperator):
         return summary if isinstance(summary, dict) else {}
 
     def on_kill(self):
-        # The run stops cleanly and keeps accepted data.
+        # SIGTERM stops the run cleanly. Accepted data is kept.
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(timeout=120)
@@ -81,7 +81,7 @@ with DAG(
     description="Polls the market data service into the archive every night",
     schedule="17 3 * * *",
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
-    # A run polls every symbol from its cursor on, so one night catches up on missed nights.
+    # A run polls every symbol from its cursor on, so one run also fetches the data of missed runs.
     catchup=False,
     max_active_runs=1,
     tags=["oddslake"],

@@ -16,7 +16,7 @@ export const exitCodes = {
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** An error whose message is printed as it is. The message says what happened, to what, and what to do. */
+/** An error for the user: its message is printed unchanged, and says what failed and what to do. */
 export class OddslakeError extends Error {
   readonly exitCode: ExitCode;
   constructor(exitCode: ExitCode, message: string, options?: ErrorOptions) {
@@ -34,7 +34,7 @@ export class DiskFullError extends OddslakeError {
   }
 }
 
-/** Invalid arguments or settings. Nothing was changed. */
+/** Invalid arguments or settings. Thrown before any change. */
 export class UsageError extends OddslakeError {
   constructor(message: string, options?: ErrorOptions) {
     super(exitCodes.usage, message, options);

@@ -1,6 +1,6 @@
 import { dayMs, hourMs, minuteMs } from './window.ts';
 
-/** `12,345`. Avoids toLocaleString for integers, as its first call takes 20 ms. */
+/** `12,345`. Does not use toLocaleString for integers, because its first call takes 20 ms. */
 export const formatNumber = (value: number): string =>
   Number.isSafeInteger(value) ? String(value).replaceAll(/\B(?=(?:\d{3})+$)/g, ',') : value.toLocaleString('en-US');
 

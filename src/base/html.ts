@@ -28,7 +28,7 @@ function renderValue(value: HtmlValue): string {
   return escapeHtml(String(value));
 }
 
-/** CSS variables with the colours of all pages, light and dark. */
+/** CSS variables with the light and dark colors of all pages. */
 export const palette = `:root {
   color-scheme: light dark;
   --paper: #fcfcfb;

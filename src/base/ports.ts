@@ -1,25 +1,22 @@
 import { hourMs } from './window.ts';
 
-/** Source of time. src/base/system.ts has the real one; tests supply their own. */
+/** A clock. src/base/system.ts has the system clock; tests use virtual clocks. */
 export interface Clock {
   /** Wall clock, epoch milliseconds UTC. It may jump. */
   nowMs(): number;
-  /** Milliseconds since a fixed moment, which all processes of the machine share until it restarts. Never decreases. */
+  /** Monotonic clock in milliseconds. All processes of the machine share its origin until the machine restarts. */
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with the signal's reason when aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/**
- * How far a stored time may be ahead of the clock, in ms. A time further ahead was written while the clock was wrong, and
- * is ignored.
- */
+/** Maximum time by which a stored time may be ahead of the clock, in ms. Later times are ignored: the clock was wrong. */
 export const clockAheadMsMax = hourMs;
 
 /** Returns a number in [0, 1), as Math.random does. */
 export type Random = () => number;
 
-/** Logger that takes the fields before the message: `log.info({ symbol, ticks }, 'published')`. A pino logger fits. */
+/** A logger with the signature of pino: fields, then message, as in `log.info({ symbol, ticks }, 'published')`. */
 export interface Log {
   debug(facts: object, message: string): void;
   info(facts: object, message: string): void;

@@ -1,18 +1,18 @@
 /**
- * State of the rate limiter. All processes that write one archive share it, so that they keep one rate limit together.
- * Times are in milliseconds of a monotonic clock that all of these processes share.
+ * State of the rate limiter. All processes that write one archive share it, so that together they do not exceed one rate
+ * limit. Times are milliseconds of the machine's monotonic clock.
  */
 export interface RateState {
   /** Requests started so far; also the number of the next request. */
   readonly count: number;
-  /** Time of the last start; the next start keeps its distance from it. */
+  /** Time of the last start, from which the time of the next start is computed. */
   readonly slotMs: number;
-  /** Minimum time from a start to the response headers, and the number of responses it was taken over. */
+  /** Minimum time from the start of a request to its response headers, and the number of measured responses. */
   readonly latencyMsMin: number;
   readonly responses: number;
   /** No request starts before this time (Retry-After). */
   readonly resumeMs: number;
-  /** The lowest rate that a process was recently configured with, and when that process last read the state. */
+  /** Lowest configured rate of the recently active processes, and when its process last read the state. */
   readonly configuredMin: number;
   readonly configuredMinAtMs: number;
   /** Time of the last write. */
@@ -21,15 +21,15 @@ export interface RateState {
   readonly inferred: string | null;
 }
 
-/** Start of a request. `tookMs` is null until the response. */
+/** Start of a request. `tookMs` is null until the response arrives. */
 export interface RequestStart {
   readonly atMs: number;
   readonly tookMs: number | null;
 }
 
-/** Store for the state of a rate limiter. It may delete starts older than `startsRetentionMs`, except the last one. */
+/** Store for the state of a rate limiter. It may delete starts older than `startsRetentionMs`, except the latest start. */
 export interface RateStateStore {
-  /** Runs `work` under an exclusive lock. All methods below must be called inside it. */
+  /** Runs `work` under an exclusive lock. The other methods may be called only from `work`. */
   runExclusive<T>(work: () => T): T;
   read(): RateState;
   write(state: RateState): void;

@@ -1,7 +1,7 @@
 import type { Random } from './ports.ts';
 import { dayMs, minuteMs } from './window.ts';
 
-/** The times of a schedule, in epoch milliseconds. */
+/** Scheduled times of a job, in epoch milliseconds. */
 export interface Timetable {
   /** The last time at or before `ms`; null if there is none. */
   findLast(ms: number): number | null;
@@ -12,7 +12,7 @@ export interface Timetable {
 export interface ScheduleRules {
   /** Maximum random delay of a start, in ms. A run always starts before the next scheduled time. */
   readonly jitterMs: number;
-  /** Maximum age of a missed time whose run is still made up for, in ms. */
+  /** Maximum delay of a missed run, in ms. Runs that were missed by more are skipped. */
   readonly catchUpMs: number;
 }
 
@@ -20,9 +20,9 @@ export interface ScheduleRules {
 export interface ScheduleEntry {
   readonly name: string;
   readonly timetable: Timetable;
-  /** Scheduled times up to and including this one are handled. */
+  /** All scheduled times up to and including this time are handled. */
   readonly handledThrough: number;
-  /** A scheduled time that has passed and whose run has not started yet. */
+  /** The pending run: its scheduled time has passed, but it has not started yet. */
   readonly waiting: { readonly moment: number; readonly startAt: number } | null;
 }
 
@@ -34,22 +34,22 @@ interface ScheduledRun {
 export interface ScheduleDecision {
   readonly entries: readonly ScheduleEntry[];
   readonly start: readonly ScheduledRun[];
-  /** Scheduled times without a run: the previous run has not ended, or the time was missed by too much. */
+  /** Scheduled times that are skipped because the previous run has not ended, or because they were missed by too much. */
   readonly skipped: readonly (ScheduledRun & { readonly why: 'running' | 'missed' })[];
   /** When to decide again: after `nowMs`, at most one minute later. */
   readonly wakeAt: number;
 }
 
-/** A start this late still counts as on time, in ms. The clock is read once a minute. */
+/** A start with at most this delay counts as on time, in ms. The clock is read once a minute. */
 const delayMsMax = 2 * minuteMs;
 
 /**
- * How far `handledThrough` may be ahead of the clock, in ms. If it is further ahead, the clock has been set back since, and
- * `handledThrough` is reset to the present: otherwise nothing would run until the clock catches up.
+ * Maximum time by which `handledThrough` may be ahead of the clock, in ms. If it is further ahead, the clock was set back, and
+ * `handledThrough` is reset to the current time. Otherwise no run would start until the clock reaches it.
  */
 const handledAheadMsMax = dayMs;
 
-/** State of a job when the schedule starts. A job that never ran has missed nothing. */
+/** Initial state of a job. A job without an earlier run has no missed runs. */
 export const createScheduleEntry = (
   name: string,
   timetable: Timetable,
@@ -63,8 +63,8 @@ export const createScheduleEntry = (
 });
 
 /**
- * Decides which jobs to start now. Of several scheduled times that have passed only the latest counts, so a machine that
- * slept makes up for them with one run. A handled time is not repeated if the clock is set back.
+ * Decides which jobs to start now. If several scheduled times of a job have passed, only one run starts. If the clock is
+ * set back, handled times are not repeated.
  */
 export function decideRuns(
   entries: readonly ScheduleEntry[],
@@ -111,6 +111,6 @@ export function findLateMoment(timetable: Timetable, endedStart: number, nowMs: 
   return moment !== null && moment > endedStart ? moment : null;
 }
 
-/** When a job starts next, before any jitter that is not drawn yet; null if never. */
+/** Time of the next start of a job; null if there is none. If no run is pending, the time does not include jitter. */
 export const computeNextStart = ({ waiting, timetable }: ScheduleEntry, nowMs: number): number | null =>
   waiting?.startAt ?? timetable.findNext(nowMs);

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 
 /**
- * Whether a text is a valid symbol, which every reader tells from all others. An unpaired surrogate would be stored as
- * U+FFFD. Text decoders (also those of Arrow and DuckDB) drop a leading byte order mark. NUL ends a text in many programs and
- * cannot be part of a URL.
+ * Whether a text is a valid symbol. Different symbols must stay different in every reader. Unpaired surrogates are
+ * excluded because they would be stored as U+FFFD. A leading byte order mark is excluded because text decoders drop it, also
+ * those of Arrow and DuckDB. NUL is excluded because it ends a string in many programs and cannot be part of a URL.
  */
 export const isSymbolName = (text: string): boolean =>
   text !== '' && text.isWellFormed() && !text.includes('\0') && !text.startsWith('\ufeff');
@@ -18,7 +18,7 @@ export function compareUtf8(a: string, b: string): number {
     const x = a.charCodeAt(i);
     const y = b.charCodeAt(i);
     if (x === y) continue;
-    // Surrogates stand for code points above every other unit.
+    // Code points of surrogate pairs are greater than all others.
     const xHigh = x >= 0xd800 && x <= 0xdfff;
     const yHigh = y >= 0xd800 && y <= 0xdfff;
     return xHigh === yHigh ? x - y : xHigh ? 1 : -1;
@@ -27,8 +27,8 @@ export function compareUtf8(a: string, b: string): number {
 }
 
 /**
- * The number of the part file that holds a symbol: the first four bytes, big-endian, of the sha256 of its UTF-8 text, modulo
- * `parts`. A publish calls this for every symbol of a day; hash objects would take four times as long.
+ * The part number of a symbol: the first four bytes, big-endian, of the sha256 of its UTF-8 text, modulo `parts`. A publish
+ * calls this for every symbol of a day. Hash objects would take four times as long as `hash`.
  */
 export const computePartNumber = (symbol: string, parts: number): number =>
   Number.parseInt(hash('sha256', symbol, 'hex').slice(0, 8), 16) % parts;

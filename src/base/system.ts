@@ -6,20 +6,20 @@ const timerMsMax = 2 ** 31 - 1;
 /** The clock of the machine. */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
-  // Since the start of the machine, so the same for all of its processes.
+  // Counts from the start of the machine, so all processes share the origin.
   monotonicMs() {
     const [seconds, nanoseconds] = process.hrtime();
     return seconds * 1000 + nanoseconds / 1e6;
   },
   async sleep(ms, signal) {
-    // A timer of more than 31 bits would fire at once.
+    // A delay of more than 31 bits would fire immediately.
     for (let left = ms; left > 0 || left === ms; left -= timerMsMax) {
       await waitForTimer(Math.max(0, Math.min(left, timerMsMax)), signal);
     }
   },
 };
 
-/** Unlike the timer of node:timers/promises, this creates no error with a stack for each aborted wait. */
+/** Unlike `setTimeout` of node:timers/promises, this does not create an error with a stack trace for each aborted wait. */
 function waitForTimer(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();

@@ -1,4 +1,4 @@
-/** Ticks of one symbol as columns of equal length: `t` in integer epoch milliseconds, `p` the price as received. */
+/** Ticks of one symbol as columns of equal length. `t` is in integer epoch milliseconds, `p` is the price as received. */
 export interface TickColumns {
   readonly t: Float64Array;
   readonly p: Float64Array;

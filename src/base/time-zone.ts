@@ -6,20 +6,20 @@ import { hourMs } from './window.ts';
 export interface TimeZone {
   readonly name: string;
   /**
-   * Returns the instant of a wall-clock time, which is given as if it were UTC. Returns `skipped` for a time that does not
-   * occur, and `twice` for one that occurs twice (changes of daylight saving time).
+   * Converts a wall-clock time, encoded as if it were UTC, to an instant. When daylight saving time changes, some wall-clock
+   * times do not occur (`skipped`), and some occur twice (`twice`).
    */
   toInstant(localMs: number): number | 'skipped' | 'twice';
 }
 
 export const utcZone: TimeZone = { name: 'UTC', toInstant: (localMs) => localMs };
 
-/** Offsets from UTC are smaller than this, in ms. */
+/** Upper bound of offsets from UTC, in ms. */
 const offsetMsMax = 26 * hourMs;
-/** A zone changes its offset at most once within this time, in ms. */
+/** The offset of a zone changes at most once within this time, in ms. */
 const spanMs = 6 * hourMs;
 const blockMs = 900_000;
-/** Cache limit. A file sorted by time touches far fewer blocks. */
+/** Maximum size of the cache. A file sorted by time uses far fewer blocks. */
 const blocksMax = 100_000;
 
 interface OffsetSpan {
@@ -50,7 +50,7 @@ export function openTimeZone(name: string): TimeZone {
     const span = spanAt(Math.floor(utcMs / spanMs));
     return utcMs < span.changesAt ? span.before : span.after;
   };
-  /** All offsets that may apply to wall-clock times in this block. */
+  /** All offsets that can apply to wall-clock times in this block. */
   const offsetsNear = (block: number): number[] => {
     const found = new Set<number>();
     const first = Math.floor((block * blockMs - offsetMsMax) / spanMs);
@@ -88,7 +88,7 @@ function findOffsetSpan(offsetAt: (utcMs: number) => number, from: number): Offs
   return { before, after, changesAt: findFirstIndex(from, from + spanMs - 1, (ms) => offsetAt(ms) !== before) };
 }
 
-/** Returns a function for the offset from UTC at an instant, in ms. Uses the time zone data of Node. */
+/** Returns a function that computes the offset from UTC at an instant, in ms, from Node's time zone data. */
 function createOffsetLookup(name: string): (utcMs: number) => number {
   let format: Intl.DateTimeFormat;
   try {

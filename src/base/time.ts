@@ -14,7 +14,7 @@ const instantPattern =
 
 /**
  * Parses epoch milliseconds, `YYYY-MM-DD` (UTC midnight) or an ISO-8601 instant with a zone, and returns epoch
- * milliseconds. Rejects anything finer than a millisecond.
+ * milliseconds. Rejects instants with more than millisecond precision.
  * @param name the flag or field for the error message, e.g. `--from`
  * @throws UsageError for anything else, dates that do not exist and years outside 2000 to 2100
  */
@@ -43,7 +43,7 @@ export const formatIsoMinute = (ms: number): string => `${new Date(ms).toISOStri
 /** `2026-07-01 12:00`, for pages that state UTC once; seconds are dropped. */
 export const formatMinute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
 
-/** The UTC day that holds `ms`, as `YYYY-MM-DD`. */
+/** The UTC day that contains `ms`, as `YYYY-MM-DD`. */
 export const formatDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 /** UTC midnight of a day `YYYY-MM-DD`, in epoch milliseconds. Throws RangeError for a day that does not exist. */
@@ -74,7 +74,7 @@ export function parseDuration(text: string, name: string): number {
 function parseMidnight(text: string): number | undefined {
   const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)$/.exec(text) ?? [];
   const ms = Date.UTC(Number(year), Number(month) - 1, Number(day));
-  // Date.UTC turns February 30 into a day in March; only an existing day survives the round trip.
+  // Date.UTC converts February 30 to a day in March, so the text is formatted again and compared.
   return Number.isFinite(ms) && formatDay(ms) === text ? ms : undefined;
 }
 

@@ -11,7 +11,7 @@ export const hourMs = 3_600_000;
 /** Milliseconds in a UTC day. Epoch time has no leap seconds. */
 export const dayMs = 86_400_000;
 
-/** UTC midnight at or before `t`, in epoch milliseconds. Used internally as the key of a day. */
+/** UTC midnight at or before `t`, in epoch milliseconds. It is also the internal key of a day. */
 export const floorToDay = (t: number): number => Math.floor(t / dayMs) * dayMs;
 
 export const isEmpty = (w: Window): boolean => w.from >= w.to;
@@ -25,7 +25,7 @@ export const intersectTwo = (a: Window, b: Window): Window => ({
 
 export const overlaps = (a: Window, b: Window): boolean => !isEmpty(intersectTwo(a, b));
 
-/** Returns sorted, disjoint windows. Joins adjacent windows and drops empty ones. */
+/** Returns the union of windows, sorted and disjoint. Adjacent windows are joined, and empty windows are dropped. */
 export function union(windows: readonly Window[]): Window[] {
   // Fast path: most symbols have one window.
   if (windows.length < 2) return windows.filter((w) => !isEmpty(w)).map(({ from, to }) => ({ from, to }));
@@ -69,7 +69,7 @@ export function intersect(windows: readonly Window[], others: readonly Window[])
   return out;
 }
 
-/** Returns the end of the contiguous coverage from `start`, which is the cursor; `start` itself if it is not covered. */
+/** Returns the cursor: the end of the contiguous coverage from `start`, or `start` if it is not covered. */
 export function findContiguousEnd(windows: readonly Window[], start: number): number {
   return union(windows).find((w) => isWithin(start, w))?.to ?? start;
 }

@@ -2,15 +2,15 @@ import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import type { Tinypool } from 'tinypool';
 
-/** Threads that run one module. Its exports are the tasks. */
+/** A pool of worker threads. The tasks are the exported functions of one module. */
 interface WorkerPool {
-  /** Runs a task on a free thread; waits for one if all are busy. Rejects with the error of the task, or if the threads are terminated. */
+  /** Runs a task when a thread is free. Rejects with the error of the task, or if the threads are terminated. */
   run(task: string, value: unknown, transfer?: readonly ArrayBuffer[]): Promise<unknown>;
-  /** Terminates the threads, also during a task. */
+  /** Terminates the threads, even if they are running tasks. */
   close(): Promise<void>;
 }
 
-/** Maximum number of useful threads. With more, the disk and the committing thread are the bottleneck. */
+/** Number of threads to use. With more than four, the disk and the main thread are the bottleneck. */
 export const computeThreadsMax = (): number => Math.min(availableParallelism(), 4);
 
 /** Options of Node for every thread. */
@@ -26,13 +26,13 @@ export const resolveThreadEntry = (entry: string, callerUrl: string): URL =>
   new URL(`${entry}${/\.[jt]s$/.exec(callerUrl)![0]}`, callerUrl);
 
 /**
- * Starts threads.
+ * Starts a pool of worker threads.
  * @param entry, callerUrl see `resolveThreadEntry`
- * @param heapMb heap size at which a thread first runs a full garbage collection, including external memory; 0: V8's default
+ * @param heapMb heap size of the first full garbage collection, in MiB including external memory; 0: V8's default
  */
 export async function openWorkerPool(entry: string, callerUrl: string, count: number, heapMb = 0): Promise<WorkerPool> {
   const { Tinypool } = await import('tinypool');
-  // The launcher sets a larger value for the main thread; each worker thread would use that much more memory.
+  // The launcher sets a larger value for the main thread. Each worker thread would inherit it and use more memory.
   setFlagsFromString(`--initial-old-space-size=${heapMb}`);
   const pool = new Tinypool({
     filename: resolveThreadEntry(entry, callerUrl).href,
@@ -44,7 +44,7 @@ export async function openWorkerPool(entry: string, callerUrl: string, count: nu
   });
   let isClosed = false;
   let threadError: Error | undefined;
-  // A thread may exit without a task, for example while it starts. The library would start new ones forever.
+  // If a thread fails outside of a task, for example at its start, the library would start new threads forever.
   pool.on('error', (error: Error) => {
     threadError ??= new Error(`a thread ended early: ${error.message}`, { cause: error });
     void endThreads(pool);
@@ -72,7 +72,7 @@ async function endThreads(pool: Tinypool): Promise<void> {
   await pool.destroy().catch(() => {});
 }
 
-/** Marks the result of a task so that `buffers` are transferred to the caller, not copied. The task must not use them afterwards. */
+/** Marks the result of a task so that its `buffers` are moved to the caller, not copied. The task must not use them again. */
 export async function moveToCaller<T extends object>(value: T, buffers: readonly ArrayBuffer[]): Promise<T> {
   const { Tinypool } = await import('tinypool');
   const transferable = { [Tinypool.transferableSymbol]: [...buffers], [Tinypool.valueSymbol]: value };
@@ -80,7 +80,7 @@ export async function moveToCaller<T extends object>(value: T, buffers: readonly
   return Tinypool.move(transferable as never) as unknown as T;
 }
 
-/** Returns the buffers of arrays that span their whole buffer. Other buffers may be in use elsewhere. */
+/** Returns the buffers of the arrays that span their complete buffer. Other buffers may be shared with other arrays. */
 export const listWholeBuffers = (arrays: readonly (Uint8Array | Float64Array)[]): ArrayBuffer[] => [
   ...new Set(
     arrays.filter((array) => array.byteLength === array.buffer.byteLength).map(({ buffer }) => buffer as ArrayBuffer),

@@ -46,7 +46,7 @@ export const BacktestRequest = Type.Object(
     symbols: Type.Optional(
       nullable(
         Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), { minItems: 1, maxItems: symbolsMax }),
-        'Only these symbols, each of which must be known; if null or absent, every symbol that passes the filter.',
+        'Only these symbols, which must be known; if null or absent, every symbol that matches the filter.',
       ),
     ),
     filter: Type.Optional(
@@ -81,7 +81,7 @@ export const BacktestRequest = Type.Object(
         maximum: 0.9,
         default: 0.3,
         description:
-          'Share of the window, at its end, that is held out: a grid is rated on it, and its best point is chosen without it.',
+          'Share of the window, at its end, that is held out. The best point of a grid is selected without it and rated on it.',
       }),
     ),
     save: Type.Optional(
@@ -106,7 +106,7 @@ export const BacktestRequest = Type.Object(
   },
 );
 
-/** The request, with a value for every field. */
+/** The request with its defaults. */
 const RequestEcho = Type.Object(
   {
     entry_executable: Type.Object({
@@ -117,7 +117,7 @@ const RequestEcho = Type.Object(
     objective: oneOf(objectives, 'As requested.'),
     symbols: nullable(
       Type.Array(text),
-      'As requested, without repetitions; null: every symbol that passes the filter.',
+      'As requested, without duplicates; null: every symbol that matches the filter.',
     ),
     filter: Type.Object(filterFields, { description: 'As requested.' }),
     from: nullable(epochMs, 'As requested.'),
@@ -221,7 +221,7 @@ const resultFields = {
     description: 'Start of the window of these results, epoch milliseconds; for a grid, of the held-out part.',
   }),
   to: Type.Integer({ description: 'End of the window, exclusive, epoch milliseconds.' }),
-  value: nullableNumber('Value of the objective; null if there was nothing to compute it from.'),
+  value: nullableNumber('Value of the objective; null if it cannot be computed.'),
   summary: Summary,
   equity: Type.Object(
     {
@@ -256,10 +256,10 @@ const resultFields = {
   coverage: Type.Object(
     {
       lifetime_ms: Count("Milliseconds of the symbols' lifetimes within the window."),
-      gap_ms: Count('Milliseconds of these lifetimes that are not covered; ticks may be missing in them.'),
+      gap_ms: Count('Milliseconds of these lifetimes that are not covered; their ticks may be missing.'),
       gap_share: nullableNumber('gap_ms as a share of lifetime_ms; null if lifetime_ms is 0.'),
     },
-    { description: 'Gaps of the archive in the data of the backtest.' },
+    { description: 'Coverage of the data of the backtest.' },
   ),
   archive: Type.Object(
     {
@@ -287,19 +287,17 @@ const jobFields = {
   id: Type.String({ description: 'ID of the backtest.' }),
   state: oneOf(
     jobStates,
-    '`waiting` and `running` jobs proceed by themselves; the other states are final. `cancelled` was written by older versions only: a removed job no longer exists.',
+    'The states `waiting` and `running` change automatically; the other states are final. Only older versions used `cancelled`; now a cancelled job is removed.',
   ),
   request: RequestEcho,
   strategy_version: nullable(
     Type.Integer({ minimum: 1 }),
     'Version of the stored strategy; null for any other strategy.',
   ),
-  value: nullableNumber(
-    'Value of the objective once the job is done; null before that, or if there was nothing to compute it from.',
-  ),
+  value: nullableNumber('Value of the objective when the job is done; null before that, or if it cannot be computed.'),
   progress: Type.Object({
     batches_done: Count('Batches of symbols that are finished.'),
-    batches_total: nullable(Type.Integer({ minimum: 0 }), 'Batches in total; null until they are counted.'),
+    batches_total: nullable(Type.Integer({ minimum: 0 }), 'Total number of batches; null until they are counted.'),
   }),
   created_at: Type.Integer({ description: 'When it was requested, epoch milliseconds.' }),
   started_at: nullable(epochMs, 'When it last started, epoch milliseconds; null before that.'),
@@ -310,7 +308,7 @@ const jobFields = {
 export const ListedBacktest = Type.Object(jobFields, { description: 'A saved backtest without its result.' });
 
 export const SavedBacktest = Type.Object(
-  { ...jobFields, result: nullable(BacktestResult, 'The result once the job is done; null before that.') },
+  { ...jobFields, result: nullable(BacktestResult, 'The result when the job is done; null before that.') },
   { description: 'A saved backtest.' },
 );
 

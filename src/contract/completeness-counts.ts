@@ -4,16 +4,17 @@ import { dayMs, floorToDay, intersect, subtract, type Window } from '../base/win
 
 /**
  * Completeness of a UTC day. `complete`: every expected symbol is covered to the end of the day by proven windows, whose
- * responses came at least `settleMs` after each moment. `provisional`: complete if inferred windows count.
- * `complete_with_exceptions`: complete if suspended symbols and excepted windows are left out. `empty`: no symbol is expected.
+ * responses were generated at least `settleMs` after the end of the window. `provisional`: the same, including inferred
+ * windows. `complete_with_exceptions`: the same, except for suspended symbols and for lost, accepted or expired windows.
+ * `empty`: no symbol is expected. `incomplete`: all other days.
  */
 export const dayStates = ['complete', 'provisional', 'complete_with_exceptions', 'incomplete', 'empty'] as const;
 
 export interface DayState {
   readonly state: (typeof dayStates)[number];
-  /** Symbols whose lifetime meets the day. */
+  /** Number of symbols whose lifetime overlaps the day. */
   readonly expected: number;
-  /** Symbols covered throughout the day, up to the time of publishing. */
+  /** Number of symbols that are covered for the complete day, up to the time of the publish. */
   readonly covered: number;
   /** Some of the symbols without coverage, at most 20. */
   readonly missing: readonly string[];
@@ -24,7 +25,7 @@ export interface DayState {
 /** Whether the day has no known gaps other than exceptions; provisional days count. */
 export const isDayComplete = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
 
-/** Completeness of an archive, worst first: damaged published files, then the states of days. */
+/** Completeness of an archive, from worst to best. `damaged`: published files are damaged; the others are as for days. */
 export const archiveStates = [
   'damaged',
   'incomplete',
@@ -43,7 +44,7 @@ export interface CompletenessCounts {
   readonly days: Readonly<Record<DayState['state'], number>>;
   /** Number of windows that are not covered, by reason. */
   readonly gaps: Readonly<Record<GapReason, number>>;
-  /** Number of windows that are covered by inference only. */
+  /** Number of inferred windows. */
   readonly inferred_windows: number;
   /** Number of symbols that are polled. */
   readonly live: number;
@@ -51,7 +52,7 @@ export interface CompletenessCounts {
   readonly suspended: number;
   /** Whether the market lists were complete on the last day on which they were requested. */
   readonly lists_complete: boolean;
-  /** Files with a checksum mismatch or missing, and the days (YYYY-MM-DD) of ticks or coverage that they affect. */
+  /** Number of files that are missing or have a checksum mismatch, and the affected days of ticks and coverage (YYYY-MM-DD). */
   readonly damaged: { readonly files: number; readonly dates: readonly string[] };
 }
 
@@ -120,7 +121,7 @@ function computeArchiveState({
   return days.complete > 0 || live > 0 ? 'complete' : 'empty';
 }
 
-/** The completeness that a manifest states for its generation. */
+/** The completeness in a manifest. */
 interface PublishedCompleteness {
   readonly days: Readonly<Record<string, DayState>>;
   readonly reached: number | null;
@@ -128,15 +129,15 @@ interface PublishedCompleteness {
   readonly completeness?: CompletenessCounts;
 }
 
-/** Damaged files: their number, and the UTC midnights of the affected days of ticks and coverage. */
+/** The number of damaged files, and the UTC midnights of the affected days of ticks and coverage. */
 export interface DamageFindings {
   readonly files: number;
   readonly days: ReadonlySet<number>;
 }
 
 /**
- * Updates published completeness to a later time: adds damage found since, and counts days that ended since as
- * incomplete. For callers that check often or cannot read the state database.
+ * Updates the published completeness: adds damage found since the publish, and counts days that have ended since as
+ * incomplete. Used by callers that check often or cannot read the state database.
  */
 export function updatePublishedCompleteness(
   published: PublishedCompleteness,
@@ -147,7 +148,7 @@ export function updatePublishedCompleteness(
   const states = Object.entries(days).flatMap(([date, { state }]) =>
     parseDayStart(date) + dayMs <= nowMs ? [state] : [],
   );
-  // An older manifest does not list its gaps: its days show whether there are any.
+  // A manifest of an older version does not count its gaps. If it has gaps, its days are incomplete.
   const { gaps, inferred_windows, suspended, live, lists_complete } = published.completeness ?? {
     gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
     inferred_windows: 0,
@@ -170,7 +171,7 @@ export function updatePublishedCompleteness(
   return { state: computeArchiveState(counts), ...counts };
 }
 
-/** The days of a manifest, with days incomplete whose ticks or coverage are damaged. */
+/** Returns the days of a manifest. Days whose ticks or coverage are damaged become incomplete. */
 export function updatePublishedDays(
   { days }: Pick<PublishedCompleteness, 'days'>,
   damage: DamageFindings,
@@ -215,8 +216,8 @@ export function formatCompleteness(completeness: CompletenessCounts): string {
 
 /**
  * Why a window of a symbol's lifetime is not covered:
- * - `damaged`: its ticks are in a damaged file, until a repair determines what is left of them
- * - `lost`: its ticks were published once and are gone
+ * - `damaged`: its ticks are in a damaged file, until a repair determines which ticks remain
+ * - `lost`: its published ticks were lost
  * - `accepted`: an operator accepted it as a gap
  * - `expired`: the upstream no longer serves the window
  * - `suspended`: the upstream says that the symbol does not exist
@@ -238,8 +239,8 @@ export interface GapWindow extends Window {
 }
 
 /**
- * Splits the gaps of one symbol, sorted and disjoint, where their reasons change. If several marks hold a window, the
- * first reason in the order of `gapReasons` applies: the next run will not fetch what is lost, accepted or expired.
+ * Splits the gaps of one symbol, sorted and disjoint, at the ends of `marks`, so that each part has one reason. If several
+ * marks overlap, the first reason in the order of `gapReasons` applies.
  */
 export function splitByReason(gaps: readonly Window[], marks: readonly GapWindow[]): GapWindow[] {
   const out: GapWindow[] = [];
@@ -255,6 +256,6 @@ export function splitByReason(gaps: readonly Window[], marks: readonly GapWindow
   return out.sort((a, b) => a.from - b.from);
 }
 
-/** Whether gaps of this reason are a failure of one run only, and delay neither the watermark nor the lag. */
+/** Whether gaps with this reason are exceptions. They delay neither the watermark nor the lag, and fail only one run. */
 const isExceptedReason = (reason: GapReason): boolean =>
   reason === 'lost' || reason === 'accepted' || reason === 'expired';

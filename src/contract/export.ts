@@ -2,7 +2,7 @@ import { type TSchema, Type } from 'typebox';
 
 /* Bulk export: the manifest and the published files. */
 
-/** Every published dataset; the files of dated ones are in a folder per day. */
+/** The datasets with one folder per day. */
 const datedDatasets = ['ticks', 'markets', 'orderbooks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts'] as const;
 export const exportDatasets = ['ticks', 'symbols', ...datedDatasets.slice(1)] as const;
 
@@ -22,7 +22,7 @@ export const ExportQuery = Type.Object(
       Type.Integer({
         minimum: 0,
         description:
-          'Lists only the files written after this generation, with their URLs: those that a copy of that generation needs. 0 lists every file.',
+          'Lists only the files that were written after this generation, with their URLs. 0 lists all files.',
       }),
     ),
   },
@@ -45,7 +45,7 @@ const fileFields = {
 export const ManifestResponse = Type.Object(
   {
     format_version: Type.Integer({ minimum: 1, description: 'Version of the layout of the archive.' }),
-    generation: Count('Number of publishes; 0: nothing is published yet.'),
+    generation: Count('Number of publishes; 0 before the first publish.'),
     created_at: Type.Integer({ description: 'When it was published, epoch milliseconds.' }),
     writer: Type.String({ description: 'The program that wrote it.' }),
     upstream: Type.String({ description: 'Name of the upstream.' }),
@@ -55,7 +55,7 @@ export const ManifestResponse = Type.Object(
     reached: Type.Optional(
       nullable(
         epochMs,
-        'Every live symbol is covered up to this time if inferred windows count, epoch milliseconds; absent in older formats.',
+        'Every live symbol is covered by proven or inferred windows up to this time, epoch milliseconds; absent in older formats.',
       ),
     ),
     days: Type.Unsafe<object>({
@@ -78,7 +78,7 @@ export const ManifestResponse = Type.Object(
           to: epochMs,
           ticks: Count('Number of ticks that were published in the window.'),
         }),
-        { description: 'Windows whose ticks were published once and are lost; absent if there are none.' },
+        { description: 'Windows whose published ticks were lost; absent if there are none.' },
       ),
     ),
     removed: Type.Optional(
@@ -108,7 +108,7 @@ export const ChangesResponse = Type.Object(
   { description: 'With `since`: the files written after that generation.' },
 );
 
-/** Four digits are enough for the largest number of parts that an archive may have. */
+/** Part numbers have at most four digits. */
 const Part = Type.String({
   pattern: '^part-\\d{2,4}\\.parquet$',
   description: 'A file of the manifest: part-00.parquet',
@@ -129,7 +129,7 @@ export const FileHeaders = Type.Object({
   range: Type.Optional(
     Type.String({
       description:
-        'bytes=0-99, or up to 8 ranges (the response is multipart/byteranges). The response is the whole file if there are more ranges, if they sum to more bytes than the file has, if the unit is another one, or without this header.',
+        'bytes=0-99, or up to 8 ranges; the response to several ranges is multipart/byteranges. The header is ignored if there are more than 8 ranges, if their total size exceeds that of the file, or if the unit is not bytes.',
     }),
   ),
   'if-range': Type.Optional(
@@ -138,7 +138,7 @@ export const FileHeaders = Type.Object({
     }),
   ),
   'if-match': Type.Optional(
-    Type.String({ description: 'ETags: 412 if the file has none of them, as it was published again.' }),
+    Type.String({ description: 'ETags: 412 if the file has none of them because it was published again.' }),
   ),
   'if-none-match': Type.Optional(Type.String({ description: 'ETags: 304 if the file still has one of them.' })),
   'if-modified-since': Type.Optional(Type.String({ description: '304 if the file was not modified since.' })),
@@ -147,7 +147,7 @@ export const FileHeaders = Type.Object({
 
 const binary = { schema: { type: 'string', format: 'binary' } };
 
-/** Responses of a file route, for the OpenAPI document: the whole file, ranges, or 304. */
+/** Responses of a file route for the OpenAPI document: the complete file, ranges, or 304. */
 export const fileResponses = (types: readonly string[]) => {
   const content = Object.fromEntries(types.map((type) => [type, binary]));
   return {
@@ -163,16 +163,16 @@ export const fileResponses = (types: readonly string[]) => {
 
 const fileResponseHeaders = {
   etag: { type: 'string', description: 'The SHA-256 in hex; a strong ETag.' },
-  'repr-digest': { type: 'string', description: 'The SHA-256 of the whole file (RFC 9530).' },
+  'repr-digest': { type: 'string', description: 'The SHA-256 of the complete file (RFC 9530).' },
   'accept-ranges': { type: 'string', description: 'bytes' },
-  'last-modified': { type: 'string', description: 'When the file was written, if that is known.' },
+  'last-modified': { type: 'string', description: 'When the file was written; absent if unknown.' },
 };
 
 /* Export jobs: each writes one slice of a dataset to a file. */
 
 export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
 
-/** The greatest time of a JavaScript Date, epoch ms. */
+/** The maximum time of a JavaScript Date, epoch ms. */
 const epochMsMax = 8_640_000_000_000_000;
 
 export const ExportRequest = Type.Object(
@@ -181,7 +181,7 @@ export const ExportRequest = Type.Object(
     symbols: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), {
         maxItems: 1000,
-        description: 'Only these symbols, each of which must be known; all if absent or empty.',
+        description: 'Only these symbols, which must be known; all if absent or empty.',
       }),
     ),
     from: Type.Optional(
@@ -212,10 +212,10 @@ export const ExportJob = Type.Object(
     id: Type.String({ description: 'ID of the job.' }),
     state: oneOf(
       jobStates,
-      '`waiting` and `running` jobs proceed by themselves; the other states are final. `cancelled` was written by older versions only: a removed job no longer exists.',
+      'The states `waiting` and `running` change automatically; the other states are final. Only older versions used `cancelled`; now a cancelled job is removed.',
     ),
     dataset: oneOf(exportDatasets, 'As requested.'),
-    symbols: Type.Array(Type.String(), { description: 'As requested, without repetitions; empty: all.' }),
+    symbols: Type.Array(Type.String(), { description: 'As requested, without duplicates; empty: all.' }),
     from: nullable(epochMs, 'As requested; null: open.'),
     to: nullable(epochMs, 'As requested; null: open.'),
     format: oneOf(exportFormats, 'As requested.'),
@@ -237,7 +237,7 @@ export const ExportJob = Type.Object(
         rows: Count('Number of rows.'),
         generation: Count('Generation of the archive that the slice was read from.'),
       }),
-      'The file, once the job is done.',
+      'The file; null until the job is done.',
     ),
     error: nullable(text, 'Why it failed; null if it did not.'),
   },
@@ -250,7 +250,7 @@ export const ExportJobsQuery = Type.Object(
       Type.Integer({
         minimum: 1,
         default: 100,
-        description: 'Maximum number of jobs in the response; greater values are reduced to 2000.',
+        description: 'Maximum number of jobs in the response; larger values are reduced to 2000.',
       }),
     ),
   },

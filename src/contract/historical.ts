@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 
-/* Historical routes: published data as pages of JSON or as whole files. */
+/* Historical routes: published data as pages of JSON, or complete in other formats. */
 
 const Ms = (description: string) => Type.Integer({ description: `${description}, epoch milliseconds UTC.` });
 const MsOrNull = (description: string) =>
@@ -17,7 +17,7 @@ const textMax = 1000;
 export const historicalFormats = ['json', 'ndjson', 'csv', 'arrow', 'parquet'] as const;
 export type HistoricalFormat = (typeof historicalFormats)[number];
 
-/** An enum schema: a union of constants would report one error per value for a wrong one. */
+/** An enum schema. A union of constants would report one error for each of its values. */
 const choice = <const T extends string>(names: readonly T[], description: string) =>
   Type.Unsafe<T>({ type: 'string', enum: [...names], description });
 
@@ -31,7 +31,7 @@ const commonParameters = {
     Type.Integer({
       minimum: 1,
       description:
-        'Maximum number of rows in the response. For JSON the default is 1,000, and greater values are reduced to the maximum of the service; the other formats have no default limit.',
+        'Maximum number of rows in the response. For JSON the default is 1,000, and larger values are reduced to the maximum of the service. The other formats have no default limit.',
     }),
   ),
   cursor: Type.Optional(
@@ -216,7 +216,7 @@ export const HistoricalCoverageResponse = Type.Object({
         minimum: 0,
         description: 'Number of published ticks in the window; for order books, of snapshots.',
       }),
-      fetched_at: Ms('When the response for it was generated; for joined windows the earliest time'),
+      fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
       origin: Type.String({ description: 'poll, backfill or import.' }),
       evidence: Type.Optional(
         Type.String({
@@ -226,16 +226,16 @@ export const HistoricalCoverageResponse = Type.Object({
       ),
       grain_ms: Type.Optional(
         Type.Union([Type.Integer(), Type.Null()], {
-          description: 'Time step of the source in milliseconds, if it gives no single ticks.',
+          description: 'Time step of the source in milliseconds, if the source does not have single ticks.',
         }),
       ),
     }),
-    { description: 'Windows that were requested and received, sorted by symbol and t_from.' },
+    { description: 'Covered windows, sorted by symbol and t_from.' },
   ),
   gaps: Type.Optional(
     Type.Array(HistoricalGap, {
       description:
-        'Only for the ticks of one symbol: windows of its lifetime within the requested window that are not covered. The same on every page; the earliest if there are more than the maximum of a page.',
+        'Only for the ticks of one symbol: windows of its lifetime within the requested window that are not covered. Every page has the same list. If there are more gaps than the maximum of a page, the list has the earliest.',
     }),
   ),
   gaps_count: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of gaps in total.' })),
@@ -258,7 +258,10 @@ export const HistoricalOrderbooksResponse = Type.Object({
       bids: Levels('Best first.'),
       asks: Levels('Best first.'),
     }),
-    { description: 'Complete snapshots, sorted by symbol and t; a page of very deep ones ends early.' },
+    {
+      description:
+        'Complete snapshots, sorted by symbol and t. A page of very large snapshots may have fewer rows than limit.',
+    },
   ),
   ...pageFields,
 });

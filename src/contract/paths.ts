@@ -1,4 +1,4 @@
-/** Routes of the market data service, relative to its base URL. Plain strings, so that importing them loads no schema. */
+/** Routes of the market data service, relative to its base URL. This file imports no schema, so that it loads fast. */
 export const paths = {
   markets: '/api/v1/markets',
   ticks: '/api/v1/ticks',
@@ -7,7 +7,7 @@ export const paths = {
   researchBacktest: '/api/v1/research/backtest',
   bots: '/api/v1/bots',
   strategies: '/api/v1/strategies',
-  /** Planned by the upstream and not specified yet; oddslake serves it and the following routes. */
+  /** This route and the following ones are oddslake's. The upstream has announced some of them without a specification. */
   historicalMarkets: '/api/v1/historical/markets',
   historicalTicks: '/api/v1/historical/ticks',
   historicalCandles: '/api/v1/historical/candles',

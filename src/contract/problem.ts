@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 
-/** Errors listed in one response; a small body can have thousands of invalid fields. */
+/** Maximum number of errors in one response. A small body can have thousands of invalid fields. */
 export const problemErrorsMax = 100;
 
 /** The body of every error: RFC 9457, `application/problem+json`. */
@@ -11,7 +11,7 @@ export const Problem = Type.Object(
     }),
     title: Type.String({ description: 'Short description of the problem type.' }),
     status: Type.Integer({ minimum: 400, maximum: 599, description: 'Status code of the response.' }),
-    detail: Type.Optional(Type.String({ description: 'What happened, to what, and what to do.' })),
+    detail: Type.Optional(Type.String({ description: 'Description of the error and what to do.' })),
     errors: Type.Optional(
       Type.Array(
         Type.Object({

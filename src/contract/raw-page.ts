@@ -3,7 +3,7 @@ import type { Window } from '../base/window.ts';
 /** The purpose of a request to the tick route; see collector/paging/window-bisection.ts. Times are epoch milliseconds. */
 export interface TickRequestPurpose {
   readonly origin: Origin;
-  /** The window that the response should cover; the request may be wider or narrower at its edges. */
+  /** The window that the response should cover. The bounds of the request may differ from it. */
   readonly asked: Window;
   /** `probe`: tests which side of `asked`, a window with ticks at both ends, the upstream keeps. */
   readonly kind: 'whole' | 'low' | 'high' | 'earlier' | 'probe' | 'recheck';
@@ -35,11 +35,11 @@ export type RawRequest =
     }
   | { readonly route: 'orderbook'; readonly symbol: string };
 
-/** Everything known about a response except its body. Times are epoch milliseconds. */
+/** The metadata of a response. Times are epoch milliseconds. */
 export interface RawPageHead {
   readonly run: string;
   readonly asked: RawRequest;
-  /** When the request was handed to the client; dates a response that does not state when it was generated. */
+  /** When the request was passed to the client. It is the time of observation if the response does not state `generated_at`. */
   readonly askedAt: number;
   readonly receivedAt: number;
   /** When the response was sent, from its Date header; null without that header. */
@@ -56,7 +56,7 @@ export interface RawPage extends RawPageHead {
 
 const newline = 0x0a;
 
-/** Encodes responses. Each is a line of JSON with the head and the length of the body, the body, and a line feed. */
+/** Encodes responses. Each one is a line of JSON with the head and the length of the body, then the body and a line feed. */
 export function encodeRawPages(pages: readonly RawPage[]): Buffer {
   return Buffer.concat(
     pages.flatMap(({ body, ...head }) => [
@@ -138,9 +138,9 @@ function requireObject(value: unknown): JsonObject {
 }
 
 const isSafeInteger = (value: unknown): value is number => Number.isSafeInteger(value);
-/** Windows also come from settings, which may split a minute into fractions of a millisecond. */
+/** Windows can be computed from settings in minutes, so their ends may be fractions of a millisecond. */
 const isTime = (value: unknown): value is number => Number.isFinite(value);
 const isStringOrNull = (value: unknown): value is string | null => value === null || typeof value === 'string';
 
-/** What sent the request: the poll, a backfill of the past, or an import of files. */
+/** The kind of job that fetched a window. */
 export type Origin = 'poll' | 'backfill' | 'import';

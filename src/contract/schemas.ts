@@ -1,9 +1,8 @@
 import { Type } from 'typebox';
 
 /*
- * The documented part of the market data service. Objects stay open (`additionalProperties` is not set), as the
- * documentation allows further fields in every payload. src/client decodes without these schemas and documents what else
- * the collector tolerates.
+ * The documented part of the market data service. `additionalProperties` is not set, because the documentation allows
+ * further fields in every payload. src/client decodes responses without these schemas and tolerates more than they allow.
  */
 
 const EpochMs = (description: string) => Type.Integer({ description: `${description}, epoch milliseconds UTC.` });
@@ -47,14 +46,14 @@ export const TicksQuery = Type.Object(
       Type.Integer({
         minimum: 0,
         description:
-          'Window end, exclusive, epoch milliseconds UTC; must be after `from`. Now by default; later times are reduced to now.',
+          'Window end, exclusive, epoch milliseconds UTC; must be after `from`. The default is the current time. Later times are reduced to it.',
       }),
     ),
     limit: Type.Optional(
       Type.Integer({
         minimum: 1,
         description:
-          'Maximum number of ticks; 1,000 by default. Greater values are reduced to the maximum of the service (service.ticks_limit_max).',
+          'Maximum number of ticks. The default is 1,000. Larger values are reduced to the maximum of the service (service.ticks_limit_max).',
       }),
     ),
   },
@@ -64,8 +63,8 @@ export type TicksQuery = Type.Static<typeof TicksQuery>;
 
 /** A gap in the window of the response: an extension of oddslake, absent if there are no gaps. */
 export const DeclaredGap = Type.Object({
-  from: EpochMs('Gap start, included'),
-  to: EpochMs('Gap end, excluded'),
+  from: EpochMs('Start of the gap, inclusive'),
+  to: EpochMs('End of the gap, exclusive'),
   reason: Type.Optional(
     Type.Literal('lost', {
       description: 'The ticks were published once and are lost; absent if they were never fetched.',
@@ -84,7 +83,7 @@ export const TicksResponse = Type.Object({
   gaps: Type.Optional(
     Type.Array(DeclaredGap, {
       description:
-        'Windows inside [from, to) that are not covered, at most 1,000; if there are more, the last one spans the rest.',
+        'Windows inside [from, to) that are not covered, at most 1,000. If there are more, the last one spans all further gaps.',
     }),
   ),
 });

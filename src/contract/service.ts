@@ -3,8 +3,8 @@ import { archiveStates } from './completeness-counts.ts';
 import { oneOf } from './export.ts';
 
 /*
- * The market lists as oddslake serves them: the documented shape, with only those types guaranteed that hold for records
- * kept as received.
+ * The market lists as oddslake serves them. Records are served as received, so only some types of the documented format
+ * are guaranteed.
  */
 
 const optionalAsReceived = (description: string) =>
@@ -31,7 +31,7 @@ export const ServedMarketsQuery = Type.Object(
       Type.Integer({
         minimum: 1,
         description:
-          'Maximum number of markets; the maximum of the service (service.rows_limit_max) by default, and greater values are reduced to it.',
+          'Maximum number of markets. The default is the maximum of the service (service.rows_limit_max). Larger values are reduced to it.',
       }),
     ),
   },
@@ -55,11 +55,11 @@ export const ServedMarketsResponse = Type.Object({
   view: Type.String({ description: 'The view that was applied.' }),
   generated_at: Type.Integer({
     description:
-      'When the lists were polled, epoch milliseconds UTC: the response states what was true then. Now, if they were never polled.',
+      'When the lists were polled, epoch milliseconds UTC; the response is as of this time. The current time if they were never polled.',
   }),
 });
 
-/** The order book as oddslake serves it; the documentation does not specify its shape. */
+/** The order book as oddslake serves it. The documentation of the upstream does not specify its format. */
 
 export const OrderbookQuery = Type.Object(
   { symbol: Type.String({ minLength: 1, maxLength: 1000, description: 'Market symbol.' }) },
@@ -77,8 +77,7 @@ export const OrderbookResponse = Type.Object({
   bids: Type.Array(BookLevel, { description: 'Best first; empty if there are no bids.' }),
   asks: Type.Array(BookLevel, { description: 'Best first; empty if there are no asks.' }),
   generated_at: Type.Integer({
-    description:
-      'When the upstream last returned a snapshot, epoch milliseconds UTC: the order book was known to be unchanged then.',
+    description: 'When the upstream last returned this order book, epoch milliseconds UTC.',
   }),
 });
 

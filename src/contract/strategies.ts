@@ -10,7 +10,7 @@ import { Count, GeneratedAt, nullable, oneOf } from './export.ts';
 const windowMsMax = 366 * dayMs;
 const noExtraFields = { additionalProperties: false };
 
-/** Schemas of the language. They are named components of the document, as conditions are recursive. */
+/** Schemas of the strategy language. They are named components of the OpenAPI document because conditions are recursive. */
 const names = ['StrategyDefinition', 'StrategyRule', 'Condition', 'Measure', 'ParameterValue'] as const;
 const refTo = (name: (typeof names)[number]) => Type.Unsafe<object>({ $ref: `#/components/schemas/${name}` });
 
@@ -21,11 +21,11 @@ const share = { minimum: 0, maximum: 1 };
 
 const lookBackMeasure = oneOf(
   ['return', 'moving_average', 'z_score', 'venue_spread'],
-  '`return`: the price now over the price before the window, minus 1; `moving_average`: the mean price of the window; `z_score`: the distance of the price from that mean, in standard deviations of the window; `venue_spread`: the price minus the mean of the last prices of the same market on other venues, for those within the window.',
+  '`return`: the price divided by the price before the window, minus 1; `moving_average`: the mean price in the window; `z_score`: the distance of the price from that mean, in standard deviations; `venue_spread`: the price minus the mean of the last prices of the same market on other venues, if they are within the window.',
 );
 const currentMeasure = oneOf(
   ['price', 'time_to_close_ms', 'confidence', 'held_ms', 'gain'],
-  '`price`: price of the tick; `time_to_close_ms`: time until the market closes; `confidence`: confidence of its match across venues; in an exit only: `held_ms`: time since the entry, `gain`: gain of the position per contract.',
+  '`price`: price of the tick; `time_to_close_ms`: time until the market closes; `confidence`: confidence of its match across venues. Only in an exit: `held_ms`: time since the entry; `gain`: gain of the position per contract.',
 );
 const window = quantity({ minimum: 1, maximum: windowMsMax }, 'Length of the window before the tick, milliseconds.');
 
@@ -46,7 +46,7 @@ const rule = Type.Object(
   {
     side: oneOf(
       ['yes', 'no'],
-      'Side to buy: contracts that pay 1 at yes, or contracts that pay 1 at no and cost 1 - p.',
+      'Side to buy. A `yes` contract costs p and pays 1 if the market resolves to yes; a `no` contract costs 1 - p and pays 1 if it resolves to no.',
     ),
     entry: refTo('Condition'),
     exit: Type.Optional(nullable(refTo('Condition'), 'If null or absent, the position is held until settlement.')),
@@ -69,7 +69,7 @@ const rule = Type.Object(
   },
   {
     ...noExtraFields,
-    description: 'A rule. It holds at most one position per symbol at a time, independently of the other rules.',
+    description: 'A rule. It holds at most one position per symbol, independently of the other rules.',
   },
 );
 
@@ -124,7 +124,7 @@ export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> 
     ],
     {
       description:
-        'True if every stated bound holds; false if a value is unknown. Conditions may be nested to a depth of 8.',
+        'True if every given bound holds; false if a value is unknown. Conditions may be nested to a depth of 8.',
     },
   ),
   Measure: Type.Union(
@@ -143,7 +143,7 @@ export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> 
   ),
 };
 
-/** Names given by users: one line, without characters that change the writing direction. */
+/** Forbidden characters of names that users choose: line breaks, control characters, and changes of the writing direction. */
 const forbiddenNameCharacters = '\\p{Cc}\\u2028-\\u202e\\u2066-\\u2069';
 export const namePattern = `^[^\\s${forbiddenNameCharacters}]([^${forbiddenNameCharacters}]*[^\\s${forbiddenNameCharacters}])?$`;
 export const nameMax = 200;
@@ -218,7 +218,7 @@ export const pageQuery = {
     Type.Integer({
       minimum: 1,
       default: 20,
-      description: `Maximum number of objects in the response; greater values are reduced to ${pageMax}.`,
+      description: `Maximum number of objects in the response; larger values are reduced to ${pageMax}.`,
     }),
   ),
   cursor: Type.Optional(
@@ -283,8 +283,7 @@ export const BotRequest = Type.Object(
       Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), {
         minItems: 1,
         maxItems: 1000,
-        description:
-          'Symbols to trade, each of which must be known to the archive. Either symbols or filter is required.',
+        description: 'Symbols to trade, which must be known to the archive. Either symbols or filter is required.',
       }),
     ),
     filter: Type.Optional(
@@ -326,7 +325,7 @@ export const Bot = Type.Object(
       name: Type.String({ description: 'As requested.' }),
       version: Type.Integer({ minimum: 1, description: 'As requested, or the latest at that time.' }),
     }),
-    symbols: nullable(Type.Array(Type.String()), 'As requested, without repetitions; null: the symbols of the filter.'),
+    symbols: nullable(Type.Array(Type.String()), 'As requested, without duplicates; null: the symbols of the filter.'),
     filter: nullable(
       Type.Object({ categories: Type.Array(Type.String()), sources: Type.Array(Type.String()) }),
       'As requested; null if symbols are given.',

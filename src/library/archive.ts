@@ -18,7 +18,7 @@ import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { UsageError } from '../base/errors.ts';
 import { systemClock, systemRandom } from '../base/system.ts';
 
-// `oddslake/archive`: an archive, opened for reading. Loads no server and no HTTP client, and DuckDB only for `sql`.
+// `oddslake/archive`: reads an archive. Loads no server and no HTTP client, and loads DuckDB only for `sql`.
 
 export type { DatasetName, GapList, ListedSymbol, Manifest, PublishedFile, VerifyResult, WriteFormat };
 
@@ -27,68 +27,68 @@ type ArchiveStatus = ReturnType<typeof readStatus>;
 export { DamageError, OddslakeError, UsageError } from '../base/errors.ts';
 
 interface OpenOptions {
-  /** Config file whose settings decide what an archive should have (`source`, `symbols`); without one the defaults. */
+  /** Path of the config file whose settings determine the expected windows (`source`, `symbols`). Default: no config file. */
   readonly config?: string;
 }
 
 interface TickQuery {
-  /** None, or left out: all symbols. */
+  /** If empty or absent, all symbols. */
   readonly symbols?: readonly string[];
-  /** Included, epoch milliseconds; left out: from the first tick. */
+  /** Start, inclusive, epoch milliseconds. Default: the first tick. */
   readonly from?: number;
-  /** Excluded, epoch milliseconds; left out: through the last tick. */
+  /** End, exclusive, epoch milliseconds. Default: after the last tick. */
   readonly to?: number;
   readonly signal?: AbortSignal;
 }
 
-/** Ticks of one symbol of one day: columns of equal length, `t` rising. */
+/** Ticks of one symbol and day, as columns of equal length sorted by `t`. */
 export interface TickBatch {
   readonly symbol: string;
-  /** Epoch milliseconds, whole. */
+  /** Integer epoch milliseconds. */
   readonly t: Float64Array;
-  /** Price of the outcome, 0 to 1 at most venues, as received. */
+  /** Price as received; at most venues 0 to 1. */
   readonly p: Float64Array;
 }
 
 interface GapQuery {
   readonly symbols?: readonly string[];
-  /** Epoch milliseconds; left out: the ends of what the archive knows of. */
+  /** Epoch milliseconds. Default: the first and the last known time of the archive. */
   readonly from?: number;
   readonly to?: number;
 }
 
-/** An archive, open for reading. Other processes may collect and publish meanwhile. */
+/** An archive that is open for reading. Other processes may collect and publish at the same time. */
 interface ArchiveReader {
   /** Absolute path of its root folder. */
   readonly root: string;
-  /** The manifest of the current generation; read again at each call. */
+  /** Reads the manifest of the current generation. */
   manifest(): Manifest;
-  /** The files of a dataset, with their absolute paths. A publish may replace them: `ticks` and `sql` read one generation. */
+  /** Returns the files of a dataset with absolute paths. A later publish may replace the files. */
   files(dataset: DatasetName): (PublishedFile & { readonly absolutePath: string })[];
-  /** Symbols that hold every word of `text` in their name, question, category, market id or source; all of them by default. */
+  /** Returns the symbols whose name, question, category, market ID or source contains every word of `text`; default: all. */
   symbols(text?: string): Promise<readonly ListedSymbol[]>;
   /**
-   * The published ticks of one generation: days ascending, and within a day batches in no order that may be relied on. At
-   * most one part file is in memory. Ticks that are journaled and not yet published are not among them.
+   * Yields the published ticks of one generation, sorted by day. The order within a day is not specified. At most one part
+   * file is in memory. Journaled ticks are not included.
    * @throws DamageError for a file whose bytes differ from the manifest
    */
   ticks(query?: TickQuery): AsyncGenerator<TickBatch, void, undefined>;
-  /** Windows of symbols' lifetimes that are not covered. */
+  /** Returns the windows of symbols' lifetimes that are not covered. */
   gaps(query?: GapQuery): Promise<GapList>;
-  /** What `oddslake status --json` prints. */
+  /** Returns the object that `oddslake status --json` prints. */
   status(): Promise<ArchiveStatus>;
-  /** Reads and hashes every published file against the manifest; changes nothing. */
+  /** Compares the hash of every published file with the manifest. Changes nothing. */
   verify(options?: {
     readonly onProgress?: (done: number, total: number) => void;
     readonly signal?: AbortSignal;
   }): Promise<VerifyResult>;
   /**
-   * Rows of one SELECT over one generation; datasets and the archive's views are tables. Times are ISO-8601 texts in UTC;
-   * integers beyond 2^53 lose digits (use `writeSql`).
+   * Yields the rows of one SELECT over one generation. Its tables are the datasets and the views. Times are ISO-8601 strings
+   * in UTC. Integers beyond 2^53 lose precision; use `writeSql` for them.
    * @throws UsageError for any other statement and for bad SQL
    */
   sql(statement: string, signal?: AbortSignal): AsyncGenerator<Record<string, unknown>, void, undefined>;
-  /** Writes the rows of one SELECT to `out`, which is left open. */
+  /** Writes the rows of one SELECT to `out`. Does not close `out`. */
   writeSql(statement: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void>;
   close(): void;
   [Symbol.dispose](): void;
@@ -96,7 +96,7 @@ interface ArchiveReader {
 
 /**
  * Opens the archive at `root` for reading.
- * @throws UsageError where there is none, or one of a newer format; DamageError where its manifest cannot be read
+ * @throws UsageError if there is no archive, or its format is newer; DamageError if its manifest cannot be read
  */
 export function openArchive(root: string, options: OpenOptions = {}): ArchiveReader {
   return createReader(
@@ -174,7 +174,7 @@ function createReader(archive: Archive, { config }: OpenOptions): ArchiveReader 
     signal?: AbortSignal,
   ): AsyncGenerator<Record<string, unknown>, void, undefined> {
     const out = new PassThrough();
-    // A reader that stops early destroys the stream, which ends the query.
+    // If the reader stops early, `stop` cancels the query.
     const stop = new AbortController();
     const both = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
     const writing = writeSql(statement, 'ndjson', out, both).then(

@@ -7,7 +7,7 @@ import type { BacktestResult } from '../backtest/result.ts';
 import { runBacktest as runResolvedBacktest } from '../backtest/run/run-backtest.ts';
 import { systemRandom } from '../base/system.ts';
 
-// `oddslake/backtest`: strategies over the published ticks of an archive. See docs/BACKTESTS.md and docs/STRATEGIES.md.
+// `oddslake/backtest`: runs strategies on the published ticks of an archive. See docs/BACKTESTS.md and docs/STRATEGIES.md.
 
 export { InvalidBacktestError } from '../backtest/resolve-strategy.ts';
 export type { BacktestResult } from '../backtest/result.ts';
@@ -19,15 +19,15 @@ interface BacktestOptions {
   /** Number of worker threads, at least 1. Default: the number of cores, at most 4. */
   readonly threads?: number;
   readonly signal?: AbortSignal;
-  /** Called with the number of finished batches and their total. */
+  /** Called repeatedly with the number of finished batches and the total number of batches. */
   readonly onProgress?: (done: number, total: number) => void;
 }
 
 /**
- * Runs a backtest over one generation of the archive at `root`. `spec` is the body of POST /api/v1/research/backtest: it
- * names a built-in strategy, or contains one as `entry_executable.strategy`.
- * @throws InvalidBacktestError with all faults of `spec` by field; UsageError for a missing archive or an unknown symbol;
- *   DamageError for a damaged file; the signal's reason once it is aborted
+ * Runs a backtest on one generation of the archive at `root`. `spec` has the format of the body of POST
+ * /api/v1/research/backtest. Its strategy is a built-in strategy or `entry_executable.strategy`.
+ * @throws InvalidBacktestError with each invalid field of `spec`; UsageError for a missing archive or an unknown symbol;
+ *   DamageError for a damaged file; the signal's reason if it is aborted
  */
 export async function runBacktest(
   root: string,

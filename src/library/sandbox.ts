@@ -2,7 +2,7 @@ import { systemClock } from '../base/system.ts';
 import type { SandboxOptions } from '../sandbox/options.ts';
 import { type Sandbox, startSandbox as startSandboxServer } from '../sandbox/sandbox.ts';
 
-// `oddslake/sandbox`: the simulated market data service, for tests of programs that use the real one.
+// `oddslake/sandbox`: a simulated market data service for tests.
 
 export { UsageError } from '../base/errors.ts';
 export type { ChangeableOptions, SandboxOptions } from '../sandbox/options.ts';
@@ -10,8 +10,8 @@ export type { Sandbox } from '../sandbox/sandbox.ts';
 export type { SandboxStats } from '../sandbox/stats.ts';
 
 /**
- * Serves simulated markets, ticks and order books on 127.0.0.1; equal options and seed give equal data. It ends with `stop`.
- * @throws UsageError for bad options; the system's error if the port is taken
+ * Serves simulated markets, ticks and order books on 127.0.0.1 until `stop` is called. Equal options and seed give equal data.
+ * @throws UsageError for invalid options; the system's error if the port is in use
  */
 export const startSandbox = (options: Partial<SandboxOptions> = {}): Promise<Sandbox> =>
   startSandboxServer(options, { clock: systemClock });

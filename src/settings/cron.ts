@@ -8,7 +8,7 @@ import type { Timetable } from '../base/schedule.ts';
 export function parseCron(text: string): Timetable {
   const cron = openCron(text);
   const rhythm: Timetable = {
-    // The library works in whole seconds and returns times strictly before or after its argument.
+    // The library has a resolution of one second and returns times strictly before or after its argument.
     findLast: (ms) => cron.previousRuns(1, new Date((Math.floor(ms / 1000) + 1) * 1000))[0]?.getTime() ?? null,
     findNext: (ms) => cron.nextRun(new Date(Math.floor(ms / 1000) * 1000))?.getTime() ?? null,
   };
@@ -16,7 +16,7 @@ export function parseCron(text: string): Timetable {
   return rhythm;
 }
 
-/** Any fixed start works: every expression of five fields that occurs at all occurs within a few years. */
+/** Start of the search for a first occurrence. The leap year itself does not matter. */
 const leapYearMs = Date.UTC(2024, 0, 1);
 
 function openCron(text: string): Cron {

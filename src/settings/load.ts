@@ -15,7 +15,7 @@ import {
   settingSchemas,
 } from './source.ts';
 
-/** The sources of settings. All texts are unparsed. */
+/** The sources of settings. Their texts are not parsed yet. */
 export interface SettingSources {
   readonly env: Environment;
   /** Absolute path of the working folder. */
@@ -26,16 +26,16 @@ export interface SettingSources {
   readonly output?: string | undefined;
   /** `--log-level`; overrides a `--set log.level=…`. */
   readonly logLevel?: string | undefined;
-  /** Each `--set key.path=value`, in order; the last value of a key wins. */
+  /** The values of `--set key.path=value`, in order. If a key occurs more than once, the last value is used. */
   readonly set?: readonly string[] | undefined;
-  /** Settings from flags of a command; override all of the above. */
+  /** Settings from the flags of a command. They override all other sources. */
   readonly layers?: readonly SettingsLayer[] | undefined;
 }
 
 /**
  * Loads the settings of a run. Flags override the environment, which overrides the config file, which overrides the
- * defaults. Reads only the config file and the key files; needs neither network nor archive.
- * @throws UsageError that names the source, the key, the value (`(hidden)` for a secret) and what is expected
+ * defaults. Reads only the config file and the key files.
+ * @throws UsageError with the source, the key, the value (`(hidden)` for a secret) and the expectation
  */
 export async function loadSettings(sources: SettingSources): Promise<Settings> {
   const configFile = findConfigFile(sources);
@@ -114,7 +114,7 @@ function parseFlagLayers({ set = [], output, logLevel }: SettingSources): Settin
   return layers;
 }
 
-/** The settings that contain a key, each with the setting for a file that contains it. */
+/** Settings that contain a key, each with the setting of its key file. */
 const secretSettings = [
   { key: 'upstream.api_key', keyFile: 'upstream.api_key_file' },
   { key: 'repair.from_api_key', keyFile: 'repair.from_api_key_file' },
@@ -132,7 +132,7 @@ function mergeLayers(levels: readonly (readonly SettingsLayer[])[]): MergedSetti
   return merged;
 }
 
-/** A key and its key file are alternatives: either of them replaces both of the lower levels. */
+/** A key and its key file are alternatives. Either of them replaces both settings of lower levels. */
 function replaceLowerKey(levelValues: MergedSettings, below: MergedSettings, key: string, keyFile: string): void {
   const present = [key, keyFile].filter((path) => (levelValues.get(path)?.value ?? null) !== null);
   if (present.length > 1)
@@ -150,14 +150,14 @@ function checkDependentSettings(merged: MergedSettings): void {
 function checkAtMost(merged: MergedSettings, lower: string, upper: string): void {
   const [low, high] = [merged.get(lower)!, merged.get(upper)!];
   if ((low.value as number) <= (high.value as number)) return;
-  // Report the value that was set, not the default it conflicts with.
+  // Report the value that was set, not a default.
   const [path, { value, from }] = low.from === defaultLayer.from ? [upper, high] : [lower, low];
   throw createBadValueError(path, value, from, `${lower} (${low.value}) to be at most ${upper} (${high.value})`);
 }
 
 const isCronSetting = (path: string): boolean => settingSchemas.get(path)?.anyOf?.[0]?.description === cronDescription;
 
-/** Validates the cron expressions that were set. Loads the library only if there is one. */
+/** Validates the cron expressions that differ from the defaults. Loads the library only if there is one. */
 async function checkCrons(merged: MergedSettings): Promise<void> {
   for (const [path, { value, from }] of merged) {
     if (!isCronSetting(path) || typeof value !== 'string' || from === defaultLayer.from) continue;
@@ -231,7 +231,7 @@ export async function readConfigFile(path: string): Promise<SettingsLayer> {
   try {
     document = parse(text, { prettyErrors: true, stringKeys: true, logLevel: 'error' });
   } catch (error) {
-    // The message of the parser quotes the line, which may contain the key.
+    // The message of the parser quotes the line, which may contain a key.
     const { code, linePos } = error as { code?: string; linePos?: { line: number; col: number }[] };
     const at = linePos?.[0] === undefined ? '' : ` at line ${linePos[0].line}, column ${linePos[0].col}`;
     throw new UsageError(`${path}: not valid YAML${at} (${code ?? 'unreadable'})`);

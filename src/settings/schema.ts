@@ -1,11 +1,11 @@
 import type { Static } from 'typebox';
 
-/** Marks settings that are cron expressions; load.ts parses them. */
+/** Description of settings that are cron expressions. load.ts validates settings with this description. */
 export const cronDescription = 'a cron expression';
 
 /**
- * All settings with bounds and defaults, as JSON Schema with the snake_case names of the config file. TypeBox supplies only
- * the types: loading it at run time would double the start-up time of every command.
+ * All settings with bounds and defaults, as JSON Schema with the snake_case names of the config file. TypeBox is imported only
+ * for types: loading it at run time would double the start-up time of every command.
  */
 export const settingsSchema = createSection({
   upstream: createSection({
@@ -163,7 +163,7 @@ export interface LeafSchema {
   readonly maxItems?: number;
   readonly items?: LeafSchema;
   readonly secret?: boolean;
-  /** What a text must be, if its length does not say it. */
+  /** Expected format of a string, for messages. */
   readonly description?: string;
   readonly default?: unknown;
 }

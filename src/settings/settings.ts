@@ -1,13 +1,13 @@
 import { UsageError } from '../base/errors.ts';
 import type { SchemaValues, settingsSchema } from './schema.ts';
 
-/** The values of schema.ts, with camelCase names. */
+/** The values of all settings, with camelCase names. */
 export type SettingValues = SchemaValues<typeof settingsSchema>;
 
 /** All settings of a run, deeply frozen. Secrets: see `listSecrets`. */
 export interface Settings extends Omit<SettingValues, 'archive'> {
   readonly archive: SettingValues['archive'] & {
-    /** Whether flag, environment or config file set the output. A missing archive is not created at the default path. */
+    /** Whether a flag, the environment or the config file set the output. No archive is created at the default path. */
     readonly outputNamed: boolean;
     /** Whether the flag --output set it. */
     readonly outputFlagged: boolean;
@@ -94,7 +94,7 @@ export function parseServiceUrl(input: string, what: string): string {
 /** All secrets of the settings, in every form in which they may appear in a log line. */
 export function listSecrets({ upstream, repair, service, notify }: Settings): string[] {
   const url = service.databaseUrl ?? '';
-  // Up to the last @, as an unescaped password may contain one.
+  // Greedy, because an unescaped password may contain @.
   const password = /^[a-z]+:\/\/[^:@/]*:(.*)@/is.exec(url)?.[1];
   const parameter = /[?&]password=([^&#]*)/i.exec(url)?.[1];
   const secrets = [
@@ -111,11 +111,11 @@ export function listSecrets({ upstream, repair, service, notify }: Settings): st
   ) as string[];
 }
 
-/** The URL of a webhook is a secret, and so is its path, because anyone who knows it can post there. */
+/** The URL and the path of a webhook are secrets: anyone who knows them can post to it. */
 function listWebhookSecrets(url: string | null): string[] {
   if (url === null) return [];
   const { pathname, search } = new URL(url);
-  // A short path, as of a self-hosted receiver, is no secret; redacting it would damage unrelated log lines.
+  // A short path is not a secret. Redacting it would change unrelated log lines.
   return [url, ...[pathname + search, pathname].filter((text) => text.length >= 16)];
 }
 
@@ -127,9 +127,9 @@ function decodePercent(text: string): string {
   }
 }
 
-/** Returns a function that removes secrets from a text. Redaction by field name misses those inside error messages. */
+/** Returns a function that removes secrets from a text. Redaction by field name would miss secrets in error messages. */
 export function createRedactor(secrets: readonly string[]): (text: string) => string {
-  // Redacting texts this short would damage unrelated words.
+  // Redacting very short secrets would change unrelated words.
   const redactable = secrets.filter((secret) => secret.length >= 4);
   const spellings = new Set(redactable.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]));
   return (text) => [...spellings].reduce((shown, secret) => shown.replaceAll(secret, '(hidden)'), text);

@@ -35,7 +35,7 @@ export function parseTextLayer(path: string, text: string, from: string): Settin
   return { from, values: new Map([[path, value]]) };
 }
 
-/** The error for an invalid value. Its message names the source, the setting, the value and what is expected. */
+/** Creates the error for an invalid value. The message contains the source, the setting, the value and the expectation. */
 export function createBadValueError(path: string, value: unknown, from: string, expectation: string): UsageError {
   return new UsageError(`${from}: ${path} is ${formatSettingValue(path, value)}: expected ${expectation}`);
 }
@@ -53,7 +53,7 @@ function collectValues(
   from: string,
   into: Map<string, unknown>,
 ) {
-  // A section whose settings are all commented out reads as null.
+  // YAML parses a section as null if all of its settings are commented out.
   if (value === null || value === undefined) return;
   if (typeof value !== 'object' || Array.isArray(value)) {
     const name = prefix === '' ? 'the file' : prefix.slice(0, -1);
@@ -121,7 +121,7 @@ export function formatSettingValue(path: string, value: unknown): string {
   return typeof value === 'number' ? String(value) : clipText(JSON.stringify(value) ?? String(value));
 }
 
-/** Whether a setting is a secret, which messages and files must not contain. */
+/** Whether a setting is a secret. Messages and files must not contain secrets. */
 export const isSecretSetting = (path: string): boolean =>
   settingSchemas.get(path)?.anyOf?.some((option) => option.secret === true) ?? false;
 const isTextSetting = (leaf: LeafSchema): boolean => (leaf.anyOf?.[0] ?? leaf).type === 'string';
@@ -131,7 +131,7 @@ function isSection(schema: SectionSchema | LeafSchema): schema is SectionSchema 
   return 'properties' in schema;
 }
 
-/** Returns the known key that was probably meant: another spelling, the last name alone, or a few typos away. */
+/** Returns the known key that most resembles the given one: another spelling, the last name alone, or a few typos. */
 export function findNearestKey(given: string, known: readonly string[]): string | undefined {
   const target = normalizeKey(given);
   const same = known.filter((key) => normalizeKey(key) === target);
@@ -145,7 +145,7 @@ export function findNearestKey(given: string, known: readonly string[]): string 
     );
   const ranked = known.map((key) => ({ key, typos: countTypos(key) })).sort((a, b) => a.typos - b.typos);
   const best = ranked[0];
-  // Keys are short. A long text is not a typo of one, and the cost of a comparison grows with its length.
+  // Keys are short, so a long text is not a misspelled key.
   return best !== undefined && best.typos <= Math.min(3, target.length / 4) ? best.key : undefined;
 }
 
@@ -171,7 +171,7 @@ function computeEditDistance(a: string, b: string): number {
   return above[b.length]!;
 }
 
-/** Whether a value matches its schema. Supports only the JSON Schema keywords of LeafSchema. */
+/** Whether a value matches a schema. Supports only the JSON Schema keywords of LeafSchema. */
 export function isValid(schema: LeafSchema, value: unknown): boolean {
   if (schema.anyOf !== undefined) return schema.anyOf.some((option) => isValid(option, value));
   switch (schema.type) {
@@ -229,8 +229,8 @@ function describeBounds({ minimum, exclusiveMinimum, maximum }: LeafSchema): str
 }
 
 /**
- * Parses a text from the environment or a flag. Returns the text itself if it does not parse, so that the validation can
- * report it. A list is separated by commas or written as JSON; `null` and the empty string are null.
+ * Parses a text from the environment or a flag. If the text cannot be parsed, it is returned unchanged, so that the
+ * validation reports it. A list is separated by commas or is JSON. `null` and the empty string are null.
  */
 export function parseSettingText(schema: LeafSchema, text: string): unknown {
   if (schema.anyOf !== undefined) {
@@ -257,7 +257,7 @@ function parseList(text: string): unknown {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The only reader of the environment of the process; all other code receives it as a value. */
+/** Only this function reads the environment of the process. All other code receives it as a value. */
 export const readProcessEnvironment = (): Environment => process.env;
 
 /** The setting of each environment variable. */
@@ -275,7 +275,7 @@ export const settingByVariable: Readonly<Record<string, string>> = {
   ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
 };
 
-/** The settings of the environment. An empty variable counts as not set; unknown variables are ignored. */
+/** Parses the settings in environment variables. An empty variable counts as not set. Unknown variables are ignored. */
 export function readEnvironmentLayers(env: Environment): SettingsLayer[] {
   return Object.entries(settingByVariable).flatMap(([name, path]) => {
     const text = env[name]?.trim();

@@ -12,8 +12,8 @@ const { sections, settings } = parseComments(readFileSync(`${project}config/defa
 
 /** The unit of a number, by the end of its name. */
 const units: readonly (readonly [RegExp, string])[] = [
-  [/requests_per_second$/, 'requests a second'],
-  [/requests_per_minute$/, 'requests a minute'],
+  [/requests_per_second$/, 'requests per second'],
+  [/requests_per_minute$/, 'requests per minute'],
   [/_seconds(_max|_min)?$/, 'seconds'],
   [/_minutes(_max|_min)?$/, 'minutes'],
   [/_hours(_max|_min)?$/, 'hours'],
@@ -47,12 +47,12 @@ function page(): string {
     const table = rows.map(([path, leaf]) => formatRow(path, leaf)).join('\n');
     return `${heading}\n${comment === undefined || comment === '' ? '' : `\n${comment}\n`}\n| setting | meaning | values | default | also set by |\n| --- | --- | --- | --- | --- |\n${table}\n`;
   });
-  return `# Every setting
+  return `# Settings
 
-Flags override the environment. The environment overrides the config file that \`--config\` or \`ODDSLAKE_CONFIG\` names. The file
-overrides the defaults. Any setting can be given as a flag: \`--set poll.page_limit=1000\`. With an unknown key or a bad value the
-program does nothing and exits with 2. \`oddslake doctor\` lists every setting that differs from its default, and where it comes from.
-[config/default.yaml](../config/default.yaml) has the same settings as a file to copy from.
+Flags override environment variables, which override the config file, which overrides the defaults. \`--config\` or
+\`ODDSLAKE_CONFIG\` sets the path of the config file. Any setting can be set by a flag, for example \`--set poll.page_limit=1000\`. If
+a key is unknown or a value is invalid, the command does nothing and exits with 2. \`oddslake doctor\` lists every setting that
+differs from its default, and its source. [config/default.yaml](../config/default.yaml) has the same settings as a config file.
 
 Generated from the schema by \`test/docs/settings.test.ts\` (\`UPDATE_DOCS=1 npx vitest run test/docs/settings.test.ts\`).
 

@@ -5,14 +5,14 @@ import { type Manifest, sumFileSizes } from '../format/manifest.ts';
 
 const datasetDescriptions: Record<DatasetName, string> = {
   ticks: 'every tick once: one row per (symbol, t)',
-  symbols: 'one row per symbol, with its latest known state',
+  symbols: 'one row per symbol, with its last known state',
   markets: 'the market lists, by day; a market has a new row whenever its state changes',
   orderbooks:
-    'order book snapshots of YES, one row per level; if a venue lists only the bids of both outcomes, an ask is 1 minus a bid for NO',
+    'order book snapshots of YES, one row per level; if a venue has only bids for both outcomes, an ask is 1 minus a bid for NO',
   candles_1h: 'open, high, low and close of each hour with ticks',
   candles_1d: 'open, high, low and close of each UTC day with ticks',
   coverage:
-    'the windows that were fetched: inside them a missing tick means that there was none, outside them nothing is known',
+    'the windows that were fetched; the archive has all ticks of these windows, and may lack ticks of other windows',
   conflicts: 'prices that were dropped because another price of the same (symbol, t) has precedence',
 };
 
@@ -45,7 +45,7 @@ const columnUnits: Readonly<Record<string, string>> = {
   grain_ms: 'ms',
 };
 
-/** The unit of a column's values; empty if they have none. */
+/** The unit of a column; empty if it has none. */
 export const findColumnUnit = ({ name, type }: Column): string =>
   type === 'timestamp'
     ? 'ms since 1970, UTC'
@@ -58,7 +58,7 @@ export function formatReadme(manifest: Manifest): string {
   const newest = manifest.datasets.ticks.files.at(-1)?.date ?? formatDay(manifest.created_at);
   return `# Prediction-market archive
 
-Prices of prediction markets, every tick once, in Parquet files partitioned by day.
+This archive contains prices of prediction markets in Parquet files, partitioned by day. Each tick is stored once.
 Upstream \`${manifest.upstream}\`, generation ${manifest.generation}, published ${formatIsoUtc(manifest.created_at)} by ${manifest.writer}.
 
 ## Contents
@@ -69,17 +69,17 @@ ${formatDaySpan(manifest)}
 | --- | ---: | ---: | --- |
 ${datasetNames.map((name) => formatDatasetRow(manifest, name)).join('\n')}
 
-\`date=YYYY-MM-DD\` is the UTC day of a row's own time, not of its fetch. \`part-NN\` is a hash of the symbol: the first four
-bytes of the sha256 of its UTF-8 text, big-endian, modulo \`parts\` of \`manifest.json\`. To read one symbol's day, open only
-that file; it is twice as fast. \`manifest.json\` lists every file with its sha256, and \`sha256sum -c SHA256SUMS\` checks
-them.
+\`date=YYYY-MM-DD\` is the UTC day of a row's own time, not of its fetch. \`part-NN\` is derived from the symbol: the first four
+bytes of the sha256 of its UTF-8 text, big-endian, modulo \`parts\` of \`manifest.json\`. All rows of one symbol and day are in
+one file; to read them, open only this file, which takes half of the time. \`manifest.json\` lists every file with its sha256,
+and \`sha256sum -c SHA256SUMS\` checks them.
 
 ## Missing data
 
 ${formatMissingDays(manifest).join('\n')}
 
 **Empty and missing are different.** \`coverage\` lists the windows of each symbol that were fetched. If such a window has no
-ticks, the market was quiet. Outside these windows nothing is known. In DuckDB, with views.sql:
+ticks, the market was quiet. Outside these windows ticks may be missing. In DuckDB, with views.sql:
 
 \`\`\`sql
 SELECT * FROM gaps ORDER BY symbol, t_from;                              -- uncovered windows of each symbol's lifetime
@@ -103,7 +103,7 @@ function formatDaySpan({ days, watermark, reached }: Manifest): string {
   if (first === undefined) return '- There is no day yet.';
   return [
     `- Days: **${first} to ${known.at(-1)}** (UTC).`,
-    `- Every live symbol is covered without a gap up to: ${reached === null ? 'no symbol is live' : `**${formatIsoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; every window has proof up to ${formatIsoUtc(watermark)}`}.`,
+    `- Every live symbol is covered without a gap up to: ${reached === null ? 'no symbol is live' : `**${formatIsoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; all windows are proven up to ${formatIsoUtc(watermark)}`}.`,
   ].join('\n');
 }
 
@@ -115,7 +115,7 @@ function formatDatasetRow({ datasets: published }: Manifest, name: DatasetName):
   return `| ${name} | ${formatNumber(rows)} | ${files.length === 0 ? '' : size} | ${datasetDescriptions[name]}${note} |`;
 }
 
-/** Maximum days, or ranges of days, in a list. The manifest has all of them. */
+/** Maximum number of days, or ranges of days, in a list. The manifest lists all days. */
 const namedDaysMax = 10;
 
 function formatMissingDays({ days, lost = [] }: Manifest): string[] {
@@ -138,12 +138,12 @@ function formatMissingDays({ days, lost = [] }: Manifest): string[] {
     ...(excepted.length === 0
       ? []
       : [
-          `- Days complete with exceptions (their number): ${formatDayList(excepted.map(([date, day]) => `${date} (${day.exceptions})`))}`,
+          `- Days complete with exceptions (number of exceptions): ${formatDayList(excepted.map(([date, day]) => `${date} (${day.exceptions})`))}`,
         ]),
     ...(lost.length === 0
       ? []
       : [`- Windows whose published ticks were lost: ${lost.length}; \`oddslake gaps\` lists them.`]),
-    '- Gaps of each symbol between the first and the last moment that is covered or has a tick: run `oddslake gaps`, or query the view `gaps` below. Gaps outside this range: `oddslake gaps --from DAY --to DAY`.',
+    '- `oddslake gaps` and the view `gaps` below list the gaps of each symbol in the time range of the archive. For other days, run `oddslake gaps --from DAY --to DAY`.',
   ];
 }
 
@@ -161,18 +161,15 @@ function formatColumnTable(name: DatasetName): string {
   return `### ${name}\n\n| column | type | null | unit | meaning |\n| --- | --- | --- | --- | --- |\n${lines.join('\n')}`;
 }
 
-/**
- * How to load the archive, in Markdown; `day` is a day with ticks, YYYY-MM-DD. All examples run in the archive's
- * folder.
- */
+/** Formats the loading instructions, in Markdown. `day` is a day with ticks, YYYY-MM-DD. */
 const formatLoadingGuide = (day: string): string => `## Load it
 
-All examples run in this folder. **Scan the files again after a publish**: a file keeps its name and is replaced as a whole.
+All examples run in this folder. **Scan the files again after a publish**, because a publish replaces files under the same names.
 
 ### DuckDB
 
-\`views.sql\` defines a view for each dataset, sets the time zone to UTC, and adds views and macros that are hard to write by
-hand. On the command line run \`duckdb -init views.sql\`; in Python, see below. Requires DuckDB 1.5 or newer.
+\`views.sql\` sets the time zone to UTC and defines a view for each dataset and further views and macros. It requires DuckDB 1.5
+or newer. On the command line, run \`duckdb -init views.sql\`. In Python:
 
 \`\`\`python
 import duckdb
@@ -182,17 +179,17 @@ duckdb.sql("SELECT symbol, count(*) AS ticks FROM ticks WHERE date = '${day}' GR
 \`\`\`
 
 \`\`\`sql
--- Candles of any step. Those of 1h and 1d are published as candles_1h and candles_1d.
+-- Candles of any interval. Candles of 1h and 1d are also published as candles_1h and candles_1d.
 SELECT * FROM candles('15m', since := '${day}') LIMIT 10;
--- Every step, with the last close carried over. covered is 1 in a quiet step and 0 in a gap.
+-- Every interval; the last close is carried forward. covered is 1 in a quiet interval and 0 in a gap.
 SELECT * FROM candles_filled('4h', '${day}', DATE '${day}' + 1) LIMIT 10;
--- Every tick once, with the state of its market at that time.
+-- Each tick with the state of its market at that time.
 SELECT symbol, t, p, category, is_active FROM ticks_with_markets WHERE date = '${day}' LIMIT 10;
 \`\`\`
 
-Filter by \`date\`, or give the macros both ends: DuckDB then does not open files of other days. DuckDB opens a file twice in
-one query, and a publish may replace it in between. During a publish use \`oddslake sql\`, which has the same views and pins
-one generation.
+If you filter by \`date\`, or pass both ends to the macros, DuckDB opens only the files of these days. DuckDB opens a file twice
+within one query, and a publish may replace the file in between. During a publish use \`oddslake sql\`, which has the same views
+and reads one generation.
 
 ### pandas
 
@@ -235,11 +232,12 @@ ticks.where("date = '${day}'").groupBy("symbol").count().show()
 
 ### Ticks with their markets
 
-A market has a new row in \`markets\` whenever its state changes, and at least one per day. A join on the symbol alone returns
-every tick many times, and \`BETWEEN first_seen AND last_seen\` drops ticks between two polls. Use an **as-of join** on the
-tick's time: it takes the last row that began at or before the tick. Ticks from before the first poll of their market have
-no row, as its state at that time is not known. (Question, source and canonical_id are in \`symbols\`.) In DuckDB,
-\`ticks_with_markets\` does this join, and takes one market of a symbol that is in several. Elsewhere:
+\`markets\` has a row for each state of a market, and at least one row for each day on which the market was polled. A join on the
+symbol alone repeats each tick for every row of its market. A join with \`BETWEEN first_seen AND last_seen\` loses the ticks
+between two polls. Use an **as-of join** on the time of the tick, which selects the latest row with \`first_seen <= t\`. Ticks
+before the first poll of their market have nulls, because the state of the market at that time is unknown. (Question, source and
+canonical_id are also in \`symbols\`.) In DuckDB, the view \`ticks_with_markets\` is this join; it selects one market for each
+symbol. In other tools:
 
 \`\`\`python
 import pandas as pd

@@ -12,21 +12,21 @@ const sqlColumnTypes: Record<Column['type'], string> = {
   strings: 'VARCHAR[]',
 };
 
-/** Whether every published ticks file has daily candles, so that views may read those instead. */
+/** Whether every published ticks file has daily candles, so that views can read the candles instead of the ticks. */
 export const hasDailyCandles = ({ datasets: published }: Manifest): boolean =>
   published.ticks.files.length > 0 && published[candleDatasets['1d']].files.length === published.ticks.files.length;
 
-/** Formats the archive's views.sql, for DuckDB started in the archive's folder. */
+/** Formats views.sql, which is used by DuckDB started in the folder of the archive. */
 export function formatViewsFile(manifest: Manifest): string {
   const views = datasetNames.map(
     (name) => `CREATE OR REPLACE VIEW ${name} AS\n${formatDatasetView(name, manifest)};\n`,
   );
   const definitions = listViewDefinitions(hasDailyCandles(manifest), manifest.lost).map(({ sql }) => `${sql};\n`);
-  return `-- The archive as views, for DuckDB started in this folder:  duckdb -init views.sql
--- In Python, from this folder:  duckdb.sql(open('views.sql').read())
--- Requires DuckDB 1.5 or newer: in older versions an ASOF LEFT JOIN could lose rows without a match.
--- Every query lists the files again, so days that are published later need no new views. During a publish use
--- oddslake sql, which pins one generation.
+  return `-- Views of the archive for DuckDB. Start DuckDB in this folder:  duckdb -init views.sql
+-- In Python, in this folder:  duckdb.sql(open('views.sql').read())
+-- Requires DuckDB 1.5 or newer. In older versions an ASOF LEFT JOIN could lose rows without a match.
+-- Every query lists the files again, so the views include days that are published later. During a publish use oddslake sql,
+-- which reads one generation.
 
 SET TimeZone = 'UTC';
 
@@ -50,7 +50,7 @@ FROM read_parquet('${name}/date=*/*.parquet', hive_partitioning = true, hive_typ
 /** A view or macro over the dataset views. */
 export interface ViewDefinition {
   readonly name: string;
-  /** The datasets that it reads, directly or through the definitions it uses. */
+  /** The datasets that it reads, directly or through other definitions. */
   readonly needs: readonly DatasetName[];
   /** Definitions that it uses; they precede it. */
   readonly uses: readonly string[];
@@ -58,12 +58,11 @@ export interface ViewDefinition {
   readonly sql: string;
 }
 
-// A macro argument replaces any unqualified column of its name, and a column passed as an argument is resolved in the
-// innermost query first. So macros qualify their columns, and use uncommon names around arguments that may be columns.
+// DuckDB replaces every unqualified column that has the name of a macro argument, and resolves a column that is passed as an
+// argument in the innermost query first. Macros therefore qualify their columns. If an argument may be a column, the inner
+// query uses uncommon names.
 
-/**
- * Covered time of each symbol before each coverage window, as a running sum. Gives the covered time up to any moment.
- */
+/** The covered time of each symbol before each coverage window, as a running sum. */
 const coverageSumsCte = `covers AS NOT MATERIALIZED (
   SELECT w.symbol, w.ms_from, w.ms_to,
          CAST(sum(w.ms_to - w.ms_from) OVER (PARTITION BY w.symbol ORDER BY w.ms_from) AS BIGINT)
@@ -76,7 +75,7 @@ const coverageSumsCte = `covers AS NOT MATERIALIZED (
 const formatCoveredMs = (ms: string, w: string): string =>
   `coalesce(${w}.before + least(${ms}, ${w}.ms_to) - ${w}.ms_from, 0)`;
 
-/** Joins and column for the covered share of the intervals `i`, from `i.ms` to `i.ms_end`. */
+/** SQL of the covered share of the intervals `i`, from `i.ms` to `i.ms_end`: the column and its joins. */
 const coveredShare = {
   column: `(${formatCoveredMs('i.ms_end', 'b')}
          - ${formatCoveredMs('i.ms', 'a')}) / step_ms(step) AS covered`,
@@ -84,9 +83,7 @@ const coveredShare = {
 ASOF LEFT JOIN covers AS b ON b.symbol = i.symbol AND i.ms_end >= b.ms_from`,
 };
 
-/**
- * The intervals with ticks that start in [since, until). Filters by day, so that files of other days are not opened.
- */
+/** The intervals with ticks that start in [since, until). Filters by day, so that files of other days are not opened. */
 const formedCandlesCte = `formed AS NOT MATERIALIZED (
   SELECT k.symbol, epoch_ms(step_start(k.t, step)) AS ms,
          arg_min(k.p, k.t) AS open, max(k.p) AS high, min(k.p) AS low, arg_max(k.p, k.t) AS close,
@@ -102,7 +99,7 @@ const dayColumn = 'CAST(make_timestamp(1000 * i.ms) AS DATE) AS date';
 
 /**
  * The views and macros over the dataset views, in order of creation.
- * @param hasDaily whether every ticks file has daily candles; an old price is faster to read from those
+ * @param hasDaily whether every ticks file has daily candles, from which an old price can be read faster
  * @param lost the manifest's lost windows
  */
 export const listViewDefinitions = (hasDaily: boolean, lost: readonly LostWindow[] = []): readonly ViewDefinition[] => [
@@ -159,7 +156,7 @@ CREATE OR REPLACE MACRO first_start(moment, step) AS
     name: 'is_covered',
     needs: ['coverage'],
     uses: ['utc_day'],
-    sql: `-- Whether a moment of a symbol is covered: if so, and there is no tick, there was none.
+    sql: `-- Whether a moment of a symbol is covered. If it is covered and has no tick, the market was quiet.
 CREATE OR REPLACE MACRO is_covered(ticker, moment) AS EXISTS (
   FROM (SELECT c.symbol AS covered_symbol, c.t_from AS covered_from, c.t_to AS covered_to, c.date AS covered_day
         FROM coverage AS c WHERE c.dataset = 'ticks')
@@ -172,9 +169,9 @@ CREATE OR REPLACE MACRO is_covered(ticker, moment) AS EXISTS (
     needs: ['symbols', 'markets', 'coverage'],
     uses: [],
     sql: `-- Each symbol's lifetime [t_from, t_to). It starts at the opening or, if that is unknown, at the earliest of first tick,
--- first_seen and start of coverage. It ends at the latest of last listing, close and last tick; t_to is NULL while the
--- symbol is active. A resolution time after last_seen without an outcome is only planned and does not count. The lifetime
--- of a symbol that was neither listed nor polled ends with its last tick.
+-- first_seen and start of coverage. It ends at the latest of resolution, last listing, close and last tick; t_to is NULL
+-- while the symbol is active. A resolution time after last_seen without an outcome is only planned and is ignored. If a
+-- symbol was neither listed nor polled, its lifetime ends with its last tick.
 CREATE OR REPLACE VIEW lifetimes AS
 SELECT s.symbol, coalesce(s.opens_at, least(s.first_tick, s.first_seen, f.t_from)) AS t_from,
        CASE WHEN s.is_active IS DISTINCT FROM false AND s.ended_at IS NULL
@@ -201,8 +198,8 @@ LEFT JOIN (SELECT symbol, min(t_from) AS t_from FROM coverage WHERE dataset = 't
     name: 'ticks_with_markets',
     needs: ['ticks', 'markets'],
     uses: [],
-    sql: `-- Every tick once, with the state of its market at that time; NULLs before the first poll of the market. If a symbol is in
--- several markets on a day, the one with the greatest confidence counts, then the first canonical_id.
+    sql: `-- Each tick with the state of its market at that time; NULLs before the first poll of the market. If a symbol is in
+-- several markets on a day, the market with the highest confidence is used, then the first canonical_id.
 CREATE OR REPLACE VIEW ticks_with_markets AS
 SELECT k.symbol, k.t, k.p, m.* EXCLUDE (symbol, date), k.date
 FROM ticks AS k
@@ -216,8 +213,8 @@ ASOF LEFT JOIN (
     name: 'candles',
     needs: ['ticks', 'coverage'],
     uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start'],
-    sql: `-- Candles of any step, with the columns of candles_1h: candles('15m'), candles(INTERVAL '4 hours'). Returns those that
--- start in [since, until). If both are given, files of other days are not opened:
+    sql: `-- Candles of any step, with the columns of candles_1h: candles('15m'), candles(INTERVAL '4 hours'). Returns the candles that
+-- start in [since, until). If both ends are given, files of other days are not opened:
 --   FROM candles('15m', since := '2026-11-19', until := '2026-11-20')
 CREATE OR REPLACE MACRO candles(step, since := '2000-01-01 00:00:00+00', until := '2101-01-01 00:00:00+00') AS TABLE
 WITH ${formedCandlesCte}, ${coverageSumsCte}
@@ -231,8 +228,8 @@ ${coveredShare.joins}`,
     name: 'candles_filled',
     needs: ['ticks', 'coverage', 'symbols', 'markets', ...(hasDaily ? (['candles_1d'] as const) : [])],
     uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start', 'lifetimes'],
-    sql: `-- Every step that starts in [since, until) and in a symbol's lifetime, from its first tick on. In a step without ticks,
--- ticks is 0 and open, high, low and close are the last close; covered is 1 in a quiet step and 0 in a gap:
+    sql: `-- Every step of a symbol's lifetime that starts in [since, until), from its first tick on. In a step without ticks, ticks is
+-- 0, and open, high, low and close are the last close. covered is 1 in a quiet step and 0 in a gap:
 --   FROM candles_filled('15m', '2026-11-19', '2026-11-20')
 CREATE OR REPLACE MACRO candles_filled(step, since, until) AS TABLE
 WITH ${formedCandlesCte}, ${coverageSumsCte}, carried AS NOT MATERIALIZED (
@@ -265,7 +262,7 @@ ${coveredShare.joins}`,
   },
 ];
 
-/** The definitions whose names occur in a statement, and those that they use. */
+/** Returns the definitions whose names occur in a statement, and the definitions that they use. */
 export function selectViewDefinitions(
   statement: string,
   hasDaily: boolean,
@@ -280,11 +277,11 @@ export function selectViewDefinitions(
   return all.filter(({ name }) => selected.has(name));
 }
 
-/** Formats the view `gaps`. No dataset has the lost windows, so they are literals in the view. */
+/** Formats the view `gaps`. Lost windows are literals in the view, because no dataset contains them. */
 const formatGapsView = (
   lost: readonly LostWindow[],
-): string => `-- Uncovered windows [t_from, t_to) of each symbol's lifetime, between the first and the last moment that the archive
--- covers or has a tick of. The reason is 'lost' if published ticks of the window were lost, else NULL.
+): string => `-- Uncovered windows [t_from, t_to) of each symbol's lifetime in the time range of the archive, from its first to its last
+-- covered moment or tick. The reason is 'lost' if published ticks of the window were lost, else NULL.
 CREATE OR REPLACE VIEW gaps AS
 WITH lost AS (
   ${formatLostRows(lost.filter(({ dataset }) => dataset === 'ticks'))}

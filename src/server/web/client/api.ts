@@ -1,4 +1,4 @@
-/** A failed request, with a message for people; `status` is 0 if there was no response. */
+/** A failed request with a message for the user. `status` is 0 if there was no response. */
 export class ApiError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -10,7 +10,7 @@ export class ApiError extends Error {
 const storageKey = 'oddslake.key';
 let onKeyRejected: (why: string) => void = () => {};
 
-/** Stores the key for this tab only, until the tab is closed or the key is forgotten. */
+/** Stores the key for this tab only, until the tab is closed or the user removes the key. */
 export const apiKeyStore = {
   read: (): string | null => sessionStorage.getItem(storageKey),
   keep: (text: string): void => sessionStorage.setItem(storageKey, text),
@@ -31,7 +31,7 @@ export async function fetchApi(path: string, signal?: AbortSignal): Promise<Resp
     credentials: 'omit',
   }).catch((error: unknown) => {
     if ((error as Error).name === 'AbortError') throw error;
-    throw new ApiError(0, 'Cannot reach the service: it is down, or there is no network connection.');
+    throw new ApiError(0, 'Cannot reach the service. Check that it is running, and check the network connection.');
   });
   if (response.ok) return response;
   const why = await readErrorMessage(response);
@@ -39,7 +39,7 @@ export async function fetchApi(path: string, signal?: AbortSignal): Promise<Resp
   throw new ApiError(response.status, why);
 }
 
-/** Like `fetchApi`, for a JSON response; parameters that are null or undefined are omitted. */
+/** Like `fetchApi`, for a JSON response. Parameters that are null or undefined are omitted. */
 export async function fetchJson<T>(
   path: string,
   parameters: Readonly<Record<string, string | number | null | undefined>> = {},
@@ -61,7 +61,7 @@ async function readErrorMessage(response: Response): Promise<string> {
   const { status, headers } = response;
   if (status === 401)
     return 'The service does not accept this key. Check that it is complete, not expired and not revoked.';
-  if (status === 403) return 'This is not a market data key, which the archive requires.';
+  if (status === 403) return 'The archive requires a market data key. This is another kind of credential.';
   if (status === 429) {
     const seconds = Number(headers.get('retry-after'));
     const when = Number.isFinite(seconds) && seconds > 0 ? `in ${Math.ceil(seconds)} s` : 'in a minute';
@@ -76,6 +76,6 @@ async function readErrorMessage(response: Response): Promise<string> {
 /** Whether the request was cancelled because the view changed. */
 export const isAbortError = (error: unknown): boolean => (error as Error | null)?.name === 'AbortError';
 
-/** A message for people for any error. */
+/** Formats an error as a message for the user. */
 export const toErrorMessage = (error: unknown): string =>
   error instanceof ApiError ? error.message : `Internal error of the page: ${(error as Error).message}`;

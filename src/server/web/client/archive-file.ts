@@ -34,7 +34,7 @@ export const formatCurlCommand = (url: string, name: string): string =>
 
 const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The files of a UTC day by dataset; datasets without files are left out. */
+/** The files of a UTC day by dataset. Datasets without files are omitted. */
 export const listFilesOfDay = (manifest: Manifest, date: string): { dataset: string; files: ManifestFile[] }[] =>
   Object.entries(manifest.datasets)
     .map(([dataset, { files }]) => ({ dataset, files: files.filter((file) => file.date === date) }))
@@ -52,7 +52,7 @@ export interface DayState {
 
 export interface CalendarDay {
   readonly date: string;
-  /** Null: the archive has no data of that day. */
+  /** Null if the archive has no data for the day. */
   readonly state: DayState | null;
 }
 
@@ -64,7 +64,7 @@ export interface CalendarMonth {
   readonly days: readonly CalendarDay[];
 }
 
-/** At most ten years are shown, the newest months. */
+/** Maximum number of months in the calendar; older months are omitted. */
 const monthsMax = 120;
 
 /** The months from the first to the last day of the archive, including days without data. */
@@ -93,8 +93,8 @@ function listDaysOfMonth(month: string, days: Readonly<Record<string, DayState>>
 export const levelsCount = 5;
 
 /**
- * Shade of a day by its share of covered symbols: 0 for none, `levelsCount` for all; null if no symbol is expected. A day
- * with a single uncovered symbol never has the darkest shade.
+ * Shade of a day by its share of covered symbols: 0 for none, `levelsCount` for all; null if no symbol is expected. If one
+ * symbol is not covered, the day does not have the darkest shade.
  */
 export function toLevel(state: DayState | null): number | null {
   if (state === null || state.expected === 0) return null;

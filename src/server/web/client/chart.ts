@@ -16,7 +16,7 @@ interface ChartContent {
 
 const computeHeightPx = (width: number): number => (width < 560 ? 260 : 340);
 
-/** A chart that fills its width; `zoom` is called with the selected range. Call `destroy` before discarding it. */
+/** Renders a chart with the width of its container. Calls `zoom` with the selected range. Call `destroy` to remove it. */
 export function createChart(loaded: ChartData, kind: View['chart'], label: string, zoom: (range: TimeRange) => void) {
   const canvas = createElement('div', { class: 'canvas', role: 'img', 'aria-label': label });
   const readout = createElement('output', { class: 'readout' });
@@ -80,7 +80,7 @@ export function createChart(loaded: ChartData, kind: View['chart'], label: strin
   scheme.addEventListener('change', draw);
   return {
     root: createElement('div', { class: 'chart' }, canvas, readout),
-    /** Call when the element is in the document and has a width. */
+    /** Must be called after the element is added to the document, when it has a width. */
     start(): void {
       draw();
       sized.observe(canvas);
@@ -93,7 +93,7 @@ export function createChart(loaded: ChartData, kind: View['chart'], label: strin
   };
 }
 
-/** The range of prices with a margin, even for a single price. */
+/** The price range of the axis, with a margin. It is not empty, even if all prices are equal. */
 function computePriceRange(_u: uPlot, min: number | null, max: number | null): [number, number] {
   if (min === null || max === null) return [0, 1];
   const room = (max - min) * 0.08 || Math.max(Math.abs(max) * 0.05, 0.01);
@@ -165,7 +165,7 @@ function createCandleContent(
   };
 }
 
-/** The current colours of the style sheet, light or dark. */
+/** The current colors of the style sheet, light or dark. */
 export function readColors() {
   const style = getComputedStyle(document.documentElement);
   const read = (name: string): string => style.getPropertyValue(name).trim();
@@ -216,7 +216,7 @@ function paintHatching(
   ctx.rect(left, top, width, height);
   ctx.clip();
   ctx.beginPath();
-  // Aligned to the whole chart, so that the hatching of adjacent bands is continuous.
+  // The hatching is aligned to the chart, so that it is continuous across adjacent bands.
   for (let x = Math.floor((left - height) / step) * step; x < left + width; x += step) {
     ctx.moveTo(x, top + height);
     ctx.lineTo(x + height, top);
@@ -227,7 +227,7 @@ function paintHatching(
   ctx.restore();
 }
 
-/** Draws candles: a wick from low to high, and a body from open to close, hollow if the price rose, filled if it fell. */
+/** Draws candles: a wick from low to high, and a body from open to close. The body is hollow if the price rose. */
 export function paintCandles(
   u: uPlot,
   rows: readonly (Candle | null)[],

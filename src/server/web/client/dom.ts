@@ -5,8 +5,8 @@ interface Attributes {
 }
 
 /**
- * Creates an element. Text is inserted as text, never as HTML. A function adds a listener (`onclick`), true an attribute
- * without a value, false and null nothing.
+ * Creates an element. Strings are inserted as text, never as HTML. A property whose value is a function adds a listener
+ * (`onclick`); true adds an attribute without a value; false and null add nothing.
  */
 export function createElement<K extends keyof HTMLElementTagNameMap>(
   name: K,
@@ -23,18 +23,18 @@ export function createElement<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** An element of the page as served, by its ID. */
+/** Returns an element of the served page by its ID. */
 export function getElementById(id: string): HTMLElement {
   const element = document.getElementById(id);
   if (element === null) throw new Error(`the page has no #${id}`);
   return element;
 }
 
-/** A message about a running operation, announced by screen readers. */
+/** Renders a message about a running operation. Screen readers announce it. */
 export const renderLoading = (text: string): HTMLElement =>
   createElement('p', { class: 'waiting', role: 'status' }, text);
 
-/** An error message in its place, with a button to try again. */
+/** Renders an error message with a button to try again. */
 export const renderError = (text: string, again?: () => void): HTMLElement =>
   createElement(
     'p',

@@ -4,7 +4,7 @@ import { createElement } from './dom.ts';
 import { formatBytes, formatIsoTime, minuteMs } from './format.ts';
 import type { TimeRange } from './view.ts';
 
-/** Maximum size of a download through the browser's memory; larger files need curl. */
+/** Maximum size of a download in the browser, in bytes. The file is held in memory; larger files require curl. */
 const savedBytesMax = 500_000_000;
 
 export interface DownloadableFile {
@@ -17,7 +17,7 @@ export interface DownloadableFile {
   readonly sha256: string | null;
 }
 
-/** A button that downloads and saves a file with the key, a button that copies the curl command, and the progress. */
+/** Renders a download button, a button that copies the curl command, and the progress. */
 export function renderDownloadButtons(file: DownloadableFile): HTMLElement {
   const status = createElement('span', { class: 'note', role: 'status' });
   const save = createElement(
@@ -35,7 +35,7 @@ export function renderDownloadButtons(file: DownloadableFile): HTMLElement {
   let running: AbortController | null = null;
   if (file.bytes !== null && file.bytes > savedBytesMax) {
     save.disabled = true;
-    status.textContent = 'Too large for a browser: use curl.';
+    status.textContent = 'Too large for the browser. Use curl.';
   }
   save.addEventListener('click', async () => {
     if (running !== null) return running.abort();
@@ -51,7 +51,7 @@ export function renderDownloadButtons(file: DownloadableFile): HTMLElement {
   });
   copy.addEventListener('click', async () => {
     commandElement.hidden = false;
-    // Without https there is no clipboard; the command is shown and can be selected.
+    // The clipboard requires https. Without it the user can select and copy the command.
     const copied = await navigator.clipboard?.writeText(command).then(
       () => true,
       () => false,
@@ -84,14 +84,14 @@ async function fetchAndSave(
     receivedBytes += value.length;
     if (receivedBytes > savedBytesMax) {
       await reader.cancel();
-      throw new ApiError(0, 'The file is too large for a browser: use curl.');
+      throw new ApiError(0, 'The file is too large for the browser. Use curl.');
     }
     setStatus(total === null ? formatBytes(receivedBytes) : `${formatBytes(receivedBytes)} of ${formatBytes(total)}`);
   }
   const blob = new Blob(chunks, { type: 'application/octet-stream' });
   const checked = file.sha256 === null ? null : await hasChecksum(blob, file.sha256);
   if (checked === false)
-    throw new ApiError(0, 'The file differs from the manifest, as it was just replaced. Reload the page.');
+    throw new ApiError(0, 'The file differs from the manifest: it has just been replaced. Reload the page.');
   const url = URL.createObjectURL(blob);
   const link = createElement('a', { href: url, download: file.name });
   link.click();
@@ -99,7 +99,7 @@ async function fetchAndSave(
   setStatus(`Saved, ${formatBytes(receivedBytes)}${checked === true ? ', SHA-256 verified' : ''}.`);
 }
 
-/** Null if the browser computes no hashes, as on plain http from another machine. */
+/** Compares a checksum. Returns null if the browser does not support hashing, for example without https. */
 async function hasChecksum(blob: Blob, sha256: string): Promise<boolean | null> {
   if (crypto.subtle === undefined) return null;
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', await blob.arrayBuffer()));
@@ -111,7 +111,7 @@ const formats = [
   { format: 'parquet', label: 'Parquet', ending: 'parquet' },
 ] as const;
 
-/** Downloads of the published ticks in the shown range. */
+/** Renders downloads of the published ticks in the visible range. */
 export function renderSliceDownloads(symbol: string, { from, to }: TimeRange): HTMLElement {
   const safe = symbol.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 80);
   const name = `ticks-${safe}-${formatIsoTime(from)}-${formatIsoTime(to)}`.replaceAll(':', '');

@@ -1,4 +1,4 @@
-// Formats numbers and times in the same way on the server and in every browser, whatever its language and time zone.
+// Formats numbers and times independently of the language and time zone of the browser.
 
 export const minuteMs = 60_000;
 export const dayMs = 1440 * minuteMs;
@@ -40,14 +40,14 @@ export function formatDuration(ms: number): string {
 /** The UTC day: 2026-11-19 */
 export const formatDate = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-/** A time in UTC, with seconds and milliseconds only if they are not zero: 2026-11-19 12:30 */
+/** A time in UTC. Seconds and milliseconds are omitted if they are zero: 2026-11-19 12:30 */
 export function formatTime(ms: number): string {
   const iso = new Date(ms).toISOString();
   const end = ms % minuteMs === 0 ? 16 : ms % 1000 === 0 ? 19 : 23;
   return iso.slice(0, end).replace('T', ' ');
 }
 
-/** A time for links, as a day if it is midnight: 2026-11-19, 2026-11-19T12:30:00Z */
+/** A time for links: a day if it is midnight, otherwise an instant: 2026-11-19, 2026-11-19T12:30:00Z */
 export const formatIsoTime = (ms: number): string =>
   ms % dayMs === 0 ? formatDate(ms) : new Date(ms).toISOString().replace('.000Z', 'Z');
 

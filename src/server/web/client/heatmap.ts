@@ -22,7 +22,7 @@ const formatMonth = (month: string): string =>
 /** Months shown initially. */
 const monthsShownInitially = 12;
 
-/** A calendar that shades each day by its share of covered symbols; `choose` is called with a day. */
+/** Renders a calendar that shades each day by its share of covered symbols. Calls `choose` with the selected day. */
 export function renderHeatmap(days: Readonly<Record<string, DayState>>, choose: (date: string) => void) {
   const months = buildCalendar(days);
   const tip = createElement('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
@@ -88,7 +88,7 @@ export function renderHeatmap(days: Readonly<Record<string, DayState>>, choose: 
   };
 }
 
-/** Index that a key moves to: arrows left and right by a day, up and down by a week, Home and End to the ends. */
+/** New index after a key press. Left and right move by a day, up and down by a week, Home and End to the first and last day. */
 function findNextIndex(key: string, at: number, all: readonly HTMLElement[]): number {
   const weekMs = 7 * dayMs;
   const jump = (by: number): number => {
@@ -155,7 +155,7 @@ const renderLegend = (): HTMLElement =>
     createElement('span', { class: 'nowrap' }, createElement('i', { class: 'day none' }), ' no data'),
   );
 
-/** The files of a day with downloads, and its missing symbols. */
+/** Renders the files of a day with downloads, and its missing symbols. */
 export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol: string) => void): HTMLElement {
   const state = manifest.days[date];
   const datasets = listFilesOfDay(manifest, date);
@@ -167,7 +167,7 @@ export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol
     createElement(
       'p',
       { class: 'note' },
-      state === undefined ? 'The archive has no data of this day.' : formatCoverageShare(state),
+      state === undefined ? 'The archive has no data for this day.' : formatCoverageShare(state),
     ),
     renderMissingSymbols(state?.missing ?? [], state === undefined ? 0 : state.expected - state.covered, choose),
     files.length === 0
@@ -176,7 +176,7 @@ export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol
   );
 }
 
-/** Files without a day, such as the list of symbols. */
+/** Renders the files without a day, for example the symbols dataset. */
 export function renderUndatedFiles(manifest: Manifest): HTMLElement | null {
   const files = Object.values(manifest.datasets).flatMap((dataset) =>
     dataset.files.filter(({ date }) => date === null),

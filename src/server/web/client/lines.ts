@@ -23,9 +23,9 @@ export interface StepLine {
 }
 
 /**
- * The price as steps. A price holds until the next tick, also through covered time without ticks, as nothing was traded
- * then. A gap breaks the line until the next tick, as trades in it are unknown.
- * @param until end of the response's window: the last price holds until then, unless a gap comes first
+ * Converts ticks to a step line. A price is valid until the next tick or the next gap. A gap breaks the line until the next
+ * tick, because its trades are unknown.
+ * @param until end of the response's window, up to which the last price is valid if no gap comes first
  */
 export function toStepLine(ticks: readonly Tick[], gaps: readonly TimeRange[], until: number): StepLine {
   const line: StepLine = { x: [], y: [] };
@@ -42,14 +42,14 @@ export function toStepLine(ticks: readonly Tick[], gaps: readonly TimeRange[], u
     if (gap !== undefined && gap.from < end) {
       const stop = Math.max(t, gap.from);
       if (stop > t) put(stop, p);
-      // Half a millisecond, so that it cannot coincide with a tick.
+      // Half a millisecond is never the time of a tick.
       put(stop + 0.5, null);
     } else if (i === ticks.length - 1 && until > t) put(until, p);
   }
   return line;
 }
 
-/** Columns of candles at the middle of their intervals, with a row of nulls where a gap separates two candles. */
+/** Columns of candles at the middle of their intervals. A row of nulls separates two candles with a gap between them. */
 export function toCandleColumns(candles: readonly Candle[], gaps: readonly TimeRange[], intervalMs: number) {
   const rows: (Candle | null)[] = [];
   const x: number[] = [];
@@ -84,7 +84,7 @@ export function clipGaps(gaps: readonly TimeRange[], range: TimeRange): TimeRang
 
 const monthNames = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-/** Labels of a UTC time axis: the time, and below it the day or year where it changes. */
+/** Labels of a UTC time axis. A second line shows the day or the year if it changes. */
 export function formatAxisLabels(splits: readonly number[], stepMs: number): string[] {
   let before = '';
   return splits.map((t) => {
@@ -122,7 +122,7 @@ export type Interval = (typeof intervals)[number];
 export const selectInterval = ({ from, to }: TimeRange, max: number): Interval =>
   intervals.find(({ ms }) => (to - from) / ms <= max) ?? intervals.at(-1)!;
 
-/** Expands the range to whole intervals, so that no candle is cut. */
+/** Expands the range to complete intervals, so that all candles are complete. */
 export const alignToIntervals = ({ from, to }: TimeRange, { ms }: Interval): TimeRange => ({
   from: Math.floor(from / ms) * ms,
   to: Math.ceil(to / ms) * ms,
@@ -134,7 +134,7 @@ export interface TickLifetime {
   readonly ticks: number;
 }
 
-/** Estimates the ticks in a range if they are evenly distributed: good enough to choose between ticks and candles. */
+/** Estimates the number of ticks in a range, to choose between ticks and candles. Assumes an even distribution. */
 export function estimateTicks({ from, to }: TimeRange, { first, last, ticks }: TickLifetime): number {
   const shared = Math.min(to, last + 1) - Math.max(from, first);
   return shared <= 0 ? 0 : Math.ceil((ticks * shared) / (last + 1 - first));

@@ -28,13 +28,13 @@ export type ChartData =
       readonly interval: Interval;
     };
 
-/** Maximum number of estimated ticks to draw a price from ticks; above it candles are used. */
+/** Maximum estimated number of ticks of a chart. If it is exceeded, the chart uses candles. */
 const ticksShownMax = 4000;
-/** Maximum ticks and pages fetched for one chart; if the estimate was too low, candles are used. */
+/** Maximum number of ticks and pages that are fetched for a chart. If the estimate was too low, the chart uses candles. */
 const ticksFetchedMax = 20_000;
 const pagesMax = 20;
 const pageSize = 10_000;
-/** Maximum number of candles, for a line or for bodies that must be distinguishable. */
+/** Maximum number of candles of a chart. Candle bodies need more space than a line. */
 const getCandlesMax = (chart: View['chart']): number => (chart === 'price' ? 800 : innerWidth < 560 ? 80 : 200);
 
 interface TicksResponse {
@@ -44,7 +44,7 @@ interface TicksResponse {
   readonly gaps?: readonly TimeRange[];
 }
 
-/** Fetches the data for a range: all ticks if they are few, else candles of a suitable interval. */
+/** Fetches the data of a range: ticks if there are few, otherwise candles of a suitable interval. */
 export async function loadChartData(
   symbol: string,
   range: TimeRange,
@@ -59,7 +59,7 @@ export async function loadChartData(
   return loadCandles(symbol, range, chart, signal);
 }
 
-/** Null if there are too many ticks. */
+/** Fetches all ticks of a range; null if there are too many. */
 async function loadTicks(symbol: string, range: TimeRange, signal: AbortSignal): Promise<ChartData | null> {
   const ticks: Tick[] = [];
   const gaps: TimeRange[] = [];
@@ -70,7 +70,7 @@ async function loadTicks(symbol: string, range: TimeRange, signal: AbortSignal):
     const response = await fetchJson<TicksResponse>('/api/v1/ticks', query, signal);
     for (const tick of response.ticks) ticks.push(tick);
     for (const gap of response.gaps ?? []) gaps.push(gap);
-    // A truncated response ends before the requested window; at present all responses end at the current time.
+    // A truncated response ends before the end of the requested window. No response ends after the current time.
     to = Math.min(to, response.generated_at);
     if (response.to <= from) break;
     from = response.to;

@@ -125,7 +125,7 @@ else {
   void loadArchive();
 }
 
-/** Shows the form for a key, and why one was rejected; `onKey` is called when a key was entered. */
+/** Renders the form for a key, with the reason if a key was rejected. Calls `onKey` when a key is entered. */
 export function showKeyForm(onKey: () => void, why: string | null = null): void {
   getElementById('key-state').replaceChildren();
   const input = createElement('input', {
@@ -152,7 +152,7 @@ export function showKeyForm(onKey: () => void, why: string | null = null): void 
     createElement(
       'p',
       { id: 'key-note', class: 'note' },
-      'Days, symbols, charts and files require a key. It is stored for this tab only, until you forget it or close the tab.',
+      'A key is required for days, symbols, charts and files. It is stored for this tab only, until you close the tab or select "Forget the key".',
     ),
   );
   const message = createElement('div', {}, why === null ? null : renderError(why));
@@ -173,7 +173,7 @@ export function showKeyForm(onKey: () => void, why: string | null = null): void 
   if (why !== null) input.focus();
 }
 
-/** Shows that a key is in use, with a button to forget it. */
+/** Renders the state of the key and a button to forget it. */
 export function showKeyState(onForget: () => void): void {
   const forget = createElement('button', { type: 'button', id: 'forget' }, 'Forget the key');
   forget.addEventListener('click', () => {

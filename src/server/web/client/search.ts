@@ -26,14 +26,14 @@ interface MarketsResponse {
 
 export const marketsPath = '/api/v1/historical/markets';
 const pageSize = 12;
-/** Maximum number of results shown; beyond it more words help. */
+/** Maximum number of results that are shown. To find others, the user has to enter more words. */
 const shownMax = 300;
 const debounceMs = 220;
 /** Maximum length of the parameter q; a symbol may be longer. */
 const wordsMax = 200;
 const textMax = 1000;
 
-/** A search field with its results; `choose` is called with a symbol. */
+/** Renders a search field with its results. Calls `choose` with the selected symbol. */
 export function createSearch(choose: (symbol: string) => void): { readonly root: HTMLElement; start(): void } {
   const input = createElement('input', {
     id: 'search',
@@ -44,7 +44,7 @@ export function createSearch(choose: (symbol: string) => void): { readonly root:
     placeholder: 'A symbol, or words of the question',
   });
   const list = createElement('ul', { class: 'results' });
-  const status = createElement('div', { class: 'told', 'aria-live': 'polite' });
+  const status = createElement('div', { class: 'search-status', 'aria-live': 'polite' });
   const form = createElement(
     'form',
     { role: 'search' },

@@ -9,7 +9,7 @@ import { updateView } from './navigation.ts';
 import { formatMarketState, type Market, marketsPath } from './search.ts';
 import { parseTime, type TimeRange, type View } from './view.ts';
 
-/** A symbol with its chart, which follows the view while the symbol is shown. */
+/** Renders a symbol with its chart, and updates the chart when the view changes. */
 export function createSymbolView(symbol: string) {
   const heading = createElement('h3', { class: 'ticker', tabindex: -1 }, symbol);
   const about = createElement('div', { class: 'about' }, renderLoading('Loading the symbol…'));
@@ -76,7 +76,7 @@ export function createSymbolView(symbol: string) {
   };
 }
 
-/** Replaces the controls and keeps the focus on the same button, for use by keyboard. */
+/** Replaces the controls. Keeps the focus on the same control, for keyboard users. */
 function replaceKeepingFocus(container: HTMLElement, next: HTMLElement): void {
   const all = (root: HTMLElement) => [...root.querySelectorAll<HTMLElement>('button, input')];
   const nameOf = (one: HTMLElement): string => one.id || one.getAttribute('aria-label') || one.textContent;
@@ -112,7 +112,7 @@ async function fetchTickLifetime(
   const last = Math.max(latest, market?.last_tick ?? latest);
   const first = market?.first_tick ?? null;
   if (market !== null && first !== null) return { first, last, ticks: market.ticks };
-  // Symbols of imported files have no market: the candle of the first day gives the start and an estimate of the number.
+  // An imported symbol may have no market. Its first daily candle then gives the start, and an estimate of the number of ticks.
   const query = { symbol, interval: '1d', limit: 1 };
   const { candles } = await fetchJson<{ candles: readonly Candle[] }>('/api/v1/historical/candles', query, signal);
   const day = candles[0];
@@ -168,7 +168,7 @@ const renderChartKey = (line: boolean): HTMLElement =>
     ),
   );
 
-/** The description of the chart for screen readers: the course of the prices. */
+/** The description of the chart for screen readers. */
 function formatSummary(symbol: string, loaded: ChartData): string {
   const prices = loaded.kind === 'ticks' ? loaded.ticks.map(({ p }) => p) : loaded.candles.map(({ close }) => close);
   const [lows, highs] =
@@ -188,7 +188,7 @@ const presets = [
   { label: 'All', ms: Number.POSITIVE_INFINITY },
 ] as const;
 
-/** Controls of the chart type and range; all of them work by keyboard. */
+/** Controls of the chart type and range. All of them can be used with the keyboard. */
 export function renderRangeControls(kind: View['chart'], range: TimeRange, bounds: TimeRange): HTMLElement {
   const button = (label: string, pressed: boolean | null, act: () => void, name: string | null = null): HTMLElement =>
     createElement(

@@ -1,6 +1,6 @@
 import { formatIsoTime } from './format.ts';
 
-/** The view of the page. All of it is in the URL, so that a view can be shared and the back button works. */
+/** The view of the page. The URL contains it, so that a view can be shared and the back button works. */
 export interface View {
   readonly symbol: string | null;
   /** Epoch milliseconds, half-open; both or neither. */
@@ -44,7 +44,7 @@ export function formatHash({ symbol, range, chart, day }: View): string {
 
 const timePattern = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z)?$/;
 
-/** Parses a UTC time as in links and inputs of the page; null for anything else. */
+/** Parses a UTC time in the formats of links and inputs; returns null if it is invalid. */
 export function parseTime(text: string | null): number | null {
   if (text === null || !timePattern.test(text)) return null;
   const ms = Date.parse(text);
