@@ -52,7 +52,7 @@ export function readCurrentState(
   };
 }
 
-/** Up to this many symbols, coverage is looked up one by one; beyond it, all coverage is read at once. */
+/** Maximum number of symbols whose coverage is read one by one. For more symbols, all coverage is read in one query. */
 const symbolLookupsMax = 100;
 
 const subtractWindows = (covered: readonly CoveredWindow[], lostWindows: readonly Window[]): CoveredWindow[] =>

@@ -129,7 +129,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),
     readManifest() {
       const [text, from] = readCurrentText();
-      // The manifest of a large archive takes long to parse, and a run reads it many times.
+      // Parsing the manifest of a large archive is slow, and a run reads it many times.
       if (parsed?.text !== text) parsed = { text, manifest: parseManifest(text, from) };
       return parsed.manifest;
     },

@@ -29,9 +29,9 @@ interface PublishedTree {
 
 /**
  * Rebuilds an empty state database from the published files after `.oddslake/` was lost: coverage, symbols and the
- * generation. Unpublished journal records are lost; the next poll fetches their windows again, as nothing covers them.
- * Facts that no dataset has are lost too: the runs, the observation time of each tick (replaced by the origin and time
- * of its coverage), and which symbols are suspended (they are suspended again after the same number of days).
+ * generation. Unpublished journal records are lost. The next poll fetches their windows again, because they are not
+ * covered. Facts that no dataset has are lost too: the runs, the observation time of each tick (replaced by the origin
+ * and time of its coverage), and which symbols are suspended (they are suspended again after the same number of days).
  */
 export function rebuildState(
   state: State,
@@ -101,7 +101,7 @@ interface SymbolCoverage {
   readonly coveredFrom: number;
   /** Sorted and disjoint. */
   windows: CoveredWindow[];
-  /** Windows that an import covers, as published: none crosses midnight. */
+  /** Published windows of imports. No window crosses midnight. */
   readonly imported: CoveredWindow[];
   /** Start of the first window that a poll covered; null if none did. */
   polledFrom: number | null;

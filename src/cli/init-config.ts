@@ -82,7 +82,7 @@ export interface Prompter {
 interface SettingPrompt {
   readonly path: string;
   readonly question: string;
-  /** Displayed default, used for an empty answer; null if an answer is required. */
+  /** Default that is displayed and used for empty input; null if input is required. */
   fallback(settings: Settings): string | null;
 }
 
@@ -120,7 +120,8 @@ export interface InitAnswers {
 }
 
 /**
- * Checks the settings of environment and flags, and asks for the others. Repeats a question after an invalid answer.
+ * Checks the settings of the environment and the flags, and prompts for missing settings. Repeats a question after an
+ * invalid answer.
  * @param base folder of relative paths
  * @param given later layers override earlier ones
  * @param prompter null if there is no terminal

@@ -154,8 +154,8 @@ function createMeter({ label, total, unit, getRequestRate, clock }: ProgressOpti
 }
 
 /**
- * Drops the escape codes that save and restore the cursor. The bar would return to the line where it started, over log
- * lines written since.
+ * Drops the escape codes that save and restore the cursor. The bar would overwrite log lines that were written after
+ * it.
  */
 function ignoreCursorRestore(stream: ProgressOptions['stream']): NodeJS.WritableStream {
   const write = (text: string) => text === '\u001b7' || text === '\u001b8' || stream.write(text);

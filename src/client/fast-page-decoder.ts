@@ -21,9 +21,9 @@ const symbolBytesMax = 1024;
  *
  * {"symbol":"…","ticks":[{"t":1699999999999,"p":0.123},…],"count":N,"from":N,"to":N,"generated_at":N}
  *
- * Returns undefined at the first deviation: another order, white space, escapes, non-ASCII, exponents, minus signs, numbers
- * outside of the JSON grammar, a wrong count. The result is identical to that of decodeJsonPage, and decodeJsonPage decides
- * about every page that this function declines.
+ * Returns undefined at the first deviation: another order, white space, escapes, non-ASCII, exponents, minus signs,
+ * numbers outside of the JSON grammar, a wrong count. The result is identical to that of decodeJsonPage, which decodes
+ * all pages for which this function returns undefined.
  */
 export function decodeCompactPage(page: Uint8Array): DecodedTickPage | undefined {
   const bytes = Buffer.from(page.buffer, page.byteOffset, page.length);

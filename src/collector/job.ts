@@ -46,7 +46,9 @@ export interface NightlyFlags {
 }
 
 export interface TicksFlags {
-  /** Symbols to poll; empty: those of the settings, or else those of the market lists. */
+  /**
+   * Symbols to poll. If empty, the symbols of the settings; if these are empty too, the symbols of the market lists.
+   */
   readonly symbols: readonly string[];
   /** Poll suspended symbols now: the given ones, or all of them. */
   readonly retriesSuspended?: boolean;

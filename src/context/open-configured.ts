@@ -38,7 +38,7 @@ export function openConfiguredArchive(
 /** When the lifetime of a symbol begins, and how long an inactive symbol is still polled. */
 export const getLingerRules = ({ settings }: Context): LingerRules => toCompletenessRules(settings).lifetimeRules;
 
-/** The overlap of a poll, in ms: as configured, or more if ticks have been measured to come later. */
+/** The overlap of a poll, in ms: the configured value, or more if ticks arrive later. */
 export const getOverlapMs = ({ settings }: Context, memory: RecheckHistory): number =>
   computeOverlapMs(memory, settings.poll.overlapMinutes * minuteMs, settings.poll.overlapMinutesMax * minuteMs);
 
@@ -85,8 +85,8 @@ export async function openConfiguredUpstream(
 }
 
 /**
- * Opens a client of a service other than the archive's upstream. It has a rate limit of its own, and its responses are not
- * recorded as raw responses.
+ * Opens a client of a service other than the archive's upstream. It has a separate rate limit, and its responses are
+ * not stored as raw responses.
  */
 export async function openOtherUpstream(context: Context, access: UpstreamAccess): Promise<Upstream> {
   return openConfiguredUpstream(context, createLocalRateStore(), access);

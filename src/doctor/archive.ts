@@ -187,7 +187,7 @@ function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowM
 }
 
 function judgeLag(reached: number | null, live: number, nowMs: number, lagMsMax: number): Finding {
-  // A manifest may have been edited by hand.
+  // The manifest may have been edited manually.
   if (typeof reached !== 'number') {
     const found = `nothing yet for ${formatCount(live, 'live symbol')}`;
     const action = 'Run oddslake nightly, and check why requests fail.';

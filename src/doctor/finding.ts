@@ -46,7 +46,7 @@ export const problem = (check: CheckName, exitCode: ExitCode, message: string, a
 export const formatPaths = (paths: readonly string[]): string =>
   `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ` and ${paths.length - 3} more` : ''}`;
 
-/** The order in which a run meets problems: settings, archive, disk, service, incomplete data. */
+/** The order in which a run encounters problems: settings, archive, disk, upstream, incomplete data. */
 const exitCodePrecedence: readonly ExitCode[] = [
   exitCodes.usage,
   exitCodes.damaged,

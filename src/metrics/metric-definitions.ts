@@ -8,7 +8,10 @@ interface MetricFamily {
 const defineJobMetric = (help: string, ...more: string[]): MetricFamily => ({ help, labels: ['name', ...more] });
 const defineMetric = (help: string): MetricFamily => ({ help, labels: [] });
 
-/** All gauges of jobs and archive, by name. They have the same names on every endpoint, so that one alert fits all. */
+/**
+ * All gauges of jobs and archive, by name. They have the same names on every endpoint, so that an alert works with all
+ * of them.
+ */
 export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_build_info: { help: 'Always 1; the label is the version of oddslake', labels: ['version'] },
 

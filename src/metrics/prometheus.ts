@@ -40,7 +40,7 @@ export function parseExposition(text: string): Sample[] {
 const unescapeLabel = (text: string): string =>
   text.replace(/\\(.)/g, (_, sign: string) => (sign === 'n' ? '\n' : sign));
 
-/** A request that was answered, or whose client disconnected before the end. */
+/** A request that is finished: its response was sent, or its client disconnected. */
 interface CompletedRequest {
   readonly route: string;
   readonly method: string;

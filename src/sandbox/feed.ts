@@ -26,7 +26,7 @@ export interface SandboxMarket {
  * lateness, revisions and page caps are applied afterwards.
  */
 export interface Feed {
-  /** Every symbol known at `nowMs`, resolved ones included. */
+  /** Every symbol known at `nowMs`, including resolved symbols. */
   symbols(nowMs: number): string[];
   /** The window outside which the symbol has no ticks; undefined if the symbol is unknown at `nowMs`. */
   getLifetime(symbol: string, nowMs: number): Window | undefined;

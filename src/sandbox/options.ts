@@ -15,9 +15,9 @@ import {
 
 /** Options of a sandbox; TickBehavior holds those about paging. `rules` has the bounds. */
 export interface SandboxOptions extends TickBehavior {
-  /** TCP port on 127.0.0.1; 0 takes a free one. Default 0. */
+  /** TCP port on 127.0.0.1; 0 selects a free port. Default 0. */
   readonly port: number;
-  /** The market data key, expected as `Authorization: Bearer KEY`; any other gets 401. */
+  /** The market data key, expected as `Authorization: Bearer KEY`; other keys get 401. */
   readonly key: string;
   /** Whether the right key gets 403 too. Default false. */
   readonly forbidden: boolean;

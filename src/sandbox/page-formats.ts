@@ -84,7 +84,7 @@ function formatCompactPage(page: SandboxTickPage, price: (p: number) => string):
 }
 
 /**
- * Shapes of order book responses. The service documents no shape, and venues differ.
+ * Shapes of order book responses. The documentation does not specify the format, and venues differ.
  * - `objects`: bids and asks of `{price, quantity}`, best first · `arrays`: of `[price, quantity]` · `text`: numbers as
  *   text
  * - `short`: buys and sells of `{p, q}`, under `book` · `shuffled`: levels in any order, under `data`

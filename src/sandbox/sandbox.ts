@@ -21,7 +21,7 @@ export interface Sandbox {
   /** Origin, without a trailing slash. */
   readonly url: string;
   stats(): SandboxStats;
-  /** Symbols known now, resolved ones included. */
+  /** The known symbols, including resolved symbols. */
   symbols(): string[];
   /**
    * The ticks of a window visible at `asOfMs` (default: now), ascending by time. A time far in the future returns the

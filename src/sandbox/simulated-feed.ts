@@ -77,7 +77,7 @@ const usualFactor = (1 - quiet.share * quiet.factor - burst.share * burst.factor
 /** Activity between close and resolution. */
 const closedFactor = 0.05;
 
-/** Expected ticks of the symbol in that UTC hour if it were open throughout. */
+/** Expected number of ticks of the symbol in a UTC hour during which it is open. */
 function computeExpectedTicks(symbol: SimulatedSymbol, hour: number, ticksPerDay: number): number {
   const random = drawAt(symbol.key ^ 0xb0, hour);
   const kind = random < quiet.share ? quiet.factor : random > 1 - burst.share ? burst.factor : usualFactor;
@@ -144,8 +144,8 @@ function computeNoise(key: number, at: number): number {
 }
 
 /**
- * The price of a symbol at `t`, on its grid and inside (0, 1). Both venues follow the market's random walk, each with a
- * small one of its own; toward the close the walk converges to the outcome.
+ * The price of a symbol at `t`, on its grid and inside (0, 1). The prices of both venues are the market's random walk
+ * plus a small random walk of the venue. Toward the close the walk converges to the outcome.
  */
 function createPriceFunction(market: SimulatedMarket, symbol: SimulatedSymbol): (t: number) => number {
   const keys = octaves.map((_, i) => hashNumber(market.key, 100 + i));

@@ -113,7 +113,7 @@ interface ComposeRequest {
   readonly draw: () => number;
 }
 
-/** A page as it is sent: null is an element that is not a tick. */
+/** A page before encoding. Null is an element that is not a tick. */
 interface ComposedPage<T> {
   readonly elements: readonly (T | null)[];
   readonly isTruncated: boolean;
@@ -239,7 +239,7 @@ function selectContiguous<T extends BehaviorRow>(
   for (; count < all.length && count < request.limit; count++) {
     used +=
       behavior.capUnit === 'rows' ? 1 : countBytes(all[isEarliest ? count : all.length - 1 - count]!) / capUnitBytes;
-    // At least one element: a real service that could send none would be of no use.
+    // At least one element, because a service that sends none is useless.
     if (used > cap && count > 0) break;
   }
   return isEarliest ? all.slice(0, count) : all.slice(all.length - count);

@@ -220,7 +220,7 @@ const components = {
 
 const commonStatuses = [400, 404, 408, 414, 417, 431, 500, 503];
 
-/** Adds to every operation its error responses; `named` holds those that routes declare. */
+/** Adds to every operation its error responses; `declared` contains the additional statuses of routes. */
 function addProblems(document: OpenApiDocument, declared: ReadonlyMap<string, readonly number[]>): OpenApiDocument {
   const { $id: _, ...schema } = Problem as typeof Problem & { $id?: string };
   document.components.schemas.Problem = schema;
@@ -278,7 +278,7 @@ export async function registerDocumentationRoutes(app: App): Promise<void> {
       // The page has inline styles.
       staticCSP: pageContentSecurityPolicy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'"),
       theme: { title: 'oddslake' },
-      // Without the top bar, which asks for the URL of another document.
+      // Without the top bar, in which users could load another document.
       uiConfig: { layout: 'BaseLayout', deepLinking: true, docExpansion: 'list', persistAuthorization: false },
     });
   });

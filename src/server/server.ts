@@ -41,7 +41,7 @@ import { generateRandomId } from './workspace/tables.ts';
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
   const app = createApp(context, limits);
   const lease = await holdArchiveLease(app, context);
-  // Before all routes, as these hooks see only routes that are added later.
+  // Before all routes, because these hooks apply only to routes that are added later.
   const methods = recordMethods(app as unknown as FastifyInstance);
   await describeRoutes(app, context.version);
   // These hooks come first, so that every request is counted.
@@ -211,7 +211,7 @@ const pathLengthMax = 200;
 const probePaths = new Set(['/healthz', '/readyz', '/metrics']);
 
 /**
- * Logs one line per request. Query, headers and body are not logged, as they may contain secrets.
+ * Logs one line per request. Query, headers and body are not logged, because they may contain secrets.
  * @param status null if the client disconnected before the response
  */
 function logRequest(

@@ -30,7 +30,7 @@ import { isActive, type LingerRules } from './symbol-lifetime.ts';
 
 /** Rules for every completeness computation; see settings/settings.ts. */
 export interface CompletenessRules {
-  /** Symbols named by hand, the only ones that are polled; null if the market lists decide. */
+  /** The configured symbols; only these are polled. Null if the market lists determine the symbols. */
   readonly namedSymbols: ReadonlySet<string> | null;
   readonly lifetimeRules: LingerRules;
   /**
@@ -98,7 +98,7 @@ export interface Completeness {
    * symbol is live or nothing is covered.
    */
   readonly watermark: number | null;
-  /** The same, with inferred windows: how far collecting has come. */
+  /** The same, including inferred windows. */
   readonly reached: number | null;
   /** The live symbols, and how far each is covered. */
   readonly live: readonly (CoverageReach & { readonly symbol: string })[];
@@ -263,7 +263,7 @@ function createDayTally({ namedSymbols, nowMs, hasWholeLists, damage }: Complete
 }
 
 interface SymbolWithExceptions extends SymbolCompleteness {
-  /** Final windows and excepted ones; and the same with proven windows only. */
+  /** Final and excepted windows; and proven final and excepted windows. */
   readonly finalOrExcepted: readonly Window[];
   readonly provenOrExcepted: readonly Window[];
   /** On a day that is not over, coverage is expected only up to here: as far as any symbol is covered. */
@@ -303,7 +303,7 @@ function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): voi
     if (!coversEach(symbolResult.provenOrExcepted, lifetimes)) tally.isProvisional = true;
   } else if (symbolResult.isSuspended) {
     tally.exceptions++;
-    // The rest of its coverage is as provisional as that of any other symbol.
+    // The rest of its coverage is treated as for other symbols.
     if (subtract(intersect(final, lifetimes), provenFinal).length > 0) tally.isProvisional = true;
   } else tally.isIncomplete = true;
 }

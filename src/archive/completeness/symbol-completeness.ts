@@ -4,7 +4,7 @@ import { type CoveredWindow, computeSettledWindows, isProven } from '../format/c
 import type { SymbolFacts } from '../format/market.ts';
 import { computeCursor, computeLifetime, isLive, type LingerRules } from './symbol-lifetime.ts';
 
-/** What is known of the windows of one symbol. Times are epoch milliseconds; windows may be in any order. */
+/** The known windows of one symbol. Times are epoch milliseconds; windows may be in any order. */
 export interface SymbolWindows {
   /** Coverage without lost windows. */
   readonly coverage: readonly CoveredWindow[];
@@ -24,7 +24,7 @@ export interface SymbolWindows {
 
 /** Query and rules for one symbol. */
 interface SymbolCompletenessQuery {
-  /** Symbols named by hand, the only ones that are polled; null if the market lists decide. */
+  /** The configured symbols; only these are polled. Null if the market lists determine the symbols. */
   readonly namedSymbols: ReadonlySet<string> | null;
   readonly nowMs: number;
   readonly lifetimeRules: LingerRules;
@@ -38,7 +38,7 @@ interface SymbolCompletenessQuery {
   readonly isRequestedByName: boolean;
 }
 
-/** How complete one symbol is. All windows except `excepted` are sorted and disjoint. */
+/** Completeness of one symbol. All windows except `excepted` are sorted and disjoint. */
 export interface SymbolCompleteness {
   readonly symbol: string;
   /** Windows that should be covered: the lifetime, lost windows, and windows that were requested without success. */
@@ -73,7 +73,7 @@ export interface CoverageReach {
 /** A server whose clock is behind responds up to its own time. A shorter gap at the end is ignored, in ms. */
 const clockTailMsMax = hourMs;
 
-/** Computes one symbol; null if nothing is expected of it. */
+/** Computes the completeness of one symbol; null if no window of it is expected. */
 export function computeSymbolCompleteness(
   facts: SymbolFacts,
   known: SymbolWindows,

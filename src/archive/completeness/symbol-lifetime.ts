@@ -13,7 +13,7 @@ export interface LifetimeRules {
   readonly lookbackMs: number;
 }
 
-/** When it closed, as far as the lists show. A close after the symbol turned inactive was only planned. */
+/** Close of the market according to the market lists. A close after the symbol turned inactive was only planned. */
 const findCloseTime = ({ closesAt, inactiveSince }: SymbolFacts): number | null =>
   closesAt === null || inactiveSince === null ? null : Math.min(closesAt, inactiveSince);
 
@@ -64,11 +64,11 @@ export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules:
   return resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
 }
 
-/** Whether `isLive` can hold for any coverage. It never does for most symbols of an archive. */
+/** Whether `isLive` is true for some coverage. It never is for most symbols of an archive. */
 export const canBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
   isLive(facts, Number.NEGATIVE_INFINITY, nowMs, rules) || isLive(facts, Number.POSITIVE_INFINITY, nowMs, rules);
 
-/** Whether a symbol counts as polled: the lists name it as active, or it is named by hand. */
+/** Whether a symbol is polled: it is active in the market lists, or it is configured. */
 export const isActive = (facts: SymbolFacts, namedSymbols: ReadonlySet<string> | null): boolean =>
   namedSymbols === null
     ? facts.listed && facts.inactiveSince === null && findResolutionTime(facts) === null

@@ -88,7 +88,7 @@ export interface Disk {
 
 const readStreamBytes = 512 * 1024;
 
-/** Creates a disk that makes every change by one of these calls, in order. */
+/** Creates a disk whose changes are calls to `calls`, in order. */
 export function createDisk(calls: FileSystemCalls): Disk {
   const syncFolder = (path: string): void => {
     const folder = calls.openFolder(path);
@@ -267,8 +267,8 @@ export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update
 // systems, so they are copied there; otherwise a committed publish could never finish.
 
 /**
- * Path of the temporary copy of a file that comes from another file system. It lies in the target's folder, under a
- * name that no reader's glob matches.
+ * Path of the temporary copy of a file that comes from another file system. It is in the folder of the target. No
+ * reader's glob matches its name.
  */
 export const toTemporaryPath = (path: string): string => join(dirname(path), `.${basename(path)}.next`);
 

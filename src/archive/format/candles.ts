@@ -16,7 +16,7 @@ export interface CandleColumns extends SymbolOffsets {
   readonly low: Float64Array;
   readonly close: Float64Array;
   readonly ticks: Int32Array;
-  /** Share of the interval that coverage holds, 0 to 1. */
+  /** Covered share of the interval, 0 to 1. */
   readonly covered: Float64Array;
 }
 
@@ -131,7 +131,7 @@ function findIntervals(
   return { offsets, ends };
 }
 
-/** Makes one pass over a symbol's candles and windows, both sorted by time. Sums of whole milliseconds are exact. */
+/** Makes one pass over a symbol's candles and windows, both sorted by time. Sums of integer milliseconds are exact. */
 function fillCoveredShare(
   out: { readonly t: Float64Array; readonly covered: Float64Array },
   from: number,

@@ -44,10 +44,10 @@ function takesPrecedence(a: CoveredWindow, b: CoveredWindow): boolean {
 }
 
 /**
- * Overlays windows so that each moment has one, as coverage is published. A proven window wins over an inferred one;
- * otherwise the later response wins. The result is sorted and disjoint, and adjacent windows of one response are
- * joined. The input may be in any order. An upstream that states many gaps can produce many windows, so this avoids a
- * quadratic scan.
+ * Overlays windows so that each moment has one window. Coverage is published in this form. A proven window has
+ * precedence over an inferred one; otherwise the later response has precedence. The result is sorted and disjoint, and
+ * adjacent windows of one response are joined. The input may be in any order. An upstream that states many gaps can
+ * produce many windows, so this avoids a quadratic scan.
  */
 export function overlayCoverage(windows: readonly CoveredWindow[]): CoveredWindow[] {
   const latestFirst = joinResponses(windows).sort((a, b) => (takesPrecedence(a, b) ? -1 : 1));
@@ -177,7 +177,7 @@ export function computeSettledWindows(windows: readonly CoveredWindow[], settleM
   return windows.map((s) => ({ from: s.from, to: Math.min(s.to, s.fetchedAt - settleMs) })).filter((w) => !isEmpty(w));
 }
 
-/** A window whose coverage was withdrawn because its ticks were damaged. It lies within one UTC day. */
+/** A window whose coverage was withdrawn because its ticks were damaged. It is within one UTC day. */
 export interface LostWindow extends Window {
   readonly dataset: string;
   readonly symbol: string;
@@ -199,9 +199,9 @@ interface LossAssessment {
 
 /**
  * Decides which lost windows new responses restore. A window is restored if the responses cover it completely and it
- * holds at least as many ticks as before the loss. No coverage is recorded for any other lost window: if the upstream
- * has thinned its history, the day would wrongly look quiet. The result does not depend on how the responses are split
- * or ordered.
+ * holds at least as many ticks as before the loss. For all other lost windows no coverage is recorded. If the upstream
+ * has downsampled its history, the day would look quiet. The result does not depend on how the responses are split or
+ * ordered.
  * @param count the number of ticks in a window after these responses are merged
  */
 export function assessLostWindows(

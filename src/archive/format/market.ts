@@ -38,7 +38,7 @@ const toMarketKey = (m: MarketFacts): string => JSON.stringify([m.canonicalId, m
 
 /**
  * Merges the polls of one day, sorted by time, into the rows of that day. If a poll lists a market twice under one key,
- * the later record wins.
+ * the later record is used.
  */
 export function mergeMarkets(
   rows: readonly MarketRow[],
@@ -125,7 +125,7 @@ export interface SymbolFacts {
   readonly triedAt: number | null;
 }
 
-/** Creates the facts of a symbol that is named by hand and otherwise unknown. */
+/** Creates the facts of a configured symbol that is otherwise unknown. */
 export const createUnknownSymbol = (symbol: string, nowMs: number): SymbolFacts => ({
   symbol,
   canonicalId: null,

@@ -346,8 +346,8 @@ function resolveKey(
     winner = chunk;
     price = p[k]!;
   }
-  // The first observation is the accepted one, whichever price wins, so that counts do not depend on what is published
-  // together.
+  // The first observation counts as accepted, even if another price has precedence. The counts therefore do not depend
+  // on the grouping into publishes.
   let accepted = isHeld;
   for (let k = i; k < end; k++) {
     const tally = tallies[source[k]!]!;

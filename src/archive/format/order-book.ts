@@ -107,8 +107,8 @@ interface MergedBooks {
 }
 
 /**
- * Merges new snapshots into a part. Of several snapshots of one moment, new or published, the one observed later wins;
- * content breaks ties, so the result does not depend on order and grouping. A published snapshot without a known
+ * Merges new snapshots into a part. Of several snapshots of one moment, the one that was observed last has precedence.
+ * Ties are broken by content, so the result does not depend on order and grouping. A published snapshot without a known
  * observation time is replaced.
  */
 export function mergeBooks(

@@ -158,7 +158,7 @@ const factParsers = {
   outcome: parseOutcome,
 } as const;
 
-/** A record rebuilt from its rows, as close to the received one as they allow, with its filter values. */
+/** A record that was rebuilt from its rows, with its filter values. It may differ from the received record. */
 interface RebuiltMarketRecord {
   readonly record: MarketRecord;
   /** Union over its rows. */
@@ -195,7 +195,8 @@ export function rebuildMarketRecords(rows: readonly MarketFacts[], paths: Record
     if (row.source !== null) group.sources.add(row.source);
   });
   const rebuilt = [...groups.values()];
-  // If records share a symbol, the later one counts, so a record that also names other rows' symbols goes first.
+  // If records share a symbol, the later record is used. A record that contains symbols of other rows is therefore
+  // placed first.
   const isForeign = ({ record, symbols }: Group): boolean =>
     [...findSymbols(record, paths.symbolPaths).keys()].some((symbol) => !symbols.has(symbol));
   const sorted = rebuilt.toSorted((a, b) => Number(isForeign(b)) - Number(isForeign(a)));

@@ -3,21 +3,23 @@ import type { Window } from '../../base/window.ts';
 /** Trust in an observation: an import that only fills gaps, a poll, an import with --prefer. */
 export const precedenceRanks = { import: 0, poll: 1, preferred: 2 } as const;
 
-/** Precedence of one observation of a price. The greatest (rank, observedAt, price) wins a key. */
+/**
+ * Precedence of one observation of a price. The observation with the greatest (rank, observedAt, price) has precedence.
+ */
 export interface Precedence {
   readonly rank: number;
   /** Epoch milliseconds. */
   readonly observedAt: number;
 }
 
-/** A window of one symbol in which all published ticks share a precedence. It lies within one UTC day. */
+/** A window of one symbol in which all published ticks share a precedence. It is within one UTC day. */
 export interface PrecedenceWindow extends Window, Precedence {
   readonly symbol: string;
 }
 
 /**
- * Known precedence of published keys. Keys outside of any window, as after the state was lost or with a state of an
- * older version, get a precedence inferred from coverage.
+ * Known precedence of published keys. Keys outside of all windows get a precedence that is inferred from coverage.
+ * Such keys occur after a loss of the state and in states of older versions.
  */
 export interface KnownPrecedence {
   /** Sorted and disjoint. */

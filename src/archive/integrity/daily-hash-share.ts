@@ -161,7 +161,7 @@ export function recordVerification(archive: Archive, found: VerifyResult, runId:
 
 /**
  * Finds published files that are missing or have another size. Reads no contents, so that every run can afford it.
- * Starts again if a publish comes in between.
+ * Starts again if a publish intervenes.
  */
 export function checkFileSizes(archive: Archive): FileDamage[] {
   for (;;) {

@@ -161,8 +161,8 @@ function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): Par
 }
 
 /**
- * How many of the lost rows may belong to windows that were already lost. Those windows still wait for their ticks, and
- * are fetched again anyway.
+ * How many of the lost rows may belong to windows that were already lost. Their ticks are still missing, and these
+ * windows are fetched again in any case.
  */
 function countAwaitedTicks({ archive, day }: DayRepair, part: number, ranges: readonly LostRange[]): number {
   const { parts } = archive.state.identity;
@@ -176,8 +176,8 @@ function countAwaitedTicks({ archive, day }: DayRepair, part: number, ranges: re
 }
 
 /**
- * A lower bound for the ticks that a symbol lost in a range. If the range spans several symbols, nothing shows which
- * had the rows: assume one tick each, as a quiet day is not proven.
+ * A lower bound for the ticks that a symbol lost in a range. If the range spans several symbols, it is unknown to which
+ * symbols the rows belonged. Assume one lost tick for each symbol.
  */
 const estimateLostTicksMin = ({ keys, rows }: LostRange): number =>
   keys !== null && keys.first[0] === keys.last[0] ? rows : 1;
@@ -291,7 +291,7 @@ export function subtractFromCoverage(
 
 /**
  * Stages the intact order books of a part, and withdraws the coverage of the lost ones, as no upstream serves past
- * books. Drops a snapshot that lost some of its levels, as a partial book is wrong.
+ * books. Drops snapshots with missing levels, because a partial order book is wrong.
  * @param coverage coverage of the day by symbol; changed in place
  */
 export function repairOrderBooks(

@@ -32,8 +32,8 @@ export interface RepairOptions extends RepairFilesOptions {
 
 /**
  * Repairs the archive: quarantines damaged files, keeps each row group that is provably intact, and withdraws the
- * coverage of the lost rows, so that they are fetched again. Losses are committed as one new generation, all or
- * nothing. Without losses the generation stays.
+ * coverage of the lost rows, so that they are fetched again. All losses are committed atomically as one generation.
+ * Without losses the generation stays.
  * @throws DamageError if the manifest cannot be restored, files are behind a broken link, or a repaired file is damaged
  * again
  */

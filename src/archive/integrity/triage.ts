@@ -19,7 +19,9 @@ export interface RepairTriage {
   readonly texts: readonly VerifyFinding[];
 }
 
-/** Checks the findings again, as a publish may have replaced some of the files, and groups them. Changes nothing. */
+/**
+ * Checks the findings again, because a publish may have replaced some of the files, and groups them. Changes nothing.
+ */
 export function triageFindings(archive: Archive, base: Manifest, findings: readonly VerifyFinding[]): RepairTriage {
   const { disk, layout, state } = archive;
   const byPath = new Map(

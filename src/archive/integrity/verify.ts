@@ -42,8 +42,8 @@ export interface VerifyResult {
 const threadedHashBytesMin = 64 * 2 ** 20;
 
 /**
- * Hashes published files and compares them with the manifest: all files, or those of `only`. If a publish comes in
- * between, it also checks the changed files, and reports on the new generation.
+ * Hashes published files and compares them with the manifest: all files, or those of `only`. If a publish intervenes,
+ * it also checks the changed files and reports on the new generation.
  * @param threadedBytes minimum total size for hashing on threads; tests set it lower
  */
 export async function verifyArchive(
@@ -215,7 +215,7 @@ const findOrphanFindings = (archive: Archive, files: readonly PublishedFile[]): 
 export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFinding[] {
   // A publish replaces the root files last: while an intent is open they may still be of the previous generation.
   if (archive.state.generation() === 0 || readOpenIntent(archive.state.db) !== undefined) return [];
-  // The hash comes from the state: what manifest.json says of itself proves nothing.
+  // The expected hash is from the state, because manifest.json cannot prove its own integrity.
   const manifestHash = getMeta(archive.state.db, manifestHashKey);
   // Texts derived from another manifest prove nothing either, and its content may make no sense.
   if (manifestHash !== undefined && sha256(Buffer.from(archive.readManifestText())) !== manifestHash)
@@ -298,7 +298,7 @@ export function addCoverageExtents(extents: CoverageExtents, bytes: Uint8Array):
   }
 }
 
-/** Paths of everything in the dataset folders other than these files. */
+/** Paths of everything in the dataset folders except `files`. */
 export function findOrphanFiles(archive: Archive, files: readonly PublishedFile[]): string[] {
   // Files that an open intent is about to remove are not orphans, nor are the drafts of its moves.
   const moves = readOpenIntent(archive.state.db)?.moves ?? [];

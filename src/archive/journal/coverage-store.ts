@@ -35,8 +35,8 @@ interface StateWindow extends Window {
 }
 
 /**
- * Selects all input of coverage in one statement, so that no publish falls in between. `?1` is the latest `fetched_at`
- * to include, in ms.
+ * Selects all input of coverage in one statement, so that no publish can intervene. `?1` is the latest `fetched_at` to
+ * include, in ms.
  */
 const selectStateWindows = (where: string): string => `
   select symbol, t_from as "from", t_to as "to", 'published' as kind, 0 as recordId, evidence
@@ -114,7 +114,7 @@ interface CurrentCoverageRow extends SegmentRow {
   recordId: number;
 }
 
-/** Selects all input of `readCurrentCoverage` in one statement, so that no publish falls in between. */
+/** Selects all input of `readCurrentCoverage` in one statement, so that no publish can intervene. */
 const selectCurrentCoverage = (where: string): string => `
   select symbol, t_from, t_to, fetched_at, origin, evidence, 'published' as kind, 0 as recordId from segments ${where}
   union all select symbol, t_from, t_to, fetched_at, origin, evidence, 'journaled', record_id from journal_cover ${where}

@@ -241,7 +241,7 @@ export function recordOwed(db: Database, symbols: readonly SymbolFailures[], now
       const owedBefore = readOwedWindows(db, symbol);
       if (owedBefore.length === 0 && failures.length === 0) continue;
       db.run('delete from owed where symbol = ?', symbol);
-      // Of two failures of one window the first counts, so rows never overlap.
+      // If a window failed twice, only the first failure is stored, so rows never overlap.
       let recorded: Window[] = [...covered];
       const insert = (window: Window, { kind, reason, since }: Omit<OwedWindow, 'symbol' | 'from' | 'to'>): void => {
         for (const { from, to } of subtract([window], recorded))

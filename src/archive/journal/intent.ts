@@ -27,7 +27,7 @@ export interface CommitState {
   readonly commitId: string | null;
 }
 
-/** A commit was rejected or aborted because another commit came in between. */
+/** A commit was rejected or aborted because another commit intervened. */
 export class SupersededError extends OddslakeError {
   constructor(options?: ErrorOptions) {
     super(

@@ -152,7 +152,7 @@ const comparedMin = 3;
 const marketsMin = 5;
 const ticksMin = 20;
 
-/** A shorter night is not compared: a repeated run brings few ticks. */
+/** A shorter run is not compared, because a repeated run finds few new ticks. */
 const nightMsMin = hourMs;
 
 /**
@@ -169,8 +169,8 @@ export function computeNewlyPolledMs(
 }
 
 /**
- * Describes each sharp fall against the median of the last nights, one clause each. After some nights, a lower level
- * becomes the usual one.
+ * Describes each sharp drop below the median of the last nightly runs, one clause each. After some nights, a lower
+ * level becomes the usual one.
  * @param past latest first
  */
 export function describeVolumeDrops(
@@ -204,7 +204,7 @@ export function describeVolumeDrops(
 
 /**
  * Describes market lists that are suddenly short, as in an outage or with a key of another scope; one clause, or null.
- * Empty lists after non-empty ones are always reported, whatever fall is allowed.
+ * Empty lists after non-empty ones are always reported, regardless of the allowed drop.
  * @param past counts of the last days, latest first
  */
 export function describeShortLists(count: number, past: readonly number[], shareMax: number): string | null {

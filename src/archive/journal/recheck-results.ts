@@ -4,7 +4,9 @@ import type { CoveredWindow } from '../format/coverage.ts';
 /** Results of the rechecks of one night. Times are epoch ms. */
 export interface RecheckNight {
   readonly at: number;
-  /** Settled windows that were fetched again, and those of them with ticks that the archive should have had. */
+  /**
+   * Number of rechecked windows, and of contradicted windows, which had ticks that the archive should already have had.
+   */
   readonly windows: number;
   readonly contradicted: number;
   /** Contradicted windows whose new ticks were not late: the server had left them out. */
@@ -14,7 +16,7 @@ export interface RecheckNight {
   readonly found: number;
 }
 
-/** The greatest lateness measured on a day, in ms. */
+/** Maximum lateness measured on a day, in ms. */
 interface DayLateness {
   readonly day: number;
   readonly ms: number;
@@ -58,7 +60,7 @@ const latenessMargin = 1.5;
 /** How long the responses of a symbol stay separate. Older ones are joined and do not show lateness any more. */
 export const separateResponsesMs = 2 * dayMs;
 
-/** Computes the greatest lateness in the history, in ms; 0 if none was measured. */
+/** Computes the maximum lateness in the history, in ms; 0 if none was measured. */
 export const computeLatenessMs = ({ lateness }: RecheckHistory): number =>
   lateness.reduce((max, { ms }) => Math.max(max, ms), 0);
 
@@ -83,9 +85,12 @@ export function recordLateness(memory: RecheckHistory, day: number, ms: number, 
 
 /** The results of the rechecks of one run. */
 interface RecheckOutcome extends RecheckNight {
-  /** Whether a response for a wide window left out ticks, between its own, that a narrow one returned. */
+  /**
+   * Whether a response for a wide window omitted ticks between its first and last tick that a narrower response
+   * returned.
+   */
   readonly isProven: boolean;
-  /** The greatest measured lateness, in ms; 0 if none was measured. */
+  /** Maximum measured lateness, in ms; 0 if none was measured. */
   readonly latenessMs: number;
   /** Whether responses contradicted each other while the run fetched. */
   readonly isPagingContradicted: boolean;

@@ -29,7 +29,7 @@ const depthMax = 5;
 const namesMax = 64;
 const fieldsMax = 2000;
 const nameCharsMax = 100;
-/** The most elements sampled from one list, spread evenly. */
+/** Maximum number of elements sampled from a list, evenly distributed. */
 const elementsMax = 16;
 
 interface FieldCounts {

@@ -88,7 +88,7 @@ export const readSymbol = (db: Database, symbol: string): SymbolFacts | undefine
   return row === undefined ? undefined : toSymbolFacts(row);
 };
 
-/** Inserts symbols named by hand if they are unknown. */
+/** Inserts configured symbols that are unknown. */
 export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: number): void {
   db.transaction(() => {
     for (const symbol of symbols) ensureSymbol(db, symbol, nowMs);
@@ -178,8 +178,8 @@ export interface SymbolRecognition {
 
 /**
  * Records which symbols the server recognizes, and suspends those that it reported as unknown on `suspendAfterDays` UTC
- * days. Reports count only if other symbols got responses in the same run: with a key of another scope, all symbols are
- * unknown. A response ends a suspension. Returns the newly suspended symbols.
+ * days. Reports count only if other symbols got responses in the same run. With a key of another scope, all symbols
+ * would be unknown. A response ends a suspension. Returns the newly suspended symbols.
  */
 export function recordRecognition(
   db: Database,

@@ -127,7 +127,7 @@ let loadedArrow: typeof import('apache-arrow') | undefined;
 
 /**
  * Loads Arrow on first use. With parquet-wasm that takes more than 100 ms, and most runs need only our own reader and
- * writer. Resolves to the copy that an `import` gives, since Arrow's classes recognize only their own.
+ * writer. Resolves to the same copy as `import`, because Arrow's classes recognize only instances of the same copy.
  */
 export function loadArrow(): typeof import('apache-arrow') {
   loadedArrow ??= require(fileURLToPath(import.meta.resolve('apache-arrow'))) as typeof import('apache-arrow');

@@ -74,8 +74,8 @@ function encodeDeltaChunk(values: Float64Array, pages: readonly PageRange[], sta
 }
 
 /**
- * Chooses the level that stores incompressible data as it is, unless the other saves 3 %. Readers decode it a fifth
- * faster.
+ * Chooses the level that stores incompressible data uncompressed, unless the other level saves 3 %. Readers decode it a
+ * fifth faster.
  */
 function chooseDeltaLevel(page: Uint8Array): number {
   const { deltas, rawDeltas } = zstdLevels;

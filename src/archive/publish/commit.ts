@@ -103,7 +103,7 @@ const movesPerTransaction = 64;
 /**
  * Makes every change inside a transaction that finds the intent still open. State transactions exclude each other, so a
  * process that lost its lock or was suspended for hours changes nothing after another process has finished and closed
- * the intent. Two processes may execute the same intent at once: one of them moves each staged file.
+ * the intent. Two processes may execute the same intent concurrently. Each staged file is moved by one of them.
  * @param knownManifest the parsed manifest of the intent, if the caller has it
  */
 function executeIntent(archive: Archive, intent: PublishIntent, knownManifest?: Manifest): void {

@@ -38,13 +38,13 @@ export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[
   return lost.map((window) => counts.get(window) ?? 0);
 }
 
-/** Attempts before a count is returned although a publish came in between. */
+/** Maximum number of attempts if publishes intervene. After that, the last count is returned. */
 const countAttemptsMax = 5;
 
 /**
  * Tallies the unpublished journal ticks of a run as they will be once they are published: a key that is published or
- * was journaled before is a duplicate or a conflict. Ticks of a damaged part file or journal count as accepted, as they
- * cannot be compared.
+ * was journaled before is a duplicate or a conflict. If the part file or the journal is damaged, ticks cannot be
+ * compared and count as accepted.
  */
 export function tallyJournaledTicks(archive: Archive, runId: string): RunTally {
   for (let attempt = 1; ; attempt++) {

@@ -16,8 +16,8 @@ export interface FetchedWindow extends Window {
 }
 
 /**
- * The number of late ticks, and a lower bound of the greatest lateness in ms: how long after its time one was still
- * absent.
+ * The number of late ticks, and a lower bound of the maximum lateness in ms: the longest time after which a tick was
+ * still missing.
  */
 export interface LateTicks {
   readonly ticks: number;
@@ -61,7 +61,7 @@ export function countLateTicks(
   return late;
 }
 
-/** The greatest lateness, up to `latenessMsMax`, of the new ticks of a window. */
+/** The maximum lateness, limited to `latenessMsMax`, of the new ticks of a window. */
 function measureLatenessMs(
   { had, has }: { readonly had: Float64Array; readonly has: Float64Array },
   window: Window,

@@ -46,7 +46,7 @@ export interface MergeTask {
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
   /** Windows of the part's symbols whose published coverage is withdrawn before the new coverage is applied. */
   readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
-  /** New coverage that comes with the chunks. */
+  /** Coverage of the chunks. */
   readonly answers: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Lost windows of the day. */
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
@@ -127,7 +127,7 @@ function loadSpilledChunks(chunks: readonly (TickChunk | SpilledChunk)[], spills
   });
 }
 
-/** Decides, by the merged ticks, which lost windows are restored, and what the responses cover. */
+/** Determines from the merged ticks which lost windows are restored, and the coverage of the responses. */
 function judgeLostWindows(
   newCoverage: ReadonlyMap<string, readonly CoveredWindow[]>,
   lostBySymbol: ReadonlyMap<string, readonly LostWindow[]>,

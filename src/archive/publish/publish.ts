@@ -67,7 +67,8 @@ export interface PublishOptions extends JudgeContext {
   /** Input of an import, besides the journal. */
   readonly intake?: ImportBuffer | undefined;
   /**
-   * Opens workers for merging, given the number of ticks to process, old and new. Default: the calling thread.
+   * Opens workers for merging. The argument is the number of ticks to process, both published and new. Default: the
+   * calling thread.
    */
   readonly workers?: ((ticks: number) => Promise<MergeWorkers>) | undefined;
   /** Create a generation even without input, because the rules for judging days and watermark have changed. */
@@ -94,8 +95,8 @@ export interface PublishResult {
 }
 
 /**
- * Merges the journal into the published files and adds missing candles, as one new generation, all or nothing. Creates
- * no generation if the journal is empty, no candles are missing and the completeness is unchanged.
+ * Merges the journal into the published files, adds missing candles, and commits the result atomically as one
+ * generation. Creates no generation if the journal is empty, no candles are missing and the completeness is unchanged.
  */
 export async function publish(archive: Archive, options: PublishOptions): Promise<PublishResult> {
   let quarantined: JournalQuarantine | null = null;
@@ -130,7 +131,7 @@ async function takePublishLock(archive: Archive, options: PublishOptions): Promi
   try {
     return await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal, busyAdvice);
   } catch (error) {
-    // Another process holds the lock for long: the imported ticks wait in the journal, like collected ones.
+    // If another process holds the lock for a long time, the imported ticks stay in the journal, like collected ticks.
     if (error instanceof OddslakeError && error.exitCode === exitCodes.busy) options.intake?.journalTo(archive.state);
     throw error;
   }

@@ -102,7 +102,7 @@ export function removeStaging({ disk, layout, state }: Archive): void {
   });
 }
 
-/** Whether a publish failed because another one committed meanwhile, which can happen only after a lost lock. */
+/** Whether a publish failed because another one committed first. This can happen only after a loss of the lock. */
 export function isSuperseded({ layout, state }: Archive, { builtOn, commitId }: Stage, error: unknown): boolean {
   if (error instanceof SupersededError) return true;
   const { code, path } = error as NodeJS.ErrnoException;

@@ -39,7 +39,10 @@ export function toText(value: DuckDBValue): string | null {
   return isNested(value) ? toJson(value) : value.toString();
 }
 
-/** Converts a value to JSON. Numbers keep all their digits; non-finite ones become null, as JSON has none. */
+/**
+ * Converts a value to JSON. Numbers keep all their digits. Non-finite numbers become null, because JSON does not
+ * support them.
+ */
 export function toJson(value: DuckDBValue): string {
   if (typeof value === 'number') return Number.isFinite(value) ? String(value) : 'null';
   if (typeof value === 'string') return JSON.stringify(value);

@@ -23,7 +23,7 @@ export async function openDatabase(sources: readonly DatasetFiles[], options: Qu
     () => false,
   );
   const instance = await DuckDBInstance.create(':memory:', buildStartSettings(options));
-  // One connection per call: calls neither end each other's results nor leave settings behind.
+  // Each call has its own connection, so that calls do not end each other's results or change each other's settings.
   const connections = {
     acquire: () => instance.connect(),
     release: (connection: DuckDBConnection) => connection.closeSync(),
@@ -133,7 +133,7 @@ function interruptOnAbort(signal: AbortSignal, connection: DuckDBConnection): ()
 }
 
 /**
- * A DuckDB instance over a folder of files. It stays open, as opening one costs more than most queries of a service.
+ * A DuckDB instance over a folder of files. It stays open, because opening a database takes longer than most queries.
  */
 export interface QueryEngine {
   /**

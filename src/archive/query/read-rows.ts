@@ -76,7 +76,7 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
   const settings = buildStartSettings({ threads: 2, memoryBytesMax, scratch });
   const instance = await DuckDBInstance.create(':memory:', { ...settings, temp_directory: scratch });
   let connection: DuckDBConnection | undefined;
-  /** Opens a new connection for each file, as rejected lines are stored per connection. */
+  /** Opens a new connection for each file, because DuckDB stores rejected lines per connection. */
   const reconnect = async (): Promise<DuckDBConnection> => {
     connection?.closeSync();
     connection = await instance.connect();
@@ -170,7 +170,9 @@ export const canBePrice = (type: string): boolean => type === 'VARCHAR' || isNum
 const isInteger = (type: string): boolean => /^U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)$/.test(type);
 const isNumber = (type: string): boolean => isInteger(type) || /^(FLOAT|DOUBLE|DECIMAL\(.*\))$/.test(type);
 
-/** Whether `t` is read as text. Decimals in other units than ms are, as a double has too few digits. */
+/**
+ * Whether `t` is read as text. Decimals in other units than ms are scaled as text, because a double has too few digits.
+ */
 const isTextTime = (type: string, unit: EpochUnit): boolean =>
   type === 'VARCHAR' || (unit !== 'ms' && type.startsWith('DECIMAL'));
 

@@ -48,8 +48,8 @@ function toChunkValue(value: DuckDBValue): ChunkValue {
 }
 
 /**
- * Streams columns of doubles as typed arrays, as converting them to lists would cost more than using them. Computes the
- * whole result first: waiting for every two thousand rows would cost a fifth of the time.
+ * Streams columns of doubles as typed arrays, because conversion to lists would be slow. Computes the whole result
+ * first: waiting for every two thousand rows would cost a fifth of the time.
  */
 export async function* streamDoubles(
   connection: DuckDBConnection,

@@ -69,7 +69,7 @@ export function buildRowsSql(
   plain: boolean,
   columns = slice.columns,
 ): string {
-  // Qualified names, as an alias in the select list would hide the columns.
+  // Names are qualified, because an alias in the select list would hide the columns.
   const order = slice.keys.map((key) => `${quoteIdentifier(slice.dataset)}.${quoteIdentifier(key)}`).join(', ');
   return `SELECT ${buildColumnsSql(columns, plain)} FROM ${buildFromWhere(slice, range)} ORDER BY ${order}${buildLimitSql(range?.rowsMax)}`;
 }

@@ -66,8 +66,8 @@ interface PlanNode {
 }
 
 /**
- * Rejects functions with side effects by searching the plan, where they cannot be hidden. Only for suspect statements,
- * as binding a statement twice is slow with thousands of files.
+ * Rejects functions with side effects by searching the plan, where they cannot be hidden. Only for suspicious
+ * statements, because binding a statement twice is slow with thousands of files.
  */
 async function requireReadOnly(connection: DuckDBConnection, sql: string): Promise<void> {
   if (!sideEffectWords.test(sql)) return;

@@ -41,7 +41,7 @@ export function requireWritableTarget(disk: Disk, root: string, path: string): s
   return target;
 }
 
-/** Throws DamageError where a pinned file is not as published: neither DuckDB nor anything after it would notice. */
+/** Throws DamageError if a pinned file differs from the manifest, because DuckDB does not detect this. */
 export const requireFileIntact = (disk: Disk, pinned: GenerationPin, file: PublishedFile): void =>
   requireFileBytes(disk.read(`${pinned.root}/${file.path}`), file);
 

@@ -33,11 +33,11 @@ export function watchManifest(archive: Archive): ManifestWatcher {
   };
 }
 
-/** Attempts before a read is accepted although a publish came in between. */
+/** Maximum number of attempts if publishes intervene. After that, the result of the last read is used. */
 const attemptsMax = 20;
 
 /**
- * Reads published files and the journal at one generation. Calls `read` again if a publish came in between, as a
+ * Reads published files and the journal at one generation. Calls `read` again if a publish intervened, because a
  * publish moves rows from the journal to files and replaces files.
  * @throws DamageError if a file differs from the manifest for another reason than a publish
  */

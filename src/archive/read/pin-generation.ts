@@ -41,7 +41,7 @@ export function pinGeneration(
   }
 }
 
-/** @throws DamageError where the bytes of a pinned file are not those that were published */
+/** @throws DamageError if a pinned file differs from the manifest */
 export function requireFileBytes(bytes: Uint8Array, { path, sha256: published }: PublishedFile): void {
   if (sha256(bytes) !== published)
     throw new DamageError(`${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
@@ -74,7 +74,7 @@ function pinIntoScratch(
 /** Attempts before missing files count as damage rather than as replaced by a publish. */
 const pinAttemptsMax = 20;
 
-/** Links the files. False if a publish came in between: the pin starts again with the new generation. */
+/** Links the files. False if a publish intervened; the caller then starts again with the new generation. */
 function tryLinkFiles(archive: Archive, generation: number, files: readonly PublishedFile[], root: string): boolean {
   const { disk } = archive;
   for (const file of files) {
@@ -113,12 +113,12 @@ const toScratchRoot = ({ layout }: Archive): string => join(layout.privateFolder
 
 const lockSuffix = '.held';
 
-/** Attempts, as another process may clear the folder between creating and holding its lock. */
+/** Maximum number of attempts. Another process may remove the folder before its lock is held. */
 const lockAttemptsMax = 20;
 
 /**
- * Creates a scratch folder, and removes those of dead processes. The lock decides whether a process is alive, as
- * process IDs repeat, in containers in particular.
+ * Creates a scratch folder, and removes those of dead processes. The lock shows whether a process is alive. Process IDs
+ * are reused, particularly in containers.
  * @param id distinguishes the scratch folders of one process
  */
 export function acquireScratchFolder(archive: Archive, id: string): ScratchFolder {
@@ -162,8 +162,8 @@ function removeScratchFolder({ disk }: Archive, folder: string, lock: WriteLock)
 }
 
 /**
- * Removes scratch folders that no process holds. Only one process clears at a time, as an unlinked lock file excludes
- * nobody.
+ * Removes scratch folders that no process holds. Only one process clears at a time, because an unlinked lock file does
+ * not exclude other processes.
  */
 export function removeAbandonedScratch(archive: Archive): void {
   const { disk, layout } = archive;

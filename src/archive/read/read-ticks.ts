@@ -48,7 +48,7 @@ interface TickGap extends Window {
   readonly reason?: 'lost';
 }
 
-/** Maximum days per result. Bounds its cost, however few ticks a day has. */
+/** Maximum days per result. Limits the cost if days have few ticks. */
 export const daysMax = 366;
 
 /** Maximum gaps per result. */
@@ -221,7 +221,7 @@ interface SymbolDay {
   readonly journaled: number | undefined;
 }
 
-/** A publish came in between, so the read has to start again. */
+/** A publish intervened, so the read has to start again. */
 class ReadSupersededError extends Error {}
 
 /** Maximum cached symbols. */

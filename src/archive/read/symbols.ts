@@ -2,7 +2,7 @@ import type { SymbolFacts } from '../format/market.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import type { Archive } from '../open-archive.ts';
 
-/** In display order. `unlisted` is a symbol that was configured by hand and was never in a market list. */
+/** In display order. `unlisted` is a configured symbol that was never in a market list. */
 const symbolStates = ['active', 'unlisted', 'suspended', 'closed', 'resolved'] as const;
 
 /** The archive's symbols, as `symbols --json` prints them. Times are epoch milliseconds. */

@@ -256,7 +256,8 @@ async function hashContent(
 
 /**
  * Reads from offset `at` into a buffer. Returns the number of bytes, at least 1.
- * @throws DamageError if the file was written in place: a response that breaks off is noticed, a mixed one is not
+ * @throws DamageError if the file was modified in place. The response is then aborted, because the client would not
+ *   detect mixed contents.
  */
 async function readAt(opened: OpenFileHandle, file: FileEntry, buffer: Uint8Array, at: number): Promise<number> {
   const { bytesRead } = await opened.handle.read(buffer, 0, buffer.length, at);

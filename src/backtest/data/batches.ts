@@ -10,7 +10,9 @@ import type { KnownIds, MarketIndex } from './markets.ts';
 
 /** A symbol to load, with its known market IDs. */
 export interface BatchSymbol extends UniverseMember {
-  /** Shared by all symbols ever known to be of one market; null if unknown, or if no strategy uses other venues. */
+  /**
+   * ID shared by all symbols that ever belonged to one market; null if unknown, or if no strategy uses other venues.
+   */
   readonly marketGroup: string | null;
   readonly ids: readonly KnownIds[];
 }

@@ -12,7 +12,7 @@ export interface KnownIds {
   readonly ids: readonly string[];
 }
 
-/** Market IDs of symbols, as seen in polls. */
+/** Market IDs of symbols, as of each poll. */
 export interface MarketIndex {
   /** In time order; empty for unknown symbols. */
   getIds(symbol: string): readonly KnownIds[];

@@ -338,7 +338,7 @@ export const buyFromBook = (side: Side, book: OrderBook, orderSize: OrderSize): 
 export const sellToBook = (side: Side, book: OrderBook, contracts: number): Fill =>
   fillFromLevels(side, side === 'yes' ? book.bids : book.asks, { contracts });
 
-/** Takes levels from the best one. */
+/** Fills the order level by level, starting at the best price. */
 function fillFromLevels(side: Side, levels: readonly Level[], orderSize: OrderSize): Fill {
   // A running mean is exact for a single level.
   let [contracts, money, mean] = [0, 0, 0];

@@ -19,7 +19,7 @@ const faultsMax = 50;
 export class JsonValidator {
   readonly faults: Fault[] = [];
 
-  /** Reports only the first fault of a field; others usually follow from it. */
+  /** Reports only the first fault of a field, because the other faults are usually consequences of it. */
   fault(name: string, reason: string): void {
     if (this.faults.length >= faultsMax || this.faults.some((fault) => fault.name === name)) return;
     this.faults.push({ name, reason });

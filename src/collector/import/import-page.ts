@@ -24,7 +24,7 @@ export type SavedPage =
       readonly symbol: string;
       readonly observedAt: number;
       readonly validated: ValidatedTicks;
-      /** The windows that this page covers by itself; see `computePageCoverage`. */
+      /** The coverage of this page alone; see `computePageCoverage`. */
       readonly covered: readonly PageCoverage[];
     }
   | {

@@ -176,7 +176,7 @@ export async function replayRawResponses(run: Run): Promise<void> {
     );
     await publishJournal(run);
   }
-  // An old response does not say what the upstream has now.
+  // An old response is not evidence of what the upstream has now.
   run.lostWindows.confirmedLost.clear();
 }
 

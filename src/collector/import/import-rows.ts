@@ -63,7 +63,7 @@ export interface RowSink {
 
 /**
  * Reads rows into the sink. A row without a symbol, time or price is rejected with the reason. `validateTicks` checks
- * whether the time is plausible, as for any other tick.
+ * the range of the time, as for polled ticks.
  */
 export function readRows(rows: RawTickRows, rules: TickRowRules, sink: RowSink): void {
   const { factor, divisor } = rules.priceScale;

@@ -55,7 +55,7 @@ export interface ImportWriter {
   /** Counts the rows of the current file. */
   readonly rowCounter: RowCounter;
   /**
-   * From now on, holds all input back in a scratch file and does not change the archive. Not for responses, order books and
+   * From now on, writes all input to a scratch file and does not change the archive. Not for responses, order books and
    * polls.
    */
   hold(): void;

@@ -69,8 +69,8 @@ interface PageChain {
 }
 
 /**
- * Replays responses and makes the claims that they allow together, like the collector, but without further requests. If only
- * one response covers a window, the window is inferred.
+ * Replays responses and computes their coverage, like the collector, but without further requests. If only one response
+ * covers a window, the window is inferred.
  */
 export function createPageReplayer(futureSkewMs: number): PageReplayer {
   const fetched = new Map<string, ReplayedWindow>();
@@ -229,7 +229,7 @@ export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsC
         context.onUnreadable(error.message);
       }
     }
-    // The status of a service that refuses the limit: the raw response may be of a request without one.
+    // Status of a service that rejects the limit. The raw response may belong to a request without a limit.
     throw new UpstreamError('market list', {
       failure: 'refused',
       status: 400,

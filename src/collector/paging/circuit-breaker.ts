@@ -4,7 +4,7 @@ import { minuteMs } from '../../base/window.ts';
 
 /** Tracks whether the upstream responds, over the requests of one collection. */
 interface CircuitBreaker {
-  /** Number of requests with a response, including refusals. */
+  /** Number of requests that got a response, including errors. */
   countResponses(): number;
   /** The error of the last request without a connection, if no other request had a response meanwhile. Otherwise null. */
   getUnreachableError(): UpstreamError | null;

@@ -219,8 +219,8 @@ const listUncovered = (context: TickCollectContext, plan: SymbolPlan, reason: st
 const unknownStatuses: readonly (number | undefined)[] = [404, 410];
 
 /**
- * Whether an error says that the service does not know the symbol: 404, 410, or a 400 whose text contains the symbol. No
- * other error says anything about the symbol, an outage in particular.
+ * Whether an error says that the service does not know the symbol: 404, 410, or a 400 whose text contains the symbol.
+ * Other errors, such as an outage, are not evidence about the symbol.
  */
 export const isUnknownSymbolError = (
   { status, reason }: Pick<UpstreamError, 'status' | 'reason'>,

@@ -44,7 +44,7 @@ export interface FetchContext {
   onPage(ticks: number): void;
 }
 
-/** A response without ticks. It can be judged only after other symbols were requested. */
+/** A response without ticks. It can be evaluated only after other symbols were requested. */
 export interface EmptyResponse extends Window {
   readonly symbol: string;
   readonly observedAt: number;
@@ -264,7 +264,7 @@ export async function claimEmptyResponse(
 ): Promise<void> {
   const { symbol, from, to, observedAt, lacksKnownTick } = empty;
   const base = { fetchedAt: observedAt };
-  // Older windows may have expired on the server: nothing as old was ever returned.
+  // Older windows may have expired on the server, because it never returned ticks of this age.
   const since = lacksKnownTick ? to : Math.max(from, Math.min(to, oldestTick));
   const covered = [
     { from, to: since, evidence: 'inferred' as const, ...base },
@@ -273,7 +273,7 @@ export async function claimEmptyResponse(
   if (covered.length > 0) await context.append({ ...createEmptyRecord(context, symbol, empty, observedAt), covered });
 }
 
-/** Gives up a refused window and all older pending ones. Remembers how far back the server refuses requests. */
+/** Abandons a rejected window and all older pending windows. Remembers how far back the server refuses requests. */
 function giveUpRefused(
   behavior: ServerBehavior,
   request: WindowRequest,

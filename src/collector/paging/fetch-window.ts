@@ -297,7 +297,7 @@ function* queueRest(progress: FetchProgress, w: PendingWindow, o: Observation, c
   }
 }
 
-/** Fetches the parts of a window separately, as responses for it disagree. Withdraws the claims made for it. */
+/** Fetches the parts of a window separately, because responses for it disagree. Withdraws the claims made for it. */
 function* splitWindow(
   progress: FetchProgress,
   w: PendingWindow,
@@ -322,9 +322,9 @@ function* splitWindow(
 }
 
 /**
- * The inferred window that a page contradicts, as it contains ticks there after the last known one. These are late ticks, or
- * an earlier page was truncated. The window starts where the contradicted response's coverage starts; older responses are
- * not affected. Empty if there is no contradiction.
+ * The inferred window that a page contradicts: the page has ticks in it after the last known tick. These are late
+ * ticks, or an earlier page was truncated. The window starts where the contradicted response's coverage starts; older
+ * responses are not affected. Empty if there is no contradiction.
  */
 function findContradictedTail(
   { options: { knownTick, lastTick, inferred } }: FetchProgress,

@@ -204,9 +204,9 @@ interface TickSpan {
 export interface ValidatedTicks {
   /** Usable ticks inside the window, in the order received. */
   readonly ticks: TickColumns;
-  /** Unusable ticks, as received. */
+  /** Rejected ticks, as received. */
   readonly rejected: readonly RejectedInput[];
-  /** Usable ticks outside of the window. Their own window brings them. */
+  /** Usable ticks outside of the window. They are fetched with their own window. */
   readonly outsideCount: number;
   /** First and last usable tick, inside the window or not. Null if there is none. */
   readonly span: TickSpan | null;

@@ -181,7 +181,7 @@ async function fetchCompleteList(context: MarketsPollContext, view: string): Pro
 /** Factor by which the limit grows if the service states no total. */
 const openLimitFactor = 10;
 
-/** Statuses that refuse the request itself. A 404 would come without a limit, too. */
+/** Statuses that refuse the request itself. Without a limit the status would also be 404. */
 const isRequestRefused = (error: unknown): boolean =>
   error instanceof UpstreamError && [400, 413, 422].includes(error.status ?? 0);
 

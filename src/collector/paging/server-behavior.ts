@@ -7,14 +7,14 @@ type TruncationSide = 'earliest' | 'latest';
 export type WindowSide = 'low' | 'high';
 
 /**
- * What a run has inferred of how the server pages. All symbols share it, as one server serves them. It only decides which
- * request to send next, and saves requests. It is no evidence that a window is complete.
+ * What a run has inferred of how the server pages. All symbols share it, because one server serves them. It only
+ * decides which request to send next, and saves requests. It is no evidence that a window is complete.
  */
 export interface ServerBehavior {
   /** Elements in the largest page that was shown to be complete, and in the largest page of all. */
   largestWhole: number;
   largestPage: number;
-  /** Smallest and largest page that was shown to be truncated. Infinite and 0 before the first one. */
+  /** Smallest and largest page that was shown to be truncated. Infinity and 0 before the first observation. */
   truncatedMin: number;
   truncatedMax: number;
   truncatedPages: number;
@@ -43,7 +43,7 @@ export interface ServerBehavior {
   /** Whether a request with the current limit had a response, and the longest window with a response, in ms. */
   isLimitConfirmed: boolean;
   windowMsAcceptedMax: number;
-  /** The server refused requests for times before this one, for some symbol. Epoch ms. */
+  /** For some symbol, the server rejected requests for times before this one. Epoch ms. */
   refusedBefore: number;
   /** The running search for an accepted request size, and how many more searches may fail. */
   sizeSearch: Promise<boolean> | null;
@@ -101,7 +101,7 @@ export const createServerBehavior = (
   ...known,
 });
 
-/** A page with fewer ticks is not at a page cap: no server has one so small. */
+/** A page with fewer ticks is not truncated, because no server has such a small page cap. */
 const pageCapMin = 4;
 
 /** A page counts as truncated from this share of the smallest truncated page on, because page caps vary. */

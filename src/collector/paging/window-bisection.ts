@@ -3,7 +3,7 @@ import { hourMs, type Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import { type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
 
-/** Windows up to this length are not split, in ms: a service that refuses one refuses it because of its age. */
+/** Windows up to this length are not split, in ms. If a service rejects such a window, its age is the cause. */
 const splitMsMin = hourMs;
 
 /** Limits to try if a service may refuse a larger one. */

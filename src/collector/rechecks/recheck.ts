@@ -74,7 +74,7 @@ const sampleGrowthMin = 8;
 const contradictionsMax = 8;
 /** Consecutive refusals after which the recheck stops. */
 const refusedRequestsMax = 8;
-/** Draws per window, as some find nothing settled. */
+/** Number of draws per window. Some draws find no settled window. */
 const drawsMax = 8;
 
 /**
@@ -238,7 +238,7 @@ export function classifyNewTicks(
 export interface RecheckNightContext extends RecheckContext {
   /** Requests of the run so far. */
   countRequests(): number;
-  /** Makes it durable that windows of one origin are only inferred. */
+  /** Records durably that windows of one origin are only inferred. */
   demote(symbol: string, windows: readonly CoveredWindow[]): Promise<void>;
 }
 
@@ -343,7 +343,7 @@ async function rereadDoubtful(
   memory: RecheckHistory,
   { computeOverlapMs, rereadRequestsMax }: RecheckLimits,
 ): Promise<{ reread: number; doubtful: number }> {
-  // Older responses cannot be told apart.
+  // Older responses cannot be distinguished.
   const isLateNews = memory.lateAt !== null && context.nowMs() - memory.lateAt < separateResponsesMs;
   if (memory.caughtAt === null && !isLateNews) return { reread: 0, doubtful: 0 };
   const overlapMs = computeOverlapMs(memory);

@@ -36,7 +36,10 @@ export interface Run {
   readonly drifts: DriftLine[];
   /** The lost windows that the run requested; see `LostWindowState`. */
   readonly lostWindows: LostWindowState;
-  /** Whether requests go to a service other than the archive's upstream, whose errors then do not affect the symbols. */
+  /**
+   * Whether requests are sent to another service than the archive's upstream. Its errors do not affect the state of
+   * symbols.
+   */
   readonly usesOtherUpstream: boolean;
   /** Counters for the summary of a night, and that summary at the end of the night. */
   readonly nightCounters: NightCounters;

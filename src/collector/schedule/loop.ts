@@ -11,7 +11,7 @@ import { formatIsoUtc } from '../../base/time.ts';
 export interface ScheduledJob {
   readonly name: string;
   readonly timetable: Timetable;
-  /** When the job last started, by the schedule or by hand; null if it never did. */
+  /** When the job was last started, by the schedule or manually; null if it never ran. */
   readonly lastStart: number | null;
   /** Runs the job once. Never rejects; ends early when the signal is aborted. */
   run(): Promise<void>;

@@ -246,7 +246,7 @@ export async function collectPlans(
   let ticks = 0;
   let done = 0;
   const behavior = createServerBehavior(readOldestServedTick(db), readKnownPageCaps<KnownPages>(db));
-  // If the service leaves ticks out, all windows are compared with narrower ones.
+  // If the upstream omits ticks, all windows are compared with narrower ones.
   const contradictions = isRecheck || readRecheckHistory(db).caughtAt !== null ? 1 : 0;
   behavior.contradictions = contradictions;
   const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));

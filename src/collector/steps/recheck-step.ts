@@ -159,7 +159,7 @@ function createRecheckContext(
         return observation;
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
-        // A rejected symbol says nothing about other symbols.
+        // The rejection of one symbol is not evidence about other symbols.
         if (error.failure !== 'refused') hasFailed = true;
         context.log.warn({ symbol, reason: error.reason }, 'a recheck request failed');
         return null;

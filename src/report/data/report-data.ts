@@ -265,7 +265,7 @@ export interface TickCadence {
 export interface TickCadences {
   /** Symbols with the most ticks, first. */
   readonly busiest: readonly TickCadence[];
-  /** Symbols that are silent at the end for much longer than ever before, busiest first. */
+  /** Symbols without ticks at the end for much longer than ever before, most active first. */
   readonly quiet: readonly TickCadence[];
 }
 

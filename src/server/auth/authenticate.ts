@@ -83,7 +83,7 @@ function createRateLimitError(
   });
 }
 
-/** The network of an address. For IPv6 this is the /64 prefix, as a client usually has a whole /64. */
+/** The network of an address. For IPv6 this is the /64 prefix, because a client usually has a complete /64. */
 export function toNetworkPrefix(ip: string): string {
   // A proxy may pass on any text of any length.
   if (isIP(ip) === 0) return 'unknown';

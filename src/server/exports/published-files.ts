@@ -23,7 +23,9 @@ import { sendFile } from '../http/send-file.ts';
 
 export const parquetMediaType = 'application/vnd.apache.parquet';
 
-/** Publishes that may happen during one request before a file that differs is treated as damaged. */
+/**
+ * Maximum number of publishes during one request. After that, a file with a checksum mismatch is treated as damaged.
+ */
 const attemptsMax = 20;
 
 /** `/api/v1/export`: the manifest, changes since a generation, and the published files. */

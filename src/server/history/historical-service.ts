@@ -33,7 +33,7 @@ export function openHistoricalService(context: ServiceContext): HistoricalServic
   };
 }
 
-/** The historical service for the holder of one API key: its requests are queued fairly against those of others. */
+/** The historical service for the holder of one API key. Holders take turns in the queue. */
 export const scopeToKeyHolder = (service: HistoricalService, { id }: KeyHolder): HistoricalService => ({
   ...service,
   computeSemaphore: service.computeSemaphore.forHolder(id),

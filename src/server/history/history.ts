@@ -48,7 +48,7 @@ const memoryBytesMax = 1024 ** 3;
 
 const threadsCount = 2;
 
-/** Publishes that may happen during one read before missing files are treated as damage. */
+/** Maximum number of publishes during one read. After that, missing files are treated as damage. */
 const attemptsMax = 20;
 
 /** Opens DuckDB and the pin pool on first use. */

@@ -10,7 +10,7 @@ import { DamageError } from '../../base/errors.ts';
 
 /**
  * Pins of published files: hard links whose bytes were verified against their hash. The files of one manifest therefore
- * stay consistent while they are read, whatever is published meanwhile.
+ * stay consistent while they are read, even if a publish intervenes.
  */
 export interface PinPool {
   /** The folder that contains all links. */

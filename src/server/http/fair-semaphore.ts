@@ -9,8 +9,8 @@ export interface FairSemaphore {
    */
   acquire(signal: AbortSignal, bounded?: boolean): Promise<() => void>;
   /**
-   * The same semaphore for one of several holders. A free permit goes to the waiting holder with the fewest permits, and
-   * among equals to the one whose last permit is oldest. With several permits no holder can have all of them, so that long
+   * A view of the semaphore for one holder. A free permit goes to the waiting holder with the fewest permits, and among
+   * equals to the one whose last permit is oldest. With several permits no holder can have all of them, so that long
    * requests of one holder do not block the others.
    */
   forHolder(holder: string): FairSemaphore;

@@ -5,7 +5,7 @@ import { type Problem, problemErrorsMax, problemType } from '../../contract/prob
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 import type { ServiceContext } from './context.ts';
 
-/** An error response. Clients learn nothing about any other error than that it is internal. */
+/** An error response. All other errors are reported to clients only as internal errors. */
 export class ProblemError extends Error {
   readonly status: number;
   readonly errors: Problem['errors'];
@@ -72,7 +72,7 @@ export function sendProblem(log: Log, error: unknown, request: FastifyRequest, r
   return reply.code(problem.status).type(problemType).send(JSON.stringify(problem));
 }
 
-/** Errors of the framework in our own words, as its messages expose internals. */
+/** Our own messages for errors of the framework, because its messages expose internals. */
 const frameworkErrors: Readonly<Record<string, readonly [status: number, detail: string]>> = {
   FST_ERR_BAD_URL: [400, 'The path is not percent-encoded UTF-8.'],
   FST_ERR_MAX_PARAM_LENGTH: [414, 'A segment of the path is too long.'],
@@ -163,7 +163,7 @@ export const createUnknownSymbolError = (): ProblemError =>
     errors: [{ name: 'symbol', reason: 'is unknown' }],
   });
 
-/** Content-Security-Policy of responses other than pages: a browser may do nothing with them. */
+/** Content-Security-Policy of responses that are not pages. It forbids the browser to execute or embed them. */
 const apiContentSecurityPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** Content-Security-Policy of our pages: scripts, styles, images and requests only from this service. */

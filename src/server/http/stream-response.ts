@@ -100,7 +100,9 @@ function resetConnection(response: ServerResponse): void {
   };
 }
 
-/** Sends the chunks of a generator; an error breaks the connection, so that no client takes the part for the whole. */
+/**
+ * Sends the chunks of a generator. An error resets the connection, so that the client detects the incomplete response.
+ */
 export function sendChunks(
   request: FastifyRequest,
   reply: FastifyReply,

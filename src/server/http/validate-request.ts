@@ -70,7 +70,7 @@ function countHeader(rawHeaders: readonly string[], name: string): number {
   return count;
 }
 
-/** Key of the error of an invalid query, as the router's parser must not throw. */
+/** Key under which the error of an invalid query is stored, because the router's parser must not throw. */
 const parseErrorSymbol = Symbol('fault');
 
 export type ParsedQuery = Record<string, string | string[]> & { [parseErrorSymbol]?: ProblemError };
@@ -113,7 +113,7 @@ export function requireParsedQuery(query: ParsedQuery): void {
   }
 }
 
-/** No stored text has one; a symbol may have any other control character. */
+/** Stored texts contain no NUL. Symbols may contain other control characters. */
 const nullCharacter = '\u0000';
 
 function decodeComponent(text: string): string | null {

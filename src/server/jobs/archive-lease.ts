@@ -63,7 +63,7 @@ export const leaseMs = minuteMs;
 /**
  * Acquires or renews the lease of an archive; several services of one archive may hold it. Returns false if another
  * archive with the same ID holds it: one of the two is a copy, and they would run each other's jobs. If that lease has
- * expired, this archive takes it over, as it was moved or restored.
+ * expired, this archive was moved or restored, and it takes over the lease.
  */
 export async function acquireArchiveLease(
   db: WorkspaceDatabase,
@@ -134,7 +134,7 @@ export async function holdArchiveLease(app: App, context: ServiceContext): Promi
   const lost = new AbortController();
   // A database inside the archive is copied with it, so that a copy never shares jobs with the original.
   if (settings.service.databaseUrl === null) return { leaseId: claim.leaseId, lostSignal: lost.signal };
-  /** Renews the lease; an unavailable database counts as success, as the next renewal tries again. */
+  /** Renews the lease. If the database is unavailable, this counts as success, because the next renewal tries again. */
   const isOurs = (): Promise<boolean> =>
     acquireArchiveLease(workspace.db, claim, clock.nowMs()).catch((error: unknown) => {
       if (error instanceof WorkspaceUnavailableError) return true;

@@ -25,7 +25,7 @@ interface JobHandler<Job> {
   discard?(job: Job): void;
 }
 
-/** Runs the jobs of an archive one at a time; of several processes only the one with the lock does. */
+/** Runs the jobs of an archive one at a time. Only the process that holds the lock runs jobs. */
 export interface JobRunner {
   /** A job was added or removed. */
   wake(): void;

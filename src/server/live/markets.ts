@@ -98,7 +98,7 @@ interface MarketPoll {
 interface PolledMarket {
   readonly views: ReadonlySet<string>;
   readonly sources: ReadonlySet<string>;
-  /** The record as JSON, as close to the received record as the archive stores it. */
+  /** The record as JSON, rebuilt from the archive. It may differ from the received record. */
   readonly text: string;
 }
 

@@ -84,7 +84,7 @@ export interface RevokedApiKey {
 }
 
 /**
- * Revokes keys, given by their IDs or complete texts; a key that is revoked already stays as it is.
+ * Revokes keys by their IDs or complete texts. Keys that are already revoked are not changed.
  * @throws UsageError if one is unknown; then no key is revoked
  */
 export function revokeApiKeys(

@@ -10,7 +10,7 @@ export type NewBacktest = OwnerColumns &
     'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'request' | 'strategy' | 'strategy_version'
   >;
 
-/** A backtest without the columns that lists omit, as its result may be long. */
+/** A backtest without its result, which may be large. */
 export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts' | 'body_sha256'>;
 
 /** The saved backtests of one archive, and their jobs. Without an owner: of all users. */
@@ -31,7 +31,7 @@ const backtestKind: JobKind<BacktestRow, NewBacktest> = {
   toProgressColumns: (batches_done, batches_total) => ({ batches_done, batches_total }),
   toFinishedColumns: (nowMs) => ({ finished_at: nowMs }),
   advice: 'fewer symbols, a shorter time or fewer grid points',
-  // Ordinals of one owner are unique, and the jobs of one user are counted one after another.
+  // Serializes saves, so that the ordinals of an owner are unique and the jobs of a user are counted without a race.
   async lockOwner(tx, { owner, workspace }) {
     await nextOrdinal(tx, { owner, workspace: '' });
     if (workspace !== '') await nextOrdinal(tx, { owner, workspace });

@@ -17,8 +17,8 @@ export interface BotWithStrategy extends BotRow {
 /** Users' bots; only the owner can find a bot. */
 interface BotStore {
   /**
-   * Adds a bot in status active. A bot with the same idempotency key is returned unchanged, or `other` if its request was
-   * another one. `full` if the owner has `ownMax` bots, `unbound` if the strategy does not exist.
+   * Adds a bot in status active. If a bot has the same idempotency key, it is returned unchanged; returns `other` if
+   * its request was different. `full` if the owner has `ownMax` bots, `unbound` if the strategy does not exist.
    */
   add(owner: OwnerColumns, bot: NewBot, ownMax: number): Promise<BotWithStrategy | 'full' | 'other' | 'unbound'>;
   /** The bot with an idempotency key: `other` if its request was another one, null if there is none. */

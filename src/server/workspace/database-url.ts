@@ -9,8 +9,8 @@ const expectedFormat =
   'expected postgres://user:password@host/database, or sqlite:FILE (ODDSLAKE_DATABASE_URL or service.database_url)';
 
 /**
- * Parses `service.database_url`; null selects the SQLite file `byDefault`. Messages never contain the URL, as it has a
- * password.
+ * Parses `service.database_url`; null selects the SQLite file `byDefault`. Messages never contain the URL, because it
+ * contains a password.
  * @throws UsageError for an unknown or malformed URL
  */
 export function parseDatabaseUrl(url: string | null, byDefault: string | null): DatabaseLocation {

@@ -19,9 +19,9 @@ export interface JobQueue<Row, New> {
   remove(id: string): Promise<void>;
   /** Takes a waiting job and marks it as running; users take turns, oldest job first. */
   take(runner: number, nowMs: number): Promise<Row | null>;
-  /** False if the job no longer belongs to this runner, as it was removed. */
+  /** False if the job was removed and no longer belongs to this runner. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
-  /** Stores the result. False if the job no longer belongs to this runner, as it was removed. */
+  /** Stores the result. False if the job was removed and no longer belongs to this runner. */
   finish(id: string, runner: number, result: JobResult<Row>, nowMs: number): Promise<boolean>;
   /** Returns a started job to the queue; the attempt does not count. */
   release(id: string, runner: number): Promise<void>;

@@ -13,7 +13,8 @@ const integerTypeIds: readonly number[] = [20, 1700];
 
 /**
  * The dialect of a PostgreSQL database; loads the driver on first use. Does not connect yet.
- * @throws UsageError for a URL that the driver cannot parse; messages never contain it, as it has a password
+ * @throws UsageError if the driver cannot parse the URL; the message does not contain the URL, because it contains a
+ *   password
  */
 export async function openPostgresDialect(url: string): Promise<Dialect> {
   const { default: pg } = await import('pg');

@@ -112,11 +112,11 @@ interface Statements {
 
 /** The connections of a driver. */
 interface SqliteConnections {
-  /** For all writes, one after another, and for reads within a transaction. */
+  /** For all writes, which are serialized, and for reads within a transaction. */
   readonly writer: Statements;
   /** For reads outside of a transaction, which no writer blocks. */
   readonly reader: Statements;
-  /** Whether an error says that another process holds a lock, possibly for a short time. */
+  /** Whether an error means that another process holds a lock, possibly for a short time. */
   isBusy(error: unknown): boolean;
 }
 

@@ -18,8 +18,8 @@ export type NewStrategy = Pick<
 /** Users' strategies. Every version is an immutable object; only its owner can find it. */
 export interface StrategyStore {
   /**
-   * Adds a new version of a strategy. One with the same idempotency key is returned unchanged, or `other` if its request
-   * was another one. `full` if the owner has `ownMax` versions.
+   * Adds a new version of a strategy. If a strategy has the same idempotency key, it is returned unchanged; returns
+   * `other` if its request was different. `full` if the owner has `ownMax` versions.
    */
   add(owner: OwnerColumns, strategy: NewStrategy, ownMax: number): Promise<StrategyRow | 'full' | 'other'>;
   get(owner: OwnerColumns, id: string): Promise<StrategyRow | null>;

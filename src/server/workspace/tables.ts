@@ -55,7 +55,7 @@ export interface ExportJobRow {
   expires_at: number | null;
   /** Process ID of its runner. */
   runner: number | null;
-  /** Number of starts, without those that were returned to the queue in an orderly stop. */
+  /** Number of starts, except starts that a clean stop returned to the queue. */
   attempts: number;
   rows_done: number;
   rows_total: number | null;
@@ -70,7 +70,7 @@ export interface ExportJobRow {
 export interface OwnerColumns {
   /** User of the token that created it. */
   owner: string;
-  /** Workspace of that token; '' for none, as nulls would be distinct in a unique index. */
+  /** Workspace of that token; '' if there is none, because nulls are distinct in a unique index. */
   workspace: string;
 }
 
@@ -93,7 +93,7 @@ export interface StrategyRow extends ObjectRow {
   name: string;
   /** From 1, per owner and name. */
   version: number;
-  /** Highest version ever assigned to this name, as known to this row: no number is reused. */
+  /** Highest version that was assigned to this name, so that no number is reused. */
   versions_given: number;
   /** JSON of src/backtest/strategy/strategy.ts. */
   definition: string;
@@ -130,7 +130,7 @@ export interface BacktestRow extends ObjectRow {
   strategy_version: number | null;
   /** Process ID of its runner. */
   runner: number | null;
-  /** Number of starts, without those that were returned to the queue in an orderly stop. */
+  /** Number of starts, except starts that a clean stop returned to the queue. */
   attempts: number;
   started_at: number | null;
   finished_at: number | null;

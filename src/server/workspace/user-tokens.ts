@@ -136,7 +136,7 @@ function parseClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: num
   return { user: { kind: 'user', user: sub, workspace: workspace ?? null, scopes }, expMs: exp * 1000 };
 }
 
-/** Whether a database can tell the text from all others: as UTF-8, all lone surrogates are the same. */
+/** Whether the text is well-formed. In UTF-8 all lone surrogates would be stored as the same character. */
 const isUnambiguous = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
 export interface NewUserToken {
@@ -188,8 +188,8 @@ const retryMs = 10_000;
 const staleMsMax = dayMs;
 
 /**
- * Finds keys in a cached key set, which it keeps up to date. Rejects with WorkspaceUnavailableError without any set, or for
- * a key that the last set lacks if no newer one can be fetched: the token may be valid.
+ * Finds keys in a cached key set, which it keeps up to date. Rejects with WorkspaceUnavailableError if no key set is
+ * available, or if the last set does not contain the key and a newer set cannot be fetched. The token may be valid.
  */
 export function createCachedKeySet(load: () => Promise<JSONWebKeySet>, clock: Clock, log: Log): JWTVerifyGetKey {
   let cached: { readonly find: JWTVerifyGetKey; readonly at: number } | null = null;
