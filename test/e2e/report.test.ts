@@ -52,9 +52,7 @@ test('report writes its page into the archive and changes nothing else', async (
   // Again: it is replaced.
   writeFileSync(path, 'old');
   const { stdout } = await run(['report', '--output', output]);
-  expect(stdout).toMatch(
-    new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nOK, some coverage provisional\\.\n`),
-  );
+  expect(stdout).toMatch(new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nOK, some coverage provisional\\.\n`));
   expect(readFileSync(path, 'utf8')).toContain('</html>');
 });
 
