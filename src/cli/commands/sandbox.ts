@@ -63,7 +63,8 @@ export function addSandbox(shell: CliContext): void {
         if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
         const { requests, tickRows, perSecondMost } = sandbox.stats();
         await sandbox.stop();
-        context.log.info({ requests, tickRows, perSecondMost }, 'sandbox stopped');
+        const facts = { requests, tick_rows: tickRows, requests_per_second_max: perSecondMost };
+        context.log.info(facts, 'sandbox stopped');
       }),
   );
 }
