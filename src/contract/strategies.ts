@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox';
+import { dayMs } from '../base/window.ts';
 import { Count, GeneratedAt, nullable, oneOf } from './export.ts';
 
 /*
@@ -6,7 +7,7 @@ import { Count, GeneratedAt, nullable, oneOf } from './export.ts';
  * these schemas agree. Rules that the schemas cannot express are in the descriptions.
  */
 
-const windowMsMax = 366 * 86_400_000;
+const windowMsMax = 366 * dayMs;
 const noExtraFields = { additionalProperties: false };
 
 /** Schemas of the language. They are named components of the document, as conditions are recursive. */

@@ -78,7 +78,7 @@ const toBacktestTask = ({
 
 function toErrorMessage(error: unknown): string {
   const { why, faults } = toBacktestFailure(error);
-  if (why === 'unfit')
+  if (why === 'invalid')
     return `The request is invalid: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
   return failureMessages[why];
 }
