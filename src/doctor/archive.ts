@@ -206,11 +206,11 @@ function judgeCompleteness(completeness: CompletenessCounts): Finding[] {
   const judged =
     state === 'incomplete' || state === 'damaged'
       ? warning(
-          'verdict',
+          'completeness',
           found,
           'The next run fetches the missing windows. To list them: oddslake gaps. To accept them: oddslake gaps accept. Summaries report truncated market lists.',
         )
-      : ok('verdict', found);
+      : ok('completeness', found);
   if (suspended === 0) return [judged];
   const unknown = `${formatCount(suspended, 'active symbol')}, which the service reports as unknown`;
   const action = 'To list them: oddslake gaps. To request them now: oddslake symbols retry';

@@ -6,7 +6,7 @@ export const checkGroups = {
   disk: ['space', 'files', 'file system', 'permissions', 'secrets'],
   settings: ['settings', 'schedule'],
   upstream: ['address', 'key', 'reachable', 'rate'],
-  archive: ['archive', 'state', 'journal', 'last run', 'published', 'covered', 'verdict', 'suspended', 'quarantined'],
+  archive: ['archive', 'state', 'journal', 'last run', 'published', 'covered', 'completeness', 'suspended', 'quarantined'],
   service: ['database'],
 } as const;
 
