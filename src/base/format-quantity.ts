@@ -8,6 +8,9 @@ export const formatNumber = (value: number): string =>
 export const formatCount = (count: number, noun: string): string =>
   `${formatNumber(count)} ${noun}${count === 1 ? '' : 's'}`;
 
+/** `5`, `12.5`, `0.25`: three significant digits. */
+export const formatRate = (perSecond: number): string => formatNumber(Number(perSecond.toPrecision(3)));
+
 const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
 
 /** The decimal unit for values up to `bytes`, and its size in bytes. */

@@ -1,6 +1,6 @@
 import stringWidth from 'string-width';
 import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
-import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
+import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, RecheckCounts, Summary } from '../collector/run/summary.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
@@ -253,14 +253,11 @@ function formatRequests({ requests, retries, throttled_ms, rate }: Summary): (st
     // With few requests the share means nothing.
     rate === undefined || requests < 10
       ? null
-      : `${Math.round(rate.used * 100)} % of ${formatPerSecond(rate.allowed_per_second)} per second used`,
+      : `${Math.round(rate.used * 100)} % of ${formatRate(rate.allowed_per_second)} per second used`,
     rate !== undefined && rate.wait_ms >= 1000 ? `waited ${formatDuration(rate.wait_ms)} on the rate limit` : null,
     throttled_ms > 0 ? `throttled for ${formatDuration(throttled_ms)} by the service` : null,
   ];
 }
-
-/** `5`, `0.25`: three significant digits. */
-const formatPerSecond = (rate: number): string => formatNumber(Number(rate.toPrecision(3)));
 
 function formatRestored({ raw, upstream }: NonNullable<Summary['restored']>): string[] {
   const formatPart = (counts: typeof raw, origin: string): string[] =>

@@ -1,4 +1,4 @@
-import { formatBytes, formatNumber } from '../base/format-quantity.ts';
+import { formatBytes, formatNumber, formatRate } from '../base/format-quantity.ts';
 import type { Clock, Log } from '../base/ports.ts';
 import { minuteMs } from '../base/window.ts';
 import type { ProgressDisplay, RequestRateStatus } from '../context/context.ts';
@@ -109,7 +109,7 @@ function toLogFields({
     ...(ticks === undefined ? {} : { ticks, ticks_per_second: Math.round(ticksPerSecond!) }),
     ...(requestRate === undefined
       ? {}
-      : { requests_per_second: Number(requestRate.perSecond.toPrecision(2)), allowed_per_second: requestRate.allowed }),
+      : { requests_per_second: Number(requestRate.perSecond.toPrecision(3)), allowed_per_second: requestRate.allowed }),
     ...(requestRate?.throttledMs ? { throttled_ms: requestRate.throttledMs } : {}),
     ...(remainingMs === null ? {} : { seconds_left: Math.round(remainingMs / 1000) }),
   };
@@ -225,9 +225,6 @@ const formatBar = (share: number, columns: number): string => {
 /** `1.2M`. */
 const formatCompact = (n: number): string =>
   n < 1000 ? String(Math.round(n)) : n.toLocaleString('en-US', { notation: 'compact', maximumFractionDigits: 1 });
-
-/** `4.8`, `12`, `0.25`. */
-const formatRate = (perSecond: number): string => formatNumber(Number(perSecond.toPrecision(2)));
 
 /** `45s`, `3m20s`, `12m`, `2h05m`. Longer times are rounded more, because they are less certain. */
 export function formatRemaining(ms: number): string {

@@ -2,8 +2,8 @@
  * Infers the rate that a service allows from its 429 responses: a search between the highest rate that worked (`good`) and
  * the lowest that was throttled (`bad`). A pure function. Without a 429, the configured rate is used.
  *
- * - Four bursts of 429s, each within the requests of five seconds after the one before, lower the rate to what was accepted
- *   meanwhile. Fewer are chance.
+ * - Four 429s in a row, or four bursts of 429s, each within the requests of five seconds after the one before, lower the
+ *   rate to what was accepted since the first burst. Fewer are chance.
  * - From there, higher rates are tried for the requests of two seconds each: half as much again, or midway to `bad` if that
  *   is less. The first 429 ends a trial.
  * - If no rate is left between the two, `bad` itself is tried after 30 s, since the limit may have risen. The wait doubles
@@ -23,8 +23,12 @@ export interface InferredRate {
   readonly probeWaitMs: number;
   /** The rate and the share of 429s before the last reduction, until the lower rate has worked. */
   readonly cut: { readonly rate: number; readonly share: number } | null;
-  /** First request after the last rate change or 429. Responses to earlier ones say nothing new: a burst counts once. */
+  /** First request at this rate. Responses to earlier ones say nothing about it. */
   readonly first: number;
+  /** First request after the last 429. Responses to earlier ones belong to its burst. */
+  readonly burstEnd: number;
+  /** 429s without an accepted request between them. */
+  readonly inARow: number;
   /** Bursts of 429s since the last rate change, accepted requests since the first of them, and since the last. */
   readonly bursts: number;
   readonly accepted: number;
@@ -42,7 +46,8 @@ export interface RateObservation {
   readonly nowMs: number;
 }
 
-const burstsMax = 4;
+/** This many 429s in a row, or bursts, are not chance. */
+const throttledMax = 4;
 const burstSeconds = 5;
 const trialSeconds = 2;
 /** A trial of `bad` takes longer, because a token bucket may be full. */
@@ -66,6 +71,8 @@ const initialState: InferredRate = {
   probeWaitMs: probeWaitMsMin,
   cut: null,
   first: 0,
+  burstEnd: 0,
+  inARow: 0,
   bursts: 0,
   accepted: 0,
   acceptedSinceBurst: 0,
@@ -95,12 +102,15 @@ export function updateInferredRate(
   if (inferred === null && !isThrottled) return null;
   const known = inferred ?? { ...initialState, rate: configured, good: configured, lastMs: nowMs };
   if (request < known.first) return known;
+  const inARow = isThrottled ? known.inARow + 1 : 0;
+  const isSameBurst = request < known.burstEnd;
+  if (isSameBurst && !isThrottled) return { ...known, inARow };
   const rate = getRateInForce(known, configured);
   const pauseMs = Math.max(0, nowMs - known.lastMs);
   const elapsedMs = known.elapsedMs + Math.min(pauseMs, 1000 / Math.min(1, rate));
-  const counted = { ...known, elapsedMs, lastMs: nowMs };
+  const counted = { ...known, inARow, elapsedMs, lastMs: nowMs };
   if (isThrottled) {
-    const burst = { bursts: known.bursts + 1, acceptedSinceBurst: 0, first: nextRequest };
+    const burst = isSameBurst ? {} : { bursts: known.bursts + 1, acceptedSinceBurst: 0, burstEnd: nextRequest };
     return applyThrottled({ ...counted, ...burst }, rate, observation);
   }
   const accepted = { accepted: known.accepted + 1, acceptedSinceBurst: known.acceptedSinceBurst + 1 };
@@ -115,9 +125,10 @@ function applyThrottled(inferred: InferredRate, rate: number, observation: RateO
     return setRate({ ...inferred, bad: rate }, good, waitMs, observation);
   }
   if (bad === null && isBefore(inferred.probeAtMs, observation)) return inferred;
+  if (inferred.inARow >= throttledMax) return lowerRate(inferred, null, rate, observation);
   // Counts start with the first burst: a token bucket that was full before is empty now.
   if (bursts === 1) return { ...inferred, accepted: 0, elapsedMs: 0 };
-  if (bursts < burstsMax || elapsedMs < 1000 * trialSeconds) return inferred;
+  if (bursts < throttledMax || elapsedMs < 1000 * trialSeconds) return inferred;
   const share = bursts / (accepted + bursts);
   if (share >= chanceShareMax) return lowerRate(inferred, null, rate, observation);
   if (inferred.cut === null || share <= inferred.cut.share / 2)
@@ -149,12 +160,13 @@ const setRate = (
   ...resetCounts(inferred, nowMs),
   rate,
   first: nextRequest,
+  burstEnd: nextRequest,
   probeAtMs: nowMs + probeWaitMs,
   probeWaitMs,
 });
 
 const resetCounts = (inferred: InferredRate, nowMs: number): InferredRate => {
-  return { ...inferred, bursts: 0, accepted: 0, acceptedSinceBurst: 0, elapsedMs: 0, lastMs: nowMs };
+  return { ...inferred, bursts: 0, inARow: 0, accepted: 0, acceptedSinceBurst: 0, elapsedMs: 0, lastMs: nowMs };
 };
 
 function applyAccepted(

@@ -144,18 +144,18 @@ const ticks: ProgressState = {
 
 test('a wide line shows counts, tick rate, request rate with limit, and remaining time', () => {
   expect(formatProgressLine(ticks, 140)).toBe(
-    'ticks ███████░░░░░░░░░░░░░░░░░░░░░░░  25 %  5,000/20,000 symbols  1.2M ticks  3.1K ticks/s  4.8 of 5 requests/s  3m20s left',
+    'ticks ███████░░░░░░░░░░░░░░░░░░░░░░░  25 %  5,000/20,000 symbols  1.2M ticks  3.1K ticks/s  4.83 of 5 requests/s  3m20s left',
   );
 });
 
 test('at 80 columns the line keeps all rates and times', () => {
   const line = formatProgressLine(ticks, 79);
-  expect(line).toBe('ticks ██░░░░░░  5,000/20,000 symbols  3.1K ticks/s  4.8 of 5 req/s  3m20s left');
+  expect(line).toBe('ticks ██░░░░░░  5,000/20,000 symbols  3.1K ticks/s  4.83 of 5 req/s  3m20s left');
   expect(line.length).toBeLessThanOrEqual(79);
 });
 
 test('at 60 columns the line keeps counts, request rate and remaining time', () => {
-  expect(formatProgressLine(ticks, 59)).toBe('ticks █░░░░░  5,000/20,000  4.8 of 5 req/s  3m20s left');
+  expect(formatProgressLine(ticks, 59)).toBe('ticks █░░░░░  5,000/20,000  4.83 of 5 req/s  3m20s left');
 });
 
 test('fits any width and always shows the label', () => {
@@ -167,6 +167,11 @@ test('fits any width and always shows the label', () => {
       expect(line.startsWith('ticks')).toBe(true);
     }
   }
+});
+
+test('shows a limit that is not a whole number', () => {
+  const half = { ...ticks, requestRate: { perSecond: 12.04, allowed: 12.5, throttledMs: 0 } };
+  expect(formatProgressLine(half, 140)).toContain('  12 of 12.5 requests/s  ');
 });
 
 test('shows throttling while it lasts', () => {

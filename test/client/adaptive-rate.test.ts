@@ -120,6 +120,12 @@ describe('the inferred rate', () => {
     expect(lowered).toMatchObject({ rate: 20, good: 20, bad: 100 });
   });
 
+  test('is a quarter after four 429s in a row', () => {
+    const refused = Array.from({ length: 4 }, (_, i) => ({ isThrottled: true, nowMs: i }));
+    expect(observe(refused.slice(1))!.rate).toBe(100);
+    expect(observe(refused)).toMatchObject({ rate: 25, good: 25, bad: 100 });
+  });
+
   test('ignores responses to requests at another rate', () => {
     const late = { request: lowered.first - 1, nextRequest: lowered.first, isThrottled: true, nowMs: 5000 };
     expect(updateInferredRate(lowered, late, 100)).toBe(lowered);

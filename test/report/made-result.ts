@@ -59,7 +59,7 @@ export function createResult({ grid = {}, symbols = [], gapShare = 0, trades = 6
   const bound = bindParameters(builtinStrategies.find(({ name }) => name === 'threshold')!.strategy, {
     buy_below: 0.1,
   });
-  if (!('spec' in read) || !('strategy' in bound)) throw new Error('what is made here is unfit');
+  if (!('spec' in read) || !('strategy' in bound)) throw new Error('the request or the strategy is invalid');
   const points = Object.entries(grid).reduce<Record<string, number>[]>(
     (some, [name, values]) => some.flatMap((point) => values.map((value) => ({ ...point, [name]: value }))),
     [{}],

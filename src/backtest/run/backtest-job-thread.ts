@@ -33,7 +33,7 @@ async function runTask(
 }
 
 function toFailure(error: unknown): Omit<BacktestFailure, 'message'> {
-  if (error instanceof InvalidBacktestError) return { why: 'unfit', faults: error.faults };
+  if (error instanceof InvalidBacktestError) return { why: 'invalid', faults: error.faults };
   if (error instanceof BacktestTooLargeError) return { why: 'too large', faults: [] };
   if (error instanceof DamageError) return { why: 'damaged', faults: [] };
   return { why: isDiskFullError(error) ? 'full' : 'unexpected', faults: [] };

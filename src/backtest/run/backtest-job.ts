@@ -20,7 +20,7 @@ export interface BacktestOutput {
   readonly result: string;
 }
 
-type BacktestFailureReason = 'unfit' | 'too large' | 'damaged' | 'full' | 'unexpected';
+type BacktestFailureReason = 'invalid' | 'too large' | 'damaged' | 'full' | 'unexpected';
 
 /** A failed backtest. */
 export interface BacktestFailure extends JobFailure {
@@ -30,7 +30,7 @@ export interface BacktestFailure extends JobFailure {
 }
 
 /** Messages for users. */
-export const failureMessages: Readonly<Record<Exclude<BacktestFailureReason, 'unfit'>, string>> = {
+export const failureMessages: Readonly<Record<Exclude<BacktestFailureReason, 'invalid'>, string>> = {
   'too large': 'The backtest is too large for this service. Use fewer symbols, a shorter window or fewer grid points.',
   damaged: 'Files that the backtest needs are damaged. Try again after the archive is repaired.',
   full: 'The disk of the service is full. Try again later.',

@@ -69,7 +69,7 @@ export async function runBacktest(
     requireGridWithinMax(points.length, split ?? [resultWindow]);
     const markets = dependencies.needsVenues ? await readMarketIndex(data.query, span.to, signal) : null;
     const createBatches = (window: Window): Batch[] =>
-      planBatches(universe, { from: lookFromOn(window, span), to: window.to }, data.parts, markets);
+      planBatches(universe, { from: computeWindowReadFrom(window, span), to: window.to }, data.parts, markets);
     const [allBatches, resultBatches] = [createBatches(span), createBatches(resultWindow)];
     const batches = resultBatches.length + (split === null ? 0 : allBatches.length);
     let done = 0;
@@ -84,12 +84,17 @@ export async function runBacktest(
     let [grid, chosenStrategy]: [BacktestResult['grid'], Strategy | undefined] = [null, strategies[0]];
     if (split !== null) {
       const plan = { strategies, spans: split, isDetailed: false };
-      grid = createGridResult(spec, points, split, await workers.runBatches(allBatches, planOn(span, span, plan)));
+      grid = createGridResult(
+        spec,
+        points,
+        split,
+        await workers.runBatches(allBatches, createBatchPlan(span, span, plan)),
+      );
       chosenStrategy = strategies[grid.best ?? 0];
     }
     // The same lookback as for the grid, so that the values are the same.
     const plan = { strategies: [chosenStrategy!], spans: [resultWindow], isDetailed: true };
-    const totals = await workers.runBatches(resultBatches, planOn(resultWindow, span, plan));
+    const totals = await workers.runBatches(resultBatches, createBatchPlan(resultWindow, span, plan));
     const coverage = toCoverageShare(await uncovered);
     const resultContext = {
       request: spec,
@@ -108,16 +113,21 @@ export async function runBacktest(
     }
   }
 
-  function planOn(window: Window, span: Window, plan: BatchPlan['runPlan']): BatchPlan {
+  function createBatchPlan(window: Window, span: Window, plan: BatchPlan['runPlan']): BatchPlan {
     const { parts, hasBooks } = data;
-    const { needsStates } = dependencies;
-    const statesFrom = computeReadFrom(span.from, dependencies);
-    const lookFrom = lookFromOn(window, span);
-    return { runPlan: plan, parts, span: window, readFrom: lookFrom, statesFrom, hasStates: needsStates, hasBooks };
+    return {
+      runPlan: plan,
+      parts,
+      span: window,
+      readFrom: computeWindowReadFrom(window, span),
+      statesFrom: computeReadFrom(span.from, dependencies),
+      hasStates: dependencies.needsStates,
+      hasBooks,
+    };
   }
 
-  /** The held-out window uses the lookback of the whole run. */
-  function lookFromOn(window: Window, span: Window): number {
+  /** Start of the ticks of a window. The held-out window uses the lookback of the whole run. */
+  function computeWindowReadFrom(window: Window, span: Window): number {
     return dependencies.lookbackMs === 0 ? window.from : computeReadFrom(span.from, dependencies);
   }
 }

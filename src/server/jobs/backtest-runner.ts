@@ -39,7 +39,7 @@ export const startBacktestRunner = ({ archive, jobs, threads, ticksMax, ...ports
       },
       describeFailure(error) {
         const { why, faults } = toBacktestFailure(error);
-        if (why === 'unfit')
+        if (why === 'invalid')
           return `The request is invalid: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
         return failureMessages[why];
       },

@@ -256,7 +256,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
   function toProblem(error: unknown): unknown {
     const { why, faults } = toBacktestFailure(error);
     switch (why) {
-      case 'unfit':
+      case 'invalid':
         return createInvalidBacktestError(faults);
       case 'too large':
         return new ProblemError(

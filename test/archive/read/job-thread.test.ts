@@ -19,8 +19,8 @@ test('recognizes a full disk by the error, its cause and DuckDB messages', () =>
 
 test('keeps the failure reason of a thread; other errors are unexpected', () => {
   const faults = [{ name: 'from', reason: 'is late' }];
-  expect(toBacktestFailure(new JobThreadError({ why: 'unfit', message: 'x', faults }))).toEqual({
-    why: 'unfit',
+  expect(toBacktestFailure(new JobThreadError({ why: 'invalid', message: 'x', faults }))).toEqual({
+    why: 'invalid',
     message: 'x',
     faults,
   });
