@@ -62,7 +62,7 @@ const flagRows: readonly (readonly [string, string, keyof SandboxOptions, Sandbo
   ],
   [
     '--sample <n>',
-    'return an even sample of this many ticks from windows with more (default: no sampling)',
+    'if a window has more than this many ticks, return an evenly spaced sample of this size (default: no sampling)',
     'sample',
     Number,
   ],

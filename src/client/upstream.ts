@@ -74,7 +74,7 @@ export interface UpstreamCounters {
   readonly retries: number;
   /** Time of pauses that the service requested (429, Retry-After), in ms. */
   readonly throttledMs: number;
-  /** Time that requests waited for the configured rate limit, in ms. */
+  /** Total time that requests waited on the configured rate limit, in ms. */
   readonly waitedMs: number;
   /** The rate in force, in requests per second. */
   readonly allowedPerSecond: number;
@@ -155,7 +155,7 @@ export interface UpstreamDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly log?: UpstreamLogger;
-  /** Rate state shared with other clients. Default: a state of its own. */
+  /** State of the rate limiter, shared with other clients. Default: not shared. */
   readonly rateStore?: RateStateStore;
   /** Opens the transport. Default: undici. */
   readonly openTransport?: OpenTransport | undefined;

@@ -325,7 +325,10 @@ export const Bot = Type.Object(
       name: Type.String({ description: 'As requested.' }),
       version: Type.Integer({ minimum: 1, description: 'As requested, or the latest at that time.' }),
     }),
-    symbols: nullable(Type.Array(Type.String()), 'As requested, without duplicates; null: the symbols of the filter.'),
+    symbols: nullable(
+      Type.Array(Type.String()),
+      'As requested, without duplicates; null: every symbol that matches the filter.',
+    ),
     filter: nullable(
       Type.Object({ categories: Type.Array(Type.String()), sources: Type.Array(Type.String()) }),
       'As requested; null if symbols are given.',

@@ -52,7 +52,7 @@ export interface TickBatch {
 
 interface GapQuery {
   readonly symbols?: readonly string[];
-  /** Epoch milliseconds. Default: the first and the last known time of the archive. */
+  /** Epoch milliseconds. Default: the time range of the archive. */
   readonly from?: number;
   readonly to?: number;
 }

@@ -27,7 +27,7 @@ export interface TickBehavior {
   /** Page cap, whatever limit is requested; with the unit `bytes` in units of 32 bytes of text. Default 5000 rows. */
   readonly cap: number;
   readonly capUnit: (typeof capUnits)[number];
-  /** Maximum reduction of `cap` on a single page, as a share. Default 0. */
+  /** Maximum reduction of `cap` on a single page, as a fraction (0 to 1). Default 0. */
   readonly capVariation: number;
   /** Whether symbols have individual caps, between a quarter of `cap` and all of it. Default false. */
   readonly capBySymbol: boolean;
@@ -35,7 +35,7 @@ export interface TickBehavior {
   readonly capDropsAfter: number | null;
   /** Truncation side: which ticks a truncated page keeps. Default `earliest`. */
   readonly truncate: (typeof truncations)[number];
-  /** Windows with more elements than this return an even sample of this many; null: no sampling. Default null. */
+  /** A window with more elements than this returns an evenly spaced sample of this size; null: no sampling. Default null. */
   readonly sample: number | null;
   /**
    * The cap applies only to ticks older than this, in ms; newer ones are appended. Null: it applies to all. Default null.

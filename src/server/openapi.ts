@@ -270,7 +270,7 @@ export async function registerDocumentationRoutes(app: App): Promise<void> {
       route.schema = { ...route.schema, hide: true };
     });
     inner.addHook('onSend', async (_request, reply) => {
-      // The ETag of a file changes with the version.
+      // The ETag changes with every version of oddslake.
       if (reply.statusCode < 400) reply.header('cache-control', 'no-cache');
     });
     await inner.register(swaggerUi, {

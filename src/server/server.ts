@@ -121,7 +121,7 @@ function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, meth
   app.decorateRequest('principal', null);
   let stopping = false;
   app.setErrorHandler((error, request, reply) => sendProblem(log, error, request, reply));
-  // JSON.stringify: a serializer of the schema would silently drop fields that the schema lacks.
+  // JSON.stringify, because a schema-based serializer would silently drop fields that are not in the schema.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(createCommonHeaders(request.id));

@@ -70,7 +70,7 @@ export interface CoverageReach {
   readonly reached: number;
 }
 
-/** A server whose clock is behind responds up to its own time. A shorter gap at the end is ignored, in ms. */
+/** A server whose clock is slow returns data only up to its own time. A shorter gap at the end is ignored, in ms. */
 const clockTailMsMax = hourMs;
 
 /** Computes the completeness of one symbol; null if no window of it is expected. */

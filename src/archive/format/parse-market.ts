@@ -2,7 +2,7 @@ import { isSymbolName } from '../../base/symbol-name.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import type { MarketFacts } from './market.ts';
 
-/** Paths of symbols and facts in a market record. `a/b` descends into objects; `*` matches every member. */
+/** Paths of the symbols and fields in a market record. `a/b` descends into objects; `*` matches every member. */
 export interface RecordPaths {
   readonly symbolPaths: readonly string[];
   readonly fieldPaths: {

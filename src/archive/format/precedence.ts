@@ -33,7 +33,7 @@ export interface PrecedenceRecorder {
   readonly windows: PrecedenceWindow[];
   /** Records the precedence of the next key. `isChanged` is true if it differs from the known one. */
   record(t: number, precedence: Precedence, isChanged: boolean): void;
-  /** As `record`, for each of the keys from first to last. */
+  /** Like `record`, for every key from `first` to `last`, inclusive. */
   recordRun(first: number, last: number, precedence: Precedence, isChanged: boolean): void;
   /** Ends the current window, at a published key without a known observation or at the end of a symbol. */
   pause(): void;

@@ -127,7 +127,7 @@ function loadSpilledChunks(chunks: readonly (TickChunk | SpilledChunk)[], spills
   });
 }
 
-/** Determines from the merged ticks which lost windows are restored, and the coverage of the responses. */
+/** Determines from the merged ticks which lost windows are restored and what the responses cover. */
 function judgeLostWindows(
   newCoverage: ReadonlyMap<string, readonly CoveredWindow[]>,
   lostBySymbol: ReadonlyMap<string, readonly LostWindow[]>,
@@ -150,7 +150,7 @@ function judgeLostWindows(
 
 /**
  * Removes withdrawn windows from the coverage, applies the new coverage, and recounts the ticks of each symbol with
- * input. A symbol that lost all its coverage gets an empty list.
+ * new rows or coverage. A symbol that lost all its coverage gets an empty list.
  */
 function computeChangedCoverage(
   coverage: ReadonlyMap<string, readonly PublishedCoverage[]>,

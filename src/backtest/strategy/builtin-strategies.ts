@@ -57,7 +57,7 @@ export const builtinStrategies: readonly BuiltinStrategy[] = [
   ),
   createBuiltinStrategy(
     'mean_reversion',
-    'bets on a return to the moving average: enters at a distance in standard deviations, exits near the average',
+    'bets on a return to the moving average: enters more than enter_beyond standard deviations from it, exits within exit_within',
     { window_ms: 6 * hourMs, enter_beyond: 2, exit_within: 0.5 },
     [
       createRule(

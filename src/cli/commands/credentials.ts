@@ -149,7 +149,7 @@ export function addTokens(shell: CliContext): void {
 }
 
 const issueNotes = `
-Needs ODDSLAKE_TOKEN_SECRET (or service.tokens.secret in the config), the same as oddslake serve. A token is valid until it
+Needs ODDSLAKE_TOKEN_SECRET (or service.tokens.secret in the config), with the same value as oddslake serve. A token is valid until it
 expires; changing the secret invalidates all tokens.`;
 
 const issueExamples = `

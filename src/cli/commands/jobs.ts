@@ -75,7 +75,7 @@ const ticksExamples = `
 export function addOrderbook(shell: CliContext): void {
   const command = shell.program
     .command('orderbook')
-    .description('poll order books once, and publish: the symbols of orderbooks.symbols, or every live symbol')
+    .description('poll the order books of orderbooks.symbols (default: every live symbol) once, and publish them')
     .addOption(createSymbolOption());
   withNotes(command, orderbookNotes);
   withExamples(command, orderbookExamples);

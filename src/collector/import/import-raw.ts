@@ -114,7 +114,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
   }
 
   /**
-   * Records from when on each symbol was polled. A window that no response covers becomes a gap, and the next poll fetches
+   * Records since when each symbol is polled. A window that no response covers becomes a gap, and the next poll fetches
    * it.
    */
   function notePolled(): void {

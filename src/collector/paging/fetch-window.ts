@@ -234,7 +234,7 @@ function* claimBetween(progress: FetchProgress, w: PendingWindow, low: SideResul
     progress.excludedWindows.push(crowdedWindow);
     yield createGapStep(crowdedWindow, crowdedReason);
   }
-  // The range beyond the last tick of a page is as doubtful as the page.
+  // The range after a page's last tick can be trusted no more than the page.
   for (const window of [
     ...(hasTooManyRejected(low.page) ? [{ from: w.from, to: low.page.times[0]! }] : []),
     ...(hasTooManyRejected(high.page) ? [{ from: high.page.times.at(-1)! + 1, to: Math.min(w.to, observedAt) }] : []),

@@ -50,7 +50,7 @@ export const hasNoListedSymbols = ({ archive }: Run): boolean =>
 export const readNamedSymbolFacts = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
   [...new Set(symbols)].map((symbol) => readSymbol(db, symbol) ?? createUnknownSymbol(symbol, nowMs));
 
-/** Records from when on the symbols of a poll are polled, even if its requests fail. These windows are owed from now on. */
+/** Records since when the symbols of a poll are polled, even if its requests fail. These windows are now owed. */
 export function notePolledPlans(db: Database, plans: readonly SymbolPlan[]): void {
   db.transaction(() => {
     for (const { symbol, windows } of plans) if (windows.length > 0) recordPolledFrom(db, symbol, windows[0]!.from);

@@ -21,7 +21,7 @@ import {
 
 interface ResolvedBot {
   readonly strategy: StrategyRow;
-  /** Without repetitions; null: the symbols of the filter. */
+  /** Without duplicates; null for every symbol that matches the filter. */
   readonly symbols: readonly string[] | null;
   readonly filter: { readonly categories: readonly string[]; readonly sources: readonly string[] };
 }

@@ -104,7 +104,7 @@ export interface StrategyRow extends ObjectRow {
 export interface BotRow extends ObjectRow {
   name: string;
   strategy_id: string;
-  /** A JSON list; null: the symbols of the filter. */
+  /** A JSON list of symbols; null for every symbol that matches the filter. */
   symbols: string | null;
   /** JSON: categories and sources. */
   filter: string;
