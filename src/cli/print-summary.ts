@@ -90,7 +90,7 @@ function formatNextAction({ next_action: action }: Summary, style: TerminalStyle
 const formatLabelled = (label: string, text: string, { width }: TerminalStyle): string[] =>
   wrapText(`${label} ${escapeControls(text)}`, width, '', '  ');
 
-/** Prints a summary and sets its exit code. */
+/** Prints a summary and sets the exit code of the process to that of the summary. */
 export function reportSummary(
   shell: CliContext,
   flags: Pick<CommonFlags, 'json'>,

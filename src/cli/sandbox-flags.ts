@@ -94,7 +94,7 @@ const flagRows: readonly (readonly [string, string, keyof SandboxOptions, Sandbo
   ['--unusable-share <share>', 'share of ticks whose price is a string (default: 0)', 'unusableShare', Number],
   [
     '--invalid-share <share>',
-    'mean number of elements per tick that are not ticks (default: 0)',
+    'mean number of invalid elements (null) after each tick (default: 0)',
     'invalidShare',
     Number,
   ],

@@ -136,7 +136,7 @@ export class AttemptError extends Error {
   }
 }
 
-/** What a request was for, as used in its error. */
+/** What a request was for, as described in its error. */
 export interface RequestSubject {
   /** E.g. `ticks of KXBTC [2026-11-19T00:00:00.000Z, 2026-11-20T00:00:00.000Z)`. */
   readonly describe: () => string;

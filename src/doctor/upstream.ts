@@ -51,7 +51,7 @@ interface ProbeResponse {
 
 interface RateFacts {
   readonly configuredPerSecond: number;
-  /** Rate inferred from rejected requests by the processes of this archive; null if there were none. */
+  /** Requests a second, as inferred by this archive's processes from rejected requests; null if no rate was inferred. */
   readonly adaptedPerSecond: number | null;
   /** The last run that sent requests. */
   readonly lastRun: { readonly throttledMs: number; readonly ms: number } | null;

@@ -31,7 +31,7 @@ export interface ArchiveHealth {
 const severityOrder: readonly Severity[] = ['action_required', 'warning', 'info'];
 const headlines = { action_required: 'Action required', warning: 'Needs attention' } as const;
 
-/** Headlines if no action is required, by the state of the archive. */
+/** Headlines by the state of the archive, for a report with no warning and no required action. */
 const quietHeadlines: Readonly<Record<ArchiveState, string>> = {
   complete: 'OK',
   empty: 'OK',

@@ -327,7 +327,7 @@ export interface DiskSpace {
 }
 
 /**
- * Reads the space of the file system that holds a path; null if it does not report any, as some network file systems.
+ * Reads the space of the file system that holds a path; null if it does not report any, as with some network file systems.
  */
 export function readDiskSpace(path: string): DiskSpace | null {
   try {

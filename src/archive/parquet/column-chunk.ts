@@ -165,7 +165,7 @@ function computeBounds(values: Float64Array): NumberBounds {
 
 function encodeNumberStatistics({ min, max }: NumberBounds, physical: PhysicalNumberType, nulls: number): Statistics {
   if (min > max) return encodeStatistics(nulls);
-  // Both zeros compare equal, so the bounds must include both.
+  // -0 and 0 compare equal, so bounds at zero must include both.
   const bounds = Float64Array.of(min === 0 ? -0 : min, max === 0 ? 0 : max);
   const bytes = encodePlainNumbers(bounds, physical);
   const half = bytes.length / 2;

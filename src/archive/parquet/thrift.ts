@@ -76,7 +76,7 @@ class ThriftReader {
     switch (type) {
       case typeNumbers.true:
       case typeNumbers.false:
-        // The value of a field is its type number.
+        // The type number of a boolean field is its value; an element of a list has one byte.
         if (isElement) this.readByte();
         return;
       case typeNumbers.byte:

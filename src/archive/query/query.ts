@@ -58,7 +58,7 @@ export interface Query {
   readTable(sql: string, rowsMax: number, signal?: AbortSignal): Promise<ResultTable>;
   /**
    * Writes the whole result to `out` without closing it. Buffers a few thousand rows at a time. Times are ISO-8601 with
-   * Z. In csv NULL is empty and an empty string is `""`. In json non-finite numbers are null, and int64 keeps all its
+   * Z. In CSV, NULL is an empty field and an empty string is `""`. In JSON, non-finite numbers are null, and int64 keeps all its
    * digits.
    */
   write(sql: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void>;

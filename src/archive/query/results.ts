@@ -76,7 +76,7 @@ interface VectorInternals {
   readonly validity?: { readonly data?: BigUint64Array | null };
 }
 
-/** The values of a vector as an array; null if it has NULLs or other internals than expected. */
+/** The values of a vector as an array; null if it has NULLs or its internals differ from what is expected. */
 export function readVectorItems(vector: DuckDBDoubleVector): Float64Array | null {
   const { items, validity } = vector as unknown as VectorInternals;
   if (!(items instanceof Float64Array) || validity === undefined) return null;

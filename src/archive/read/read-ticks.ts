@@ -324,7 +324,7 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     maxSize: Math.max(1, Math.floor(bytesMax * (1 - indexShare))),
     sizeCalculation: ({ t }) => 16 * t.length + entryBytes,
   });
-  // False for a file with another layout than our writer's; it is decoded as a whole.
+  // False for a file whose layout differs from our writer's; such a file is decoded as a whole.
   const indexes = new LRUCache<string, TickFileIndex | false>({
     maxSize: Math.max(1, Math.floor(bytesMax * indexShare)),
     sizeCalculation: (index) => (index === false ? entryBytes : index.memoryBytes + entryBytes),

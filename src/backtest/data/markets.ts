@@ -112,7 +112,7 @@ export function findSharedWindows(a: readonly KnownIds[], b: readonly KnownIds[]
 const stateNames = ['symbol', 'canonical_id', 'first_seen', 'last_seen', 'category', 'confidence', 'closes_at'];
 export const stateColumns = datasets.markets.filter(({ name }) => stateNames.includes(name));
 
-/** Query of the markets dataset up to a time, as input of `readMarketStates`. */
+/** SQL for the rows of the markets dataset first seen before `to`, which `readMarketStates` reads from a file. */
 export const createStatesQuery = (to: number): string =>
   `SELECT ${stateNames.join(', ')} FROM markets
     WHERE symbol IS NOT NULL AND first_seen < ${toSqlTimestamp(to)} ORDER BY symbol, first_seen, canonical_id`;

@@ -351,7 +351,7 @@ function fillFromLevels(side: Side, levels: readonly Level[], orderSize: OrderSi
     const isLast = remaining <= quantity;
     const quantityTaken = isLast ? remaining : quantity;
     if (!(quantityTaken > 0)) break;
-    // Exact, because a rounding remainder would be a new order.
+    // The exact size of the order: a remainder from rounding would stay open and become a new order.
     contracts = isLast && 'contracts' in orderSize ? orderSize.contracts : contracts + quantityTaken;
     money += quantityTaken * each;
     mean += (each - mean) * Math.min(1, quantityTaken / contracts);

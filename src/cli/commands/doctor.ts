@@ -53,7 +53,7 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
 }
 
 const notes = `
-The doctor changes nothing. It sends one request to the upstream (a list of one market), within the rate limit that the
+doctor changes nothing. It sends one request to the upstream (a list of one market), within the rate limit that the
 archive's processes share. It checks the size of every published file and reads a few of them; oddslake verify reads all.
 
 Exit codes: 0 no problem (with --strict, 4 if there are warnings); otherwise the first that applies: 2 settings or no archive,

@@ -35,7 +35,9 @@ interface ImportOptions extends CommonFlags {
 export function addImport(shell: CliContext): void {
   const command = shell.program
     .command('import')
-    .description('import recordings from files: saved pages, CSV, NDJSON and Parquet, also gzip or zstd compressed')
+    .description(
+      'import recordings from files: saved pages, CSV, NDJSON or Parquet, optionally compressed with gzip or zstd',
+    )
     .argument('<file|dir...>', 'files or folders (searched recursively)')
     .addOption(
       new Option('--dataset <name>', 'dataset of the files (default: from their columns)').choices([

@@ -10,8 +10,8 @@ export interface TickRowRules extends TimeRules {
 }
 
 /**
- * Scale of prices: `factor` / `divisor`, both integers. Cents have the scale 1 / 100 and are divided. The price is then the
- * double nearest to the decimal number; 35 * 0.01 is not.
+ * Scale of prices: `factor` / `divisor`, both integers. For cents, the scale is 1 / 100: dividing by 100 gives the
+ * double nearest to the decimal number; 35 * 0.01 does not.
  */
 export interface PriceScale {
   readonly factor: number;

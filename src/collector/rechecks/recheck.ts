@@ -280,7 +280,7 @@ export async function recheckNight(
   const requestsBefore = context.countRequests();
   const at = context.nowMs();
   const { contradictions, windows, seen, found } = await recheck(context, limits.windows);
-  // Contradictions of coverage that was doubtful already show nothing new.
+  // A contradiction of coverage that was already doubtful shows nothing new.
   const isNews = ({ fetchedAt }: { readonly fetchedAt: number }): boolean => fetchedAt >= (memory.caughtAt ?? 0);
   const leftOutNews = contradictions.filter((contradiction) => contradiction.isLeftOut && isNews(contradiction));
   const latenessMs = contradictions.reduce((max, contradiction) => Math.max(max, contradiction.latenessMs ?? 0), 0);
