@@ -35,8 +35,10 @@ export interface RateStateStore {
   write(state: RateState): void;
   getStart(request: number): RequestStart | undefined;
   addStart(request: number, atMs: number): void;
-  /** Records how long a request took. */
-  endStart(request: number, tookMs: number): void;
+  /** Records how long a request took. `isAccepted`: it had a response that was not a 429. */
+  endStart(request: number, tookMs: number, isAccepted: boolean): void;
+  /** Counts the accepted requests numbered `first` to `end` (exclusive) that started after `afterMs`. */
+  countAccepted(first: number, end: number, afterMs: number): number;
   /** Deletes all starts. */
   clear(): void;
 }
@@ -58,7 +60,7 @@ export const initialRateState: RateState = {
 /** A rate state for this process only. */
 export function createLocalRateStore(): RateStateStore {
   let state = initialRateState;
-  const starts = new Map<number, RequestStart>();
+  const starts = new Map<number, RequestStart & { readonly isAccepted: boolean }>();
   return {
     runExclusive: (work) => work(),
     read: () => state,
@@ -67,15 +69,24 @@ export function createLocalRateStore(): RateStateStore {
     },
     getStart: (request) => starts.get(request),
     addStart(request, atMs) {
-      starts.set(request, { atMs, tookMs: null });
+      starts.set(request, { atMs, tookMs: null, isAccepted: false });
       for (const [oldest, start] of starts) {
         if (start.atMs >= atMs - startsRetentionMs || oldest === request) break;
         starts.delete(oldest);
       }
     },
-    endStart(request, tookMs) {
+    endStart(request, tookMs, isAccepted) {
       const start = starts.get(request);
-      if (start !== undefined) starts.set(request, { ...start, tookMs });
+      if (start !== undefined) starts.set(request, { ...start, tookMs, isAccepted });
+    },
+    countAccepted(first, end, afterMs) {
+      let count = 0;
+      for (let request = end - 1; request >= first; request--) {
+        const start = starts.get(request);
+        if (start === undefined || start.atMs <= afterMs) break;
+        if (start.isAccepted) count++;
+      }
+      return count;
     },
     clear: () => starts.clear(),
   };

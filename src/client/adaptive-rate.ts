@@ -1,41 +1,36 @@
 /**
- * Infers the rate that a service allows from its 429 responses: a search between the highest rate that worked (`good`) and
- * the lowest that was throttled (`bad`). A pure function. Without a 429, the configured rate is used.
- *
- * - Four 429s in a row, or four bursts of 429s, each within the requests of five seconds after the one before, lower the
- *   rate to what was accepted since the first burst. Fewer are chance.
- * - From there, higher rates are tried for the requests of two seconds each: half as much again, or midway to `bad` if that
- *   is less. The first 429 ends a trial.
- * - If no rate is left between the two, `bad` itself is tried after 30 s, since the limit may have risen. The wait doubles
- *   with each failure, up to 15 minutes.
- * - If the share of 429s is the same at a lower rate, the rate is not their cause: it is restored and kept for 15 minutes.
- *
- * Rates are requests per second. Times are epoch milliseconds, because the state is kept between runs.
+ * Infers the rate that a service allows from its 429 responses, as a pure function. Without a 429, the configured rate is
+ * used. Rates are requests per second. Times are epoch milliseconds, because the inferred rate is kept between runs.
  */
 export interface InferredRate {
   /** The rate in force. If it is above `good`, it is on trial. */
   readonly rate: number;
+  /** The highest rate that is considered allowed. */
   readonly good: number;
-  /** Null if no rate is known to be too high. */
+  /** The lowest rate that was throttled. Null if none is known. */
   readonly bad: number | null;
-  /** Time of the next trial of `bad`, and the wait that ends then. Without `bad`, 429s are ignored until then. */
-  readonly probeAtMs: number;
-  readonly probeWaitMs: number;
-  /** The rate and the share of 429s before the last reduction, until the lower rate has worked. */
-  readonly cut: { readonly rate: number; readonly share: number } | null;
-  /** First request at this rate. Responses to earlier ones say nothing about it. */
+  /** Time of the last rate change or 429. */
+  readonly sinceMs: number;
+  /** Time of the next trial of a higher rate, and the wait after it if it fails too. */
+  readonly tryAtMs: number;
+  readonly tryWaitMs: number;
+  /** Number of the first request at this rate. Responses to earlier ones say nothing about it. */
   readonly first: number;
-  /** First request after the last 429. Responses to earlier ones belong to its burst. */
-  readonly burstEnd: number;
-  /** 429s without an accepted request between them. */
-  readonly inARow: number;
-  /** Bursts of 429s since the last rate change, accepted requests since the first of them, and since the last. */
-  readonly bursts: number;
-  readonly accepted: number;
-  readonly acceptedSinceBurst: number;
-  /** Time that the accepted requests took, and the time of the last response. A pause counts as a second at most. */
-  readonly elapsedMs: number;
-  readonly lastMs: number;
+  /** Responses at this rate since `fromMs`, and 429s among them. Old ones fade out. */
+  readonly responses: number;
+  readonly throttled: number;
+  readonly fromMs: number;
+  /** Numbers of requests between the last bursts of 429s at this rate, and the first request after the last burst. */
+  readonly runs: readonly number[];
+  readonly after: number;
+  /** Requests accepted in the second before each of the last 429s at this rate. */
+  readonly acceptedCounts: readonly number[];
+  /** Reductions of the rate whose effect is not known yet. */
+  readonly fall: { readonly from: number; readonly share: number; readonly steps: number } | null;
+  /** The rate before the last reductions. It is restored if they turn out to have no effect before `untilMs`. */
+  readonly origin: { readonly rate: number; readonly untilMs: number } | null;
+  /** Share of 429s that did not change with the rate and so has another cause. Valid until `untilMs`. */
+  readonly noise: { readonly share: number; readonly untilMs: number } | null;
 }
 
 export interface RateObservation {
@@ -43,42 +38,43 @@ export interface RateObservation {
   readonly request: number;
   readonly nextRequest: number;
   readonly isThrottled: boolean;
+  /** Counts accepted requests that started within the second before it. */
+  readonly countAccepted: () => number;
   readonly nowMs: number;
 }
 
-/** This many 429s in a row, or bursts, are not chance. */
-const throttledMax = 4;
-const burstSeconds = 5;
-const trialSeconds = 2;
-/** A trial of `bad` takes longer, because a token bucket may be full. */
-const probeSeconds = 10;
-const probeWaitMsMin = 30_000;
-const probeWaitMsMax = 15 * 60_000;
-/** A trial counts only if this share of the rate was used. */
-const usedShareMin = 0.8;
-const growthFactor = 1.5;
+/** Duration of a trial for a rate that was never throttled, and the wait before the next one, in ms. */
+const tryMs = 2_000;
+/** Duration of a trial for a rate that was throttled before, in ms: a token bucket may still have tokens. */
+const tryAgainMs = 15_000;
+/**
+ * Wait between two trials of a throttled rate, in ms. The first wait is longer if it would span fewer than `requestsPerTry`
+ * requests.
+ */
+const tryWaitMsMin = 30_000;
+const tryWaitMsMax = 15 * 60_000;
+const requestsPerTry = 100;
+const responsesKept = 500;
+const acceptedCountsKept = 5;
+/** This many 429s, with this share of the responses, are conclusive. With known noise, more are required. */
+const refusedAtOnce = 4;
+const manyShare = 0.15;
+const refusedInNoise = 20;
+/** Number of bursts at even distances (within this factor) that indicate a limit and not chance. */
+const runsAlike = 6;
+const alikeFactor = 2.5;
 const rateMin = 1 / 60;
-/** A reduced rate works if there is no 429 in this many times the requests that had one before. */
-const quietFactor = 8;
-/** If more than this share is throttled, the rate is always the cause. */
-const chanceShareMax = 0.5;
-
-const initialState: InferredRate = {
-  rate: Number.NaN,
-  good: Number.NaN,
-  bad: null,
-  probeAtMs: 0,
-  probeWaitMs: probeWaitMsMin,
-  cut: null,
-  first: 0,
-  burstEnd: 0,
-  inARow: 0,
-  bursts: 0,
-  accepted: 0,
-  acceptedSinceBurst: 0,
-  elapsedMs: 0,
-  lastMs: 0,
-};
+/** Minimum time for a mean, in ms. If few requests are throttled, one reduction lowers the rate to these shares at most. */
+const meanMsMin = 3_000;
+const fallShares = [0.97, 0.9, 0.6];
+/**
+ * Number of reductions without effect after which they are reverted. More are allowed if the share of 429s fell by half. A
+ * share above `noiseShareMax` is never noise.
+ */
+const fallStepsMin = 3;
+const fallStepsMax = 5;
+const noiseShareMax = 0.5;
+const noiseMs = 15 * 60_000;
 
 /** The rate in force, at most `configured`. */
 export const getRateInForce = (inferred: InferredRate | null, configured: number): number =>
@@ -86,10 +82,17 @@ export const getRateInForce = (inferred: InferredRate | null, configured: number
 
 /** Reads a stored state. Null, so that the configured rate applies, for anything that is not a complete one. */
 export function parseInferredRate(text: string | null): InferredRate | null {
-  const state = { ...initialState, ...(JSON.parse(text ?? 'null') as InferredRate | null) };
-  const { bad, cut, ...numbers } = state;
-  const values = [...Object.values(numbers), bad ?? 0, ...Object.values(cut ?? {})];
-  return values.every(Number.isFinite) ? state : null;
+  const state = JSON.parse(text ?? 'null') as InferredRate | null;
+  if (state === null || typeof state !== 'object') return null;
+  const { rate, good, bad, sinceMs, tryAtMs, tryWaitMs, first, responses, throttled, fromMs, after } = state;
+  const numbers = [rate, good, bad ?? 0, sinceMs, tryAtMs, tryWaitMs, first, responses, throttled, fromMs, after];
+  const lists = [state.runs, state.acceptedCounts];
+  const objects = [state.fall, state.origin, state.noise];
+  const isComplete =
+    [...numbers, ...lists.flat(), ...objects.flatMap((one) => Object.values(one ?? {}))].every(Number.isFinite) &&
+    lists.every(Array.isArray) &&
+    !objects.includes(undefined as never);
+  return isComplete ? state : null;
 }
 
 /** Updates the inferred rate after a response. Null means that the configured rate applies. */
@@ -98,103 +101,211 @@ export function updateInferredRate(
   observation: RateObservation,
   configured: number,
 ): InferredRate | null {
-  const { request, nextRequest, isThrottled, nowMs } = observation;
-  if (inferred === null && !isThrottled) return null;
-  const known = inferred ?? { ...initialState, rate: configured, good: configured, lastMs: nowMs };
-  if (request < known.first) return known;
-  const inARow = isThrottled ? known.inARow + 1 : 0;
-  const isSameBurst = request < known.burstEnd;
-  if (isSameBurst && !isThrottled) return { ...known, inARow };
-  const rate = getRateInForce(known, configured);
-  const pauseMs = Math.max(0, nowMs - known.lastMs);
-  const elapsedMs = known.elapsedMs + Math.min(pauseMs, 1000 / Math.min(1, rate));
-  const counted = { ...known, inARow, elapsedMs, lastMs: nowMs };
-  if (isThrottled) {
-    const burst = isSameBurst ? {} : { bursts: known.bursts + 1, acceptedSinceBurst: 0, burstEnd: nextRequest };
-    return applyThrottled({ ...counted, ...burst }, rate, observation);
-  }
-  const accepted = { accepted: known.accepted + 1, acceptedSinceBurst: known.acceptedSinceBurst + 1 };
-  return applyAccepted({ ...counted, ...accepted }, rate, observation, configured);
+  if (inferred === null && !observation.isThrottled) return null;
+  const known = inferred ?? createInferredRate(configured, observation);
+  if (observation.request < known.first) return known;
+  const fade = known.responses >= responsesKept ? 0.5 : 1;
+  const fromMs = observation.nowMs - (observation.nowMs - known.fromMs) * fade;
+  const counted = { ...known, fromMs, responses: known.responses * fade + 1, throttled: known.throttled * fade };
+  return observation.isThrottled
+    ? applyRefusal(counted, observation, configured)
+    : applyResponse(counted, observation, configured);
 }
 
-function applyThrottled(inferred: InferredRate, rate: number, observation: RateObservation): InferredRate {
-  const { good, bad, bursts, accepted, elapsedMs, probeWaitMs } = inferred;
-  if (rate > good) {
-    const isProbe = bad !== null && rate >= bad;
-    const waitMs = isProbe ? Math.min(2 * probeWaitMs, probeWaitMsMax) : probeWaitMsMin;
-    return setRate({ ...inferred, bad: rate }, good, waitMs, observation);
-  }
-  if (bad === null && isBefore(inferred.probeAtMs, observation)) return inferred;
-  if (inferred.inARow >= throttledMax) return lowerRate(inferred, null, rate, observation);
-  // Counts start with the first burst: a token bucket that was full before is empty now.
-  if (bursts === 1) return { ...inferred, accepted: 0, elapsedMs: 0 };
-  if (bursts < throttledMax || elapsedMs < 1000 * trialSeconds) return inferred;
-  const share = bursts / (accepted + bursts);
-  if (share >= chanceShareMax) return lowerRate(inferred, null, rate, observation);
-  if (inferred.cut === null || share <= inferred.cut.share / 2)
-    return lowerRate(inferred, { rate, share }, rate, observation);
-  const { rate: restored } = inferred.cut;
-  return setRate({ ...inferred, good: restored, bad: null, cut: null }, restored, probeWaitMsMax, observation);
+function createInferredRate(configured: number, { countAccepted, request, nowMs }: RateObservation): InferredRate {
+  return {
+    rate: configured,
+    good: configured,
+    bad: null,
+    sinceMs: nowMs,
+    tryAtMs: nowMs,
+    tryWaitMs: tryWaitMsMin,
+    first: 0,
+    responses: countAccepted(),
+    throttled: 0,
+    fromMs: nowMs - 1000,
+    runs: [],
+    after: request,
+    acceptedCounts: [],
+    fall: null,
+    origin: null,
+    noise: null,
+  };
 }
 
-/** Lowers the rate to what was accepted. If nothing was, to a quarter. */
-function lowerRate(
-  inferred: InferredRate,
-  cut: InferredRate['cut'],
-  rate: number,
-  observation: RateObservation,
-): InferredRate {
-  const accepted = (1000 * inferred.accepted) / inferred.elapsedMs || rate / 4;
-  const lower = Math.max(rateMin, Math.min(accepted, 0.95 * rate));
-  const good = lower < 1 ? lower : Math.floor(lower);
-  return setRate({ ...inferred, good, bad: rate, cut }, good, probeWaitMsMin, observation);
-}
-
-/** Changes the rate, resets the counts, and starts a wait. */
-const setRate = (
-  inferred: InferredRate,
-  rate: number,
-  probeWaitMs: number,
-  { nextRequest, nowMs }: RateObservation,
-): InferredRate => ({
-  ...resetCounts(inferred, nowMs),
+/** Changes the rate and resets its counts. */
+const changeRate = (inferred: InferredRate, rate: number, { nextRequest, nowMs }: RateObservation): InferredRate => ({
+  ...inferred,
   rate,
+  sinceMs: nowMs,
   first: nextRequest,
-  burstEnd: nextRequest,
-  probeAtMs: nowMs + probeWaitMs,
-  probeWaitMs,
+  responses: 0,
+  throttled: 0,
+  fromMs: nowMs,
+  runs: [],
+  after: nextRequest,
+  acceptedCounts: [],
 });
 
-const resetCounts = (inferred: InferredRate, nowMs: number): InferredRate => {
-  return { ...inferred, bursts: 0, inARow: 0, accepted: 0, acceptedSinceBurst: 0, elapsedMs: 0, lastMs: nowMs };
-};
-
-function applyAccepted(
-  inferred: InferredRate,
-  rate: number,
-  observation: RateObservation,
-  configured: number,
-): InferredRate | null {
-  const { accepted, acceptedSinceBurst, bursts, elapsedMs, good, bad, cut } = inferred;
-  const seconds = bursts > 0 ? burstSeconds : bad !== null && rate >= bad ? probeSeconds : trialSeconds;
-  if (acceptedSinceBurst < Math.max(2, seconds * rate, cut === null ? 0 : quietFactor / cut.share)) return inferred;
-  const isProven = bursts === 0 && accepted >= (usedShareMin * rate * elapsedMs) / 1000;
-  const proven = isProven ? Math.max(good, rate) : good;
-  // If a rate that was throttled works now, the limit has risen.
-  const bound = bad !== null && bad > proven ? bad : null;
-  if (proven >= configured && bound === null && !isBefore(inferred.probeAtMs, observation)) return null;
-  const next = { ...resetCounts(inferred, observation.nowMs), good: proven, bad: bound, cut: null };
-  if (!isProven || proven >= configured) return next;
-  return { ...next, rate: Math.min(configured, chooseNextRate(next, observation)), first: observation.nextRequest };
+function applyRefusal(before: InferredRate, observation: RateObservation, configured: number): InferredRate {
+  const acceptedCounts = [...before.acceptedCounts, observation.countAccepted()].slice(-acceptedCountsKept);
+  const { request, nextRequest } = observation;
+  const run = request > before.after ? { runs: [...before.runs, request - before.after].slice(-runsAlike) } : {};
+  const burst = request >= before.after ? { ...run, after: nextRequest } : {};
+  const inferred = { ...before, ...burst, throttled: before.throttled + 1, acceptedCounts, sinceMs: observation.nowMs };
+  const rate = getRateInForce(inferred, configured);
+  if (rate > inferred.good) return isNoise(inferred, observation) ? inferred : revertToGoodRate(inferred, observation);
+  return isRateBlamed(inferred, observation) ? lowerRate({ ...inferred, rate }, observation) : inferred;
 }
 
-/** The next rate to try, or the good one during a wait. Integers from 1 on, because the rate limiter rounds down. */
-function chooseNextRate({ good, bad, probeAtMs }: InferredRate, observation: RateObservation): number {
-  const aim = Math.min(growthFactor * good, bad === null ? Number.POSITIVE_INFINITY : (good + bad) / 2);
-  const next = aim < 1 ? aim : Math.max(Math.floor(aim), Math.floor(good) + 1);
-  if (bad === null || (next < bad && bad > 1.05 * good)) return next;
-  return isBefore(probeAtMs, observation) ? good : bad;
+const computeRefusedShare = ({ throttled, responses }: InferredRate): number => throttled / responses;
+
+const getNoiseShare = ({ noise }: InferredRate, { nowMs }: RateObservation): number =>
+  noise !== null && nowMs < noise.untilMs ? noise.share : 0;
+
+function isNoise(inferred: InferredRate, observation: RateObservation): boolean {
+  const noise = getNoiseShare(inferred, observation);
+  return noise > 0 && (inferred.throttled < 2 || computeRefusedShare(inferred) <= 3 * noise);
 }
 
-/** If the clock was set back, a wait counts as over. */
-const isBefore = (atMs: number, { nowMs }: RateObservation): boolean => nowMs < atMs && atMs - nowMs <= probeWaitMsMax;
+/** Whether the rate is the cause: single 429s happen by chance, but many at once or bursts at even distances do not. */
+function isRateBlamed(inferred: InferredRate, observation: RateObservation): boolean {
+  const { throttled, runs, fall } = inferred;
+  const noise = getNoiseShare(inferred, observation);
+  if (noise > 0)
+    return throttled >= refusedInNoise && computeRefusedShare(inferred) >= Math.min(noiseShareMax, 3 * noise);
+  if (throttled >= refusedAtOnce && computeRefusedShare(inferred) >= manyShare) return true;
+  const isAlike = Math.max(...runs) <= alikeFactor * Math.min(...runs);
+  return fall === null ? runs.length >= runsAlike && isAlike : runs.length >= runsAlike / 2;
+}
+
+/** A trial of a higher rate failed. */
+function revertToGoodRate(inferred: InferredRate, observation: RateObservation): InferredRate {
+  const { rate: bad, good, tryWaitMs } = inferred;
+  const waitMs = Math.max(tryWaitMs, (requestsPerTry / good) * 1000);
+  const isClosed = computeNextAbove(good) >= bad;
+  return {
+    ...changeRate(inferred, good, observation),
+    bad,
+    tryAtMs: observation.nowMs + (isClosed ? Math.min(waitMs, tryWaitMsMax) : tryMs),
+    tryWaitMs: isClosed ? Math.min(2 * waitMs, tryWaitMsMax) : tryWaitMs,
+  };
+}
+
+/** Lowers a good rate that is throttled to the accepted rate. If earlier reductions had no effect, reverts them. */
+function lowerRate(inferred: InferredRate, observation: RateObservation): InferredRate {
+  const { rate, noise, origin } = inferred;
+  const share = computeRefusedShare(inferred);
+  const from = origin === null || hasPassed(origin.untilMs, observation) ? rate : Math.max(rate, origin.rate);
+  const fall = inferred.fall ?? { from, share, steps: 0 };
+  const worst = Math.max(fall.share, share);
+  const steps = share > worst / 2 ? fallStepsMin : fallStepsMax;
+  if (fall.steps >= steps && share < noiseShareMax) {
+    const untilMs = observation.nowMs + noiseMs;
+    return {
+      ...changeRate(inferred, fall.from, observation),
+      good: fall.from,
+      bad: null,
+      fall: null,
+      origin: null,
+      noise: { share: Math.max(share, noise?.share ?? 0), untilMs },
+    };
+  }
+  const through = computeAcceptedRate(inferred, observation);
+  const good = Math.max(rateMin, through >= 1 ? Math.floor(through) : through);
+  return {
+    ...changeRate(inferred, good, observation),
+    good,
+    bad: rate,
+    tryAtMs: observation.nowMs + tryMs,
+    tryWaitMs: tryWaitMsMin,
+    fall: { ...fall, share: worst, steps: fall.steps + 1 },
+    origin: { rate: fall.from, untilMs: observation.nowMs + tryWaitMsMax },
+  };
+}
+
+/** The accepted rate while throttled, always below the current rate. */
+function computeAcceptedRate(inferred: InferredRate, { nowMs }: RateObservation): number {
+  const { rate, acceptedCounts, responses, throttled, fromMs, fall } = inferred;
+  const top = Math.max(...acceptedCounts);
+  if (top < 1) return Math.min(1, rate) / 2;
+  // The mean is not affected by token buckets and fixed windows, but pauses lower it.
+  const ms = nowMs - fromMs;
+  const mean = ms < meanMsMin ? rate : ((responses - throttled) / ms) * 1000;
+  const least =
+    computeRefusedShare(inferred) < manyShare ? fallShares[Math.min(fall?.steps ?? 0, fallShares.length - 1)]! : 0;
+  return Math.min(top, computeNextBelow(rate), Math.max(rate * least, Math.ceil(mean)));
+}
+
+function applyResponse(before: InferredRate, observation: RateObservation, configured: number): InferredRate | null {
+  const inferred = {
+    ...before,
+    fall: before.fall !== null && hasLoweringHelped(before, before.fall) ? null : before.fall,
+  };
+  const { rate, good, bad, throttled, noise } = inferred;
+  if (rate > good)
+    return isProven(inferred, observation) ? raiseRate({ ...inferred, good: rate }, observation, configured) : inferred;
+  if (good < configured)
+    return inferred.fall === null && isTryDue(inferred, observation)
+      ? tryHigherRate(inferred, observation, configured)
+      : inferred;
+  // At the configured rate, the state is dropped as soon as the 429s have faded out.
+  const isForgotten = throttled < 0.5 && bad === null && getNoiseShare(inferred, observation) === 0;
+  return isForgotten ? null : { ...inferred, noise };
+}
+
+/** Enough responses without a further 429, or too many to wait for more. */
+const hasLoweringHelped = (inferred: InferredRate, fall: NonNullable<InferredRate['fall']>): boolean =>
+  inferred.responses >= responsesKept ||
+  (inferred.responses >= computeResponsesNeeded(inferred, fall) && computeRefusedShare(inferred) < fall.share / 8);
+
+/** Below one request per second, many responses take minutes. A few are conclusive if most were throttled before. */
+const computeResponsesNeeded = ({ rate }: InferredRate, { share }: NonNullable<InferredRate['fall']>): number =>
+  rate < 1 && share >= noiseShareMax ? 4 : Math.max(20, 12 / share);
+
+/** Whether the rate was used nearly in full for long enough. */
+function isProven({ rate, bad, sinceMs, responses }: InferredRate, observation: RateObservation): boolean {
+  const ms = bad !== null && rate >= bad ? tryAgainMs : tryMs;
+  return (
+    computeElapsedMs(sinceMs, observation) >= Math.max(ms, 2000 / rate) && isRateUsed(rate, responses, observation)
+  );
+}
+
+function isTryDue({ rate, sinceMs, responses, tryAtMs }: InferredRate, observation: RateObservation): boolean {
+  const isLongAgo = computeElapsedMs(sinceMs, observation) >= Math.max(tryMs, 2000 / rate);
+  return isLongAgo && hasPassed(tryAtMs, observation) && isRateUsed(rate, responses, observation);
+}
+
+/** If the clock was set back, the wait counts as over. */
+const computeElapsedMs = (sinceMs: number, { nowMs }: RateObservation): number =>
+  nowMs < sinceMs ? Number.POSITIVE_INFINITY : nowMs - sinceMs;
+
+const hasPassed = (atMs: number, { nowMs }: RateObservation): boolean => nowMs >= atMs || atMs - nowMs > tryWaitMsMax;
+
+/** Below two requests per second, starts are further apart than the second that `countAccepted` covers. */
+const isRateUsed = (rate: number, responses: number, { countAccepted }: RateObservation): boolean =>
+  responses >= Math.max(2, 1.5 * rate) && (rate < 2 || countAccepted() >= Math.floor(0.8 * Math.floor(rate)));
+
+/** A trial succeeded. If the rate had been throttled before, the limit has risen. */
+function raiseRate(inferred: InferredRate, observation: RateObservation, configured: number): InferredRate | null {
+  const { bad, good, tryWaitMs } = inferred;
+  const isRefuted = bad !== null && good >= bad;
+  const now = { ...inferred, bad: isRefuted ? null : bad, tryWaitMs: isRefuted ? tryWaitMsMin : tryWaitMs };
+  if (good >= configured) return getNoiseShare(now, observation) > 0 ? { ...now, bad: null } : null;
+  return tryHigherRate(now, observation, configured);
+}
+
+/** Tries a rate 10 % higher. A rate that was throttled is approached in single steps, and only when its wait is over. */
+function tryHigherRate(inferred: InferredRate, observation: RateObservation, configured: number): InferredRate {
+  const { good, bad, tryAtMs } = inferred;
+  const least = computeNextAbove(good);
+  if (bad !== null && least >= bad && !hasPassed(tryAtMs, observation))
+    return { ...changeRate(inferred, good, observation), first: inferred.first };
+  const ideal = good < 1 ? least : Math.max(least, Math.floor(good * 1.1));
+  const next = bad === null || ideal < bad ? ideal : Math.max(least, computeNextBelow(bad));
+  return changeRate(inferred, Math.min(configured, next), observation);
+}
+
+const computeNextAbove = (rate: number): number => (rate < 1 ? Math.min(1, rate * 1.5) : Math.floor(rate) + 1);
+
+const computeNextBelow = (rate: number): number => (rate > 1 ? Math.ceil(rate) - 1 : rate / 2);

@@ -155,7 +155,7 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
       const now = clock.monotonicMs();
       syncState(now);
       if (isThrottled === undefined) return slidingWindow.noteNoResponse(request, now);
-      slidingWindow.noteResponse(request, now);
+      slidingWindow.noteResponse(request, now, isThrottled);
       updateRate(request, isThrottled);
     });
   }
@@ -163,7 +163,14 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
   function updateRate(request: number, isThrottled: boolean): void {
     const rate = getConfiguredRate();
     const state = rateStore.read();
-    const observation = { request, nextRequest: state.count, isThrottled, nowMs: clock.nowMs() };
+    const startedAtMs = rateStore.getStart(request)?.atMs ?? Number.POSITIVE_INFINITY;
+    const observation = {
+      request,
+      nextRequest: state.count,
+      isThrottled,
+      countAccepted: () => rateStore.countAccepted(request - Math.ceil(rate), request, startedAtMs - 1000),
+      nowMs: clock.nowMs(),
+    };
     const before = inferredRate;
     inferredRate = updateInferredRate(before, observation, rate);
     if (inferredRate === before) return;

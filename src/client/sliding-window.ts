@@ -11,7 +11,7 @@ interface SlidingWindow {
   /** Starts a request. Returns its number for `noteResponse`. */
   start(nowMs: number): number;
   /** Records that the response headers of a request arrived. */
-  noteResponse(request: number, nowMs: number): void;
+  noteResponse(request: number, nowMs: number, isThrottled?: boolean): void;
   /** Records that a request ended without a response: it reached the service before now, or not at all. */
   noteNoResponse(request: number, nowMs: number): void;
 }
@@ -69,10 +69,10 @@ export function createSlidingWindow(rate: () => number, store: RateStateStore = 
   }
 
   /** Returns how long the request took; undefined if its start is too old to be known. */
-  function endStart(request: number, nowMs: number): number | undefined {
+  function endStart(request: number, nowMs: number, isAccepted: boolean): number | undefined {
     const start = store.getStart(request);
     if (start === undefined) return undefined;
-    store.endStart(request, nowMs - start.atMs);
+    store.endStart(request, nowMs - start.atMs, isAccepted);
     return nowMs - start.atMs;
   }
 
@@ -89,8 +89,8 @@ export function createSlidingWindow(rate: () => number, store: RateStateStore = 
       store.write({ ...state, slotMs, count: state.count + 1, writtenAtMs: nowMs });
       return state.count;
     },
-    noteResponse(request, nowMs) {
-      const elapsedMs = endStart(request, nowMs);
+    noteResponse(request, nowMs, isThrottled = false) {
+      const elapsedMs = endStart(request, nowMs, !isThrottled);
       if (elapsedMs === undefined) return;
       const state = readRateState(store, nowMs);
       store.write({
@@ -100,7 +100,7 @@ export function createSlidingWindow(rate: () => number, store: RateStateStore = 
         writtenAtMs: nowMs,
       });
     },
-    noteNoResponse: (request, nowMs) => void endStart(request, nowMs),
+    noteNoResponse: (request, nowMs) => void endStart(request, nowMs, false),
   };
 }
 

@@ -32,7 +32,9 @@ create table rate_limit (
   responses integer not null, resume_ms real not null, configured_min real not null,
   configured_min_at_ms real not null, written_at_ms real not null, inferred text
 );
-create table starts (request integer primary key, at_ms real not null, took_ms real);
+create table starts (
+  request integer primary key, at_ms real not null, took_ms real, is_accepted integer not null default 0
+);
 `;
 
 export const toRateFilePath = (folder: string): string => join(folder, 'rate.sqlite');
@@ -222,9 +224,14 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
       ).run(atMs - startsRetentionMs);
       sql('insert or replace into starts (request, at_ms) values (?, ?)').run(request, atMs);
     },
-    endStart(request, tookMs) {
+    endStart(request, tookMs, isAccepted) {
       cached?.starts.clear();
-      sql('update starts set took_ms = ? where request = ?').run(tookMs, request);
+      sql('update starts set took_ms = ?, is_accepted = ? where request = ?').run(tookMs, isAccepted ? 1 : 0, request);
+    },
+    countAccepted(first, end, afterMs) {
+      const text =
+        'select count(*) as n from starts where request >= ? and request < ? and at_ms > ? and is_accepted = 1';
+      return (sql(text).get(first, end, afterMs) as { n: number }).n;
     },
     clear() {
       cached?.starts.clear();
