@@ -77,7 +77,7 @@ export interface GridResult {
 interface CoverageShare {
   readonly lifetime_ms: number;
   readonly gap_ms: number;
-  /** Null if `asked_ms` is 0. */
+  /** Null if `lifetime_ms` is 0. */
   readonly gap_share: number | null;
 }
 

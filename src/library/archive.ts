@@ -22,16 +22,16 @@ import { systemClock, systemRandom } from '../base/system.ts';
 
 export type { DatasetName, GapList, ListedSymbol, Manifest, PublishedFile, VerifyResult, WriteFormat };
 
-type ArchiveStatus = ReturnType<typeof readStatus>;
+export type ArchiveStatus = ReturnType<typeof readStatus>;
 
 export { DamageError, OddslakeError, UsageError } from '../base/errors.ts';
 
-interface OpenOptions {
+export interface OpenOptions {
   /** Path of the config file whose settings determine the expected windows (`source`, `symbols`). Default: no config file. */
   readonly config?: string;
 }
 
-interface TickQuery {
+export interface TickQuery {
   /** If empty or absent, all symbols. */
   readonly symbols?: readonly string[];
   /** Start, inclusive, epoch milliseconds. Default: the first tick. */
@@ -50,7 +50,7 @@ export interface TickBatch {
   readonly p: Float64Array;
 }
 
-interface GapQuery {
+export interface GapQuery {
   readonly symbols?: readonly string[];
   /** Epoch milliseconds. Default: the time range of the archive. */
   readonly from?: number;
@@ -58,7 +58,7 @@ interface GapQuery {
 }
 
 /** An archive that is open for reading. Other processes may collect and publish at the same time. */
-interface ArchiveReader {
+export interface ArchiveReader {
   /** Absolute path of its root folder. */
   readonly root: string;
   /** Reads the manifest of the current generation. */

@@ -15,7 +15,7 @@ export { type BuiltinStrategy, builtinStrategies } from '../backtest/strategy/bu
 export type { Strategy } from '../backtest/strategy/strategy.ts';
 export { DamageError, UsageError } from '../base/errors.ts';
 
-interface BacktestOptions {
+export interface BacktestOptions {
   /** Number of worker threads, at least 1. Default: the number of cores, at most 4. */
   readonly threads?: number;
   readonly signal?: AbortSignal;

@@ -17,7 +17,7 @@ export type {
   UpstreamLimits,
 } from '../client/upstream.ts';
 
-interface ClientOptions extends Partial<UpstreamLimits> {
+export interface ClientOptions extends Partial<UpstreamLimits> {
   /** http or https, with or without a path prefix; no credentials, query or fragment. */
   readonly baseUrl: string;
   /** Sent as `Authorization: Bearer …` to `baseUrl` only. It does not appear in logs and errors. */

@@ -3,8 +3,11 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { ArchiveReader, ArchiveStatus, GapQuery, OpenOptions, TickQuery } from '../../src/library/archive.ts';
 import { DamageError, openArchive, type TickBatch, UsageError } from '../../src/library/archive.ts';
+import type { BacktestOptions } from '../../src/library/backtest.ts';
 import { builtinStrategies, InvalidBacktestError, runBacktest } from '../../src/library/backtest.ts';
+import type { ClientOptions } from '../../src/library/client.ts';
 import { openClient, UpstreamError } from '../../src/library/client.ts';
 import { startSandbox } from '../../src/library/sandbox.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
@@ -190,4 +193,14 @@ describe('a client of the service', () => {
     expect(error.failure).toBe('credential');
     expect(String(error)).not.toContain('another-key');
   });
+});
+
+test('the modules export the types of their functions', () => {
+  const query: TickQuery = { symbols: ['A'], from: 0, to: 1 };
+  const gaps: GapQuery = { symbols: query.symbols ?? [] };
+  const options: OpenOptions = {};
+  const client: Pick<ClientOptions, 'baseUrl'> = { baseUrl: 'https://example.test' };
+  const backtest: BacktestOptions = {};
+  const read = (reader: ArchiveReader): Promise<ArchiveStatus> => reader.status();
+  expect([query, gaps, options, client, backtest, read]).toHaveLength(6);
 });

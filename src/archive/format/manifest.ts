@@ -166,7 +166,7 @@ export function parseManifest(text: string, path: string): Manifest {
   };
 }
 
-/** What a manifest had under another name before 0.2. */
+/** Fields that have another name in manifests of older versions. */
 interface LegacyManifest {
   readonly verdict?: Omit<CompletenessCounts, 'inferred_windows' | 'lists_complete'> & {
     readonly provisional: number;

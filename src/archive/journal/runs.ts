@@ -272,7 +272,7 @@ export const readLatestEndedRun = (db: Database, job: string, untilMs: number): 
     untilMs,
   );
 
-/** Fields of a summary that were renamed in 0.2, by the path of their object. */
+/** Fields that have another name in summaries of older versions, by the path of their object. */
 const renamedSummaryFields: readonly (readonly [path: readonly string[], before: string, now: string])[] = [
   [[], 'covered_to', 'reached'],
   [[], 'verdict', 'completeness'],

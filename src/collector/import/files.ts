@@ -178,10 +178,11 @@ export async function readBeginning(source: InputFile, bytesMax: number): Promis
 /**
  * Reads and decompresses a file. Synchronous, because that is several times as fast for small files. The next call overwrites
  * the returned bytes.
- * @throws Error if the content is longer than `bytesMax`
+ * @param mayGrow whether another process may append to the file; bytes that it appends meanwhile are left out
+ * @throws Error if the content is longer than `bytesMax`, or if the file grows and must not
  */
-export function readWholeFile({ path, compression }: InputFile, bytesMax: number): Buffer {
-  const bytes = readBytes(path, bytesMax);
+export function readWholeFile({ path, compression }: InputFile, bytesMax: number, mayGrow = false): Buffer {
+  const bytes = readBytes(path, bytesMax, mayGrow);
   if (compression === 'none') return bytes;
   const decompress = compression === 'gzip' ? gunzipSync : zstdDecompressSync;
   try {
@@ -196,8 +197,8 @@ const createTooLongError = (bytesMax: number): Error => new Error(`longer than $
 const readBufferBytesMin = 1 << 20;
 let readBuffer = Buffer.alloc(0);
 
-/** Reads a file into a buffer that the next call reuses. */
-function readBytes(path: string, bytesMax: number): Buffer {
+/** Reads a file into a buffer that the next call reuses. `mayGrow`: another process may append to the file. */
+function readBytes(path: string, bytesMax: number, mayGrow: boolean): Buffer {
   const file = openSync(path, 'r');
   try {
     const { size } = fstatSync(file);
@@ -207,8 +208,8 @@ function readBytes(path: string, bytesMax: number): Buffer {
     let length = 0;
     for (let bytesRead = -1; bytesRead !== 0 && length < readBuffer.length; length += bytesRead)
       bytesRead = readSync(file, readBuffer, length, readBuffer.length - length, null);
-    if (length > size) throw new Error(`${path} grew while it was read`);
-    return readBuffer.subarray(0, length);
+    if (length > size && !mayGrow) throw new Error(`${path} grew while it was read`);
+    return readBuffer.subarray(0, Math.min(length, size));
   } finally {
     closeSync(file);
   }

@@ -61,7 +61,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
   const readChunksOf = (file: ImportFile): ReturnType<typeof readRawFile> => {
     try {
       // A copy, because the next call overwrites the bytes while the responses are replayed.
-      return readRawFile(Buffer.from(readWholeFile(file, fileBytesMax)), chunkBytesMax);
+      return readRawFile(Buffer.from(readWholeFile(file, fileBytesMax, true)), chunkBytesMax);
     } catch (error) {
       throw new UnreadableFileError(`cannot be read: ${formatErrorLine(error)}`, { cause: error });
     }

@@ -36,7 +36,8 @@ export type PageRead =
   | { readonly kind: 'ticks'; readonly read: ImportedSymbolTicks; readonly rejected: readonly RejectedInput[] }
   | Exclude<SavedPage, { readonly kind: 'ticks' }>
   /** `reason` is one clause. */
-  | { readonly kind: 'unreadable'; readonly reason: string };
+  /** `isInvalid`: the content is no response. Otherwise the file could not be read, and a second attempt may succeed. */
+  | { readonly kind: 'unreadable'; readonly reason: string; readonly isInvalid: boolean };
 
 /** Starts threads that read saved pages and merge part files. @param count at least 2 */
 export const openImportThreads = (count: number): Promise<MergeThreads> =>
@@ -44,8 +45,8 @@ export const openImportThreads = (count: number): Promise<MergeThreads> =>
 
 export interface PageReader {
   /**
-   * Reads a batch on a thread, or on this one if the others have no room. Null for a market list: its records stay in memory,
-   * so `readPage` reads one at a time.
+   * Reads a batch on a thread, or on this one if the others have no room. Null for a market list, whose records
+   * stay in memory, and for a file that could not be read: `readPage` reads these one at a time.
    */
   readPages(files: readonly PageFile[]): Promise<(PageRead | null)[]>;
   /** Reads a page on this thread. */
@@ -55,7 +56,10 @@ export interface PageReader {
 
 export function openPageReader(rules: PageRules, threads: MergeThreads | undefined): PageReader {
   let spill: SpillFile | undefined;
+  let isClosed = false;
   const openSpill = (): SpillFile => {
+    // A batch may still be pending when an import is aborted.
+    if (isClosed) throw new Error('the page reader is closed');
     spill ??= openSpillFile(toSpillPath(rules));
     return spill;
   };
@@ -70,7 +74,10 @@ export function openPageReader(rules: PageRules, threads: MergeThreads | undefin
       return readBatch(task, openSpill());
     },
     readPage: (file) => readPage(file, rules, openSpill()),
-    close: () => spill?.close(),
+    close() {
+      isClosed = true;
+      spill?.close();
+    },
   };
 }
 
@@ -88,7 +95,7 @@ export function readPagesOnThread(task: ReadPagesTask): (PageRead | null)[] {
 const readBatch = ({ files, ...rules }: ReadPagesTask, spill: SpillFile): (PageRead | null)[] =>
   files.map((file) => {
     const page = readPage(file, rules, spill);
-    return page.kind === 'markets' ? null : page;
+    return page.kind === 'markets' || (page.kind === 'unreadable' && !page.isInvalid) ? null : page;
   });
 
 /** Reads a page, and writes its ticks to the scratch file. */
@@ -100,6 +107,7 @@ function readPage(file: PageFile, { dataset, futureMs, bytesMax }: PageRules, sp
     const isInvalid = error instanceof UnreadableResponseError;
     return {
       kind: 'unreadable',
+      isInvalid,
       reason: isInvalid ? `invalid response: ${error.message}` : `cannot be read: ${formatErrorLine(error)}`,
     };
   }

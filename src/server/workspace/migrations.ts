@@ -176,8 +176,21 @@ export const migrations: Readonly<Record<string, Migration>> = {
   },
 };
 
-/** Renames the fields of a saved result to the names of migration 006. Values and their order stay. */
+/**
+ * Renames the fields of a saved result to the names of migration 006. Values and their order stay. Returns a result of another
+ * shape, such as a damaged one, unchanged, so that it does not prevent the migration of the others.
+ */
 function renameResultFields(resultJson: string): string {
+  try {
+    return toNewResultFields(resultJson);
+  } catch (error) {
+    if (error instanceof TypeError || error instanceof SyntaxError) return resultJson;
+    throw error;
+  }
+}
+
+/** @throws TypeError or SyntaxError for a result of another shape */
+function toNewResultFields(resultJson: string): string {
   type Fields = Record<string, unknown>;
   const rename = (fields: unknown, names: Readonly<Record<string, string>>): Fields =>
     Object.fromEntries(Object.entries(fields as Fields).map(([name, value]) => [names[name] ?? name, value]));
