@@ -117,7 +117,9 @@ const assertProperty = async (
   numRuns: number,
   check: (scenario: Scenario) => Promise<void>,
 ) => {
-  await fc.assert(fc.asyncProperty(arbitrary, check), { numRuns });
+  // SEED=… repeats a run, as in the other searches; without it each run draws its own.
+  const seed = process.env.SEED === undefined ? {} : { seed: Number(process.env.SEED) };
+  await fc.assert(fc.asyncProperty(arbitrary, check), { numRuns, ...seed });
 };
 
 describe('paging', () => {
