@@ -3,7 +3,7 @@
 export PATH := $(CURDIR)/.node/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-readers package torture mutants bench lint typecheck format setup clean
+.PHONY: help run test check test-readers test-clients package torture mutants bench lint typecheck format setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -14,7 +14,7 @@ run: setup ## a simulated service, one nightly run against it into output/demo, 
 test: setup ## the quick tests of every part, under three minutes; TEST_ARGS='test/base' for any file or folder
 	@$(if $(TEST_ARGS),vitest run $(TEST_ARGS),TEST_SHARE=0.2 vitest run --project quick)
 
-check: setup ## everything that a change must pass: all tests, readers, torture, lint, types, package; STEPS='lint types' for some
+check: setup ## everything that a change must pass: all tests, readers, clients, torture, lint, types, package; STEPS='lint types' for some
 	@test/check.sh $(STEPS)
 
 package: setup ## whether the package that npm makes works from elsewhere; asks the registry
@@ -22,6 +22,9 @@ package: setup ## whether the package that npm makes works from elsewhere; asks 
 
 test-readers: setup ## the archive as pandas, polars, DuckDB, PyArrow and Spark read it; TEST_ARGS='-k asof' for some of them
 	@test/readers/run $(TEST_ARGS)
+
+test-clients: setup ## the service as clients call it that are generated from its OpenAPI document; TEST_ARGS='-t Python' for some
+	@test/clients/run $(TEST_ARGS)
 
 torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… SEEDS=1 repeats one
 	@MINUTES=$(MINUTES) SEED=$(SEED) SEEDS=$(SEEDS) vitest run --config vitest.torture.config.ts $(TEST_ARGS)
@@ -48,4 +51,4 @@ setup: ## install what is missing, and only that
 	@bin/setup
 
 clean: ## remove what was installed or built; archives stay
-	rm -rf node_modules .node dist test/readers/.venv
+	rm -rf node_modules .node dist test/readers/.venv test/clients/.venv test/clients/node_modules

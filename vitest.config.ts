@@ -28,7 +28,7 @@ export const common = {
 const path = 'test/e2e/path.test.ts';
 /** Left to `make check`, with what vitest.torture.config.ts and test/readers have. */
 const long = ['test/e2e/**/*.test.ts', 'test/**/*.long.test.ts'];
-const elsewhere = [...configDefaults.exclude, 'test/faults/**', 'test/readers/**'];
+const elsewhere = [...configDefaults.exclude, 'test/faults/**', 'test/readers/**', 'test/clients/**'];
 
 // To start a process and to load the program takes about a second, as long as many a file takes: so the files share two
 // processes, and what one changes of its process it has to put back.

@@ -128,7 +128,7 @@ export function compare(name: string, input: string, runs: Runs, judged: boolean
   const speed = (of: readonly Played[]): number => median(of.map(({ ticks, ms }) => ticks / 1000 / ms));
   const figure = (of: readonly Played[]): string => (of.length === 0 ? '–' : `${speed(of).toFixed(1)} M ticks/s`);
   const outcome = (value: number): Pick<Comparison, 'value' | 'missing'> =>
-    judged ? { value, missing: null } : { value: null, missing: 'judged on 40 M ticks' };
+    judged ? { value, missing: null } : { value: null, missing: 'judged only on 40 M ticks or more' };
   const alone: Comparison = {
     what: label,
     input,

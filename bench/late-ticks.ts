@@ -99,7 +99,8 @@ export async function benchLateTicks(bench: Bench, ticks: number): Promise<Repor
           ratio,
           goal,
           value: isJudged ? (ratio?.median ?? null) : null,
-          missing: failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? 'judged on 50 M ticks',
+          missing:
+            failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? 'judged only on 50 M ticks or more',
         },
       ],
       timings: processTimings('import', input, outcomes),

@@ -1,6 +1,6 @@
 /**
- * Measures each loop that a tick passes between its page and its part file, in nanoseconds of CPU time per tick. Run:
- * node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
+ * Measures each loop that a tick passes through between its page and its part file, in nanoseconds of CPU time per
+ * tick. Run: node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
  */
 import { parseArgs } from 'node:util';
 import { candleIntervals, computeCandles } from '../src/archive/format/candles.ts';
@@ -33,7 +33,7 @@ const parts = 4;
 const all: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 const futureMs = Date.UTC(2100, 0, 1);
 
-/** No known precedence, like an archive without conflicts. */
+/** No known precedence, as in an archive without conflicts. */
 const unknown: KnownPrecedence = {
   getWindows: () => [],
   inferPrecedence: () => ({ rank: precedenceRanks.poll, observedAt: Number.NEGATIVE_INFINITY }),
@@ -46,7 +46,7 @@ const pages = bodies.map((body) => decodeTickPage(body));
 const ticks = pages.reduce((sum, { received }) => sum + received, 0);
 const coverage = coverageOf(pages);
 
-/** What the journal passes on, by day and part file. */
+/** The chunks that the journal would return, by day and part file. */
 const bins = (rank: number): readonly TickChunk[][] => [
   ...Map.groupBy(
     pages.flatMap((page) => chunksOf(page, rank)),

@@ -1,6 +1,6 @@
 /**
- * Peak memory of a nightly run as it fetches more ticks of the same number of symbols from a sandbox in a separate
- * process. Run: node bench/memory.ts
+ * Measures the peak memory of a nightly run as it fetches more ticks of the same number of symbols from a sandbox in a
+ * separate process. Run: node bench/memory.ts
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

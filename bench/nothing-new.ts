@@ -32,7 +32,7 @@ export async function benchNothingNew(bench: Bench): Promise<Report> {
     await measure(nightly(bench, sandbox, out), bench.accounting);
     const before = readFileStamps(out);
     const rounds: Round[] = [];
-    // The first night, not counted, fetches from the end of the first night; all later ones are alike.
+    // Round 0 is not counted: it fetches from the end of the initial night. All later rounds do the same work.
     for (let n = 0; n <= bench.runs; n++) {
       const round = await runRound(bench, sandbox, out);
       if (n > 0) rounds.push(round);

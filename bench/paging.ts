@@ -8,9 +8,9 @@ import { atMost, type Comparison, type Report } from './results.ts';
 import { spread } from './statistics.ts';
 
 /**
- * Compares the requests of a backfill of one day with the minimum that can fetch and confirm the same: per symbol with
- * ticks, as many full pages as its ticks fill and two confirmations; one request per symbol without. Runs in process
- * against the servers that the tests draw; `servers` lists how they cut pages.
+ * Compares the number of requests of a one-day backfill with the minimum that can fetch and confirm the same ticks: for
+ * a symbol with ticks, as many full pages as its ticks fill plus two confirmations; for a symbol without ticks, one
+ * request. Runs in process against the simulated servers of the tests; `servers` lists how they truncate pages.
  */
 
 const cap = 500;

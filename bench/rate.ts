@@ -10,10 +10,10 @@ import type { Comparison, Goal, Report } from './results.ts';
 import { type BenchedSandbox, startSandbox } from './sandbox.ts';
 
 /**
- * How much of the allowed rate the client uses while there is work, and how many of its requests are throttled. Runs
- * the client with an archive's rate store against the sandbox in a separate process: first with the rate known, then
- * with a far higher rate configured, after the same time to adapt. The latter runs concurrently, each with its own
- * service.
+ * Measures how much of the allowed rate the client uses while there is work, and how many of its requests are
+ * throttled. Runs the client with an archive's rate store against sandboxes in separate processes: first with the
+ * allowed rate configured, then with a far higher rate configured. The runs of the second kind are concurrent, and each
+ * is measured after an equally long time to adapt.
  */
 
 const seconds = 40;
@@ -56,7 +56,7 @@ export async function benchRate(bench: Bench): Promise<Report> {
     bench.tell(`${one.name}: ${seconds} seconds`);
     comparisons.push(createComparison(one.name, await measureUse(bench, one, 0), true));
   }
-  bench.tell(`unknown, ${unknown.length} kinds of limit: ${2 * seconds} seconds`);
+  bench.tell(`unknown, ${unknown.length} rate-limiting algorithms: ${2 * seconds} seconds`);
   const results = await Promise.all(unknown.map((one) => measureUse(bench, one, seconds)));
   for (const [i, { name }] of unknown.entries()) comparisons.push(createComparison(name, results[i]!, false));
   return { comparisons, timings: [], failed: [] };

@@ -8,8 +8,15 @@ export interface RawClient {
   close(): void;
 }
 
-export async function openRawClient(url: string, key: string): Promise<RawClient> {
+/** @param more further headers of every request */
+export async function openRawClient(
+  url: string,
+  key: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<RawClient> {
   const { hostname, port, host } = new URL(url);
+  const headers = Object.entries({ Host: host, Authorization: `Bearer ${key}`, ...more });
+  const head = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
   const socket = connect({ host: hostname, port: Number(port), noDelay: true });
   await once(socket, 'connect');
   let pieces: Buffer[] = [];
@@ -44,7 +51,7 @@ export async function openRawClient(url: string, key: string): Promise<RawClient
     get(path) {
       return new Promise((resolve, reject) => {
         settle = { resolve, reject };
-        socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+        socket.write(`GET ${path} HTTP/1.1\r\n${head}\r\n`);
       });
     },
     close: () => socket.destroy(),

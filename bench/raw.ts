@@ -1,6 +1,6 @@
 /**
- * The cost of keeping raw responses and of inspecting their structure: CPU time per tick of the main thread and of the
- * whole process, for pages of 5,000 ticks. Medians of 9 rounds of 200 pages. Run: node bench/raw.ts
+ * Measures the cost of keeping raw responses and of inspecting their structure: CPU time per tick of the main thread
+ * and of the whole process, for pages of 5,000 ticks. Medians of 9 rounds of 200 pages. Run: node bench/raw.ts
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

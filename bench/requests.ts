@@ -91,8 +91,8 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
 }
 
 /**
- * The minimum of requests of a first night: for each symbol as many full pages as its ticks fill, one for a symbol
- * without ticks, and one for each market list.
+ * The minimum number of requests of a first night: for each symbol as many full pages as its ticks fill, one for a
+ * symbol without ticks, and one for each market list.
  */
 function leastRequests(polled: readonly string[], seed: number): number {
   const feed = createSimulatedFeed({ ...sandboxDefaults, ...feedOptions, seed });

@@ -51,11 +51,11 @@ export interface Circumstances {
   readonly accounting: string;
   readonly seed: number;
   readonly runs: number;
-  /** Why the figures say little; empty for a full run. */
+  /** Reasons why the figures say little; empty for a full run. */
   readonly short: readonly string[];
 }
 
-const headText = `# Results of the benchmarks
+const headText = `# Benchmark results
 
 Written by \`make bench\`; each section is from the last run of its benchmark. oddslake and its peers run alternately, as whole
 processes on the same input, with one warm-up round that is not counted. Figures are medians; a ratio is computed per round and

@@ -34,7 +34,7 @@ interface Benchmark {
 }
 
 const root = join(import.meta.dirname, '..');
-/** Figures of runs with less of either say little. */
+/** Figures of runs with fewer rounds or pages say little. */
 const full = { runs: 5, pages: 1000 };
 /** dlt takes minutes where others take seconds: it runs in separate rounds, on at most this many pages. */
 const dltPagesMax = 1000;

@@ -15,7 +15,7 @@ import { median, pairRatios } from './statistics.ts';
 const readers = ['duckdb', 'polars'] as const;
 /** Who wrote the files; dlt takes minutes to write them. */
 const makers: readonly PeerName[] = ['duckdb', 'polars', 'pandas'];
-/** Days and symbols per round, so that one favourable place in a file does not decide. */
+/** Days and symbols per round, so that one favourable position in a file does not decide the result. */
 const symbols = 5;
 /** Rows below which the goals are not judged: with fewer, opening files dominates the time. */
 const judgedTicks = 50e6;
@@ -122,7 +122,9 @@ export function compare(input: string, ms: Times, judged: boolean): Comparison[]
         goal,
         ratio,
         peer: { name: `${name}'s files, the fastest of ${Object.keys(others).length}`, figure: figure(theirs) },
-        ...(judged ? { value: ratio.median, missing: null } : { value: null, missing: 'judged on 50 M ticks' }),
+        ...(judged
+          ? { value: ratio.median, missing: null }
+          : { value: null, missing: 'judged only on 50 M ticks or more' }),
       };
     }),
   );

@@ -1,7 +1,7 @@
 /**
  * Compares bulk downloads from the service with nginx serving the same files: alternately, over loopback, by a client
- * in a separate process that discards the bytes. The goal is 0.8 of nginx. Needs nginx (Debian: apt-get install
- * nginx-light). Run: node bench/serve-bulk.ts [ROUNDS]
+ * in a separate process that discards the bytes. The goal is 0.8 times nginx's speed. Needs nginx (Debian: apt-get
+ * install nginx-light). Run: node bench/serve-bulk.ts [ROUNDS]
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, randomFillSync } from 'node:crypto';

@@ -1,8 +1,8 @@
 /**
  * Compares ticks over HTTP with DuckDB: 1,000 ticks of one symbol and day, from the service in a separate process and,
  * alternately, by SQL over the glob of the same files in this process. `fresh`: every request is for another symbol and
- * day; `again`: always the same one. DuckDB's rows stay columns and are not converted to JSON. Then 200 concurrent
- * clients. Memory is read from /proc, on Linux only. Run: node bench/serve-ticks.ts [TICKS] (50,000,000)
+ * day; `again`: always the same one. DuckDB's rows stay columns and are not converted to JSON. Then `warm`: 200 symbols
+ * and days over 16 connections, and 200 concurrent clients. Memory is read from /proc, on Linux only. Run: node bench/serve-ticks.ts [TICKS] (50,000,000)
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { DuckDBInstance, type DuckDBResultReader } from '@duckdb/node-api';
 import { dayMs } from '../src/base/window.ts';
 import { openRawClient, type RawClient } from './raw-client.ts';
+import { formatLoad, runLoad } from './request-load.ts';
 import { startService } from './service.ts';
 import { createBenchArchive } from './tick-archive.ts';
 
@@ -32,7 +33,8 @@ const { symbols, days, ticks, key } = await createBenchArchive(root, ticksAsked)
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
 console.log(`${ticks.toLocaleString('en-US')} ticks of ${symbols.length} symbols, made in ${seconds} s`);
 
-const { url, residentMiB, stop } = await startService(root);
+const service = await startService(root);
+const { url, residentMiB, stop } = service;
 const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
 await duckdb.run("set TimeZone = 'UTC'");
 // DuckDB's best setting for files that do not change: reads each footer once.
@@ -116,6 +118,22 @@ if (JSON.stringify(answer.ticks) !== JSON.stringify(theirs)) throw new Error('th
 
 await compare('fresh', fresh);
 await compare('again', () => same);
+
+/** As many symbols and days as the cache holds, over 16 connections. */
+const working = Array.from({ length: 200 }, fresh);
+const warm = {
+  key,
+  connections: 16,
+  seconds: 5,
+  next(): string {
+    const { symbol, day } = working[Math.floor(Math.random() * working.length)]!;
+    return `/api/v1/ticks?symbol=${symbol}&from=${day}&to=${day + dayMs}&limit=${limit}`;
+  },
+};
+await runLoad(service, warm);
+console.log(`warm, 16 connections: ${formatLoad(await runLoad(service, warm))}`);
+const zstd = { ...warm, headers: { 'accept-encoding': 'zstd' } };
+console.log(`warm with zstd, 16 connections: ${formatLoad(await runLoad(service, zstd))}`);
 
 /** All clients concurrently; half of them send fresh requests. */
 async function crowd(): Promise<void> {

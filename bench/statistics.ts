@@ -11,7 +11,7 @@ export interface Spread {
  * @throws RangeError if empty or if a value is not finite
  */
 export function median(values: readonly number[]): number {
-  if (values.length === 0) throw new RangeError('no median of nothing');
+  if (values.length === 0) throw new RangeError('an empty list has no median');
   if (!values.every(Number.isFinite)) throw new RangeError(`no median of ${values.join(', ')}`);
   const sorted = values.toSorted((a, b) => a - b);
   const half = sorted.length >> 1;

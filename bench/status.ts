@@ -79,7 +79,7 @@ try {
     console.log(`${name.padEnd(28)} ${best.toFixed(0).padStart(6)} ms  ${JSON.stringify(result).slice(0, 160)}`);
   };
   const options = { clock, waitMs: 0, ...judged, candles: [], judges: true, runId: 'bench' };
-  // One window a day is owed, so that every day has to be judged.
+  // One window a day is owed, so that every day has to be evaluated.
   db.transaction(() => {
     for (let day = start; day < end; day += dayMs)
       db.run("insert into owed values ('SYMBOL-000000', ?, ?, 'failed', 'bench', ?)", day, day + 1, nowMs);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Everything that a change must pass: every test, over SQLite and PostgreSQL, the archive as Python reads it, the search for
-# faults, lint, types and the package. Every step runs even after one failed; the last line counts the tests.
+# Everything that a change must pass: every test, over SQLite and PostgreSQL, the archive as Python reads it, the service as
+# generated clients call it, the search for faults, lint, types and the package. Every step runs even after one failed; the last line counts the tests.
 #   test/check.sh                   all of it
-#   test/check.sh lint types        some of it: tests readers torture lint types package
+#   test/check.sh lint types        some of it: tests readers clients torture lint types package
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 # The same story each time: a change is judged by what it changed. SEED=… tells another one.
@@ -54,6 +54,7 @@ counts() {
 wanted=("$@")
 step tests tests
 step readers timeout -k 30 1500 test/readers/run --junitxml="$work/readers.xml"
+TEST_RESULTS=$work/clients.json step clients timeout -k 30 600 test/clients/run
 TEST_RESULTS=$work/torture.json step torture timeout -k 30 1800 vitest run --config vitest.torture.config.ts
 step lint make --no-print-directory lint
 step types make --no-print-directory typecheck
@@ -61,7 +62,7 @@ step package timeout -k 30 1200 test/package.sh
 
 # No file of results, or no test in it, is a failure too.
 passed=0 broken=0
-for results in tests.json readers.xml torture.json; do
+for results in tests.json readers.xml clients.json torture.json; do
   name=${results%.*}
   [ ${#wanted[@]} -eq 0 ] || [[ " ${wanted[*]} " == *" $name "* ]] || continue
   read -r good bad < <(counts "$work/$results")

@@ -1,6 +1,6 @@
 """Runs a built-in strategy in vectorised pandas: python backtest_pandas.py ARCHIVE NAME
 
-Prints the same as backtest_polars.py, also without checks.
+Prints the same JSON as backtest_polars.py; has no checks either.
 """
 
 import json
@@ -19,13 +19,13 @@ def read(archive: str) -> pd.DataFrame:
     kept = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=["symbol"]))
     table = ds.dataset(files, format=kept).to_table(columns=["symbol", "t", "p"]).unify_dictionaries()
     ticks = table.to_pandas()
-    # The files of a symbol are in order of time.
+    # The files of a symbol are in chronological order.
     order = np.argsort(ticks["symbol"].cat.codes.to_numpy(), kind="stable")
     return ticks.take(order).reset_index(drop=True)
 
 
 def rule(ticks: pd.DataFrame, enters: pd.Series, leaves: pd.Series, sign: int) -> tuple[int, float]:
-    """Trades and P&L of one rule. Entry and exit exclude each other, so the last true one determines the position."""
+    """Trades and P&L of one rule. Entry and exit are mutually exclusive, so the last true one sets the position."""
     codes = ticks["symbol"].cat.codes.to_numpy()
     p = ticks["p"].to_numpy()
     first = np.append(True, codes[1:] != codes[:-1])
@@ -35,7 +35,7 @@ def rule(ticks: pd.DataFrame, enters: pd.Series, leaves: pd.Series, sign: int) -
     wanted = enters.to_numpy()[at].astype(np.int8)
     order = np.diff(wanted, prepend=np.int8(0))
     order[first] = wanted[first]
-    # A decision at the last tick of a symbol is not filled.
+    # An order decided at the last tick of a symbol is not filled.
     filled = np.where(last, 0, np.append(p[1:], 0.0))
     order[last] = 0
     held = pd.Series(order).groupby(codes, sort=True).sum().to_numpy()

@@ -1,7 +1,7 @@
 """Runs a built-in strategy in vectorised Polars: python backtest_polars.py ARCHIVE NAME
 
-Prints JSON: milliseconds from the files to the result, ticks, trades and P&L. A decision at a tick is filled at the
-next one; open positions are valued at the last price. No checks, and no results by symbol or time.
+Prints JSON: milliseconds from the files to the result, ticks, trades and P&L. An order decided at a tick is filled at
+the next one; open positions are valued at the last price. Does no checks, and prints no results by symbol or time.
 """
 
 import json
@@ -15,7 +15,7 @@ P = pl.col("p")
 
 
 def rule(ticks: pl.LazyFrame, enters: pl.Expr, leaves: pl.Expr, sign: int) -> pl.LazyFrame:
-    """Trades and P&L of one rule. Entry and exit exclude each other, so the last true one determines the position."""
+    """Trades and P&L of one rule. Entry and exit are mutually exclusive, so the last true one sets the position."""
     wanted = pl.when(enters).then(1).when(leaves).then(0).otherwise(None).cast(pl.Int8)
     wants = pl.col("wanted")
     before = wants.shift(1, fill_value=0).over("symbol")
@@ -56,7 +56,7 @@ def mean_reversion(ticks: pl.LazyFrame) -> list[pl.LazyFrame]:
 def main(archive: str, name: str) -> None:
     files = sorted(Path(archive).glob("ticks/date=*/*.parquet"))
     begun = perf_counter()
-    # The files of a symbol are in order of time.
+    # The files of a symbol are in chronological order.
     ticks = pl.scan_parquet(files, hive_partitioning=False).select("symbol", "t", "p")
     rules = {"threshold": threshold, "mean_reversion": mean_reversion}[name](ticks)
     count, *done = pl.collect_all([ticks.select(pl.len()), *rules])

@@ -1,4 +1,4 @@
-"""Compares the ticks of two folders: python check.py A B. Exit code 1 if a key or a price differs."""
+"""Compares the ticks of two folders: python check.py A B. Exits with 1 if a key or a price differs."""
 
 import sys
 from pathlib import Path

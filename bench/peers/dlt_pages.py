@@ -1,6 +1,6 @@
-"""Saved tick pages to day partitions with dlt: python dlt_pages.py PAGES_FOLDER OUT_FOLDER
+"""Converts saved tick pages to day partitions with dlt: python dlt_pages.py PAGES_FOLDER OUT_FOLDER
 
-On Parquet files dlt falls back from merge to append, so the resource itself keeps one tick per key.
+For Parquet files dlt falls back from merge to append, so the resource itself keeps one tick per key.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Saved tick pages to day partitions with Polars: python polars_pages.py PAGES_FOLDER OUT_FOLDER"""
+"""Converts saved tick pages to day partitions with Polars: python polars_pages.py PAGES_FOLDER OUT_FOLDER"""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -1,9 +1,9 @@
-"""Times reading day partitions, the folders alternately: python scan.py ROUNDS SYMBOLS NAME=FOLDER NAME=FOLDER …
+"""Times reads of day partitions, alternating between folders: python scan.py ROUNDS SYMBOLS NAME=FOLDER NAME=FOLDER …
 
-Three queries, by DuckDB and by Polars: one symbol's day from all files; the same from its one file, if the folder has a
-manifest that names it; both for SYMBOLS symbols of the middle day; and a summary of all ticks by symbol. Prints JSON:
-what was read, and for each query, engine and folder the milliseconds of each round, after one warm-up round. Exit
-code 1 if two folders give different results.
+Runs three queries with DuckDB and with Polars: one symbol's day from all files; the same from the one file that holds
+it, if the folder has a manifest that names the file; and a summary of all ticks by symbol. The first two run for
+SYMBOLS symbols of the middle day. Prints JSON: what was read, and for each query, engine and folder the milliseconds
+of each round, after one warm-up round. Exits with 1 if two folders give different results.
 """
 
 import hashlib
@@ -104,7 +104,7 @@ def main(rounds: int, count: int, folders: dict[str, str]) -> int:
                     answer = read(folder)
                     took = (perf_counter() - begun) * 1000
                     if answers.setdefault(query, answer) != answer:
-                        sys.exit(f"{query} by {engine} from {name}: {answer}, and not {answers[query]}")
+                        sys.exit(f"{query} by {engine} from {name}: {answer} instead of {answers[query]}")
                     if round > 0:
                         ms[query][engine][name].append(took)
     read = {"date": date, "symbols": symbols, "rows": answers}

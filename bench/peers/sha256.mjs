@@ -1,4 +1,4 @@
-// Node's own sha256 of the files that SHA256SUMS lists: node sha256.mjs FOLDER. Exit code 1 when one differs.
+// Checks the files that SHA256SUMS lists with Node's own SHA-256: node sha256.mjs FOLDER. Exits with 1 if one differs.
 
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readFileSync, readSync } from 'node:fs';

@@ -5,11 +5,12 @@ import { systemDisk } from './disk/file-system.ts';
 import { type Archive, openArchive } from './open-archive.ts';
 
 /*
- * Runs a task on an archive in a worker thread, which opens the archive itself. Both sides of the message protocol.
+ * Runs a task on an archive in a worker thread, which opens the archive itself. Contains both sides of the message
+ * protocol.
  *
- * Not a task of `openWorkerPool`: the pool ends its threads by terminating them, which crashes the process if DuckDB runs
- * in one. A task of a job may fail while a query that it started is still running. So each job has its own thread, and
- * nobody terminates it: an abort is a message, and the thread exits when its event loop is empty.
+ * This does not use `openWorkerPool`: the pool ends its threads by terminating them, which crashes the process if
+ * DuckDB runs in one. A task of a job may fail while a query that it started is still running. So each job has its own
+ * thread, which is never terminated: an abort is a message, and the thread exits when its event loop is empty.
  */
 
 export interface JobContext {
@@ -55,7 +56,7 @@ export async function runInThread<T, F extends JobFailure>(
 ): Promise<T> {
   signal.throwIfAborted();
   const unexpected = (message: string) => new JobThreadError<JobFailure>({ why: 'unexpected', message });
-  // The thread would create a new state database.
+  // Otherwise the thread would create a new state database.
   if (!archive.state.isFileCurrent()) throw unexpected('The state database of the archive was removed or replaced.');
   const threadData = { root: archive.layout.root, writer: archive.writer, input };
   const thread = new Worker(resolveThreadEntry(name, beside), {

@@ -118,7 +118,7 @@ export function computeKnownDamage(damage: readonly FileDamage[], parts: number)
 export const readFoundDamage = (db: Database, parts: number): DamageFindings =>
   computeKnownDamage(readRecordedDamage(db), parts);
 
-/** The most days without a file that are judged. */
+/** Maximum number of days without a file to judge. */
 const daysToJudgeMax = 3660;
 
 /**

@@ -132,7 +132,8 @@ function readTickCoverage(tree: PublishedTree, settleMs: number): Map<string, Sy
       evidence,
     };
     entry.windows.push(covered);
-    // A provisional day had also settled by inferred windows. Published coverage shows only the proven ones there.
+    // A provisional day had settled by counting inferred windows too. Where they overlapped proven windows, published
+    // coverage shows only the proven ones.
     const settledMin = Math.min(to + settleMs, inferred);
     if (evidence !== 'inferred' && settledMin > covered.fetchedAt)
       entry.windows.push({ ...covered, fetchedAt: settledMin, evidence: 'inferred' });

@@ -17,7 +17,7 @@ export interface BacktestSpec {
   readonly parameters: Readonly<Record<string, number>>;
   /** Parameter values to try, in every combination; empty: one run. */
   readonly grid: Readonly<Record<string, readonly number[]>>;
-  /** Share of the window, at its end, that is held out: it evaluates the point of the grid chosen on the rest. */
+  /** Share of the window, at its end, that is held out to evaluate the grid point chosen on the rest. */
   readonly held_out: number;
 }
 

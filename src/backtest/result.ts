@@ -49,7 +49,7 @@ interface BacktestSummary {
   readonly brier: number | null;
 }
 
-/** Prices of settled symbols in [from, to). The mean price of a calibrated market equals its share of yes. */
+/** Prices of settled symbols in [from, to). If prices are calibrated, the mean price equals the share of yes. */
 interface CalibrationRow {
   readonly price_from: number;
   readonly price_to: number;
@@ -73,7 +73,7 @@ export interface GridResult {
   }[];
 }
 
-/** Time of the symbols' lifetimes in the window, and its part without coverage, where ticks may be missing. */
+/** Total of the symbols' lifetimes within the window, and its uncovered part, where ticks may be missing. */
 interface CoverageShare {
   readonly lifetime_ms: number;
   readonly gap_ms: number;

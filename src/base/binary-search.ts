@@ -1,6 +1,6 @@
 /**
  * Finds the first index in [from, to) at which a condition holds; `to` if there is none. Once the condition holds, it
- * must hold for all later indexes. The indexes may be larger than 32 bits, their difference may not.
+ * must hold for all later indexes. The indexes may exceed 32 bits, but their difference may not.
  */
 export function findFirstIndex(from: number, to: number, holds: (index: number) => boolean): number {
   let low = from;
@@ -15,7 +15,7 @@ export function findFirstIndex(from: number, to: number, holds: (index: number) 
 
 /** Finds the first index in [from, to) of ascending values whose value is at or after `value`; `to` if there is none. */
 export function findFirstAtOrAfter(sorted: Float64Array, value: number, from = 0, to = sorted.length): number {
-  // Not by `findFirstIndex`, since merges call it for each symbol.
+  // Does not use `findFirstIndex`, because merges call this for each symbol and a callback costs time.
   let low = from;
   let high = to;
   while (low < high) {
@@ -26,7 +26,7 @@ export function findFirstAtOrAfter(sorted: Float64Array, value: number, from = 0
   return low;
 }
 
-/** The same by galloping search: the cost grows with the distance from `from`. */
+/** Does the same as `findFirstAtOrAfter` by galloping search: the cost grows with the distance from `from`. */
 export function seek(sorted: Float64Array, from: number, to: number, value: number): number {
   let step = 1;
   let low = from;

@@ -10,7 +10,7 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** Maximum time by which a stored time may be ahead of the clock, in ms. Later times are ignored: the clock was wrong. */
+/** How far a stored timestamp may be ahead of the clock, in ms. Later times are ignored: the clock was wrong. */
 export const clockAheadMsMax = hourMs;
 
 /** Returns a number in [0, 1), as Math.random does. */

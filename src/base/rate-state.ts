@@ -17,7 +17,7 @@ export interface RateState {
   readonly configuredMinAtMs: number;
   /** Time of the last write. */
   readonly writtenAtMs: number;
-  /** The inferred rate as JSON. With `count`, the only field that is kept across restarts of the machine. */
+  /** The inferred rate as JSON. Only this field and `count` are kept across restarts of the machine. */
   readonly inferred: string | null;
 }
 

@@ -12,7 +12,7 @@ export interface Timetable {
 export interface ScheduleRules {
   /** Maximum random delay of a start, in ms. A run always starts before the next scheduled time. */
   readonly jitterMs: number;
-  /** Maximum delay of a missed run, in ms. Runs that were missed by more are skipped. */
+  /** Maximum delay of a missed run, in ms. Runs that would start later are skipped. */
   readonly catchUpMs: number;
 }
 
@@ -34,7 +34,7 @@ interface ScheduledRun {
 export interface ScheduleDecision {
   readonly entries: readonly ScheduleEntry[];
   readonly start: readonly ScheduledRun[];
-  /** Scheduled times that are skipped because the previous run has not ended, or because they were missed by too much. */
+  /** Scheduled times that are skipped because the previous run has not ended, or because their time is long past. */
   readonly skipped: readonly (ScheduledRun & { readonly why: 'running' | 'missed' })[];
   /** When to decide again: after `nowMs`, at most one minute later. */
   readonly wakeAt: number;

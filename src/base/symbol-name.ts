@@ -2,8 +2,9 @@ import { hash } from 'node:crypto';
 
 /**
  * Whether a text is a valid symbol. Different symbols must stay different in every reader. Unpaired surrogates are
- * excluded because they would be stored as U+FFFD. A leading byte order mark is excluded because text decoders drop it, also
- * those of Arrow and DuckDB. NUL is excluded because it ends a string in many programs and cannot be part of a URL.
+ * excluded because they would be stored as U+FFFD. A leading byte order mark is excluded because text decoders drop it,
+ * including those of Arrow and DuckDB. NUL is excluded because it ends a string in many programs and cannot be part of
+ * a URL.
  */
 export const isSymbolName = (text: string): boolean =>
   text !== '' && text.isWellFormed() && !text.includes('\0') && !text.startsWith('\ufeff');
@@ -28,7 +29,7 @@ export function compareUtf8(a: string, b: string): number {
 
 /**
  * The part number of a symbol: the first four bytes, big-endian, of the sha256 of its UTF-8 text, modulo `parts`. A publish
- * calls this for every symbol of a day. Hash objects would take four times as long as `hash`.
+ * calls this for every symbol of a day. A hash object would take four times as long as `hash`.
  */
 export const computePartNumber = (symbol: string, parts: number): number =>
   Number.parseInt(hash('sha256', symbol, 'hex').slice(0, 8), 16) % parts;

@@ -85,7 +85,10 @@ export function splitByDay(w: Window): Window[] {
   return out;
 }
 
-/** Finds the index of the first of sorted, disjoint windows that ends after `t`, by binary search; their number if none. */
+/**
+ * Finds the index of the first of sorted, disjoint windows that ends after `t`, by binary search. Returns the number of
+ * windows if none does.
+ */
 export const findFirstEndingAfter = (sorted: readonly Window[], t: number): number =>
   findFirstIndex(0, sorted.length, (i) => sorted[i]!.to > t);
 

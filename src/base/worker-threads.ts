@@ -28,7 +28,8 @@ export const resolveThreadEntry = (entry: string, callerUrl: string): URL =>
 /**
  * Starts a pool of worker threads.
  * @param entry, callerUrl see `resolveThreadEntry`
- * @param heapMb heap size of the first full garbage collection, in MiB including external memory; 0: V8's default
+ * @param heapMb heap size at which the first full garbage collection starts, in MiB including external memory; 0: V8's
+ *   default
  */
 export async function openWorkerPool(entry: string, callerUrl: string, count: number, heapMb = 0): Promise<WorkerPool> {
   const { Tinypool } = await import('tinypool');

@@ -1,11 +1,27 @@
 import { type BacktestSpec, parseBacktestSpec } from '../backtest/backtest-spec.ts';
+import type { ObjectiveName } from '../backtest/engine/objectives.ts';
 import type { Fault } from '../backtest/strategy/json-validator.ts';
 import { UsageError } from '../base/errors.ts';
-import type { BacktestRequestFlags, NamedValue } from './commands/backtest.ts';
 import { parseTimeRange, readSymbolsFile } from './options.ts';
 
+/** Flags of `backtest run`, without the common flags. */
+export interface BacktestRequestFlags {
+  readonly objective: ObjectiveName;
+  readonly symbol: readonly string[];
+  readonly symbolsFile?: string;
+  readonly category: readonly string[];
+  readonly source: readonly string[];
+  readonly from?: string;
+  readonly to?: string;
+  readonly param: readonly NamedValue<number>[];
+  readonly grid: readonly NamedValue<readonly number[]>[];
+  readonly heldOut?: number;
+}
+
+export type NamedValue<T> = readonly [name: string, value: T];
+
 /**
- * Builds the backtest request of the flags.
+ * Builds the backtest request from the flags.
  * @param strategyArg name of a strategy, or path of a strategy file, which ends in .json
  * @throws UsageError that names the flag, or the file and its field
  */
@@ -32,7 +48,7 @@ export async function buildBacktestRequest(strategyArg: string, flags: BacktestR
   throw toUsageError(parsed.faults, strategyArg);
 }
 
-/** Describes the faults of a request by flags and by fields of the strategy file. */
+/** Describes the faults of a request in terms of flags and of strategy file fields. */
 export const toUsageError = (faults: readonly Fault[], strategyArg: string): UsageError =>
   new UsageError(`The backtest cannot be run. ${faults.map((fault) => formatFault(fault, strategyArg)).join('; ')}.`);
 

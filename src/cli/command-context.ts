@@ -71,7 +71,7 @@ function addCommonFlags(command: Command): void {
     .option('--json', 'print one JSON object as the last line of standard output')
     .option('--quiet', 'show no progress, and write only errors to standard error')
     .addOption(
-      new Option('--log-level <level>', 'minimum level of log lines').choices([
+      new Option('--log-level <level>', 'minimum log level').choices([
         'trace',
         'debug',
         'info',
@@ -183,7 +183,7 @@ export const withArchive = <T>(
     }
   });
 
-/** Prints a result on standard output: with `--json` as one JSON line, otherwise as text, which ends with a newline. */
+/** Prints a result to standard output: with `--json` as one JSON line, otherwise as text, which ends with a newline. */
 export const printResult = (flags: Pick<CommonFlags, 'json'>, result: object, format: () => string): void =>
   void process.stdout.write(flags.json === true ? `${JSON.stringify(result)}\n` : format());
 

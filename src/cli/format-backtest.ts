@@ -28,7 +28,7 @@ import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } fr
 const curveWidth = 48;
 const symbolsShown = 5;
 const pointsShown = 10;
-/** Minimum width of wrapped values, in columns, also on a narrower terminal. */
+/** Minimum width of wrapped values, in columns, even on a narrower terminal. */
 const textWidthMin = 20;
 
 /** Formats a backtest: a summary, then tables of the grid, the symbols and the calibration. */

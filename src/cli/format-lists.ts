@@ -1,15 +1,19 @@
 import type { ListedSymbol, SymbolList } from '../archive/read/symbols.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
-import { formatCount, formatNumber } from '../base/format-quantity.ts';
+import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatDay, formatIsoMinute, formatIsoUtc } from '../base/time.ts';
+import { dayMs } from '../base/window.ts';
+import { keyScopes } from '../contract/key-scopes.ts';
 import { formatObjective } from '../report/backtest-figures.ts';
 import type { ListedApiKey } from '../server/workspace/api-keys.ts';
 import type { ListedBacktest } from '../server/workspace/backtests.ts';
+import type { ApiKeyUsage } from '../server/workspace/key-usage.ts';
+import type { ListedTokenRevocation } from '../server/workspace/revoked-tokens.ts';
 import { renderList } from './table.ts';
 import type { TerminalStyle } from './terminal-style.ts';
 
 /** Formats the API keys as a table. */
-export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle): string {
+export function formatKeys(keys: readonly ListedApiKey[], nowMs: number, style: TerminalStyle): string {
   if (keys.length === 0) return 'no keys. Create one: oddslake keys create --name NAME\n';
   const activeCount = keys.filter(({ state }) => state === 'active').length;
   const cells: Record<string, (key: ListedApiKey) => string> = {
@@ -19,15 +23,77 @@ export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle):
     created: (key) => formatDay(key.created_at),
     'last use': (key) => (key.last_used_at === null ? 'never' : formatIsoMinute(key.last_used_at)),
     'requests/min': (key) => (key.requests_per_minute === null ? 'default' : formatNumber(key.requests_per_minute)),
+    permits: formatPermissions,
   };
-  const counted = `${formatCount(keys.length, 'key')}, ${formatNumber(activeCount)} active`;
-  return renderList(keys, cells, style, counted, { name: 'text' });
+  const expiringCount = keys.filter((key) => isExpiringSoon(key, nowMs)).length;
+  const expiring = expiringCount === 0 ? '' : `, ${formatNumber(expiringCount)} expiring within 7 days`;
+  const counted = `${formatCount(keys.length, 'key')}, ${formatNumber(activeCount)} active${expiring}`;
+  const isAnyRotated = keys.some(({ secrets }) => secrets.length > 1);
+  return renderList(keys, { ...cells, ...(isAnyRotated && earlierSecrets) }, style, counted, { name: 'text' });
 }
+
+const earlierSecrets = {
+  'earlier secret ends': ({ state, secrets }: ListedApiKey): string =>
+    state === 'active'
+      ? secrets.flatMap((one) => (one.expires_at === null ? [] : [formatIsoUtc(one.expires_at)])).join(', ')
+      : '',
+};
+
+/** Time before the expiry of a key from which `keys list` warns, ms. */
+const expiringSoonMs = 7 * dayMs;
+
+const isExpiringSoon = ({ state, expires_at }: ListedApiKey, nowMs: number): boolean =>
+  state === 'active' && expires_at !== null && expires_at - nowMs <= expiringSoonMs;
+
+const formatPermissions = ({ scopes, datasets }: ListedApiKey): string =>
+  scopes.length === keyScopes.length && datasets === null ? 'all' : [scopes.join(' '), ...(datasets ?? [])].join(', ');
 
 function formatKeyState({ state, expires_at, revoked_at }: ListedApiKey): string {
   if (state === 'revoked') return `revoked ${formatDay(revoked_at!)}`;
   if (state === 'expired') return `expired ${formatDay(expires_at!)}`;
   return expires_at === null ? 'active' : `active until ${formatIsoUtc(expires_at)}`;
+}
+
+/** Formats the usage of keys as a table, one line per key. */
+export function formatKeyUsage(keys: readonly ApiKeyUsage[], style: TerminalStyle): string {
+  const total = keys.reduce((sum, { requests }) => sum + requests, 0);
+  const cells: Record<string, (key: ApiKeyUsage) => string> = {
+    id: ({ id }) => id,
+    name: ({ name }) => name,
+    requests: ({ requests }) => formatNumber(requests),
+    sent: ({ bytes }) => formatBytes(bytes),
+    'last use': ({ last_used_at }) => (last_used_at === null ? 'never' : formatIsoMinute(last_used_at)),
+  };
+  const footer = `${formatCount(keys.length, 'key')}, ${formatCount(total, 'request')}`;
+  return renderList(keys, cells, style, footer, { name: 'text', requests: 'number', sent: 'number' });
+}
+
+/** Formats the usage of keys as a table, one line per UTC day. */
+export function formatKeyUsageByDay(keys: readonly ApiKeyUsage[], style: TerminalStyle): string {
+  const rows = keys.flatMap(({ id, days }) => days.map((day) => ({ id, ...day })));
+  const total = rows.reduce((sum, { requests }) => sum + requests, 0);
+  const cells: Record<string, (row: (typeof rows)[number]) => string> = {
+    day: ({ day }) => day,
+    id: ({ id }) => id,
+    requests: ({ requests }) => formatNumber(requests),
+    sent: ({ bytes }) => formatBytes(bytes),
+  };
+  const footer = `${formatCount(rows.length, 'day')}, ${formatCount(total, 'request')}`;
+  return renderList(rows, cells, style, footer, { requests: 'number', sent: 'number' });
+}
+
+/** Formats the revocations of user tokens as a table. */
+export function formatTokenRevocations(revocations: readonly ListedTokenRevocation[], style: TerminalStyle): string {
+  if (revocations.length === 0) return 'no revoked tokens. Revoke one: oddslake tokens revoke ID, or --user USER\n';
+  const formatTime = (ms: number | null): string => (ms === null ? '' : formatIsoUtc(ms));
+  const cells: Record<string, (row: ListedTokenRevocation) => string> = {
+    token: ({ jti }) => jti ?? '',
+    user: ({ user }) => user ?? '',
+    'issued before': ({ issued_before }) => formatTime(issued_before),
+    revoked: ({ revoked_at }) => formatTime(revoked_at),
+    'kept until': ({ expires_at }) => formatTime(expires_at),
+  };
+  return renderList(revocations, cells, style, formatCount(revocations.length, 'revocation'), { user: 'text' });
 }
 
 /** Formats the first `rowsMax` symbols as a table, with the total count. */

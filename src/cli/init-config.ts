@@ -60,7 +60,7 @@ function formatConfigLines(path: string, value: unknown, indent: string): string
   return [...comment, `${indent}${name}:`, ...children];
 }
 
-/** A value as YAML in one line: unquoted if it reads back as the same string, otherwise as JSON, which is valid YAML. */
+/** A value as YAML on one line: unquoted if it reads back as the same string, otherwise as JSON, which is valid YAML. */
 function formatScalar(value: unknown): string {
   if (typeof value !== 'string' || !/^[\w./~][\w./~:-]*$/.test(value)) return JSON.stringify(value);
   return parse(`${value}`) === value && !value.endsWith(':') ? value : JSON.stringify(value);

@@ -27,7 +27,7 @@ export async function createLog({
 }: CliLogOptions): Promise<Log> {
   const { pino, stdTimeFunctions } = await import('pino');
   const redact = createRedactor(secrets);
-  // Clears a progress bar in this line; the bar is then redrawn below.
+  // Clears a progress bar on this line; the bar is then redrawn below.
   const clearLine = draws ? '\r\u001b[2K' : '';
   const format =
     stream.isTTY === true ? (line: string) => clearLine + formatLogLine(line, colour) : (line: string) => line;

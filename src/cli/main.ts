@@ -60,7 +60,7 @@ export async function main(argv: readonly string[], jobs: JobLoaders): Promise<n
   }
 }
 
-/** With `--json`, the last line of a job is always a summary, also after a usage error. */
+/** With `--json`, the last line of a job is always a summary, even after a usage error. */
 async function printUsageErrorJson(argv: readonly string[], jobs: JobLoaders, error: UsageError): Promise<void> {
   const job = argv[2];
   if (job === undefined || !Object.hasOwn(jobs, job) || !argv.includes('--json')) return printErrorJson(argv, error);
@@ -111,7 +111,7 @@ export function createProgram(
   const program = new Command('oddslake')
     .description('Records a prediction-market data service: every tick exactly once, as day-partitioned Parquet.')
     .version(version, '--version', 'show the version')
-    .helpOption('--help', 'show help, also for a command')
+    .helpOption('--help', 'show help; after a command, the help of that command')
     .helpCommand('help [command]', 'show help for a command')
     .exitOverride();
   withExamples(program, examples);

@@ -77,7 +77,7 @@ function formatProblems(
 
 const windowsShown = 5;
 
-/** Formats the next action, with its command in a separate line, so that it can be copied. */
+/** Formats the next action, with its command on a separate line, so that it can be copied. */
 function formatNextAction({ next_action: action }: Summary, style: TerminalStyle): string[] {
   if (action === null || action === undefined) return [];
   const { bold } = createPaints(style.hasColour);
@@ -303,7 +303,7 @@ function formatTooLate({ count, names }: NightSummary['fetched_late'], textWidth
 
 const separator = ' · ';
 
-/** Joins texts by ` · `, in lines of at most `width` columns. */
+/** Joins texts with ` · `, in lines of at most `width` columns. */
 function joinParts(parts: readonly string[], width: number | null): string[] {
   const lines: string[] = [];
   for (const part of parts) {
@@ -315,7 +315,7 @@ function joinParts(parts: readonly string[], width: number | null): string[] {
   return lines;
 }
 
-/** As many names as fit into one line of `width` columns, at least one, and the number of the others. */
+/** As many names as fit on one line of `width` columns, at least one, and the number of the others. */
 function formatNames(names: readonly string[], count: number, width: number | null): string {
   const formatShown = (shown: number): string => {
     const shownNames = names.slice(0, shown).join(', ');

@@ -15,7 +15,7 @@ export interface ProgressOptions {
   readonly clock: Clock;
   /** Receives progress lines if there is no terminal. */
   readonly log: Log;
-  /** The bar is drawn here. */
+  /** The stream to which the bar is drawn. */
   readonly stream: NodeJS.WritableStream & { readonly columns?: number };
   /** Whether the stream is a terminal that can redraw a line. */
   readonly canDraw?: boolean;
@@ -23,13 +23,13 @@ export interface ProgressOptions {
   readonly isShown: boolean;
 }
 
-/** Call `stop` also after a failure. Updates after `stop` have no effect. */
+/** Call `stop` even after a failure. Updates after `stop` have no effect. */
 export type Progress = ProgressDisplay;
 
 /** Minimum time between two log lines, in milliseconds. */
 const lineIntervalMs = 10_000;
 
-/** Averaging times of displayed speeds and of the remaining time, in milliseconds. */
+/** Averaging periods for the displayed speeds and for the remaining time, in milliseconds. */
 const speedMemoryMs = 10_000;
 const remainingMemoryMs = minuteMs;
 
@@ -59,7 +59,8 @@ async function drawBar(options: ProgressOptions): Promise<Progress> {
     if (!isDrawn) bar.start(total, 0);
     isDrawn = true;
   };
-  // A task without requests may turn out to be empty, so its bar appears with the first update. A request may take long.
+  // A request may take a long time, so a task with requests shows its bar at once. Any other task may turn out to be
+  // empty, so its bar appears with the first update.
   if (options.getRequestRate !== undefined) draw();
   return {
     update(update) {
@@ -90,7 +91,7 @@ function logProgress(options: ProgressOptions): Progress {
   };
 }
 
-/** Fields of a log line, the same as in the bar. */
+/** Converts the progress to the fields of a log line, the same as in the bar. */
 function toLogFields({
   done,
   total,
@@ -180,7 +181,7 @@ export interface ProgressState {
   readonly remainingMs: number | null;
 }
 
-/** Formats one line of at most `width` columns. In a narrow terminal the less important parts are omitted. */
+/** Formats one line of at most `width` columns. On a narrow terminal, the less important parts are omitted. */
 export function formatProgressLine(facts: ProgressState, width: number): string {
   const { label, note = '', ticks, ticksPerSecond, requestRate } = facts;
   const share = facts.total > 0 ? Math.min(1, facts.done / facts.total) : 0;
@@ -226,7 +227,7 @@ const formatBar = (share: number, columns: number): string => {
 const formatCompact = (n: number): string =>
   n < 1000 ? String(Math.round(n)) : n.toLocaleString('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
-/** `45s`, `3m20s`, `12m`, `2h05m`. Longer times are rounded more, because they are less certain. */
+/** `45s`, `3m20s`, `12m`, `2h05m`. Longer times are rounded more coarsely, because they are less certain. */
 export function formatRemaining(ms: number): string {
   const seconds = Math.ceil(ms / 1000);
   if (seconds < 60) return `${seconds}s`;
@@ -238,7 +239,7 @@ export function formatRemaining(ms: number): string {
   return minutes < 60 ? `${minutes}m` : `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, '0')}m`;
 }
 
-/** Recent growth rate of a value. Changes older than a few `memoryMs` hardly count. */
+/** Recent growth rate of a value. Changes older than a few times `memoryMs` hardly count. */
 export interface SpeedMeter {
   /** Records the value at a time. Times must not decrease. */
   record(nowMs: number, value: number): void;
@@ -259,7 +260,7 @@ export function createSpeedMeter(startMs: number, memoryMs: number): SpeedMeter 
   };
   return {
     record(nowMs, value) {
-      // Steps at the same time count with the next one.
+      // Steps at the same time are counted with the next one.
       if (nowMs <= lastMs) return;
       ({ mean, weight } = computeMean(nowMs, value));
       [lastMs, last] = [nowMs, value];

@@ -29,7 +29,7 @@ export async function runJobCommand<F>(
       try {
         return await job.run({ ...context, argv: removeSecrets(listSecrets(context.settings), shell.args) }, jobFlags);
       } catch (error) {
-        // The settings are known, so notifications can be sent although the run did not start.
+        // The settings are known, so notifications can be sent even though the run did not start.
         const notStarted = summarizeNotStarted(name, shell.version, startedAt, error);
         const { afterRun } = await import('../collector/notifications/after-run.ts');
         await afterRun(context, notStarted);

@@ -25,25 +25,28 @@ const parseWindows = (text: string, flag: string): object[] =>
     return { from: parseTime(from, flag), to: parseTime(to, flag) };
   });
 
-/** Flags, texts, options and parsers. The texts repeat the defaults, so that help does not load the sandbox. A test compares them. */
+/**
+ * Flags, texts, options and parsers. The texts repeat the defaults so that help need not load the sandbox; a test compares
+ * them.
+ */
 const flagRows: readonly (readonly [string, string, keyof SandboxOptions, SandboxFlagSpec['parse']])[] = [
   ['--port <n>', 'TCP port on 127.0.0.1 (default: a free one)', 'port', Number],
   ['--key <key>', 'market data key that the sandbox accepts (default: sandbox-key)', 'key', parseText],
-  ['--now <time>', 'current time of the sandbox, fixed (default: the clock)', 'nowMs', parseTime],
+  ['--now <time>', 'fixed current time of the sandbox (default: the system clock)', 'nowMs', parseTime],
   ['--seed <n>', 'random seed (default: 1)', 'seed', Number],
-  ['--market-count <n>', 'number of simulated markets at a time (default: 40)', 'markets', Number],
+  ['--market-count <n>', 'number of concurrent simulated markets (default: 40)', 'markets', Number],
   ['--ticks-per-day <n>', 'mean number of ticks per day and symbol (default: 400)', 'ticksPerDay', Number],
   ['--epoch <time>', 'time of the earliest data (default: 2025-01-01)', 'epochMs', parseTime],
   ['--cap <n>', 'page cap: maximum number of ticks in a response (default: 5000)', 'cap', Number],
   [
     '--cap-unit <unit>',
-    'unit of the page cap: rows, or bytes with 32 bytes per row (default: rows)',
+    'unit of the page cap: rows, or bytes at 32 bytes per row (default: rows)',
     'capUnit',
     parseText,
   ],
   [
     '--cap-variation <share>',
-    'lower the cap of each page by a random share of at most this (default: 0)',
+    'lower the cap of each page by a random share, up to this (default: 0)',
     'capVariation',
     Number,
   ],
@@ -74,7 +77,7 @@ const flagRows: readonly (readonly [string, string, keyof SandboxOptions, Sandbo
   ],
   [
     '--honors <part>',
-    'part of the requested window that is respected: window, end (from is ignored), hours (whole hours) or nothing (default: window)',
+    'part of the requested window that the server honors: window, end (from is ignored), hours (whole hours) or nothing (default: window)',
     'honors',
     parseText,
   ],
@@ -100,7 +103,7 @@ const flagRows: readonly (readonly [string, string, keyof SandboxOptions, Sandbo
   ],
   [
     '--burst-ticks <n>',
-    'number of ticks in one millisecond, at about every 100th tick (default: one)',
+    'number of ticks in the same millisecond, at about every 100th tick (default: one)',
     'burstTicks',
     Number,
   ],
@@ -108,13 +111,13 @@ const flagRows: readonly (readonly [string, string, keyof SandboxOptions, Sandbo
   ['--to-inclusive', 'include ticks at to', 'toInclusive', () => true],
   [
     '--echo-window <how>',
-    'from and to in a response: clamped (to the time with data), echo (as requested), tightened, cut, cut-from, cut-to, span or none (default: clamped)',
+    'values of from and to in a response: clamped (to the time with data), echo (as requested), tightened, cut, cut-from, cut-to, span or none (default: clamped)',
     'echoWindow',
     parseText,
   ],
   [
     '--generated-at-lag <duration>',
-    'time by which generated_at is earlier than the response; none omits it (default: 0s)',
+    'how far generated_at lags behind the response; none omits the field (default: 0s)',
     'generatedAtLagMs',
     (text, flag) => (text === 'none' ? null : parseDuration(text, flag)),
   ],
@@ -132,7 +135,7 @@ const flagRows: readonly (readonly [string, string, keyof SandboxOptions, Sandbo
   ],
   [
     '--book-shapes <shapes>',
-    'formats of order books, comma-separated, used in turn: objects, arrays, text, short, shuffled, list, map, outcomes, dollars, no-time, cents (default: objects)',
+    'order book formats, comma-separated, used in turn: objects, arrays, text, short, shuffled, list, map, outcomes, dollars, no-time, cents (default: objects)',
     'bookShapes',
     parseList,
   ],
@@ -144,13 +147,13 @@ const flagRows: readonly (readonly [string, string, keyof SandboxOptions, Sandbo
   ],
   [
     '--replica-lags <durations>',
-    'lags of replicas, comma-separated, e.g. 0s,90s; a random replica responds (default: 0s)',
+    'replica lags, comma-separated, e.g. 0s,90s; a random replica serves each tick request (default: 0s)',
     'replicaLagsMs',
     (text, flag) => parseList(text).map((lag) => parseDuration(lag, flag)),
   ],
   [
     '--gaps <windows>',
-    'windows without ticks, comma-separated FROM..TO, that responses state as gaps (default: no window)',
+    'windows without ticks that responses report as gaps, as comma-separated FROM..TO ranges (default: no window)',
     'gaps',
     parseWindows,
   ],
@@ -160,39 +163,34 @@ const flagRows: readonly (readonly [string, string, keyof SandboxOptions, Sandbo
     'requestsPerSecond',
     Number,
   ],
-  [
-    '--limiter <kind>',
-    'algorithm of the rate limit: sliding, fixed or bucket (default: sliding)',
-    'limiter',
-    parseText,
-  ],
+  ['--limiter <kind>', 'rate-limiting algorithm: sliding, fixed or bucket (default: sliding)', 'limiter', parseText],
   [
     '--rate-headers <form>',
-    'rate limit headers: none, draft (of the IETF), old (an earlier draft) or x (X-RateLimit) (default: none)',
+    'rate limit headers: none, draft (the IETF draft), old (an earlier draft) or x (X-RateLimit) (default: none)',
     'rateHeaders',
     parseText,
   ],
   [
     '--retry-after <how>',
-    'form of Retry-After with status 429: seconds, date or none (default: seconds)',
+    'format of the Retry-After header with status 429: seconds, date or none (default: seconds)',
     'retryAfter',
     parseText,
   ],
   ['--latency <duration>', 'delay of each response, e.g. 1s (default: none)', 'latencyMs', parseDuration],
-  ['--fault-share <share>', 'share of requests with a fault (default: 0)', 'faultShare', Number],
+  ['--fault-share <share>', 'share of requests that hit a fault (default: 0)', 'faultShare', Number],
   ['--faults <kinds>', 'kinds of faults, comma-separated (default: all)', 'faults', parseList],
   [
     '--reshape <fields>',
-    'changes of response fields, comma-separated ROUTE:PATH=CHANGE, where CHANGE is gone, null, text or =NAME, e.g. ticks:ticks/*/p=text (default: no field)',
+    'changes to response fields, comma-separated ROUTE:PATH=CHANGE, where CHANGE is gone, null, text or =NAME, e.g. ticks:ticks/*/p=text (default: no field)',
     'reshape',
     parseFields,
   ],
   ['--late-share <share>', 'share of ticks that become visible late (default: 0)', 'lateShare', Number],
   ['--late-delay <duration>', 'maximum delay of late ticks (default: 10m)', 'lateDelayMsMax', parseDuration],
-  ['--revise-share <share>', 'share of ticks whose price is revised (default: 0)', 'reviseShare', Number],
-  ['--revise-after <duration>', 'age at which a price is revised (default: 10m)', 'reviseAfterMs', parseDuration],
-  ['--thin-share <share>', 'share of old ticks that are removed (default: 0)', 'thinShare', Number],
-  ['--thin-after <duration>', 'age at which ticks are removed (default: 2d)', 'thinAfterMs', parseDuration],
+  ['--revise-share <share>', 'share of ticks whose price is revised later (default: 0)', 'reviseShare', Number],
+  ['--revise-after <duration>', 'age at which these prices are revised (default: 10m)', 'reviseAfterMs', parseDuration],
+  ['--thin-share <share>', 'share of ticks that disappear at the age --thin-after (default: 0)', 'thinShare', Number],
+  ['--thin-after <duration>', 'age at which these ticks disappear (default: 2d)', 'thinAfterMs', parseDuration],
 ];
 
 export const sandboxFlags = flagRows.map(
@@ -201,7 +199,8 @@ export const sandboxFlags = flagRows.map(
 
 /**
  * Parses the sandbox options from the flags that Commander read.
- * @param expectedOf check of an option; passed in, so that help does not load the sandbox
+ * @param expectedOf returns what an option expects, null if the value is valid; passed in so that help need not load the
+ *   sandbox
  * @throws UsageError with the flag, its value and the expected value
  */
 export function parseSandboxOptions(

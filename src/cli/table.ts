@@ -15,7 +15,7 @@ const columnGap = 2;
 /** Minimum width of a shortened text column, in terminal columns. */
 const textWidthMin = 12;
 
-/** Renders a table, aligned by displayed width, with the footer `below`. Ends with a newline. */
+/** Renders a table, aligned by displayed width, with a footer below. Ends with a newline. */
 export function renderTable(
   table: ResultTable,
   style: TerminalStyle,

@@ -16,14 +16,14 @@ export interface InferredRate {
   readonly tryWaitMs: number;
   /** Number of the first request at this rate. Responses to earlier ones say nothing about it. */
   readonly first: number;
-  /** Responses at this rate since `fromMs`, and 429s among them. Old ones fade out. */
+  /** Number of responses at this rate since `fromMs`, and of 429s among them. Old ones fade out. */
   readonly responses: number;
   readonly throttled: number;
   readonly fromMs: number;
   /** Numbers of requests between the last bursts of 429s at this rate, and the first request after the last burst. */
   readonly runs: readonly number[];
   readonly after: number;
-  /** Requests accepted in the second before each of the last 429s at this rate. */
+  /** Number of requests accepted in the second before each of the last 429s at this rate. */
   readonly acceptedCounts: readonly number[];
   /** Reductions of the rate whose effect is not known yet. */
   readonly fall: { readonly from: number; readonly share: number; readonly steps: number } | null;
@@ -43,9 +43,9 @@ export interface RateObservation {
   readonly nowMs: number;
 }
 
-/** Duration of a trial for a rate that was never throttled, and the wait before the next one, in ms. */
+/** Duration of a trial of a rate that was never throttled, and the wait before the next one, in ms. */
 const tryMs = 2_000;
-/** Duration of a trial for a rate that was throttled before, in ms: a token bucket may still have tokens. */
+/** Duration of a trial of a rate that was throttled before, in ms: a token bucket may still have tokens. */
 const tryAgainMs = 15_000;
 /**
  * Wait between two trials of a throttled rate, in ms. The first wait is longer if it would span fewer than `requestsPerTry`
@@ -57,19 +57,22 @@ const requestsPerTry = 100;
 const responsesKept = 500;
 const acceptedCountsKept = 5;
 /** This many 429s, with this share of the responses, are conclusive. With known noise, more are required. */
-const refusedAtOnce = 4;
+const throttledAtOnce = 4;
 const manyShare = 0.15;
-const refusedInNoise = 20;
-/** Number of bursts at even distances (within this factor) that indicate a limit and not chance. */
+const throttledInNoise = 20;
+/** Number of bursts at even intervals (within this factor) that indicate a limit rather than chance. */
 const runsAlike = 6;
 const alikeFactor = 2.5;
 const rateMin = 1 / 60;
-/** Minimum time for a mean, in ms. If few requests are throttled, one reduction lowers the rate to these shares at most. */
+/**
+ * Minimum period to average over, in ms. If few requests are throttled, the mean lowers the rate to no less than these
+ * shares of it.
+ */
 const meanMsMin = 3_000;
 const fallShares = [0.97, 0.9, 0.6];
 /**
- * Number of reductions without effect after which they are reverted. More are allowed if the share of 429s fell by half. A
- * share above `noiseShareMax` is never noise.
+ * Number of reductions without effect after which they are reverted. More are allowed if the share of 429s has halved.
+ * A share above `noiseShareMax` is never noise.
  */
 const fallStepsMin = 3;
 const fallStepsMax = 5;
@@ -80,7 +83,7 @@ const noiseMs = 15 * 60_000;
 export const getRateInForce = (inferred: InferredRate | null, configured: number): number =>
   Math.min(configured, inferred?.rate ?? configured);
 
-/** Reads a stored state. Null, so that the configured rate applies, for anything that is not a complete one. */
+/** Reads a stored state. Null, so that the configured rate applies, if it is incomplete. */
 export function parseInferredRate(text: string | null): InferredRate | null {
   const state = JSON.parse(text ?? 'null') as InferredRate | null;
   if (state === null || typeof state !== 'object') return null;
@@ -108,8 +111,8 @@ export function updateInferredRate(
   const fromMs = observation.nowMs - (observation.nowMs - known.fromMs) * fade;
   const counted = { ...known, fromMs, responses: known.responses * fade + 1, throttled: known.throttled * fade };
   return observation.isThrottled
-    ? applyRefusal(counted, observation, configured)
-    : applyResponse(counted, observation, configured);
+    ? applyThrottled(counted, observation, configured)
+    : applyAccepted(counted, observation, configured);
 }
 
 function createInferredRate(configured: number, { countAccepted, request, nowMs }: RateObservation): InferredRate {
@@ -147,7 +150,7 @@ const changeRate = (inferred: InferredRate, rate: number, { nextRequest, nowMs }
   acceptedCounts: [],
 });
 
-function applyRefusal(before: InferredRate, observation: RateObservation, configured: number): InferredRate {
+function applyThrottled(before: InferredRate, observation: RateObservation, configured: number): InferredRate {
   const acceptedCounts = [...before.acceptedCounts, observation.countAccepted()].slice(-acceptedCountsKept);
   const { request, nextRequest } = observation;
   const run = request > before.after ? { runs: [...before.runs, request - before.after].slice(-runsAlike) } : {};
@@ -158,28 +161,28 @@ function applyRefusal(before: InferredRate, observation: RateObservation, config
   return isRateBlamed(inferred, observation) ? lowerRate({ ...inferred, rate }, observation) : inferred;
 }
 
-const computeRefusedShare = ({ throttled, responses }: InferredRate): number => throttled / responses;
+const computeThrottledShare = ({ throttled, responses }: InferredRate): number => throttled / responses;
 
 const getNoiseShare = ({ noise }: InferredRate, { nowMs }: RateObservation): number =>
   noise !== null && nowMs < noise.untilMs ? noise.share : 0;
 
 function isNoise(inferred: InferredRate, observation: RateObservation): boolean {
   const noise = getNoiseShare(inferred, observation);
-  return noise > 0 && (inferred.throttled < 2 || computeRefusedShare(inferred) <= 3 * noise);
+  return noise > 0 && (inferred.throttled < 2 || computeThrottledShare(inferred) <= 3 * noise);
 }
 
-/** Whether the rate is the cause: single 429s happen by chance, but many at once or bursts at even distances do not. */
+/** Whether the rate is the cause: single 429s happen by chance, but many at once or bursts at even intervals do not. */
 function isRateBlamed(inferred: InferredRate, observation: RateObservation): boolean {
   const { throttled, runs, fall } = inferred;
   const noise = getNoiseShare(inferred, observation);
   if (noise > 0)
-    return throttled >= refusedInNoise && computeRefusedShare(inferred) >= Math.min(noiseShareMax, 3 * noise);
-  if (throttled >= refusedAtOnce && computeRefusedShare(inferred) >= manyShare) return true;
+    return throttled >= throttledInNoise && computeThrottledShare(inferred) >= Math.min(noiseShareMax, 3 * noise);
+  if (throttled >= throttledAtOnce && computeThrottledShare(inferred) >= manyShare) return true;
   const isAlike = Math.max(...runs) <= alikeFactor * Math.min(...runs);
   return fall === null ? runs.length >= runsAlike && isAlike : runs.length >= runsAlike / 2;
 }
 
-/** A trial of a higher rate failed. */
+/** Reverts to the good rate after a failed trial of a higher one. */
 function revertToGoodRate(inferred: InferredRate, observation: RateObservation): InferredRate {
   const { rate: bad, good, tryWaitMs } = inferred;
   const waitMs = Math.max(tryWaitMs, (requestsPerTry / good) * 1000);
@@ -195,7 +198,7 @@ function revertToGoodRate(inferred: InferredRate, observation: RateObservation):
 /** Lowers a good rate that is throttled to the accepted rate. If earlier reductions had no effect, reverts them. */
 function lowerRate(inferred: InferredRate, observation: RateObservation): InferredRate {
   const { rate, noise, origin } = inferred;
-  const share = computeRefusedShare(inferred);
+  const share = computeThrottledShare(inferred);
   const from = origin === null || hasPassed(origin.untilMs, observation) ? rate : Math.max(rate, origin.rate);
   const fall = inferred.fall ?? { from, share, steps: 0 };
   const worst = Math.max(fall.share, share);
@@ -227,17 +230,17 @@ function lowerRate(inferred: InferredRate, observation: RateObservation): Inferr
 /** The accepted rate while throttled, always below the current rate. */
 function computeAcceptedRate(inferred: InferredRate, { nowMs }: RateObservation): number {
   const { rate, acceptedCounts, responses, throttled, fromMs, fall } = inferred;
-  const top = Math.max(...acceptedCounts);
-  if (top < 1) return Math.min(1, rate) / 2;
+  const acceptedMax = Math.max(...acceptedCounts);
+  if (acceptedMax < 1) return Math.min(1, rate) / 2;
   // The mean is not affected by token buckets and fixed windows, but pauses lower it.
   const ms = nowMs - fromMs;
   const mean = ms < meanMsMin ? rate : ((responses - throttled) / ms) * 1000;
   const least =
-    computeRefusedShare(inferred) < manyShare ? fallShares[Math.min(fall?.steps ?? 0, fallShares.length - 1)]! : 0;
-  return Math.min(top, computeNextBelow(rate), Math.max(rate * least, Math.ceil(mean)));
+    computeThrottledShare(inferred) < manyShare ? fallShares[Math.min(fall?.steps ?? 0, fallShares.length - 1)]! : 0;
+  return Math.min(acceptedMax, computeNextBelow(rate), Math.max(rate * least, Math.ceil(mean)));
 }
 
-function applyResponse(before: InferredRate, observation: RateObservation, configured: number): InferredRate | null {
+function applyAccepted(before: InferredRate, observation: RateObservation, configured: number): InferredRate | null {
   const inferred = {
     ...before,
     fall: before.fall !== null && hasLoweringHelped(before, before.fall) ? null : before.fall,
@@ -254,10 +257,10 @@ function applyResponse(before: InferredRate, observation: RateObservation, confi
   return isForgotten ? null : { ...inferred, noise };
 }
 
-/** Enough responses without a further 429, or too many to wait for more. */
+/** Whether there were enough responses with far fewer 429s, or too many to wait for more. */
 const hasLoweringHelped = (inferred: InferredRate, fall: NonNullable<InferredRate['fall']>): boolean =>
   inferred.responses >= responsesKept ||
-  (inferred.responses >= computeResponsesNeeded(inferred, fall) && computeRefusedShare(inferred) < fall.share / 8);
+  (inferred.responses >= computeResponsesNeeded(inferred, fall) && computeThrottledShare(inferred) < fall.share / 8);
 
 /** Below one request per second, many responses take minutes. A few are conclusive if most were throttled before. */
 const computeResponsesNeeded = ({ rate }: InferredRate, { share }: NonNullable<InferredRate['fall']>): number =>
@@ -286,7 +289,7 @@ const hasPassed = (atMs: number, { nowMs }: RateObservation): boolean => nowMs >
 const isRateUsed = (rate: number, responses: number, { countAccepted }: RateObservation): boolean =>
   responses >= Math.max(2, 1.5 * rate) && (rate < 2 || countAccepted() >= Math.floor(0.8 * Math.floor(rate)));
 
-/** A trial succeeded. If the rate had been throttled before, the limit has risen. */
+/** Accepts a rate after a successful trial. If it had been throttled before, the limit has risen. */
 function raiseRate(inferred: InferredRate, observation: RateObservation, configured: number): InferredRate | null {
   const { bad, good, tryWaitMs } = inferred;
   const isRefuted = bad !== null && good >= bad;

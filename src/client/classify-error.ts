@@ -21,7 +21,7 @@ export function getHeader(head: ResponseHead, name: string): string | undefined 
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** The Date header of a response, by the clock of the service or a cache, in epoch ms. Null if absent. */
+/** The Date header of a response, in epoch ms by the clock of the service or of a cache. Null if absent. */
 export const parseServedAt = (head: ResponseHead): number | null =>
   parseHttpDate(getHeader(head, 'date')?.trim() ?? '') ?? null;
 
@@ -50,7 +50,7 @@ function describeRedirect(head: ResponseHead): string {
   return `a redirect to ${JSON.stringify(address.slice(0, locationCharsMax))}, which is not followed`;
 }
 
-/** Classifies a response with a good status and an unreadable body. */
+/** Classifies a response with a success status and an unreadable body. */
 export function classifyUnreadable(
   error: UnreadableResponseError,
   head: ResponseHead,
@@ -65,7 +65,7 @@ function startsLikeHtml(bytes: Uint8Array | undefined): boolean {
   return bytes !== undefined && Buffer.from(bytes.subarray(0, 64)).toString('latin1').trimStart().startsWith('<');
 }
 
-/** Codes of the system, TLS or undici if no connection was established. */
+/** Error codes of the system or undici that mean that no connection was established. */
 const unreachableCodes: Record<string, string> = {
   ECONNREFUSED: 'connection refused',
   ENOTFOUND: 'host name not found',
@@ -87,8 +87,8 @@ const brokenConnectionCodes: Record<string, string> = {
 };
 
 /**
- * Classifies a connection error. Undefined for any other error, which is a bug. The text contains the code and not the
- * error's message, which may quote transferred data.
+ * Classifies a connection error. Undefined for any other error, which is a bug. The text never contains the error's
+ * message, which may quote transferred data.
  */
 export function classifyConnectionError(error: unknown): AttemptError | undefined {
   // undici's error is identified by name: not all of its parser errors have a code.
@@ -180,7 +180,7 @@ const timesWords = [
 
 const formatTimes = (count: number): string => timesWords[count] ?? `${count} times`;
 
-/** Maximum size of a body in which an error text is searched. */
+/** Maximum size of a body that is searched for an error text. */
 export const detailBytesMax = 8 * 1024;
 const detailCharsMax = 120;
 const depthMax = 4;
@@ -204,7 +204,8 @@ export function extractErrorDetail(head: ResponseHead, bytes: Uint8Array): strin
 
 /** Makes an error text safe to show: one line, short, and without the key. */
 export function sanitizeErrorDetail(detail: string, apiKey: string): string {
-  // The key is removed before the text is cut, which might leave a part of it, and after control characters, which might hide it.
+  // The key is removed before the text is truncated, which might leave part of the key, and after control characters,
+  // which might hide the key.
   const line = detail
     .replace(/[\p{C}\p{Z}]+/gu, ' ')
     .trim()
@@ -247,9 +248,9 @@ function parseJsonOrUndefined(text: string): unknown {
 }
 
 /**
- * Parses a Retry-After header (RFC 9110, 10.2.3), a number of seconds or an HTTP date, to milliseconds from its receipt,
- * rounded up. Undefined if invalid. A date is relative to the Date header of the response, because the clocks may differ by
- * hours; without one, to `nowMs` (epoch milliseconds).
+ * Converts a Retry-After header (RFC 9110, 10.2.3), a number of seconds or an HTTP date, to milliseconds from its
+ * receipt, rounded up. Undefined if invalid. A date is relative to the Date header of the response, because the clocks
+ * may differ by hours; without one, to `nowMs` (epoch milliseconds).
  */
 export function parseRetryAfterMs(
   value: string | undefined,

@@ -18,8 +18,8 @@ import {
 } from './upstream.ts';
 
 /**
- * Opens a client for the market data service with one key. All requests share a rate limiter, its pauses and a retry budget,
- * so a process opens one client per key. Connects at the first request.
+ * Opens a client for the market data service with one key. All requests share a rate limiter, its pauses and a retry
+ * budget, so a process opens one client per key. Connects on the first request.
  * @throws UsageError for an invalid base URL or key
  * @throws RangeError for a rate outside (0, 1,000,000]
  */

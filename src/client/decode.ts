@@ -37,9 +37,9 @@ export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
 }
 
 /**
- * Decodes a tick page in any layout by JSON.parse. This is the reference: decodeCompactPage is only faster.
- * @throws UnreadableResponseError for invalid UTF-8 or JSON, a missing `ticks` array, or an integer `count` that is not its
- * length
+ * Decodes a tick page in any layout with JSON.parse. This is the reference: decodeCompactPage is only faster.
+ * @throws UnreadableResponseError for invalid UTF-8 or JSON, a missing `ticks` array, or an integer `count` that
+ * differs from its length
  */
 export function decodeJsonPage(bytes: Uint8Array): DecodedTickPage {
   const text = decodeText(bytes);
@@ -92,7 +92,7 @@ function findNumberFlaw(name: string, value: unknown): string | undefined {
   return Number.isFinite(value) ? undefined : `${name} is not finite`;
 }
 
-/** Limit of gaps per response. More are replaced by one gap from the first to the last. */
+/** Maximum number of gaps per response. If there are more, one gap from the first to the last replaces them. */
 const gapsMax = 1_000;
 
 /**
@@ -158,7 +158,7 @@ function skipString(text: string, from: number): number {
   return at + 1;
 }
 
-/** Counts brackets instead of recursing: a body may nest deeper than the stack. */
+/** Counts brackets instead of recursing: a body may be nested more deeply than the stack allows. */
 function skipValue(text: string, from: number): number {
   let depth = 0;
   let at = from;
@@ -183,7 +183,7 @@ function skipScalar(text: string, from: number): number {
   return at;
 }
 
-/** Maximum depth at which a symbol is searched in a response. */
+/** Maximum depth to which a response is searched for symbols. */
 const depthMax = 5;
 
 /**

@@ -16,14 +16,14 @@ const closingBrace = 0x7d;
 const symbolBytesMax = 1024;
 
 /**
- * Decodes a tick page in the one layout that JSON serializers produce for the documented response, without allocating an
- * object or a string per tick:
+ * Decodes a tick page in the one layout that JSON serializers produce for the documented response, without allocating
+ * an object or a string per tick:
  *
  * {"symbol":"…","ticks":[{"t":1699999999999,"p":0.123},…],"count":N,"from":N,"to":N,"generated_at":N}
  *
  * Returns undefined at the first deviation: another order, white space, escapes, non-ASCII, exponents, minus signs,
- * numbers outside of the JSON grammar, a wrong count. The result is identical to that of decodeJsonPage, which decodes
- * all pages for which this function returns undefined.
+ * numbers outside the JSON grammar, a wrong count. The result is identical to that of decodeJsonPage, which decodes all
+ * pages for which this function returns undefined.
  */
 export function decodeCompactPage(page: Uint8Array): DecodedTickPage | undefined {
   const bytes = Buffer.from(page.buffer, page.byteOffset, page.length);
@@ -83,7 +83,7 @@ const labelBytes = '{"t":'.length;
 const timeDigits = 13;
 /** Length of `{"t":0,"p":0}` and a comma or a bracket, the shortest tick. */
 const tickBytesMin = 14;
-/** Bytes after the elements that may be read without a bounds check. The tail is longer. */
+/** Number of bytes after the elements that may be read without a bounds check. The tail is longer. */
 const aheadMax = 32;
 
 /**
@@ -95,7 +95,7 @@ const aheadMax = 32;
  * is one loop because passing the state to a function costs as much as the reading itself.
  */
 function readTicks(bytes: Buffer, start: number, end: number, count: number): TickColumns | undefined {
-  // The count is not trusted: it must not exceed the ticks that the bytes can hold.
+  // The count is not trusted: it must not exceed the number of ticks that the bytes can hold.
   if (count * tickBytesMin > end + 1 - start || end + aheadMax > bytes.length) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const t = new Float64Array(count);
@@ -162,7 +162,9 @@ function countDigitBits(bytes: number): number {
   return others === 0 ? 32 : 24 - (Math.clz32(others & -others) & 24);
 }
 
-/** The value of four digits: neighbours are joined to two-digit numbers, then these to one. Bytes of 0 count as 0. */
+/**
+ * The value of four digits: neighbours are combined into two-digit numbers, and these into one. Bytes of 0 count as 0.
+ */
 function parseFourDigits(digits: number): number {
   const pairs = (Math.imul(digits & 0x0f0f0f0f, 10 * 0x100 + 1) >>> 8) & 0x00ff00ff;
   return Math.imul(pairs, 100 * 0x10000 + 1) >>> 16;
@@ -176,9 +178,9 @@ const powersOfTen = Float64Array.from({ length: 23 }, (_, n) => Number(`1e${n}`)
 const exactMax = 2 ** 53;
 
 /**
- * Reads `digits` or `digits.digits` at `start`, by the JSON grammar (no leading zeros, digits on both sides of the point),
- * into `into[index]`, as exactly the double that JSON.parse returns. Returns the position after it, or -1 if there is no
- * such number or it exceeds a double. The caller checks the next byte, e.g. for an exponent.
+ * Reads `digits` or `digits.digits` at `start`, following the JSON grammar (no leading zeros, digits on both sides of
+ * the point), into `into[index]`, as exactly the double that JSON.parse returns. Returns the position after it, or -1
+ * if there is no such number or it exceeds a double. The caller checks the next byte, e.g. for an exponent.
  *
  * digits / 10^n is one correctly rounded division, hence exact, if both are exact doubles (W. D. Clinger, "How to read
  * floating point numbers accurately", 1990): digits < 2^53 and n <= 22. Other numbers go through Number().

@@ -46,7 +46,7 @@ export interface RateLimiter {
   capRate(requestsPerSecond: number): void;
   /** Resolves when no task is running or waiting. */
   waitUntilIdle(): Promise<void>;
-  /** Number of tasks of this process without response headers. */
+  /** Number of tasks of this process that have not received response headers yet. */
   countInFlight(): number;
   /** Time during which the rate limit held back a waiting task, in ms. */
   waitedMs(): number;
@@ -64,7 +64,7 @@ export interface RateLimiter {
 const configuredMinKeptMs = 10_000;
 /** Interval at which a waiting process refreshes its configured rate, in ms. */
 const refreshMsMax = configuredMinKeptMs / 2;
-/** Minimum time between two writes of a refresh, in ms. */
+/** Minimum time between two refresh writes, in ms. */
 const refreshMsMin = 1_000;
 
 export function createRateLimiter(options: RateLimiterOptions, clock: Clock): RateLimiter {

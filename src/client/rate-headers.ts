@@ -4,7 +4,7 @@ import { getHeader, parseHttpDate, type ResponseHead } from './classify-error.ts
 export interface StatedRate {
   /** Requests per second: the quota of a window of up to a minute, spread evenly. */
   readonly ratePerSecond?: number;
-  /** Remaining requests, and for how long that applies, in ms from now. At least 0. */
+  /** Number of remaining requests, and time until the quota resets, in ms from now. At least 0. */
   readonly remaining?: number;
   readonly resetMs?: number;
 }
@@ -62,7 +62,7 @@ export function parseRateHeaders(head: ResponseHead, nowMs: number): StatedRate 
   };
 }
 
-/** Most services send no such header. */
+/** Whether any rate-limit header is present. Most services send none. */
 function hasRateHeaders({ headers }: ResponseHead): boolean {
   for (const name in headers) if (headerPrefixes.some((prefix) => name.startsWith(prefix))) return true;
   return false;

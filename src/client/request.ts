@@ -59,7 +59,7 @@ export async function requestWithRetries<T>(
   for (;;) {
     const attempt = faults.length;
     try {
-      // Waits outside of the rate limiter, so that a retry does not occupy a slot.
+      // Waits outside the rate limiter, so that a retry does not occupy a slot.
       if (attempt > 0) await session.clock.sleep(computeJitterMs(session, attempt - 1), signal);
       const run = (permit: Permit) => attemptOnce(session, request, attempt, permit, signal);
       const response = await session.limiter.run(run, { priority: attempt, signal });

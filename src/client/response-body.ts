@@ -161,7 +161,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Integers that a double holds exactly. Anything else, text included, counts as absent. */
+/** Returns an integer that a double holds exactly. Anything else, including text, counts as absent. */
 export function toIntegerOrNull(value: unknown): number | null {
   return Number.isSafeInteger(value) ? (value as number) : null;
 }

@@ -6,7 +6,9 @@ import { createLocalRateStore, initialRateState, type RateState, type RateStateS
  * preceding read of the clock must be in one `runExclusive`.
  */
 interface SlidingWindow {
-  /** The earliest start of the next request as known at `nowMs`. Compute it again at that time: a response may change it. */
+  /**
+   * The earliest start of the next request as known at `nowMs`. Recompute it at that time: a response may change it.
+   */
   computeEarliestMs(nowMs: number): number;
   /** Starts a request. Returns its number for `noteResponse`. */
   start(nowMs: number): number;
@@ -25,12 +27,12 @@ const guardMsMax = 250;
  */
 const debtMsMin = 10;
 const debtMsMax = 100;
-/** Number of responses after which the minimum latency is used. Before, the full latency counts as delay. */
+/** Number of responses after which the minimum latency is used. Before that, the full latency counts as delay. */
 const responsesForMinimum = 30;
 /** After this time without requests, the latency is measured again, in ms. */
 const latencyKeptMs = 10_000;
 
-/** A time further in the future, in ms, is of the monotonic clock before a reboot. */
+/** A time further in the future than this, in ms, comes from the monotonic clock before a reboot. */
 const aheadMsMax = 1_000;
 
 /** @throws RangeError for an invalid rate */
@@ -80,7 +82,7 @@ export function createSlidingWindow(rate: () => number, store: RateStateStore = 
     computeEarliestMs: (nowMs) => computeDueMs(readRateState(store, nowMs), nowMs),
     start(nowMs) {
       const state = readRateState(store, nowMs);
-      // The schedule follows the slots and not late starts. After an idle time it starts again.
+      // The schedule follows the slots and not late starts. After an idle period it starts again.
       const due = computeDueMs(state, nowMs);
       const { startsMax, periodMs } = computePeriod(rate());
       const debtMs = Math.max(debtMsMin, Math.min(debtMsMax, periodMs / startsMax));
@@ -104,7 +106,7 @@ export function createSlidingWindow(rate: () => number, store: RateStateStore = 
   };
 }
 
-/** Reads the rate state. Drops values of a monotonic clock before a reboot, and values that are too old. */
+/** Reads the rate state. Drops values from the monotonic clock before a reboot, and values that are too old. */
 export function readRateState(store: RateStateStore, nowMs: number): RateState {
   const state = store.read();
   if (state.writtenAtMs > nowMs + aheadMsMax) {

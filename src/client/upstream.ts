@@ -16,7 +16,7 @@ export interface TickPage extends TickColumns {
   readonly to: number | null;
   /** When the service generated the response. Null if not stated. */
   readonly generatedAt: number | null;
-  /** When the response left the service, by its Date header. Null or undefined if not stated. */
+  /** When the response left the service, according to its Date header. Null or undefined if not stated. */
   readonly servedAt?: number | null;
   /** Windows inside [from, to) for which the service states that it has no data (an extension of the interface). */
   readonly gaps: readonly Window[];
@@ -72,7 +72,7 @@ export interface UpstreamCounters {
   /** Requests started, including retries. */
   readonly requests: number;
   readonly retries: number;
-  /** Time of pauses that the service requested (429, Retry-After), in ms. */
+  /** Total duration of the pauses that the service requested (429, Retry-After), in ms. */
   readonly throttledMs: number;
   /** Total time that requests waited on the configured rate limit, in ms. */
   readonly waitedMs: number;
@@ -94,7 +94,7 @@ export interface Upstream {
   close(): Promise<void>;
 }
 
-/** Limits of the load on the service, and of retries. */
+/** Limits on the load on the service, and on retries. */
 export interface UpstreamLimits {
   /** Maximum requests in any sliding second, including retries. Below 1: one request per 1 / rate seconds. Above 0. */
   readonly requestsPerSecond: number;
@@ -135,7 +135,7 @@ export const upstreamLimits: UpstreamLimits = {
 export interface UpstreamOptions extends Partial<UpstreamLimits> {
   /** http or https, optionally with a path prefix. No credentials, query or fragment. */
   readonly baseUrl: string;
-  /** Sent as `Authorization: Bearer …` to `baseUrl` only. Never logged or part of an error. */
+  /** Sent as `Authorization: Bearer …` to `baseUrl` only. Never logged, and never part of an error. */
   readonly apiKey: string;
   /** Sent as User-Agent, e.g. `oddslake/0.1.0`. */
   readonly userAgent: string;
@@ -148,7 +148,7 @@ export interface UpstreamLogger {
   warn(facts: object, message: string): void;
 }
 
-/** A response with a good status, decompressed. Times are epoch milliseconds; see contract/raw-page.ts. */
+/** A response with a success status, decompressed. Times are epoch milliseconds; see contract/raw-page.ts. */
 export type ReceivedResponse = Omit<RawPage, 'run' | 'redacted'>;
 
 export interface UpstreamDeps {

@@ -41,7 +41,7 @@ export interface Job<Flags = undefined> {
 }
 
 export interface NightlyFlags {
-  /** UTC midnight of the day whose end is the end of the poll; null: poll up to now. */
+  /** Ticks are polled up to the end of the UTC day that begins at this time; null: up to now. */
   readonly day: number | null;
 }
 
@@ -301,7 +301,7 @@ const toRateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters):
   wait_ms: waitedMs,
 });
 
-/** Rejects a clock outside the valid times, for example after a flat battery. */
+/** Rejects a clock that is outside the valid range, for example after a battery failure. */
 function requirePlausibleTime(nowMs: number): void {
   if (nowMs >= timeMin && nowMs < timeEnd) return;
   const shown = Math.abs(nowMs) < 8.64e15 ? formatIsoUtc(nowMs) : String(nowMs);
@@ -330,7 +330,10 @@ interface RawCaptureRun {
   readonly warnings: string[];
 }
 
-/** Interval at which received responses are written, in ms. If the process is killed, the last interval is lost. */
+/**
+ * Interval at which received responses are written, in ms. If the process is killed, the responses of the last interval
+ * are lost.
+ */
 const gatherMs = 50;
 
 /** Opens the writer of raw responses; null if `raw.keep_days` is 0. */

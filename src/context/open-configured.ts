@@ -9,8 +9,8 @@ import type { Settings, UpstreamAccess } from '../settings/settings.ts';
 import type { Context } from './context.ts';
 
 /**
- * Opens the archive of the settings. Only a run with `canCollect` may create one, and only such a run checks the upstream of
- * the settings. For readers a missing archive is an error, because --output may be mistyped.
+ * Opens the archive that the settings name. Only a run with `canCollect` may create one, and only such a run checks the
+ * upstream in the settings. For readers a missing archive is an error, because --output may be mistyped.
  */
 export function openConfiguredArchive(
   context: Pick<Context, 'settings' | 'canCreateArchive' | 'version' | 'disk' | 'openDatabase' | 'randomBytes'> &
@@ -46,7 +46,7 @@ export const getOverlapMs = ({ settings }: Context, memory: RecheckHistory): num
 export const getFutureSkewMs = ({ settings }: Pick<Context, 'settings'>): number =>
   settings.poll.futureSkewSeconds * 1000;
 
-/** Symbols of the settings; null if the market lists decide. */
+/** Returns the symbols in the settings; null if the market lists determine the symbols. */
 export const getConfiguredSymbols = ({ settings }: Context): ReadonlySet<string> | null =>
   toCompletenessRules(settings).namedSymbols;
 

@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type TSchema, Type } from 'typebox';
 import { Count, epochMs, GeneratedAt, jobStates, nullable, oneOf, Sha256, text } from './export.ts';
 import { pageQuery, pageResponse } from './strategies.ts';
 
@@ -10,7 +10,10 @@ const number = Type.Number();
 const nullableNumber = (description: string) => nullable(number, description);
 const nameList = (description: string, itemsMax: number, length = 1000) =>
   Type.Array(Type.String({ minLength: 1, maxLength: length }), { maxItems: itemsMax, description });
-const numbersByName = (description: string) => Type.Record(Type.String(), number, { description });
+/** An object of named values. Type.Record would give a pattern of names, which client generators do not read. */
+const byName = <S extends TSchema>(values: S, description: string) =>
+  Type.Unsafe<Record<string, Type.Static<S>>>({ type: 'object', additionalProperties: values, description });
+const numbersByName = (description: string) => byName(number, description);
 
 const Strategy = Type.Unsafe<object>({ $ref: '#/components/schemas/StrategyDefinition' });
 
@@ -37,6 +40,7 @@ export const BacktestRequest = Type.Object(
         strategy: Type.Optional(Strategy),
       },
       {
+        title: 'EntryExecutable',
         additionalProperties: false,
         description:
           'The strategy to run: `strategy` if present, else your stored strategy of this name, else one of the built-in strategies buy_and_hold, threshold, mean_reversion, momentum, favourite_longshot, cross_venue_spread.',
@@ -52,7 +56,7 @@ export const BacktestRequest = Type.Object(
     filter: Type.Optional(
       Type.Object(
         { categories: Type.Optional(filterFields.categories), sources: Type.Optional(filterFields.sources) },
-        { additionalProperties: false, description: 'Selects symbols; all if absent.' },
+        { title: 'BacktestFilter', additionalProperties: false, description: 'Selects symbols; all if absent.' },
       ),
     ),
     from: Type.Optional(
@@ -71,9 +75,10 @@ export const BacktestRequest = Type.Object(
       numbersByName("Values of the strategy's parameters; a parameter without a value takes its default."),
     ),
     grid: Type.Optional(
-      Type.Record(Type.String(), Type.Array(number, { minItems: 1, maxItems: 1000 }), {
-        description: 'Values to try for each parameter, in every combination; at most 1,000 combinations.',
-      }),
+      byName(
+        Type.Array(number, { minItems: 1, maxItems: 1000 }),
+        'Values to try for each parameter, in every combination; at most 1,000 combinations.',
+      ),
     ),
     held_out: Type.Optional(
       Type.Number({
@@ -92,6 +97,7 @@ export const BacktestRequest = Type.Object(
     ),
   },
   {
+    title: 'BacktestRequest',
     additionalProperties: false,
     examples: [
       {
@@ -109,104 +115,123 @@ export const BacktestRequest = Type.Object(
 /** The request with its defaults. */
 const RequestEcho = Type.Object(
   {
-    entry_executable: Type.Object({
-      ...executable,
-      version: nullable(epochMs, 'As requested; null: the latest.'),
-      strategy: nullable(Strategy, 'As requested; null: found by its name.'),
-    }),
+    entry_executable: Type.Object(
+      {
+        ...executable,
+        version: nullable(epochMs, 'As requested; null: the latest.'),
+        strategy: nullable(Strategy, 'As requested; null: found by its name.'),
+      },
+      { title: 'EntryExecutableEcho' },
+    ),
     objective: oneOf(objectives, 'As requested.'),
     symbols: nullable(
       Type.Array(text),
       'As requested, without duplicates; null: every symbol that matches the filter.',
     ),
-    filter: Type.Object(filterFields, { description: 'As requested.' }),
+    filter: Type.Object(filterFields, { title: 'BacktestFilterEcho', description: 'As requested.' }),
     from: nullable(epochMs, 'As requested.'),
     to: nullable(epochMs, 'As requested.'),
     parameters: numbersByName('As requested.'),
-    grid: Type.Record(Type.String(), Type.Array(number), {
-      description: 'As requested; an empty grid is a single run.',
-    }),
+    grid: byName(Type.Array(number), 'As requested; an empty grid is a single run.'),
     held_out: Type.Number({ description: 'As requested.' }),
   },
-  { description: 'The request, with defaults filled in.' },
+  { title: 'BacktestRequestEcho', description: 'The request, with defaults filled in.' },
 );
 
-const Summary = Type.Object({
-  symbols: Count('Symbols that were replayed.'),
-  symbols_traded: Count('Symbols with at least one trade.'),
-  ticks: Count('Ticks of these symbols in the window.'),
-  trades: Count('Number of trades.'),
-  contracts: Type.Number({ minimum: 0, description: 'Contracts bought.' }),
-  fees: Type.Number({ description: 'Fees, dollars.' }),
-  total_pnl: Type.Number({ description: 'Total P&L in dollars, net of fees.' }),
-  avg_pnl: nullableNumber('Mean P&L of a trade, dollars; null without trades.'),
-  sharpe: nullableNumber(
-    'Mean daily P&L (UTC days) divided by its standard deviation, times the square root of 365; null for fewer than two days.',
-  ),
-  max_drawdown: nullableNumber('Largest drawdown of the equity curve, dollars; null without trades.'),
-  win_rate: nullableNumber('Share of trades with a profit; null without trades.'),
-  brier: nullableNumber('Mean of (price - outcome)² at the fills of settled trades; null without settled trades.'),
-});
+const Summary = Type.Object(
+  {
+    symbols: Count('Symbols that were replayed.'),
+    symbols_traded: Count('Symbols with at least one trade.'),
+    ticks: Count('Ticks of these symbols in the window.'),
+    trades: Count('Number of trades.'),
+    contracts: Type.Number({ minimum: 0, description: 'Contracts bought.' }),
+    fees: Type.Number({ description: 'Fees, dollars.' }),
+    total_pnl: Type.Number({ description: 'Total P&L in dollars, net of fees.' }),
+    avg_pnl: nullableNumber('Mean P&L of a trade, dollars; null without trades.'),
+    sharpe: nullableNumber(
+      'Mean daily P&L (UTC days) divided by its standard deviation, times the square root of 365; null for fewer than two days.',
+    ),
+    max_drawdown: nullableNumber('Largest drawdown of the equity curve, dollars; null without trades.'),
+    win_rate: nullableNumber('Share of trades with a profit; null without trades.'),
+    brier: nullableNumber('Mean of (price - outcome)² at the fills of settled trades; null without settled trades.'),
+  },
+  { title: 'BacktestSummary' },
+);
 
-const SymbolRow = Type.Object({
-  symbol: text,
-  ticks: Count('Ticks of the symbol in the window.'),
-  trades: Count('Trades of the symbol.'),
-  contracts: Type.Number({ minimum: 0, description: 'Contracts bought.' }),
-  fees: Type.Number({ description: 'Fees, dollars.' }),
-  pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
-  outcome: nullableNumber('Outcome that the market settled at within the window; null: not settled.'),
-});
+const SymbolRow = Type.Object(
+  {
+    symbol: text,
+    ticks: Count('Ticks of the symbol in the window.'),
+    trades: Count('Trades of the symbol.'),
+    contracts: Type.Number({ minimum: 0, description: 'Contracts bought.' }),
+    fees: Type.Number({ description: 'Fees, dollars.' }),
+    pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
+    outcome: nullableNumber('Outcome that the market settled at within the window; null: not settled.'),
+  },
+  { title: 'BacktestSymbol' },
+);
 
-const Trade = Type.Object({
-  symbol: text,
-  rule: Count("Index of the strategy's rule, from 0."),
-  side: oneOf(['yes', 'no'], 'Side that was bought.'),
-  contracts: Type.Number({ description: 'Number of contracts.' }),
-  decided_at: Type.Integer({ description: 'Time of the tick at which the entry was decided, epoch milliseconds.' }),
-  filled_at: Type.Integer({ description: 'Time of the tick at which the entry was filled, epoch milliseconds.' }),
-  price: Type.Number({ description: 'Price of yes at the fill.' }),
-  entry_price: Type.Number({ description: 'Dollars paid per contract of the side that was bought.' }),
-  exit_price: Type.Number({
-    description: 'Dollars received per contract: at the sale or settlement, or the value at the end of the window.',
-  }),
-  exit_reason: oneOf(['sold', 'settled', 'open'], 'How the trade ended.'),
-  exit_decided_at: nullable(
-    epochMs,
-    'Time of the tick at which the exit was decided, epoch milliseconds; null without such a decision.',
-  ),
-  exited_at: Type.Integer({ description: 'When the trade ended, epoch milliseconds.' }),
-  entry_fees: Type.Number({ description: 'Dollars paid at the entry.' }),
-  exit_fees: Type.Number({ description: 'Dollars paid at the exit; a settlement is free.' }),
-  pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
-});
-
-const Calibration = Type.Object({
-  price_from: Type.Number({ description: 'Lower bound of the bin, inclusive.' }),
-  price_to: Type.Number({ description: 'Upper bound of the bin, exclusive; the last bin includes it.' }),
-  ticks: Count('Ticks of settled symbols with a price in the bin.'),
-  mean_price: nullableNumber('Mean price of these ticks; null without ticks.'),
-  mean_outcome: nullableNumber('Mean outcome of these ticks; null without ticks.'),
-  brier: nullableNumber('Mean of (price - outcome)² of these ticks; null without ticks.'),
-});
-
-const Grid = Type.Object({
-  split_at: Type.Integer({ description: 'Start of the held-out part, epoch milliseconds.' }),
-  best: nullable(
-    Type.Integer({ minimum: 0 }),
-    'Index of the point with the best value before the split; null if no point has a value.',
-  ),
-  points: Type.Array(
-    Type.Object({
-      parameters: numbersByName('Parameter values of the point.'),
-      value: nullableNumber('Value of the objective before the split.'),
-      trades: Count('Trades before the split.'),
-      held_out_value: nullableNumber('Value of the objective on the held-out part.'),
-      held_out_trades: Count('Trades in the held-out part.'),
+const Trade = Type.Object(
+  {
+    symbol: text,
+    rule: Count("Index of the strategy's rule, from 0."),
+    side: oneOf(['yes', 'no'], 'Side that was bought.'),
+    contracts: Type.Number({ description: 'Number of contracts.' }),
+    decided_at: Type.Integer({ description: 'Time of the tick at which the entry was decided, epoch milliseconds.' }),
+    filled_at: Type.Integer({ description: 'Time of the tick at which the entry was filled, epoch milliseconds.' }),
+    price: Type.Number({ description: 'Price of yes at the fill.' }),
+    entry_price: Type.Number({ description: 'Dollars paid per contract of the side that was bought.' }),
+    exit_price: Type.Number({
+      description: 'Dollars received per contract: at the sale or settlement, or the value at the end of the window.',
     }),
-    { description: 'Every point of the grid; the values of the last name change fastest.' },
-  ),
-});
+    exit_reason: oneOf(['sold', 'settled', 'open'], 'How the trade ended.'),
+    exit_decided_at: nullable(
+      epochMs,
+      'Time of the tick at which the exit was decided, epoch milliseconds; null without such a decision.',
+    ),
+    exited_at: Type.Integer({ description: 'When the trade ended, epoch milliseconds.' }),
+    entry_fees: Type.Number({ description: 'Dollars paid at the entry.' }),
+    exit_fees: Type.Number({ description: 'Dollars paid at the exit; a settlement is free.' }),
+    pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
+  },
+  { title: 'BacktestTrade' },
+);
+
+const Calibration = Type.Object(
+  {
+    price_from: Type.Number({ description: 'Lower bound of the bin, inclusive.' }),
+    price_to: Type.Number({ description: 'Upper bound of the bin, exclusive; the last bin includes it.' }),
+    ticks: Count('Ticks of settled symbols with a price in the bin.'),
+    mean_price: nullableNumber('Mean price of these ticks; null without ticks.'),
+    mean_outcome: nullableNumber('Mean outcome of these ticks; null without ticks.'),
+    brier: nullableNumber('Mean of (price - outcome)² of these ticks; null without ticks.'),
+  },
+  { title: 'CalibrationBin' },
+);
+
+const Grid = Type.Object(
+  {
+    split_at: Type.Integer({ description: 'Start of the held-out part, epoch milliseconds.' }),
+    best: nullable(
+      Type.Integer({ minimum: 0 }),
+      'Index of the point with the best value before the split; null if no point has a value.',
+    ),
+    points: Type.Array(
+      Type.Object(
+        {
+          parameters: numbersByName('Parameter values of the point.'),
+          value: nullableNumber('Value of the objective before the split.'),
+          trades: Count('Trades before the split.'),
+          held_out_value: nullableNumber('Value of the objective on the held-out part.'),
+          held_out_trades: Count('Trades in the held-out part.'),
+        },
+        { title: 'GridPoint' },
+      ),
+      { description: 'Every point of the grid; the values of the last name change fastest.' },
+    ),
+  },
+  { title: 'BacktestGrid' },
+);
 
 const itemsMax = 1000;
 
@@ -236,19 +261,25 @@ const resultFields = {
         description: 'P&L in dollars up to that time; open positions are valued at their last price.',
       }),
     },
-    { description: 'The equity curve.' },
+    { title: 'EquityCurve', description: 'The equity curve.' },
   ),
-  symbols: Type.Object({
-    count: Count('Symbols with a trade.'),
-    items: Type.Array(SymbolRow, {
-      maxItems: itemsMax,
-      description: 'Highest pnl first; if there are more than 1,000, the first 500 and the last 500.',
-    }),
-  }),
-  trades: Type.Object({
-    count: Count('Number of trades.'),
-    items: Type.Array(Trade, { maxItems: itemsMax, description: 'The first 1,000 in order of fill time.' }),
-  }),
+  symbols: Type.Object(
+    {
+      count: Count('Symbols with a trade.'),
+      items: Type.Array(SymbolRow, {
+        maxItems: itemsMax,
+        description: 'Highest pnl first; if there are more than 1,000, the first 500 and the last 500.',
+      }),
+    },
+    { title: 'BacktestSymbols' },
+  ),
+  trades: Type.Object(
+    {
+      count: Count('Number of trades.'),
+      items: Type.Array(Trade, { maxItems: itemsMax, description: 'The first 1,000 in order of fill time.' }),
+    },
+    { title: 'BacktestTrades' },
+  ),
   calibration: Type.Array(Calibration, {
     description: 'Prices of settled symbols compared with their outcomes, by decile.',
   }),
@@ -259,7 +290,7 @@ const resultFields = {
       gap_ms: Count('Milliseconds of these lifetimes that are not covered; their ticks may be missing.'),
       gap_share: nullableNumber('gap_ms as a share of lifetime_ms; null if lifetime_ms is 0.'),
     },
-    { description: 'Coverage of the data of the backtest.' },
+    { title: 'BacktestCoverage', description: 'Coverage of the data of the backtest.' },
   ),
   archive: Type.Object(
     {
@@ -268,19 +299,20 @@ const resultFields = {
       files: Count('Files that were read.'),
       files_sha256: Sha256('SHA-256 over the sorted lines of checksum and path, in the format of SHA256SUMS.'),
     },
-    { description: 'The data that the results were computed from.' },
+    { title: 'BacktestArchive', description: 'The data that the results were computed from.' },
   ),
 };
 
 const reproducibleNote = 'The same request to the same archive gives the same bytes';
 
 export const BacktestResult = Type.Object(resultFields, {
+  title: 'BacktestResult',
   description: `Result of a backtest; \`strategy\` is the strategy that was run, with its parameters bound (for a grid, those of the best point). ${reproducibleNote}.`,
 });
 
 export const BacktestResponse = Type.Object(
   { ...resultFields, generated_at: GeneratedAt },
-  { description: `${reproducibleNote}, except for generated_at.` },
+  { title: 'BacktestResponse', description: `${reproducibleNote}, except for generated_at.` },
 );
 
 const jobFields = {
@@ -295,26 +327,35 @@ const jobFields = {
     'Version of the stored strategy; null for any other strategy.',
   ),
   value: nullableNumber('Value of the objective when the job is done; null before that, or if it cannot be computed.'),
-  progress: Type.Object({
-    batches_done: Count('Batches of symbols that are finished.'),
-    batches_total: nullable(Type.Integer({ minimum: 0 }), 'Total number of batches; null until they are counted.'),
-  }),
+  progress: Type.Object(
+    {
+      batches_done: Count('Batches of symbols that are finished.'),
+      batches_total: nullable(Type.Integer({ minimum: 0 }), 'Total number of batches; null until they are counted.'),
+    },
+    { title: 'BacktestProgress' },
+  ),
   created_at: Type.Integer({ description: 'When it was requested, epoch milliseconds.' }),
   started_at: nullable(epochMs, 'When it last started, epoch milliseconds; null before that.'),
   finished_at: nullable(epochMs, 'When it ended, epoch milliseconds; null before that.'),
   error: nullable(text, 'Why it failed; null if it did not.'),
 };
 
-export const ListedBacktest = Type.Object(jobFields, { description: 'A saved backtest without its result.' });
+export const ListedBacktest = Type.Object(jobFields, {
+  title: 'ListedBacktest',
+  description: 'A saved backtest without its result.',
+});
 
 export const SavedBacktest = Type.Object(
   { ...jobFields, result: nullable(BacktestResult, 'The result when the job is done; null before that.') },
-  { description: 'A saved backtest.' },
+  { title: 'Backtest', description: 'A saved backtest.' },
 );
 
 export const BacktestsQuery = Type.Object(pageQuery, { additionalProperties: false });
 
-export const BacktestsResponse = Type.Object({
-  backtests: Type.Array(ListedBacktest, { description: 'Newest first.' }),
-  ...pageResponse,
-});
+export const BacktestsResponse = Type.Object(
+  {
+    backtests: Type.Array(ListedBacktest, { description: 'Newest first.' }),
+    ...pageResponse,
+  },
+  { title: 'BacktestsResponse' },
+);

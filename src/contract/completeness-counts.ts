@@ -25,7 +25,10 @@ export interface DayState {
 /** Whether the day has no known gaps other than exceptions; provisional days count. */
 export const isDayComplete = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
 
-/** Completeness of an archive, from worst to best. `damaged`: published files are damaged; the others are as for days. */
+/**
+ * Completeness levels of an archive, from worst to best. `damaged`: published files are damaged. The others are as for
+ * days.
+ */
 export const archiveStates = [
   'damaged',
   'incomplete',
@@ -37,7 +40,7 @@ export const archiveStates = [
 
 export type ArchiveState = 'damaged' | DayState['state'];
 
-/** Completeness in numbers, for the manifest, the run summary, the status and the metrics. */
+/** Completeness as counts, for the manifest, the run summary, the status and the metrics. */
 export interface CompletenessCounts {
   readonly state: ArchiveState;
   /** Number of past days in each state. */
@@ -256,6 +259,9 @@ export function splitByReason(gaps: readonly Window[], marks: readonly GapWindow
   return out.sort((a, b) => a.from - b.from);
 }
 
-/** Whether gaps with this reason are exceptions. They delay neither the watermark nor the lag, and fail only one run. */
+/**
+ * Whether gaps with this reason are exceptions. Exceptions neither hold back the watermark nor increase the lag, and
+ * only one run fails because of them.
+ */
 const isExceptedReason = (reason: GapReason): boolean =>
   reason === 'lost' || reason === 'accepted' || reason === 'expired';

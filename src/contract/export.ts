@@ -66,28 +66,43 @@ export const ManifestResponse = Type.Object(
     }),
     datasets: Type.Unsafe<object>({
       type: 'object',
-      additionalProperties: Type.Object({ files: Type.Array(Type.Object(fileFields)) }),
+      additionalProperties: Type.Object(
+        { files: Type.Array(Type.Object(fileFields, { title: 'ManifestFile' })) },
+        { title: 'ManifestDataset' },
+      ),
       description: 'The files of each dataset.',
     }),
     lost: Type.Optional(
       Type.Array(
-        Type.Object({
-          dataset: text,
-          symbol: text,
-          from: epochMs,
-          to: epochMs,
-          ticks: Count('Number of ticks that were published in the window.'),
-        }),
+        Type.Object(
+          {
+            dataset: text,
+            symbol: text,
+            from: epochMs,
+            to: epochMs,
+            ticks: Count('Number of ticks that were published in the window.'),
+          },
+          {
+            title: 'LostWindow',
+            examples: [{ dataset: 'ticks', symbol: 'KXBTC', from: 1749859200000, to: 1749862800000, ticks: 12 }],
+          },
+        ),
         { description: 'Windows whose published ticks were lost; absent if there are none.' },
       ),
     ),
     removed: Type.Optional(
-      Type.Array(Type.Object({ path: text, generation: Count('First generation without the file.') }), {
-        description: 'Files that a repair removed; absent if there are none.',
-      }),
+      Type.Array(
+        Type.Object(
+          { path: text, generation: Count('First generation without the file.') },
+          { title: 'RemovedFile', examples: [{ path: 'ticks/date=2025-06-14/part-00.parquet', generation: 12 }] },
+        ),
+        {
+          description: 'Files that a repair removed; absent if there are none.',
+        },
+      ),
     ),
   },
-  { description: 'manifest.json as published, byte for byte.' },
+  { title: 'Manifest', description: 'manifest.json as published, byte for byte.' },
 );
 
 export const ChangesResponse = Type.Object(
@@ -96,16 +111,19 @@ export const ChangesResponse = Type.Object(
     generation: Count('The generation that a copy has after fetching these files.'),
     count: Count('Number of files.'),
     files: Type.Array(
-      Type.Object({
-        dataset: oneOf(exportDatasets, 'The dataset.'),
-        ...fileFields,
-        url: Type.String({ description: 'URL of the file, relative to this service.' }),
-      }),
+      Type.Object(
+        {
+          dataset: oneOf(exportDatasets, 'The dataset.'),
+          ...fileFields,
+          url: Type.String({ description: 'URL of the file, relative to this service.' }),
+        },
+        { title: 'ChangedFile' },
+      ),
     ),
     removed: Type.Array(text, { description: 'Paths of files that no longer exist: remove them from the copy.' }),
     generated_at: GeneratedAt,
   },
-  { description: 'With `since`: the files written after that generation.' },
+  { title: 'Changes', description: 'With `since`: the files written after that generation.' },
 );
 
 /** Part numbers have at most four digits. */
@@ -168,6 +186,21 @@ const fileResponseHeaders = {
   'last-modified': { type: 'string', description: 'When the file was written; absent if unknown.' },
 };
 
+/** Manifest or changes. A range of JSON text has no schema of its own, so 206 has the schema of the complete text. */
+export const manifestResponses = {
+  ...fileResponses(['application/json']),
+  200: Type.Union([ManifestResponse, ChangesResponse]),
+  206: {
+    description:
+      'The requested range; several ranges as multipart/byteranges. The schema is that of the complete text.',
+    headers: fileResponseHeaders,
+    content: {
+      'application/json': { schema: Type.Union([ManifestResponse, ChangesResponse]) },
+      'multipart/byteranges': { schema: Type.Union([ManifestResponse, ChangesResponse]) },
+    },
+  },
+};
+
 /* Export jobs: each writes one slice of a dataset to a file. */
 
 export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
@@ -192,7 +225,7 @@ export const ExportRequest = Type.Object(
     ),
     format: oneOf(exportFormats, 'Format of the file.'),
   },
-  { additionalProperties: false, description: 'One slice of one dataset.' },
+  { title: 'ExportRequest', additionalProperties: false, description: 'One slice of one dataset.' },
 );
 
 export const ExportRequestHeaders = Type.Object({
@@ -200,7 +233,8 @@ export const ExportRequestHeaders = Type.Object({
     Type.String({
       minLength: 1,
       maxLength: 255,
-      description: 'A repeated key with the same body returns the job that it created; with another body, 422.',
+      description:
+        'Repeating a key with the same body returns the job that the first request created; with another body, the response is 422.',
     }),
   ),
 });
@@ -219,10 +253,13 @@ export const ExportJob = Type.Object(
     from: nullable(epochMs, 'As requested; null: open.'),
     to: nullable(epochMs, 'As requested; null: open.'),
     format: oneOf(exportFormats, 'As requested.'),
-    progress: Type.Object({
-      rows_done: Count('Rows written.'),
-      rows_total: nullable(Type.Integer({ minimum: 0 }), 'Rows to write; null until they are counted.'),
-    }),
+    progress: Type.Object(
+      {
+        rows_done: Count('Rows written.'),
+        rows_total: nullable(Type.Integer({ minimum: 0 }), 'Rows to write; null until they are counted.'),
+      },
+      { title: 'ExportProgress' },
+    ),
     created_at: Type.Integer({ description: 'When it was requested, epoch milliseconds.' }),
     finished_at: nullable(epochMs, 'When it ended, epoch milliseconds; null before that.'),
     expires_at: nullable(
@@ -230,18 +267,21 @@ export const ExportJob = Type.Object(
       'When the job and its file are removed, epoch milliseconds; null until the job has ended.',
     ),
     file: nullable(
-      Type.Object({
-        url: Type.String({ description: 'URL of the file, relative to this service.' }),
-        bytes: Count('Size in bytes.'),
-        sha256: Sha256('SHA-256 of the file, in hex; also its ETag.'),
-        rows: Count('Number of rows.'),
-        generation: Count('Generation of the archive that the slice was read from.'),
-      }),
+      Type.Object(
+        {
+          url: Type.String({ description: 'URL of the file, relative to this service.' }),
+          bytes: Count('Size in bytes.'),
+          sha256: Sha256('SHA-256 of the file, in hex; also its ETag.'),
+          rows: Count('Number of rows.'),
+          generation: Count('Generation of the archive that the slice was read from.'),
+        },
+        { title: 'ExportFile' },
+      ),
       'The file; null until the job is done.',
     ),
     error: nullable(text, 'Why it failed; null if it did not.'),
   },
-  { description: 'An export job.' },
+  { title: 'Export', description: 'An export job.' },
 );
 
 export const ExportJobsQuery = Type.Object(
@@ -257,12 +297,15 @@ export const ExportJobsQuery = Type.Object(
   { additionalProperties: false },
 );
 
-export const ExportJobsResponse = Type.Object({
-  jobs: Type.Array(ExportJob, { description: 'Newest first.' }),
-  count: Count('Number of jobs in this response.'),
-  total: Count('Number of jobs of this key in total.'),
-  generated_at: GeneratedAt,
-});
+export const ExportJobsResponse = Type.Object(
+  {
+    jobs: Type.Array(ExportJob, { description: 'Newest first.' }),
+    count: Count('Number of jobs in this response.'),
+    total: Count('Number of jobs of this key in total.'),
+    generated_at: GeneratedAt,
+  },
+  { title: 'ExportsResponse' },
+);
 
 export const ExportJobPath = Type.Object(
   { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'ID of the job.' }) },

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { BookLevel } from './service.ts';
 
 /* Historical routes: published data as pages of JSON, or complete in other formats. */
 
@@ -38,7 +39,8 @@ const commonParameters = {
     Type.String({
       minLength: 1,
       maxLength: 8000,
-      description: 'next_cursor of the previous page; the other parameters must stay the same. For JSON only.',
+      description:
+        'next_cursor of the previous page. The other parameters, except limit, must be those of that page; otherwise the response is 400. For JSON only.',
     }),
   ),
   format: Type.Optional(
@@ -51,6 +53,20 @@ const commonParameters = {
 
 const symbol = Type.Optional(
   Type.String({ minLength: 1, maxLength: textMax, description: 'Only this symbol; an unknown symbol gives 404.' }),
+);
+/** Maximum number of symbols in a query, which has at most 100 parameters. */
+const symbolsMax = 90;
+
+/** A parameter that may be repeated. One value is a text, several are a list. */
+const symbols = Type.Optional(
+  Type.Unsafe<string | readonly string[]>({
+    type: ['string', 'array'],
+    minLength: 1,
+    maxLength: textMax,
+    items: { type: 'string', minLength: 1, maxLength: textMax },
+    maxItems: symbolsMax,
+    description: `Only this symbol; an unknown symbol gives 404. May be given up to ${symbolsMax} times.`,
+  }),
 );
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: textMax, description }));
 const noExtraFields = { additionalProperties: false };
@@ -81,7 +97,7 @@ export const HistoricalMarketsQuery = Type.Object(
 );
 export type HistoricalMarketsQuery = Type.Static<typeof HistoricalMarketsQuery>;
 
-export const HistoricalTicksQuery = Type.Object({ symbol, ...commonParameters }, noExtraFields);
+export const HistoricalTicksQuery = Type.Object({ symbol: symbols, ...commonParameters }, noExtraFields);
 export type HistoricalTicksQuery = Type.Static<typeof HistoricalTicksQuery>;
 
 export const HistoricalOrderbooksQuery = HistoricalTicksQuery;
@@ -93,7 +109,7 @@ export const HistoricalCandlesQuery = Type.Object(
       ['1m', '5m', '15m', '30m', '1h', '4h', '6h', '12h', '1d', '1w'],
       'Length of a candle. Intervals are aligned to UTC midnight, weeks to Monday; from and to bound the start times of candles.',
     ),
-    symbol,
+    symbol: symbols,
     ...commonParameters,
   },
   noExtraFields,
@@ -103,7 +119,7 @@ export type HistoricalCandlesQuery = Type.Static<typeof HistoricalCandlesQuery>;
 export const HistoricalCoverageQuery = Type.Object(
   {
     dataset: Type.Optional(choice(['ticks', 'orderbooks'], 'Dataset that was fetched; ticks by default.')),
-    symbol,
+    symbol: symbols,
     ...commonParameters,
   },
   noExtraFields,
@@ -116,7 +132,9 @@ const pageFields = {
   next_cursor: Type.Union([Type.String(), Type.Null()], {
     description: 'Cursor of the next page; null on the last page. It stays valid when new generations are published.',
   }),
-  generated_at: Ms('When the response was generated'),
+  generated_at: Ms(
+    'When the generation was published, so that the same query to it has the same bytes; for the gaps of a symbol: when the response was generated',
+  ),
   generation: Type.Integer({ minimum: 0, description: 'Generation of the archive that was read.' }),
 };
 
@@ -129,139 +147,172 @@ const state = {
   outcome: orNull('number', 'Settlement value: 1, 0, or a value between.'),
 };
 
-export const HistoricalMarketsResponse = Type.Object({
-  markets: Type.Array(
-    Type.Object({
-      canonical_id: Type.String({ description: 'Market identifier across venues.' }),
-      symbol: orNull('string', 'Market ticker at its venue.'),
-      source: orNull('string', 'Venue.'),
-      question: orNull('string', 'Question of the market.'),
-      confidence: orNull('number', 'Confidence of the match, from 0 to 1.'),
-      ...state,
-      opens_at: MsOrNull('Opening time'),
-      first_seen: Ms('First poll in the window that listed the market'),
-      last_seen: Ms('Last poll in the window that listed the market'),
-      first_tick: MsOrNull("Time of the symbol's earliest published tick"),
-      last_tick: MsOrNull("Time of the symbol's latest published tick"),
-      ticks: Type.Integer({ minimum: 0, description: 'Number of published ticks of the symbol.' }),
-      states: Type.Integer({ minimum: 1, description: 'Number of states of the market in the window.' }),
-      history: Type.Array(
-        Type.Object({
-          first_seen: Ms('First poll with this state'),
-          last_seen: Ms('Last poll with this state'),
+export const HistoricalMarketsResponse = Type.Object(
+  {
+    markets: Type.Array(
+      Type.Object(
+        {
+          canonical_id: Type.String({ description: 'Market identifier across venues.' }),
+          symbol: orNull('string', 'Market ticker at its venue.'),
+          source: orNull('string', 'Venue.'),
+          question: orNull('string', 'Question of the market.'),
+          confidence: orNull('number', 'Confidence of the match, from 0 to 1.'),
           ...state,
-        }),
-        { maxItems: 50, description: 'States of the market in order of time; at most the latest 50.' },
+          opens_at: MsOrNull('Opening time'),
+          first_seen: Ms('First poll in the window that listed the market'),
+          last_seen: Ms('Last poll in the window that listed the market'),
+          first_tick: MsOrNull("Time of the symbol's earliest published tick"),
+          last_tick: MsOrNull("Time of the symbol's latest published tick"),
+          ticks: Type.Integer({ minimum: 0, description: 'Number of published ticks of the symbol.' }),
+          states: Type.Integer({ minimum: 1, description: 'Number of states of the market in the window.' }),
+          history: Type.Array(
+            Type.Object(
+              {
+                first_seen: Ms('First poll with this state'),
+                last_seen: Ms('Last poll with this state'),
+                ...state,
+              },
+              { title: 'MarketState' },
+            ),
+            { maxItems: 50, description: 'States of the market in order of time; at most the latest 50.' },
+          ),
+        },
+        { title: 'HistoricalMarket' },
       ),
-    }),
-    { description: 'One item per canonical_id and symbol, in that order, as last known in the window.' },
-  ),
-  total: Type.Integer({ minimum: 0, description: 'Number of matching markets on all pages.' }),
-  ...pageFields,
-});
+      { description: 'One item per canonical_id and symbol, in that order, as last known in the window.' },
+    ),
+    total: Type.Integer({ minimum: 0, description: 'Number of matching markets on all pages.' }),
+    ...pageFields,
+  },
+  { title: 'HistoricalMarketsResponse' },
+);
 
 const Price = (description: string) => Type.Number({ description });
 
-export const HistoricalTicksResponse = Type.Object({
-  ticks: Type.Array(
-    Type.Object({
-      symbol: Type.String({ description: 'Symbol of the market.' }),
-      t: Ms('Tick time'),
-      p: Price('Price.'),
+export const HistoricalTicksResponse = Type.Object(
+  {
+    ticks: Type.Array(
+      Type.Object(
+        {
+          symbol: Type.String({ description: 'Symbol of the market.' }),
+          t: Ms('Tick time'),
+          p: Price('Price.'),
+        },
+        { title: 'HistoricalTick' },
+      ),
+      { description: 'Published ticks, sorted by symbol and t.' },
+    ),
+    ...pageFields,
+  },
+  { title: 'HistoricalTicksResponse' },
+);
+
+export const HistoricalCandlesResponse = Type.Object(
+  {
+    interval: HistoricalCandlesQuery.properties.interval,
+    candles: Type.Array(
+      Type.Object(
+        {
+          symbol: Type.String({ description: 'Symbol of the market.' }),
+          t: Ms('Start of the interval'),
+          open: Price('First price.'),
+          high: Price('Highest price.'),
+          low: Price('Lowest price.'),
+          close: Price('Last price.'),
+          ticks: Type.Integer({ minimum: 1, description: 'Number of ticks in the interval.' }),
+          covered: Type.Number({ minimum: 0, maximum: 1, description: 'Share of the interval that is covered.' }),
+        },
+        { title: 'Candle' },
+      ),
+      { description: 'Sorted by symbol and t; an interval without ticks has no candle.' },
+    ),
+    ...pageFields,
+  },
+  { title: 'HistoricalCandlesResponse' },
+);
+
+const HistoricalGap = Type.Object(
+  {
+    symbol: Type.String(),
+    from: Ms('Start, inclusive'),
+    to: Ms('End, exclusive'),
+    reason: Type.String({
+      description:
+        "Why the window is not covered: 'damaged', 'lost' (its ticks were published once), 'accepted', 'expired' (the upstream no longer serves it), 'suspended', 'failed', or 'never asked'.",
     }),
-    { description: 'Published ticks, sorted by symbol and t.' },
-  ),
-  ...pageFields,
-});
+    detail: Type.Optional(Type.String({ description: 'What the upstream responded, or why the gap was accepted.' })),
+    since: Type.Optional(Ms('When the reason became known')),
+    ticks: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of lost ticks; only with the reason lost.' })),
+  },
+  {
+    title: 'CoverageGap',
+    examples: [{ symbol: 'KXBTC', from: 1749859200000, to: 1749862800000, reason: 'failed', detail: '503' }],
+  },
+);
 
-export const HistoricalCandlesResponse = Type.Object({
-  interval: HistoricalCandlesQuery.properties.interval,
-  candles: Type.Array(
-    Type.Object({
-      symbol: Type.String({ description: 'Symbol of the market.' }),
-      t: Ms('Start of the interval'),
-      open: Price('First price.'),
-      high: Price('Highest price.'),
-      low: Price('Lowest price.'),
-      close: Price('Last price.'),
-      ticks: Type.Integer({ minimum: 1, description: 'Number of ticks in the interval.' }),
-      covered: Type.Number({ minimum: 0, maximum: 1, description: 'Share of the interval that is covered.' }),
-    }),
-    { description: 'Sorted by symbol and t; an interval without ticks has no candle.' },
-  ),
-  ...pageFields,
-});
-
-const HistoricalGap = Type.Object({
-  symbol: Type.String(),
-  from: Ms('Start, inclusive'),
-  to: Ms('End, exclusive'),
-  reason: Type.String({
-    description:
-      "Why the window is not covered: 'damaged', 'lost' (its ticks were published once), 'accepted', 'expired' (the upstream no longer serves it), 'suspended', 'failed', or 'never asked'.",
-  }),
-  detail: Type.Optional(Type.String({ description: 'What the upstream responded, or why the gap was accepted.' })),
-  since: Type.Optional(Ms('When the reason became known')),
-  ticks: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of lost ticks; only with the reason lost.' })),
-});
-
-export const HistoricalCoverageResponse = Type.Object({
-  coverage: Type.Array(
-    Type.Object({
-      dataset: Type.String({ description: 'Dataset that was fetched.' }),
-      symbol: Type.String({ description: 'Symbol of the market.' }),
-      t_from: Ms('Start, inclusive'),
-      t_to: Ms('End, exclusive'),
-      ticks: Type.Integer({
-        minimum: 0,
-        description: 'Number of published ticks in the window; for order books, of snapshots.',
+export const HistoricalCoverageResponse = Type.Object(
+  {
+    coverage: Type.Array(
+      Type.Object(
+        {
+          dataset: Type.String({ description: 'Dataset that was fetched.' }),
+          symbol: Type.String({ description: 'Symbol of the market.' }),
+          t_from: Ms('Start, inclusive'),
+          t_to: Ms('End, exclusive'),
+          ticks: Type.Integer({
+            minimum: 0,
+            description: 'Number of published ticks in the window; for order books, of snapshots.',
+          }),
+          fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
+          origin: Type.String({ description: 'poll, backfill or import.' }),
+          evidence: Type.Optional(
+            Type.String({
+              description:
+                'Evidence of the coverage: stated, confirmed, declared or inferred; absent in archives of an older format.',
+            }),
+          ),
+          grain_ms: Type.Optional(
+            Type.Union([Type.Integer(), Type.Null()], {
+              description: 'Time step of the source in milliseconds, if the source does not have single ticks.',
+            }),
+          ),
+        },
+        { title: 'CoverageWindow' },
+      ),
+      { description: 'Covered windows, sorted by symbol and t_from.' },
+    ),
+    gaps: Type.Optional(
+      Type.Array(HistoricalGap, {
+        description:
+          'Only for the ticks of one symbol: windows of its lifetime within the requested window that are not covered. Every page has the same list. If there are more gaps than the maximum of a page, the list has the earliest.',
       }),
-      fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
-      origin: Type.String({ description: 'poll, backfill or import.' }),
-      evidence: Type.Optional(
-        Type.String({
-          description:
-            'Evidence of the coverage: stated, confirmed, declared or inferred; absent in archives of an older format.',
-        }),
-      ),
-      grain_ms: Type.Optional(
-        Type.Union([Type.Integer(), Type.Null()], {
-          description: 'Time step of the source in milliseconds, if the source does not have single ticks.',
-        }),
-      ),
-    }),
-    { description: 'Covered windows, sorted by symbol and t_from.' },
-  ),
-  gaps: Type.Optional(
-    Type.Array(HistoricalGap, {
-      description:
-        'Only for the ticks of one symbol: windows of its lifetime within the requested window that are not covered. Every page has the same list. If there are more gaps than the maximum of a page, the list has the earliest.',
-    }),
-  ),
-  gaps_count: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of gaps in total.' })),
-  ...pageFields,
-});
+    ),
+    gaps_count: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of gaps in total.' })),
+    ...pageFields,
+  },
+  { title: 'HistoricalCoverageResponse' },
+);
 
-const Levels = (description: string) =>
-  Type.Array(
-    Type.Object({ price: Price('Price.'), quantity: Type.Number({ description: 'Quantity at that price.' }) }),
-    {
-      description,
-    },
-  );
+const Levels = (description: string) => Type.Array(BookLevel, { description });
 
-export const HistoricalOrderbooksResponse = Type.Object({
-  orderbooks: Type.Array(
-    Type.Object({
-      symbol: Type.String({ description: 'Symbol of the market.' }),
-      t: Ms('Time of the snapshot'),
-      bids: Levels('Best first.'),
-      asks: Levels('Best first.'),
-    }),
-    {
-      description:
-        'Complete snapshots, sorted by symbol and t. A page of very large snapshots may have fewer rows than limit.',
-    },
-  ),
-  ...pageFields,
-});
+export const HistoricalOrderbooksResponse = Type.Object(
+  {
+    orderbooks: Type.Array(
+      Type.Object(
+        {
+          symbol: Type.String({ description: 'Symbol of the market.' }),
+          t: Ms('Time of the snapshot'),
+          bids: Levels('Best first.'),
+          asks: Levels('Best first.'),
+        },
+        { title: 'OrderBookSnapshot' },
+      ),
+      {
+        description:
+          'Complete snapshots, sorted by symbol and t. A page of very large snapshots may have fewer rows than limit.',
+      },
+    ),
+    ...pageFields,
+  },
+  { title: 'HistoricalOrderBooksResponse' },
+);

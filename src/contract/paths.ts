@@ -20,6 +20,8 @@ export const paths = {
   exportJobs: '/api/v1/export/jobs',
   openapi: '/api/v1/openapi.json',
   documentation: '/docs',
+  /** The page that explains every problem code. */
+  problems: '/docs/problems',
   health: '/healthz',
   ready: '/readyz',
   metrics: '/metrics',

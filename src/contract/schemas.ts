@@ -27,10 +27,13 @@ export const MarketsResponse = Type.Object({
 });
 export type MarketsResponse = Type.Static<typeof MarketsResponse>;
 
-const Tick = Type.Object({
-  t: EpochMs('Tick time'),
-  p: Type.Number({ description: 'Tick price, a decimal fraction.' }),
-});
+const Tick = Type.Object(
+  {
+    t: EpochMs('Tick time'),
+    p: Type.Number({ description: 'Tick price, a decimal fraction.' }),
+  },
+  { title: 'Tick' },
+);
 
 export const TicksQuery = Type.Object(
   {
@@ -62,29 +65,36 @@ export const TicksQuery = Type.Object(
 export type TicksQuery = Type.Static<typeof TicksQuery>;
 
 /** A gap in the window of the response: an extension of oddslake, absent if there are no gaps. */
-export const DeclaredGap = Type.Object({
-  from: EpochMs('Start of the gap, inclusive'),
-  to: EpochMs('End of the gap, exclusive'),
-  reason: Type.Optional(
-    Type.Literal('lost', {
-      description: 'The ticks were published once and are lost; absent if they were never fetched.',
-    }),
-  ),
-});
+export const DeclaredGap = Type.Object(
+  {
+    from: EpochMs('Start of the gap, inclusive'),
+    to: EpochMs('End of the gap, exclusive'),
+    reason: Type.Optional(
+      Type.Literal('lost', {
+        description: 'The ticks were published once and are lost; absent if they were never fetched.',
+      }),
+    ),
+  },
+  { title: 'Gap' },
+);
 export type DeclaredGap = Type.Static<typeof DeclaredGap>;
 
-export const TicksResponse = Type.Object({
-  symbol: Type.String({ description: 'Echo of the requested symbol.' }),
-  ticks: Type.Array(Tick),
-  count: Type.Integer({ minimum: 0, description: 'Number of ticks returned.' }),
-  from: EpochMs('Start of the window covered'),
-  to: EpochMs('End of the window covered'),
-  generated_at: EpochMs('When the response was generated'),
-  gaps: Type.Optional(
-    Type.Array(DeclaredGap, {
-      description:
-        'Windows inside [from, to) that are not covered, at most 1,000. If there are more, the last one spans all further gaps.',
-    }),
-  ),
-});
+export const TicksResponse = Type.Object(
+  {
+    symbol: Type.String({ description: 'Echo of the requested symbol.' }),
+    ticks: Type.Array(Tick),
+    count: Type.Integer({ minimum: 0, description: 'Number of ticks returned.' }),
+    from: EpochMs('Start of the window covered'),
+    to: EpochMs('End of the window covered'),
+    generated_at: EpochMs('When the response was generated'),
+    gaps: Type.Optional(
+      Type.Array(DeclaredGap, {
+        description:
+          'Windows inside [from, to) that are not covered, at most 1,000. If there are more, the last one spans all further gaps.',
+        maxItems: 1000,
+      }),
+    ),
+  },
+  { title: 'TicksResponse' },
+);
 export type TicksResponse = Type.Static<typeof TicksResponse>;

@@ -45,19 +45,22 @@ const ServedMarket = Type.Object(
     category: optionalAsReceived('Market category'),
     is_active: optionalAsReceived('Whether the market is active'),
   },
-  { description: 'A market as received; further fields follow, including its symbols and venues.' },
+  { title: 'Market', description: 'A market as received; further fields follow, including its symbols and venues.' },
 );
 
-export const ServedMarketsResponse = Type.Object({
-  markets: Type.Array(ServedMarket),
-  count: Type.Integer({ minimum: 0, description: 'Number of markets in this response.' }),
-  total: Type.Integer({ minimum: 0, description: 'Total number of matching markets.' }),
-  view: Type.String({ description: 'The view that was applied.' }),
-  generated_at: Type.Integer({
-    description:
-      'When the lists were polled, epoch milliseconds UTC; the response is as of this time. The current time if they were never polled.',
-  }),
-});
+export const ServedMarketsResponse = Type.Object(
+  {
+    markets: Type.Array(ServedMarket),
+    count: Type.Integer({ minimum: 0, description: 'Number of markets in this response.' }),
+    total: Type.Integer({ minimum: 0, description: 'Total number of matching markets.' }),
+    view: Type.String({ description: 'The view that was applied.' }),
+    generated_at: Type.Integer({
+      description:
+        'When the lists were polled, epoch milliseconds UTC; the response is as of this time. The current time if they were never polled.',
+    }),
+  },
+  { title: 'MarketsResponse' },
+);
 
 /** The order book as oddslake serves it. The documentation of the upstream does not specify its format. */
 
@@ -66,29 +69,39 @@ export const OrderbookQuery = Type.Object(
   { additionalProperties: false },
 );
 
-const BookLevel = Type.Object({
-  price: Type.Number({ description: 'Price, a fraction between 0 and 1.' }),
-  quantity: Type.Number({ description: 'Quantity at that price, in units of the venue.' }),
-});
+export const BookLevel = Type.Object(
+  {
+    price: Type.Number({ description: 'Price, a fraction between 0 and 1.' }),
+    quantity: Type.Number({ description: 'Quantity at that price, in units of the venue.' }),
+  },
+  { title: 'OrderBookLevel' },
+);
 
-export const OrderbookResponse = Type.Object({
-  symbol: Type.String({ description: 'Echo of the requested symbol.' }),
-  t: Type.Integer({ description: 'Time of the snapshot, epoch milliseconds UTC.' }),
-  bids: Type.Array(BookLevel, { description: 'Best first; empty if there are no bids.' }),
-  asks: Type.Array(BookLevel, { description: 'Best first; empty if there are no asks.' }),
-  generated_at: Type.Integer({
-    description: 'When the upstream last returned this order book, epoch milliseconds UTC.',
-  }),
-});
+export const OrderbookResponse = Type.Object(
+  {
+    symbol: Type.String({ description: 'Echo of the requested symbol.' }),
+    t: Type.Integer({ description: 'Time of the snapshot, epoch milliseconds UTC.' }),
+    bids: Type.Array(BookLevel, { description: 'Best first; empty if there are no bids.' }),
+    asks: Type.Array(BookLevel, { description: 'Best first; empty if there are no asks.' }),
+    generated_at: Type.Integer({
+      description: 'When the upstream last returned this order book, epoch milliseconds UTC.',
+    }),
+  },
+  { title: 'OrderBook' },
+);
 
-export const ReadyResponse = Type.Object({
-  status: Type.Literal('ready'),
-  generation: Type.Integer({ minimum: 1, description: 'The published generation.' }),
-  lag_seconds: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
-    description: 'Seconds from the watermark, ignoring lost windows, to now; null if no symbol is live.',
-  }),
-  archive_state: oneOf(archiveStates, 'State of the archive, as in `oddslake status`.'),
-});
+export const ReadyResponse = Type.Object(
+  {
+    status: Type.Literal('ready'),
+    generation: Type.Integer({ minimum: 1, description: 'The published generation.' }),
+    lag_seconds: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
+      description:
+        'Seconds since the watermark, including inferred windows and ignoring lost ones; null if no symbol is live.',
+    }),
+    archive_state: oneOf(archiveStates, 'State of the archive, as in `oddslake status`.'),
+  },
+  { title: 'Readiness' },
+);
 
 /** Response of GET /api/v1/me: the credential and its permissions. */
 export const MeResponse = Type.Object(
@@ -101,18 +114,21 @@ export const MeResponse = Type.Object(
         {
           id: Type.String({ description: 'ID of the key, for `oddslake keys revoke`.' }),
           name: Type.String({ description: 'Name of the key.' }),
+          datasets: Type.Union([Type.Array(Type.String()), Type.Null()], {
+            description: 'The datasets that the key permits; null for all.',
+          }),
         },
-        { description: 'The key; absent for a user token.' },
+        { title: 'KeyIdentity', description: 'The key; absent for a user token.' },
       ),
     ),
     user: Type.Optional(Type.String({ description: 'User ID of the token; absent for a key.' })),
     workspace: Type.Optional(
       Type.Union([Type.String(), Type.Null()], { description: 'Workspace of the token; absent for a key.' }),
     ),
-    scopes: Type.Optional(Type.Array(Type.String(), { description: 'Scopes of the token; absent for a key.' })),
+    scopes: Type.Optional(Type.Array(Type.String(), { description: 'Scopes of the credential.' })),
     requests_per_minute: Type.Integer({ minimum: 1, description: 'Rate limit, requests per minute.' }),
     generated_at: Type.Integer({ description: 'When the response was generated, epoch milliseconds UTC.' }),
   },
-  { description: 'A credential, without its secret.' },
+  { title: 'Credential', description: 'A credential, without its secret.' },
 );
 export type MeResponse = Type.Static<typeof MeResponse>;

@@ -52,10 +52,13 @@ const rule = Type.Object(
     exit: Type.Optional(nullable(refTo('Condition'), 'If null or absent, the position is held until settlement.')),
     size: Type.Union(
       [
-        Type.Object({ contracts: quantity({ minimum: 1e-6, maximum: 1e9 }, 'Number of contracts.') }, noExtraFields),
+        Type.Object(
+          { contracts: quantity({ minimum: 1e-6, maximum: 1e9 }, 'Number of contracts.') },
+          { ...noExtraFields, title: 'ContractsSize' },
+        ),
         Type.Object(
           { dollars: quantity({ minimum: 1e-6, maximum: 1e9 }, 'Amount in dollars to spend.') },
-          noExtraFields,
+          { ...noExtraFields, title: 'DollarsSize' },
         ),
       ],
       { description: 'Size of one entry.' },
@@ -96,7 +99,11 @@ const definition = Type.Object(
           of_notional: Type.Optional(quantity(share, 'Share of the amount paid or received.')),
           of_variance: Type.Optional(quantity(share, 'Factor of p (1 - p).')),
         },
-        { ...noExtraFields, description: 'Fees per contract bought or sold; a settlement is free.' },
+        {
+          title: 'StrategyFees',
+          ...noExtraFields,
+          description: 'Fees per contract bought or sold; a settlement is free.',
+        },
       ),
     ),
     slippage: Type.Optional(quantity(share, 'Cost of a fill beyond the price of its tick.')),
@@ -109,17 +116,29 @@ export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> 
   StrategyRule: rule,
   Condition: Type.Union(
     [
-      Type.Object({ all: conditions('True if all of them are true; an empty list is true.') }, noExtraFields),
-      Type.Object({ any: conditions('True if one of them is true; an empty list is false.') }, noExtraFields),
-      Type.Object({ measure: currentMeasure, ...bounds }, { ...noExtraFields, minProperties: 2 }),
-      Type.Object({ measure: lookBackMeasure, window_ms: window, ...bounds }, { ...noExtraFields, minProperties: 3 }),
+      Type.Object(
+        { all: conditions('True if all of them are true; an empty list is true.') },
+        { ...noExtraFields, title: 'AllCondition' },
+      ),
+      Type.Object(
+        { any: conditions('True if one of them is true; an empty list is false.') },
+        { ...noExtraFields, title: 'AnyCondition' },
+      ),
+      Type.Object(
+        { measure: currentMeasure, ...bounds },
+        { title: 'MeasureCondition', ...noExtraFields, minProperties: 2 },
+      ),
+      Type.Object(
+        { measure: lookBackMeasure, window_ms: window, ...bounds },
+        { title: 'WindowCondition', ...noExtraFields, minProperties: 3 },
+      ),
       Type.Object(
         {
           measure: Type.Literal('category'),
           in: categories('The category is one of these.'),
           not_in: categories('The category is not one of these.'),
         },
-        { ...noExtraFields, minProperties: 2, maxProperties: 2 },
+        { title: 'CategoryCondition', ...noExtraFields, minProperties: 2, maxProperties: 2 },
       ),
     ],
     {
@@ -129,8 +148,8 @@ export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> 
   ),
   Measure: Type.Union(
     [
-      Type.Object({ measure: currentMeasure }, noExtraFields),
-      Type.Object({ measure: lookBackMeasure, window_ms: window }, noExtraFields),
+      Type.Object({ measure: currentMeasure }, { ...noExtraFields, title: 'CurrentMeasure' }),
+      Type.Object({ measure: lookBackMeasure, window_ms: window }, { ...noExtraFields, title: 'WindowMeasure' }),
     ],
     { description: 'A quantity of a symbol that is known at the time of a tick.' },
   ),
@@ -143,7 +162,7 @@ export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> 
   ),
 };
 
-/** Forbidden characters of names that users choose: line breaks, control characters, and changes of the writing direction. */
+/** Characters forbidden in user-chosen names: line breaks, control characters, and changes of the text direction. */
 const forbiddenNameCharacters = '\\p{Cc}\\u2028-\\u202e\\u2066-\\u2069';
 export const namePattern = `^[^\\s${forbiddenNameCharacters}]([^${forbiddenNameCharacters}]*[^\\s${forbiddenNameCharacters}])?$`;
 export const nameMax = 200;
@@ -177,7 +196,7 @@ export const StrategyRequest = Type.Object(
     name: ObjectName('Name of the strategy. If it exists already, a new version is created.'),
     definition: refTo('StrategyDefinition'),
   },
-  { ...noExtraFields, examples: [example], description: 'A strategy.' },
+  { title: 'StrategyRequest', ...noExtraFields, examples: [example], description: 'A strategy.' },
 );
 
 export const ObjectRequestHeaders = Type.Object({
@@ -185,7 +204,8 @@ export const ObjectRequestHeaders = Type.Object({
     Type.String({
       minLength: 1,
       maxLength: 255,
-      description: 'A repeated key with the same body returns the object that it created; with another body, 422.',
+      description:
+        'Repeating a key with the same body returns the object that the first request created; with another body, the response is 422.',
     }),
   ),
 });
@@ -205,7 +225,7 @@ export const Strategy = Type.Object(
     definition: refTo('StrategyDefinition'),
     created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
   },
-  { description: 'A version of a strategy.' },
+  { title: 'Strategy', description: 'A version of a strategy.' },
 );
 export type Strategy = Type.Static<typeof Strategy>;
 
@@ -250,10 +270,13 @@ export const StrategiesQuery = Type.Object(
   noExtraFields,
 );
 
-export const StrategiesResponse = Type.Object({
-  strategies: Type.Array(Strategy, { description: 'Newest first.' }),
-  ...pageResponse,
-});
+export const StrategiesResponse = Type.Object(
+  {
+    strategies: Type.Array(Strategy, { description: 'Newest first.' }),
+    ...pageResponse,
+  },
+  { title: 'StrategiesResponse' },
+);
 
 export const ObjectPath = Type.Object(
   { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'ID of the object.' }) },
@@ -277,7 +300,11 @@ export const BotRequest = Type.Object(
         name: Type.String({ minLength: 1, maxLength: nameMax, description: 'A strategy of this user.' }),
         version: Type.Optional(Type.Integer({ minimum: 1, maximum: 1e9, description: 'The latest if absent.' })),
       },
-      { ...noExtraFields, description: 'Strategy of the bot, which stays bound to this version.' },
+      {
+        title: 'BotStrategyRequest',
+        ...noExtraFields,
+        description: 'Strategy of the bot, which stays bound to this version.',
+      },
     ),
     symbols: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), {
@@ -293,6 +320,7 @@ export const BotRequest = Type.Object(
           sources: texts('Symbols of these venues; any if empty.'),
         },
         {
+          title: 'BotFilter',
           ...noExtraFields,
           description: 'Selects symbols by their last known category and venue. Either filter or symbols is required.',
         },
@@ -301,6 +329,7 @@ export const BotRequest = Type.Object(
     mode: Type.Optional(Type.Unsafe<'paper'>({ ...oneOf(modes, mode), default: 'paper' })),
   },
   {
+    title: 'BotRequest',
     ...noExtraFields,
     examples: [{ name: 'dips', strategy: { name: 'buy the dip' }, filter: { sources: ['kalshi'] }, mode: 'paper' }],
     description: 'A bot.',
@@ -313,24 +342,30 @@ const Status = Type.Unsafe<(typeof botStatuses)[number]>(oneOf(botStatuses, stat
 
 export const BotChange = Type.Object(
   { status: Status },
-  { ...noExtraFields, examples: [{ status: 'paused' }], description: 'A change of a bot.' },
+  { title: 'BotChange', ...noExtraFields, examples: [{ status: 'paused' }], description: 'A change of a bot.' },
 );
 
 export const Bot = Type.Object(
   {
     id: Type.String({ description: 'ID of the bot.' }),
     name: Type.String({ description: 'As requested.' }),
-    strategy: Type.Object({
-      id: Type.String({ description: 'ID of the version that the bot is bound to.' }),
-      name: Type.String({ description: 'As requested.' }),
-      version: Type.Integer({ minimum: 1, description: 'As requested, or the latest at that time.' }),
-    }),
+    strategy: Type.Object(
+      {
+        id: Type.String({ description: 'ID of the version that the bot is bound to.' }),
+        name: Type.String({ description: 'As requested.' }),
+        version: Type.Integer({ minimum: 1, description: 'As requested, or the latest at that time.' }),
+      },
+      { title: 'BotStrategy' },
+    ),
     symbols: nullable(
       Type.Array(Type.String()),
       'As requested, without duplicates; null: every symbol that matches the filter.',
     ),
     filter: nullable(
-      Type.Object({ categories: Type.Array(Type.String()), sources: Type.Array(Type.String()) }),
+      Type.Object(
+        { categories: Type.Array(Type.String()), sources: Type.Array(Type.String()) },
+        { title: 'BotFilterEcho' },
+      ),
       'As requested; null if symbols are given.',
     ),
     mode: oneOf(modes, mode),
@@ -338,10 +373,13 @@ export const Bot = Type.Object(
     created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
     updated_at: Type.Integer({ description: 'When its status last changed, epoch milliseconds.' }),
   },
-  { description: 'A bot.' },
+  { title: 'Bot', description: 'A bot.' },
 );
 export type Bot = Type.Static<typeof Bot>;
 
 export const BotsQuery = Type.Object(pageQuery, noExtraFields);
 
-export const BotsResponse = Type.Object({ bots: Type.Array(Bot, { description: 'Newest first.' }), ...pageResponse });
+export const BotsResponse = Type.Object(
+  { bots: Type.Array(Bot, { description: 'Newest first.' }), ...pageResponse },
+  { title: 'BotsResponse' },
+);

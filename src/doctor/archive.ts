@@ -66,7 +66,7 @@ function judgeNonArchive({ root, kind, isOutputNamed }: ArchiveFacts): Finding {
 function judgeManifest({ root, manifest: found, upstream, state }: ArchiveFacts): Finding {
   if (found instanceof OddslakeError) {
     const isDamaged = found.exitCode === exitCodes.damaged;
-    const action = isDamaged ? 'To repair it: oddslake verify --repair' : 'Use the oddslake that wrote it.';
+    const action = isDamaged ? 'To repair it: oddslake verify --repair' : 'Use the version of oddslake that wrote it.';
     return problem('archive', found.exitCode, found.message, action);
   }
   if (found === null) {
@@ -109,7 +109,7 @@ function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
     const found = `has schema ${schema}; this version of oddslake supports up to ${schemaVersion}`;
     return problem('state', exitCodes.usage, found, 'Use the newer version of oddslake that wrote it.');
   }
-  // Until the publish is finished, manifest.json is of the previous generation.
+  // Until the publish is finished, manifest.json belongs to the previous generation.
   if (hasOpenIntent) return ok('state', `generation ${generation}, publish in progress`);
   const manifest = valueOrNull(published);
   if (manifestSha256 !== null && manifest?.sha256 !== manifestSha256)
@@ -117,8 +117,8 @@ function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
       'state',
       exitCodes.damaged,
       manifest === null
-        ? 'manifest.json is missing or damaged, although the state has a publish'
-        : 'manifest.json differs from the one of the last publish',
+        ? 'manifest.json is missing or damaged, although the state records a publish'
+        : 'manifest.json differs from that of the last publish',
       'To restore it: oddslake verify --repair. If the whole archive was restored from a backup, move .oddslake away instead.',
     );
   const isOlder = schema < schemaVersion;
@@ -227,14 +227,14 @@ function judgeQuarantine({ damagedFiles, quarantineBytes }: ArchiveFacts, lostWi
   if (damagedFiles > 0)
     return warning(
       'quarantined',
-      `${formatCount(damagedFiles, 'damaged file')} of a repair in .oddslake/damaged`,
+      `${formatCount(damagedFiles, 'damaged file')} from a repair in .oddslake/damaged`,
       'Their intact rows are published. Remove the files when you no longer need them.',
     );
   const size = formatBytes(quarantineBytes);
   return ok('quarantined', quarantineBytes === 0 ? 'nothing' : `${size} of unusable input in .oddslake/quarantine`);
 }
 
-/** Maximum inspections while publishes change the archive between reading the manifest and its files. */
+/** Maximum number of inspections if publishes change the archive between reading the manifest and its files. */
 const inspectionAttemptsMax = 3;
 
 export function probeArchive({ settings, disk, random }: Context): ArchiveFacts {

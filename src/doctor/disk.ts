@@ -17,7 +17,7 @@ export interface DiskFacts {
   readonly fileSystem: Readonly<Record<'type' | 'bytes' | 'freeBytes' | 'files' | 'freeFiles', number>> | null;
   /** Growth per day; null if unknown. */
   readonly bytesPerDay: number | null;
-  /** Paths that runs write and this user may not. */
+  /** Paths that runs write to but this user cannot. */
   readonly unwritablePaths: readonly string[];
   /** Files with a secret that other users may read, and how to fix that. */
   readonly exposedSecrets: readonly { readonly path: string; readonly mode: number; readonly action: string }[];
@@ -115,16 +115,16 @@ function judgeFileSystem(signedType: number): Finding {
 
 function judgePermissions({ unwritablePaths, root, folder }: DiskFacts): Finding {
   if (unwritablePaths.length === 0)
-    return ok('permissions', folder === root ? 'this user may write the archive' : `this user may create ${root}`);
+    return ok('permissions', folder === root ? 'this user can write to the archive' : `this user can create ${root}`);
   return problem(
     'permissions',
     exitCodes.unexpected,
-    `this user may not write ${formatPaths(unwritablePaths)}`,
+    `this user cannot write to ${formatPaths(unwritablePaths)}`,
     'Run as the owner of the archive, or change its owner to this user with chown -R.',
   );
 }
 
-/** Returns a command that makes a secret file unreadable for others but readable for this user; null if not needed. */
+/** Returns a command that makes a secret file readable by this user but not by others; null if not needed. */
 export function suggestPermissionFix(
   path: string,
   { mode, uid, gid }: { readonly mode: number; readonly uid: number; readonly gid: number },
@@ -132,7 +132,7 @@ export function suggestPermissionFix(
 ): string | null {
   const isOwn = uid === user.uid;
   if (isOwn && gid === user.gid) return (mode & 0o044) === 0 ? null : `chmod 600 ${path}`;
-  // With another owner or group, members of the group are meant to read it.
+  // If the owner or the group is not this user's, members of the group are meant to read it.
   if ((mode & 0o004) === 0) return null;
   return isOwn || user.groups.includes(gid) ? `chmod o= ${path}` : `chown ${user.uid} ${path} && chmod 600 ${path}`;
 }

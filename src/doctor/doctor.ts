@@ -16,7 +16,7 @@ import { judgeUpstream, probeUpstream } from './upstream.ts';
 export interface Diagnosis {
   readonly version: string;
   readonly checked_at: number;
-  /** Exit code of the problem that a run would meet first. With --strict, warnings alone give 4. */
+  /** Exit code of the problem that a run would encounter first. With --strict, warnings alone give 4. */
   readonly exit_code: ExitCode;
   /** Number of findings that require action. */
   readonly problems: number;
@@ -53,7 +53,7 @@ export async function diagnose(
   const { settings, clock } = context;
   const root = settings.archive.output;
   let archive: ArchiveFacts | undefined;
-  // The name is that of the finding if a check fails. The archive is first, because other checks use its facts.
+  // The name is used for the finding if a check throws. The archive is first, because other checks use its facts.
   const checks: readonly (readonly [CheckName, () => Finding[] | Promise<Finding[]>])[] = [
     [
       'archive',
@@ -177,7 +177,7 @@ async function checkDatabase({ settings }: Context): Promise<Finding> {
     const pending = await inspectWorkspace(location);
     const name = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
     if (pending === null) return ok('database', `${name}, not created yet: oddslake keys create creates it`);
-    return ok('database', pending === 0 ? name : `${name}, of an older version: the next oddslake serve upgrades it`);
+    return ok('database', pending === 0 ? name : `${name}, from an older version: the next oddslake serve upgrades it`);
   } catch (error) {
     if (!(error instanceof OddslakeError)) throw error;
     return problem(

@@ -25,7 +25,7 @@ export interface MachineFacts {
 /** Oldest major version that strips types and has node:sqlite. */
 const nodeMajorMin = 24;
 
-/** Enough for a run with some thousands of symbols. */
+/** Enough for a run with a few thousand symbols. */
 const memoryBytesMin = 512 * 2 ** 20;
 
 export const judgeMachine = (facts: MachineFacts): Finding[] => [

@@ -22,7 +22,7 @@ export interface UpstreamFacts {
   readonly hasKey: boolean;
   /** Environment variables of a proxy, which oddslake does not use. */
   readonly proxies: readonly string[];
-  /** Null if it was not tried. */
+  /** Null if no connection was attempted. */
   readonly connection: Connection | { readonly failure: string } | null;
   /** Result of the test request; null if none was sent. */
   readonly response: ProbeResponse | null;
@@ -45,13 +45,13 @@ interface ProbeResponse {
   readonly failure: Pick<UpstreamError, 'failure' | 'reason'> | null;
   /** By how much the clock of this machine is ahead of the service; null if the response has no date. */
   readonly aheadMs: number | null;
-  /** Requests a second according to the response headers; null if they do not state it. */
+  /** Requests per second according to the response headers; null if they state none. */
   readonly statedPerSecond: number | null;
 }
 
 interface RateFacts {
   readonly configuredPerSecond: number;
-  /** Requests a second, as inferred by this archive's processes from rejected requests; null if no rate was inferred. */
+  /** Requests per second, as inferred by this archive's processes from rejected requests; null if no rate was inferred. */
   readonly adaptedPerSecond: number | null;
   /** The last run that sent requests. */
   readonly lastRun: { readonly throttledMs: number; readonly ms: number } | null;
@@ -115,7 +115,7 @@ function judgeResponse({ baseUrl }: UpstreamFacts, { status, failure }: ProbeRes
   const action =
     kind === 'refused'
       ? `Check that ${baseUrl} is the address of a market data service, and that its path is right.`
-      : 'The service has an error. Try again later.';
+      : 'The service has a problem. Try again later.';
   return problem('key', exitCodes.incomplete, found, action);
 }
 
@@ -207,7 +207,7 @@ function readAdaptedRate(rateStore: SharedRateStore): number | null {
   return parseInferredRate(inferred)?.rate ?? null;
 }
 
-/** Null if the summary is of an older version and does not have the times. */
+/** Null if the summary is from an older version and does not have the times. */
 function parseThrottling(summary: string): RateFacts['lastRun'] {
   const {
     throttled_ms: throttledMs,
@@ -218,7 +218,7 @@ function parseThrottling(summary: string): RateFacts['lastRun'] {
   return isComplete ? { throttledMs, ms: to - from } : null;
 }
 
-/** Maximum seconds for the test request; the deadline of a nightly run is too long for a user who waits. */
+/** Maximum seconds for the test request; the deadline of a nightly run is too long for a user who is waiting. */
 const deadlineSecondsMax = 20;
 
 /** Requests a list of one market, which is cheap for the service. One attempt, within the shared rate limit. */

@@ -123,7 +123,7 @@ function createReader(archive: Archive, { config }: OpenOptions): ArchiveReader 
     const { readSymbol } = await import('../archive/journal/symbols.ts');
     return names.map((name) => {
       const facts = readSymbol(archive.state.db, name);
-      if (facts === undefined) throw new UsageError(`The archive knows no symbol ${name}.`);
+      if (facts === undefined) throw new UsageError(`The archive has no symbol ${name}.`);
       return facts;
     });
   };
@@ -200,7 +200,7 @@ function createReader(archive: Archive, { config }: OpenOptions): ArchiveReader 
     manifest: () => archive.readManifest(),
     files(dataset) {
       if (!datasetNames.includes(dataset))
-        throw new UsageError(`No dataset is called ${dataset}: there are ${datasetNames.join(', ')}.`);
+        throw new UsageError(`There is no dataset ${dataset}. The datasets are ${datasetNames.join(', ')}.`);
       const { files } = archive.readManifest().datasets[dataset];
       return files.map((file) => ({ ...file, absolutePath: join(archive.layout.root, file.path) }));
     },

@@ -30,7 +30,7 @@ export interface ClientOptions extends Partial<UpstreamLimits> {
 
 /**
  * Opens a client. All its requests share one rate limit, one retry budget and the pauses of `Retry-After`, so open one
- * client for each key. It connects with the first request. Call `close` at the end.
+ * client for each key. It connects on the first request. Call `close` when done.
  * @throws UsageError for an invalid base URL or key
  */
 export const openClient = ({ log, ...options }: ClientOptions): Upstream =>

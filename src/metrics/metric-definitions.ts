@@ -9,8 +9,8 @@ const defineJobMetric = (help: string, ...more: string[]): MetricFamily => ({ he
 const defineMetric = (help: string): MetricFamily => ({ help, labels: [] });
 
 /**
- * All gauges of jobs and archive, by name. They have the same names on every endpoint, so that an alert works with all
- * of them.
+ * All gauges of jobs and of the archive, by name. They have the same names on every endpoint, so that an alert works
+ * with all of them.
  */
 export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_build_info: { help: 'Always 1; the label is the version of oddslake', labels: ['version'] },
@@ -18,20 +18,18 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_job_last_run_start_timestamp_seconds: defineJobMetric("Start of the job's last finished run, Unix time"),
   oddslake_job_last_run_end_timestamp_seconds: defineJobMetric("End of the job's last run, Unix time"),
   oddslake_job_last_run_duration_seconds: defineJobMetric("Duration of the job's last run in seconds"),
-  oddslake_job_last_success_timestamp_seconds: defineJobMetric('Last exit of the job with code 0, Unix time'),
+  oddslake_job_last_success_timestamp_seconds: defineJobMetric('Last time the job ended with exit code 0, Unix time'),
   oddslake_job_last_run_exit_code: defineJobMetric("Exit code of the job's last run; 0: success"),
   oddslake_job_last_run_outcome: defineJobMetric("1 for the outcome of the job's last run, else 0", 'outcome'),
   oddslake_job_last_run_ticks: defineJobMetric("Ticks fetched by the job's last run, by result", 'kind'),
   oddslake_job_last_run_recovered_ticks: defineJobMetric(
     'Ticks that an interrupted run had journaled and the last run published',
   ),
-  oddslake_job_last_run_requests: defineJobMetric("Requests of the job's last run"),
+  oddslake_job_last_run_requests: defineJobMetric("Requests sent by the job's last run"),
   oddslake_job_last_run_retries: defineJobMetric('Requests that were retries'),
-  oddslake_job_last_run_throttled_seconds: defineJobMetric(
-    'Seconds of waiting that the server requested (Retry-After)',
-  ),
+  oddslake_job_last_run_throttled_seconds: defineJobMetric('Seconds of waiting requested by the server (Retry-After)'),
   oddslake_job_last_run_rate_allowed_requests_per_second: defineJobMetric(
-    'Requests a second allowed at the end of the run',
+    'Allowed requests per second at the end of the run',
   ),
   oddslake_job_last_run_rate_used_ratio: defineJobMetric(
     'Share of the allowed request rate that was used while requests were pending',
@@ -75,17 +73,18 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_gaps: { help: 'Windows that are not covered, by reason', labels: ['reason'] },
   oddslake_windows_inferred: defineMetric('Windows that are covered by inference only and not confirmed yet'),
   oddslake_lag_seconds: defineMetric(
-    'Lag of the watermark in seconds, including inferred windows; NaN if there is no watermark',
+    'Lag of the watermark, including inferred windows, in seconds; NaN if there is no watermark',
   ),
   oddslake_archive_readable: defineMetric('1 if manifest and state can be read, else 0'),
   oddslake_damaged_files: defineMetric('Published files that are known to be damaged'),
   oddslake_verified_through_timestamp_seconds: defineMetric(
-    'Every published byte has been hashed since this time, Unix time; NaN if some never were',
+    'Every published byte has been hashed since this time, Unix time; NaN if some never have been',
   ),
   oddslake_ticks_published: defineMetric('Ticks in the published files'),
   oddslake_ticks_journaled: defineMetric('Ticks in the journal, not published yet'),
   oddslake_cache_bytes: defineMetric('Bytes of verified published files in memory'),
   oddslake_cache_files: defineMetric('Verified published files in memory'),
+  oddslake_response_cache_bytes: defineMetric('Bytes of cached pages of the history, with and without compression'),
 
   oddslake_schedule_job_running: defineJobMetric('1 while the schedule runs the job, else 0'),
   oddslake_schedule_job_running_seconds: defineJobMetric(

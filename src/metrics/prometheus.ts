@@ -55,6 +55,8 @@ interface CompletedRequest {
 interface RequestMetrics {
   recordStart(): void;
   recordEnd(request: CompletedRequest): void;
+  /** Counts a connection that the service dropped to protect other clients. */
+  recordDrop(reason: string): void;
   /** Returns the metrics in the Prometheus text format. */
   formatText(): Promise<string>;
   close(): void;
@@ -62,7 +64,14 @@ interface RequestMetrics {
 
 const secondsBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-export function openRequestMetrics(): RequestMetrics {
+/**
+ * @param getCacheResults numbers of requests for cacheable responses since the start, by result
+ * @param dropReasons their counters start at 0: Prometheus misses the first increment of a new series
+ */
+export function openRequestMetrics(
+  getCacheResults: () => Readonly<Record<string, number>>,
+  dropReasons: readonly string[],
+): RequestMetrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -89,6 +98,23 @@ export function openRequestMetrics(): RequestMetrics {
     name: 'oddslake_http_requests_in_flight',
     help: 'Requests in progress',
   });
+  new Counter({
+    registers,
+    name: 'oddslake_response_cache_requests_total',
+    labelNames: ['result'],
+    help: 'Requests for pages of the history by result: hit, miss (read), shared (waited for the read of an equal request), not_modified (304)',
+    collect() {
+      this.reset();
+      for (const [result, count] of Object.entries(getCacheResults())) this.inc({ result }, count);
+    },
+  });
+  const drops = new Counter({
+    registers,
+    name: 'oddslake_http_connections_dropped_total',
+    labelNames: ['reason'],
+    help: 'Connections that the service dropped to protect other clients, by reason',
+  });
+  for (const reason of dropReasons) drops.inc({ reason }, 0);
   return {
     recordStart: () => inFlight.inc(),
     recordEnd({ route, method, status, seconds, bytes }) {
@@ -97,6 +123,7 @@ export function openRequestMetrics(): RequestMetrics {
       duration.observe({ route, method }, seconds);
       sent.inc(bytes);
     },
+    recordDrop: (reason) => drops.inc({ reason }),
     formatText: async () => ensureTrailingNewline(await registry.metrics()),
     close: () => registry.clear(),
   };

@@ -49,7 +49,7 @@ function toStatusSamples(now: ArchiveGauges | null, nowMs: number): Sample[] {
   ];
 }
 
-/** Returns the samples of the completeness; NaN for all of them if it is null. */
+/** Returns the samples of the completeness counts; all are NaN if the counts are null. */
 function toCompletenessSamples(completeness: CompletenessCounts | null): Sample[] {
   return [
     ...archiveStates.map((state) =>

@@ -149,7 +149,8 @@ export function renderSymbolsSection({ cadence }: ReportData): ReportPart[] {
   const { busiest, silent, days, error } = cadence;
   if (error !== null)
     return [renderSection('Symbols', [html`<p class="warning">Ticks could not be read: ${error}</p>\n`])];
-  const pause = ({ longestPauseMs }: NamedCadence): string => formatDuration(Math.max(1, longestPauseMs) * hourMs);
+  const pause = ({ longestPauseHours }: NamedCadence): string =>
+    formatDuration(Math.max(1, longestPauseHours) * hourMs);
   const nameColumns = <Row extends NamedCadence>(rows: readonly Row[]): HtmlColumn<Row>[] => [
     { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
     ...(rows.every(({ question }) => question === null)
@@ -207,7 +208,7 @@ export function renderRechecksSection({ rechecks, status }: ReportData): ReportP
   const lateness =
     latenessMs === 0
       ? `No late ticks were observed; the overlap of polls is ${formatDuration(overlapMs)}.`
-      : `The lateness of ticks in the last 30 days was up to ${formatDuration(latenessMs)} or more; the overlap of polls is ${formatDuration(overlapMs)}.`;
+      : `The maximum lateness of ticks in the last 30 days was at least ${formatDuration(latenessMs)}; the overlap of polls is ${formatDuration(overlapMs)}.`;
   if (windows === 0) return [{ name: 'Rechecks', text: `No settled window has been rechecked. ${lateness}` }];
   const sample = `${formatCount(windows, 'settled window')} in ${formatCount(nights, 'night')}, with different bounds: ${
     contradicted === 0 ? 'none' : formatNumber(contradicted)

@@ -92,7 +92,7 @@ export function renderConflictsSection(data: ReportData): ReportPart[] {
   return [
     renderSection('Conflicts', [
       renderFigure(
-        `${caption}: ${formatNumber(count)} in total, most of them on ${worstDay!.date}. The dataset conflicts holds both prices.`,
+        `${caption}: ${formatNumber(count)} in total, the most on ${worstDay!.date}. The dataset conflicts holds both prices.`,
         renderDayBars({
           label: `${caption}: ${formatNumber(count)} in total, ${formatNumber(worstDay!.conflicts)} on ${worstDay!.date}`,
           yLabel: 'conflicts',

@@ -44,7 +44,7 @@ const quietHeadlines: Readonly<Record<ArchiveState, string>> = {
 /** Days before the disk is full at which the report warns, and at which action is required. */
 const diskFullWarningDays = 30;
 const diskFullActionDays = 7;
-/** Number of days for which an incomplete day is a warning, once the nightly run after it is due. */
+/** Number of days for which an incomplete day is a warning, once the next nightly run is due. */
 const recentDays = 7;
 
 type HealthInput = Pick<
@@ -142,7 +142,7 @@ function checkGaps({ gaps }: HealthInput): HealthFinding[] {
   }
   if (windows > lost && span !== null) {
     const counts = recent.windows > 0 ? recent : { windows, symbols };
-    const whenText = recent.windows > 0 ? ' in the last days' : ', none of them in the last days';
+    const whenText = recent.windows > 0 ? ' in recent days' : ', none of them in recent days';
     const message = `${formatCount(counts.windows, 'gap')} of ${formatCount(counts.symbols, 'symbol')}${whenText}.`;
     const action = `Fetch them with oddslake backfill --from ${formatIsoUtc(span.from)} --to ${formatIsoUtc(span.to)}`;
     out.push({
@@ -208,7 +208,7 @@ function checkServerBehavior({ cadence }: HealthInput): HealthFinding[] {
   return [{ severity: 'info', message, action: null }];
 }
 
-/** Display of a run. Never by colour alone. */
+/** How a run is displayed. Colour is never the only distinction. */
 interface RunMark {
   readonly sign: string;
   readonly word: string;
@@ -233,7 +233,7 @@ const exitCodeWords: Readonly<Record<number, string>> = {
   [exitCodes.unreachable]: 'upstream unreachable',
 };
 
-/** Display of the outcome of a run. */
+/** Returns how the outcome of a run is displayed. */
 export function toRunMark({ state, exitCode, summary }: Pick<PastRun, 'state' | 'exitCode' | 'summary'>): RunMark {
   if (state === 'running') return runMarks.running;
   if (state === 'interrupted') return { ...runMarks.failed, word: 'interrupted' };
@@ -252,7 +252,7 @@ export function toRunMark({ state, exitCode, summary }: Pick<PastRun, 'state' | 
 
 const lettersMax = 400;
 
-/** The error, first failure or first warning of a run, in one shortened line. */
+/** The error, first failure or first warning of a run, shortened to one line. */
 export const describeRun = (run: Pick<PastRun, 'state' | 'summary'>): string =>
   shortenText(describeRunInFull(run), lettersMax);
 
@@ -272,7 +272,7 @@ const formatMore = (count: number): string => (count > 0 ? ` (and ${count} more)
 
 /** Growth of the published files. */
 export interface ArchiveGrowth {
-  /** Cumulative published bytes by the end of each shown day, `t` being the UTC midnight at its end. */
+  /** Cumulative published bytes at the end of each shown day; `t` is the UTC midnight at its end. */
   readonly sizes: readonly { readonly t: number; readonly bytes: number }[];
   /** Bytes per day; null if there are too few finished days. */
   readonly bytesPerDay: number | null;
@@ -288,8 +288,8 @@ const fittedDaysMax = 30;
 const fittedDaysMin = 3;
 
 /**
- * Estimates growth by a least-squares line through the cumulative bytes of the last finished days. Bytes count by the day of
- * the data, not of the fetch, so that a backfill does not count as future growth.
+ * Estimates growth by a least-squares line through the cumulative bytes of the last finished days. Bytes are counted by
+ * the day of the data, not of the fetch, so that a backfill does not count as future growth.
  * @param shownFrom start of the returned sizes, epoch ms
  */
 export function computeGrowth(

@@ -25,7 +25,7 @@ ${body}
 </html>
 `.text;
 
-/** A section with a heading. `long`: page breaks are allowed inside when printed. */
+/** A section with a heading. `long`: page breaks are allowed inside it when printed. */
 export const renderSection = (heading: string, body: readonly Html[], long = false): Html =>
   html`<section${new Html(long ? ' class="long"' : '')}>
 <h2>${heading}</h2>
@@ -211,7 +211,7 @@ export function arrangeParts(parts: readonly ReportPart[]): Html[] {
   ];
 }
 
-/** A text in one line of at most `lettersMax` characters; a shortened text ends with `…`. */
+/** A text on one line of at most `lettersMax` characters; a shortened text ends with `…`. */
 export function shortenText(text: string, lettersMax: number): string {
   const letters = [...text.replaceAll(/\s+/gu, ' ')];
   return letters.length <= lettersMax ? letters.join('') : `${letters.slice(0, lettersMax - 1).join('')}…`;

@@ -152,7 +152,8 @@ export const renderHeatPlot = (label: string, xLabel: string, yLabel: string, ce
 };
 
 // Plots are inline SVG, without scripts or other files. Colours are CSS variables of the page, for light and dark mode.
-// Every plot is drawn for wide and for narrow pages, because scaling would shrink its text; CSS shows one of them.
+// Every plot except the calibration plot is drawn for wide and for narrow pages, because scaling would shrink its text;
+// CSS shows one of them.
 
 interface PlotSize {
   readonly width: number;

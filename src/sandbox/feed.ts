@@ -22,8 +22,8 @@ export interface SandboxMarket {
 }
 
 /**
- * The source of ticks and markets. A feed has the final data and returns the same for the same arguments at any time;
- * lateness, revisions and page caps are applied afterwards.
+ * The source of ticks and markets. A feed has the final data, and always returns the same result for the same
+ * arguments; lateness, revisions and page caps are applied afterwards.
  */
 export interface Feed {
   /** Every symbol known at `nowMs`, including resolved symbols. */
@@ -32,7 +32,7 @@ export interface Feed {
   getLifetime(symbol: string, nowMs: number): Window | undefined;
   /**
    * All ticks of a symbol in the window, strictly ascending by `t`. The symbol must be one that `getLifetime` or
-   * `symbols` returned before. The arrays may be shared: do not write.
+   * `symbols` returned before. The arrays may be shared and must not be modified.
    */
   ticks(symbol: string, window: Window): TickColumns;
   /** The markets that a list contains at `nowMs`, in their state at that time. */
@@ -119,7 +119,7 @@ const stepMsMax = 64 * hourMs;
 
 /**
  * The first (or last) `resultRowsMax` visible ticks of a window, and whether there are more. Reads no further than
- * needed, in steps that grow while they yield little, so that a narrow page of a long lifetime stays cheap.
+ * needed, in steps that grow while they yield few ticks, so that a narrow page of a long lifetime stays cheap.
  */
 export function readVisibleTicks(
   feed: Feed,

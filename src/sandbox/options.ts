@@ -2,7 +2,6 @@ import { UsageError } from '../base/errors.ts';
 import { dayMs, minuteMs, type Window } from '../base/window.ts';
 import { type BookShape, bookShapes, type PageLayout, pageLayouts } from './page-formats.ts';
 import { type LimiterKind, limiterKinds, type RateHeaderForm, rateHeaderForms } from './rate-limit.ts';
-import { type FaultKind, faultKinds } from './responses.ts';
 import {
   capUnits,
   defaultTickBehavior,
@@ -12,6 +11,39 @@ import {
   tickOrders,
   truncations,
 } from './tick-behavior.ts';
+
+/**
+ * Faults that the sandbox injects, one per request.
+ * - a number: that status as problem+json; `429-seconds`, `503` carry `Retry-After: 1`, `429-date` an HTTP-date
+ * - `reset`: the connection is reset before any header · `reset-body`: within the body
+ * - `half-body`: half of the body that content-length announces · `half-body-close`: half of the body, ended by closing
+ *   the connection
+ * - `bad-json`: 200, malformed · `html`: 200, a web page
+ * - `stall`: nothing for stallMs, then the correct response · `slow-body`: half, nothing for stallMs, then the rest
+ * - `wrong-symbol`: echoes another symbol (ticks and order books) · `wrong-count`: `count` is one too high
+ */
+export const faultKinds = [
+  '429-seconds',
+  '429-date',
+  '408',
+  '425',
+  '500',
+  '502',
+  '503',
+  '504',
+  'reset',
+  'reset-body',
+  'half-body',
+  'half-body-close',
+  'bad-json',
+  'html',
+  'stall',
+  'slow-body',
+  'wrong-symbol',
+  'wrong-count',
+] as const;
+
+export type FaultKind = (typeof faultKinds)[number];
 
 /** Options of a sandbox; TickBehavior holds those about paging. `rules` has the bounds. */
 export interface SandboxOptions extends TickBehavior {
@@ -30,7 +62,7 @@ export interface SandboxOptions extends TickBehavior {
 
   /** Number of concurrent simulated markets; when one closes, another follows. Default 40. */
   readonly markets: number;
-  /** Share of the time in which each of them is open; the rest is the pause before the next. Default 0.85. */
+  /** Share of the time during which each of them is open; the rest is the pause before the next. Default 0.85. */
   readonly activeShare: number;
   /** Mean ticks per day of an open symbol; individual symbols get 0.1 to 8 times as many. Default 400. */
   readonly ticksPerDay: number;

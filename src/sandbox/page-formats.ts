@@ -10,7 +10,7 @@ export const pageLayouts = ['compact', 'spaced', 'reordered', 'extra', 'exponent
 
 export type PageLayout = (typeof pageLayouts)[number];
 
-/** Kind of an element of `ticks`: an unusable one has a text as its price, an invalid one is not a tick. */
+/** Kind of an element of `ticks`: an unusable one has text as its price, an invalid one is not a tick. */
 export type ElementKind = 'tick' | 'unusable' | 'invalid';
 
 /** A response to GET /api/v1/ticks; null and undefined members are left out. */

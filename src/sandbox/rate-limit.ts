@@ -1,4 +1,4 @@
-/** Algorithms of a rate limit. A refused request does not count. */
+/** Rate-limiting algorithms. A rejected request does not count. */
 export const limiterKinds = ['sliding', 'fixed', 'bucket'] as const;
 export type LimiterKind = (typeof limiterKinds)[number];
 
@@ -14,8 +14,8 @@ export interface RateLimitDecision {
 }
 
 /**
- * A rate limit. For fractional rates the period is longer, so that it has a whole number of requests: 2.5 per second are
- * three in 1.2 s.
+ * A rate limit. For a fractional rate the period is longer than a second, so that its number of requests is whole: 2.5
+ * per second becomes three per 1.2 s.
  * - `sliding`: requests in any period · `fixed`: in each period since the start · `bucket`: a token bucket with the
  *   requests of one period
  */
@@ -51,7 +51,7 @@ export function createRateLimit() {
 
   const decisions = { sliding: decideBySlidingWindow, fixed: decideByFixedWindow, bucket: decideByBucket };
   return {
-    /** Counts a request at monotonic `nowMs`, or refuses it. */
+    /** Counts a request at monotonic `nowMs`, or rejects it. */
     take(nowMs: number, perSecond: number, kind: LimiterKind): RateLimitDecision {
       const quota = Math.ceil(perSecond);
       return decisions[kind](nowMs, quota, (quota / perSecond) * 1000);

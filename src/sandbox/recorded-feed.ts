@@ -24,7 +24,7 @@ export interface RecordedFeedOptions {
 }
 
 /**
- * A feed that replays a recording. Every symbol is known and listed at any time; a resolved one becomes inactive with
+ * A feed that replays a recording. Every symbol is known and listed at any time; a resolved one becomes inactive at
  * its last tick.
  * @throws UsageError if the columns do not match
  */

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { drawAt } from '../base/random.ts';
 import { paths as service } from '../contract/paths.ts';
-import type { SandboxOptions } from './options.ts';
+import type { FaultKind, SandboxOptions } from './options.ts';
 
 /** A complete response before it is sent, so that faults can truncate it. */
 export interface SandboxResponse {
@@ -62,39 +62,6 @@ export const sandboxPaths = {
 
 export type RouteName = 'markets' | 'ticks' | 'orderbook';
 
-/**
- * Faults that the sandbox injects, one per request.
- * - a number: that status as problem+json; `429-seconds`, `503` carry `Retry-After: 1`, `429-date` an HTTP-date
- * - `reset`: the connection is reset before any header · `reset-body`: within the body
- * - `half-body`: half of the body that content-length announces · `half-body-close`: half of the body, ended by closing
- *   the connection
- * - `bad-json`: 200, malformed · `html`: 200, a web page
- * - `stall`: nothing for stallMs, then the correct response · `slow-body`: half, nothing for stallMs, then the rest
- * - `wrong-symbol`: echoes another symbol (ticks and order books) · `wrong-count`: `count` is one too high
- */
-export const faultKinds = [
-  '429-seconds',
-  '429-date',
-  '408',
-  '425',
-  '500',
-  '502',
-  '503',
-  '504',
-  'reset',
-  'reset-body',
-  'half-body',
-  'half-body-close',
-  'bad-json',
-  'html',
-  'stall',
-  'slow-body',
-  'wrong-symbol',
-  'wrong-count',
-] as const;
-
-export type FaultKind = (typeof faultKinds)[number];
-
 /** The fault of the nth request, determined by the seed. Kinds that do not apply to the resource are skipped. */
 export function drawFault(
   n: number,
@@ -140,7 +107,7 @@ export function createFaultResponse(fault: FaultKind | undefined, nowMs: number)
   }
 }
 
-/** The response of a route with the fields changed that `reshape` names; see SandboxOptions. */
+/** A route's response with the changes of `reshape` applied; see SandboxOptions. */
 export function reshapeResponse(
   route: RouteName,
   reply: SandboxResponse,

@@ -39,7 +39,7 @@ export function handleMarkets(query: URLSearchParams, context: RouteContext): Sa
   const view = query.get('view') ?? 'matched';
   if (view !== 'matched' && view !== 'resolving') return createProblem(400, 'view must be matched or resolving');
   const limit = parseWholeNumber(query, 'limit');
-  if (limit === 'bad') return createProblem(400, 'limit must be a whole number, not negative');
+  if (limit === 'bad') return createProblem(400, 'limit must be a non-negative whole number');
   const source = query.get('source');
   const matching = feed
     .markets(nowMs)
@@ -68,7 +68,7 @@ export function handleTicks(query: URLSearchParams, context: RouteContext): Sand
   const to = parseWholeNumber(query, 'to');
   const limit = parseWholeNumber(query, 'limit');
   if (from === 'bad' || to === 'bad') return createProblem(400, 'from and to must be epoch milliseconds');
-  if (limit === 'bad' || limit === 0) return createProblem(400, 'limit must be a whole number from 1');
+  if (limit === 'bad' || limit === 0) return createProblem(400, 'limit must be a positive whole number');
   if (from !== undefined && to !== undefined && from > to) return createProblem(400, 'from must not be after to');
   const page = createTickPage(feed, { symbol, from, to, limit }, context.symbolRequestNumber, nowMs, options);
   const layout = options.layout === 'mixed' ? pageLayouts[context.requestNumber % pageLayouts.length]! : options.layout;
@@ -123,7 +123,7 @@ interface TickQuery {
 const symbolCapsMax = 4;
 
 /**
- * One page, cut, ordered and with repeats as the service would send it.
+ * One page, truncated, ordered and with repetitions, as the service would send it.
  * @param n number of the tick request for the symbol, from 1; with the seed it determines every draw
  */
 function createTickPage(

@@ -30,7 +30,7 @@ export interface Sandbox {
    */
   readTruth(symbol: string, window: Window, asOfMs?: number): TickColumns;
   /**
-   * Changes options at run time: another key revokes the old one, another `nowMs` moves the clock.
+   * Changes options at run time: a new key revokes the old one, a new `nowMs` moves the clock.
    * @throws UsageError for an invalid value or an option that is fixed at the start
    */
   set(changes: ChangeableOptions): void;

@@ -3,14 +3,13 @@ import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import type { Clock } from '../base/ports.ts';
 import type { Feed } from './feed.ts';
-import type { SandboxOptions } from './options.ts';
+import type { FaultKind, SandboxOptions } from './options.ts';
 import { createRateLimit, formatRateHeaders, type RateLimitDecision } from './rate-limit.ts';
 import {
   createFaultResponse,
   createProblem,
   createRetryAfterProblem,
   drawFault,
-  type FaultKind,
   garbleBody,
   type RouteName,
   reshapeResponse,

@@ -12,7 +12,7 @@ import {
   toListedMarket,
 } from './simulated-markets.ts';
 
-/** Ticks in the cache, over all hours: 16 bytes each. */
+/** Maximum number of ticks in the cache, over all hours; each takes 16 bytes. */
 const cachedTicksMax = 2_000_000;
 const cachedHoursMax = 50_000;
 
@@ -87,7 +87,7 @@ function computeExpectedTicks(symbol: SimulatedSymbol, hour: number, ticksPerDay
 
 /**
  * All ticks of a symbol in one UTC hour (counted from 1970), computed from its keys only: a Poisson process by
- * exponential steps, cut to the market's lifetime, and the last ticks at exactly 0 or 1.
+ * exponential steps, clipped to the market's lifetime, plus the last ticks at exactly 0 or 1.
  */
 function generateHourTicks(
   market: SimulatedMarket,

@@ -32,11 +32,11 @@ export interface SimulatedSymbol {
   readonly gridParts: 100 | 1000;
   /** Relative activity: 1 is the mean over all symbols. */
   readonly weight: number;
-  /** Times of the last ticks, at the outcome: the first is the market's resolvedAt. */
+  /** Times of the last ticks, whose price is the outcome; the first is the market's resolvedAt. */
   readonly finalTimes: readonly number[];
 }
 
-/** Minimum days that markets are open: those of every fourth slot, and the others. */
+/** Minimum number of days that a market is open, in every fourth slot and in the other slots. */
 const briefDaysMin = 0.5;
 const usualDaysMin = 4;
 /** How long the lists include a market after it closed. */

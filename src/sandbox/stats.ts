@@ -1,18 +1,19 @@
+import type { FaultKind } from './options.ts';
 import { createSlidingCount } from './rate-limit.ts';
-import { type FaultKind, type SandboxResponse, sandboxPaths } from './responses.ts';
+import { type SandboxResponse, sandboxPaths } from './responses.ts';
 
 /** Counters of a sandbox since its start. Requests to `/sandbox/stats` are not counted. */
 export interface SandboxStats {
   readonly requests: number;
   /**
-   * By path, then by status: `reset` if no status was sent, `gone` if the client disconnected before. Unknown paths
-   * count as `other`.
+   * By path, then by status: `reset` if no status was sent, `gone` if the client disconnected before the response.
+   * Unknown paths count as `other`.
    */
   readonly byPath: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly tickRequests: number;
   /** Ticks in complete and correct responses, duplicates included. */
   readonly tickRows: number;
-  /** Maximum requests within less than a second. */
+  /** Maximum number of requests within less than a second. */
   readonly perSecondMax: number;
   /**
    * Requests that arrived before the Retry-After of a response had passed, if that response was sent more than 30 ms
@@ -21,7 +22,7 @@ export interface SandboxStats {
   readonly earlyRequests: number;
   readonly inFlightMax: number;
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
-  /** Tick and order book requests by known symbol, without those that were refused for their key or the rate limit. */
+  /** Tick and order book requests by known symbol, except those rejected for their key or by the rate limit. */
   readonly bySymbol: Readonly<Record<string, number>>;
 }
 
@@ -32,7 +33,7 @@ const timerSlackMs = 2;
 const pausesMax = 1_000;
 
 export interface RequestTracker {
-  /** Call right before the last byte is sent, so that a client with its response finds it counted. */
+  /** Call right before the last byte is sent, so that the response is already counted when the client has it. */
   noteResponse(status: string, response?: Pick<SandboxResponse, 'retryAfterMs' | 'rows'>): void;
   /** The connection is closed, with or without a response. */
   noteClosed(): void;

@@ -2,7 +2,7 @@ import type { Window } from '../base/window.ts';
 import { hourMs } from '../base/window.ts';
 
 // How a server builds a response from its ticks: each trait is an option, and options can be combined freely. Pure: the
-// sandbox and the drawn servers of the tests (test/collector/paging/adversary) use the same functions.
+// sandbox and the randomly generated servers of the tests (test/collector/paging/adversary) use the same functions.
 
 export const truncations = ['earliest', 'latest', 'alternating'] as const;
 export const tickOrders = ['ascending', 'newest-first', 'shuffled'] as const;
@@ -17,7 +17,7 @@ export const honoredParts = ['window', 'end', 'hours', 'nothing'] as const;
 /**
  * The ends that a response states.
  * - `clamped`: as requested, limited to the time between the retention limit and now · `echo`: as requested
- * - `tightened`: like `clamped`, but at the truncated side the time of the last tick on the page
+ * - `tightened`: like `clamped`, but on the truncated side the time of the last tick on the page
  * - `cut`: if the page is truncated, its first and last tick; `cut-from`, `cut-to`: one of them
  * - `span`: its first and last tick, always · `none`: no ends
  */
@@ -52,7 +52,7 @@ export interface TickBehavior {
    * Mean number of repetitions of each tick; they count toward `count` and the cap, like all of the following. Default 0.
    */
   readonly repeatShare: number;
-  /** Share of ticks that are unusable in every response: the price is a text. Default 0. */
+  /** Share of ticks that are unusable in every response: the price is text. Default 0. */
   readonly unusableShare: number;
   /** Mean number of elements per tick that are not ticks. Default 0. */
   readonly invalidShare: number;

@@ -14,7 +14,7 @@ import { createStrategyStore } from './workspace/strategies.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from './workspace/tables.ts';
 import type { Workspace } from './workspace/workspace.ts';
 
-// Backtests run and inspected by the operator of an archive; users have the HTTP service.
+// Backtests run and inspected by the operator of an archive; users use the HTTP service.
 
 /** The owner of strategies and saved backtests. */
 export interface BacktestOwner {

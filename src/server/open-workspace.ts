@@ -24,7 +24,7 @@ export const openConfiguredWorkspace = (
     log,
   });
 
-/** Opens the database for one task that authenticates nobody. With a URL the archive need not exist. */
+/** Opens the database for a task that verifies no user tokens. If a database URL is set, the archive need not exist. */
 export async function withWorkspace<T>(context: Context, work: (workspace: Workspace) => Promise<T>): Promise<T> {
   const archive = context.settings.service.databaseUrl === null ? openConfiguredArchive(context, false) : null;
   try {

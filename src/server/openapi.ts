@@ -4,9 +4,9 @@ import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { paths } from '../contract/paths.ts';
 import { Problem, problemType } from '../contract/problem.ts';
-import { strategySchemas } from '../contract/strategies.ts';
 import type { App } from './http/context.ts';
 import { createProblem, pageContentSecurityPolicy } from './http/problem-details.ts';
+import { addParameterExamples, nameSchemas } from './openapi-components.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -21,14 +21,14 @@ const tags = [
   { name: 'realtime', description: 'Markets, ticks and order books as last polled. Requires a market data key.' },
   {
     name: 'historical',
-    description: 'The published data of the archive over its whole time. Requires a market data key.',
+    description: 'All published data of the archive. Requires a market data key.',
   },
   { name: 'export', description: 'Whole files, as published or as slices on request. Requires a market data key.' },
   { name: 'operations', description: 'Operation of the service. Requires no credential.' },
   { name: 'users', description: 'Objects of users. Requires a user token.' },
 ];
 
-const apiDescription = `The archive of an oddslake over HTTP: current and historical prediction-market data.
+const apiDescription = `An oddslake archive over HTTP: current and historical prediction-market data.
 
 Times are epoch milliseconds in UTC, windows half-open: \`from <= t < to\`. Send a credential as
 \`Authorization: Bearer <credential>\`. Every error is \`application/problem+json\`. A request is rejected with 400 if it has
@@ -77,8 +77,10 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
       const document = ('openapiObject' in generated
         ? generated.openapiObject
         : generated.swaggerObject) as unknown as OpenApiDocument;
-      Object.assign(document.components.schemas, strategySchemas);
-      return addProblems(document, problems) as never;
+      addProblems(document, problems);
+      addParameterExamples(document.paths);
+      nameSchemas([document.paths, document.components.responses!], document.components.schemas);
+      return document as never;
     },
   });
   app.get(
@@ -86,13 +88,14 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
     {
       config: { access: 'open' },
       schema: {
+        operationId: 'getOpenApiDocument',
         summary: 'This document',
         description: 'OpenAPI 3.1: every route with its parameters, responses and errors.',
         tags: ['operations'],
         response: {
           200: Type.Object(
             { openapi: Type.String(), info: Type.Object({}, { additionalProperties: true }) },
-            { additionalProperties: true, description: 'An OpenAPI document.' },
+            { title: 'OpenApiDocument', additionalProperties: true, description: 'An OpenAPI document.' },
           ),
         },
       },
@@ -106,12 +109,13 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
 const toPathTemplate = (url: string): string => url.replace(/:([A-Za-z_]\w*)/g, '{$1}');
 
 function describeSchema(schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
-  const { access = 'key', body } = route.config ?? {};
+  const { access = 'key', body, data } = route.config ?? {};
+  const scopes = access === 'key' && data?.scope != null ? [data.scope] : null;
   return {
     ...schema,
     ...(body === undefined ? {} : { body }),
     operationId: schema?.operationId ?? toOperationId(String([route.method].flat()[0]), route.url),
-    security: securityRequirements[access] as never,
+    security: (scopes === null ? securityRequirements[access] : [{ key: scopes }]) as never,
   };
 }
 
@@ -128,6 +132,7 @@ function toOperationId(method: string, url: string): string {
 type JsonObject = Record<string, unknown>;
 
 interface OpenApiOperation {
+  readonly parameters?: readonly { readonly in: string; readonly name: string; example?: unknown }[];
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly requestBody?: unknown;
   responses: Record<string, { content?: Record<string, unknown>; headers?: JsonObject; $ref?: string }>;
@@ -149,7 +154,7 @@ const headers: Readonly<Record<string, JsonObject>> = {
   RequestId: createHeader('ID of this request, also in the log.', { type: 'string' }, true),
   WwwAuthenticate: createHeader('How to authenticate: `Bearer`, with the error.', { type: 'string' }, true),
   RetryAfter: createHeader('Seconds to wait before the next request.', { type: 'integer', minimum: 0 }, true),
-  RateLimit: createHeader('The rest of the quota, `r`, and the seconds until it is reset, `t`.', {
+  RateLimit: createHeader('The remaining quota, `r`, and the seconds until it is reset, `t`.', {
     type: 'string',
   }),
   RateLimitPolicy: createHeader('The quota: `q` requests in `w` seconds.', { type: 'string' }),
@@ -170,11 +175,11 @@ const statusDescriptions: Readonly<Record<number, string>> = {
   403: 'The credential does not permit this request.',
   404: 'The resource does not exist.',
   405: 'The path does not support this method; `Allow` lists the supported ones.',
-  406: 'The route supports no type in `Accept`.',
+  406: 'The route supports none of the types in `Accept`.',
   408: 'The request did not arrive in time.',
   409: 'The request conflicts with the current state.',
   410: 'The resource was removed.',
-  412: 'The file no longer has an ETag of `If-Match`, or was modified.',
+  412: 'The file no longer matches an ETag in `If-Match`, or was modified.',
   413: 'The body exceeds 64 kB.',
   414: 'The path, or path and query, is too long.',
   415: 'The body is not application/json, or has a content encoding.',
@@ -185,7 +190,7 @@ const statusDescriptions: Readonly<Record<number, string>> = {
   431: 'The request line and headers exceed 16 kB.',
   500: 'The service had an internal error.',
   501: 'Not supported yet.',
-  503: 'Unavailable at the moment: the requested data is damaged, or the service is busy or stopping.',
+  503: 'Unavailable at the moment: the requested data is damaged, or the service is busy.',
 };
 
 const toProblemName = (status: number): string => `Problem${status}`;
@@ -199,7 +204,7 @@ const createProblemResponse = (status: number): JsonObject => ({
   },
   content: {
     [problemType]: {
-      schema: createRef('schemas', 'Problem'),
+      schema: Problem,
       example: createProblem(status, statusDescriptions[status]),
     },
   },
@@ -208,7 +213,11 @@ const createProblemResponse = (status: number): JsonObject => ({
 /** Components that routes refer to. */
 const components = {
   securitySchemes: {
-    key: { type: 'http', scheme: 'bearer', description: 'A market data key: `oddslake keys create`.' },
+    key: {
+      type: 'http',
+      scheme: 'bearer',
+      description: 'A market data key: `oddslake keys create`. Routes require a scope.',
+    },
     token: {
       type: 'http',
       scheme: 'bearer',
@@ -220,10 +229,8 @@ const components = {
 
 const commonStatuses = [400, 404, 408, 414, 417, 431, 500, 503];
 
-/** Adds to every operation its error responses; `declared` contains the additional statuses of routes. */
-function addProblems(document: OpenApiDocument, declared: ReadonlyMap<string, readonly number[]>): OpenApiDocument {
-  const { $id: _, ...schema } = Problem as typeof Problem & { $id?: string };
-  document.components.schemas.Problem = schema;
+/** Adds the error responses to every operation; `declared` contains the additional statuses of routes. */
+function addProblems(document: OpenApiDocument, declared: ReadonlyMap<string, readonly number[]>): void {
   document.components.headers = headers;
   document.components.responses = Object.fromEntries(
     Object.keys(statusDescriptions).map((status) => [
@@ -237,7 +244,6 @@ function addProblems(document: OpenApiDocument, declared: ReadonlyMap<string, re
     for (const [method, operation] of Object.entries(operations))
       addOperationProblems(operation, declared.get(`${method} ${path}`) ?? []);
   }
-  return document;
 }
 
 function addOperationProblems(operation: OpenApiOperation, declared: readonly number[]): void {

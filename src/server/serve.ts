@@ -17,7 +17,7 @@ export interface RunningService {
   stop(): Promise<void>;
 }
 
-/** Starts the service over an archive, which must stay open until the service has stopped. */
+/** Starts the service for an archive, which must stay open until the service has stopped. */
 export async function startService(context: Context, archive: Archive): Promise<RunningService> {
   const { host, port } = context.settings.service;
   const workspace = await openConfiguredWorkspace(context, archive);

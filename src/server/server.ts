@@ -2,12 +2,15 @@ import type { Server } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Log } from '../base/ports.ts';
-import { createAuthenticationHook, registerUserRoutes } from './auth/authenticate.ts';
+import { createAuthenticationHook, registerUserRoutes, toNetworkPrefix } from './auth/authenticate.ts';
+import { countKeyUsage } from './auth/count-usage.ts';
+import { requireRequestedDatasets } from './auth/key-permissions.ts';
 import { registerExportJobRoutes } from './exports/export-jobs.ts';
 import { registerExportRoutes } from './exports/published-files.ts';
-import { registerMetricsRoutes } from './health/metrics.ts';
+import { openMetrics, registerMetricsRoutes } from './health/metrics.ts';
 import { registerHealthRoutes, registerReadyRoutes } from './health/readiness.ts';
 import { registerHistoricalRoutes } from './history/routes.ts';
+import { type CompressBody, createBodyCompressor, createCompressionHook } from './http/compress-response.ts';
 import {
   allMethods,
   limitConnections,
@@ -16,7 +19,10 @@ import {
   serviceLimits,
 } from './http/connection-limits.ts';
 import type { App, ServiceContext } from './http/context.ts';
+import { acceptJsonBodies } from './http/json-body.ts';
 import { createCommonHeaders, ProblemError, requireLocalState, sendProblem, setVary } from './http/problem-details.ts';
+import { openResponseCache } from './http/response-cache.ts';
+import { type DropReason, trackConnections } from './http/track-connections.ts';
 import {
   coerceQuery,
   type ParsedQuery,
@@ -35,18 +41,23 @@ import { registerResearchRoutes } from './objects/run-backtest.ts';
 import { registerStrategyRoutes } from './objects/strategies.ts';
 import { describeRoutes, registerDocumentationRoutes } from './openapi.ts';
 import { registerCatalogueRoutes } from './web/catalogue.ts';
+import { registerProblemsPage } from './web/problems-page.ts';
 import { generateRandomId } from './workspace/tables.ts';
 
 /** Creates the service with all its routes; it does not listen yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
-  const app = createApp(context, limits);
+  const compress = createBodyCompressor();
+  // A quarter of the cache: see live/ticks.ts for the rest.
+  const responses = openResponseCache(context.settings.service.cacheBytesMax / 4, compress);
+  const metrics = openMetrics(context, responses);
+  const app = createApp(context, limits, metrics.recordDrop);
   const lease = await holdArchiveLease(app, context);
   // Before all routes, because these hooks apply only to routes that are added later.
   const methods = recordMethods(app as unknown as FastifyInstance);
   await describeRoutes(app, context.version);
   // These hooks come first, so that every request is counted.
-  registerMetricsRoutes(app, context);
-  addHooks(app, context, limits, methods);
+  registerMetricsRoutes(app, metrics, context.settings.service.metricsKey);
+  addHooks(app, context, limits, methods, compress);
 
   // One line per group of routes.
   registerHealthRoutes(app);
@@ -54,7 +65,7 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   registerMarketsRoutes(app, context);
   registerTicksRoutes(app, context);
   registerOrderBookRoutes(app, context);
-  registerHistoricalRoutes(app, context);
+  registerHistoricalRoutes(app, context, responses);
   registerExportRoutes(app, context);
   registerExportJobRoutes(app, context, lease);
   const backtests = openBacktestService(app, context, lease);
@@ -64,13 +75,14 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   registerStrategyRoutes(app, context, limits);
   registerBotRoutes(app, context, limits);
   registerCatalogueRoutes(app, context);
+  registerProblemsPage(app);
   await registerDocumentationRoutes(app);
 
   await app.ready();
   return app;
 }
 
-function createApp(context: ServiceContext, limits: ServiceLimits): App {
+function createApp(context: ServiceContext, limits: ServiceLimits, onDrop: (reason: DropReason) => void): App {
   const { log, random } = context;
   const newId = (): string => generateRandomId(random);
   const app = fastify({
@@ -88,7 +100,7 @@ function createApp(context: ServiceContext, limits: ServiceLimits): App {
     // While the service stops, requests on open connections are served, and the connections closed.
     return503OnClosing: false,
     genReqId: newId,
-    // A proxy does TLS: trust the client address that a proxy on this machine passes on.
+    // TLS is left to a proxy: trust the client address that a proxy on this machine passes on.
     trustProxy: 'loopback',
     routerOptions: { querystringParser: (text) => parseQueryString(text, limits.parametersMax) },
     // ajv's optimizer takes a quarter of the start-up time and makes no validator faster.
@@ -98,6 +110,8 @@ function createApp(context: ServiceContext, limits: ServiceLimits): App {
         removeAdditional: false,
         allErrors: true,
         useDefaults: true,
+        // A repeatable parameter is a text or a list.
+        allowUnionTypes: true,
         code: { optimize: false },
       },
     },
@@ -108,14 +122,21 @@ function createApp(context: ServiceContext, limits: ServiceLimits): App {
       logRequest(context, request, reply, reply.statusCode);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
-  // Bodies are JSON only.
-  app.removeContentTypeParser('text/plain');
-  limitConnections(app.server as Server, log, limits, newId);
+  acceptJsonBodies(app as unknown as FastifyInstance);
+  limitConnections(app.server as Server, limits, newId);
+  const { connectionsPerAddressMax } = context.settings.service;
+  trackConnections(app.server as Server, log, { ...limits, connectionsPerAddressMax }, toNetworkPrefix, onDrop);
   return app as unknown as App;
 }
 
 /** Adds the hooks that process every request, in this order. */
-function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, methods: MethodRegistry): void {
+function addHooks(
+  app: App,
+  context: ServiceContext,
+  limits: ServiceLimits,
+  methods: MethodRegistry,
+  compress: CompressBody,
+): void {
   const plain = app as unknown as FastifyInstance;
   const { log } = context;
   app.decorateRequest('principal', null);
@@ -128,17 +149,20 @@ function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, meth
     requireValidRequest(request, limits);
   });
   registerNotFoundHandler(plain, methods);
+  countKeyUsage(app, context);
   app.addHook('onRequest', createAuthenticationHook(context));
   app.addHook('onRequest', async ({ routeOptions }) => {
     if (routeOptions.config.access !== 'open') requireLocalState(context);
   });
   app.addHook('preValidation', async (request) => {
-    requireParsedQuery(request.query as ParsedQuery);
-    requireValidBodyText(request.body);
     const schema = request.routeOptions.schema?.querystring as { properties?: Record<string, object> } | undefined;
+    requireParsedQuery(request.query as ParsedQuery, schema?.properties);
+    requireValidBodyText(request.body);
     if (schema?.properties !== undefined)
       request.query = coerceQuery(request.query as Record<string, unknown>, schema.properties);
   });
+  app.addHook('preHandler', requireRequestedDatasets);
+  app.addHook('onSend', createCompressionHook(compress));
   app.addHook('onSend', async (request, reply) => {
     setVary(request, reply);
     if (stopping) reply.header('connection', 'close');

@@ -111,6 +111,7 @@ export const settingsSchema = createSection({
     host: { type: 'string', minLength: 1, maxLength: 255, default: '127.0.0.1' },
     port: createInteger(8080, 0, 65_535),
     database_url: createNullable({ type: 'string', minLength: 1, secret: true }),
+    connections_per_address_max: createInteger(1000, 1, 2000),
     requests_per_minute: createInteger(600, 1, 10_000_000),
     ticks_limit_max: createInteger(10_000, 1, 1_000_000),
     rows_limit_max: createInteger(10_000, 1, 1_000_000),
@@ -130,6 +131,14 @@ export const settingsSchema = createSection({
       runs_concurrent_max: createInteger(2, 1, 64),
       waiting_max: createInteger(10, 1, 1000),
       saved_backtests_max: createInteger(100, 1, 10_000),
+    }),
+    metrics_key: createNullable({
+      type: 'string',
+      minLength: 16,
+      maxLength: 4096,
+      pattern: '^[\\x21-\\x7e]+$',
+      secret: true,
+      description: 'a string of 16 to 4096 printable ASCII characters without spaces',
     }),
     tokens: createSection({
       issuer: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },

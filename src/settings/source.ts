@@ -272,6 +272,7 @@ export const settingByVariable: Readonly<Record<string, string>> = {
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
   ODDSLAKE_OUTPUT: 'archive.output',
   ODDSLAKE_DATABASE_URL: 'service.database_url',
+  ODDSLAKE_METRICS_KEY: 'service.metrics_key',
   ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
 };
 

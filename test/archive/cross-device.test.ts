@@ -92,7 +92,7 @@ test('a publish into a link without a target reports it, and finishes once it is
   append(archive, ...second);
   await expect(publishNow(archive)).rejects.toMatchObject({
     exitCode: 1,
-    message: expect.stringContaining(`${target} is a link to a place that is not there.`),
+    message: expect.stringContaining(`${target} is a symbolic link whose target does not exist.`),
   });
   mkdirSync(join(root, 'later'));
   await publishNow(archive);

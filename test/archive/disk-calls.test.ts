@@ -164,7 +164,9 @@ describe('a folder', () => {
   test('that is empty below an unreadable folder is accepted, but no other failure', () => {
     const root = scratchFolder();
     diskWith({ openFolder: failing('EACCES') }).makeFolder(root);
-    expect(() => diskWith({ openFolder: failing('EIO') }).makeFolder(root)).toThrow('The disk failed: could not make');
+    expect(() => diskWith({ openFolder: failing('EIO') }).makeFolder(root)).toThrow(
+      'The disk failed: could not create',
+    );
   });
 });
 
@@ -228,7 +230,7 @@ describe('a system error', () => {
     expect(() => disk.link(from, to)).toThrow(reported('link', from));
     expect(() => disk.write(from, bytes)).toThrow(reported('write', from));
     expect(() => disk.syncFolder(root)).toThrow(reported('sync', root));
-    expect(() => disk.makeVolatileFolder(from)).toThrow(reported('make', from));
+    expect(() => disk.makeVolatileFolder(from)).toThrow(reported('create', from));
   });
 
   test('of another kind is rethrown unchanged', () => {

@@ -179,5 +179,5 @@ test('a tick of another day is written to no part', () => {
     lost: new Map(),
     withdrawn: new Map(),
   });
-  expect(() => mergePartition(task, nothing)).toThrow('Invalid part rows, nothing was written');
+  expect(() => mergePartition(task, nothing)).toThrow('Invalid rows for a part file; nothing was written');
 });

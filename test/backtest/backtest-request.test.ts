@@ -49,14 +49,14 @@ test('names the field of each fault', () => {
     faults: [
       { name: 'entry_executable', reason: 'is missing' },
       { name: 'objective', reason: 'is missing' },
-      { name: 'entry_executable.name', reason: 'must be a text of 1 to 200 characters' },
+      { name: 'entry_executable.name', reason: 'must be a string of 1 to 200 characters' },
     ],
   });
   expect(faultsOf({ from: 5, to: 5 })).toEqual({ to: 'must be after from' });
   expect(faultsOf({ from: 0.5 })).toEqual({ from: 'must be a whole number' });
   expect(faultsOf({ to: '2026-06-01' })).toEqual({ to: 'must be a number' });
   expect(faultsOf({ symbols: [] })).toEqual({ symbols: 'must have 1 to 10000 members' });
-  expect(faultsOf({ symbols: ['A', 7] })).toEqual({ 'symbols[1]': 'must be a text of 1 to 1000 characters' });
+  expect(faultsOf({ symbols: ['A', 7] })).toEqual({ 'symbols[1]': 'must be a string of 1 to 1000 characters' });
   expect(faultsOf({ filter: { category: 'x' } })).toEqual({
     'filter.category': 'is unknown: expected one of categories, sources',
   });

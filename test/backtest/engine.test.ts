@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type SymbolSeries, simulate, type Trade, type Venue } from '../../src/backtest/engine/simulate.ts';
+import type { SymbolSeries, Venue } from '../../src/backtest/engine/series.ts';
+import { simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
 import { intersect, union } from '../../src/base/window.ts';
 import { span, symbol } from './arbitrary-series.ts';
 import { strategyJson } from './arbitrary-strategies.ts';

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
+import type { OrderBook } from '../../src/backtest/engine/series.ts';
 import {
   buyAtTick,
   buyFromBook,
   createTradingCosts,
-  type OrderBook,
   sellAtTick,
   sellToBook,
 } from '../../src/backtest/engine/simulate.ts';

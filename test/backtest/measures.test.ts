@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { compileCondition } from '../../src/backtest/engine/conditions.ts';
 import { createMeasures, type Position, windowValuesMax } from '../../src/backtest/engine/measures.ts';
-import type { MarketState, SymbolSeries } from '../../src/backtest/engine/simulate.ts';
+import type { MarketState, SymbolSeries } from '../../src/backtest/engine/series.ts';
 import { findDataDependencies } from '../../src/backtest/strategy/parse-strategy.ts';
 import type { Measure } from '../../src/backtest/strategy/strategy.ts';
 import { at, minute, priced, ruled } from './series.ts';

@@ -91,7 +91,7 @@ test('names the condition of a fault', () => {
   expect(ofEntry({ measure: 'category' })).toEqual({ 'rules[0].entry': 'must have one of in and not_in' });
   expect(ofEntry({ measure: 'category', in: [] })).toEqual({ 'rules[0].entry.in': 'must have 1 to 100 members' });
   expect(ofEntry({ measure: 'category', in: [''] })).toEqual({
-    'rules[0].entry.in[0]': 'must be a text of 1 to 200 characters',
+    'rules[0].entry.in[0]': 'must be a string of 1 to 200 characters',
   });
 });
 

@@ -1,12 +1,5 @@
-import {
-  bookAgeMsMax,
-  type Level,
-  type MarketState,
-  type OrderBook,
-  type OrderBookSeries,
-  type SymbolSeries,
-  type Trade,
-} from '../../src/backtest/engine/simulate.ts';
+import type { Level, MarketState, OrderBook, OrderBookSeries, SymbolSeries } from '../../src/backtest/engine/series.ts';
+import { bookAgeMsMax, type Trade } from '../../src/backtest/engine/simulate.ts';
 import {
   type Condition,
   contractsMax,

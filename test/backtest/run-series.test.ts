@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { mergeRunTotals, type RunPlan, runSeries, tradesMax } from '../../src/backtest/engine/run-series.ts';
-import type { SymbolSeries } from '../../src/backtest/engine/simulate.ts';
+import type { SymbolSeries } from '../../src/backtest/engine/series.ts';
 import {
   addCalibration,
   addSeriesCalibration,

@@ -1,4 +1,4 @@
-import type { SymbolSeries } from '../../src/backtest/engine/simulate.ts';
+import type { SymbolSeries } from '../../src/backtest/engine/series.ts';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
 import type { Strategy } from '../../src/backtest/strategy/strategy.ts';
 

@@ -1,11 +1,6 @@
 import { expect, test } from 'vitest';
-import {
-  bookAgeMsMax,
-  type OrderBook,
-  type SymbolSeries,
-  simulate,
-  type Trade,
-} from '../../src/backtest/engine/simulate.ts';
+import type { OrderBook, SymbolSeries } from '../../src/backtest/engine/series.ts';
+import { bookAgeMsMax, simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
 import { at, everything, minute, priced, ruled, strategyOf } from './series.ts';
 
 const play = (series: SymbolSeries, ...rule: Parameters<typeof ruled>): Trade[] =>

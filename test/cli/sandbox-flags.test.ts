@@ -6,7 +6,7 @@ test('help names the actual defaults', () => {
   const words = new Map<unknown, unknown>([
     ...([
       ['a free one', 0],
-      ['the clock', null],
+      ['the system clock', null],
       ['unlimited', null],
       ['never', null],
       ['no sampling', null],

@@ -37,9 +37,13 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   sql: ['--format'],
   upgrade: [],
   serve: [],
-  'keys create': ['--name', '--expires', '--requests-per-minute'],
+  'keys create': ['--name', '--scope', '--dataset', '--expires', '--requests-per-minute'],
   'keys list': [],
+  'keys rotate': ['--overlap', '--expires'],
   'keys revoke': [],
+  'keys usage': ['--since'],
+  'tokens list': [],
+  'tokens revoke': ['--user', '--issued-before'],
   'tokens issue': ['--user', '--workspace', '--scope', '--expires'],
   'backtest run': [
     '--objective',
@@ -79,16 +83,16 @@ export const commonFlags = [
 ] as const;
 
 export const exitCodes: Readonly<Record<number, string>> = {
-  0: 'everything asked for is done',
-  1: 'unexpected failure, a full disk included',
-  2: 'bad usage or bad settings; nothing was done',
-  3: 'the upstream refused the credential',
-  4: 'incomplete; with --strict, warnings too',
-  5: 'another run is writing and --wait is over',
+  0: 'success: everything requested was done',
+  1: 'unexpected failure, including a full disk',
+  2: 'invalid usage or settings; nothing was done',
+  3: 'the upstream rejected the credential',
+  4: 'incomplete or, with --strict, completed with warnings',
+  5: 'another run held the write lock for longer than --wait',
   6: 'the archive is damaged',
   7: 'the upstream could not be reached at all',
-  130: 'stopped by SIGINT, after a clean stop',
-  143: 'stopped by SIGTERM, after a clean stop',
+  130: 'stopped cleanly after SIGINT',
+  143: 'stopped cleanly after SIGTERM',
 };
 
 /** Environment variables and their settings; ODDSLAKE_CONFIG names a file. */
@@ -99,6 +103,7 @@ export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_OUTPUT: 'archive.output',
   ODDSLAKE_CONFIG: null,
   ODDSLAKE_DATABASE_URL: 'service.database_url',
+  ODDSLAKE_METRICS_KEY: 'service.metrics_key',
   ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
   ODDSLAKE_FROM_API_KEY: 'repair.from_api_key',
   ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',

@@ -32,5 +32,5 @@ test('a tick query requires only a symbol', () => {
 
 test('API paths have a version; pages and operations paths have none', () => {
   const bare = Object.values(paths).filter((path) => !path.startsWith('/api/v1/'));
-  expect(bare.sort()).toEqual(['/', '/docs', '/healthz', '/metrics', '/readyz']);
+  expect(bare.sort()).toEqual(['/', '/docs', '/docs/problems', '/healthz', '/metrics', '/readyz']);
 });

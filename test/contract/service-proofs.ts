@@ -22,7 +22,10 @@ const catalogue = at('server/catalogue.test.ts');
 
 const served = at('e2e/serve.test.ts')('serve prints its address and exits 0 when stopped');
 const keyMade = e2eKeys('prints a key once, lists it without its secret, and rejects it once revoked');
+const keyRotated = e2eKeys('a key has the given permissions, and keeps them when it is rotated');
+const usageShown = e2eKeys('shows the usage of keys that a stopped service has counted');
 const tokenIssued = e2eKeys('issues tokens signed with the service secret, for thirty days by default');
+const tokenRevoked = e2eKeys('revokes a token by its ID or itself, and all tokens of a user');
 const database = e2eKeys('keys and service share the database of a URL, and never print its password');
 const research = at('server/research.test.ts');
 const researchLong = at('server/research.long.test.ts');
@@ -40,26 +43,47 @@ export const serviceCommands = {
   serve: served,
   'keys create': keyMade,
   'keys list': keyMade,
+  'keys rotate': keyRotated,
   'keys revoke': keyMade,
+  'keys usage': usageShown,
   'tokens issue': tokenIssued,
+  'tokens list': tokenRevoked,
+  'tokens revoke': tokenRevoked,
 } as const;
 
 export const serviceFlags = {
   'keys create --name': keyMade,
+  'keys create --scope': keyRotated,
+  'keys create --dataset': keyRotated,
+  'keys usage --since': usageShown,
+  'keys rotate --overlap': keyRotated,
+  'keys rotate --expires': keyRotated,
   'keys create --expires': keyMade,
   'keys create --requests-per-minute': keyMade,
+  'tokens revoke --user': tokenRevoked,
+  'tokens revoke --issued-before': tokenRevoked,
   'tokens issue --user': tokenIssued,
   'tokens issue --workspace': tokenIssued,
   'tokens issue --scope': tokenIssued,
   'tokens issue --expires': tokenIssued,
 } as const;
 
-export const serviceVariables = { ODDSLAKE_DATABASE_URL: database, ODDSLAKE_TOKEN_SECRET: tokenIssued } as const;
+const metricsKey = at('server/operations.test.ts')('metrics require their own key if it is set');
+
+export const serviceVariables = {
+  ODDSLAKE_DATABASE_URL: database,
+  ODDSLAKE_TOKEN_SECRET: tokenIssued,
+  ODDSLAKE_METRICS_KEY: metricsKey,
+} as const;
 
 export const serviceSettings = {
   'service.host': at('e2e/serve.test.ts')('serve listens on service.host, and reports why it cannot'),
   'service.port': served,
   'service.database_url': database,
+  'service.connections_per_address_max': at('server/crowded.test.ts')(
+    'an address above its maximum loses an idle connection, and a new one if all are in use',
+  ),
+  'service.metrics_key': metricsKey,
   'service.requests_per_minute': at('server/rate.test.ts')(
     'a key without its own rate limit has that of the settings; each key and user is counted separately',
   ),

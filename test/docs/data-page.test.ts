@@ -47,6 +47,6 @@ test('the page names every column of markets that a later poll may change', () =
   const columns = new Set(datasets.markets.map(({ name }) => name));
   const changeable = [...changed, 'last_seen'].filter((name) => columns.has(name));
   const [trap] = /^\| all \| a row of `markets` .*$/m.exec(readPage('docs/for-data-scientists.md')) ?? [''];
-  const named = [...trap.split(' are of ')[0]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
+  const named = [...trap.split(' are from ')[0]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
   expect(named.filter((name) => name !== 'markets').sort()).toEqual(changeable.sort());
 });

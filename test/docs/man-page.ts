@@ -95,17 +95,14 @@ export function formatManPage(root: Command, version: string, exits: Readonly<Re
     `.SH DESCRIPTION\n${escapeRoff(root.description())}\n`,
     formatParagraph('Times are UTC. Windows are half-open: the end is excluded.'),
     `.SH COMMANDS\n${[...commands].map(([, command]) => formatCommand(command)).join('')}`,
-    '.SH COMMON OPTIONS\nEvery command accepts these if they apply to it.\n',
+    '.SH COMMON OPTIONS\nEach command accepts the options that apply to it.\n',
     ...[...common.values()].map(({ flags, text }) => formatTerm(flags, text)),
     `.SH EXIT STATUS\n${Object.entries(exits)
       .map(([code, meaning]) => formatTerm(code, toSentence(meaning)))
       .join('')}`,
     `.SH ENVIRONMENT\n${Object.entries(variables)
       .map(([name, path]) =>
-        formatTerm(
-          name,
-          path === null ? 'The config file to read, unless --config names one.' : `The setting ${path}.`,
-        ),
+        formatTerm(name, path === null ? 'The config file to read, unless --config names one.' : `Sets ${path}.`),
       )
       .join('')}`,
     '.SH FILES\n',

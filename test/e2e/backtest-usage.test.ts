@@ -44,7 +44,7 @@ describe('bad usage of backtest exits 2 and names the fault', () => {
     [
       'a symbol that is not known',
       ['run', 'threshold', '--symbol', 'NOBODY'],
-      /--symbol: includes NOBODY, not known in the archive/,
+      /--symbol: includes symbols unknown to the archive: NOBODY/,
     ],
     [
       'a window of no time',

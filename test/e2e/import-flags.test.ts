@@ -30,7 +30,7 @@ describe('an import', () => {
         reason: expect.stringContaining(`${bad}: 600 of 600 rows rejected`),
       },
     ]);
-    expect(summary.failures[0]!.reason).toMatch(/600 × t is finer than a millisecond.*Say --truncate-time\./);
+    expect(summary.failures[0]!.reason).toMatch(/600 × t is finer than a millisecond.*Use --truncate-time\./);
     expect(globSync('{ticks,coverage,symbols}/**/*.parquet', { cwd: output })).toEqual([]);
     expect(existsSync(join(output, '.oddslake/quarantine'))).toBe(false);
     const published = await run(['publish', '--output', output, '--json']);
@@ -129,7 +129,7 @@ describe('an import', () => {
       expect(await importInto(output, [path], flags), path).toMatchObject({ exit_code: 0, ticks: { accepted: 99 } });
       expect(ticksOf(output).get('A'), path).toEqual(expected);
       const lacking = importInto(folder(), [path], { renames: [['t', 'when']] });
-      await expect(lacking).rejects.toThrow(/missing column when of --columns \(found: ticker, t, ts, cents\)/);
+      await expect(lacking).rejects.toThrow(/missing column when named by --columns \(found: ticker, t, ts, cents\)/);
     }
   });
 

@@ -82,8 +82,9 @@ describe('on an archive', () => {
       expect(code, stderr).toBe(0);
       return JSON.parse(stdout).id;
     };
-    const [key, kept] = await Promise.all([
+    const [key, rotated, kept] = await Promise.all([
       idOf(read('keys', 'create', '--name', 'a')),
+      idOf(read('keys', 'create', '--name', 'c')),
       idOf(read('backtest', 'run', ...backtest, '--save')),
     ]);
     type Calls = readonly (readonly string[])[];
@@ -112,6 +113,10 @@ describe('on an archive', () => {
       read('keys', 'create', '--name', 'b'),
       read('keys', 'list'),
       read('keys', 'revoke', key),
+      read('keys', 'rotate', rotated),
+      read('keys', 'usage'),
+      read('tokens', 'list'),
+      read('tokens', 'revoke', '--user', 'a'),
       [...read('tokens', 'issue', '--user', 'a'), '--set', `service.tokens.secret=${'x'.repeat(40)}`],
       read('backtest', 'run', ...backtest),
       read('backtest', 'list'),

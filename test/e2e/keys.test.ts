@@ -19,11 +19,11 @@ function lake(): string {
 /** The service in its own process, and its standard error. */
 async function served(output: string, env: Record<string, string> = {}, flags: readonly string[] = []) {
   const args = ['serve', '--output', output, '--set', 'service.port=0', '--json', ...flags];
-  const { first, said } = await startLongRunning(args, env);
+  const { first, said, child, ended } = await startLongRunning(args, env);
   const { url } = JSON.parse(first) as { url: string };
   const status = async (credential: string, path = '/api/v1/me') =>
     (await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${credential}` } })).status;
-  return { url, said, status };
+  return { url, said, status, child, ended };
 }
 
 const jsonOf = <T>({ code, stdout, stderr }: Ended): T => {
@@ -51,13 +51,22 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
   const other = await keys('create', '--name', 'other', '--json', '--quiet');
   expect(other.stderr).toBe('');
   const second = jsonOf<Record<string, unknown>>(other);
-  expect(Object.keys(second)).toEqual(['id', 'name', 'key', 'created_at', 'expires_at', 'requests_per_minute']);
+  expect(Object.keys(second)).toEqual([
+    'id',
+    'name',
+    'key',
+    'scopes',
+    'datasets',
+    'created_at',
+    'expires_at',
+    'requests_per_minute',
+  ]);
 
   const listed = await keys('list');
   const lines = listed.stdout.trimEnd().split('\n');
   expect(lines).toHaveLength(2 + 2 + 1);
   expect(lines.find((line) => line.startsWith(id))).toMatch(
-    /active until 2099-01-01T00:00:00Z {2}my laptop {2}\d{4}-\d\d-\d\d {2}\d{4}-\d\d-\d\dT\d\d:\d\dZ {2}1,200$/,
+    /active until 2099-01-01T00:00:00Z {2}my laptop {2}\d{4}-\d\d-\d\d {2}\d{4}-\d\d-\d\dT\d\d:\d\dZ {2}1,200 +all$/,
   );
   expect(lines.at(-1)).toBe('2 keys, 2 active');
   const inJson = jsonOf<{ keys: Record<string, unknown>[]; count: number }>(await keys('list', '--json'));
@@ -66,11 +75,14 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
     'id',
     'name',
     'state',
+    'scopes',
+    'datasets',
     'created_at',
     'expires_at',
     'revoked_at',
     'last_used_at',
     'requests_per_minute',
+    'secrets',
   ]);
   for (const text of [listed.stdout, JSON.stringify(inJson)]) expect(text).not.toContain(key.slice(-43));
 
@@ -82,6 +94,72 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
   expect(await service.status(String(second.key))).toBe(200);
 });
 
+test('a key has the given permissions, and keeps them when it is rotated', async () => {
+  const output = lake();
+  const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
+  const service = await served(output);
+  const flags = ['--scope', 'read', '--dataset', 'ticks', '--dataset', 'candles_1h', '--expires', '6d'];
+  const made = jsonOf<Record<string, unknown>>(await keys('create', '--name', 'chart', ...flags, '--json'));
+  expect(made).toMatchObject({ scopes: ['read'], datasets: ['ticks', 'candles_1h'] });
+  expect(Number(made.expires_at) - Number(made.created_at)).toBe(6 * 86_400_000);
+  const first = String(made.key);
+  const permits = async (key: string) => [
+    await service.status(key),
+    await service.status(key, '/api/v1/historical/ticks?limit=1'),
+    await service.status(key, '/api/v1/historical/markets?limit=1'),
+    await service.status(key, '/api/v1/export/jobs'),
+  ];
+  expect(await permits(first)).toEqual([200, 200, 403, 403]);
+
+  const rotated = await keys('rotate', 'chart', '--overlap', '2h', '--expires', '2099-01-01');
+  expect([rotated.code, rotated.stdout]).toEqual([0, expect.stringMatching(/^olk_[0-9a-f]{12}_[\w-]{43}\n$/)]);
+  expect(rotated.stderr).toMatch(/has a new secret; store it now: it is not shown again; the earlier secret ends 20/);
+  const second = rotated.stdout.trim();
+  for (const key of [second, first]) expect(await service.status(key)).toBe(200);
+  expect(await permits(second)).toEqual([200, 200, 403, 403]);
+  const listed = await keys('list');
+  expect(listed.stdout).toMatch(/earlier secret ends/);
+  expect(listed.stdout).toMatch(/read, ticks, candles_1h {2}20\d\d-/);
+  expect(listed.stdout).not.toContain('expiring');
+
+  const ended = jsonOf<Record<string, unknown>>(
+    await keys('rotate', 'chart', '--overlap', '0s', '--expires', '7d', '--json', '--quiet'),
+  );
+  expect(Object.keys(ended)).toEqual(['id', 'name', 'key', 'expires_at', 'previous_until']);
+  for (const key of [first, second])
+    await waitFor(async () => (await service.status(key)) === 401, 'the refusal of an earlier secret');
+  expect(await service.status(String(ended.key))).toBe(200);
+  expect((await keys('list')).stdout).toMatch(/1 key, 1 active, 1 expiring within 7 days\n$/);
+  for (const key of [first, second, String(ended.key)]) expect(service.said.stderr).not.toContain(key.slice(-43));
+});
+
+test('shows the usage of keys that a stopped service has counted', async () => {
+  const output = lake();
+  const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
+  const service = await served(output);
+  const { key, id } = jsonOf<{ key: string; id: string }>(await keys('create', '--name', 'busy', '--json'));
+  await keys('create', '--name', 'idle');
+  for (let i = 0; i < 3; i++) expect(await service.status(key)).toBe(200);
+  service.child.kill('SIGTERM');
+  expect((await service.ended).code).toBe(0);
+  const all = await keys('usage');
+  expect(all.stdout).toMatch(new RegExp(`^${id} {2}busy +3 +[\\d.]+ kB +20\\S+Z$`, 'm'));
+  expect(all.stdout).toMatch(/2 keys, 3 requests\n$/);
+  const day = new Date().toISOString().slice(0, 10);
+  const told = jsonOf<{ since: number; keys: { days: { day: string; bytes: number }[] }[] }>(
+    await keys('usage', 'busy', '--since', day, '--json'),
+  );
+  const [counted] = told.keys;
+  expect(Object.keys(counted!)).toEqual(['id', 'name', 'last_used_at', 'requests', 'bytes', 'days']);
+  expect(told).toMatchObject({
+    since: Date.parse(day),
+    count: 1,
+    keys: [{ id, requests: 3, days: [{ day, requests: 3 }] }],
+  });
+  expect((await keys('usage', 'busy', '--since', '2099-01-01')).stdout).toMatch(/0 days, 0 requests\n$/);
+  expect((await keys('usage', key)).stdout).toMatch(/1 day, 3 requests\n$/);
+});
+
 test('issues tokens signed with the service secret, for thirty days by default', async () => {
   const env = { ODDSLAKE_TOKEN_SECRET: secret };
   const service = await served(lake(), env);
@@ -89,7 +167,7 @@ test('issues tokens signed with the service secret, for thirty days by default',
   const plain = await issue('--user', 'alice');
   expect([plain.code, plain.stderr]).toEqual([
     0,
-    expect.stringMatching(/^token of user "alice", expires \S+; it cannot be revoked\n$/),
+    expect.stringMatching(/^token (\w+) of user "alice", expires \S+; to end it earlier: oddslake tokens revoke \1\n$/),
   ]);
   const told = jsonOf<Record<string, unknown>>(
     await issue('--user', 'alice', '--workspace', 'desk', '--scope', 'research', '--expires', '2099-01-01', '--json'),
@@ -109,6 +187,37 @@ test('issues tokens signed with the service secret, for thirty days by default',
   expect([await research(plain.stdout.trim()), await research(String(told.token))]).toEqual([403, 400]);
   expect(await service.status(plain.stdout.trim(), '/api/v1/bots')).toBe(200);
   expect(service.said.stderr).not.toContain(secret);
+});
+
+test('revokes a token by its ID or itself, and all tokens of a user', async () => {
+  const env = { ODDSLAKE_TOKEN_SECRET: secret };
+  const output = lake();
+  const tokens = (...args: string[]) => runHere(['tokens', ...args], env);
+  const issue = async (user: string) =>
+    jsonOf<{ token: string; jti: string }>(await tokens('issue', '--user', user, '--json', '--quiet'));
+  const [one, two, three, four] = [
+    await issue('alice'),
+    await issue('alice'),
+    await issue('bob'),
+    await issue('alice'),
+  ];
+  expect((await tokens('list', '--output', output)).stdout).toMatch(/^no revoked tokens/);
+  const revoked = await tokens('revoke', one.jti, two.token, '--output', output);
+  expect([revoked.code, revoked.stdout]).toEqual([0, `token ${one.jti} is revoked\ntoken ${two.jti} is revoked\n`]);
+  const at = String(Date.now());
+  const byUser = await tokens('revoke', '--user', 'bob', '--issued-before', at, '--json', '--output', output);
+  expect(jsonOf(byUser)).toEqual({ revoked: [], user: 'bob', issued_before: Number(at) });
+  const service = await served(output, env);
+  const statuses = [one, two, three, four].map(({ token }) => service.status(token));
+  expect(await Promise.all(statuses)).toEqual([401, 401, 401, 200]);
+  const listed = await tokens('list', '--output', output);
+  expect(listed.stdout).toMatch(/bob +20\S+Z/);
+  expect(listed.stdout).toMatch(/3 revocations\n$/);
+  const told = jsonOf<{ revocations: object[]; count: number }>(await tokens('list', '--json', '--output', output));
+  expect(told.count).toBe(3);
+  expect(Object.keys(told.revocations[0]!)).toEqual(['jti', 'user', 'issued_before', 'revoked_at', 'expires_at']);
+  for (const text of [revoked.stdout, listed.stdout, service.said.stderr])
+    expect(text).not.toContain(two.token.split('.')[2]);
 });
 
 overEachDatabase((kind) => {
@@ -154,6 +263,16 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
     /must be in the future/,
   ],
   ['a rate of none', ['keys', 'create', '--name', 'n', '--requests-per-minute', '0'], {}, /1 to 10000000/],
+  ['an unknown scope', ['keys', 'create', '--name', 'n', '--scope', 'write'], {}, /Allowed choices are read, export/],
+  ['an unknown dataset', ['keys', 'create', '--name', 'n', '--dataset', 'trades'], {}, /--dataset trades: .*unknown/],
+  ['the usage of an unknown key', ['keys', 'usage', 'nobody'], {}, /no key with this ID or name/],
+  ['a rotation of an unknown key', ['keys', 'rotate', 'nobody'], {}, /no key with this ID or name/],
+  [
+    'an overlap without a unit',
+    ['keys', 'rotate', 'nobody', '--overlap', '7'],
+    {},
+    /--overlap "?7"?: expected a whole/,
+  ],
   ['an unknown key', ['keys', 'revoke', 'ffffffffffff'], {}, /no key with this ID\. Run oddslake keys list/],
   ['keys without a command', ['keys'], {}, /Usage: oddslake keys/],
   [
@@ -169,6 +288,8 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
     { ODDSLAKE_DATABASE_URL: 'mysql://u:hunter22@h/d' },
     /postgres:\/\/user/,
   ],
+  ['a revocation of nothing', ['tokens', 'revoke', '--output', 'LAKE'], {}, /Give the ID of a token/],
+  ['a time without a user', ['tokens', 'revoke', 'a', '--issued-before', '5'], {}, /--issued-before requires --user/],
   ['a token without a secret', ['tokens', 'issue', '--user', 'a'], {}, /Set ODDSLAKE_TOKEN_SECRET/],
   [
     'a token that is over already',
@@ -185,7 +306,8 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
 ])('%s is bad usage', async (_, args, env, sentence) => {
   const output = lake();
   const ownOutput = args[0] === 'tokens' || args.includes('--output') || args.length === 1 || args.includes('--json');
-  const { code, stdout, stderr } = await runHere(ownOutput ? args : [...args, '--output', output], env);
+  const given = args.map((arg) => (arg === 'LAKE' ? output : arg));
+  const { code, stdout, stderr } = await runHere(ownOutput ? given : [...given, '--output', output], env);
   const said = args.includes('--json') ? { error: expect.any(String), exit_code: 2 } : '';
   expect([code, stdout === '' ? '' : JSON.parse(stdout)]).toEqual([2, said]);
   expect(stderr).toMatch(sentence);

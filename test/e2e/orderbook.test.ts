@@ -42,7 +42,7 @@ describe('orderbook', () => {
     box.set({ faultSymbols: { [missing!]: 404 } });
     const ended = await job('orderbook', box.url, output);
     expect(ended.code, ended.stderr).toBe(0);
-    expect(ended.summary.warnings).toEqual([expect.stringContaining(`no order book of 1 symbol (${missing})`)]);
+    expect(ended.summary.warnings).toEqual([expect.stringContaining(`no order book for 1 symbol (${missing})`)]);
     expect(ended.summary.orderbooks).toMatchObject({
       failed: 0,
       missing: 1,

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { job as nightlyJob } from '../../jobs/nightly.ts';
 import { createDisk, systemCalls } from '../../src/archive/disk/file-system.ts';
 import { finishRun, startRun } from '../../src/archive/journal/runs.ts';
@@ -11,6 +11,17 @@ import { answer, append, day0, hourMs, market, opened, publishNow } from '../arc
 import { contextOf } from '../collector/run/one-process.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { fixedNow, folder, manifestOf, sandbox } from './lake.ts';
+
+// At noon, whenever the tests run: in the first hour of a day the day before has not settled, and counts as incomplete.
+beforeEach(() => startClockAt(Date.UTC(2026, 10, 24, 12)));
+
+/** The clock of this process, which the program and the sandbox read, starts there and goes on. */
+function startClockAt(nowMs: number): void {
+  const real = Date.now.bind(Date);
+  const shiftMs = nowMs - real();
+  const spy = vi.spyOn(Date, 'now').mockImplementation(() => real() + shiftMs);
+  onTestFinished(() => spy.mockRestore());
+}
 
 interface ReportOutput {
   readonly path: string;
@@ -53,6 +64,17 @@ test('report writes its page into the archive and changes nothing else', async (
   const { stdout } = await run(['report', '--output', output]);
   expect(stdout).toMatch(new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nOK, some coverage provisional\\.\n`));
   expect(readFileSync(path, 'utf8')).toContain('</html>');
+});
+
+test('report in the first hour of a day: the day before is incomplete, and the headline says so', async () => {
+  vi.mocked(Date.now).mockRestore();
+  startClockAt(Date.UTC(2026, 10, 24, 0, 30));
+  const { output } = await lake();
+  expect((await report(output)).told).toMatchObject({
+    state: 'ok',
+    findings: [{ severity: 'info', message: '1 day incomplete, most recently 2026-11-23.' }],
+  });
+  expect(readFileSync(join(output, 'report.html'), 'utf8')).toContain('No new problems, but the archive is incomplete');
 });
 
 test('escapes control characters of the service in report, status and plan', async () => {

@@ -106,7 +106,7 @@ test('a hanging job makes it live but not ready, with the start time', async () 
   const { status, errors } = await ready();
   expect([status, errors]).toEqual([
     503,
-    [expect.stringMatching(/^nightly was due at .*Z, and its run of .*Z has not ended$/)],
+    [expect.stringMatching(/^nightly was due at .*Z, and the run started at .*Z has not ended$/)],
   ]);
   expect((await fetch(`${base}/healthz`)).status).toBe(200);
   expect(sampleOf(await metrics(), 'oddslake_schedule_job_late', 'name="nightly"')).toBe(1);
@@ -119,7 +119,7 @@ test('missed runs make it not ready until a run has ended', async () => {
   backdate(output, 50 * hourMs);
   const late = ['--set', 'schedule.late_hours_max=1', '--set', 'schedule.catch_up_hours=0'];
   const idle = await scheduled(box.url, output, ...late);
-  await waitFor(() => idle.logged().includes('missed by too much'), 'the word on the run that was missed');
+  await waitFor(() => idle.logged().includes('passed too long ago'), 'the word on the run that was missed');
   expect(await idle.ready()).toEqual({
     status: 503,
     errors: [expect.stringMatching(/^nightly has not run since it was due/)],

@@ -100,7 +100,7 @@ describe('schedule', () => {
     idle.child.stderr!.on('data', (text: string) => {
       logged += text;
     });
-    await waitFor(() => logged.includes('missed'), 'the word on the night that was missed');
+    await waitFor(() => logged.includes('passed too long ago'), 'the word on the night that was missed');
     idle.child.kill('SIGTERM');
     expect((await idle.ended).stdout).toBe('');
   });

@@ -73,7 +73,7 @@ describe('a webhook gets a message about a run that ended', () => {
       [4, 1],
     ]);
     expect(told[0]!.body.text).toMatch(
-      /Missing: .* \(answered 404.*1 active symbol is suspended: oddslake symbols retry/,
+      /Missing: .* \(answered 404.*1 active symbol is suspended\. To request them now: oddslake symbols retry/,
     );
     expect(told[1]!.body.text).toMatch(/suspended: unknown to the service since/);
   });

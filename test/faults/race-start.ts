@@ -74,6 +74,6 @@ export function drawDistinct<T>(draw: Draw, of: readonly T[], n: number): T[] {
 }
 
 /** A writer that was stopped during its commit holds the state itself, and no other can begin a run. */
-export const stateHeld = /Another process holds .* for too long/;
+export const stateHeld = /Another process kept .* locked for too long/;
 
 export const lockBusy = /^Another run is still writing this archive after .* s/;

@@ -110,7 +110,7 @@ describe('health status', () => {
     const late = completeness({ gaps: { ...some, recent: { windows: 1, symbols: 1 } } });
     expect(late).toMatchObject({
       state: 'warning',
-      findings: [{ message: '1 gap of 1 symbol in the last days.' }],
+      findings: [{ message: '1 gap of 1 symbol in recent days.' }],
       nextAction: 'Fetch them with oddslake backfill --from 2026-11-21T13:00:00Z --to 2026-11-21T23:00:00Z',
     });
     expect(completeness({ gaps: some })).toMatchObject({

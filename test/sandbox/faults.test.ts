@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
-import { type FaultKind, faultKinds } from '../../src/sandbox/responses.ts';
+import { type FaultKind, faultKinds } from '../../src/sandbox/options.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';
 import { waitFor } from '../harness/limits.ts';

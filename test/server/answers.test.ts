@@ -28,8 +28,8 @@ test('every response has security headers against sniffing, caching and framing'
     expect(headers.get('referrer-policy')).toBe('no-referrer');
     for (const told of ['server', 'x-powered-by', 'access-control-allow-origin']) expect(headers.get(told)).toBeNull();
   }
-  expect((await ask('/api/v1/nothing')).headers.get('vary')).toBe('authorization');
-  expect((await ask('/healthz')).headers.get('vary')).toBeNull();
+  expect((await ask('/api/v1/nothing')).headers.get('vary')).toBe('accept-encoding, authorization');
+  expect((await ask('/healthz')).headers.get('vary')).toBe('accept-encoding');
 });
 
 test('a request has an ID in its response and in one log line, which has no secrets', async () => {
@@ -77,10 +77,11 @@ test('an internal error is reported without its reason, which is logged', async 
   });
   expect(status).toBe(500);
   expect(body).toEqual({
-    type: 'about:blank',
+    type: '/docs/problems#internal_error',
+    code: 'internal_error',
     title: 'Internal error',
     status: 500,
-    detail: 'Internal error. The request may be repeated.',
+    detail: 'Internal error. You can retry the request.',
   });
   const [line] = lines.filter(({ level }) => level === 'error');
   expect(line!.facts.request_id).toBe(headers.get('x-request-id'));

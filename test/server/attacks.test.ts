@@ -278,6 +278,9 @@ test('rejects bodies that are unexpected, encoded, too large, of another type, m
     for (const body of ['{', '', '[1', '{"__proto__":{"a":1}}', '{"constructor":{"prototype":{"a":1}}}', '[]', 'null'])
       expectProblem(await withBody(path, method, body, json), 400);
     expectProblem(await withBody(path, method, '{"name":"\\ud800"}', json), 400);
+    const twice = await withBody(path, method, '{"name":"a","n\\u0061me":"b"}', json);
+    expectProblem(twice, 400);
+    expect(JSON.parse(twice.body).errors, path).toEqual([{ name: 'name', reason: 'is given more than once' }]);
     expectProblem(await withBody(path, method, `${'['.repeat(20_000)}${']'.repeat(20_000)}`, json), 400);
   }
 });

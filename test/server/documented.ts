@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
-import { problemType } from '../../src/contract/problem.ts';
+import { type Problem, problemKinds, problemType, toProblemType } from '../../src/contract/problem.ts';
 
 // Checks a response against the OpenAPI document: status, type, headers and body.
 
@@ -111,8 +111,12 @@ function checkOf(document: OpenApi): (answer: Answer) => void {
       if (type !== problemType) throw new Error(`${told}: an error of type ${type}`);
       if (body === undefined || body === '') return;
       requireValid(['components', 'schemas', 'Problem'], body, told);
-      if ((JSON.parse(body) as { status: number }).status !== status)
-        throw new Error(`${told}: the status in the body differs`);
+      const problem = JSON.parse(body) as Problem;
+      if (problem.status !== status) throw new Error(`${told}: the status in the body differs`);
+      const kind = problemKinds[problem.code];
+      if (kind.status !== status) throw new Error(`${told}: the code ${problem.code} is of status ${kind.status}`);
+      if (problem.type !== toProblemType(problem.code) || problem.title !== kind.title)
+        throw new Error(`${told}: type and title differ from those of the code ${problem.code}`);
     }
   };
 }

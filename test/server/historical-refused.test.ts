@@ -19,6 +19,7 @@ test('an invalid parameter gives 400 with its name', async () => {
       (query) => [query, 'limit'] as const,
     ),
     ['limit=1&limit=2', 'limit'] as const,
+    ['from=1&from=1', 'from'] as const,
     ['from=-1', 'from'] as const,
     ['to=2026-06-01', 'to'] as const,
     ['from=5&to=5', 'from'] as const,
@@ -38,6 +39,10 @@ test('an invalid parameter gives 400 with its name', async () => {
     [`cursor=${cursor(['m', 'A', '\udfff'])}`, 'cursor'] as const,
     [`cursor=${cursor(['p', 'AAA', 1e300])}`, 'cursor'] as const,
     [`cursor=${cursor(['x', 'A', 'B'])}`, 'cursor'] as const,
+    [`cursor=${cursor(['p', 'AAA', 1])}`, 'cursor'] as const,
+    [`cursor=${cursor(['m', 'AAA', 'AAA'])}`, 'cursor'] as const,
+    [`cursor=${cursor(['p', 'AAA', 1, 'x'])}`, 'cursor'] as const,
+    [`cursor=${cursor(['m', 'AAA', 'AAA', null])}`, 'cursor'] as const,
     [`symbol=${'x'.repeat(1001)}`, 'symbol'] as const,
     ['format=csv&cursor=abc', 'cursor'] as const,
   ];
@@ -50,6 +55,45 @@ test('an invalid parameter gives 400 with its name', async () => {
 });
 
 const cursor = (parts: readonly unknown[]): string => Buffer.from(JSON.stringify(parts)).toString('base64url');
+
+test('a cursor of another query gives 400, and not rows with some left out', async () => {
+  const { json } = service();
+  const day = 86_400_000;
+  const queries = [
+    'markets?',
+    'markets?source=kalshi',
+    'markets?q=a',
+    `markets?to=${day0 + 9 * day}`,
+    'ticks?',
+    'ticks?symbol=AAA',
+    'ticks?symbol=BBB',
+    `ticks?symbol=AAA&from=${day0 - day}`,
+    'candles?interval=1h',
+    'candles?interval=1h&symbol=AAA',
+    'candles?interval=5m',
+    'coverage?',
+    'coverage?symbol=AAA',
+    'orderbooks?',
+    'orderbooks?symbol=AAA',
+  ];
+  const cursors = new Map<string, string>();
+  for (const query of queries) {
+    const { body } = await json<{ next_cursor: string | null }>(`${base}/${query}&limit=1`);
+    if (body.next_cursor !== null) cursors.set(query, body.next_cursor);
+  }
+  expect(cursors.size).toBeGreaterThanOrEqual(10);
+  for (const [origin, next] of cursors) {
+    for (const query of queries) {
+      const { status, body } = await json<{ detail?: string }>(`${base}/${query}&cursor=${next}`);
+      expect([status, body.detail?.includes('another query') ?? false], `${origin} in ${query}`).toEqual(
+        origin === query ? [200, false] : [400, origin.startsWith('markets') === query.startsWith('markets')],
+      );
+    }
+    // The size of the page may change, and the default may be spelled out.
+    expect((await json(`${base}/${origin}&limit=7&cursor=${next}`)).status, origin).toBe(200);
+    if (origin === 'coverage?') expect((await json(`${base}/coverage?dataset=ticks&cursor=${next}`)).status).toBe(200);
+  }
+});
 
 test('rejects a missing or unknown interval and lists the valid ones', async () => {
   const { json } = service();
@@ -100,7 +144,11 @@ test('requires a key', async () => {
   }
 });
 
-test('never serves a damaged file, even if it was served before, but the other files', async () => {
+test.each([
+  [503, 'service.cache_bytes_max=0'],
+  // As for ticks: a page that was read from the intact file stays correct.
+  [200, 'service.cache_bytes_max=1000000'],
+])('never serves a damaged file, but the other files, and cached pages: %i with %s', async (status, set) => {
   const root = scratchFolder();
   const errors: string[] = [];
   const log = {
@@ -109,15 +157,24 @@ test('never serves a damaged file, even if it was served before, but the other f
     warn() {},
     error: (fields: object) => errors.push(JSON.stringify(fields)),
   } as Log;
-  const { json, ask } = await serving(await lake(root), { log });
+  const { json, ask } = await serving(await lake(root), { log, set: [set] });
   const asked = `${base}/ticks?from=${day0}&to=${day0 + 1000}&symbol=AAA`;
-  expect((await json(asked)).status).toBe(200);
+  const before = await json(asked);
+  expect(before.status).toBe(200);
   for (const path of globSync('{ticks,markets,coverage}/date=2026-06-01/*.parquet', { cwd: root })) {
     const bytes = readFileSync(join(root, path));
     bytes[Math.floor(bytes.length / 2)]! ^= 1;
     writeFileSync(join(root, path), bytes);
   }
-  for (const path of [asked, `${base}/ticks?format=csv`, `${base}/markets`, `${base}/coverage?symbol=AAA`]) {
+  const again = await json(asked);
+  expect(again.status).toBe(status);
+  if (status === 200) expect(again.body).toEqual(before.body);
+  for (const path of [
+    `${asked}&limit=10`,
+    `${base}/ticks?format=csv`,
+    `${base}/markets`,
+    `${base}/coverage?symbol=AAA`,
+  ]) {
     const answer = await ask(path);
     const text = await answer.text();
     expect([answer.status, answer.headers.get('content-type')], path).toEqual([

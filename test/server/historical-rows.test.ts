@@ -26,7 +26,7 @@ test('returns ticks of one symbol in [from, to), in order of time, from one gene
     generation: archive.readManifest().generation,
   });
   expect(headers.get('oddslake-generation')).toBe(String(archive.readManifest().generation));
-  expect(headers.get('vary')).toBe('accept, authorization');
+  expect(headers.get('vary')).toBe('accept, accept-encoding, authorization');
 });
 
 test('pages of any size have every tick once, for one symbol and for all', async () => {
@@ -40,6 +40,45 @@ test('pages of any size have every tick once, for one symbol and for all', async
     const path = `${base}/ticks?limit=4&symbol=${encodeURIComponent(symbol)}`;
     expect((await pagesOf(json, path, 'ticks')).flat()).toEqual(all.filter((tick) => tick.symbol === symbol));
   }
+});
+
+test('several symbols in one request are sorted, each once, in pages and in files', async () => {
+  const { json, ask } = await serving(await lake());
+  const chosen = ['🚀', 'AAA', 'ﬀ', 'AAA'];
+  const query = chosen.map((symbol) => `symbol=${encodeURIComponent(symbol)}`).join('&');
+  const wanted = all.filter(({ symbol }) => chosen.includes(symbol));
+  expect((await pagesOf(json, `${base}/ticks?limit=4&${query}`, 'ticks')).flat()).toEqual(wanted);
+  for (const [path, list] of [
+    ['candles?interval=1h', 'candles'],
+    ['candles?interval=5m', 'candles'],
+    ['coverage?', 'coverage'],
+    ['orderbooks?', 'orderbooks'],
+  ] as const) {
+    const whole = (await json<Record<string, { symbol: string }[]>>(`${base}/${path}`)).body[list]!;
+    const own = whole.filter(({ symbol }) => chosen.includes(symbol));
+    expect(own.length).toBeGreaterThan(0);
+    expect((await pagesOf(json, `${base}/${path}&limit=4&${query}`, list)).flat(), path).toEqual(own);
+    if (list === 'orderbooks') continue;
+    const file = await ask(`${base}/${path}&format=ndjson&${query}`);
+    expect(file.headers.get('content-disposition')).toContain('_3-symbols_');
+    expect(
+      (await file.text())
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line).symbol),
+    ).toEqual(own.map(({ symbol }) => symbol));
+  }
+  expect((await json(`${base}/coverage?${query}`)).body).not.toHaveProperty('gaps');
+  const { next_cursor } = (await json<{ next_cursor: string }>(`${base}/ticks?limit=1&${query}`)).body;
+  // The order and repetition of the symbols do not matter, but the list does.
+  const reordered = [...chosen].reverse().map((symbol) => `symbol=${encodeURIComponent(symbol)}`);
+  expect((await json(`${base}/ticks?${reordered.join('&')}&cursor=${next_cursor}`)).status).toBe(200);
+  expect((await json(`${base}/ticks?${query}&symbol=BBB&cursor=${next_cursor}`)).status).toBe(400);
+  expect((await json(`${base}/ticks?${query}&symbol=NONE`)).status).toBe(404);
+  const repeat = (length: number): string => Array.from({ length }, () => 'symbol=BBB').join('&');
+  expect((await json(`${base}/ticks?limit=1&${repeat(90)}`)).status).toBe(200);
+  expect((await json(`${base}/ticks?limit=1&${repeat(91)}`)).status).toBe(400);
+  expect((await json(`${base}/markets?symbol=AAA&symbol=BBB`)).status).toBe(400);
 });
 
 test('pages stay consistent while new generations are published', async () => {

@@ -9,10 +9,9 @@ import { createTicksEndpoint } from '../../src/server/history/endpoints.ts';
 import { openHistoricalService } from '../../src/server/history/historical-service.ts';
 import { openSliceResponse } from '../../src/server/history/slice-response.ts';
 import type { ServiceContext } from '../../src/server/http/context.ts';
-import { createFairSemaphore } from '../../src/server/http/fair-semaphore.ts';
-import { createDisconnectSignal, paceChunks, sendChunks } from '../../src/server/http/stream-response.ts';
+import { createDisconnectSignal, sendChunks } from '../../src/server/http/stream-response.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
-import { waitFor } from '../harness/limits.ts';
+import { limitMs, waitFor } from '../harness/limits.ts';
 import { madeOnce } from './made-once.ts';
 import { type Serving, serving } from './serving.ts';
 
@@ -47,6 +46,12 @@ const textOf = async (message: IncomingMessage): Promise<string> => {
   let text = '';
   for await (const piece of message.setEncoding('utf8')) text += piece;
   return text;
+};
+
+const bytesOf = async (message: IncomingMessage): Promise<Buffer> => {
+  const chunks: Buffer[] = [];
+  for await (const chunk of message) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
 };
 
 /** Links that are pinned for readers. */
@@ -149,26 +154,39 @@ test('an error in the middle of a stream breaks the connection', async () => {
   await expect(textOf(message)).rejects.toMatchObject({ code: 'ECONNRESET' });
 });
 
-test('stopping the service aborts running streams', async () => {
-  const service = await serving(await many());
-  const message = await begin(service, `${base}/ticks?format=csv`);
+test('stopping the service waits for running streams of every format', async () => {
+  const formats = ['csv', 'ndjson', 'arrow', 'parquet'];
+  const limits = { shutdownMsMax: limitMs };
+  // One key never gets the last permit.
+  const service = await serving(await many(), { set: ['service.queries_concurrent_max=5'], limits });
+  const beginAll = () => Promise.all(formats.map((format) => begin(service, `${base}/ticks?format=${format}`)));
+  const expected = await Promise.all((await beginAll()).map(bytesOf));
+  const messages = await beginAll();
+  const [first] = await once(messages[0]!, 'readable').then(() => [messages[0]!.read(1)] as [Buffer]);
   const stopped = service.stop();
-  await expect(textOf(message)).rejects.toMatchObject({ code: 'ECONNRESET' });
+  await waitFor(() => !service.app.server.listening, 'a server that accepts no connections');
+  const [csv, ...others] = await Promise.all(messages.map(bytesOf));
+  expect(Buffer.concat([first, csv!]).equals(expected[0]!)).toBe(true);
+  for (const [i, bytes] of others.entries()) expect(bytes.equals(expected[i + 1]!), formats[i + 1]).toBe(true);
   await stopped;
 });
 
-test('disconnects a client that does not read for too long', async () => {
-  const pieces = (async function* (): AsyncGenerator<Uint8Array> {
-    for (;;) yield new Uint8Array(1);
-  })();
-  let stalled = 0;
-  const { signal } = new AbortController();
-  const pacing = { semaphore: createFairSemaphore(1, 1), signal, stallMsMax: 20, onStall: () => void stalled++ };
-  const taken = await paceChunks({ chunks: pieces, close: async () => void (await pieces.return(undefined)) }, pacing);
-  await taken.next();
-  await waitFor(() => stalled === 1, 'a disconnected client');
-  await taken.return(undefined);
-  expect(await pieces.next()).toEqual({ done: true, value: undefined });
+test('a stream that is not read is aborted when the time for stopping is over', async () => {
+  const service = await serving(await many(), { limits: { shutdownMsMax: 100 } });
+  const message = await begin(service, `${base}/ticks?format=csv`);
+  await service.stop();
+  await expect(textOf(message)).rejects.toMatchObject({ code: 'ECONNRESET' });
+});
+
+test('a slice whose client does not read is closed', async () => {
+  const limits = { stalledMsMax: 200, checkIntervalMs: 50 };
+  const service = await serving(await many(), { limits });
+  const message = await begin(service, `${base}/ticks?format=csv`);
+  await waitFor(
+    async () => (await (await service.ask('/metrics')).text()).includes('dropped_total{reason="stalled"} 1'),
+    'a disconnected client',
+  );
+  await expect(textOf(message)).rejects.toMatchObject({ code: 'ECONNRESET' });
 });
 
 test('detects a disconnect before the query starts', async () => {
@@ -177,7 +195,7 @@ test('detects a disconnect before the query starts', async () => {
   app.get('/', async (_request, reply) => {
     asked.resolve();
     await once(reply.raw, 'close');
-    told.resolve(createDisconnectSignal(reply, new AbortController().signal).aborted);
+    told.resolve(createDisconnectSignal(reply).aborted);
   });
   onTestFinished(() => app.close());
   const request = get(await app.listen({ port: 0 }), { agent: false }).on('error', () => {});
@@ -200,7 +218,7 @@ test('one key with many requests does not block another key', async () => {
 test('a disconnect when the slice is ready leaves nothing open', async () => {
   const root = scratchFolder();
   const archive = await many(root);
-  const settings = { service: { queriesConcurrentMax: 1 } };
+  const settings = { service: { queriesConcurrentMax: 1, cacheBytesMax: 0 } };
   const parts = { archive, current: watchManifest(archive), settings, random: systemRandom };
   const desk = openHistoricalService(parts as unknown as ServiceContext);
   // The close event was emitted before there was a listener.

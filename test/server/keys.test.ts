@@ -16,7 +16,13 @@ test('describes the key of a request; a missing or invalid one gives 401 with a 
   const good = await ask(`bEARER   ${key} `);
   expect([good.status, good.body]).toEqual([
     200,
-    { kind: 'key', key: { id, name: 'mine' }, requests_per_minute: 5, generated_at: now },
+    {
+      kind: 'key',
+      key: { id, name: 'mine', datasets: null },
+      scopes: ['read', 'export'],
+      requests_per_minute: 5,
+      generated_at: now,
+    },
   ]);
   expect(JSON.stringify(good.body)).not.toContain(key.slice(-43));
   for (const [authorization, challenge] of [
@@ -78,7 +84,10 @@ test('gives 503 without details while the database is unavailable, and recovers'
   const name = url.pathname.slice(1);
   await administer(`alter database ${name} with allow_connections false`);
   await administer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
-  clock.forward(1_000);
+  // A key that was used lately stays valid for five minutes.
+  clock.forward(299_999);
+  expect((await json('/api/v1/me')).status).toBe(200);
+  clock.forward(1);
   for (const _ of [1, 2]) {
     const { status, headers, body } = await json('/api/v1/me');
     expect([status, headers.get('retry-after'), body.title]).toEqual([503, '5', 'Service unavailable']);

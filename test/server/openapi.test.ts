@@ -1,14 +1,22 @@
+import { createRequire } from 'node:module';
 import { Validator } from '@seriousme/openapi-schema-validator';
+import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
+import { createProblem } from '../../src/server/http/problem-details.ts';
 import { opened } from '../archive/scratch.ts';
 import { createResponseCheck } from './documented.ts';
 import { serving } from './serving.ts';
+
+const require = createRequire(import.meta.url);
+const { Ajv2020 } = require('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
+const addFormats = require('ajv-formats') as (ajv: Ajv) => void;
 
 interface Operation {
   readonly operationId: string;
   readonly summary?: string;
   readonly tags?: readonly string[];
   readonly security: readonly object[];
+  readonly parameters?: readonly { readonly name: string; readonly example?: unknown }[];
   readonly responses: Readonly<Record<string, object>>;
 }
 
@@ -16,6 +24,7 @@ interface Found {
   readonly openapi: string;
   readonly tags: readonly { readonly name: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, { readonly examples?: readonly unknown[] }>> };
 }
 
 test('the document is valid OpenAPI 3.1 and public', async () => {
@@ -31,7 +40,9 @@ test('every operation has a unique ID, a summary, a known tag and its security',
   const { json } = await serving(opened());
   const { body } = await json<Found>('/api/v1/openapi.json');
   const operations = Object.values(body.paths).flatMap((methods) => Object.values(methods));
-  expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
+  const ids = operations.map(({ operationId }) => operationId);
+  expect(ids.filter((id) => !/^(get|list|create|update|delete|download|run)([A-Z][a-z]+){1,3}$/.test(id))).toEqual([]);
+  expect(new Set(ids).size).toBe(operations.length);
   const known = body.tags.map(({ name }) => name);
   for (const { operationId, summary, tags = [], security, responses } of operations) {
     expect(summary, operationId).toMatch(/\w/);
@@ -40,6 +51,66 @@ test('every operation has a unique ID, a summary, a known tag and its security',
     for (const status of ['400', '404', '431', '500', '503']) expect(responses, operationId).toHaveProperty(status);
     if (security.length > 0) for (const status of ['401', '403', '429']) expect(responses).toHaveProperty(status);
   }
+});
+
+test('every object schema is a named component, and every reference has a target', async () => {
+  const { json } = await serving(opened());
+  const { body } = await json<Found>('/api/v1/openapi.json');
+  const inline: string[] = [];
+  const references = new Set<string>();
+  const visit = (value: unknown, at: readonly string[]): void => {
+    if (typeof value !== 'object' || value === null) return;
+    const { $ref, type, properties, title } = value as Record<string, unknown>;
+    if (typeof $ref === 'string') references.add($ref);
+    const isComponent = at.length === 3 && at[0] === 'components' && at[1] === 'schemas';
+    const isSchema = type === 'object' && Object.keys(properties ?? {}).length > 0;
+    if (isSchema && (!isComponent || title !== undefined)) inline.push(at.join('/'));
+    for (const [key, inner] of Object.entries(value)) if (!/^examples?$/.test(key)) visit(inner, [...at, key]);
+  };
+  visit(body, []);
+  expect(inline).toEqual([]);
+  const { schemas } = body.components;
+  expect(Object.keys(schemas)).toEqual(
+    expect.arrayContaining([
+      'Backtest',
+      'Bot',
+      'Candle',
+      'Condition',
+      'Export',
+      'Market',
+      'OrderBook',
+      'Problem',
+      'Tick',
+    ]),
+  );
+  for (const name of Object.keys(schemas)) expect(references, name).toContain(`#/components/schemas/${name}`);
+  for (const reference of references) {
+    const [, , kind, name] = reference.split('/');
+    expect((body.components as Record<string, object>)[kind!], reference).toHaveProperty(name!);
+  }
+});
+
+test('every component and every parameter has an example, which matches its schema', async () => {
+  const { json } = await serving(opened());
+  const { body } = await json<Found>('/api/v1/openapi.json');
+  const ajv = new Ajv2020({ strict: false });
+  addFormats(ajv);
+  ajv.addSchema(body, 'document');
+  const check = (pointer: readonly string[], example: unknown): void => {
+    const path = pointer.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
+    const validate = ajv.compile({ $ref: `document#/${path}` });
+    expect(validate(example), `${pointer.join(' ')}: ${ajv.errorsText(validate.errors)}`).toBe(true);
+  };
+  for (const [name, { examples = [] }] of Object.entries(body.components.schemas)) {
+    expect(examples.length, name).toBeGreaterThan(0);
+    for (const example of examples) check(['components', 'schemas', name], example);
+  }
+  for (const [path, methods] of Object.entries(body.paths))
+    for (const [method, { parameters = [] }] of Object.entries(methods))
+      parameters.forEach(({ name, example }, i) => {
+        expect(example, `${method} ${path} ${name}`).toBeDefined();
+        check(['paths', path, method, 'parameters', String(i), 'schema'], example);
+      });
 });
 
 test('detects responses that do not match the document', async () => {
@@ -59,9 +130,18 @@ test('detects responses that do not match the document', async () => {
   expect(() => check({ ...health, status: 404, headers: json })).toThrow('an error of type');
   expect(() => check({ ...health, headers: new Headers() })).toThrow('has no header');
   expect(() => check({ ...health, path: '/nowhere', headers: json })).toThrow('no documented route');
-  const told = '{"type":"about:blank","title":"Not found","status":404}';
+  const told = JSON.stringify(createProblem(404));
   check({ ...health, status: 404, headers: problem, body: told });
   expect(() => check({ ...health, status: 400, headers: problem, body: told })).toThrow(
     'the status in the body differs',
   );
+  const changed = (change: object) => ({
+    ...health,
+    status: 404,
+    headers: problem,
+    body: JSON.stringify({ ...createProblem(404), ...change }),
+  });
+  expect(() => check(changed({ code: 'gone' }))).toThrow('the code gone is of status 410');
+  expect(() => check(changed({ type: 'about:blank' }))).toThrow('type and title differ');
+  expect(() => check(changed({ code: 'other' }))).toThrow('invalid by the document');
 });

@@ -86,19 +86,19 @@ test('is not ready if the manifest is missing or invalid, and reveals no path', 
     spoil();
     const { status, body } = await ready();
     expect([status, body.errors]).toEqual([503, [{ name: 'archive', reason: 'cannot be read' }]]);
-    expect(JSON.stringify(body)).not.toContain('/');
+    expect(JSON.stringify({ ...body, type: '' })).not.toContain('/');
     expect(await metric('oddslake_archive_readable')).toBe(0);
     expect(await metric('oddslake_generation')).toBeNaN();
   }
   expect((await json('/healthz')).status).toBe(200);
 });
 
-test('is not ready without the database of keys', async () => {
+test('is not ready without the key database', async () => {
   const { ready, writer, workspace } = await served();
   await publishLive(writer);
   await workspace.db.schema.dropTable('keys').execute();
   const { status, body } = await ready();
-  expect([status, body.errors]).toEqual([503, [{ name: 'database', reason: 'of keys cannot be read' }]]);
+  expect([status, body.errors]).toEqual([503, [{ name: 'database', reason: 'cannot be read' }]]);
 });
 
 test('metrics follow changes of the archive', async () => {
@@ -192,4 +192,32 @@ test('two services of one process have separate metrics', async () => {
   await (await first.ask('/api/v1/markets')).text();
   const name = 'oddslake_http_requests_total{route="/api/v1/markets",method="GET",status="200"}';
   expect([await first.metric(name), await second.metric(name)]).toEqual([1, undefined]);
+});
+
+test('metrics require their own key if it is set', async () => {
+  const metricsKey = 'a-key-of-the-monitoring';
+  const logged: string[] = [];
+  const note = (...given: unknown[]): void => void logged.push(JSON.stringify(given));
+  const { ask, url } = await serving(opened(), {
+    set: [`service.metrics_key=${metricsKey}`],
+    log: { debug: note, info: note, warn: note, error: note },
+  });
+  const read = (authorization: string): Promise<Response> => ask('/metrics', { headers: { authorization } });
+  const right = await read(`Bearer ${metricsKey}`);
+  expect([right.status, await right.text()]).toEqual([200, expect.stringContaining('oddslake_http_requests_total')]);
+  for (const wrong of [
+    `Bearer ${metricsKey}a`,
+    `Bearer ${metricsKey.slice(1)}`,
+    `Basic ${metricsKey}`,
+    'Bearer ',
+    metricsKey,
+  ]) {
+    const { status, headers } = await read(wrong);
+    expect([status, headers.get('www-authenticate')], wrong).toEqual([401, 'Bearer realm="metrics"']);
+  }
+  // Neither without a credential nor with a market data key, which `ask` sends.
+  expect((await fetch(`${url}/metrics`)).status).toBe(401);
+  expect((await ask('/metrics')).status).toBe(401);
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  expect(logged.join()).not.toContain(metricsKey);
 });

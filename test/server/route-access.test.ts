@@ -21,7 +21,14 @@ test('an unknown path gives 404, and 401 without a key', async () => {
   expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
 });
 
-const key: Principal = { kind: 'key', id: 'a', name: 'a', requestsPerMinute: null };
+const key: Principal = {
+  kind: 'key',
+  id: 'a',
+  name: 'a',
+  requestsPerMinute: null,
+  scopes: ['read', 'export'],
+  datasets: null,
+};
 const user: Principal = { kind: 'user', user: 'alice', workspace: null, scopes: [] };
 const researcher: Principal = { ...user, scopes: ['other', 'research'] };
 

@@ -8,7 +8,7 @@ import { watchManifest } from '../../src/archive/read/manifest-watcher.ts';
 import { openVerifiedFiles } from '../../src/archive/read/verified-files.ts';
 import type { Clock, Log } from '../../src/base/ports.ts';
 import { systemClock, systemRandom, systemRandomBytes } from '../../src/base/system.ts';
-import { type ServiceLimits, serviceLimits } from '../../src/server/http/connection-limits.ts';
+import { type ServiceLimits, serviceLimits, stopService } from '../../src/server/http/connection-limits.ts';
 import type { App } from '../../src/server/http/context.ts';
 import { createService } from '../../src/server/server.ts';
 import type { DatabaseLocation } from '../../src/server/workspace/database-url.ts';
@@ -59,6 +59,9 @@ export function holdJobs({ layout }: Archive, jobs: 'exports' | 'backtests'): ()
   mkdirSync(layout.privateFolder, { recursive: true });
   return tryLock(join(layout.privateFolder, `${jobs}.lock`))!.release;
 }
+
+/** A test that leaves a response unread does not wait long for the service to stop. */
+const shutdownMsMax = 500;
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -137,7 +140,7 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
   let stopping: Promise<void> | undefined;
   async function end(): Promise<void> {
     stop.abort();
-    await app.close();
+    await stopService(app, systemClock, limits.shutdownMsMax ?? shutdownMsMax);
     await workspace.close();
   }
   const stopNow = (): Promise<void> => (stopping ??= end());

@@ -115,19 +115,6 @@ test('closes an idle connection', async () => {
   expect(answersIn(await received(socket)).map(({ status }) => status)).toEqual([200]);
 });
 
-test('closes connections above the maximum at once', async () => {
-  const { url } = await serving(opened(), { limits: { ...patient, connectionsMax: 3 } });
-  const kept = Array.from({ length: 3 }, () => connected(url));
-  for (const socket of kept) socket.write(head('/healthz').replace('Connection: close\r\n', ''));
-  await Promise.all(kept.map((socket) => new Promise((resolve) => socket.once('data', resolve))));
-  expect(await received(connected(url))).toBe('');
-  kept[0]!.destroy();
-  await waitFor(
-    async () => (await fetch(`${url}/healthz`).catch(() => null))?.status === 200,
-    'room for another connection',
-  );
-});
-
 test('stopping completes running requests, and closes and rejects connections', async () => {
   const { url, key, app } = await serving(opened(), { limits: patient });
   const begun = once(app.server, 'request');

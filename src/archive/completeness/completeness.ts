@@ -34,29 +34,28 @@ export interface CompletenessRules {
   readonly namedSymbols: ReadonlySet<string> | null;
   readonly lifetimeRules: LingerRules;
   /**
-   * The polled market lists. A day is complete only if each was fetched completely within it. If empty, no list
-   * decides.
+   * The polled market lists. A day is complete only if each was fetched completely within it. If empty, completeness
+   * does not depend on lists.
    */
   readonly views: readonly string[];
 }
 
 type BySymbol<Mark> = ReadonlyMap<string, readonly Mark[]>;
 
-/** One state of an archive: all input of the computation. Times are epoch milliseconds. */
+/** One state of an archive: all inputs of the computation. Times are epoch milliseconds. */
 export interface CompletenessInput {
   readonly symbols: readonly SymbolFacts[];
   /** Coverage without lost windows. */
   readonly coverage: BySymbol<CoveredWindow>;
   readonly namedSymbols: ReadonlySet<string> | null;
-  /** Windows whose published ticks were lost. The symbol existed in them, whatever else is known of its lifetime. */
+  /**
+   * Windows whose published ticks were lost. The symbol existed during them, whatever else is known about its lifetime.
+   */
   readonly lost?: readonly (LostWindow & { readonly lostAt?: number })[];
   readonly accepted?: BySymbol<SymbolWindows['accepted'][number]>;
   readonly owed?: BySymbol<SymbolWindows['owed'][number]>;
   readonly damage?: KnownDamage;
-  /**
-   * Whether every market list was fetched completely within a UTC day. If not given, or if no list decides, all days
-   * count as fetched.
-   */
+  /** Whether every market list was fetched completely within a UTC day. If omitted, all days count as fetched. */
   readonly hasWholeLists?: ((day: number) => boolean) | undefined;
   /** UTC midnight of the last day on which the lists were requested. */
   readonly lastListedDay?: number | null;
@@ -69,7 +68,7 @@ export interface KnownDamage {
   readonly files: number;
   /** UTC midnights of the days with damaged ticks or coverage. */
   readonly days: ReadonlySet<number>;
-  /** The days of a symbol whose tick file is damaged. */
+  /** The days on which the tick file that contains the symbol is damaged. */
   getWindows(symbol: string): readonly Window[];
 }
 
@@ -94,8 +93,8 @@ export interface Gap extends GapWindow {
 export interface Completeness {
   readonly days: Map<number, DayState>;
   /**
-   * Every live symbol is covered up to here by proven windows, without a gap except the excepted ones; null if no
-   * symbol is live or nothing is covered.
+   * Every live symbol is covered up to here by proven windows, with no gaps other than excepted ones; null if no symbol
+   * is live or nothing is covered.
    */
   readonly watermark: number | null;
   /** The same, including inferred windows. */
@@ -113,7 +112,10 @@ export interface Completeness {
 const emptyWindow: Window = { from: 0, to: 0 };
 const missingSymbolsMax = 20;
 
-/** Computes what is missing, what is provisional, and up to when everything is covered. Nothing else decides this. */
+/**
+ * Computes what is missing, what is provisional, and the time up to which everything is covered. No other code decides
+ * this.
+ */
 export function computeCompleteness(state: CompletenessInput, query: CompletenessQuery = {}): Completeness {
   const { coverage, namedSymbols, nowMs, lifetimeRules, damage } = state;
   const tallies = createDayTallies(state, query.days ?? []);
@@ -186,7 +188,7 @@ function findNewestCoveredMs({ coverage, lost = [] }: CompletenessInput): number
   return newest;
 }
 
-/** Whether the market lists were fetched completely on the last day that they were requested. */
+/** Whether the market lists were fetched completely on the last day on which they were requested. */
 const hasCompleteListsOfLastDay = ({ namedSymbols, lastListedDay = null, hasWholeLists }: CompletenessInput): boolean =>
   namedSymbols !== null || lastListedDay === null || hasWholeLists?.(lastListedDay) !== false;
 
@@ -209,8 +211,8 @@ interface DayTallies {
 function createDayTallies(state: CompletenessInput, days: readonly number[]): DayTallies {
   const tallies = [...new Set(days)].sort((a, b) => a - b).map((day) => createDayTally(state, day));
   /**
-   * The change, at each day, in the number of symbols that are completely proven. A difference array, since most
-   * symbols are proven on most of their days.
+   * The change, at each day, in the number of fully proven symbols. Kept as a difference array, since most symbols are
+   * proven on most of their days.
    */
   const provenChange = new Int32Array(tallies.length + 1);
   /** The index of the first day at or after `t`. */
@@ -263,10 +265,13 @@ function createDayTally({ namedSymbols, nowMs, hasWholeLists, damage }: Complete
 }
 
 interface SymbolWithExceptions extends SymbolCompleteness {
-  /** Final and excepted windows; and proven final and excepted windows. */
+  /** The union of final and excepted windows, and of proven final and excepted windows. */
   readonly finalOrExcepted: readonly Window[];
   readonly provenOrExcepted: readonly Window[];
-  /** On a day that is not over, coverage is expected only up to here: as far as any symbol is covered. */
+  /**
+   * On a day that is not over, coverage is expected only up to this time: the end of the latest coverage of any symbol
+   * or, if later, the end of this symbol's last owed window.
+   */
   readonly expectedTo: number;
 }
 

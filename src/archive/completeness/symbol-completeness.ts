@@ -30,9 +30,12 @@ interface SymbolCompletenessQuery {
   readonly lifetimeRules: LingerRules;
   /** The window in which gaps are listed. */
   readonly window: Window;
-  /** Whether the start of `window` was given explicitly. An unknown opening then does not bound it. */
+  /**
+   * Whether the start of `window` was given explicitly. If so, a symbol whose opening is unknown is expected from that
+   * start.
+   */
   readonly isStartExplicit: boolean;
-  /** Whether `window` ends where polling does, not at an explicit time. */
+  /** Whether `window` ends where polling ends rather than at an explicit time. */
   readonly isEndOpen: boolean;
   /** Whether the symbol was requested by name. It is then computed even if it is not polled. */
   readonly isRequestedByName: boolean;
@@ -44,7 +47,7 @@ export interface SymbolCompleteness {
   /** Windows that should be covered: the lifetime, lost windows, and windows that were requested without success. */
   readonly expected: readonly Window[];
   readonly covered: readonly Window[];
-  /** The part of `covered` that was fetched at least settleMs after its time, and its proven part. */
+  /** The part of `covered` that was fetched at least `settleMs` after its time, and the proven part of that. */
   readonly final: readonly Window[];
   readonly provenFinal: readonly Window[];
   /** Lost, accepted and expired windows. */
@@ -70,10 +73,13 @@ export interface CoverageReach {
   readonly reached: number;
 }
 
-/** A server whose clock is slow returns data only up to its own time. A shorter gap at the end is ignored, in ms. */
+/**
+ * A server whose clock is behind returns data only up to its own time. A gap at the end is ignored if it is shorter
+ * than this, in ms.
+ */
 const clockTailMsMax = hourMs;
 
-/** Computes the completeness of one symbol; null if no window of it is expected. */
+/** Computes the completeness of one symbol; null if no coverage is expected for it. */
 export function computeSymbolCompleteness(
   facts: SymbolFacts,
   known: SymbolWindows,
@@ -90,7 +96,7 @@ export function computeSymbolCompleteness(
   const isAllProven = proven.length === responses.length;
   const final = union(computeSettledWindows(responses, lifetimeRules.settleMs));
   const provenFinal = isAllProven ? final : union(computeSettledWindows(proven, lifetimeRules.settleMs));
-  // Past coverage counts towards the lifetime even if it was lost or damaged since.
+  // Past coverage counts towards the lifetime even if it has since been lost or damaged.
   const isIntact = known.lost.length === 0 && known.damaged.length === 0;
   const everCovered = isIntact ? covered : union([...known.coverage, ...known.lost]);
   const lifetime = computeLifetime(facts, everCovered, lifetimeRules);
@@ -149,12 +155,12 @@ function computeExpectedWindows(
   const isUnbounded = isStartExplicit && opensAt === null && servedFrom === null;
   const lifetime = isUnbounded ? { from: Number.NEGATIVE_INFINITY, to: knownLifetime.to } : knownLifetime;
   if (owed.length === 0 && lost.length === 0) return isEmpty(lifetime) ? [] : [lifetime];
-  // A failed request is owed even before the known start of the lifetime.
+  // The window of a failed request is owed even before the known start of the lifetime.
   const earliest = { from: opensAt ?? Number.NEGATIVE_INFINITY, to: knownLifetime.to };
   return union([lifetime, ...intersect(owed, [earliest]), ...lost]);
 }
 
-/** Whether a gap is the end of a poll of a server whose clock is behind. */
+/** Whether a gap is the end of the polled window that a server whose clock is behind could not return. */
 const isClockTail = ({ from, to, reason }: GapWindow, covered: readonly Window[], end: number): boolean =>
   reason === 'never asked' && to >= end && to - from < clockTailMsMax && covered.at(-1)?.to === from;
 

@@ -9,19 +9,22 @@ const findResolutionTime = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): num
   outcome !== null || (resolvedAt ?? Number.POSITIVE_INFINITY) <= lastSeen ? resolvedAt : null;
 
 export interface LifetimeRules {
-  /** How long before its first appearance a symbol of unknown opening is expected to have begun, in ms. */
+  /** How long before its first appearance a symbol whose opening is unknown is assumed to have opened, in ms. */
   readonly lookbackMs: number;
 }
 
-/** Close of the market according to the market lists. A close after the symbol turned inactive was only planned. */
+/**
+ * Close of the market according to the market lists. A close later than the time the symbol became inactive was only
+ * planned.
+ */
 const findCloseTime = ({ closesAt, inactiveSince }: SymbolFacts): number | null =>
   closesAt === null || inactiveSince === null ? null : Math.min(closesAt, inactiveSince);
 
 /**
- * Computes a symbol's lifetime. It starts at the opening. If that is unknown, it starts at the earliest of first tick,
- * first appearance less the lookback, and start of coverage. It does not start before the history that the server
- * keeps. It has no end while the symbol is active and polled; later it ends at the last of last active listing, close
- * and last tick.
+ * Computes a symbol's lifetime. It starts at the opening. If that is unknown, it starts at the earliest of the first
+ * tick, the first appearance minus the lookback, and the start of coverage. It does not start before the history that
+ * the server keeps, unless earlier ticks or coverage are known. It has no end while the symbol is active and polled;
+ * after that it ends at the latest of the resolution, the last active listing, the close and the last tick.
  * @param coverage covered windows, sorted
  */
 export function computeLifetime(
@@ -33,7 +36,7 @@ export function computeLifetime(
   const opened = facts.opensAt ?? Math.min(seenFrom, facts.firstSeen - lookbackMs);
   const from = facts.servedFrom === null ? opened : Math.max(opened, Math.min(seenFrom, facts.servedFrom));
   const resolvedAt = findResolutionTime(facts);
-  // A symbol known only from files or backfills is not polled. What was stored of it is all that is expected.
+  // A symbol known only from files or backfills is not polled. Nothing beyond its stored ticks is expected.
   const isPast = !facts.listed && facts.polledFrom === null && facts.lastTick !== null;
   if (!isPast && facts.inactiveSince === null && resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
   const candidates = [
@@ -64,7 +67,7 @@ export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules:
   return resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
 }
 
-/** Whether `isLive` is true for some coverage. It never is for most symbols of an archive. */
+/** Whether `isLive` is true for any coverage. For most symbols of an archive it never is. */
 export const canBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
   isLive(facts, Number.NEGATIVE_INFINITY, nowMs, rules) || isLive(facts, Number.POSITIVE_INFINITY, nowMs, rules);
 
@@ -86,8 +89,9 @@ export const hasTooManySuspended = (suspended: number, active: number): boolean 
   suspended > 0 && suspended > active * suspendedShareMax;
 
 /**
- * Computes the contiguous end of a symbol's coverage from the start of its lifetime; that start if nothing covers it.
- * @param known coverage including what was lost since, which still determines the start of the lifetime
+ * Computes the contiguous end of a symbol's coverage from the start of its lifetime; returns that start if it is not
+ * covered.
+ * @param known coverage including windows lost since, which still determine the start of the lifetime
  */
 export const computeCursor = (
   facts: SymbolFacts,

@@ -22,7 +22,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 
 /**
- * The system calls that change an archive on disk. A file's contents are durable only after `sync` on the file; its name is durable only after `sync` on its folder. Errors have the system's `code`.
+ * The system calls that change an archive on disk. A file's contents are durable only after `sync` on the file; its
+ * name is durable only after `sync` on its folder. Errors carry the system's error `code`.
  */
 export interface FileSystemCalls {
   /** Creates or truncates a file. */
@@ -58,9 +59,9 @@ export interface Disk {
   read(path: string): Uint8Array;
   /** Size in bytes; null if there is no such file. */
   size(path: string): number | null;
-  /** Changes when the file at this path is replaced or written; null if there is none. */
+  /** A string that changes when the file at this path is replaced or written; null if there is none. */
   stamp(path: string): string | null;
-  /** Reads a file from start to end, in chunks of some hundred kilobytes. */
+  /** Reads a file from start to end, in chunks of several hundred kilobytes. */
   readStream(path: string): AsyncIterable<Uint8Array>;
   isFolder(path: string): boolean;
   /** Whether it is a regular file, not a folder, device or pipe. */
@@ -72,9 +73,9 @@ export interface Disk {
   write(path: string, bytes: Uint8Array | Iterable<Uint8Array>): void;
   /** The same for chunks that arrive asynchronously. */
   writeStream(path: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
-  /** Makes a folder and its parents, each synced into its parent. */
+  /** Creates a folder and its missing parents, and syncs the parent of each. */
   makeFolder(path: string): void;
-  /** Makes a folder that may be lost in a crash. */
+  /** Creates a folder that may be lost in a crash. */
   makeVolatileFolder(path: string): void;
   /** Replaces `to` atomically. Durable only after `syncFolder` of both folders. */
   rename(from: string, to: string): void;
@@ -88,7 +89,7 @@ export interface Disk {
 
 const readStreamBytes = 512 * 1024;
 
-/** Creates a disk whose changes are calls to `calls`, in order. */
+/** Creates a disk that makes all its changes through `calls`, in order. */
 export function createDisk(calls: FileSystemCalls): Disk {
   const syncFolder = (path: string): void => {
     const folder = calls.openFolder(path);
@@ -102,14 +103,15 @@ export function createDisk(calls: FileSystemCalls): Disk {
     for (let at = 0; at < piece.length; ) at += calls.write(file, piece.subarray(at));
   }
   /**
-   * An empty folder may be left unsynced by a killed process: its name is always synced before anything is put into it.
+   * A killed process may leave an empty folder unsynced, but a folder's name is always synced before anything is put
+   * into it.
    */
   function syncEmpty(path: string): void {
     if (readdirSync(path).length > 0) return;
     try {
       syncFolder(dirname(path));
     } catch (error) {
-      // A parent that this user cannot open was not made by this program.
+      // A parent that this user cannot open was not created by this program.
       if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
     }
   }
@@ -122,7 +124,7 @@ export function createDisk(calls: FileSystemCalls): Disk {
     try {
       calls.makeFolder(path);
     } catch (error) {
-      // Another process may have made it first.
+      // Another process may have created it first.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
       requireLinkTarget(path);
     }
@@ -171,8 +173,8 @@ export function createDisk(calls: FileSystemCalls): Disk {
         calls.close(file);
       }
     },
-    makeFolder: (path) => explainDiskErrors('make', path, () => makeFolder(path)),
-    makeVolatileFolder: (path) => explainDiskErrors('make', path, () => makeScratch(path)),
+    makeFolder: (path) => explainDiskErrors('create', path, () => makeFolder(path)),
+    makeVolatileFolder: (path) => explainDiskErrors('create', path, () => makeScratch(path)),
     rename: (from, to) => explainDiskErrors('rename', from, () => calls.rename(from, to)),
     link: (from, to) => explainDiskErrors('link', from, () => calls.link(from, to)),
     syncFolder: (path) => explainDiskErrors('sync', path, () => syncFolder(path)),
@@ -184,20 +186,20 @@ type DiskReadMethod = 'read' | 'size' | 'stamp' | 'readStream' | 'isFolder' | 'i
 
 const diskReads: Pick<Disk, DiskReadMethod> = {
   read: (path) => explainDiskErrors('read', path, () => readFileSync(path)),
-  size: (path) => explainDiskErrors('look at', path, () => statIfExists(path)?.size ?? null),
+  size: (path) => explainDiskErrors('access', path, () => statIfExists(path)?.size ?? null),
   stamp: (path) =>
-    explainDiskErrors('look at', path, () => {
+    explainDiskErrors('access', path, () => {
       if (statIfExists(path) === undefined) return null;
       const stats = statSync(path, { throwIfNoEntry: false, bigint: true });
       return stats === undefined ? null : `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}`;
     }),
   readStream: (path) => createReadStream(path, { highWaterMark: readStreamBytes }),
-  isFolder: (path) => explainDiskErrors('look at', path, () => statIfExists(path)?.isDirectory() ?? false),
-  isFile: (path) => explainDiskErrors('look at', path, () => statIfExists(path)?.isFile() ?? false),
+  isFolder: (path) => explainDiskErrors('access', path, () => statIfExists(path)?.isDirectory() ?? false),
+  isFile: (path) => explainDiskErrors('access', path, () => statIfExists(path)?.isFile() ?? false),
   list: (path) =>
     explainDiskErrors('list', path, () => (statIfExists(path)?.isDirectory() ? readdirSync(path).sort() : [])),
   isLink: (path) =>
-    explainDiskErrors('look at', path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false),
+    explainDiskErrors('access', path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false),
   realPath,
 };
 
@@ -211,12 +213,12 @@ function statIfExists(path: string): Stats | undefined {
   }
 }
 
-/** Throws if `path` is a symbolic link to a missing place, for example on a disk that is not mounted. */
+/** Throws if `path` is a symbolic link whose target is missing, for example on a disk that is not mounted. */
 function requireLinkTarget(path: string): void {
   if (statIfExists(path) !== undefined || lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
   throw new OddslakeError(
     exitCodes.unexpected,
-    `${path} is a link to a place that is not there. Restore that place (is its disk mounted?) and run again; no accepted data is lost.`,
+    `${path} is a symbolic link whose target does not exist. Restore the target (is its disk mounted?) and run again; no accepted data is lost.`,
   );
 }
 
@@ -263,18 +265,18 @@ function explainDiskErrors<T>(operation: string, path: string, work: () => T): T
 /** SHA-256 in lowercase hexadecimal, as in the manifest and SHA256SUMS. */
 export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
-// A folder of the archive may be a link into another file system. Files cannot be renamed or hard-linked across file
+// A folder of the archive may be a link to another file system. Files cannot be renamed or hard-linked across file
 // systems, so they are copied there; otherwise a committed publish could never finish.
 
 /**
- * Path of the temporary copy of a file that comes from another file system. It is in the folder of the target. No
- * reader's glob matches its name.
+ * Path of the temporary copy of a file that comes from another file system. It is in the target's folder, under a name
+ * that no reader's glob matches.
  */
 export const toTemporaryPath = (path: string): string => join(dirname(path), `.${basename(path)}.next`);
 
 /**
  * Moves a file to `to`, replacing it atomically. Durable only after `syncFolder` of that folder. If the file has to be
- * copied, `from` stays for its readers. May be repeated.
+ * copied, `from` stays in place for its readers. May be repeated.
  */
 export function moveFile(disk: Disk, from: string, to: string): void {
   try {
@@ -292,16 +294,17 @@ export function moveFile(disk: Disk, from: string, to: string): void {
   }
 }
 
-/**
- * Links a file, or copies it if that is not possible, and then returns false. The copy is synced, its folder is not.
- */
+/** Hard-links a file. If that is not possible, copies it and returns false. The copy is synced, but not its folder. */
 export function linkOrCopy(disk: Disk, from: string, to: string): boolean {
   if (tryLink(disk, from, to)) return true;
   disk.write(to, disk.read(from));
   return false;
 }
 
-/** Returns false if the paths are on different file systems, hard links are not supported, or the file has too many. */
+/**
+ * Returns false if the paths are on different file systems, hard links are not supported, or the file has too many of
+ * them.
+ */
 export function tryLink(disk: Disk, from: string, to: string): boolean {
   try {
     disk.link(from, to);
@@ -320,14 +323,15 @@ const linkFallbackCodes = new Set(['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK']);
 const toErrorCode = (error: unknown): string =>
   (((error as Error).cause ?? error) as NodeJS.ErrnoException | undefined)?.code ?? '';
 
-/** Bytes of a file system: the bytes that this user may still write, and the total. */
+/** Space of a file system in bytes: available to this user, and in total. */
 export interface DiskSpace {
   readonly freeBytes: number;
   readonly totalBytes: number;
 }
 
 /**
- * Reads the space of the file system that holds a path; null if it does not report any, as with some network file systems.
+ * Reads the space of the file system that contains a path; null if it does not report any, as some network file systems
+ * do.
  */
 export function readDiskSpace(path: string): DiskSpace | null {
   try {

@@ -57,7 +57,7 @@ export function computeCandles(
 
 /**
  * Computes the candles of a longer interval from those of a shorter one that divides it. The result equals that of
- * computeCandles, at a thousandth of the work.
+ * `computeCandles` but takes a thousandth of the work.
  */
 export function aggregateCandles(
   shorter: CandleColumns,
@@ -87,8 +87,8 @@ export function aggregateCandles(
 }
 
 /**
- * Computes the candles of several intervals, in their order. The shortest is computed from the ticks; its multiples are
- * aggregated from it.
+ * Computes the candles of several intervals, in the order of `intervalsMs`. The shortest is computed from the ticks;
+ * its multiples are aggregated from it.
  */
 export function computeAllCandles(
   part: PartColumns,
@@ -152,7 +152,7 @@ function fillCoveredShare(
   }
 }
 
-/** Concatenates candles. The symbols of each element come after those of the element before. */
+/** Concatenates candles. The symbols of each element come after those of the previous element. */
 export function concatCandles(parts: readonly CandleColumns[]): CandleColumns {
   if (parts.length === 1) return parts[0]!;
   const rows = parts.reduce((sum, { t }) => sum + t.length, 0);

@@ -126,17 +126,18 @@ export function subtractWindow(piece: CoveredWindow, removed: Window): CoveredWi
 }
 
 /**
- * Joins adjacent windows of one origin and evidence, as they are published. `fetchedAt` is the earliest of them, so
- * that no window claims a later fetch than it had. Windows are never joined across midnight.
+ * Joins adjacent windows with the same origin and evidence, as they are published. The result has the earliest
+ * `fetchedAt`, so that no window appears to have been fetched later than it was. Windows are never joined across
+ * midnight.
  */
 export const joinForPublishing = (sorted: readonly CoveredWindow[]): CoveredWindow[] =>
   joinNeighbors(sorted, (a, b) => hasSameEvidence(a, b) && floorToDay(a.from) === floorToDay(b.from), Math.min);
 
 /**
- * Joins adjacent windows of one origin and evidence that are final and end by `beforeMs`, so that the stored coverage
- * of a symbol does not grow every night. `fetchedAt` is the latest: every piece was fetched at least `settleMs` after
- * its end, so the joined window was too. An inferred window inside a final proven one is dropped, since it adds
- * nothing. Takes and returns the layers of `overlayLayers`.
+ * Joins adjacent windows with the same origin and evidence that are final and end by `beforeMs`, so that the stored
+ * coverage of a symbol does not grow every night. `fetchedAt` is the latest: every piece was fetched at least
+ * `settleMs` after its end, so the joined window was too. An inferred window inside a final proven one is dropped,
+ * since it adds nothing. Takes and returns the layers of `overlayLayers`.
  */
 export function joinFinalWindows(
   sorted: readonly CoveredWindow[],
@@ -190,17 +191,17 @@ export const compareLostWindows = (a: LostWindow, b: LostWindow): number =>
   compareUtf8(a.dataset, b.dataset) || compareUtf8(a.symbol, b.symbol) || a.from - b.from;
 
 interface LossAssessment {
-  /** Coverage of the responses without the windows that stay lost, in the order of the responses. */
+  /** Coverage of the responses without the windows that remain lost, in the order of the responses. */
   readonly covered: readonly CoveredWindow[];
   readonly restored: readonly LostWindow[];
-  /** Windows that were fetched completely, with fewer ticks than were published before. */
+  /** Windows that were fetched completely, but with fewer ticks than were published before. */
   readonly stillLost: readonly LostWindow[];
 }
 
 /**
  * Decides which lost windows new responses restore. A window is restored if the responses cover it completely and it
- * holds at least as many ticks as before the loss. For all other lost windows no coverage is recorded. If the upstream
- * has downsampled its history, the day would look quiet. The result does not depend on how the responses are split or
+ * holds at least as many ticks as before the loss. No coverage is recorded for other lost windows: if the upstream has
+ * downsampled its history, the day would look quiet. The result does not depend on how the responses are split or
  * ordered.
  * @param count the number of ticks in a window after these responses are merged
  */
@@ -248,10 +249,10 @@ export interface AcceptedWindow extends Window {
 
 /** A row of published coverage. */
 export interface PublishedCoverage extends CoveredWindow {
-  /** Ticks in the window; of order books, the snapshots of the responses that were generated in it. */
+  /** Ticks in the window; for order books, the snapshots in the responses generated in it. */
   readonly ticks: number;
 }
 
-/** Adds to each window its number of ticks. `t` must be sorted. */
+/** Adds the number of ticks to each window. `t` must be sorted. */
 export const countCoverageTicks = (windows: readonly CoveredWindow[], t: Float64Array): PublishedCoverage[] =>
   windows.map((window) => ({ ...window, ticks: countTicksInWindow(t, window) }));

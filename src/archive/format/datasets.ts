@@ -7,7 +7,7 @@ export interface Column {
   readonly type: ColumnType;
   readonly nullable: boolean;
   readonly meaning: string;
-  /** The value for files of an older format, which do not have the column. */
+  /** The value for files of older formats, which do not have the column. */
   readonly absent?: string;
 }
 
@@ -22,7 +22,7 @@ const defineCandleColumns = (interval: string): readonly Column[] => [
   column('low', 'double', 'lowest price'),
   column('close', 'double', 'last price'),
   column('ticks', 'int32', `ticks in the ${interval}, at least 1`),
-  column('covered', 'double', `share of the ${interval} that coverage holds`),
+  column('covered', 'double', `covered share of the ${interval}`),
 ];
 
 /** Every published dataset, with its columns in file order (CONTRACT, section 3). */
@@ -38,13 +38,13 @@ export const datasets = {
     optional('source', 'string', 'venue'),
     optional('question', 'string', 'what the market asks'),
     optional('category', 'string', 'market category'),
-    optional('is_active', 'boolean', 'as last polled'),
+    optional('is_active', 'boolean', 'whether the market was active at the last poll'),
     optional('opens_at', 'timestamp', 'opening of the market'),
     optional('closes_at', 'timestamp', 'close of the market'),
     optional('resolved_at', 'timestamp', 'when the outcome was settled'),
     optional('outcome', 'double', 'settlement: 1, 0, or between'),
-    column('first_seen', 'timestamp', 'first poll that knew it'),
-    column('last_seen', 'timestamp', 'last poll that named it'),
+    column('first_seen', 'timestamp', 'first poll or import that contained it'),
+    column('last_seen', 'timestamp', 'last poll or import that contained it'),
     optional('first_tick', 'timestamp', 'earliest published tick'),
     optional('last_tick', 'timestamp', 'latest published tick'),
     column('ticks', 'int64', 'published ticks'),
@@ -63,7 +63,7 @@ export const datasets = {
     optional('outcome', 'double', 'settlement: 1, 0, or between'),
     column('first_seen', 'timestamp', 'first poll of the day that showed this state'),
     column('last_seen', 'timestamp', 'last poll of the day that showed this state'),
-    optional('extra', 'string', 'JSON of every field without a column'),
+    optional('extra', 'string', 'JSON object of every field that has no column'),
   ],
   orderbooks: [
     column('symbol', 'string', 'market ticker at its venue'),
@@ -71,38 +71,37 @@ export const datasets = {
     column('side', 'string', 'bid or ask'),
     column('level', 'int32', 'from 0, best first; -1 in the one row of an empty book, whose side is bid'),
     column('price', 'double', 'price; NaN in an empty book'),
-    column(
-      'quantity',
-      'double',
-      'quantity offered or asked for at that price, as the venue counts; 0 in an empty book',
-    ),
+    column('quantity', 'double', 'quantity at that price, in the unit of the venue; 0 in an empty book'),
   ],
   candles_1h: defineCandleColumns('hour'),
   candles_1d: defineCandleColumns('UTC day'),
   coverage: [
-    column('dataset', 'string', 'what was asked for'),
+    column('dataset', 'string', 'dataset that was fetched: ticks or orderbooks'),
     column('symbol', 'string', 'market ticker at its venue'),
-    column('t_from', 'timestamp', 'start of the window, included'),
-    column('t_to', 'timestamp', 'end of the window, excluded'),
-    column('ticks', 'int32', 'published ticks in the window; for order books, the snapshots that its answers brought'),
-    column('fetched_at', 'timestamp', 'when its response was generated, of joined windows the earliest'),
+    column('t_from', 'timestamp', 'start of the window, inclusive'),
+    column('t_to', 'timestamp', 'end of the window, exclusive'),
+    column('ticks', 'int32', 'published ticks in the window; for order books, the snapshots in its responses'),
+    column('fetched_at', 'timestamp', 'when its response was generated; the earliest such time for joined windows'),
     column('origin', 'string', 'poll, backfill or import'),
     {
       ...column('evidence', 'string', 'why it counts as covered: stated, confirmed, declared or inferred'),
       absent: 'inferred',
     },
-    optional('grain_ms', 'int64', "the source's time step in milliseconds, where it gives no single ticks"),
+    optional('grain_ms', 'int64', "the source's time step in milliseconds, if it does not provide individual ticks"),
   ],
   conflicts: [
     column('symbol', 'string', 'market ticker at its venue'),
     column('t', 'timestamp', 'time of the tick'),
     column('kept', 'double', 'the price that was kept'),
-    column('dropped', 'double', 'the price that was not'),
+    column('dropped', 'double', 'the price that was dropped'),
     column('seen_at', 'timestamp', 'when the other price was observed'),
   ],
 } as const satisfies Record<string, readonly Column[]>;
 
-/** The columns of coverage that are read. `grain_ms` is never set, and a column with nulls needs the slow decoder. */
+/**
+ * The coverage columns that readers decode: all but `grain_ms`, which is never set and would need the slow decoder,
+ * since it is nullable.
+ */
 export const readCoverageColumns: readonly Column[] = datasets.coverage.filter(({ name }) => name !== 'grain_ms');
 
 export type DatasetName = keyof typeof datasets;

@@ -10,11 +10,11 @@ import { type DatasetName, datasetNames } from './datasets.ts';
  */
 export const formatVersion = 3;
 
-/** One published file. Times are epoch milliseconds; `t_max` is the time of the last row, included. */
+/** One published file. Times are epoch milliseconds; `t_max` is the time of the last row, inclusive. */
 export interface PublishedFile {
   /** Relative to the archive's root, with forward slashes. */
   readonly path: string;
-  /** UTC day; null for a dataset without days. */
+  /** UTC day; null for a dataset that is not split by day. */
   readonly date: string | null;
   readonly rows: number;
   readonly bytes: number;
@@ -49,7 +49,7 @@ export interface Manifest {
   readonly previous_sha256: string | null;
   /** Every live symbol is covered by proven windows up to here, epoch ms; null if no symbol is live. */
   readonly watermark: number | null;
-  /** The same, with inferred windows. */
+  /** The same, counting inferred windows too. */
   readonly reached: number | null;
   /**
    * Every published byte was hashed or written at or after this time, epoch ms; null if some were never hashed, absent
@@ -62,13 +62,13 @@ export interface Manifest {
   /** Completeness of the generation when it was published; absent in manifests of older versions. */
   readonly completeness?: CompletenessCounts;
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
-  /** Windows whose published ticks were lost, so that a rebuilt state knows them; absent if there are none. */
+  /** Windows whose published ticks were lost, listed so that a rebuilt state knows them; absent if there are none. */
   readonly lost?: readonly LostWindow[];
-  /** Accepted gaps, so that a rebuilt state knows them; absent if there are none. */
+  /** Accepted gaps, listed so that a rebuilt state knows them; absent if there are none. */
   readonly accepted?: readonly AcceptedGap[];
   /**
-   * Files that a repair removed because nothing in them could be saved, so that copies remove them too; absent if there
-   * are none.
+   * Files that a repair removed because nothing in them could be salvaged, listed so that copies remove them too;
+   * absent if there are none.
    */
   readonly removed?: readonly RemovedFile[];
 }
@@ -86,13 +86,13 @@ export interface RemovedFile {
   readonly generation: number;
 }
 
-/** Lost windows as the manifest stores them; no member if there are none. */
+/** Lost windows as the manifest stores them; an empty object if there are none. */
 export const toManifestLost = (lost: readonly LostWindow[]): Pick<Manifest, 'lost'> =>
   lost.length === 0
     ? {}
     : { lost: lost.map(({ dataset, symbol, from, to, ticks }) => ({ dataset, symbol, from, to, ticks })) };
 
-/** Accepted gaps as the manifest stores them; no member if there are none. */
+/** Accepted gaps as the manifest stores them; an empty object if there are none. */
 export const toManifestAccepted = (accepted: readonly AcceptedWindow[]): Pick<Manifest, 'accepted'> =>
   accepted.length === 0
     ? {}
@@ -166,7 +166,7 @@ export function parseManifest(text: string, path: string): Manifest {
   };
 }
 
-/** Fields that have another name in manifests of older versions. */
+/** Fields that have other names in manifests of older versions. */
 interface LegacyManifest {
   readonly verdict?: Omit<CompletenessCounts, 'inferred_windows' | 'lists_complete'> & {
     readonly provisional: number;
@@ -180,7 +180,7 @@ function toCompleteness(verdict: LegacyManifest['verdict']): CompletenessCounts 
   return { ...rest, inferred_windows: provisional, lists_complete: listed };
 }
 
-/** Parses the state of a day. A complete day of an older format rests on inferred windows. */
+/** Parses the state of a day. A complete day in an older format is provisional, since its windows count as inferred. */
 function parseDayState(day: DayState | LegacyDayState): DayState {
   if (!('complete' in day)) return day;
   const { complete, ...rest } = day;

@@ -14,7 +14,7 @@ export interface MarketFacts {
   readonly resolvedAt: number | null;
   /** 1, 0, or between. */
   readonly outcome: number | null;
-  /** JSON of the record's fields without a column. */
+  /** JSON object of the record's fields without a column. */
   readonly extra: string | null;
 }
 
@@ -89,7 +89,7 @@ function splitMarketRow(row: MarketRow, fresh: MarketRow): MarketRow[] {
   return [...(row.firstSeen < at ? [before] : []), fresh, ...(row.lastSeen > at ? [after] : [])];
 }
 
-/** What the archive knows of a symbol, over all polls. Times are epoch milliseconds. */
+/** What the archive knows about a symbol, over all polls. Times are epoch milliseconds. */
 export interface SymbolFacts {
   readonly symbol: string;
   readonly canonicalId: string | null;
@@ -105,21 +105,21 @@ export interface SymbolFacts {
   readonly lastSeen: number;
   /** The last poll that listed it as active; null if none did. */
   readonly lastActive: number | null;
-  /** When it was first seen inactive or missing from a complete list; null while neither is so. */
+  /** When it was first seen inactive or missing from a complete list; null while neither applies. */
   readonly inactiveSince: number | null;
-  /** Whether a market list names it, or has named it. */
+  /** Whether a market list names it or ever named it. */
   readonly listed: boolean;
   /** Start of the first polled window; null before the first poll. */
   readonly polledFrom: number | null;
-  /** Start of the history that the server says it keeps; null if it has not said so. */
+  /** Start of the history that the server says it keeps; null if it has not stated one. */
   readonly servedFrom: number | null;
   readonly firstTick: number | null;
   readonly lastTick: number | null;
   /** Published ticks. */
   readonly ticks: number;
-  /** Since when the server has reported it as unknown; null if never, or if it has responded since. */
+  /** When the server began to report it as unknown; null if it never did, or has recognized it since. */
   readonly unknownSince: number | null;
-  /** Since when it has been suspended; null if it is not. */
+  /** When it was suspended; null if it is not suspended. */
   readonly suspendedAt: number | null;
   /** When it was last requested while suspended; null if it may be requested at once. */
   readonly triedAt: number | null;

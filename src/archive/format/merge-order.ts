@@ -14,11 +14,11 @@ export interface MergeScratch {
 export const createMergeScratch = (): MergeScratch => ({ ticks: allocateTicks(0) });
 
 /**
- * Sorts ticks by time, in place and stable. Input that is already sorted is only scanned. Of overlapping pages, only
- * the overlap is moved.
+ * Sorts ticks by time, in place and stably. Input that is already sorted is only scanned. If pages overlap, only the
+ * overlap is moved.
  *
  * This is a natural merge sort: runs are merged pairwise, bottom-up (D. E. Knuth, The Art of Computer Programming, vol.
- * 3, 5.2.4). Ends already in place are left out, as in T. Peters' timsort.
+ * 3, 5.2.4). Ends that are already in place are skipped, as in T. Peters' timsort.
  */
 export function sortTicksInPlace(ticks: SourcedTicks, scratch: MergeScratch): void {
   if (isSorted(ticks.t)) return;

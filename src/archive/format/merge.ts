@@ -31,8 +31,8 @@ export interface MergeBuffers {
 }
 
 /**
- * Merges new chunks into a part. Pure: the same observations give the same columns, in any order and grouping. In the
- * tallies, `accepted` counts the rows added and `conflicts` the ticks whose key has another price.
+ * Merges new chunks into a part. Pure: the same observations give the same columns, regardless of their order and
+ * grouping. In the tallies, `accepted` counts the rows added and `conflicts` the ticks whose key has another price.
  * @param buffers buffers for the output columns, which stay valid until the buffers are passed in again
  */
 export function mergePart(
@@ -62,7 +62,7 @@ export function mergePart(
   const offsets = new Float64Array(old.symbols.length + newSymbols.length + 1);
   const added = new Map<string, number>();
   let s = 0;
-  /** Old rows before this one are processed. Runs of symbols without new ticks are copied together. */
+  /** Old rows before this one have been processed. Runs of symbols without new ticks are copied together. */
   let copiedTo = old.offsets[0]!;
   /** Copies the old symbols before index `end` unchanged. */
   const copyUnchanged = (end: number): void => {
@@ -105,7 +105,7 @@ export function mergePart(
   };
 }
 
-/** Groups the chunks that hold ticks, in their order. */
+/** Groups the non-empty chunks by symbol, in their order. */
 function groupChunksBySymbol(chunks: readonly TickChunk[]): Map<string, TickChunk[]> {
   const bySymbol = new Map<string, TickChunk[]>();
   for (const chunk of chunks) {
@@ -120,8 +120,8 @@ function groupChunksBySymbol(chunks: readonly TickChunk[]): Map<string, TickChun
 /**
  * Merges the chunks of one symbol with its old rows `from` to `to`. There is at least one chunk, and each holds ticks.
  *
- * Keys without a conflict are appended in runs. New ticks are sorted inside the output buffer, after space for the old
- * rows, so that no unread row is overwritten. If there are no old rows, no tick moves.
+ * Keys without a conflict are appended in runs. New ticks are sorted inside the output buffer, after the space reserved
+ * for the old rows, so that no unread row is overwritten. If there are no old rows, no tick is moved.
  */
 function mergeSymbol(
   out: MergeOutput,
@@ -208,9 +208,8 @@ function gatherTicks(out: MergeOutput, symbol: string, chunks: readonly TickChun
 }
 
 /**
- * Appends new keys from tick `i` on that are before `limit` and have exactly one tick, all of one chunk. Returns their
- * number.
- * `knownWindow` is the known precedence window that contains them all.
+ * Appends new keys from tick `i` on that are before `limit` and have exactly one tick each, all from one chunk. Returns
+ * their number. `knownWindow` is the known precedence window that contains them all.
  */
 function appendNewRun(
   out: MergeOutput,
@@ -234,7 +233,9 @@ function appendNewRun(
   return end - i;
 }
 
-/** Finds the end of the run from tick `i` of keys before `limit` that have exactly one tick, all of one chunk. */
+/**
+ * Finds the end of the run from tick `i` of keys before `limit` that have exactly one tick each, all from one chunk.
+ */
 function findRunEnd({ t, source }: SourcedTicks, i: number, limit: number): number {
   const chunkIndex = source[i]!;
   const last = t.length - 1;
@@ -250,7 +251,7 @@ function findRunEnd({ t, source }: SourcedTicks, i: number, limit: number): numb
 
 /**
  * Appends keys from tick `i` on that repeat the old rows from `oldRow` on with the same price, are before `limit`, and
- * have exactly one tick, all of one chunk. Returns their number: 0 if no precedence window contains them.
+ * have exactly one tick each, all from one chunk. Returns their number: 0 if no precedence window contains them.
  */
 function appendDuplicateRun(
   out: MergeOutput,
@@ -319,8 +320,8 @@ interface FreshTicks extends SourcedTicks {
 }
 
 /**
- * Decides one key between the published price, if any, and the observations i to end. `heldAt` is the old row of the
- * key, or -1. `knownWindow` is the known precedence window that contains its time.
+ * Chooses the price of one key from the published price, if any, and the observations `i` to `end`. `heldAt` is the old
+ * row of the key, or -1. `knownWindow` is the known precedence window that contains its time.
  */
 function resolveKey(
   out: MergeOutput,

@@ -22,8 +22,9 @@ export interface PriceLevel {
 }
 
 /**
- * Builds a side from levels in any order: best price first, and at one price the greater quantity first. Levels at one
- * price are not summed, because a venue may list single orders and a sum would depend on the order of addition.
+ * Builds a side from levels in any order: best price first, and at one price the greater quantity first. Levels at the
+ * same price are not summed: a venue may list individual orders, and a floating-point sum would depend on the sequence
+ * of additions.
  */
 export function toBookSide(levels: readonly PriceLevel[], best: 'highest' | 'lowest'): BookSide {
   const sign = best === 'highest' ? -1 : 1;
@@ -102,13 +103,13 @@ export interface BookObservation {
 interface MergedBooks {
   readonly columns: BookColumns;
   readonly isChanged: boolean;
-  /** For each new snapshot's moment, the snapshot that is now in the columns. */
+  /** The new snapshots that are now in the columns. */
   readonly observed: readonly BookObservation[];
 }
 
 /**
- * Merges new snapshots into a part. Of several snapshots of one moment, the one that was observed last has precedence.
- * Ties are broken by content, so the result does not depend on order and grouping. A published snapshot without a known
+ * Merges new snapshots into a part. If several snapshots have the same time, the one observed last has precedence. Ties
+ * are broken by content, so the result does not depend on order or grouping. A published snapshot without a known
  * observation time is replaced.
  */
 export function mergeBooks(
@@ -236,7 +237,7 @@ function hasSameRows(a: BookColumns, from: number, to: number, b: BookColumns, s
   if (to - from !== end - start) return false;
   for (let i = 0; i < to - from; i++) {
     const [x, y] = [from + i, start + i];
-    // Levels follow from the sides. The price of an empty book is NaN, so Object.is compares it.
+    // Levels follow from the sides. Prices are compared with Object.is, because the price of an empty book is NaN.
     if (a.side[x] !== b.side[y] || a.quantity[x] !== b.quantity[y] || !Object.is(a.price[x], b.price[y])) return false;
   }
   return true;
@@ -254,8 +255,8 @@ const truncateBookColumns = (columns: BookColumns, rows: number): BookColumns =>
 
 /**
  * Overlays responses on a symbol's coverage of one day, which is sorted and disjoint. Each response covers its own
- * millisecond. A covered moment is unchanged, except that the larger snapshot count is kept. Adjacent milliseconds of
- * one origin and evidence become one row with the earliest `fetchedAt`.
+ * millisecond. A covered moment is unchanged, except that the larger snapshot count is kept. Adjacent milliseconds with
+ * the same origin and evidence become one row with the earliest `fetchedAt`.
  */
 export function overlayBookCoverage(
   covered: readonly PublishedCoverage[],

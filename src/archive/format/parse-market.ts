@@ -135,14 +135,14 @@ const parseText = (value: unknown): string | null => (typeof value === 'string' 
 
 const parseFinite = (value: unknown): number | null => (Number.isFinite(value) ? (value as number) : null);
 
-/** Parses epoch milliseconds or an ISO 8601 instant with a zone. Any other value is null. */
+/** Parses epoch milliseconds or an ISO 8601 instant with a zone. Returns null for any other value. */
 function parseInstantMs(value: unknown): number | null {
   const isZoned = typeof value === 'string' && /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:?\d\d)$/.test(value);
   const ms = isZoned ? Date.parse(value) : value;
   return typeof ms === 'number' && Number.isInteger(ms) && timeMin <= ms && ms < timeEnd ? ms : null;
 }
 
-/** Parses a settlement between 0 and 1. Yes and no are 1 and 0. */
+/** Parses a settlement between 0 and 1. Yes and no become 1 and 0. */
 function parseOutcome(value: unknown): number | null {
   if (typeof value === 'number') return value >= 0 && value <= 1 ? value : null;
   if (value === true || (typeof value === 'string' && /^yes$/i.test(value))) return 1;
@@ -158,7 +158,10 @@ const factParsers = {
   outcome: parseOutcome,
 } as const;
 
-/** A record that was rebuilt from its rows, with its filter values. It may differ from the received record. */
+/**
+ * A record that was rebuilt from its rows, with the values by which it can be filtered. It may differ from the received
+ * record.
+ */
 interface RebuiltMarketRecord {
   readonly record: MarketRecord;
   /** Union over its rows. */
@@ -168,9 +171,9 @@ interface RebuiltMarketRecord {
 
 /**
  * Rebuilds the records from the rows of one market (one canonical_id) in one poll. This is the inverse of
- * `parseMarket`, which parses the same rows again with `paths`. Several symbols of one record give one record. The
- * value of a column returns under the first plain name that `paths` has for it. If the record was parsed with other
- * paths, a symbol that `paths` do not find becomes a separate record.
+ * `parseMarket`, which parses the same rows again with `paths`. The rows of several symbols of one record give one
+ * record. The value of a column is restored under the first plain name that `paths` has for it. If the record was
+ * parsed with other paths, a symbol that `paths` do not find becomes a separate record.
  */
 export function rebuildMarketRecords(rows: readonly MarketFacts[], paths: RecordPaths): RebuiltMarketRecord[] {
   interface Group {
@@ -249,7 +252,7 @@ const listFactPaths = ({ fieldPaths: { source, question, closesAt, resolvedAt, o
     ['outcome', outcome],
   ] as const;
 
-/** Parses the extra fields of each row. Rows of one record mostly share them, so each text is parsed once. */
+/** Parses the extra fields of each row. Rows of one record mostly share them, so each distinct text is parsed once. */
 function parseExtras(rows: readonly MarketFacts[]): MarketRecord[] {
   const parsed = new Map<string | null, MarketRecord>();
   return rows.map(({ extra }) => {

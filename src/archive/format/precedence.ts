@@ -1,6 +1,6 @@
 import type { Window } from '../../base/window.ts';
 
-/** Trust in an observation: an import that only fills gaps, a poll, an import with --prefer. */
+/** Ranks of observations by origin: an import that only fills gaps, a poll, an import with --prefer. */
 export const precedenceRanks = { import: 0, poll: 1, preferred: 2 } as const;
 
 /**
@@ -18,8 +18,8 @@ export interface PrecedenceWindow extends Window, Precedence {
 }
 
 /**
- * Known precedence of published keys. Keys outside of all windows get a precedence that is inferred from coverage.
- * Such keys occur after a loss of the state and in states of older versions.
+ * Known precedence of published keys. Keys outside all windows get a precedence that is inferred from coverage. Such
+ * keys occur after the state was lost, and in states of older versions.
  */
 export interface KnownPrecedence {
   /** Sorted and disjoint. */
@@ -27,15 +27,17 @@ export interface KnownPrecedence {
   inferPrecedence(symbol: string, t: number): Precedence;
 }
 
-/** Collects the precedence to store, key by key in order of time. Adjacent keys of one precedence share a window. */
+/**
+ * Collects the precedence to store, key by key in time order. Adjacent keys with the same precedence share a window.
+ */
 export interface PrecedenceRecorder {
-  /** Each replaces what was known of its window. */
+  /** Each replaces what was known for its window. */
   readonly windows: PrecedenceWindow[];
   /** Records the precedence of the next key. `isChanged` is true if it differs from the known one. */
   record(t: number, precedence: Precedence, isChanged: boolean): void;
   /** Like `record`, for every key from `first` to `last`, inclusive. */
   recordRun(first: number, last: number, precedence: Precedence, isChanged: boolean): void;
-  /** Ends the current window, at a published key without a known observation or at the end of a symbol. */
+  /** Ends the current window. Called at a published key without a known observation, and at the end of a symbol. */
   pause(): void;
   /** Starts a new symbol. The previous one must have ended with `pause`. */
   begin(symbol: string): void;
@@ -83,7 +85,7 @@ export function overlayPrecedence(
   fresh: readonly PrecedenceWindow[],
 ): PrecedenceWindow[] {
   const out: PrecedenceWindow[] = [];
-  /** Adjacent windows of one precedence are joined. */
+  /** Adjacent windows with the same precedence are joined. */
   const add = (window: PrecedenceWindow): void => {
     const last = out.at(-1);
     if (last !== undefined && last.to === window.from && hasSamePrecedence(last, window))

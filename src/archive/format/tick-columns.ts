@@ -17,7 +17,7 @@ export interface SymbolOffsets {
   readonly offsets: Float64Array;
 }
 
-/** Finds the index of the symbol that holds a row. */
+/** Finds the index of the symbol to which a row belongs. */
 export const findSymbolIndex = (offsets: Float64Array, row: number): number => findFirstAtOrAfter(offsets, row + 1) - 1;
 
 /** Ticks of many symbols, each sorted by t. Symbols are in UTF-8 order. */
@@ -95,4 +95,4 @@ export function assertPartOrder(
 }
 
 const createPartOrderError = (detail: string): Error =>
-  new Error(`Invalid part rows, nothing was written: ${detail}. This is a bug.`);
+  new Error(`Invalid rows for a part file; nothing was written: ${detail}. This is a bug.`);

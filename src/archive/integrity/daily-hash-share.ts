@@ -25,7 +25,7 @@ import { type VerifyFinding, type VerifyResult, verifyArchive } from './verify.t
 interface HashShareOptions {
   readonly runId: string;
   readonly clock: Clock;
-  /** Interval in which every file is to be hashed once, in ms. */
+  /** Interval within which every file must be hashed once, in ms. */
   readonly intervalMs: number;
   /** Time limit in ms. The rest of the share is due in the next run. */
   readonly durationMsMax: number;
@@ -73,15 +73,15 @@ export interface HashableFile {
 export interface HashShare<File> {
   /** The files to hash now, in this order. */
   readonly files: readonly File[];
-  /** The time up to which the share is done once `n` files are hashed, epoch ms. */
+  /** The time up to which shares are done once `n` files are hashed, epoch ms. */
   hashedTo(n: number): number;
 }
 
 /**
- * Chooses the files that are due, those hashed longest ago first. A run owes the fraction of all bytes that the time
- * since the last share is of `intervalMs`. So on any schedule, every file is hashed again within `intervalMs`. A file
- * larger than the due bytes waits until they suffice.
- * @param hashedTo up to when the share was done, epoch ms; null before the first share, which is that of one day
+ * Chooses the files that are due, least recently hashed first. The number of bytes due is the total size times the
+ * fraction of `intervalMs` that has passed since the last share. On any schedule, every file is therefore hashed again
+ * within `intervalMs`. A file larger than the due bytes waits until they suffice.
+ * @param hashedTo the time up to which shares are done, epoch ms; null before the first share, which is that of one day
  */
 export function chooseHashShare<File extends HashableFile>(
   files: readonly File[],
@@ -89,7 +89,7 @@ export function chooseHashShare<File extends HashableFile>(
   nowMs: number,
   intervalMs: number,
 ): HashShare<File> {
-  // No more than all files are due. If the clock was ahead, nothing is due.
+  // At most all files are due. If the clock was ahead, nothing is due.
   const from = Math.min(nowMs, Math.max(hashedTo ?? nowMs - Math.min(dayMs, intervalMs), nowMs - intervalMs));
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   if (bytes === 0) return { files: [], hashedTo: () => nowMs };
@@ -160,7 +160,7 @@ export function recordVerification(archive: Archive, found: VerifyResult, runId:
 }
 
 /**
- * Finds published files that are missing or have another size. Reads no contents, so that every run can afford it.
+ * Finds published files that are missing or have the wrong size. Reads no contents, so that every run can afford it.
  * Starts again if a publish intervenes.
  */
 export function checkFileSizes(archive: Archive): FileDamage[] {
@@ -185,7 +185,7 @@ function checkFileSize(archive: Archive, file: PublishedFile): FileDamage[] {
   return [{ path: file.path, kind: size === null ? 'missing' : 'size mismatch' }];
 }
 
-/** A finding in the words in which it is remembered. */
+/** Returns the kind of damage that is recorded for a finding. */
 function classifyFinding(archive: Archive, { path, kind }: VerifyFinding): DamageKind {
   const { disk, layout } = archive;
   if (kind === 'missing') return 'missing';

@@ -4,8 +4,8 @@ import type { PublishedFile } from '../format/manifest.ts';
 /** Hashes published files on worker threads, ahead of the caller. */
 export interface HashPrefetcher {
   /**
-   * Whether the next file has its recorded hash; false if it cannot be read. Call once per file, in order, without
-   * concurrency.
+   * Whether the next file matches its recorded hash; false if it cannot be read. Call once per file, in order; calls
+   * must not overlap.
    */
   isNextIntact(): Promise<boolean>;
   /** Ends the threads. */

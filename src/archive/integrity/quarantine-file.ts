@@ -6,7 +6,7 @@ import type { Archive } from '../open-archive.ts';
 
 /**
  * Copies or links a file into `damagedFilesFolder` and leaves the original in place. A later rename replaces the
- * original, so an interruption in between moves nothing. Durable on return. Idempotent.
+ * original, so an interruption in between leaves it in place. Durable on return. Idempotent.
  * @returns path of the copy, relative to the root
  */
 export function quarantineCopy(archive: Archive, generation: number, path: string): string {
@@ -37,7 +37,7 @@ export function moveToQuarantine(archive: Archive, generation: number, path: str
     if (!isCrossDeviceError(error)) throw error;
     if (!disk.isFile(from) || disk.isLink(from))
       throw new DamageError(
-        `${path} is not part of the archive and cannot be quarantined: it is not a regular file, and it is on another file system than ${layout.privateFolder}. Move it away and run the command again.`,
+        `${path} is not part of the archive and cannot be quarantined: it is not a regular file, and it is on a different file system from ${layout.privateFolder}. Move it away and run the command again.`,
       );
     const copied = quarantineCopy(archive, generation, path);
     disk.remove(from);

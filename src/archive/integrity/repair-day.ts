@@ -36,7 +36,7 @@ interface DayRepair {
 
 /**
  * Stages replacements for a day's damaged ticks, order books, candles and coverage. All other files of the day must be
- * intact. Holds one part in memory.
+ * intact. Holds one part in memory at a time.
  */
 export function repairDay(
   archive: Archive,
@@ -238,7 +238,7 @@ export function computeLostWindows(
  * the longest lost time is assigned the missing ticks; the others are fetched again too, as they are not proven to be
  * quiet.
  * @param t times of the intact ticks, sorted
- * @param spans where rows of the symbol are lost
+ * @param spans windows in which rows of the symbol are lost
  * @param missing number of lost ticks of the symbol
  * @param elsewhere minimum number of lost ticks to assume in each other run; 0 if `missing` is exact
  */
@@ -326,7 +326,10 @@ export function repairOrderBooks(
   }
 }
 
-/** When responses with a lost snapshot may have been generated: from its time up to the next intact snapshot. */
+/**
+ * The window in which responses with a lost snapshot may have been generated: from its time up to the next intact
+ * snapshot.
+ */
 function listLostBookWindows(range: LostRange, symbol: string, day: number, t: Float64Array): Window[] {
   const span = computeRangeWindow(range, symbol, day);
   if (span === undefined) return [];

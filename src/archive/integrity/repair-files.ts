@@ -129,7 +129,7 @@ function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<num
   return [...counts.values()];
 }
 
-/** Updates the tick counts of the symbols of these parts. A symbol without ticks has no first and last tick. */
+/** Updates the tick counts of the symbols of these parts. A symbol without ticks has no first or last tick. */
 export function recountSymbols(
   symbols: readonly SymbolFacts[],
   counts: readonly TickCount[],

@@ -2,7 +2,6 @@ import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { sha256 } from '../disk/file-system.ts';
 import type { LostWindow } from '../format/coverage.ts';
-import type { DatasetName } from '../format/datasets.ts';
 import { type ArchiveLayout, manifestName } from '../format/layout.ts';
 import {
   formatManifest,
@@ -16,12 +15,11 @@ import { getMeta, manifestHashKey, manifestTextKey } from '../journal/database.t
 import { type CommitState, readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
-import type { SortKey } from '../parquet/row-group-index.ts';
 import { commitIntent, finishIntent, replaceRootFile } from '../publish/commit.ts';
 import { type Stage, stageBytes, startStage } from '../publish/staging.ts';
 import { moveToQuarantine, quarantineCopy } from './quarantine-file.ts';
 import { type RepairFilesOptions, repairDamagedFiles } from './repair-files.ts';
-import type { RepairLosses } from './salvage-row-groups.ts';
+import type { RepairLosses, UnrecoverableRows } from './salvage-row-groups.ts';
 import { type RepairTriage, triageFindings } from './triage.ts';
 import { type VerifyFinding, type VerifyResult, verifyArchive } from './verify.ts';
 
@@ -33,7 +31,7 @@ export interface RepairOptions extends RepairFilesOptions {
 /**
  * Repairs the archive: quarantines damaged files, keeps each row group that is provably intact, and withdraws the
  * coverage of the lost rows, so that they are fetched again. All losses are committed atomically as one generation.
- * Without losses the generation stays.
+ * Without losses the generation stays the same.
  * @throws DamageError if the manifest cannot be restored, files are behind a broken link, or a repaired file is damaged
  * again
  */
@@ -135,7 +133,7 @@ const sumManifestTotals = (manifest: Manifest): { files: number; bytes: number }
   return { files: files.length, bytes: sumFileSizes(files).bytes };
 };
 
-/** Quarantines what is at the path of a damaged file, if anything is. */
+/** Quarantines whatever is at the path of a damaged file, if anything. */
 function quarantineDamagedFile(archive: Archive, base: Manifest, path: string, quarantined: Map<string, string>): void {
   const at = join(archive.layout.root, path);
   if (archive.disk.stamp(at) === null) return;
@@ -144,7 +142,7 @@ function quarantineDamagedFile(archive: Archive, base: Manifest, path: string, q
 }
 
 /**
- * Restores files that are available byte for byte, and the root files. The manifest changes in its commit ID only.
+ * Restores the files whose exact bytes are available, and the root files. In the manifest, only the commit ID changes.
  * @returns the last commit
  */
 function restoreIntactFiles(
@@ -208,7 +206,7 @@ interface ManifestRepair {
  * Restores the manifest of the last publish if manifest.json differs or is missing. Requires the write lock, and no
  * open intent.
  * @returns null if nothing had to be repaired
- * @throws DamageError if the state database has no copy of its text, or the files match the other manifest
+ * @throws DamageError if the state database has no copy of its text, or the files match the current manifest.json
  */
 function repairManifest(archive: Archive): ManifestRepair | null {
   const { state, disk, layout } = archive;
@@ -223,7 +221,7 @@ function repairManifest(archive: Archive): ManifestRepair | null {
     throw createUnrepairableError(
       layout,
       currentText,
-      'the state database has no copy of it, as an older oddslake wrote it',
+      'the state database has no copy of it, because an older oddslake wrote it',
     );
   if (currentText !== null && isFromAnotherTree(archive, currentText, known))
     throw createUnrepairableError(layout, currentText, 'the files match it');
@@ -243,12 +241,12 @@ const createUnrepairableError = (layout: ArchiveLayout, currentText: string | nu
   new DamageError(
     currentText === null
       ? `${layout.manifestPath} is missing, and ${why}. Restore the manifest of the last publish from a backup or a snapshot.`
-      : `${layout.manifestPath} is not the one that the last publish wrote, and ${why}. If the whole archive was restored from a backup, remove ${layout.privateFolder} to rebuild the state from the published files; else restore the manifest of the last publish from a backup or a snapshot.`,
+      : `${layout.manifestPath} is not the one that the last publish wrote, and ${why}. If the whole archive was restored from a backup, remove ${layout.privateFolder} to rebuild the state from the published files; otherwise restore the manifest of the last publish from a backup or a snapshot.`,
   );
 
 /**
- * Whether some files match this manifest instead of ours: then the archive was restored from a backup, and a repair by
- * the state database would treat intact files as damaged.
+ * Whether some files match this manifest instead of ours. If so, the archive was restored from a backup, and a repair
+ * based on the state database would treat intact files as damaged.
  */
 function isFromAnotherTree({ disk, layout }: Archive, text: string, ours: string): boolean {
   let current: Manifest;
@@ -269,8 +267,8 @@ function isFromAnotherTree({ disk, layout }: Archive, text: string, ours: string
 }
 
 /**
- * How a damaged file was repaired. `restored`: to the byte. `salvaged`: with the provably intact rows only. `rebuilt`:
- * from other data. `removed`: no row is left. `quarantined`: no manifest lists it.
+ * How a damaged file was repaired. `restored`: byte for byte. `salvaged`: with the provably intact rows only.
+ * `rebuilt`: from other data. `removed`: no row is left. `quarantined`: no manifest lists it.
  */
 export type RepairOutcome = 'restored' | 'salvaged' | 'rebuilt' | 'removed' | 'quarantined';
 
@@ -281,16 +279,6 @@ export interface RepairedFile extends VerifyFinding {
   /** Published rows, and lost rows; null for a file without rows. */
   readonly rows: number | null;
   readonly rows_lost: number | null;
-}
-
-/** Lost rows that no request can restore. */
-export interface UnrecoverableRows {
-  readonly dataset: DatasetName;
-  readonly path: string;
-  readonly rows: number;
-  /** First and last key of the range that had the rows; null if unknown. */
-  readonly first: SortKey | null;
-  readonly last: SortKey | null;
 }
 
 export interface RepairReport {

@@ -45,8 +45,8 @@ export function restoreCoverage(
 }
 
 /**
- * Clips a segment to a window. Old segments were joined with their neighbours and have the time of the last response;
- * of a clipped one it is only known that its response came after it had settled.
+ * Clips a segment to a window. Old segments were joined with their neighbors and have the time of the last response, so
+ * for a clipped one it is known only that its response came after it had settled.
  */
 function clipSegment(segment: CoveredWindow, window: Window, settleMs: number, newest: number): CoveredWindow {
   const fetchedAt = canBeJoined(segment, newest)

@@ -4,9 +4,8 @@ import type { DatasetName } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import { magic } from '../parquet/metadata.ts';
 import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
-import type { UnrecoverableRows } from './repair.ts';
 
-/** Lost rows: all that were published from key `first` to key `last`, both included. */
+/** Lost rows: all rows that were published from key `first` to key `last`, inclusive. */
 export interface LostRange {
   /** Null if the keys are unknown: any key that the file may contain. */
   readonly keys: { readonly first: SortKey; readonly last: SortKey } | null;
@@ -27,7 +26,7 @@ export interface SalvagedFile {
  * Salvages the row groups of a damaged file whose bytes still have their published hash, wherever in the file they are
  * now. Reads nothing else, and guesses nothing.
  * @param bytes the damaged file; null if it is missing
- * @param record its recorded row groups; without it nothing can be salvaged
+ * @param record its recorded row groups; without them nothing can be salvaged
  * @param rows its published rows
  */
 export function salvageRowGroups(bytes: Uint8Array | null, record: FileRecord | undefined, rows: number): SalvagedFile {
@@ -59,9 +58,7 @@ export function salvageRowGroups(bytes: Uint8Array | null, record: FileRecord | 
   };
 }
 
-/**
- * Offsets by which row groups may have moved: zero, the change in file size, and the offset of the footer.
- */
+/** Offsets by which row groups may have moved: zero, the change in file size, and the shift of the footer. */
 function listShifts(bytes: Uint8Array, footer: Uint8Array, length: number): number[] {
   const offset = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf(footer);
   const ofFooter = offset < 0 ? [] : [offset - (length - footer.length)];
@@ -81,6 +78,16 @@ export interface DamagedFile {
   readonly file: PublishedFile;
   /** Salvages the file. Reads it at each call, so that only one file is in memory at a time. */
   salvage(): SalvagedFile;
+}
+
+/** Lost rows that no request can restore. */
+export interface UnrecoverableRows {
+  readonly dataset: DatasetName;
+  readonly path: string;
+  readonly rows: number;
+  /** First and last key of the range that had the rows; null if unknown. */
+  readonly first: SortKey | null;
+  readonly last: SortKey | null;
 }
 
 /** Losses found while repairing files. */

@@ -8,7 +8,7 @@ import type { Archive } from '../open-archive.ts';
 import { type DamagedFile, salvageRowGroups } from './salvage-row-groups.ts';
 import { checkRootFiles, isUnreadableError, tryReadFile, type VerifyFinding } from './verify.ts';
 
-/** The findings of a verification, by how they are repaired. */
+/** The findings of a verification, grouped by how they are repaired. */
 export interface RepairTriage {
   /** Files that can be restored byte for byte. */
   readonly restorable: readonly { readonly finding: VerifyFinding; bytes(): Uint8Array }[];
@@ -34,7 +34,7 @@ export function triageFindings(archive: Archive, base: Manifest, findings: reado
   );
   const exists = ({ path }: VerifyFinding): boolean => {
     const at = join(layout.root, path);
-    // A broken link exists too.
+    // A broken link counts as existing.
     return disk.stamp(at) !== null || disk.isLink(at);
   };
   const rest = findings.filter(({ path }) => dirname(path) !== '.');

@@ -29,7 +29,7 @@ export interface VerifyFinding {
 }
 
 export interface VerifyResult {
-  /** The generation of the last publish, according to the state database and not to manifest.json. */
+  /** The generation of the last publish, according to the state database rather than manifest.json. */
   readonly generation: number;
   readonly files: number;
   readonly bytes: number;
@@ -42,8 +42,8 @@ export interface VerifyResult {
 const threadedHashBytesMin = 64 * 2 ** 20;
 
 /**
- * Hashes published files and compares them with the manifest: all files, or those of `only`. If a publish intervenes,
- * it also checks the changed files and reports on the new generation.
+ * Hashes published files and compares them with the manifest: all files, or only those in `only`. If a publish
+ * intervenes, it also checks the changed files and reports on the new generation.
  * @param threadedBytes minimum total size for hashing on threads; tests set it lower
  */
 export async function verifyArchive(
@@ -96,7 +96,7 @@ export async function verifyArchive(
 }
 
 /**
- * Verifies the state database. Undefined if a coverage file changed meanwhile.
+ * Verifies the state database. Returns undefined if a coverage file changed meanwhile.
  * @param earlyState a verification that was started on the assumption of no findings
  */
 async function verifyStateNow(
@@ -165,7 +165,7 @@ export const isUnreadableError = (error: unknown): boolean =>
 export function tryReadFile(archive: Archive, path: string): Uint8Array | null | undefined {
   try {
     const bytes = readFileNow(archive, path);
-    // Something else than a regular file is at the path.
+    // Something other than a regular file is at the path.
     return bytes === null && archive.disk.size(locateFile(archive, path)) !== null ? undefined : bytes;
   } catch (error) {
     if (isUnreadableError(error)) return undefined;
@@ -196,8 +196,8 @@ function recordKnownFiles(
 }
 
 /**
- * The root files if they are what this oddslake derives from the manifest; else null, as their original text is
- * unknown.
+ * Returns the root files if they match what this version derives from the manifest; otherwise null, because their
+ * original texts are unknown.
  */
 function readIntactRootTexts({ disk, layout }: Archive, manifest: Manifest): Readonly<Record<string, string>> | null {
   const texts = formatRootFiles(manifest);
@@ -213,11 +213,11 @@ const findOrphanFindings = (archive: Archive, files: readonly PublishedFile[]): 
 
 /** Checks the root files, which readers use to check other files or run as SQL. */
 export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFinding[] {
-  // A publish replaces the root files last: while an intent is open they may still be of the previous generation.
+  // A publish replaces the root files last: while an intent is open, they may still belong to the previous generation.
   if (archive.state.generation() === 0 || readOpenIntent(archive.state.db) !== undefined) return [];
   // The expected hash is from the state, because manifest.json cannot prove its own integrity.
   const manifestHash = getMeta(archive.state.db, manifestHashKey);
-  // Texts derived from another manifest prove nothing either, and its content may make no sense.
+  // Files generated from an incorrect manifest prove nothing either, and the content of such a manifest may be invalid.
   if (manifestHash !== undefined && sha256(Buffer.from(archive.readManifestText())) !== manifestHash)
     return [{ path: manifestName, kind: 'checksum mismatch' }];
   const expected: Record<string, string | undefined> = {
@@ -276,9 +276,9 @@ function isSameExtent(a: CoverageExtent | undefined, b: CoverageExtent | undefin
 }
 
 const formatRebuildAdvice = (path: string): string =>
-  `Publish the journal if possible (oddslake publish). Then, while nothing uses the archive, move ${path} away, and with it the files of the same name that end in -wal and -shm: the next run rebuilds it from the published files. Unpublished journal records, and the record of which prices were contested, are lost with it.`;
+  `Publish the journal if possible (oddslake publish). Then, while nothing uses the archive, move ${path} away, together with the files of the same name that end in -wal and -shm; the next run rebuilds it from the published files. Unpublished journal records, and the record of which prices were contested, are lost with it.`;
 
-/** Published coverage of each symbol's ticks, summed up. */
+/** Totals of the published coverage of each symbol's ticks. */
 export type CoverageExtents = Map<string, CoverageExtent>;
 
 const extentColumns = datasets.coverage.filter(({ name }) => ['dataset', 'symbol', 't_from', 't_to'].includes(name));

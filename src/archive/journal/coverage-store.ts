@@ -1,4 +1,4 @@
-import { dayMs, subtract, union, type Window } from '../../base/window.ts';
+import { subtract, union, type Window } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import {
   type CoveredWindow,
@@ -8,6 +8,7 @@ import {
   withdrawCoverage,
 } from '../format/coverage.ts';
 import { type Database, evidenceSinceKey, getMeta, setMeta } from './database.ts';
+import { separateResponsesMs } from './recheck-results.ts';
 
 interface SegmentRow {
   symbol: string;
@@ -45,7 +46,7 @@ const selectStateWindows = (where: string): string => `
     from journal_cover where fetched_at <= ?1 and ${where}
   union all select symbol, t_from, t_to, 'withdrawn', record_id, null from journal_withdrawn where ${where}`;
 
-/** Computes the covered windows. A withdrawal removes published coverage and that of earlier records. */
+/** Computes the covered windows. A withdrawal removes published coverage and the coverage of earlier records. */
 function applyWithdrawals(rows: readonly StateWindow[]): Window[] {
   const withdrawn = rows.filter(({ kind }) => kind === 'withdrawn');
   const covered = rows.filter(({ kind }) => kind !== 'withdrawn');
@@ -62,7 +63,7 @@ function applyWithdrawals(rows: readonly StateWindow[]): Window[] {
 
 /**
  * Reads all coverage of one symbol, published or journaled.
- * @param believedMs later responses are ignored, because the clock of their run was ahead
+ * @param believedMs responses after this time (epoch ms) are ignored, because the clock of their run was ahead
  */
 export const readSymbolCoverage = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
   applyWithdrawals(db.all<StateWindow & Record<string, never>>(selectStateWindows('symbol = ?2'), believedMs, symbol));
@@ -124,7 +125,7 @@ const selectCurrentCoverage = (where: string): string => `
 export const readCurrentCoverage = (db: Database): Map<string, CoveredWindow[]> =>
   collectCurrentCoverage(db.iterate<CurrentCoverageRow>(selectCurrentCoverage('')));
 
-/** The same for some symbols. */
+/** Does the same as `readCurrentCoverage`, but only for these symbols. */
 export const readCurrentCoverageOf = (db: Database, symbols: readonly string[]): Map<string, CoveredWindow[]> =>
   new Map(
     symbols.flatMap((symbol) => [
@@ -142,7 +143,7 @@ function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string,
     else if (row.kind === 'published') pushTo(out, row.symbol, toCoveredWindow(row));
     else journaled.push(row);
   }
-  // A withdrawal removes published coverage and that of earlier records.
+  // A withdrawal removes published coverage and the coverage of earlier records.
   for (const [symbol, windows] of withdrawn) out.set(symbol, withdrawCoverage(out.get(symbol) ?? [], windows));
   for (const row of journaled) {
     const later = withdrawn.get(row.symbol)?.filter(({ record }) => record > row.recordId) ?? [];
@@ -162,7 +163,7 @@ function pushTo<T>(lists: Map<string, T[]>, key: string, item: T): void {
  * and disjoint. A window fetched before `sinceMs` (epoch ms) ends the series, and earlier windows are left out.
  */
 export function findInferredTails(db: Database, sinceMs: number): Map<string, CoveredWindow[]> {
-  // Later withdrawals reduce a window.
+  // If later records withdraw parts of a window, only its last remaining part is used.
   const rows = db.iterate<SegmentRow & { record_id: number }>(
     `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from segments where evidence = 'inferred'
      union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_cover
@@ -228,7 +229,7 @@ export function findInferred(db: Database, window: Window): Map<string, Window[]
   return out;
 }
 
-/** The same for one symbol. */
+/** Does the same as `findInferred`, for all windows of one symbol. */
 export const findInferredOf = (db: Database, symbol: string): Window[] =>
   computeInferred(
     db.all<StateWindow & Record<string, never>>(selectStateWindows('symbol = ?2'), Number.MAX_SAFE_INTEGER, symbol),
@@ -254,15 +255,12 @@ export function retractSegments(db: Database, symbol: string, windows: readonly 
   }
 }
 
-/** How long the responses of a symbol stay separate, in ms. Older ones are joined once they are final. */
-const separateResponsesMs = 2 * dayMs;
-
 /** Overlays newly published coverage on a symbol's segments. Must run inside the publish's transaction. */
 export function addSegments(db: Database, symbol: string, added: readonly CoveredWindow[], settleMs: number): void {
   if (added.length === 0) return;
   const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
   const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
-  // Includes the neighbours, and older segments that can be joined by now.
+  // Includes adjacent segments, and older segments that can now be joined.
   const near = db
     .all<SegmentRow & Record<string, number>>(
       'select * from segments where symbol = ? and t_to >= ? and t_from <= ?',
@@ -275,7 +273,7 @@ export function addSegments(db: Database, symbol: string, added: readonly Covere
   restoreSegments(db, symbol, joinOldSegments(overlayLayers([...near, ...added]), settleMs));
 }
 
-/** Joins the windows of one symbol, in layers, that are final and old enough to be joined. */
+/** Joins the windows of one symbol that are final and old enough. Takes and returns layers of `overlayLayers`. */
 export const joinOldSegments = (sorted: readonly CoveredWindow[], settleMs: number): CoveredWindow[] =>
   joinFinalWindows(sorted, settleMs, findNewestResponse(sorted) - separateResponsesMs);
 
@@ -283,7 +281,7 @@ export const joinOldSegments = (sorted: readonly CoveredWindow[], settleMs: numb
 export const findNewestResponse = (segments: readonly CoveredWindow[]): number =>
   segments.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
 
-/** Whether a segment may have been joined with its neighbours. `newest` is the symbol's latest response. */
+/** Whether a segment may have been joined with adjacent ones. `newest` is the symbol's latest response. */
 export const canBeJoined = ({ to }: Window, newest: number): boolean => to <= newest - separateResponsesMs;
 
 /** Inserts segments of a symbol that has none in these windows. */
@@ -305,8 +303,8 @@ const dropSegment = (db: Database, symbol: string, { from, evidence }: CoveredWi
 };
 
 /**
- * Finds the window from the first to the last known time: covered (published or journaled), a published tick, lost, or
- * owed; null if there is none.
+ * Finds the window from the first to the last time of all covered windows (published or journaled), published ticks,
+ * lost windows and owed windows; null if there are none.
  */
 export function findKnownWindow(db: Database): Window | null {
   const row = db.one<{ t_from: number | null; t_to: number | null }>(
@@ -319,27 +317,27 @@ export function findKnownWindow(db: Database): Window | null {
   return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
 }
 
-// Facts kept between runs that decide how much coverage is proven.
+// Facts kept between runs that determine how much coverage is proven.
 
 /**
- * Reads the oldest tick that the server ever returned, epoch ms; infinite before the first. An empty response about
- * older windows proves nothing.
+ * Reads the time of the oldest tick that the server ever returned, epoch ms; infinite if it has returned none. An empty
+ * response for an older window proves nothing.
  */
 export const readOldestServedTick = (db: Database): number =>
   Number(getMeta(db, 'oldest_tick_shown') ?? Number.POSITIVE_INFINITY);
 
-/** Records the oldest tick of a run, epoch ms, if it is older than the known one. */
+/** Records the time of a run's oldest tick, epoch ms, if it is earlier than the recorded one. */
 export function recordOldestServedTick(db: Database, t: number): void {
   if (t < readOldestServedTick(db)) setMeta(db, 'oldest_tick_shown', String(t));
 }
 
 /**
- * Reads the time, epoch ms, before which coverage has no usable evidence: it was fetched with an older format, so a
+ * Reads the time, epoch ms, before which coverage has no usable evidence: it was recorded in an older format, so a
  * poll cannot confirm it.
  */
 export const readEvidenceSince = (db: Database): number => Number(getMeta(db, evidenceSinceKey) ?? 0);
 
-/** Reads the page caps that the last run inferred; empty if none did. */
+/** Reads the recorded page caps; empty if none are recorded. */
 export function readKnownPageCaps<Known extends object>(db: Database): Partial<Known> {
   const text = getMeta(db, 'known_pages');
   if (text === undefined) return {};
@@ -352,7 +350,7 @@ export function recordKnownPageCaps(db: Database, known: object | null): void {
   if (text !== getMeta(db, 'known_pages')) setMeta(db, 'known_pages', text);
 }
 
-/** Returns the first fault that SQLite finds in the state file; null if there is none. */
+/** Runs SQLite's integrity check on the state file. Returns the first error; null if there is none. */
 export function findDatabaseFault(db: Database): string | null {
   const row = db.one<Record<string, string>>('pragma integrity_check(1)');
   const message = row === undefined ? 'no answer' : Object.values(row)[0]!;

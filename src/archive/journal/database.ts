@@ -101,21 +101,21 @@ function withReadableErrors<T>(path: string, work: () => T): T {
     const mayBeFull = code === ioCode || code === cannotOpenCode;
     if (code === diskFullCode || (mayBeFull && isOnFullDisk(path))) throw createDiskFullError(path, error);
     if (code === busyCode) {
-      throw new OddslakeError(exitCodes.busy, `Another process holds ${path} for too long. Try again later.`, {
+      throw new OddslakeError(exitCodes.busy, `Another process kept ${path} locked for too long. Try again later.`, {
         cause: error,
       });
     }
     if (code === ioCode) {
       throw new OddslakeError(
         exitCodes.unexpected,
-        `The disk failed: ${path} could not be read or written (${(error as Error).message}). Check the disk and run again; data accepted before is kept.`,
+        `The disk failed: ${path} could not be read or written (${(error as Error).message}). Check the disk and run again; data that was already accepted is kept.`,
         { cause: error },
       );
     }
     if (code === readOnlyCode || code === cannotOpenCode) {
       throw new OddslakeError(
         exitCodes.unexpected,
-        `The state database ${path} cannot be opened for writing. Reading needs that too: check its owner and permissions, or work on a copy of the archive.`,
+        `The state database ${path} cannot be opened for writing. Even reading requires write access: check its owner and permissions, or work on a copy of the archive.`,
         { cause: error },
       );
     }
@@ -139,7 +139,7 @@ function withReadableErrors<T>(path: string, work: () => T): T {
   }
 }
 
-/** SQLite allocates the index of its log in blocks of this size, in bytes. With less free space a write fails. */
+/** SQLite allocates its WAL index in blocks of this size, in bytes. With less free space a write fails. */
 const databaseBytesMin = 32 * 1024;
 
 type FileSystemCounts = Pick<StatsFs, 'blocks' | 'bavail' | 'bsize' | 'files' | 'ffree'>;
@@ -162,14 +162,14 @@ export function isOnFullDisk(path: string): boolean {
 
 export const createDiskFullError = (path: string, cause: unknown): DiskFullError =>
   new DiskFullError(
-    `The disk is full: ${path} could not grow. Free some space and run again; data accepted before is kept.`,
+    `The disk is full: ${path} could not grow. Free some space and run again; data that was already accepted is kept.`,
     { cause },
   );
 
 /** How long opening may wait for another process, in ms. */
 const busyMsMax = 10_000;
 
-/** The most cached statements. Preparing one takes longer than most queries. */
+/** Maximum number of cached statements. Preparing a statement takes longer than running most queries. */
 const statementsMax = 100;
 
 /**

@@ -87,9 +87,9 @@ export const readLostTicks = (db: Database, symbol: string): RecordedLoss[] =>
 
 /**
  * Reads the coverage of one symbol, published or journaled, without its lost windows. A journaled response for a lost
- * window proves nothing before it is published.
+ * window proves nothing until it is published.
  * @param believedMs see readSymbolCoverage
- * @param lost its lost windows, if already read
+ * @param lost the symbol's lost windows, if already read
  */
 export function readCoverageWithoutLost(
   db: Database,
@@ -217,7 +217,7 @@ export const readOwedWindows = (db: Database, symbol: string): OwedWindow[] =>
     .all<OwedRow & Record<string, never>>('select * from owed where symbol = ? order by t_from', symbol)
     .map(toOwedWindow);
 
-/** The same for all symbols, by symbol. */
+/** Reads the owed windows of all symbols, by symbol. */
 export const readAllOwedWindows = (db: Database): Map<string, OwedWindow[]> =>
   Map.groupBy(
     db.all<OwedRow & Record<string, never>>('select * from owed order by symbol, t_from').map(toOwedWindow),
@@ -227,13 +227,14 @@ export const readAllOwedWindows = (db: Database): Map<string, OwedWindow[]> =>
 /** The failed windows of one symbol in one run. */
 interface SymbolFailures {
   readonly symbol: string;
-  /** What is covered now. */
+  /** Windows that are covered now. */
   readonly covered: readonly Window[];
   readonly failures: readonly (Window & Pick<OwedWindow, 'kind' | 'reason'>)[];
 }
 
 /**
- * Records failed requests and removes windows that are covered by now. A window that was owed before keeps its time.
+ * Records failed requests and removes windows that are now covered. A window that was already owed keeps the time of
+ * its first failure.
  */
 export function recordOwed(db: Database, symbols: readonly SymbolFailures[], nowMs: number): void {
   db.transaction(() => {

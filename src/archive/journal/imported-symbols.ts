@@ -46,7 +46,7 @@ export function recordImportedMarkets(
 
 /** Rejected input, as received. */
 export interface QuarantinedInput extends RejectedInput {
-  /** Null if the input names none. */
+  /** Null if the input names no symbol. */
   readonly symbol: string | null;
   /** When it was observed, epoch ms. */
   readonly at: number;
@@ -54,7 +54,7 @@ export interface QuarantinedInput extends RejectedInput {
 
 /**
  * Journals rejected input that belongs to no known symbol. It is counted, and kept as received up to the run's
- * quarantine limit. `dropped` more inputs are only counted.
+ * quarantine limit. `dropped` further inputs are counted but not kept.
  */
 export function appendQuarantined({ db }: State, runId: string, items: readonly QuarantinedInput[], dropped = 0): void {
   const count = items.length + dropped;

@@ -23,7 +23,7 @@ export interface PublishIntent {
 export interface CommitState {
   /** 0 before the first publish. */
   readonly generation: number;
-  /** Random, new for every commit and every repair; null before the first. */
+  /** Random, and different for each commit and repair; null before the first. */
   readonly commitId: string | null;
 }
 
@@ -66,7 +66,7 @@ export const isOpenIntent = (db: Database, { generation, commitId }: PublishInte
 
 /**
  * Commits the generation with a compare-and-set. Part of the publish's transaction.
- * @throws SupersededError if this was not built on the last commit, or the last commit is not finished
+ * @throws SupersededError if the intent was not built on the last commit, or the last commit is not finished
  */
 export function declareIntent(db: Database, builtOn: CommitState, intent: PublishIntent): void {
   if (!isLastCommit(db, builtOn) || readOpenIntent(db) !== undefined) throw new SupersededError();

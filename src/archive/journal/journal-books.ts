@@ -20,15 +20,18 @@ import type { State } from './state.ts';
 export interface BookRecord {
   readonly runId: string;
   readonly symbol: string;
-  /** When the response was generated, or requested if it does not say; epoch ms. */
+  /** When the response was generated or, if it does not state that, when it was requested; epoch ms. */
   readonly observedAt: number;
   readonly snapshots: readonly OrderBookSnapshot[];
   readonly rejected: readonly RejectedInput[];
-  /** Whether any of the response could be parsed, even to no snapshot. Only then does it cover its moment. */
+  /** Whether the response could be parsed at least in part, even without a snapshot. If not, it covers nothing. */
   readonly understood: boolean;
 }
 
-/** The cost of publishing a snapshot, its coverage and a rejected input, without levels, in ticks. */
+/**
+ * Cost of publishing one snapshot (without its levels), one response or one rejected input, expressed as a number of
+ * ticks.
+ */
 const ticksPerSnapshot = 8;
 
 /** Appends order book responses; durable when it returns. */
@@ -72,12 +75,12 @@ function joinSides(bids: Float64Array, asks: Float64Array): Uint8Array {
   return toBytes(both);
 }
 
-/** The cost of publishing a record, in ticks. */
+/** Computes the cost of publishing a record, expressed as a number of ticks. */
 export const computeBookLoad = ({ snapshots, rejected }: BookRecord): number =>
   snapshots.reduce((sum, snapshot) => sum + countLevels(snapshot), 0) +
   ticksPerSnapshot * (1 + snapshots.length + rejected.length);
 
-/** The cost of publishing the journaled order books, in ticks. Rejected input is not included. */
+/** Computes the cost of publishing the journaled order books without rejected input, expressed as a number of ticks. */
 export function readBookLoad(db: Database): number {
   const books = db.one<{ n: number; levels: number | null }>(
     'select count(*) as n, sum(n) as levels from journal_books',
@@ -132,7 +135,7 @@ function toObservedSnapshot(row: JournaledBookRow, day: number, part: number): O
   return { symbol, observedAt, t, bids: side(0, bidLevels), asks: side(bidLevels, prices.length) };
 }
 
-/** Reads the snapshots of a symbol's latest journaled moment; empty if there are none. */
+/** Reads the journaled snapshots of a symbol that have the latest time; empty if there are none. */
 export function readLatestBooks({ db, identity }: State, symbol: string): ObservedSnapshot[] {
   const part = computePartNumber(symbol, identity.parts);
   let before = Number.MAX_SAFE_INTEGER;
@@ -221,7 +224,7 @@ export function consumeBooks(
   for (const { id } of responses) db.run('delete from journal_book_cover where id = ?', id);
 }
 
-/** The cost of publishing the whole journal, in ticks. */
+/** Computes the cost of publishing the whole journal, expressed as a number of ticks. */
 export function readJournalLoad(db: Database): number {
   const count = (table: string): number => db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n;
   return (

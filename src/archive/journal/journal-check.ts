@@ -3,8 +3,8 @@ import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Database } from './database.ts';
 import type { JournalBin } from './journal.ts';
 
-// Checks the journal before a publish, and finds its damage. Tables are scanned in full, not by their indices, because
-// a flipped bit in either can hide a row from the other.
+// Checks the journal for damage before a publish. Tables are scanned in full and not through their indices, because a
+// flipped bit in a table or an index can make the two disagree.
 
 /** Tables whose rows are counted in the record header. */
 const countedTables = [
@@ -80,7 +80,7 @@ export const listTickBins = ({ bins }: JournalIndex): JournalBin[] => {
 /** The index of a publish without journal records. */
 export const emptyIndex: JournalIndex = { end: 0, bins: new Map(binnedTables.map((table) => [table, []])) };
 
-/** @throws JournalDamageError if the number of rows read by an index differs from the table's */
+/** @throws JournalDamageError if the number of rows read through an index differs from that of the table scan */
 export function assertRowCount(
   { bins }: JournalIndex,
   table: BinnedTable,
@@ -127,7 +127,8 @@ export interface DamagedRow {
 interface JournalDamage {
   readonly rows: readonly DamagedRow[];
   /**
-   * Symbols whose ticks or order books may be missing, so that their journaled coverage is dropped; null: any symbol.
+   * Symbols whose ticks or order books may be missing, and whose journaled coverage is therefore dropped. Null: this
+   * may be true of any symbol.
    */
   readonly doubtfulSymbols: ReadonlySet<string> | null;
   /** Ticks in damaged rows, by run; rows whose run is uncertain are not counted. */
@@ -149,12 +150,12 @@ export function findJournalDamage(db: Database): JournalDamage {
     const { id, rows: rowsLeftOfRecord, checksum, ...header } = row;
     const isIntact = computeHeaderChecksum(header) === checksum;
     if (!isIntact) rows.push({ table: 'journal', id, reason: 'it does not match its checksum', values: { ...row } });
-    // A damaged checksum may not be a number. No row continues it then.
+    // A damaged checksum may not be a number. In that case no row's checksum continues it.
     headers.set(id, { ...row, checksum: checksum >>> 0, isIntact, left: rowsLeftOfRecord });
   }
   for (const [table, columns] of Object.entries(journalRowColumns) as [JournalRowTable, readonly string[]][]) {
     const idName = table === 'journal_markets' ? 'record_id' : 'id';
-    // The ID of a market poll is its record_id, so it is among the columns already.
+    // The ID of a market poll is its record_id, which is already among the columns.
     const names = selectSafely(...new Set([idName, ...columns, 'checksum']));
     for (const row of db.iterate<Record<string, JournalValue>>(`select ${names} from ${table} not indexed`)) {
       const header = headers.get(row.record_id as number);
@@ -246,10 +247,10 @@ export function addJournalChecksums(db: Database): void {
 }
 
 // Each row of the journal has a CRC-32 (gzip's polynomial, RFC 1952) from the moment it is accepted. A row's checksum
-// continues that of its record's header, which proves to which record it belongs. It excludes the header's `rows`,
-// which a publish changes; that number is compared with the rows that exist.
+// continues that of its record's header, which proves which record the row belongs to. The header's checksum excludes
+// `rows`, which a publish changes; instead, that number is compared with the number of existing rows.
 
-/** A journaled row was found damaged when it was read. None of it may be used. */
+/** A journaled row was found damaged when it was read. No part of it may be used. */
 class JournalDamageError extends OddslakeError {
   constructor(why: string, options?: ErrorOptions) {
     super(
@@ -268,7 +269,7 @@ export const isJournalDamage = (error: unknown): boolean =>
 const isOutOfRange = (error: unknown): boolean =>
   (error as { code?: unknown } | undefined)?.code === 'ERR_OUT_OF_RANGE';
 
-/** A record of the journal without its ID: one response of the upstream. */
+/** A journal record without its ID. Each record is one response from the upstream. */
 export interface JournalHeaderRow {
   readonly run_id: string;
   readonly kind: string;

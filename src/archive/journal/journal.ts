@@ -22,25 +22,25 @@ import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbols.ts';
 
-/** One validated response of the upstream, written in one transaction. */
+/** One validated response from the upstream, written in one transaction. */
 export interface TickRecord {
   readonly runId: string;
   readonly symbol: string;
   readonly requestedWindow: Window;
-  /** When the response was generated, or fetched if it does not say; epoch ms. */
+  /** When the response was generated or, if it does not state that, when it was fetched; epoch ms. */
   readonly observedAt: number;
   readonly origin: Origin;
   readonly rank: number;
   readonly ticks: TickColumns;
   readonly rejected: readonly RejectedInput[];
   /**
-   * Windows that it covers, with the time it was generated. May cover windows of an earlier response of this symbol
-   * too.
+   * Windows that the response covers, with the time when it was generated. They may include windows of an earlier
+   * response for this symbol.
    */
   readonly covered: readonly Omit<CoveredWindow, 'origin'>[];
   /**
    * Windows of this symbol whose coverage is withdrawn: published coverage, and coverage journaled before this record.
-   * Coverage of this record is added on top.
+   * The coverage of this record itself is added afterwards.
    */
   readonly withdrawn?: readonly Window[];
 }
@@ -167,7 +167,7 @@ function* splitTicksByDay(ticks: TickColumns): Generator<TickColumns & { day: nu
   }
 }
 
-/** Sorts ticks by time, stable. */
+/** Sorts ticks by time. The sort is stable. */
 export function sortTicksByTime(ticks: TickColumns): TickColumns {
   const { t, p } = ticks;
   if (isSorted(t)) return ticks;
@@ -179,10 +179,10 @@ export function sortTicksByTime(ticks: TickColumns): TickColumns {
 export const toBytes = (values: Float64Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
-/** Copied, because SQLite's blob is not aligned for doubles. */
+/** Copies the bytes, because SQLite's blobs are not aligned for doubles. */
 export const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
 
-/** The last record ID. A publish that starts now includes records up to it. */
+/** Reads the last record ID. A publish that starts now includes the records up to it. */
 export const readJournalEnd = (db: Database): number =>
   db.one<{ id: number | null }>('select max(id) as id from journal')?.id ?? 0;
 
@@ -190,11 +190,11 @@ export const readJournalEnd = (db: Database): number =>
 export const countJournaledTicks = (db: Database): number =>
   db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
 
-/** The cost of publishing a covered day, or a rejected input, in ticks. */
+/** Cost of publishing one covered day or one rejected input, expressed as a number of ticks. */
 export const ticksPerCoveredDay = 8;
 export const ticksPerRejected = 8;
 
-/** The cost of publishing a record, in ticks. */
+/** Computes the cost of publishing a record, expressed as a number of ticks. */
 export function computeTickLoad({ ticks, rejected, covered, withdrawn = [] }: TickRecord): number {
   const days = [...covered, ...withdrawn].reduce((sum, w) => sum + Math.ceil((w.to - floorToDay(w.from)) / dayMs), 0);
   return ticks.t.length + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
@@ -272,7 +272,7 @@ export const readSymbolDayTicks = (db: Database, symbol: string, day: number, en
     .map((row) => toTickChunk(row, symbol, day, row.part));
 
 /**
- * Reads the coverage of one bin by symbol, less later withdrawals up to `end`, and the number of rows read.
+ * Reads the coverage of one bin by symbol, minus later withdrawals up to `end`, and the number of rows read.
  * @throws JournalDamageError
  */
 export function readBinCoverage(

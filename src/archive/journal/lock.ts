@@ -36,7 +36,7 @@ export function tryLock(path: string): WriteLock | null {
   try {
     const opened = new DatabaseSync(path);
     db = opened;
-    // Nothing is written, so no journal file is needed, for which a full disk would have no space.
+    // Nothing is written, so no journal file is needed. A full disk would have no space for one.
     opened.exec('pragma busy_timeout = 0; pragma journal_mode = memory; begin exclusive');
     // SQLite silently takes a shared lock on a read-only file, which many processes can hold at once.
     if (isWriteRefused(path)) throw new LockRefusedError(path);

@@ -1,7 +1,7 @@
 import { formatCount } from '../../base/format-quantity.ts';
 import { floorToDay, hourMs, intersect, minuteMs, subtract, type Window } from '../../base/window.ts';
 
-/** The most names in a NamedCount. */
+/** Maximum number of names in a NamedCount. */
 const namesMax = 20;
 
 /** A count and its first 20 names. */
@@ -15,7 +15,7 @@ export const toNamedCount = (names: readonly string[]): NamedCount => ({
   names: names.slice(0, namesMax),
 });
 
-/** A count and the median of the last nights; null if there were none. */
+/** A count, and the median of the last nights, which is null if there were none. */
 export interface CountComparison {
   readonly count: number;
   readonly median: number | null;
@@ -39,7 +39,7 @@ export interface ListedState {
   readonly symbol: string;
   /** When it was first seen. */
   readonly firstSeen: number;
-  /** Since when the lists show it as inactive or no longer name it; null while it is active. */
+  /** When the lists began to show it as inactive or ceased to name it; null while it is active. */
   readonly inactiveSince: number | null;
   readonly closesAt: number | null;
   /** Whether the lists show it as resolved, and when they first did; null if not recorded. */
@@ -108,8 +108,8 @@ export function computeNightCoverage(
 }
 
 /**
- * Whether any requested day that was not covered before ended so long before `fetchedAtMs` that a server which thins
- * its history after `thinsAfterMs` may have thinned it. `requested` is sorted.
+ * Whether the server may have thinned a requested day before it was fetched. That is possible if the day was not
+ * previously covered and ended at least `thinsAfterMs` before `fetchedAtMs`. `requested` is sorted.
  */
 export function isThinnedBeforeFetch(
   requested: readonly Window[],
@@ -136,13 +136,13 @@ export interface NightVolume {
   readonly ticks: number;
 }
 
-/** The largest share, 0 to 1, by which each count may fall against the last nights; 1 allows a fall to nothing. */
+/** Maximum share, 0 to 1, by which each count may fall compared with the last nights; 1 allows a fall to zero. */
 interface VolumeDropRules {
   readonly marketsShareMax: number;
   readonly ticksShareMax: number;
 }
 
-/** The number of latest nights to compare with. */
+/** Number of most recent nights to compare with. */
 export const comparedMax = 7;
 
 /** With fewer nights, no usual level is known. */
@@ -203,8 +203,8 @@ export function describeVolumeDrops(
 }
 
 /**
- * Describes market lists that are suddenly short, as in an outage or with a key of another scope; one clause, or null.
- * Empty lists after non-empty ones are always reported, regardless of the allowed drop.
+ * Describes market lists that are suddenly short, as in an outage or with a key that has another scope; one clause, or
+ * null. Empty lists after non-empty ones are always reported, regardless of the allowed drop.
  * @param past counts of the last days, latest first
  */
 export function describeShortLists(count: number, past: readonly number[], shareMax: number): string | null {

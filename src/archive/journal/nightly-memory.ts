@@ -57,9 +57,9 @@ interface PolledCounts {
 }
 
 /**
- * Counts the ticks of a run, and of the polls that began after run `after` and before this run, of any polling job: an
- * hourly job leaves little for the night. Polls that begin during a night count for the next one. Backfills and imports
- * do not count.
+ * Counts the ticks of a run, and of the polls by any job that began after run `after` and before this run: if an hourly
+ * job polls too, it leaves few new ticks for the nightly run. Polls that begin during a nightly run count for the next
+ * one. Backfills and imports do not count.
  */
 export function countPolled(db: Database, runId: string, after: string): PolledCounts {
   // Run IDs sort by start time.
@@ -147,7 +147,7 @@ export const readMarketCountsBefore = (db: Database, atMs: number, daysMax: numb
     )
     .map(({ named }) => named);
 
-/** Records days as completely listed, unless something else is known of them. */
+/** Records days as completely listed, unless another state is already recorded for them. */
 export function restoreListings(db: Database, days: Iterable<number>): void {
   for (const day of days)
     db.run('insert or ignore into listings (day, view, at, named, whole) values (?, ?, ?, 0, 1)', day, allViews, day);

@@ -10,7 +10,7 @@ import type { Database } from './database.ts';
 
 /**
  * Opens the known precedence of the published ticks of one UTC day; `day` is its midnight. Reads all windows of a
- * symbol at once and caches one symbol, because a merge processes them one by one.
+ * symbol at once and caches one symbol, because a merge processes symbols one by one.
  */
 export function openDayPrecedence(db: Database, day: number): KnownPrecedence {
   const window = { from: day, to: day + dayMs };
@@ -40,7 +40,7 @@ export function readPrecedence(db: Database, day: number, symbols: Iterable<stri
   return out;
 }
 
-/** Looks precedence up in the values. */
+/** Creates a lookup of precedence in these values. */
 export const toKnownPrecedence = ({ windows, responses }: SymbolsPrecedence): KnownPrecedence =>
   createKnownPrecedence({
     windows: (symbol) => windows.get(symbol) ?? [],
@@ -57,8 +57,8 @@ const createKnownPrecedence = (lookups: {
   responses(symbol: string): readonly CoveringResponse[];
 }): KnownPrecedence => ({
   getWindows: lookups.windows,
-  // Older versions recorded imported ticks, so unrecorded ticks come from polls. When a file was written does not
-  // matter.
+  // Older versions recorded the precedence of all imported ticks, so ticks without a record come from polls. When a
+  // file was written does not matter.
   inferPrecedence(symbol, t) {
     const response = lookups.responses(symbol).find((w) => isWithin(t, w));
     return { rank: precedenceRanks.poll, observedAt: response?.fetchedAt ?? Number.NEGATIVE_INFINITY };
@@ -95,8 +95,8 @@ function readPrecedenceWindows(db: Database, symbol: string, day: number): Prece
 }
 
 /**
- * Migrates the tables of older versions: windows of imports, and single keys, which take precedence. In one
- * transaction.
+ * Migrates the tables of older versions: windows of imports, and single keys, which take precedence. Runs in
+ * one transaction.
  */
 export function migrateOlderPrecedence(db: Database): void {
   type Row = { symbol: string; t_from: number; t_to: number; rank: number; observed_at: number };
@@ -127,7 +127,7 @@ function cacheLatest<T>(read: (symbol: string) => T): (symbol: string) => T {
 /**
  * Packs the windows of one symbol and UTC day, about seven bytes each. Windows are sorted and disjoint. Each is four
  * LEB128 numbers: milliseconds from the previous end to its start, its length in milliseconds, its rank, and the
- * zigzag-coded difference of its observation time to the previous one. The first window counts from the day.
+ * zigzag-encoded difference between its observation time and the previous one. The first window is relative to `day`.
  * @param day the UTC midnight, epoch ms
  */
 function packPrecedence(windows: readonly PrecedenceWindow[], day: number): Uint8Array {
@@ -179,8 +179,8 @@ const encodeZigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 
 const decodeZigzag = (value: number): number => (value % 2 === 1 ? -(value + 1) / 2 : value / 2);
 
 /**
- * Looks up when published snapshots were observed. Unknown for snapshots that an older version published, or from
- * before the state was rebuilt.
+ * Looks up when published snapshots were observed. Unknown for snapshots that an older version published, or
+ * that were published before the state was rebuilt.
  */
 export const createBookObservedAtLookup =
   (db: Database): BookObservedAtLookup =>

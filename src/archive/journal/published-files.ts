@@ -56,7 +56,8 @@ export function readHashTimes(db: Database): HashTimeLookup {
 }
 
 /**
- * Computes the time since when every byte has been hashed, epoch ms; null if some never were, or if there are no files.
+ * Computes the time since which every byte has been hashed, epoch ms; null if some never were, or if there are no
+ * files.
  */
 export function computeVerifiedThrough(files: Iterable<{ readonly hashedAt: number | undefined }>): number | null {
   let oldestMs: number | null = null;
@@ -82,8 +83,8 @@ export function dropHashTimes(db: Database, isPublished: (path: string) => boole
 const hashShareKey = 'share_hashed_to';
 
 /**
- * Reads up to when the rolling share of files has been hashed, epoch ms; see `chooseHashShare`. Null before the first
- * share.
+ * Reads the time up to which the rolling hash check has progressed, epoch ms; see `chooseHashShare`. Null before its
+ * first share.
  */
 export const readShareHashedTo = (db: Database): number | null => {
   const value = getMeta(db, hashShareKey);
@@ -92,7 +93,7 @@ export const readShareHashedTo = (db: Database): number | null => {
 
 export const recordShareHashedTo = (db: Database, atMs: number): void => setMeta(db, hashShareKey, String(atMs));
 
-/** How a file is not as it was published; `state`: the state database is damaged, or knows another coverage. */
+/** How a file differs from what was published; `state`: the state database is damaged, or its coverage differs. */
 export type DamageKind = 'missing' | 'size mismatch' | 'checksum mismatch' | 'orphan' | 'state';
 
 export interface FileDamage {
@@ -115,7 +116,7 @@ export const readRecordedDamage = (db: Database): RecordedDamage[] =>
      from damage order by path`,
   );
 
-/** Adds the damage that a run found. The first time found of a path is kept. */
+/** Adds the damage that a run found. For a recorded path, the earlier time is kept. */
 export function recordDamage(db: Database, damage: readonly FileDamage[], runId: string, nowMs: number): void {
   if (damage.length === 0) return;
   db.transaction(() => {

@@ -115,7 +115,7 @@ function explainError(path: string, error: unknown): unknown {
   if (code === busyCode) {
     return new OddslakeError(
       exitCodes.busy,
-      `Another process has held the shared request rate (${path}) for too long: it was suspended at a bad moment. Resume or end it, and run again.`,
+      `Another process has held the lock on the shared rate limit (${path}) for too long: it was suspended while it held the lock. Resume or end it, and run again.`,
       { cause: error },
     );
   }
@@ -123,7 +123,7 @@ function explainError(path: string, error: unknown): unknown {
   if (code === fullCode || isOnFullDisk(path)) return createDiskFullError(path, error);
   return new OddslakeError(
     exitCodes.unexpected,
-    `The shared request rate in ${path} cannot be stored: ${(error as Error).message}. Run again; if it persists, remove that file.`,
+    `The shared rate limit in ${path} cannot be stored: ${(error as Error).message}. Run again; if it persists, remove that file.`,
     { cause: error },
   );
 }

@@ -5,13 +5,13 @@ import type { CoveredWindow } from '../format/coverage.ts';
 export interface RecheckNight {
   readonly at: number;
   /**
-   * Number of rechecked windows, and of contradicted windows, which had ticks that the archive should already have had.
+   * Number of rechecked windows, and of contradicted ones, which had ticks that the archive should have had already.
    */
   readonly windows: number;
   readonly contradicted: number;
   /** Contradicted windows whose new ticks were not late: the server had left them out. */
   readonly leftOut: number;
-  /** Ticks of these windows in the responses, and those of them that were new. */
+  /** Number of ticks in the responses for the rechecked windows, and number of new ones among them. */
   readonly seen: number;
   readonly found: number;
 }
@@ -29,9 +29,12 @@ export interface RecheckHistory {
   readonly lateness: readonly DayLateness[];
   /** When the server was found to leave out ticks. Older coverage is in doubt. Null: never. */
   readonly caughtAt: number | null;
-  /** Windows rechecked since the last contradiction, including contradictions between pages of polls. */
+  /**
+   * Windows rechecked since the last contradiction. Contradictions between pages of polls count too, if `caughtAt` is
+   * set.
+   */
   readonly cleanWindows: number;
-  /** When the lateness last grew. Coverage fetched before, too soon after its time, is in doubt. Null: never. */
+  /** When the lateness last grew. Coverage fetched earlier, and too soon after its time, is in doubt. Null: never. */
   readonly lateAt: number | null;
 }
 
@@ -43,21 +46,24 @@ export const emptyRecheckHistory: RecheckHistory = {
   lateAt: null,
 };
 
-/** The most nights, and days with lateness, in the history. */
+/** Maximum number of nights, and of days with lateness, in the history. */
 export const recheckNightsMax = 30;
 
-/** The server counts as leaving out ticks from this many such windows in the history, if none is proven. */
+/** Without proof, the server counts as leaving out ticks once the history has this many windows with left-out ticks. */
 const leftOutWindowsMin = 2;
 /**
- * The server is trusted again after this many windows without a contradiction, once all coverage in doubt was fetched
- * again.
+ * The server is trusted again after this many windows without a contradiction, once all coverage in doubt has been
+ * fetched again.
  */
 export const cleanWindowsMin = 100;
 
 /** Ratio of the overlap to the measured lateness. */
 const latenessMargin = 1.5;
 
-/** How long the responses of a symbol stay separate. Older ones are joined and do not show lateness any more. */
+/**
+ * How long the responses of a symbol are kept separate, in ms. Older ones are joined once they are final, and then no longer
+ * show lateness.
+ */
 export const separateResponsesMs = 2 * dayMs;
 
 /** Computes the maximum lateness in the history, in ms; 0 if none was measured. */

@@ -95,19 +95,19 @@ export function addRunTally(db: Database, runId: string, tally: RunTally): void 
   );
 }
 
-/** Counts new ticks that came after their window was covered, in the publish's transaction. */
+/** Adds late ticks, which came after their window was covered, to a run's count, inside the publish's transaction. */
 export function addLateTickCount(db: Database, runId: string, ticks: number): void {
   db.run('update runs set late = late + ? where run_id = ?', ticks, runId);
 }
 
-/** Counts ticks that are published without having been journaled, in the publish's transaction. */
+/** Adds ticks that were published but never journaled to a run's count, inside the publish's transaction. */
 export function addFetchedTicks(db: Database, runId: string, ticks: number): void {
   db.run('update runs set fetched = fetched + ? where run_id = ?', ticks, runId);
 }
 
 /**
  * Counts ticks of an interrupted run that `runId` publishes. New ones are recovered by `runId` and no longer counted by
- * the interrupted run, so each tick is accepted by one run or recovered by one.
+ * the interrupted run, so each tick counts as accepted or recovered in exactly one run.
  */
 export function addRecoveredTicks(db: Database, runId: string, brokenId: string, tally: RunTally): void {
   const { accepted, duplicates, conflicts } = tally;
@@ -115,7 +115,7 @@ export function addRecoveredTicks(db: Database, runId: string, brokenId: string,
   db.run('update runs set fetched = fetched - ? where run_id = ?', accepted + duplicates + conflicts, brokenId);
 }
 
-/** Counts the ticks that a generation adds and removes, in its transaction. */
+/** Adds the ticks that a generation added and removed to a run's counts, inside the publish's transaction. */
 export function addPublishedTicks(db: Database, runId: string, { added, lost }: { added: number; lost: number }): void {
   db.run(
     'update runs set published_added = published_added + ?, published_lost = published_lost + ? where run_id = ?',
@@ -125,7 +125,7 @@ export function addPublishedTicks(db: Database, runId: string, { added, lost }: 
   );
 }
 
-/** Returns a check for interrupted runs, which ended without a result. `runId` is not one. Results are cached. */
+/** Returns a check for interrupted runs, which ended without a result. `runId` is never one. Results are cached. */
 export function createInterruptedRunCheck(db: Database, runId: string): (otherId: string) => boolean {
   const known = new Map([[runId, false]]);
   return (otherId) => {
@@ -272,7 +272,7 @@ export const readLatestEndedRun = (db: Database, job: string, untilMs: number): 
     untilMs,
   );
 
-/** Fields that have another name in summaries of older versions, by the path of their object. */
+/** Fields that had other names in summaries of older versions, with the path of their object. */
 const renamedSummaryFields: readonly (readonly [path: readonly string[], before: string, now: string])[] = [
   [[], 'covered_to', 'reached'],
   [[], 'verdict', 'completeness'],
@@ -285,8 +285,8 @@ const renamedSummaryFields: readonly (readonly [path: readonly string[], before:
 ];
 
 /**
- * A recorded summary, with the names that its fields have now. Its shape is not checked.
- * @throws SyntaxError for a text that is no JSON
+ * Parses a recorded summary, and renames the fields of older versions to their current names. Its shape is not checked.
+ * @throws SyntaxError if the text is not JSON
  */
 export function parseRunSummary(text: string): unknown {
   const summary: unknown = JSON.parse(text);

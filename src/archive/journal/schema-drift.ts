@@ -7,7 +7,7 @@ export type JsonType = (typeof jsonTypes)[number];
 export interface FieldShape {
   /** How many objects or lists could have had it. */
   readonly of: number;
-  /** How many had it, by type. A type with 0 was seen earlier. */
+  /** How many had it, by type. A type with a count of 0 was seen only earlier. */
   readonly types: Readonly<Partial<Record<JsonType, number>>>;
   /** Whether its members have individual names, as in an object keyed by symbol. They are not fields. */
   readonly isMap: boolean;
@@ -23,7 +23,7 @@ export interface ShapeSample {
   inferShape(): Shape | null;
 }
 
-/** The deepest level of fields below the record. */
+/** Maximum depth of fields below the record. */
 const depthMax = 5;
 /** An object with more different names is a map. */
 const namesMax = 64;
@@ -101,7 +101,7 @@ export function createShapeSample(): ShapeSample {
 const sumTypeCounts = (types: FieldShape['types']): number =>
   Object.values(types).reduce((sum, count) => sum + count, 0);
 
-/** Whether a path means the elements of a list. */
+/** Whether a path refers to the elements of a list. */
 const isElementPath = (path: string): boolean => path === '*' || path.endsWith('/*');
 
 /** The path of a field's parent. The record is its own parent. */
@@ -132,14 +132,14 @@ export interface Drift {
 
 /** With fewer records, a field may be missing by chance. */
 export const recordsMin = 5;
-/** A field that at least this share of records has is expected in all. */
+/** A field that at least this share of records has is expected in every record. */
 const usualShareMin = 0.9;
-/** A new type counts as a change from this share of values on. */
+/** A new type counts as a change if at least this share of values has it. */
 const newTypeShareMin = 0.1;
 
 interface ShapeComparison {
   readonly drifts: readonly Drift[];
-  /** The shape known from now on. Each drift is reported once. */
+  /** The shape to record as known, so that each drift is reported once. */
   readonly known: Shape;
 }
 
@@ -191,7 +191,7 @@ function detectRetype(before: FieldShape, after: FieldShape): 'retyped' | null {
   return findNewTypes(before, after).length > 0 ? 'retyped' : null;
 }
 
-/** Finds types that a field never had and at least a tenth of its values has now. */
+/** Finds types that a field never had and at least a tenth of its values now have. */
 const findNewTypes = (before: FieldShape, after: FieldShape): JsonType[] =>
   listValueTypes(after).filter(
     (type) => before.types[type] === undefined && after.types[type]! >= newTypeShareMin * countValues(after),

@@ -17,7 +17,7 @@ create table runs (
   recovered integer not null default 0, summary text
 ) without rowid;
 
--- One row per response of the upstream.
+-- One row per response from the upstream.
 create table journal (
   id integer primary key autoincrement, run_id text not null, kind text not null, symbol text,
   asked_from integer, asked_to integer, observed_at integer not null, origin text not null, rank integer not null
@@ -74,7 +74,7 @@ create table journal_books (
 );
 create index journal_books_bin on journal_books (day, part, id);
 create index journal_books_record on journal_books (record_id);
--- Responses of the order book route: each covers its moment and returned so many snapshots.
+-- Responses of the order book route: each covers its moment. snapshots: the number of snapshots that it returned.
 create table journal_book_cover (
   id integer primary key, record_id integer not null, symbol text not null, at integer not null,
   snapshots integer not null

@@ -26,7 +26,7 @@ export interface State {
   readonly identity: ArchiveIdentity;
   /** The last committed generation; 0 before the first. */
   generation(): number;
-  /** False once the file was removed or replaced, so that no other process uses this one. */
+  /** False once the file has been removed or replaced: other processes no longer use the open one. */
   isFileCurrent(): boolean;
   close(): void;
 }
@@ -37,7 +37,7 @@ const checksumsSince = 6;
 /** The schema version that added the precedence of all ticks. */
 const precedenceSince = 6;
 
-/** How long a short write may wait for another process's short write, in ms, whatever the wait of its run. */
+/** Minimum time to wait for another process's short write, in ms, regardless of the run's own limit. */
 const busyMsMin = 5_000;
 const busyMsMax = minuteMs;
 
@@ -45,7 +45,7 @@ export const toStateFilePath = (folder: string): string => join(folder, 'state.s
 
 /**
  * Opens the state in `folder`, or creates it for `identity`.
- * @param waitMs how long to wait for another process's write, in ms; limited to between 5 s and one minute
+ * @param waitMs how long to wait for another process's write, in ms; clamped to between 5 s and one minute
  */
 export function openState(
   folder: string,

@@ -60,8 +60,9 @@ export const readAllSymbols = (db: Database): SymbolFacts[] =>
   db.all<SymbolRow>('select * from symbols order by symbol').map(toSymbolFacts);
 
 /**
- * Reads listed symbols that are active or showed activity after `afterMs` (epoch ms), sorted. If that is as long ago as
- * inactive symbols are polled for, all symbols to poll are among them. They are few even in an archive of years.
+ * Reads listed symbols that are active or showed activity after `afterMs` (epoch ms), sorted. They include all symbols
+ * to poll if `afterMs` is at least as long ago as inactive symbols are still polled. They are few even in an archive
+ * that spans years.
  */
 export const readUnsettledSymbols = (db: Database, afterMs: number): SymbolFacts[] =>
   db
@@ -201,7 +202,7 @@ export function recordRecognition(
 
 const recognizedSql = 'unknown_since = null, unknown_at = null, unknown_days = 0, suspended_at = null, tried_at = null';
 
-/** Returns whether this suspends the symbol. */
+/** Records that the server reported a symbol as unknown. Returns whether this suspends the symbol. */
 function recordUnknown(db: Database, symbol: string, suspendAfterDays: number, nowMs: number): boolean {
   const row = db.one<{ unknown_since: number | null; unknown_at: number | null; unknown_days: number }>(
     'select unknown_since, unknown_at, unknown_days from symbols where symbol = ?',
@@ -235,7 +236,7 @@ export function recordServedFrom(db: Database, symbol: string, from: number): vo
 
 /**
  * Reads the listed states of symbols that changed after `sinceMs`, and of those past their close at `nowMs` that are
- * neither resolved nor inactive, sorted. They are few even in an archive of years.
+ * neither resolved nor inactive, sorted. They are few even in an archive that spans years.
  */
 export const readListedStates = (db: Database, sinceMs: number, nowMs: number): ListedState[] =>
   db

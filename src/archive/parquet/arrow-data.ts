@@ -31,7 +31,7 @@ export function toArrowSchema(columns: readonly Column[]): Schema {
   return new Schema(columns.map((c) => new Field(c.name, toArrowType(c.type), c.nullable)));
 }
 
-/** Builds one batch of columns of equal length, in the types of `schema`. */
+/** Builds one batch from columns of equal length, with the types of `schema`. */
 export function createRecordBatch(schema: Schema, children: readonly Data[]): RecordBatch {
   const { makeData, RecordBatch, Struct } = loadArrow();
   const length = children[0]!.length;

@@ -50,7 +50,7 @@ export function encodeNumberChunk(
     : encodeDictionaryChunk(distinct, physical, pages, statisticsFor(computeBounds(distinct.values)));
 }
 
-/** At most one distinct value per `parts` rows, and no more than the indexes can number. */
+/** At most one distinct value per `parts` rows, and no more than the indexes can address. */
 const computeDistinctMax = (values: Float64Array, parts: number): number =>
   Math.min(dictionaryValuesMax, Math.ceil(values.length / parts));
 
@@ -74,8 +74,8 @@ function encodeDeltaChunk(values: Float64Array, pages: readonly PageRange[], sta
 }
 
 /**
- * Chooses the level that stores incompressible data uncompressed, unless the other level saves 3 %. Readers decode it a
- * fifth faster.
+ * Chooses the level that stores incompressible data uncompressed, which readers decode a fifth faster, unless the other
+ * level saves more than 3 %.
  */
 function chooseDeltaLevel(page: Uint8Array): number {
   const { deltas, rawDeltas } = zstdLevels;
@@ -132,9 +132,9 @@ function addIndexPages(
 }
 
 /**
- * Chooses the index width that makes one page smallest: `min` bits, or that rounded up to whole bytes or half bytes.
- * At a rounded width zstd finds repetitions, which saves a quarter to a third of the bytes of prices; without
- * repetitions it cannot make up for the extra bits. Whole bytes are for times and for pages that are mostly runs: for
+ * Chooses the index width that gives the smallest page: `min` bits, or `min` rounded up to whole or half bytes. At a
+ * rounded width zstd finds repetitions, which saves a quarter to a third of the bytes of prices; without repetitions it
+ * cannot make up for the extra bits. Whole bytes are used only for times and for pages that consist mostly of runs: in
  * other pages, readers take longer to unpack them.
  */
 function chooseIndexWidth(indexes: Uint16Array, min: number, level: number): number {
@@ -151,11 +151,11 @@ interface NumberBounds {
   readonly max: number;
 }
 
-/** Computes the minimum and maximum without NaN. The minimum exceeds the maximum if there is no value. */
+/** Computes the minimum and maximum, ignoring NaN. The minimum exceeds the maximum if there is no value. */
 function computeBounds(values: Float64Array): NumberBounds {
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;
-  // Branch-free, which takes half the time.
+  // A loop without branches takes half the time.
   for (let i = 0; i < values.length; i++) {
     min = Math.min(min, values[i]!);
     max = Math.max(max, values[i]!);
@@ -224,7 +224,7 @@ function encodeStringStatistics(texts: readonly Uint8Array[], nulls: number): St
 /** Longer bounds would enlarge footers and let readers skip little more. */
 const boundBytesMax = 256;
 
-/** Encodes the symbols of rows `from` to `to` with a dictionary and runs. `pages` count from `from`. */
+/** Encodes the symbols of rows `from` to `to` with a dictionary and runs. `pages` count rows from `from`. */
 export function encodeSymbolChunk(
   { symbols, offsets }: SymbolOffsets,
   from: number,

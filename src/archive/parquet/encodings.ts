@@ -74,7 +74,7 @@ export function encodePlainByteArrays(texts: readonly Uint8Array[]): Uint8Array 
   return bytes.subarray(0, size);
 }
 
-/** PLAIN booleans: one bit each, lowest first. */
+/** PLAIN booleans: one bit each, least significant bit first. */
 export function encodePlainBooleans(values: readonly boolean[]): Uint8Array {
   const bytes = new Uint8Array(Math.ceil(values.length / 8));
   values.forEach((value, i) => {
@@ -100,7 +100,10 @@ export const computeBitWidth = (values: number): number => Math.max(1, 32 - Math
 
 /** Rows per bit-packed group. */
 const bitPackGroupRows = 8;
-/** The shortest run of equal rows that is stored as one. zstd compresses shorter runs better than extra run headers. */
+/**
+ * The shortest sequence of equal rows that is stored as a run. zstd compresses shorter runs better than extra run
+ * headers.
+ */
 const runRowsMin = 64;
 
 /**
@@ -137,7 +140,7 @@ export function encodeIndexPage(indexes: Uint16Array, width: number): Uint8Array
 /** Finds the end of the rows equal to `row`, in whole groups; `row` itself if its own group is not uniform. */
 function findRunEnd(indexes: Uint16Array, row: number): number {
   const index = indexes[row]!;
-  // The last row of a group is the likeliest to differ.
+  // The last row of a group is checked first, because it is the most likely to differ.
   let end = row;
   while (end + bitPackGroupRows <= indexes.length && indexes[end + bitPackGroupRows - 1] === index) {
     for (let i = end; i < end + bitPackGroupRows - 1; i++) if (indexes[i] !== index) return end;
@@ -192,7 +195,7 @@ const miniblockValues = blockValues / miniblocksPerBlock;
 export const deltaSpanMax = 2 ** 48;
 
 const deltas = new Float64Array(blockValues);
-/** Deltas less the minimum of their block, if they fit 32 bits. */
+/** Deltas minus the minimum of their block, if they fit in 32 bits. */
 const relativeDeltas = new Int32Array(blockValues);
 
 /** DELTA_BINARY_PACKED: integers as deltas. The maximum and the minimum differ by at most `deltaSpanMax`. */
@@ -220,7 +223,7 @@ export function encodeDeltaPage(values: Float64Array): Uint8Array {
       if (delta < min) min = delta;
       if (delta > max) max = delta;
     }
-    // The padding of the last miniblock has width 0.
+    // Padding with the minimum does not widen the last miniblock.
     deltas.fill(min, count);
     at = writeVarint(bytes, at, encodeZigzag(min));
     const widths = at;
@@ -237,7 +240,10 @@ export function encodeDeltaPage(values: Float64Array): Uint8Array {
   return bytes.subarray(0, at);
 }
 
-/** Subtracts `min` from the deltas of a miniblock and returns the bits that the largest result needs, up to 31. */
+/**
+ * Subtracts `min` from the deltas of a miniblock and returns the number of bits that the largest result needs, up to
+ * 31.
+ */
 function computeNarrowWidth(from: number, min: number): number {
   let all = 0;
   for (let i = from; i < from + miniblockValues; i++) {
@@ -259,7 +265,10 @@ function computeWideWidth(from: number, min: number): number {
   return max < 2 ** 32 ? 32 - Math.clz32(max) : 64 - Math.clz32(Math.floor(max / 2 ** 32));
 }
 
-/** Packs the deltas of a miniblock in `width` bits, 1 to 31, lowest first. Returns the offset after them. */
+/**
+ * Packs the deltas of a miniblock into `width` bits each, 1 to 31, least significant bit first. Returns the offset
+ * after them.
+ */
 function packMiniblock(view: DataView, start: number, from: number, width: number): number {
   let at = start;
   let word = 0;
@@ -306,7 +315,7 @@ export interface Dictionary {
   readonly indexes: Uint16Array;
 }
 
-/** Indexes have 16 bits. */
+/** The most values that 16-bit indexes can address. */
 export const dictionaryValuesMax = 65_536;
 
 /** Initial hash table size, enough for the prices of most parts. The table grows fourfold when half full. */
@@ -319,7 +328,7 @@ let indexes = new Uint16Array(0);
 
 /**
  * Builds the dictionary of some rows, comparing values by their bits. Returns undefined if there are more than `max`
- * distinct values, at most `dictionaryValuesMax`. The result is valid until the next call.
+ * distinct values; `max` is at most `dictionaryValuesMax`. The result is valid until the next call.
  */
 export function buildDictionary(values: Float64Array, max: number): Dictionary | undefined {
   const rows = values.length;
@@ -331,7 +340,7 @@ export function buildDictionary(values: Float64Array, max: number): Dictionary |
   let mask = slotsMin - 1;
   table.fill(0, 0, mask + 1);
   let count = 0;
-  // Rows are not compared with the row before: that branch is unpredictable and costs more than it saves.
+  // Rows are not compared with the previous row: that branch would be unpredictable and cost more than it saves.
   for (let row = 0; row < rows; row++) {
     const low = bits[2 * row]!;
     const high = bits[2 * row + 1]!;

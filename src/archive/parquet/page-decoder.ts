@@ -6,7 +6,7 @@ import { encodings } from './metadata.ts';
  * https://parquet.apache.org/docs/file-format/data-pages/encodings/
  */
 
-/** The body of a page in its file. */
+/** The location of a page body in its file. */
 export interface CompressedPage {
   readonly offset: number;
   readonly compressedBytes: number;
@@ -21,7 +21,7 @@ export interface DataPage extends CompressedPage {
   readonly dictionary: (CompressedPage & { readonly values: number }) | null;
 }
 
-/** Bounds of the decompression buffer, in bytes: zlib's minimum, and enough for any page of ours. */
+/** Bounds of the decompression buffer, in bytes: zlib's minimum, and enough for any of our pages. */
 const decompressChunkBytesMin = 64;
 const decompressChunkBytesMax = 1 << 20;
 
@@ -31,7 +31,7 @@ export function decompressPage(
   { offset, compressedBytes, uncompressedBytes }: CompressedPage,
 ): Uint8Array {
   if (offset + compressedBytes > file.length) throw new Error('a page extends past the end of its file');
-  // The default buffer of 128 KiB is mostly far too large and keeps the garbage collector busy.
+  // The default buffer of 128 KiB is usually far too large and keeps the garbage collector busy.
   const chunkSize = Math.min(decompressChunkBytesMax, Math.max(decompressChunkBytesMin, uncompressedBytes));
   const plain = zstdDecompressSync(file.subarray(offset, offset + compressedBytes), {
     maxOutputLength: Math.max(1, uncompressedBytes),
@@ -81,9 +81,15 @@ function decodeDeltas(bytes: Uint8Array, from: number, to: number, out: Float64A
   }
 }
 
-/** Decodes PLAIN doubles or 64-bit integers from value `from` to `to`, as doubles. */
-function decodePlainNumbers(bytes: Uint8Array, type: 'double' | 'int64', from: number, to: number): Float64Array {
-  if (to * 8 > bytes.length) throw new Error('a page is truncated');
+/** Physical types of numbers. All are decoded as doubles. */
+export type NumberType = 'double' | 'int64' | 'int32';
+
+/** Decodes PLAIN numbers from value `from` to `to`, as doubles. */
+function decodePlainNumbers(bytes: Uint8Array, type: NumberType, from: number, to: number): Float64Array {
+  const width = type === 'int32' ? 4 : 8;
+  if (to * width > bytes.length) throw new Error('a page is truncated');
+  if (type === 'int32')
+    return Float64Array.from(new Int32Array(new Uint8Array(bytes.subarray(from * width, to * width)).buffer));
   const aligned = new Uint8Array(bytes.subarray(from * 8, to * 8)).buffer;
   if (type === 'double') return new Float64Array(aligned);
   const halves = new Int32Array(aligned);
@@ -101,7 +107,7 @@ export const cachedDictionaryBytesMax = 32_768;
 function readDictionary(
   file: Uint8Array,
   dictionary: NonNullable<DataPage['dictionary']>,
-  type: 'double' | 'int64',
+  type: NumberType,
 ): Float64Array {
   const held = cachedDictionaries.get(dictionary);
   if (held !== undefined) return held;
@@ -114,7 +120,7 @@ function readDictionary(
 export function readColumnValues(
   file: Uint8Array,
   pages: readonly DataPage[],
-  type: 'double' | 'int64',
+  type: NumberType,
   from: number,
   to: number,
 ): Float64Array {
@@ -143,9 +149,12 @@ export function readColumnValues(
   return out;
 }
 
-// Numbers of partial bytes, and of variable length.
+// Bit-packed and variable-length numbers.
 
-/** Reads `width` bits, 0 to 50, from bit `at`, lowest first. Bits past the end are zero. */
+/**
+ * Reads an unsigned integer of `width` bits, 0 to 50, that starts at bit `at`, least significant bit first. Bits past
+ * the end are zero.
+ */
 function readBits(bytes: Uint8Array, at: number, width: number): number {
   if (width > 25) return readBits(bytes, at, 25) + readBits(bytes, at + 25, width - 25) * 2 ** 25;
   const i = at >>> 3;
@@ -176,13 +185,13 @@ function readZigzag(cursor: ByteCursor): number {
 }
 
 /*
- * Dictionary indexes, stored as runs of equal and of bit-packed ones:
+ * Dictionary indexes, stored as runs of equal indexes and of bit-packed indexes:
  * https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE
  */
 
 /**
- * Calls `visit` with the indexes of values `from` to `to` of a dictionary page. A stored run of equal indexes is one
- * call.
+ * Calls `visit` with the indexes of values `from` to `to` of a dictionary page. A stored run of equal indexes results
+ * in one call.
  */
 export function visitIndexes(
   bytes: Uint8Array,
@@ -222,7 +231,7 @@ function requireDictionaryIndex(index: number, values: Float64Array): void {
   if (index >= values.length) throw new Error('a page has an index outside its dictionary');
 }
 
-/** Decodes indexes of two bytes, as our writer stores repeated times. */
+/** Decodes two-byte indexes, which our writer uses for repeated times. */
 function decodeShortIndexes(
   bytes: Uint8Array,
   start: number,
@@ -269,7 +278,7 @@ function decodePackedIndexes(
   }
 }
 
-/** Calls `visit` with the part of each run inside values `from` to `to`: its first bit and its length. */
+/** Calls `visit` for the part of each run that lies within values `from` to `to`, with its first bit and its length. */
 function visitRuns(
   bytes: Uint8Array,
   from: number,

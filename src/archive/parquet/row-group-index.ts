@@ -19,13 +19,13 @@ export const sortKeyColumns: Readonly<Record<DatasetName, readonly string[]>> = 
 /** Returns the sort key of row `row`, counted from 0. */
 export type KeyReader = (row: number) => SortKey;
 
-/** Records the row groups of a file that our writer made. @throws Error if it is not such a file */
+/** Records the row groups of a file that our writer created. @throws Error if it is not such a file */
 export function createFileRecord(path: string, bytes: Uint8Array, hash: string, keyAt: KeyReader): FileRecord {
   const groups: RowGroup[] = [];
   let row = 0;
   let end = magic.length;
   for (const group of readRowGroupRanges(bytes)) {
-    // Row groups must be adjacent, so that every byte belongs to one of them and a flipped bit is located.
+    // Row groups must be adjacent, so that every byte belongs to one of them and a flipped bit can be located.
     if (group.start !== end) throw new Error(`the row groups of ${path} are not adjacent`);
     end = group.end;
     const last = row + group.rows - 1;
@@ -75,12 +75,12 @@ const readRowGroupRanges = (bytes: Uint8Array): RowGroupRange[] =>
     };
   });
 
-/** The values of a row's sort key, in its order. Times are epoch milliseconds. */
+/** The values of a row's sort key, in the order of the key columns. Times are epoch milliseconds. */
 export type SortKey = readonly (string | number | null)[];
 
 /** One row group of a Parquet file. */
 export interface RowGroup {
-  /** Byte range in the file: `start` included, `end` excluded. */
+  /** Byte range in the file: `start` inclusive, `end` exclusive. */
   readonly start: number;
   readonly end: number;
   /** SHA-256 of these bytes. */

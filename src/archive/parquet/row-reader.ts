@@ -1,11 +1,11 @@
 import type { Column, ColumnType } from '../format/datasets.ts';
 import type { CellValue } from './arrow-data.ts';
-import { encodings, physicalTypes, readFooter, repetitions, type SchemaElement } from './metadata.ts';
-import { type DataPage, decodeIndexedValues, decompressPage, readColumnValues } from './page-decoder.ts';
+import { physicalTypes, readFooter, repetitions, type SchemaElement } from './metadata.ts';
+import { type DataPage, type NumberType, readColumnValues } from './page-decoder.ts';
 import { readColumnPages, selectRowGroups, visitTexts } from './tick-page-reader.ts';
 
 /** Physical types of the column types that this reader supports. */
-const physicalTypeByColumnType: Partial<Record<ColumnType, number>> = {
+export const physicalTypeByColumnType: Partial<Record<ColumnType, number>> = {
   string: physicalTypes.text,
   timestamp: physicalTypes.int64,
   int64: physicalTypes.int64,
@@ -15,7 +15,7 @@ const physicalTypeByColumnType: Partial<Record<ColumnType, number>> = {
 
 /**
  * Decodes the rows of a file, or of some of its row groups, as arrays in column order. No column may be nullable. Does
- * not use Arrow and parquet-wasm, which take longer to load than a day's coverage to read.
+ * not use Arrow and parquet-wasm, which take longer to load than a day's coverage takes to read.
  * @throws Error if a column is not stored as our writers store it
  */
 export function decodeFlatRows(
@@ -60,9 +60,11 @@ function decodeColumn(
   rows: number,
 ): ArrayLike<CellValue> {
   if (type === 'string') return decodeStringColumn(file, pages, rows);
-  if (type === 'int32') return decodeInt32Column(file, pages, rows);
-  return readColumnValues(file, pages, type === 'double' ? 'double' : 'int64', 0, rows);
+  return readColumnValues(file, pages, toNumberType(type), 0, rows);
 }
+
+/** The physical type of the numbers of a column. */
+export const toNumberType = (type: ColumnType): NumberType => (type === 'double' || type === 'int32' ? type : 'int64');
 
 function decodeStringColumn(file: Uint8Array, pages: readonly DataPage[], rows: number): string[] {
   const out: string[] = [];
@@ -70,25 +72,4 @@ function decodeStringColumn(file: Uint8Array, pages: readonly DataPage[], rows: 
     for (let i = 0; i < count; i++) out.push(text);
   });
   return out;
-}
-
-function decodeInt32Column(file: Uint8Array, pages: readonly DataPage[], rows: number): Float64Array {
-  const out = new Float64Array(rows);
-  let row = 0;
-  for (const page of pages) {
-    const bytes = decompressPage(file, page);
-    if (page.dictionary !== null) {
-      const values = decodePlainInt32(decompressPage(file, page.dictionary), page.dictionary.values);
-      decodeIndexedValues(bytes, 0, page.rows, values, out, row);
-    } else if (page.encoding === encodings.plain) out.set(decodePlainInt32(bytes, page.rows), row);
-    else throw new Error(`a number page has the unsupported encoding ${page.encoding}`);
-    row += page.rows;
-  }
-  if (row !== rows) throw new Error('pages are missing');
-  return out;
-}
-
-function decodePlainInt32(bytes: Uint8Array, count: number): Float64Array {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return Float64Array.from({ length: count }, (_, i) => view.getInt32(4 * i, true));
 }

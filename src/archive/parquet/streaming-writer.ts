@@ -19,7 +19,7 @@ export type RowChunk = readonly (readonly CellValue[])[];
 const streamBatchRows = 32_768;
 
 /**
- * Writes a Parquet file as a stream, one row group at a time, in the types and settings of the archive's own files.
+ * Writes a Parquet file as a stream, one row group at a time, with the types and settings of the archive's own files.
  * Memory use does not grow with the file. `storage` chooses encodings from the first rows.
  */
 export async function* streamParquet(
@@ -35,7 +35,8 @@ export async function* streamParquet(
     return;
   }
   let next: RowChunk | undefined = first.value;
-  // The writer treats an error of its source as its end. Without this check a failed export would be a truncated file.
+  // The writer treats an error of its source as the end of the input. Without this check a failed export would be a
+  // truncated file.
   let failure: { readonly error: unknown } | undefined;
   const source = new ReadableStream<WasmBatch>(
     {
@@ -94,7 +95,7 @@ export async function* streamArrow(
   yield sink.take();
 }
 
-/** Collects the writer's output. The queue of Arrow cannot report whether it is empty. */
+/** Collects the writer's output. Arrow's own queue cannot report whether it is empty. */
 class PieceSink extends AsyncByteQueue {
   private pieces: Uint8Array[] = [];
   override write(piece: ArrayBufferLike | ArrayBufferView): void {

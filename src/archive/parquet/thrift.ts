@@ -53,7 +53,9 @@ class ThriftReader {
     return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
   }
 
-  /** Bytes past the end are missing in the result; the next read detects it, as every struct has an end. */
+  /**
+   * Bytes past the end are missing from the result; the next read detects this, because every struct has an end marker.
+   */
   readBinary(): Uint8Array {
     const length = this.readVarint();
     const from = this.at;
@@ -61,7 +63,7 @@ class ThriftReader {
     return this.bytes.subarray(from, this.at);
   }
 
-  /** Reads the header of a list and then each element by `readElement`, which gets the type number. */
+  /** Reads the header of a list and then each element with `readElement`, which receives the type number. */
   readList<T>(readElement: (type: number) => T): T[] {
     const head = this.readByte();
     const length = head >> 4 === 15 ? this.readVarint() : head >> 4;
@@ -76,7 +78,7 @@ class ThriftReader {
     switch (type) {
       case typeNumbers.true:
       case typeNumbers.false:
-        // The type number of a boolean field is its value; an element of a list has one byte.
+        // The type number of a boolean field is its value; a list element takes one byte.
         if (isElement) this.readByte();
         return;
       case typeNumbers.byte:
@@ -183,8 +185,8 @@ type StructValue<F extends Fields> = {
 };
 
 /**
- * A struct of named fields, in ascending order of their IDs, at most 15 apart. Other fields are skipped when reading.
- * Reading fails if a required field is missing or has another type.
+ * A struct of named fields, in ascending order of their IDs, which are at most 15 apart. Other fields are skipped when
+ * reading. Reading fails if a required field is missing or has another type.
  */
 export function struct<F extends Fields>(fields: F): ThriftType<StructValue<F>> {
   const named = Object.entries(fields).map(([name, field]) => ({ name, ...field }));
@@ -225,7 +227,7 @@ export function struct<F extends Fields>(fields: F): ThriftType<StructValue<F>> 
   };
 }
 
-/** A struct without fields, and the reader of every struct that is skipped. */
+/** A struct without fields, also used to skip unknown structs. */
 export const emptyStruct = struct({});
 
 /** Reads the struct at `at`. @throws Error if there is none */

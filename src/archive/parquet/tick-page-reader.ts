@@ -56,7 +56,7 @@ function requireTickColumns(schema: readonly SchemaElement[]): void {
   if (JSON.stringify(actual) !== JSON.stringify(expected)) throw new Error('a file does not have the columns of ticks');
 }
 
-/** The row groups with these indexes; all if there are none. @throws Error if one does not exist */
+/** The row groups with these indexes; all if `indexes` is omitted. @throws Error if one does not exist */
 export const selectRowGroups = (footer: FileMetaData, indexes?: readonly number[]): readonly RowGroup[] =>
   indexes === undefined
     ? footer.row_groups
@@ -97,7 +97,7 @@ export function* readColumnPages(
   }
 }
 
-/** Calls `visit` with the texts of all rows of a column in order, one call per run. @throws Error if they cannot be read */
+/** Calls `visit` with the texts of all rows of a column in order, once per run. @throws Error if they cannot be read */
 export function visitTexts(
   file: Uint8Array,
   pages: readonly DataPage[],
@@ -128,7 +128,7 @@ export function visitTexts(
 }
 
 /** Decodes the first `count` PLAIN strings. */
-function decodePlainStrings(bytes: Uint8Array, count: number): string[] {
+export function decodePlainStrings(bytes: Uint8Array, count: number): string[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
   return Array.from({ length: count }, () => {

@@ -58,7 +58,7 @@ export function decodeTicksWithArrow(bytes: Uint8Array, groups?: RowGroupIndexes
   return { symbols, offsets: Float64Array.from([...starts, row]), t, p };
 }
 
-/** Returns a function for the columns of a batch by name. It throws Error if there is none of that name. */
+/** Returns a function that finds a column of a batch by name. It throws Error if there is no such column. */
 export function createColumnLookup(batch: RecordBatch): (name: string) => Data {
   const names = batch.schema.fields.map((field) => field.name);
   return (name) => {
@@ -68,7 +68,7 @@ export function createColumnLookup(batch: RecordBatch): (name: string) => Data {
   };
 }
 
-/** Copies the times of a batch into `out` from row `at` on. */
+/** Copies the times of a batch into `out`, starting at row `at`. */
 export function copyTimes(data: Data, out: Float64Array, at: number): void {
   const values = data.values as BigInt64Array;
   const halves = new Int32Array(values.buffer, values.byteOffset, values.length * 2);
@@ -100,7 +100,7 @@ export function collectSymbolRuns(
   }
 }
 
-// Typed arrays as Arrow columns, for files with too many rows to convert single values.
+// Typed arrays as Arrow columns, for files with too many rows to convert value by value.
 
 /** Row groups per Arrow batch. Bounds the rows that are held twice while a part is encoded. */
 const rowGroupsPerBatch = 8;

@@ -36,7 +36,7 @@ export function decodeTicks(bytes: Uint8Array, groups?: RowGroupIndexes): PartCo
   }
 }
 
-/** The same for files of our writers only. @throws Error if the file is stored differently */
+/** The same, but only for files of our own writers. @throws Error if the file is stored differently */
 export function decodeTicksStrict(bytes: Uint8Array, groups?: RowGroupIndexes): PartColumns {
   const pages = readTickPages(bytes, groups);
   const symbols: string[] = [];

@@ -26,11 +26,11 @@ import {
 import { encodeStruct } from './thrift.ts';
 
 /*
- * Writes Parquet files: https://github.com/apache/parquet-format Several times as fast as Arrow and parquet-wasm,
- * against which it is tested. It does not write lists.
+ * Writes Parquet files (https://github.com/apache/parquet-format). This is several times as fast as Arrow and
+ * parquet-wasm, against which it is tested. Lists are not supported.
  */
 
-/** The most rows per page. */
+/** Maximum number of rows per page. */
 const pageRowsMax = 20_480;
 
 /** A column of a file, with the encoder for its rows `from` to `to`. */
@@ -66,7 +66,7 @@ function encodeColumns(columns: readonly FileColumn[], rows: number, groupRows: 
   return file.finish(columns);
 }
 
-/** A Parquet file under construction. Of the added rows, only the encoded bytes are held. */
+/** A Parquet file under construction. Holds only the encoded bytes of the added rows. */
 interface ParquetFileWriter {
   /** Adds rows `from` to `to` of the columns as the next row group. */
   addRowGroup(columns: readonly FileColumn[], from: number, to: number): void;
@@ -194,7 +194,7 @@ export function openPartFileWriter(columns: readonly Column[], groupRows: number
       const length = rows.symbolOffsets.offsets.at(-1)!;
       let from = 0;
       if (buffered !== undefined) {
-        // Only complete the current row group, since joining copies.
+        // Fill only the current row group, since joining copies the rows.
         from = Math.min(length, groupRows - buffered.symbolOffsets.offsets.at(-1)!);
         buffered = concatRows(buffered, copyRowRange(rows, 0, from));
         if (buffered.symbolOffsets.offsets.at(-1)! < groupRows) return;
@@ -237,8 +237,8 @@ function toFileColumns({ symbolOffsets, values }: BufferedRows, [symbol, ...rest
 }
 
 /**
- * Splits rows into pages. Pages start at multiples of the batch size of readers; DuckDB decodes value by value from the
- * middle of a page.
+ * Splits rows into pages. Pages start at multiples of the readers' batch size, because DuckDB decodes value by value
+ * from the middle of a page.
  */
 function splitIntoPages(rows: number): PageRange[] {
   const pages: PageRange[] = [];
@@ -249,7 +249,7 @@ function splitIntoPages(rows: number): PageRange[] {
   return pages;
 }
 
-/** The numbers of a column; integers if its type says so. */
+/** The numbers of a column; integers may be in an `Int32Array`. */
 type NumberArray = Float64Array | Int32Array;
 
 /** Rows waiting for their row group to fill: the symbols, and the other columns by name. */
@@ -338,5 +338,5 @@ function encodeColumnChunk(type: ScalarColumnType, nullable: boolean, cells: rea
   return encodeNumberChunk(Float64Array.from(values as number[]), type === 'timestamp' ? 'int64' : type, pages);
 }
 
-/** Rows per row group: few enough that reading one symbol touches little, at a cost of a few per cent in size. */
+/** Rows per row group: few enough that reading one symbol reads little else, at a cost of a few per cent in size. */
 export const rowGroupRows = 122_880;

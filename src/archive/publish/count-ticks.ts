@@ -42,7 +42,7 @@ export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[
 const countAttemptsMax = 5;
 
 /**
- * Tallies the unpublished journal ticks of a run as they will be once they are published: a key that is published or
+ * Tallies the unpublished journal ticks of a run as a publish would count them: a key that is published or
  * was journaled before is a duplicate or a conflict. If the part file or the journal is damaged, ticks cannot be
  * compared and count as accepted.
  */

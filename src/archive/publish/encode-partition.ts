@@ -35,7 +35,7 @@ export function encodeBookFile(path: string, day: number, columns: BookColumns, 
   return createEncodedFile('orderbooks', path, bytes, computeFileStatistics(day, columns), keyAt);
 }
 
-/** Encodes the candles of a part's ticks, one file per interval; no files without ticks. */
+/** Encodes the candles of a part's ticks, one file per interval; none if there are no ticks. */
 export function encodeCandleFiles(
   bin: { readonly day: number; readonly part: number },
   columns: PartColumns,
@@ -65,11 +65,11 @@ function encodeCandleFile(
 interface PartitionWriter {
   /**
    * Adds the rows of the next symbols in sort order, and the coverage of these symbols.
-   * @param ticks whether the ticks may be written; if false, only their candles are
+   * @param ticks whether the ticks may be written; if false, only their candles are written
    * @throws Error if a row is outside the day or keys do not ascend; nothing is added then
    */
   add(columns: PartColumns, coverage: ReadonlyMap<string, readonly Window[]>, ticks: boolean): void;
-  /** Returns the ticks file, if `ticks` is set, and the candle files; none without rows. */
+  /** Returns the ticks file, if `ticks` is set, and the candle files; none if there are no rows. */
   finish(ticks: boolean): EncodedFile[];
 }
 

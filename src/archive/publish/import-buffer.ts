@@ -34,13 +34,13 @@ export interface ImportedCoverage {
 }
 
 /**
- * The ticks that an import has read for the next publish. They are accepted with that publish; an import that is
- * interrupted before it must read the files again.
+ * The ticks that an import has read for the next publish. That publish accepts them; an import that is interrupted
+ * before then must read the files again.
  */
 export interface ImportBuffer extends TickSource {
   /** Number of ticks added. */
   readonly ticks: number;
-  /** Number of entries in memory, each some hundred bytes. */
+  /** Number of entries in memory, each of a few hundred bytes. */
   readonly entries: number;
   /** When each symbol was first seen, epoch ms. */
   readonly seen: ReadonlyMap<string, number>;

@@ -4,7 +4,7 @@ import { countTicksInWindow, indexTickTimes, type PartColumns } from '../format/
 
 /** Which ticks count as late, and how their lateness is measured. Times in ms. */
 export interface LateTickRules {
-  /** Start of the run, epoch ms. A window counts as covered before if it was fetched before this. */
+  /** Start of the run, epoch ms. A window counts as previously covered if it was fetched before this time. */
   readonly fetchedBeforeMs: number;
   /** Length of the overlap, which every run reads again. Lateness beyond it is not measured. */
   readonly latenessMsMax: number;
@@ -16,8 +16,8 @@ export interface FetchedWindow extends Window {
 }
 
 /**
- * The number of late ticks, and a lower bound of the maximum lateness in ms: the longest time after which a tick was
- * still missing.
+ * The number of late ticks, and a lower bound for the maximum lateness in ms: the longest time after a tick's own time
+ * at which the tick was still missing.
  */
 export interface LateTicks {
   readonly ticks: number;
@@ -33,7 +33,7 @@ export const addLateTicks = (a: LateTicks, b: LateTicks): LateTicks => ({
 
 /**
  * Counts the new ticks of a part in windows that were covered before the run. Ticks that a backfill adds to uncovered
- * windows are not late. A merge removes no old tick.
+ * windows are not late. A merge never removes an old tick.
  * @param latenessMsMax see `LateTickRules.latenessMsMax`
  */
 export function countLateTicks(

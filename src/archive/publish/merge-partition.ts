@@ -112,7 +112,7 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
   return { ...result, files: files.finish(result.merged.isChanged) };
 }
 
-/** The entries of these symbols. */
+/** Returns the entries of these symbols. */
 export function pickSymbols<T>(bySymbol: ReadonlyMap<string, T>, symbols: readonly string[]): ReadonlyMap<string, T> {
   return new Map(symbols.flatMap((symbol) => (bySymbol.has(symbol) ? [[symbol, bySymbol.get(symbol)!] as const] : [])));
 }
@@ -241,7 +241,7 @@ function splitPartition(
   });
 }
 
-/** The columns of the symbols from index `first` to `end`, excluded. */
+/** Returns the columns of the symbols from index `first` to `end` (exclusive). */
 function sliceColumns({ symbols, offsets, t, p }: PartColumns, first: number, end: number): PartColumns {
   const [from, to] = [offsets[first]!, offsets[end]!];
   return {
@@ -260,7 +260,7 @@ export interface MergeResult {
   readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Windows whose coverage is withdrawn before the new coverage is applied. */
   readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
-  /** Lost windows that have all their ticks again. */
+  /** Lost windows whose ticks are all restored. */
   readonly restored: readonly LostWindow[];
   /** Lost windows that were fetched again with fewer ticks than were once published. */
   readonly lacking: readonly LostWindow[];

@@ -277,7 +277,7 @@ interface StagedBooks {
   readonly bins: readonly JournalBin[];
   /** Observation times of the snapshots that are now in the part files. */
   readonly observed: readonly BookObservation[];
-  /** Responses whose snapshots are all merged, by the UTC day of the response. Their coverage is to be published. */
+  /** Responses with all of their snapshots merged, by UTC day of the response. Their coverage is to be published. */
   readonly answers: ReadonlyMap<number, readonly BookResponse[]>;
   /** One message per part that was skipped because its published file is damaged. Its input stays journaled. */
   readonly refused: readonly string[];
@@ -328,7 +328,7 @@ function stageBookBin(
 }
 
 /**
- * The candle intervals that a publish updates: those requested, and those that the archive already has files of, so
+ * The candle intervals that a publish updates: those requested, and those for which the archive already has files, so
  * that candles are never older than their ticks.
  */
 export const listCandleIntervals = (base: Manifest, requested: readonly CandleInterval[]): CandleInterval[] =>

@@ -86,7 +86,7 @@ export interface PublishResult {
   readonly files: readonly PublishedFile[];
   /** Lost windows that were fetched completely with fewer ticks than were once published. They stay lost. */
   readonly lacking: readonly LostWindow[];
-  /** Greatest lateness of the late ticks, in ms; 0 without late ticks. See `LateTickRules`. */
+  /** Greatest lateness of the late ticks, in ms; 0 if there are none. See `LateTickRules`. */
   readonly latenessMs: number;
   /** One message per damaged file that was skipped. Its input stays journaled. */
   readonly refused: readonly string[];
@@ -250,7 +250,7 @@ function stageLegacyCoverage(archive: Archive, stage: Stage): string[] {
   return refused;
 }
 
-/** Number of published ticks in the given parts. */
+/** Counts the published ticks in the given parts. */
 function countPublishedRows(base: Manifest, bins: readonly JournalBin[]): number {
   const rows = new Map(base.datasets.ticks.files.map((file) => [file.path, file.rows]));
   return bins.reduce((sum, { day, part }) => sum + (rows.get(toDayPath('ticks', day, part)) ?? 0), 0);

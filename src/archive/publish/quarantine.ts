@@ -31,7 +31,7 @@ export function stageRejectedRows(archive: Archive, stage: Stage, end: number, b
   return true;
 }
 
-/** Compresses some thousand lines at a time, each batch as one gzip member, to bound memory. */
+/** Compresses a few thousand lines at a time, each batch as one gzip member, to bound memory. */
 function* gzipJsonLines(rows: Iterable<object>): Generator<Uint8Array> {
   let lines: string[] = [];
   for (const row of rows) {

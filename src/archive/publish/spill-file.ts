@@ -3,8 +3,8 @@ import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 
 /**
- * Ticks in a scratch file, until their part is merged. An import may exceed memory. The file need not be durable: an
- * interrupted import reads its input again.
+ * Ticks in a scratch file, until their part is merged. An import may be larger than memory. The file need not be
+ * durable: an interrupted import reads its input again.
  */
 export interface SpilledTicks {
   readonly path: string;
@@ -40,7 +40,7 @@ export function openSpillFile(path: string): SpillFile {
   };
 }
 
-/** The pieces without their first `bytes` bytes. */
+/** Returns the pieces without their first `bytes` bytes. */
 function dropBytes(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
   let skip = bytes;
   return pieces.flatMap((piece) => {

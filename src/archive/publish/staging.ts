@@ -174,7 +174,7 @@ const orderManifestFields = (file: PublishedFile): PublishedFile => ({
   generation: file.generation,
 });
 
-/** The `removed` list of the next manifest, without files that exist again; no member if it is empty. */
+/** The `removed` list of the next manifest, without files that exist again; no field if it is empty. */
 function listRemovedFiles({ base, generation, removedPaths, stagedFiles }: Stage): Pick<Manifest, 'removed'> {
   const before = (base.removed ?? []).filter(({ path }) => !stagedFiles.has(path) && !removedPaths.has(path));
   const removed = [...before, ...[...removedPaths].map((path) => ({ path, generation }))];

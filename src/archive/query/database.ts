@@ -12,12 +12,12 @@ import { buildFolderSetupSql, buildSetupSql, buildStartSettings, buildTempViewsS
 /** Time between two attempts to interrupt, in milliseconds. */
 const interruptIntervalMs = 50;
 
-/** Implements `openQuery`. In a separate file, because this file and its imports load DuckDB. */
+/** Implements `openQuery`. Kept out of `query.ts`, because this file and its imports load DuckDB. */
 export async function openDatabase(sources: readonly DatasetFiles[], options: QueryOptions): Promise<Query> {
   const ownFolder = join(options.scratch, `query-${randomUUID()}`);
   const published = new Set(sources.flatMap((source) => source.paths));
-  // DuckDB creates only its own folder, not the parents. If that fails, an archive mounted read-only can still be
-  // queried.
+  // DuckDB creates only its own folder, not the parents. A failure is ignored, so that an archive mounted read-only can
+  // still be queried.
   const hasScratch = await mkdir(options.scratch, { recursive: true }).then(
     () => true,
     () => false,
@@ -46,7 +46,7 @@ export async function openDatabase(sources: readonly DatasetFiles[], options: Qu
   };
 }
 
-/** Provides the connections of a query's calls. */
+/** Provides the connections for a query's calls. */
 export interface ConnectionSource {
   acquire(): Promise<DuckDBConnection>;
   release(connection: DuckDBConnection): void;

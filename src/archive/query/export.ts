@@ -15,7 +15,7 @@ export interface ExportSpec {
   readonly dataset: DatasetName;
   /** Empty for all symbols. */
   readonly symbols: readonly string[];
-  /** Epoch milliseconds, half-open; null where open. */
+  /** Epoch milliseconds, half-open; null if open. */
   readonly from: number | null;
   readonly to: number | null;
   /** Maximum file size in bytes, beyond which the export fails with ExportTooLargeError; default unlimited. */

@@ -6,7 +6,7 @@ import type { Chunk } from './results.ts';
 /** Column types of the datasets. */
 export type DatasetColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
 
-/** The files of one dataset, all of one generation. They become a view of the dataset's name. */
+/** The files of one dataset, all of one generation. They become a view with the dataset's name. */
 export interface DatasetFiles {
   readonly dataset: string;
   readonly columns: readonly { readonly name: string; readonly type: DatasetColumnType }[];
@@ -58,8 +58,8 @@ export interface Query {
   readTable(sql: string, rowsMax: number, signal?: AbortSignal): Promise<ResultTable>;
   /**
    * Writes the whole result to `out` without closing it. Buffers a few thousand rows at a time. Times are ISO-8601 with
-   * Z. In CSV, NULL is an empty field and an empty string is `""`. In JSON, non-finite numbers are null, and int64 keeps all its
-   * digits.
+   * Z. In CSV, NULL is an empty field and an empty string is `""`. In JSON, non-finite numbers are null, and int64
+   * values keep all their digits.
    */
   write(sql: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void>;
   /**
@@ -68,7 +68,7 @@ export interface Query {
    */
   readRows(sql: string, values?: readonly QueryParameter[], signal?: AbortSignal): Promise<Record<string, CellValue>[]>;
   /**
-   * Reads the rows of statements with the same columns, in order, some thousand at a time, for internal use. Columns
+   * Reads the rows of statements with the same columns, in order, a few thousand at a time, for internal use. Columns
    * must be texts, doubles, 32-bit integers, booleans or lists of texts (else TypeError). Every statement must use all
    * `values`.
    */
@@ -78,7 +78,7 @@ export interface Query {
     values?: readonly QueryParameter[],
   ): AsyncGenerator<Chunk, void, undefined>;
   /**
-   * Reads the rows of a statement whose columns are all doubles without NULLs, as columns, some thousand rows at a
+   * Reads the rows of a statement whose columns are all doubles without NULLs, as columns, a few thousand rows at a
    * time. DuckDB holds the whole result in memory. A chunk is valid until the next one is read.
    */
   readDoubles(

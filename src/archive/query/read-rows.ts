@@ -15,7 +15,7 @@ export type RowFile = {
       readonly path: string;
       readonly compression: 'none' | 'gzip' | 'zstd';
       readonly delimiter: string;
-      /** Column names of the first line, each once. */
+      /** Column names from the first line, without duplicates. */
       readonly names: readonly string[];
     }
 );
@@ -24,11 +24,11 @@ export type ColumnRename = readonly [name: string, own: string];
 
 export interface RowColumn {
   readonly name: string;
-  /** DuckDB's name of the type. */
+  /** DuckDB's name for the type. */
   readonly type: string;
 }
 
-/** Some thousand rows of symbol, t and p as columns of equal length; null for NULL. */
+/** A few thousand rows of symbol, t and p as columns of equal length; null for NULL. */
 interface RawTickColumns {
   readonly symbol: readonly unknown[];
   /** Milliseconds, with a fraction if the file's times are finer; or text. */
@@ -45,7 +45,7 @@ interface BadLine {
   readonly text: string;
 }
 
-/** Unit of numeric times since the epoch. */
+/** Unit of numeric Unix timestamps. */
 export type EpochUnit = 's' | 'ms' | 'us' | 'ns';
 
 /** Streams the rows of files in bounded memory. Methods throw DuckDB's own errors for a broken file. */
@@ -90,7 +90,7 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
   }
   /**
    * Reads the distinct symbols of a Parquet file, so that rows can be read with symbol numbers: decoding a string per
-   * row would take half of the time, and reading Parquet twice is cheap.
+   * row would take half the time, and reading Parquet twice is cheap.
    */
   async function symbolNames(file: RowFile): Promise<readonly string[]> {
     const distinct = `SELECT DISTINCT CAST("symbol" AS VARCHAR) FROM ${buildSourceSql(file)} WHERE "symbol" IS NOT NULL`;
@@ -100,8 +100,8 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
     return rows.getRows().map(([name]) => String(name));
   }
   /**
-   * Finds decimals that are too wide for DuckDB, which reads them as wrong numbers. The returned type name is accepted
-   * nowhere.
+   * Finds decimals that are too wide for DuckDB, which reads them as wrong numbers. The returned type names are not
+   * accepted for any column.
    */
   async function wideDecimals({ path }: RowFile & { format: 'parquet' }): Promise<Map<string, string>> {
     const sql = `SELECT name, precision FROM parquet_schema(${quotePath({ path })}) WHERE precision > 38`;
@@ -171,7 +171,7 @@ const isInteger = (type: string): boolean => /^U?(TINYINT|SMALLINT|INTEGER|BIGIN
 const isNumber = (type: string): boolean => isInteger(type) || /^(FLOAT|DOUBLE|DECIMAL\(.*\))$/.test(type);
 
 /**
- * Whether `t` is read as text. Decimals in other units than ms are scaled as text, because a double has too few digits.
+ * Whether `t` is read as text. Decimals in units other than ms are scaled as text, because a double has too few digits.
  */
 const isTextTime = (type: string, unit: EpochUnit): boolean =>
   type === 'VARCHAR' || (unit !== 'ms' && type.startsWith('DECIMAL'));
@@ -179,12 +179,14 @@ const isTextTime = (type: string, unit: EpochUnit): boolean =>
 /** Milliseconds per unit (s), or units per millisecond (us, ns). */
 const unitFactor = { s: 1000, ms: 1, us: 1000, ns: 1_000_000 } as const;
 
-/** A little more than half of the distance between doubles of current times in seconds or nanoseconds, in ms. */
+/**
+ * Slightly more than half the distance, in ms, between adjacent doubles for current times in seconds or nanoseconds.
+ */
 const doubleErrorMs = 3e-4;
 
 /**
- * SQL for column `t` of a type in milliseconds, with a fraction if it is finer; text stays text. `unit` applies to
- * numbers only, as time types have their own.
+ * SQL that converts column `t` from a type to milliseconds, with a fraction if it is finer; text stays text. `unit`
+ * applies to numbers only, because time types have their own.
  */
 function buildMillisecondsSql(type: string, unit: EpochUnit): string {
   if (isTextTime(type, unit)) return 'CAST("t" AS VARCHAR)';
@@ -208,7 +210,7 @@ const buildHalfDivisionSql = (value: string, divisor: number): string =>
 /** SQL for column `p` of a type; text stays text. */
 function buildPriceSql(type: string): string {
   if (type === 'VARCHAR') return '"p"';
-  // Via text: dividing a long integer would round twice.
+  // Converted through text, because dividing a long integer would round twice.
   return type.startsWith('DECIMAL') ? 'CAST(CAST("p" AS VARCHAR) AS DOUBLE)' : 'CAST("p" AS DOUBLE)';
 }
 

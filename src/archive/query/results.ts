@@ -223,7 +223,7 @@ async function* readRowBatches(
   }
 }
 
-/** RFC 4180 with LF line ends. NULL is empty, an empty string is `""`. */
+/** RFC 4180 with LF line endings. NULL is empty, an empty string is `""`. */
 function createCsvFormatter(names: readonly string[]): RowFormatter {
   const line = (texts: readonly (string | null)[]): string => `${texts.map(toCsvField).join(',')}\n`;
   return {

@@ -13,12 +13,12 @@ export interface DatasetSlice {
   readonly symbols: readonly string[];
   /** The time columns that must overlap the window; null if the dataset has none. */
   readonly timeColumns: TimeColumns | null;
-  /** The window's start, included, and end, excluded, in epoch milliseconds; null if open. */
+  /** The window's start, inclusive, and end, exclusive, in epoch milliseconds; null if open. */
   readonly from: number | null;
   readonly to: number | null;
   /**
-   * A further condition on the rows. Its parameters `$1` and so on are `values`; every statement of the slice gets
-   * them.
+   * A further condition on the rows. Its parameters `$1` and so on are `values`; every statement of the slice is run
+   * with them.
    */
   readonly condition?: SqlCondition;
 }
@@ -36,7 +36,7 @@ interface TimeColumns {
   readonly isLastIncluded: boolean;
 }
 
-/** Rows whose first key is from `first` to `last`, both included. */
+/** Rows whose first key is from `first` to `last`, inclusive. */
 export interface KeyRange {
   readonly first: string;
   readonly last: string;

@@ -27,8 +27,8 @@ export async function prepareRead(connection: DuckDBConnection, sql: string): Pr
 }
 
 /**
- * EXPLAIN ANALYZE runs its statement, and DuckDB does not report the type of that. So the inner statement is checked
- * alone, and EXPLAIN is put in front of it again.
+ * EXPLAIN ANALYZE runs the statement that follows it, but DuckDB does not report the type of that statement. It is
+ * therefore checked on its own, and then EXPLAIN is put in front of it again.
  */
 async function prepareExplain(connection: DuckDBConnection, sql: string): Promise<DuckDBPreparedStatement> {
   const [, analyze, inner] = /^\s*explain\s+(analyze\s+)?(\S[\s\S]*)$/i.exec(sql) ?? [];
@@ -66,7 +66,7 @@ interface PlanNode {
 }
 
 /**
- * Rejects functions with side effects by searching the plan, where they cannot be hidden. Only for suspicious
+ * Rejects functions with side effects by searching the plan, where they cannot be hidden. Done only for suspicious
  * statements, because binding a statement twice is slow with thousands of files.
  */
 async function requireReadOnly(connection: DuckDBConnection, sql: string): Promise<void> {

@@ -17,8 +17,9 @@ export interface RawWriterOptions extends RawRetention {
   /** The API key. It is removed from response bodies that contain it. */
   readonly secret: string;
   /**
-   * Waits for more small responses, to pack them into one piece: written one by one, each takes longer than its
-   * request. Rejects when the signal is aborted, as no more will come. Without this option the writer does not wait.
+   * Waits for more small responses, to pack them into one piece: writing one response takes longer than its
+   * request. Rejects when the signal is aborted, because no more responses will come. Without this option the writer
+   * does not wait.
    */
   readonly gather?: (signal: AbortSignal) => Promise<void>;
 }

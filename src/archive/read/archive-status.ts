@@ -11,7 +11,7 @@ interface ArchiveStatus {
   readonly generation: number;
   /** Every live symbol is covered by proven windows up to here, epoch ms; null without live symbols or publishes. */
   readonly watermark: number | null;
-  /** The same with inferred windows included. Lag is measured from here. */
+  /** The same as `watermark`, but including inferred windows. Lag is measured from here. */
   readonly reached: number | null;
   readonly ticksPublished: number;
   readonly ticksJournaled: number;

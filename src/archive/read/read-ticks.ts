@@ -54,7 +54,7 @@ export const daysMax = 366;
 /** Maximum gaps per result. */
 export const gapsMax = 1000;
 
-/** Attempts of a read that publishes interrupt. */
+/** Maximum number of attempts of a read that publishes interrupt. */
 const attemptsMax = 20;
 
 /**
@@ -150,7 +150,7 @@ export function openTickReader(
     return { ...window, slices, count, gaps: findGaps(window, known) };
   }
 
-  /** The first moment with data of a symbol, at most `to`. */
+  /** Finds the first moment with data of a symbol, at most `to`. */
   function findStart(symbol: string, known: SymbolSnapshot, to: number): number {
     const first = known.days.find(({ journaled }) => journaled !== undefined);
     const journaled = first === undefined ? undefined : readDay(symbol, known, first).t[0];

@@ -42,7 +42,7 @@ export async function takeSnapshot(
   if (archive.readManifest().generation === 0)
     throw new UsageError(`${layout.root} has no published generation yet, so there is nothing to snapshot.`);
   removeAbandonedDrafts(disk, target);
-  // Pin first, by links inside the archive: the rest may take long.
+  // Pin first, by links inside the archive: the rest may take a long time.
   const pinned = pinGeneration(archive, datasetNames, `${options.id}-snapshot`);
   const draft = openDraft(target, options.id);
   let createdPath = draft;
@@ -79,7 +79,7 @@ function requireEmptyTarget(disk: Disk, root: string, folder: string): string {
   return target;
 }
 
-/** Files between two yields to signals and the progress bar. */
+/** Number of files to copy before yielding to signals and the progress bar. */
 const filesPerYield = 16;
 
 /** Builds the snapshot in `draft`, and syncs its files and folders. Returns the number of copied files. */

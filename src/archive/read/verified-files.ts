@@ -86,7 +86,7 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
       bytes: null,
       read: (buffer, at) => readAt(opened, file, buffer, at),
       close() {
-        // The handle waits for a running read.
+        // `close` waits for a running read.
         if (isOpen) void opened.handle.close();
         isOpen = false;
       },
@@ -166,7 +166,7 @@ interface OpenFileHandle {
   readonly modifiedMs: number;
 }
 
-/** Bytes hashed without yielding: under a millisecond. */
+/** Number of bytes to hash before yielding. Hashing them takes less than a millisecond. */
 const hashChunkBytes = 512 * 1024;
 
 const createDamageError = (file: FileEntry): DamageError =>

@@ -29,7 +29,7 @@ export interface BacktestData {
   /** Folder of the files, and folder for temporary files. */
   readonly root: string;
   readonly scratch: string;
-  /** Files with ticks and order books of symbols in a window, and market states from `statesFrom`. Ticks by part. */
+  /** Files with the ticks (by part) and order books of symbols in a window, and market states from `statesFrom`. */
   findFiles(symbols: readonly string[], window: Window, statesFrom: number): BacktestFiles;
   /** Files of coverage in a window. */
   findCoverage(window: Window): DatasetFiles;
@@ -45,7 +45,7 @@ export interface BacktestData {
 
 export interface BacktestFiles {
   readonly sources: readonly DatasetFiles[];
-  /** Number of rows of the tick files, all symbols, and whether some are outside of the window. */
+  /** Number of rows in the tick files, over all symbols, and whether some are outside the window. */
   readonly tickRows: number;
   readonly hasRowsOutsideWindow: boolean;
 }

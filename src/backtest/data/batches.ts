@@ -2,7 +2,7 @@ import type { Query } from '../../archive/query/query.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
-import type { Settlement } from '../engine/simulate.ts';
+import type { Settlement } from '../engine/series.ts';
 import { InvalidBacktestError } from '../resolve-strategy.ts';
 import { type DataDependencies, mergeDataDependencies, resolveQuantity } from '../strategy/parse-strategy.ts';
 import { type Quantity, type Strategy, windowedMeasures } from '../strategy/strategy.ts';
@@ -183,7 +183,9 @@ export async function readUniverse(
   if (missing.size > 0) {
     const [first, ...others] = missing;
     const more = others.length === 0 ? '' : ` and ${others.length} more`;
-    throw new InvalidBacktestError([{ name: 'symbols', reason: `includes ${first}${more}, not known in the archive` }]);
+    throw new InvalidBacktestError([
+      { name: 'symbols', reason: `includes symbols unknown to the archive: ${first}${more}` },
+    ]);
   }
   if (members.length === 0) {
     const field = selected === null || isFiltered(filter) ? 'filter' : 'symbols';

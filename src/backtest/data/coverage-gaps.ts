@@ -28,8 +28,10 @@ export const clipLifetimes = (
 const symbolsInQueryMax = 1000;
 
 /**
- * Computes the uncovered time of symbol lifetimes in one pass over the coverage dataset, with two numbers per symbol.
- * @param query over coverage, with one thread, so that rows are in file order: those of a symbol by their start
+ * Computes the uncovered time of symbol lifetimes in one pass over the coverage dataset. Keeps two numbers per symbol
+ * in memory.
+ * @param query single-threaded query over coverage, so that rows arrive in file order (within a symbol, sorted by
+ *   start)
  */
 export async function computeCoverageTotals(
   query: Query,
@@ -43,7 +45,7 @@ export async function computeCoverageTotals(
   const starts = new Float64Array(lifetimes.length);
   let covered = 0;
   if (lifetimes.length === 0) return { lifetimeMs, uncoveredMs: 0 };
-  // With many names DuckDB uses a join, which does not keep the order of rows.
+  // With many names DuckDB uses a join, which does not preserve row order.
   const named = `AND symbol IN (${[...symbolIndexes.keys()].map(quoteLiteral).join(', ')}) ORDER BY t_from`;
   const sql = `SELECT symbol, epoch_ms(t_from)::DOUBLE, epoch_ms(t_to)::DOUBLE FROM coverage
     WHERE dataset = 'ticks' AND t_to > ${toSqlTimestamp(span.from)} AND t_from < ${toSqlTimestamp(span.to)} ${lifetimes.length > symbolsInQueryMax ? '' : named}`;

@@ -4,7 +4,7 @@ import { toSqlTimestamp } from '../../archive/query/slice-query.ts';
 import { quoteLiteral } from '../../archive/query/views.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { floorToDay, type Window } from '../../base/window.ts';
-import type { MarketState } from '../engine/simulate.ts';
+import type { MarketState } from '../engine/series.ts';
 
 /** The market IDs of a symbol known from a time, epoch ms. Several IDs if a match is uncertain. */
 export interface KnownIds {
@@ -20,13 +20,13 @@ export interface MarketIndex {
   getGroup(symbol: string): string | null;
 }
 
-/** Reads the markets dataset up to a time, excluded. Later rows would be look-ahead. */
+/** Reads the markets dataset up to a time, exclusive. Later rows would be look-ahead. */
 export async function readMarketIndex(query: Query, to: number, signal: AbortSignal): Promise<MarketIndex> {
   const sql = `SELECT symbol, canonical_id, epoch_ms(first_seen)::DOUBLE FROM markets
     WHERE symbol IS NOT NULL AND first_seen < ${toSqlTimestamp(to)} ORDER BY symbol, first_seen, canonical_id`;
   const ids = new Map<string, readonly KnownIds[]>();
   const groups = createUnionFind();
-  // Rows are sorted by symbol. Only changes are stored, because rows are many and changes are few.
+  // Rows are sorted by symbol. Only changes are stored, because there are many rows but few changes.
   let [current, updates] = [null as string | null, [] as { from: number; ids: string[] }[]];
   const flush = (): void => {
     if (current !== null) ids.set(current, foldKnownIds(updates));
@@ -92,7 +92,7 @@ function createUnionFind() {
   };
 }
 
-/** Windows in which two symbols were known to be of one market. */
+/** Windows in which two symbols were known to belong to one market. */
 export function findSharedWindows(a: readonly KnownIds[], b: readonly KnownIds[]): Window[] {
   const out: { from: number; to: number }[] = [];
   const times = [...new Set([...a, ...b].map(({ from }) => from))].sort((x, y) => x - y);

@@ -6,7 +6,8 @@ import { toSqlTimestamp } from '../../archive/query/slice-query.ts';
 import { quoteLiteral } from '../../archive/query/views.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Window } from '../../base/window.ts';
-import { bookAgeMsMax, type Level, type OrderBook, type OrderBookSeries } from '../engine/simulate.ts';
+import type { Level, OrderBook, OrderBookSeries } from '../engine/series.ts';
+import { bookAgeMsMax } from '../engine/simulate.ts';
 
 /**
  * Stores the order books of a batch. The number of levels is not known in advance: beyond a bound, levels are written to a
@@ -23,7 +24,7 @@ interface StoredBookSeries extends OrderBookSeries {
   add(book: OrderBook): void;
 }
 
-/** Maximum numbers in memory, two per level: 32 MB. */
+/** Maximum count of numbers in memory, two per level: 32 MB. */
 const numbersInMemoryMax = 4_000_000;
 
 /** @param scratch folder of the file, created if needed */
@@ -111,7 +112,7 @@ export function openOrderBookStore(scratch: string, numbersMax = numbersInMemory
   };
 }
 
-/** Opens a file that disappears when it is closed, also after a crash. */
+/** Opens a file that disappears when it is closed, even by a crash. */
 function openUnlinkedFile(folder: string): number {
   mkdirSync(folder, { recursive: true });
   const path = join(folder, `books-${randomUUID()}`);
@@ -138,9 +139,10 @@ interface PartialBook extends OrderBook {
 }
 
 /**
- * Reads the order books that can fill an order: at some tick of the window they are the latest of their symbol, and not too
- * old. Other books are skipped, so that there are at most as many books as ticks.
- * @param query over the order books, with one thread, so that rows are in file order: those of a symbol by time
+ * Reads the order books that can fill an order: those that are the latest of their symbol, and not too old, at some
+ * tick of the window. Skips other books, so that the result has at most as many books as ticks.
+ * @param query single-threaded query over the order books, so that rows arrive in file order (within a symbol, sorted
+ *   by time)
  * @param ticks tick times by symbol, ascending
  */
 export async function readOrderBooks(
@@ -176,7 +178,7 @@ export async function readOrderBooks(
 /** Maximum number of symbols in a query; with more, the whole range of symbols is read. */
 const symbolsInQueryMax = 50;
 
-/** Uses list_contains, because DuckDB turns IN with many names into a join, which does not keep the order of rows. */
+/** Uses list_contains, because DuckDB turns IN with many names into a join, which does not preserve row order. */
 function formatSymbolCondition(symbols: readonly string[]): string {
   const names = symbols.toSorted(compareUtf8).map(quoteLiteral);
   const range = `symbol BETWEEN ${names[0]} AND ${names.at(-1)}`;

@@ -14,9 +14,9 @@ interface TickReadRequest {
   readonly filter: TickReadFilter;
 }
 
-/** Conditions on rows of the files. A condition costs about as much as reading the row. */
+/** Which rows of the files to skip. Each condition costs about as much as reading the row. */
 export interface TickReadFilter {
-  /** Whether the files hold ticks outside of the window. */
+  /** Whether the files hold ticks outside the window. */
   readonly time: boolean;
   /** Whether to filter by symbol, because most rows are of other symbols. */
   readonly symbols: boolean;
@@ -34,7 +34,7 @@ export const fileIndexColumn = { name: 'file_index', type: 'int64' } as const;
 /**
  * Reads the ticks of symbols without sorting: counts the rows per symbol and file first, then splits the columns t and p into
  * these runs.
- * @param query over `toTicksViewName`, with one thread, so that rows are in file order
+ * @param query single-threaded query over `toTicksViewName`, so that rows arrive in file order
  * @throws TooManyTicksError before any tick is loaded
  */
 export async function readTicks(

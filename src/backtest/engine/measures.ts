@@ -1,6 +1,6 @@
 import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import type { Measure, Strategy } from '../strategy/strategy.ts';
-import type { MarketState, SymbolSeries } from './simulate.ts';
+import type { MarketState, SymbolSeries } from './series.ts';
 
 /** The open position, for measures of the position. */
 export interface Position {
@@ -161,8 +161,9 @@ const relativePrecision = 1e-6;
 export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: number): RollingWindow {
   // The window contains the ticks [low, high).
   let [low, high] = [0, 0];
-  // Sums of differences from a pivot near the mean, to limit cancellation, and the peak of the sum of squares since they were
-  // recomputed, which bounds the rounding error. In a typed array, because assigning a double in a closure allocates.
+  // Sums of differences from a pivot near the mean, to limit cancellation, and the peak of the sum of squares since
+  // they were recomputed, which bounds the rounding error. Kept in a typed array, because assigning a double in a
+  // closure allocates.
   const sums = new Float64Array(4);
   const [pivotAt, sumAt, squaresAt, peakAt] = [0, 1, 2, 3] as const;
   let removed = 0;

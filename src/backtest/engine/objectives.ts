@@ -21,17 +21,17 @@ export const objectives: Readonly<Record<ObjectiveName, Objective>> = {
   },
   total_pnl: { description: 'total P&L in dollars', isMinimized: false, compute: ({ pnl }) => pnl },
   sharpe: {
-    description: 'mean of the P&L of UTC days divided by its standard deviation, times the square root of 365',
+    description: 'mean daily P&L (UTC days) divided by its standard deviation, times the square root of 365',
     isMinimized: false,
     compute: (totals, samples) => computeSharpe(computeDailyGains(totals, samples)),
   },
   max_drawdown: {
-    description: 'largest decline of the equity curve below its previous peak, in dollars',
+    description: 'largest decline of the equity curve from its previous peak, in dollars',
     isMinimized: true,
     compute: (totals) => (totals.trades === 0 ? null : computeDrawdown(computeEquity(totals))),
   },
   win_rate: {
-    description: 'share of trades with a gain',
+    description: 'share of trades that made a profit',
     isMinimized: false,
     compute: ({ wins, trades }) => divideOrNull(wins, trades),
   },

@@ -1,6 +1,7 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { dayMs, hourMs, minuteMs, type Window } from '../../base/window.ts';
-import { type SymbolSeries, type Trade, toSidePrice } from './simulate.ts';
+import type { SymbolSeries } from './series.ts';
+import { type Trade, toSidePrice } from './simulate.ts';
 
 /** Totals over symbols, from which objectives are computed. */
 export interface TradeTotals {
@@ -109,7 +110,10 @@ export interface SampleTimes {
   readonly t: Float64Array;
 }
 
-/** Chooses the smallest step with at most `samplesMax` samples. The largest step is a day, also if it gives more samples. */
+/**
+ * Chooses the smallest step with at most `samplesMax` samples. The largest step is a day, even if it yields more
+ * samples.
+ */
 export function computeSampleTimes({ from, to }: Window): SampleTimes {
   const stepMs = sampleStepsMs.find((step) => (to - from) / step <= samplesMax) ?? dayMs;
   const first = (Math.floor(from / stepMs) + 1) * stepMs;
@@ -140,7 +144,7 @@ export const createCalibration = (): Calibration => ({
   brier: new Float64Array(decilesCount),
 });
 
-/** Adds the ticks of a symbol in a window before its settlement. Skips prices outside of [0, 1]. */
+/** Adds the ticks of a symbol in a window before its settlement. Skips prices outside [0, 1]. */
 export function addSeriesCalibration(
   { ticks, prices, outcomes, brier }: Calibration,
   series: SymbolSeries,

@@ -41,7 +41,7 @@ function toFailure(error: unknown): Omit<BacktestFailure, 'message'> {
 
 /**
  * Estimates the cost of a backtest without running it. Reads only the symbols dataset.
- * @throws InvalidBacktestError the same as runBacktest
+ * @throws InvalidBacktestError in the same cases as runBacktest
  */
 async function estimateTicks(
   archive: Archive,

@@ -21,10 +21,10 @@ type TaskOutcome<T> = { readonly done: T } | { readonly error: unknown };
 /** Maximum number of running or finished but not yet merged batches per thread. */
 const queuedPerThreadMax = 2;
 
-/** Young heap size. With less, garbage collection took a tenth of the time. */
+/** Size of the young generation of the heap. With less, garbage collection took a tenth of the time. */
 const heapMb = 128;
 
-/** If a smaller share of rows is of its own symbols, a batch filters by symbol when reading. */
+/** If a smaller share of the rows belongs to its own symbols, a batch filters by symbol when reading. */
 const ownRowsShareMin = 0.6;
 
 /** @param onBatch called after each batch */

@@ -10,7 +10,7 @@ import { findSharedWindows, readMarketStates } from '../data/markets.ts';
 import { openOrderBookStore, readOrderBooks } from '../data/order-book-store.ts';
 import { readTicks, type TickReadFilter, TooManyTicksError } from '../data/tick-columns.ts';
 import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../engine/run-series.ts';
-import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../engine/simulate.ts';
+import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../engine/series.ts';
 
 // Worker thread of a run: loads and simulates batches, and computes the coverage. The thread and its DuckDB end with the run.
 

@@ -61,7 +61,7 @@ export async function runBacktest(
     const span = computeSpan(universe.members, spec, data.publishedAt);
     if (span === null)
       throw new InvalidBacktestError([{ name: 'from', reason: 'leaves no ticks of the selected symbols' }]);
-    // Before the files are hashed, so that a too large request fails early.
+    // Checked before the files are hashed, so that an oversized request fails early.
     const cost = estimateCost(universe, span, strategies);
     if (cost > ticksMax) throw new BacktestTooLargeError(`${cost} ticks`);
     const split = Object.keys(spec.grid).length === 0 ? null : splitSpan(span, spec);
@@ -141,7 +141,7 @@ const toCoverageShare = ({ lifetimeMs, uncoveredMs }: CoverageTotals): BacktestR
 /** With more batches than this, market states are sorted once instead of read for each batch. */
 const writeStatesBatchesMin = 4;
 
-/** Maximum of points times samples of a run, each of which takes several times 16 bytes. */
+/** Maximum product of grid points and samples of a run. Each unit takes several times 16 bytes. */
 const gridCellsMax = 2_000_000;
 
 /** @throws InvalidBacktestError if the equity curves of all points take too much memory */

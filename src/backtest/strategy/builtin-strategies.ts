@@ -57,7 +57,7 @@ export const builtinStrategies: readonly BuiltinStrategy[] = [
   ),
   createBuiltinStrategy(
     'mean_reversion',
-    'bets on a return to the moving average: enters more than enter_beyond standard deviations from it, exits within exit_within',
+    'bets on a return to the moving average: enters at more than enter_beyond standard deviations from it, exits at less than exit_within',
     { window_ms: 6 * hourMs, enter_beyond: 2, exit_within: 0.5 },
     [
       createRule(
@@ -74,7 +74,7 @@ export const builtinStrategies: readonly BuiltinStrategy[] = [
   ),
   createBuiltinStrategy(
     'momentum',
-    'follows a move: buys yes after a rise and no after a fall, sells when the price reverses',
+    'follows a move: buys yes after a rise and no after a fall, and sells when the price reverses',
     { window_ms: hourMs, move_beyond: 0.1 },
     [
       createRule(
@@ -91,7 +91,7 @@ export const builtinStrategies: readonly BuiltinStrategy[] = [
   ),
   createBuiltinStrategy(
     'favourite_longshot',
-    'buys yes of favourites and no of longshots, once per symbol, and holds them until settlement',
+    'buys yes on favourites and no on longshots, once per symbol, and holds them until settlement',
     { favourite_at_least: 0.9, longshot_at_most: 0.1 },
     [
       createRule('yes', { measure: 'price', at_least: useParameter('favourite_at_least') }, null),
@@ -100,7 +100,7 @@ export const builtinStrategies: readonly BuiltinStrategy[] = [
   ),
   createBuiltinStrategy(
     'cross_venue_spread',
-    'buys yes if a market is cheaper than on its other venues, no if it is more expensive, until prices converge',
+    'buys yes if a market is cheaper than on other venues or no if it is more expensive, and sells when the prices converge',
     { window_ms: hourMs, enter_beyond: 0.05, exit_within: 0.01 },
     [
       createRule(

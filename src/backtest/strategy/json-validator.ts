@@ -76,7 +76,7 @@ export class JsonValidator {
 
   text(json: unknown, at: string, lengthMax: number): string {
     if (typeof json === 'string' && json.isWellFormed() && json.length >= 1 && json.length <= lengthMax) return json;
-    this.fault(at, `must be a text of 1 to ${lengthMax} characters`);
+    this.fault(at, `must be a string of 1 to ${lengthMax} characters`);
     return '';
   }
 

@@ -18,7 +18,10 @@ export interface Strategy {
 export type Quantity = number | { readonly parameter: string; readonly times?: number };
 
 export interface Rule {
-  /** `yes` contracts pay 1 at yes; `no` contracts pay 1 at no and cost 1 minus the price. */
+  /**
+   * `yes` contracts pay 1 if the market resolves to yes; `no` contracts pay 1 if it resolves to no, and cost 1 minus
+   * the price.
+   */
   readonly side: Side;
   readonly entry: Condition;
   /** Null: holds until settlement or the end of the run. */

@@ -29,12 +29,10 @@ export function addBackfill(shell: CliContext): void {
     .addOption(createSymbolOption())
     .option('--symbols-file <file>', 'file with one symbol per line')
     .option('--dry-run', 'print the plan: symbols, windows, expected requests and time')
-    .option('--force', 'also fetch windows that are covered')
-    .option('--all-known', "also fetch windows outside of a symbol's lifetime")
+    .option('--force', 'also fetch windows that are already covered')
+    .option('--all-known', "also fetch windows outside a symbol's lifetime")
     .addOption(
-      new Option('--recheck <evidence>', 'fetch windows again whose coverage has only this evidence').choices([
-        'inferred',
-      ]),
+      new Option('--recheck <evidence>', 'refetch windows whose coverage has only this evidence').choices(['inferred']),
     );
   withExamples(command, examples);
   withCommonFlags(command).action((flags: BackfillOptions) => {

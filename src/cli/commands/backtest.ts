@@ -1,9 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type ObjectiveName, objectiveNames, objectives } from '../../backtest/engine/objectives.ts';
+import { objectiveNames, objectives } from '../../backtest/engine/objectives.ts';
 import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { parseDuration } from '../../base/time.ts';
 import { formatParameters } from '../../report/backtest-figures.ts';
+import type { BacktestRequestFlags, NamedValue } from '../backtest-request.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -32,7 +33,7 @@ export function addBacktest(shell: CliContext): void {
   const { version } = shell;
   const backtest = shell.program
     .command('backtest')
-    .description('run trading strategies on the ticks of the archive, without look-ahead: run, list, show');
+    .description("run trading strategies on the archive's ticks, without look-ahead: run, list, show");
   addBacktestRun(shell, backtest);
 
   const list = backtest
@@ -88,22 +89,6 @@ const showNotes = `
 const showExamples = `
   oddslake backtest show mwrt5zeezgvry21yze --out page.html`;
 
-/** Flags of `backtest run`, without the common flags. */
-export interface BacktestRequestFlags {
-  readonly objective: ObjectiveName;
-  readonly symbol: readonly string[];
-  readonly symbolsFile?: string;
-  readonly category: readonly string[];
-  readonly source: readonly string[];
-  readonly from?: string;
-  readonly to?: string;
-  readonly param: readonly NamedValue<number>[];
-  readonly grid: readonly NamedValue<readonly number[]>[];
-  readonly heldOut?: number;
-}
-
-export type NamedValue<T> = readonly [name: string, value: T];
-
 interface BacktestRunFlags extends CommonFlags, BacktestRequestFlags {
   readonly out?: string;
   readonly save?: boolean;
@@ -116,7 +101,7 @@ function addBacktestRun(shell: CliContext, backtest: Command): void {
   const command = backtest
     .command('run')
     .description(
-      'run a trading strategy on the ticks of the archive; a decision uses only data known at its time, and is filled later',
+      "run a trading strategy on the archive's ticks; a decision uses only data known at that time, and its order is filled later",
     )
     .argument('<strategy>', 'a built-in strategy (listed below), the name of a saved one, or a JSON file')
     .addOption(createObjectiveOption())
@@ -134,9 +119,9 @@ function addBacktestRun(shell: CliContext, backtest: Command): void {
     .addOption(createGridOption())
     .addOption(createHeldOutOption())
     .option('--out <file>', 'write an HTML page with charts; replaces an existing file atomically')
-    .option('--save', 'save it to the database of the service, owned by the user')
-    .option('--user <user>', 'owner of the strategies, and of the backtest with --save (default: local)')
-    .option('--workspace <workspace>', "the workspace of that user's tokens (default: none)");
+    .option('--save', "save the backtest to the service's database, owned by --user")
+    .option('--user <user>', 'owner of the saved strategies and, with --save, of the backtest (default: local)')
+    .option('--workspace <workspace>', "workspace, as in that user's tokens (default: none)");
   withTerms(command, 'Built-in strategies with their parameters and defaults:', describeExecutables(builtinStrategies));
   withTerms(
     command,
@@ -185,9 +170,10 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
 
 const notes = `
 An order is filled at the first tick after its decision, from a recent order book if there is one; the position is held until
-the exit or the settlement. A grid is evaluated on all but the end of the window; the best parameters are then run on that
-held-out end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h.
-See docs/BACKTESTS.md, and docs/STRATEGIES.md for writing a strategy. --strict: exit 4 if much of the window is not covered.`;
+exit or settlement. A grid is evaluated on all but the end of the window; the best parameters are then run on that held-out
+end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h. See
+docs/BACKTESTS.md; docs/STRATEGIES.md explains how to write a strategy. --strict: exit 4 if much of the window is not
+covered.`;
 
 const examples = `
   oddslake backtest run buy_and_hold --category crypto --objective brier
@@ -196,14 +182,14 @@ const examples = `
   oddslake backtest run mine.json --save`;
 
 const createObjectiveOption = (): Option =>
-  new Option('--objective <name>', 'measure of the result, which also selects the best point of a grid')
+  new Option('--objective <name>', 'performance measure to report; it also selects the best point of a grid')
     .choices(objectiveNames)
     .default('total_pnl');
 
 const createParamOption = (): Option =>
-  new Option('--param <name=value>', 'value of a parameter of the strategy; can be repeated')
+  new Option('--param <name=value>', 'value of a strategy parameter; can be repeated')
     .argParser((text, previous: readonly NamedValue<number>[]) => [...previous, parseNamed(text, parseNumber)])
-    .default([], 'its defaults');
+    .default([], "the strategy's defaults");
 
 const createGridOption = (): Option =>
   new Option('--grid <name=value,…>', 'values to try for a parameter; with several parameters, every combination')
@@ -216,7 +202,7 @@ const createGridOption = (): Option =>
 const createHeldOutOption = (): Option =>
   new Option(
     '--held-out <share>',
-    'with --grid: share of the window, at its end, for evaluating the chosen parameters (default: 0.3)',
+    'with --grid: share of the window to hold out at its end, to evaluate the chosen parameters (default: 0.3)',
   ).argParser((text) => parseNumber(text, ''));
 
 /** Help texts of the built-in strategies. Parameters that all of them have are listed once. */

@@ -21,7 +21,7 @@ export function addChanges(shell: CliContext): void {
     .command('changes')
     .description('list the published files that changed since a generation, for incremental copies')
     .addOption(
-      new Option('--since <generation>', 'generation of the copy; 0 for every file (required)')
+      new Option('--since <generation>', 'generation that the copy already has; 0 to list every file (required)')
         .argParser(createIntegerParser(0))
         .makeOptionMandatory(),
     );
@@ -50,14 +50,14 @@ export function addChanges(shell: CliContext): void {
           ? `nothing changed: this is generation ${generation}\n`
           : `${formatCount(files.length, 'file')}, ${formatBytes(sumFileSizes(files).bytes)}, from generation ${since} to ${generation}\n`,
       );
-      for (const path of removed) process.stderr.write(`removed by a repair, remove it from copies too: ${path}\n`);
+      for (const path of removed) process.stderr.write(`removed by a repair; remove it from copies too: ${path}\n`);
     }),
   );
 }
 
 const changesNotes = `
 Paths are relative to the archive's root and go to standard output; --json adds rows, bytes, sha256 and generation.
-Files that a repair removed are named on standard error, and in --json under removed.
+Files that a repair removed are listed on standard error, and under removed in --json.
 The files at the root (manifest.json, SHA256SUMS, …) change with every generation and are not listed: copy them last.`;
 
 const changesExamples = `

@@ -21,7 +21,7 @@ export function addExport(shell: CliContext): void {
   const command = shell.program
     .command('export')
     .description(
-      'export a consistent slice of a dataset to one file, in the order of the dataset; replaces an existing file atomically',
+      "export a consistent slice of a dataset to one file, in the dataset's sort order; replaces an existing file atomically",
     )
     .requiredOption('--out <file>', 'output file: .parquet, .csv, .ndjson, .jsonl, .arrow or .feather (required)')
     .option('--dataset <name>', 'ticks, symbols, markets, orderbooks, candles_1h, …', 'ticks')
@@ -29,7 +29,7 @@ export function addExport(shell: CliContext): void {
     .addOption(createFromOption())
     .addOption(createToOption())
     .addOption(
-      new Option('--format <format>', 'format (default: from the extension of the file)').choices([
+      new Option('--format <format>', 'file format (default: inferred from the file extension)').choices([
         'parquet',
         'csv',
         'ndjson',
@@ -59,7 +59,7 @@ export function addExport(shell: CliContext): void {
       const range = parseTimeRange(flags);
       if (datasetShapes[dataset].timeColumns === null && (range.from !== null || range.to !== null))
         throw new UsageError(
-          `--from and --to cannot be used with --dataset ${dataset}: it has one row per symbol and no time.`,
+          `--from and --to cannot be used with --dataset ${dataset}: it has one row per symbol and no time column.`,
         );
       const format = flags.format ?? inferExportFormat(flags.out);
       const archive = openConfiguredArchive(context, false);

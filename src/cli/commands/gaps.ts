@@ -34,7 +34,7 @@ interface GapsFlags extends CommonFlags, TimeRangeFlags {
   readonly symbol: readonly string[];
 }
 
-/** `gaps` lists windows without coverage and their reasons; `gaps accept` and `gaps revoke` mark gaps that stay. */
+/** `gaps` lists windows without coverage and their reasons; `gaps accept` accepts gaps, `gaps revoke` revokes that. */
 export function addGaps(shell: CliContext): void {
   const command = shell.program
     .command('gaps')
@@ -79,7 +79,8 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
       const flags = command.optsWithGlobals<AcceptFlags>();
       const { from, to, reason } = flags;
       if (from === undefined || to === undefined) throw new UsageError('gaps accept needs both --from and --to.');
-      if (reason.trim() === '') throw new UsageError('--reason must not be empty: give the reason why the gap stays.');
+      if (reason.trim() === '')
+        throw new UsageError('--reason must not be empty: give the reason for accepting the gap.');
       return withArchive(flags, shell.version, async (archive, context) => {
         const { acceptGaps } = await import('../../collector/steps/gaps-step.ts');
         const accepted = await acceptGaps(context, archive, { symbol, ...parseTimeWindow({ from, to }), reason });
@@ -125,7 +126,7 @@ const formatAccepted = ({ symbol, from, to, reason }: AcceptedWindow): string =>
   `${escapeControls(symbol)} ${formatIsoUtc(from)} … ${formatIsoUtc(to)}: ${escapeControls(reason)}`;
 
 const acceptNotes = `
-An accepted gap does not affect the watermark and the lag. If no run has failed because of it yet, the next run fails once; later
+An accepted gap does not affect the watermark or the lag. If no run has failed because of it yet, the next run fails once; later
 runs report a warning. Only a backfill requests the window again. If it covers the window, the gap is closed.`;
 
 const acceptExamples = `
@@ -136,9 +137,9 @@ const revokeExamples = `
   oddslake gaps revoke KXBTC-26DEC0204-T28 --from 2026-11-19 --to 2026-11-20`;
 
 const notes = `
-A covered window without ticks is not a gap. Reasons: never asked; failed, with the result of the last request; suspended: the
-service does not know the symbol; lost: its ticks were published and no longer exist; expired: older than the retention of the
-service; accepted.`;
+A covered window without ticks is not a gap. Reasons: never asked (not requested yet); failed (with the result of the
+last request); suspended (the service does not know the symbol); lost (the ticks were published but no longer exist);
+expired (older than the service's retention period); accepted.`;
 
 const examples = `
   oddslake gaps --output lake

@@ -40,13 +40,13 @@ export function addImport(shell: CliContext): void {
     )
     .argument('<file|dir...>', 'files or folders (searched recursively)')
     .addOption(
-      new Option('--dataset <name>', 'dataset of the files (default: from their columns)').choices([
+      new Option('--dataset <name>', 'dataset that the files contain (default: inferred from their columns)').choices([
         'ticks',
         'markets',
       ]),
     )
     .addOption(
-      new Option('--format <format>', 'format of the files (default: from their names)').choices([
+      new Option('--format <format>', 'file format (default: inferred from the file names)').choices([
         'pages',
         'csv',
         'ndjson',
@@ -56,7 +56,7 @@ export function addImport(shell: CliContext): void {
     )
     .option('--columns <t=ts,...>', 'column names that differ from symbol, t and p, e.g. t=ts,symbol=ticker,p=price')
     .addOption(
-      new Option('--time-unit <unit>', 'unit of numeric times since 1970 (default: ms)').choices([
+      new Option('--time-unit <unit>', 'unit of numeric Unix timestamps (default: ms)').choices([
         's',
         'ms',
         'us',
@@ -64,11 +64,13 @@ export function addImport(shell: CliContext): void {
       ]),
     )
     .option('--truncate-time', 'truncate times to milliseconds; without it, rows with finer times are rejected')
-    .option('--price-scale <number>', 'factor for prices, e.g. 0.01 for cents (default: 1)')
-    .option('--tz <zone>', 'time zone of timestamps without one, e.g. UTC or America/New_York')
+    .option('--price-scale <number>', 'factor by which prices are multiplied, e.g. 0.01 for cents (default: 1)')
+    .option('--tz <zone>', 'time zone for timestamps that have none, e.g. UTC or America/New_York')
     .option('--covers <from..to>', 'declare that the rows contain every tick of their symbols in this window')
     .addOption(
-      new Option('--prefer <which>', 'let imported prices replace polled prices of the same time').choices(['import']),
+      new Option('--prefer <which>', 'let imported prices replace polled prices of the same symbol and time').choices([
+        'import',
+      ]),
     )
     .option(
       '--allow-rejected <share>',
@@ -180,12 +182,13 @@ function formatDryRun(files: readonly CheckedFile[], { json }: ImportOptions): s
 const filesShown = 20;
 
 const notes = `
-Ticks are rows of symbol, t and p; t is a number (--time-unit) or a timestamp. Use --columns for other names. Saved pages are
-unmodified responses of the service (JSON, one per file); they cover only the range that they prove complete. Rows cover only
-the window of --covers. All other windows remain gaps, which backfill fetches. Markets are rows with a symbol or canonical_id,
-or saved responses; source.field_paths maps their fields. Rejected rows go to .oddslake/quarantine; if they exceed
-import.rejected_share_max of a file's rows, nothing is imported. Raw responses, which every job keeps in .oddslake/raw for
-raw.keep_days, can be imported to reprocess them, for example after a decoder fix. Importing a file twice changes no tick.`;
+Tick rows have the columns symbol, t and p; t is a number (--time-unit) or a timestamp. Use --columns for other column names.
+Saved pages are unmodified responses of the service (JSON, one per file); they cover only the range that they prove to be
+complete. Rows cover only the window given with --covers. All other windows remain gaps, which backfill fetches. Markets are
+rows with a symbol or canonical_id, or saved responses; source.field_paths maps their fields. Rejected rows go to
+.oddslake/quarantine; if they exceed import.rejected_share_max of a file's rows, nothing is imported. Raw responses, which
+every job keeps in .oddslake/raw for raw.keep_days, can be imported to reprocess them, for example after a decoder fix.
+Importing a file again changes no ticks.`;
 
 const examples = `
   oddslake import --output lake saved-pages/

@@ -9,7 +9,7 @@ export function addNightly(shell: CliContext): void {
   const command = shell.program
     .command('nightly')
     .description(
-      'run the main job: poll market lists, new ticks of every live symbol and (if configured) order books, publish, and verify',
+      'run the main job: poll the market lists, the new ticks of every live symbol and (if configured) the order books; then publish and verify',
     )
     .option(
       '--date <day>',
@@ -102,7 +102,7 @@ export function addPublish(shell: CliContext): void {
 }
 
 const publishNotes = `
-Every job publishes at its end. Use this after a run that was interrupted or did not get the write lock within --wait.`;
+Every job publishes before it ends. Use this after a run that was interrupted or did not get the write lock within --wait.`;
 
 const publishExamples = `
   oddslake publish --output lake`;

@@ -18,7 +18,7 @@ interface ReportFlags extends CommonFlags {
 export function addReport(shell: CliContext): void {
   const command = shell.program
     .command('report')
-    .description('write an HTML page on the state of the archive: runs, ticks, coverage, gaps, growth')
+    .description('write an HTML page about the state of the archive: runs, ticks, coverage, gaps, growth')
     .option('--out <file>', "output file, replaced if it exists (default: report.html in the archive's root)");
   withNotes(command, notes);
   withExamples(command, examples);
@@ -45,8 +45,8 @@ export function addReport(shell: CliContext): void {
 }
 
 const notes = `
-The page is self-contained, without scripts. It shows one generation and can be written while jobs run. nightly writes it at
-its end unless report.nightly is false; report.days sets the number of days shown.`;
+The page is self-contained, without scripts. It shows one generation and can be written while jobs run. nightly also
+writes it unless report.nightly is false; report.days sets the number of days shown.`;
 
 const examples = `
   oddslake report

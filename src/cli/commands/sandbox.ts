@@ -28,7 +28,7 @@ export function addSandbox(shell: CliContext): void {
     .option('--ticks <file>', 'replay a recording instead of simulating: Parquet with symbol, t, p')
     .option('--markets <file>', 'markets of the recording: Parquet with symbol, question, category, resolved_yes')
     .addOption(
-      new Option('--shift <how>', 'times of a recording: its own, or shifted to end now')
+      new Option('--shift <how>', 'timestamps of a recording: its own, or shifted so that the recording ends now')
         .choices(['own', 'end-now'])
         .default('own'),
     );

@@ -87,7 +87,7 @@ async function startWatch(context: Context, board: JobStatusBoard): Promise<Sche
   return openScheduleMonitor(context, port, board);
 }
 
-/** Start time of the last run of each job. Throws the errors of a job without archive or key. */
+/** Start time of the last run of each job. Throws the same errors as a job that has no archive or no key. */
 async function readLastStarts(
   context: Context,
   scheduled: readonly { readonly name: ScheduledJobName }[],

@@ -28,7 +28,7 @@ export function addSql(shell: CliContext): void {
         .default('table'),
     )
     .option('--rows <n>', 'maximum number of rows of the table', createIntegerParser(1), 100);
-  withTerms(command, 'Other views and functions, the same as in views.sql of the archive:', terms);
+  withTerms(command, "Other views and functions, as defined in the archive's views.sql:", terms);
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((statement: string, flags: SqlFlags) =>
@@ -57,7 +57,7 @@ This command checks the sizes of the files, not their content. To check the cont
 const terms = {
   'candles(step, since, until)': "candles of any step: '15m', '4h', INTERVAL '1 day'; since and until are optional",
   'candles_filled(step, since, until)':
-    'a candle for every step, with the last close carried over; covered is false in a gap',
+    'a candle for every step, with the last close carried forward; covered is false in a gap',
   ticks_with_markets: 'every tick with the state of its market at the time of the tick',
   gaps: "windows of a symbol's lifetime that are not covered, between the first and the last covered time",
   'is_covered(symbol, t)': 'whether a time is covered',

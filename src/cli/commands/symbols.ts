@@ -49,7 +49,7 @@ function addSymbolsRetry(shell: CliContext, symbols: Command): void {
   withNotes(retry, retryNotes);
   withExamples(retry, retryExamples);
   withCommonFlags(retry).action((given: readonly string[], _ownFlags: object, command: Command) =>
-    // Commander assigns flags that the parent command has too to the parent: optsWithGlobals reads both.
+    // Commander assigns a flag to the parent command if both commands have it: optsWithGlobals reads both.
     runJobCommand(shell, 'ticks', command.optsWithGlobals<CommonFlags>(), shell.jobs.ticks, () => ({
       symbols: given,
       retriesSuspended: true,

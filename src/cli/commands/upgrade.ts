@@ -9,7 +9,7 @@ import { withNotes } from '../help.ts';
 export function addUpgrade(shell: CliContext): void {
   const command = shell.program
     .command('upgrade')
-    .description('upgrade an archive of an older format: writes one new generation and changes no tick');
+    .description('upgrade an archive from an older format; writes one new generation and changes no ticks');
   withNotes(command, notes);
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {

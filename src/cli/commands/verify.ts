@@ -75,7 +75,8 @@ const describeManifestEntry = (path: string, kind: VerifyFinding['kind'], { stat
 const notes = `
 --repair moves damaged files to .oddslake/damaged, where they stay until you remove them, and keeps only rows that are proven
 intact. Lost ticks are restored from the raw responses in .oddslake/raw, or fetched again: exit 0 if all are restored, 4 if
-some stay lost. Past order books, markets and conflicts cannot be fetched. --from-url needs a key: ODDSLAKE_FROM_API_KEY.`;
+some remain lost. Past order books, markets and conflicts cannot be fetched again. --from-url needs a key:
+ODDSLAKE_FROM_API_KEY.`;
 
 const examples = `
   oddslake verify --output lake

@@ -22,7 +22,7 @@ type Compression = 'none' | 'gzip' | 'zstd';
 
 export interface ImportFile {
   readonly path: string;
-  /** Whether the file was named explicitly and not found in a folder. A fault in a named file is a usage error. */
+  /** Whether the file was named explicitly rather than found in a folder. A fault in a named file is a usage error. */
   readonly isNamed: boolean;
   readonly format: ImportFormat;
   readonly compression: Compression;
@@ -46,9 +46,9 @@ const formatByExtension: Readonly<Record<string, ImportFormat>> = {
 };
 
 /**
- * Lists the files to import, each once. Folders are searched recursively, in sorted order, without hidden files.
+ * Lists the files to import, each once. Folders are searched recursively, in sorted order, skipping hidden files.
  * @param givenFormat the format of all files; null: detected from the name, or from the first bytes
- * @throws UsageError if a path does not exist, a named file is of unknown type, or there is no file
+ * @throws UsageError if a path does not exist, a named file is of unknown type, or no file is found
  */
 export function listImportFiles(paths: readonly string[], givenFormat: ImportFormat | null, nowMs: number): ImportList {
   const files = new Map<string, ImportFile>();
@@ -120,7 +120,7 @@ function readHead(path: string): Buffer {
   }
 }
 
-/** File names of the raw-response store. They identify a file whose beginning is damaged. */
+/** File names of the raw-response store. Used to recognize a file whose beginning is damaged. */
 const rawNamePattern = /-\d{3}\.raw$/;
 
 /** Detects gzip (RFC 1952) and Zstandard (RFC 8878) by the first bytes, not by the name. */
@@ -176,10 +176,10 @@ export async function readBeginning(source: InputFile, bytesMax: number): Promis
 }
 
 /**
- * Reads and decompresses a file. Synchronous, because that is several times as fast for small files. The next call overwrites
- * the returned bytes.
- * @param mayGrow whether another process may append to the file; bytes that it appends meanwhile are left out
- * @throws Error if the content is longer than `bytesMax`, or if the file grows and must not
+ * Reads and decompresses a file. Synchronous, because that is several times as fast for small files. The next call
+ * overwrites the returned bytes.
+ * @param mayGrow whether another process may append to the file; bytes that it appends in the meantime are ignored
+ * @throws Error if the content is longer than `bytesMax`, or if the file grows although `mayGrow` is false
  */
 export function readWholeFile({ path, compression }: InputFile, bytesMax: number, mayGrow = false): Buffer {
   const bytes = readBytes(path, bytesMax, mayGrow);
@@ -232,7 +232,10 @@ interface InputLine {
   readonly fault: string | null;
 }
 
-/** Yields the lines of a file in batches of some thousand. A line longer than `bytesMax` is truncated. */
+/**
+ * Yields the lines of a file in batches, one for each chunk that is read. Empty lines are skipped. A line longer than
+ * `bytesMax` is truncated.
+ */
 export async function* readLines(source: InputFile, bytesMax: number): AsyncGenerator<InputLine[], void, undefined> {
   let rest: Buffer = Buffer.alloc(0);
   let skipping = false;

@@ -4,7 +4,7 @@ import { timeMin } from '../../base/time.ts';
 import type { TimeZone } from '../../base/time-zone.ts';
 import { type ParsedTime, parseTimeText, resolveLocalTime } from './import-rows.ts';
 
-/** A market of a row, and when it was first and last seen with these facts. Epoch ms. */
+/** A market from a row, and when it was first and last seen with these facts. Epoch ms. */
 interface ImportedMarket {
   readonly facts: readonly MarketFacts[];
   readonly firstSeen: number;
@@ -41,8 +41,8 @@ const publishedColumnNames: readonly string[] = [
 ];
 
 /**
- * Reads a row of a market list. Columns have the names of the published markets table, or those of the configured paths.
- * Rows published by one archive become the same rows in another. A row without canonical_id uses its symbol.
+ * Reads a row of a market list. Columns have the names of the published markets table, or those of the configured
+ * paths. Rows published by one archive become identical rows in another. A row without canonical_id uses its symbol.
  */
 export function readMarketRow(
   row: ImportMarketRow,
@@ -99,7 +99,7 @@ function readSeenTimes(row: ImportMarketRow, { zone, truncates, writtenAt, futur
   return { firstSeen: Math.min(...known), lastSeen: Math.max(...known) };
 }
 
-/** Converts a local time by the zone. Without a zone, returns text without an offset, which is rejected later. */
+/** Converts a local time with the zone. Without a zone, returns text without an offset, which is rejected later. */
 function toInstant(name: string, value: unknown, { zone, localColumns }: MarketRowRules): unknown {
   if (!localColumns.has(name) || typeof value !== 'number') return value;
   const t = resolveLocalTime(value, zone);

@@ -39,9 +39,9 @@ interface RawReplayContext {
   onProgress(): void;
 }
 
-/** Maximum size of a file. Files of the raw-response store have about 10 MB. */
+/** Maximum size of a file. Files of the raw-response store are about 10 MB in size. */
 const fileBytesMax = 1024 * 1024 * 1024;
-/** A chunk holds one response of the maximum size, and this much of others. */
+/** A chunk holds one response of the maximum size, and this many bytes of others. */
 const extraChunkBytes = 4 * 1024 * 1024;
 const responseBytesMin = 64 * 1024 * 1024;
 
@@ -114,8 +114,8 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
   }
 
   /**
-   * Records since when each symbol is polled. A window that no response covers becomes a gap, and the next poll fetches
-   * it.
+   * Records when polling of each symbol began. A window that no response covers becomes a gap, and the next poll
+   * fetches it.
    */
   function notePolled(): void {
     const { db } = run.archive.state;
@@ -143,7 +143,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
         }
         context.onProgress();
       }
-      if (damaged > 0 && responses === 0) throw new UnreadableFileError('contains no responses of the service');
+      if (damaged > 0 && responses === 0) throw new UnreadableFileError('contains no responses from the service');
       if (damaged > 0) throw new UnreadableFileError(`${damaged} bytes are damaged; the rest was imported`);
     },
     async finish() {
@@ -158,11 +158,11 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
 const formatUndecodable = (reason: string): string => `cannot be decoded: ${reason}`;
 
 /**
- * Restores lost ticks from raw responses, without requests, and publishes. Ignores unreadable files, because the upstream
- * can still be requested.
+ * Restores lost ticks from raw responses, without requests, and publishes them. Ignores unreadable files, because the
+ * upstream may still have their ticks.
  *
- * A window counts as restored only if its responses are published together. Windows are therefore processed in batches whose
- * lost ticks fit in the journal, with one publish for each batch.
+ * A window counts as restored only if its responses are published together. Windows are therefore processed in batches
+ * whose lost ticks fit in the journal, with one publish for each batch.
  */
 export async function replayRawResponses(run: Run): Promise<void> {
   const files = listRawFiles(run.archive).map(toImportFile);
@@ -180,7 +180,10 @@ export async function replayRawResponses(run: Run): Promise<void> {
   run.lostWindows.confirmedLost.clear();
 }
 
-/** Splits windows, in order, into non-empty batches of at most `ticksMax` lost ticks; a larger window is a batch alone. */
+/**
+ * Splits windows, in order, into non-empty batches of at most `ticksMax` lost ticks; a larger window forms a batch of
+ * its own.
+ */
 function splitLossesIntoBatches(lost: readonly LostWindow[], ticksMax: number): LostWindow[][] {
   const out: LostWindow[][] = [];
   let ticksLeft = 0;
@@ -195,7 +198,7 @@ function splitLossesIntoBatches(lost: readonly LostWindow[], ticksMax: number): 
   return out;
 }
 
-/** Journals the responses that overlap lost windows. `lost` is by symbol. */
+/** Journals the responses that overlap lost windows. `lost` is keyed by symbol. */
 async function replayBatch(
   run: Run,
   files: readonly ImportFile[],

@@ -34,12 +34,12 @@ export function parsePriceScale(text: string): PriceScale | undefined {
   return { factor: Number(digits), divisor: 10 ** fraction.length };
 }
 
-/** Rows of symbol, t and p as stored in the file, as columns of equal length. */
+/** Rows with symbol, t and p as stored in the file, as columns of equal length. */
 export interface RawTickRows {
   readonly symbol: readonly unknown[];
   /** Numbers are milliseconds: since the epoch, or local time if `isLocalTime`. */
   readonly t: readonly unknown[];
-  /** Text of each `t` whose number is not exact. Others may be null. */
+  /** The text of each `t` that is not exact as a number. Others may be null. */
   readonly tText?: readonly unknown[];
   readonly p: readonly unknown[];
   readonly isLocalTime: boolean;
@@ -49,7 +49,7 @@ export interface RawTickRows {
   formatRaw?(row: number): string;
 }
 
-/** Maximum characters that are kept of a rejected row. */
+/** Maximum number of characters kept of a rejected row. */
 export const rawCharsMax = 4096;
 
 export const truncateRaw = (text: string): string =>
@@ -190,20 +190,20 @@ export type ParsedTime = number | { readonly reason: string };
 const timestampPattern =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,12}))?)?)? ?(?:(Z|UTC)|([+-])(\d\d)(?::?(\d\d))?)?$/i;
 
-/** The unit of numeric times since the epoch. */
+/** The unit of numeric Unix timestamps. */
 export type TimeUnit = 's' | 'ms' | 'us' | 'ns';
 
 /** How the times of a file are read. */
 interface TimeRules {
   /** Time zone of timestamps without an offset. Null if unknown. */
   readonly zone: TimeZone | null;
-  /** The unit of numeric times. */
+  /** The unit of numeric timestamps. */
   readonly unit: TimeUnit;
   /** Whether a time finer than a millisecond is truncated. Otherwise it is rejected. */
   readonly truncates: boolean;
 }
 
-/** Powers of ten from a unit to milliseconds. */
+/** Exponent of the power of ten that converts a unit to milliseconds. */
 const unitExponent: Readonly<Record<TimeUnit, number>> = { s: 3, ms: 0, us: -3, ns: -6 };
 
 const tooFineError = { reason: 'is finer than a millisecond (see --truncate-time)' } as const;
@@ -211,8 +211,9 @@ const tooFineError = { reason: 'is finer than a millisecond (see --truncate-time
 const numberPattern = /^(-?)(\d{1,22})(?:\.(\d{1,12}))?$/;
 
 /**
- * Parses a time from text: a number in the unit since the epoch, or a timestamp as databases and pandas write it, with `T`
- * or a space. Nothing is rounded. Numbers are parsed by their digits, because a double has too few of them for nanoseconds.
+ * Parses a time from text: a Unix timestamp in the given unit, or a timestamp as databases and pandas write it, with
+ * `T` or a space. Nothing is rounded. Numbers are parsed from their digits, because a double cannot hold all digits of
+ * a time in nanoseconds.
  */
 export function parseTimeText(text: string, { zone, unit, truncates }: TimeRules): ParsedTime {
   const trimmed = text.trim();
@@ -244,7 +245,7 @@ function parseDigits(sign: string, whole: string, fraction: string, exponent: nu
 /** Converts a local time, given in milliseconds as if it were UTC, to epoch milliseconds. */
 export function resolveLocalTime(shownMs: number, zone: TimeZone | null): ParsedTime {
   if (zone === null) return { reason: 'has no zone (see --tz)' };
-  // Times outside of the supported years are rejected later: zone data does not cover them.
+  // Times outside the supported years are rejected later: zone data does not cover them.
   if (!(shownMs >= timeMin - dayMs && shownMs < timeEnd + dayMs)) return shownMs;
   const instant = zone.toInstant(shownMs);
   if (instant === 'skipped') return { reason: `does not exist in ${zone.name}, where clocks were put forward` };

@@ -30,7 +30,7 @@ export interface ImportFlags {
   readonly format: ImportFormat | null;
   /** How times and prices of rows are read. */
   readonly rows: TickRowRules;
-  /** Columns of rows that have another name in the file. */
+  /** Columns of rows that have a different name in the file. */
   readonly renames: readonly ColumnRename[];
   /** Declared coverage of each symbol in the rows. Null: nothing is declared. */
   readonly covers: Window | null;
@@ -49,7 +49,7 @@ export interface CheckedFile extends FileCounts {
   readonly fault: string | null;
   /** Whether too many of its rows are rejected, so that nothing is published. */
   readonly isOverShare: boolean;
-  /** Flags that would accept more of its rows. */
+  /** Flags with which more of its rows would be accepted. */
   readonly flags: readonly string[];
 }
 
@@ -69,7 +69,7 @@ const toCheckRules = ({ settings }: Context, { dataset, rows, renames }: ImportF
   paths: settings.source,
 });
 
-/** Whether a file holds responses of the service, and not rows derived from them. */
+/** Whether a file holds responses from the service rather than rows derived from them. */
 const isResponseFile = ({ format }: ImportFile): boolean => format === 'pages' || format === 'raw';
 
 const isCompressedParquet = (file: ImportFile): boolean => file.format === 'parquet' && file.compression !== 'none';
@@ -240,7 +240,7 @@ function formatOverShare({ path, rows, rejected, reasons, flags }: CheckedFile, 
   const shown = reasons
     .slice(0, reasonsShown)
     .map(({ reason, count, first }) => `${formatNumber(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
-  const help = flags.length > 0 ? ` Say ${flags.join(' ')}.` : '';
+  const help = flags.length > 0 ? ` Use ${flags.join(' ')}.` : '';
   return `${path}: ${formatNumber(rejected)} of ${formatNumber(rows)} rows rejected, which exceeds the allowed share of ${shareMax}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
 }
 
@@ -300,7 +300,7 @@ function formatWarnings({ ignored }: ImportInput, rejectedGroups: ReadonlyMap<st
   return [...skipped, ...rejected];
 }
 
-/** Minimum size of saved pages for which worker threads are started. */
+/** Minimum total size of saved pages for which worker threads are started. */
 const threadedBytesMin = 16 << 20;
 /** Maximum size of a batch for one worker. */
 const batchBytes = 4 << 20;

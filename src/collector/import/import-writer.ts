@@ -40,23 +40,23 @@ type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejec
 };
 
 /**
- * Writes imported data with bounded memory. Ticks of saved pages and rows go to a scratch file until they are published, as
- * their input can be read again. Raw responses, markets and rejected rows go to the journal, which is published when it
- * exceeds `publish.journal_ticks_max`.
+ * Writes imported data with bounded memory. Ticks of saved pages and rows go to a scratch file until they are
+ * published, because their input can be read again. Raw responses, markets and rejected rows go to the journal, which
+ * is published when it exceeds `publish.journal_ticks_max`.
  */
 export interface ImportWriter {
   /** Ticks read so far, including rejected ones. */
   readonly ticks: number;
   readonly symbols: ReadonlySet<string>;
-  /** The symbols in rows. */
+  /** The symbols that occur in rows. */
   readonly rowSymbols: ReadonlySet<string>;
   /** Accepts the rows of one file. Nothing is written before `flushWhenFull` or `flushRows`. */
   readonly rows: RowSink;
   /** Counts the rows of the current file. */
   readonly rowCounter: RowCounter;
   /**
-   * From now on, writes all input to a scratch file and does not change the archive. Not for responses, order books and
-   * polls.
+   * From now on, writes all input to a scratch file and does not change the archive. Does not apply to responses, order
+   * books and polls.
    */
   hold(): void;
   /** Writes what was held back, and stops holding. */
@@ -67,7 +67,9 @@ export interface ImportWriter {
   flushRows(observedAt: number): Promise<void>;
   /** Adds a page whose ticks are in a scratch file. */
   addPage(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void>;
-  /** Adds a response as the collector journals it, as do `addBook` and `addMarketsPoll`. */
+  /**
+   * Journals a response as the collector does. `addBook` and `addMarketsPoll` do the same with order books and polls.
+   */
   addResponse(record: Omit<TickRecord, 'runId'>): Promise<void>;
   addBook(record: Omit<BookRecord, 'runId'>): Promise<void>;
   addMarketsPoll(poll: MarketsPoll): Promise<void>;
@@ -92,11 +94,11 @@ interface ImportWriterOptions {
   readonly threads?: MergeThreads | undefined;
 }
 
-/** Rows that are buffered before they are grouped by symbol. */
+/** Number of rows that are buffered before they are grouped by symbol. */
 const bufferTicksMax = 1 << 20;
 /** Maximum number of rows between two calls of `flushWhenFull`. */
 const rowsAtOnceMax = 1 << 17;
-/** Entries of an import buffer, some hundred bytes each, that trigger a publish. */
+/** Number of entries in an import buffer that triggers a publish. Each takes a few hundred bytes. */
 const entriesMax = 1_000_000;
 /** Records per transaction. */
 const batchRecordsMax = 256;
@@ -332,7 +334,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   };
 }
 
-/** Data that an import has read and not yet written to the archive. */
+/** Data that an import has read but not yet written to the archive. */
 type StagedItem =
   | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
   | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
@@ -357,7 +359,7 @@ export interface ScratchList<T> {
 
 const scratchChunkBytes = 1 << 20;
 
-/** Creates a scratch file. It must not exist. */
+/** Creates a scratch file, which must not exist yet. */
 export function openScratchList<T>(path: string): ScratchList<T> {
   const file = openSync(path, 'wx');
   let pendingLines: string[] = [];

@@ -35,8 +35,10 @@ interface ReadPagesTask extends PageRules {
 export type PageRead =
   | { readonly kind: 'ticks'; readonly read: ImportedSymbolTicks; readonly rejected: readonly RejectedInput[] }
   | Exclude<SavedPage, { readonly kind: 'ticks' }>
-  /** `reason` is one clause. */
-  /** `isInvalid`: the content is no response. Otherwise the file could not be read, and a second attempt may succeed. */
+  /**
+   * `reason` is one clause. `isInvalid`: the content is not a response. Otherwise the file could not be read, and a
+   * second attempt may succeed.
+   */
   | { readonly kind: 'unreadable'; readonly reason: string; readonly isInvalid: boolean };
 
 /** Starts threads that read saved pages and merge part files. @param count at least 2 */
@@ -45,7 +47,7 @@ export const openImportThreads = (count: number): Promise<MergeThreads> =>
 
 export interface PageReader {
   /**
-   * Reads a batch on a thread, or on this one if the others have no room. Null for a market list, whose records
+   * Reads a batch on another thread, or on this one if the others have no room. Null for a market list, whose records
    * stay in memory, and for a file that could not be read: `readPage` reads these one at a time.
    */
   readPages(files: readonly PageFile[]): Promise<(PageRead | null)[]>;
@@ -67,7 +69,7 @@ export function openPageReader(rules: PageRules, threads: MergeThreads | undefin
   return {
     async readPages(files) {
       const task: ReadPagesTask = { ...rules, files };
-      // Assign one task after the other, each after the completion messages of the threads have been processed.
+      // Assign the tasks one by one, each after the completion messages of the threads have been processed.
       assignments = assignments.then(() => new Promise((resolve) => setImmediate(resolve)));
       await assignments;
       if (threads?.hasRoom() === true) return await threads.run<(PageRead | null)[]>('readPagesOnThread', task);
@@ -83,7 +85,7 @@ export function openPageReader(rules: PageRules, threads: MergeThreads | undefin
 
 const toSpillPath = ({ scratch }: PageRules): string => join(scratch, `ticks-${threadId}`);
 
-/** The scratch file of this thread. The threads of an import end with the import, so it needs no close. */
+/** The scratch file of this thread. The threads of an import end with the import, so it need not be closed. */
 let threadSpill: SpillFile | undefined;
 
 /** Reads pages on a thread. */

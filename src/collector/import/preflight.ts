@@ -16,12 +16,12 @@ import { type ImportDataset, isWithoutZone, type TickRowRules } from './import-r
 export interface CheckRules {
   readonly dataset: ImportDataset | null;
   readonly rows: TickRowRules;
-  /** Columns that have another name in the file. */
+  /** Columns that have a different name in the file. */
   readonly renames: readonly ColumnRename[];
   readonly paths: RecordPaths;
 }
 
-/** A row file and its contents. */
+/** A row file and what it contains. */
 export interface RowPlan {
   readonly dataset: ImportDataset;
   /** Null for NDJSON, which is read line by line. */
@@ -38,9 +38,9 @@ const headBytes = 1 << 16;
 const sampleRows = 1000;
 
 /**
- * Checks the beginning of a row file: whether the required columns are present and its times can be parsed. `unpacked`: path
- * of the decompressed file for compressed Parquet.
- * @throws UsageError for times without a zone if none is given, and for any fault in a named file
+ * Checks the beginning of a row file: whether the required columns are present and its times can be parsed. `unpacked`:
+ * path of the decompressed file for compressed Parquet.
+ * @throws UsageError for times without a zone if none is given, and for any fault in a file that was named explicitly
  */
 export async function checkRows(
   file: ImportFile,
@@ -98,7 +98,7 @@ function findMissingColumns(renames: readonly ColumnRename[], names: readonly st
   const missing = renames.map(([, fileName]) => fileName).filter((fileName) => !names.includes(fileName));
   if (missing.length === 0) return undefined;
   return {
-    fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} of --columns (${formatFoundColumns(names)})`,
+    fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} named by --columns (${formatFoundColumns(names)})`,
   };
 }
 
@@ -114,8 +114,8 @@ export function renameColumns(row: Record<string, unknown>, renames: readonly Co
 }
 
 /**
- * Parses the JSON object in a line. Null if it is not an object. `exact`: keep the numbers of this field as text, because a
- * double does not hold the digits of nanoseconds.
+ * Parses the JSON object in a line. Null if it is not an object. `exact`: keep the numbers of this field as text,
+ * because a double cannot hold all digits of a time in nanoseconds.
  */
 export function parseJsonObject(text: string, exact?: string): Record<string, unknown> | null {
   const keepText = (name: string, value: unknown, context?: { readonly source?: string }): unknown =>
@@ -207,8 +207,8 @@ export function detectDataset(
 const csvDelimiters = [',', ';', '\t', '|'];
 
 /**
- * Parses the header of a CSV and its delimiter, by RFC 4180. Undefined if there is no complete line, or if two names are
- * equal ignoring case, as DuckDB compares them.
+ * Parses the header of a CSV file (RFC 4180) and detects its delimiter. Undefined if there is no complete line, or if
+ * two names differ only in case, which DuckDB ignores.
  */
 export function parseCsvHeader(text: string): { names: string[]; delimiter: string } | undefined {
   const [line, ...rest] = text.replace(/^\ufeff/, '').split(/\r\n|\n|\r/, 2);

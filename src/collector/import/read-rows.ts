@@ -26,7 +26,7 @@ export interface ImportContext {
   readonly scratch: string;
   /** Latest time accepted, epoch ms. */
   readonly futureMs: number;
-  /** Opens the reader at the first call. */
+  /** Opens the reader on the first call. */
   reader(): Promise<RowReader>;
   readonly replay: RawReplay;
   /** Called for each rejected file, response or record that is not a tick. */
@@ -69,12 +69,12 @@ async function* wrapReadErrors<T>(items: AsyncIterable<T>): AsyncGenerator<T, vo
   }
 }
 
-/** DuckDB's limit. It silently drops a longer line that ends in another of its buffers. */
+/** DuckDB's limit for a line. It silently drops a longer line that spans two of its buffers. */
 const csvLineBytesMax = 2_000_000;
 
 /**
- * Detects faults that DuckDB ignores: a truncated compressed CSV, which it reads as a shorter file with a truncated last
- * price, and lines without an end.
+ * Detects faults that DuckDB ignores: a truncated compressed CSV, which it reads as a shorter file with a truncated
+ * last price, and lines that never end.
  */
 async function checkCsvLines({ run }: ImportContext, file: ImportFile): Promise<void> {
   let length = 0;
@@ -211,7 +211,7 @@ async function importMarketRows(context: ImportContext, file: ImportFile, { rows
   await rejectBadLines(reader, rejectRow);
 }
 
-/** A reader that is opened at its first use. */
+/** Creates a reader that is opened on first use. */
 export function createLazyReader(scratch: string): { reader(): Promise<RowReader>; close(): Promise<void> } {
   let opened: Promise<RowReader> | undefined;
   return {

@@ -57,7 +57,7 @@ export function createRowCounter(): RowCounter {
 /** Whether more than `shareMax` (0 to 1) of a file's rows were rejected. */
 export const isOverShare = ({ rows, rejected }: FileCounts, shareMax: number): boolean => rejected > shareMax * rows;
 
-/** The flag that would accept rows rejected for this reason. Null if there is none. */
+/** The flag with which rows rejected for this reason would be accepted. Null if there is none. */
 export function suggestFlag({ reason, first }: RejectedReason): string | null {
   if (reason.includes('--truncate-time')) return '--truncate-time';
   if (reason.includes('--tz')) return '--tz UTC';
@@ -86,7 +86,7 @@ interface RejectBuffer {
   nextFile(): void;
   /** Number of items kept since the last `drain`. */
   readonly pendingCount: number;
-  /** Returns the items kept, and the number of items only counted, since the last call. */
+  /** Returns the items kept since the last call, and the number of further items that were counted but not kept. */
   drain(): { readonly items: readonly QuarantinedInput[]; readonly dropped: number };
 }
 
@@ -99,8 +99,8 @@ export function createRejectBuffer(fileBytesMax: number): RejectBuffer {
     add(item) {
       const bytes = Buffer.byteLength(item.raw);
       if (bytes > bytesLeft) {
-        // Smaller items that follow are not kept either: the quarantine holds the beginning of the file's rejects, without
-        // omissions.
+        // Smaller items that follow are not kept either: the quarantine holds the first rejected items of the file,
+        // without omissions.
         bytesLeft = 0;
         dropped++;
         return;

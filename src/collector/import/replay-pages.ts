@@ -26,7 +26,7 @@ interface RawTickResponse {
 }
 
 /**
- * Decodes a response of the tick route. Undefined if it is of another route, or if its request was not for ticks.
+ * Decodes a response of the tick route. Undefined if it belongs to another route, or if its request was not for ticks.
  * @throws UnreadableResponseError
  */
 export function decodeRawTickResponse({ body, ...head }: RawPage): RawTickResponse | undefined {
@@ -45,8 +45,8 @@ export function decodeRawTickResponse({ body, ...head }: RawPage): RawTickRespon
 /** Replays the raw responses of one run in the order received. */
 export interface PageReplayer {
   /**
-   * Returns the ticks of a response, and the claims that earlier responses for its symbol allow. Undefined for a probe by an
-   * older version.
+   * Returns the ticks of a response, and the claims that earlier responses for its symbol allow. Undefined for a probe
+   * that an older version sent.
    */
   replay(raw: RawTickResponse): Omit<TickRecord, 'runId'> | undefined;
   /** Returns the claims that the last responses of each symbol allow. */
@@ -209,7 +209,7 @@ export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsC
     ...context,
     limit,
     views: [...new Set([...views, ...context.views])],
-    // `answerTo` checks the time, by the clock at that time.
+    // `answerTo` checks the time, against the clock at the time of the response.
     futureSkewMs: Number.POSITIVE_INFINITY,
     upstream: { markets: (query) => Promise.resolve().then(() => answerTo(query)) },
   });
@@ -229,7 +229,7 @@ export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsC
         context.onUnreadable(error.message);
       }
     }
-    // Status of a service that rejects the limit. The raw response may belong to a request without a limit.
+    // The status with which a service rejects a limit: the raw response may belong to a request without one.
     throw new UpstreamError('market list', {
       failure: 'refused',
       status: 400,

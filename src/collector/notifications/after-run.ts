@@ -27,7 +27,7 @@ const steps: readonly AfterRunStep[] = [
   {
     label: 'the report',
     async run(context, { job, run_id }) {
-      // Without a run ID the archive could not be opened.
+      // If there is no run ID, the archive could not be opened.
       if (job !== 'nightly' || run_id === null || !context.settings.report.nightly) return;
       if (context.signal.aborted) return;
       const { writeReportAfterRun } = await import('../../report/write-report.ts');

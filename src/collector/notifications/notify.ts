@@ -17,7 +17,8 @@ export async function notifyRunEnd({ settings, clock }: Context, summary: Summar
   const { webhookUrl, when } = settings.notify;
   if (webhookUrl === null || !shouldNotify(summary, when)) return;
   const location = { host: hostname(), archive: settings.archive.output };
-  // A response of the service or of a proxy may contain secrets of the request. Redact before truncating, which may cut a secret.
+  // A response of the service or of a proxy may contain secrets from the request. Redact before truncating, which may
+  // cut a secret in two.
   const redact = createRedactor(listSecrets(settings));
   const redacted = JSON.parse(redact(JSON.stringify(summary))) as Summary;
   const body = redact(JSON.stringify(buildNotification(redacted, location)));
@@ -42,7 +43,7 @@ export function shouldNotify({ exit_code, warnings_count }: Summary, when: Setti
   return when === 'always' || exit_code !== 0 || (when === 'warning' && warnings_count > 0);
 }
 
-/** Discord accepts at most 2,000 characters; a shorter text is readable on a telephone. */
+/** Discord accepts at most 2,000 characters; a shorter text is readable on a phone. */
 const textLengthMax = 1000;
 const reasonLengthMax = 300;
 
@@ -122,7 +123,7 @@ function formatNotificationText({ job, outcome, exit_code, error, ticks, ...more
 }
 
 const formatSuspended = (count: number): string =>
-  `${formatNumber(count)} active ${count === 1 ? 'symbol is' : 'symbols are'} suspended: oddslake symbols retry.`;
+  `${formatNumber(count)} active ${count === 1 ? 'symbol is' : 'symbols are'} suspended. To request them now: oddslake symbols retry.`;
 
 /** Makes a text with parts from the service safe: no mentions, no links, one line. */
 const neutralizeMarkup = (text: string): string =>
@@ -131,11 +132,11 @@ const neutralizeMarkup = (text: string): string =>
     .replaceAll('>', '›')
     .replace(/@(?=\S)/g, '@\u200b');
 
-/** Does not split a surrogate pair: strict receivers reject the whole payload. */
+/** Truncates a text without splitting a surrogate pair: strict receivers would reject the whole payload. */
 const truncateText = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;
 
-/** Limits of retries. Times are in milliseconds. */
+/** Limits on retries. Times are in milliseconds. */
 export interface RetryBounds {
   /** Total time, including waits. */
   readonly totalMsMax: number;

@@ -26,7 +26,10 @@ export async function writeTextfileMetrics(context: Context, summary: Summary): 
   }
 }
 
-/** Merges the samples of a run that has ended with the state and the file. Keeps samples of jobs that the state lacks. */
+/**
+ * Merges the samples of a run that has ended with the state and the file. Keeps the file's samples for jobs that are
+ * missing from the state.
+ */
 export function mergeSamples(summary: Summary, known: readonly LastRunRecord[], file: string): Sample[] {
   const lastRuns = mergeLastRun(known, summary);
   const samples = [
@@ -56,7 +59,7 @@ const retainedMetrics = new Set([
   'oddslake_symbols_suspended',
 ]);
 
-/** Whether a timestamp is in the future, written while the clock was wrong. */
+/** Whether a timestamp is in the future because it was written while the clock was wrong. */
 const isFromFuture = ({ name, value }: Sample, nowMs: number): boolean =>
   name.endsWith('_timestamp_seconds') && value * 1000 > nowMs + clockAheadMsMax;
 
@@ -72,7 +75,7 @@ function tryReadLastRunRecords(context: Context): LastRunRecord[] {
   }
 }
 
-/** Locks the file, because a run reads it before it replaces it. Returns null if that fails. */
+/** Locks the file, because a run reads it before replacing it. Returns null if that fails. */
 async function tryLockTextfile({ settings, disk, clock }: Context): Promise<WriteLock | null> {
   const { privateFolder: folder } = createLayout(settings.archive.output);
   if (!disk.isFolder(folder)) return null;
@@ -91,7 +94,7 @@ function tryReadFile(path: string): string {
   }
 }
 
-/** Replaces the file atomically, readable for the node exporter, which may run as another user. */
+/** Replaces the file atomically. Makes it readable by the node exporter, which may run as another user. */
 function replaceFile(path: string, text: string): void {
   const temporary = join(dirname(path), `.${basename(path)}.${process.pid}`);
   try {

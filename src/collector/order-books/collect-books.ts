@@ -45,10 +45,10 @@ export interface BookCollectOutcome {
   readonly refusedReason: string | null;
 }
 
-/** Refused symbols, without any response, after which the collection stops. */
+/** Number of failed symbols, with no success, after which a refusal stops the collection. */
 const refusedSymbolsMax = 20;
 
-/** Statuses that mean an unknown resource. */
+/** HTTP status codes that indicate an unknown resource. */
 const missingStatuses: readonly (number | undefined)[] = [404, 410];
 
 /**
@@ -118,7 +118,9 @@ export async function collectBooks(
   };
 }
 
-/** Moves `count` symbols, evenly spaced in the list, to its front. Neighbours in the list may all be of one venue. */
+/**
+ * Moves `count` symbols, evenly spaced in the list, to its front. Neighbours in the list may all belong to one venue.
+ */
 export function moveSampleToFront(symbols: readonly string[], count: number): string[] {
   if (symbols.length <= count) return [...symbols];
   const first = new Set(Array.from({ length: count }, (_, i) => Math.floor((i * symbols.length) / count)));

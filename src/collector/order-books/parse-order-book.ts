@@ -8,7 +8,7 @@ import { findTimeFlaw } from '../paging/observation.ts';
 
 /** The content of a response of the order-book route. */
 interface ParsedBooks {
-  /** One per time, in order of time. */
+  /** One per time, in chronological order. */
   readonly snapshots: readonly OrderBookSnapshot[];
   /** Why parts of the response, or all of it, could not be parsed. One clause each. */
   readonly flaws: readonly string[];
@@ -16,7 +16,10 @@ interface ParsedBooks {
 
 interface BookParseContext {
   readonly symbol: string;
-  /** Time for snapshots that state none, epoch ms: when the response was generated or, if it does not state that, requested. */
+  /**
+   * Time for snapshots that state none, epoch ms: when the response was generated or, if it does not state that, when
+   * it was requested.
+   */
   readonly observedAt: number;
   /** Latest time accepted, epoch ms. */
   readonly futureMs: number;
@@ -37,12 +40,13 @@ const timeNames = ['t', 'timestamp', 'time', 'ts'];
 const wrapperNames = ['orderbook', 'order_book', 'book', 'orderbook_fp', 'data', 'result'];
 const listNames = ['orderbooks', 'order_books', 'books', 'snapshots', 'snapshot'];
 
-/** Maximum nesting of objects around a book. */
+/** Maximum nesting depth of objects around a book. */
 const depthMax = 5;
 
 /**
- * Parses the snapshots of a response, in any of the shapes that venues use; see `parseSide` for levels. Asks of YES may be
- * stated as bids of NO. Values are never guessed: a snapshot that cannot be parsed is a flaw, and no part of it is kept.
+ * Parses the snapshots of a response, in any of the shapes that venues use; see `parseSide` for levels. Asks for YES
+ * may be stated as bids for NO. Values are never guessed: a snapshot that cannot be parsed is a flaw, and no part of it
+ * is kept.
  */
 export function parseOrderBooks(body: unknown, request: BookParseContext): ParsedBooks {
   const flaws: string[] = [];
@@ -88,7 +92,7 @@ export function parseOrderBooks(body: unknown, request: BookParseContext): Parse
   return { snapshots: [...byTime.values()].sort((a, b) => a.t - b.t), flaws };
 }
 
-/** Joins a list of one YES book and one NO book to one book. Null if the list has no NO book. */
+/** Joins a list of one YES book and one NO book into one book. Null if the list has no NO book. */
 function joinOutcomes(items: readonly unknown[]): JsonFields | null {
   const named = (outcome: RegExp): JsonFields[] =>
     items.filter((item): item is JsonFields => {
@@ -98,10 +102,10 @@ function joinOutcomes(items: readonly unknown[]): JsonFields | null {
   const no = named(/^no$/i);
   if (no.length === 0) return null;
   const yes = named(/^yes$/i);
-  if (items.length !== 2 || yes.length !== 1) throw new BookParseError('expected one book of YES and one of NO');
+  if (items.length !== 2 || yes.length !== 1) throw new BookParseError('expected one book for YES and one for NO');
   const { time, symbol } = readEnclosingFields(yes[0]!, noEnclosingFields);
   if (readEnclosingFields(no[0]!, noEnclosingFields).time !== time)
-    throw new BookParseError('the books of YES and NO have different times');
+    throw new BookParseError('the books for YES and NO have different times');
   return { t: time, symbol, yes: yes[0], no: no[0] };
 }
 
@@ -133,7 +137,7 @@ function parseBook(
   { observedAt, futureMs }: BookParseContext,
 ): OrderBookSnapshot {
   if (typeof enclosing.outcome === 'string' && /^no$/i.test(enclosing.outcome))
-    throw new BookParseError('the book is of the outcome NO');
+    throw new BookParseError('the book is for the outcome NO');
   const t = enclosing.time === undefined ? observedAt : parseBookTime(enclosing.time);
   const flaw = findTimeFlaw(t, futureMs);
   if (flaw !== undefined) throw new BookParseError(flaw);
@@ -156,7 +160,10 @@ const askNames = ['asks', 'ask', 'offers', 'offer', 'sells', 'sell'];
 const yesNames = ['yes_dollars', 'yes', 'YES', 'Yes'];
 const noNames = ['no_dollars', 'no', 'NO', 'No'];
 
-/** A field that may hold levels: a list, an object, or null for none. A number may be only the best price. */
+/**
+ * Returns the name of a field that may hold levels: a list, an object, or null for none. A number may be only the best
+ * price.
+ */
 const pickFieldName = (fields: JsonFields, names: readonly string[]): string | undefined =>
   names.find((name) => Object.hasOwn(fields, name) && typeof fields[name] === 'object');
 
@@ -182,7 +189,7 @@ function parseSides(fields: JsonFields): BookSides {
   const byOutcome = splitByOutcome(bidLevels);
   if (byOutcome !== null || splitByOutcome(askLevels) !== null) {
     if (byOutcome === null || parseSide(askLevels).length > 0)
-      throw new BookParseError('both asks and levels of the outcome NO');
+      throw new BookParseError('both asks and levels for the outcome NO');
     return parseOutcomeSides(byOutcome);
   }
   requireBothSides(fields, bidName, askName);
@@ -219,7 +226,7 @@ function parseOutcomeSides(fields: JsonFields): BookSides {
   if (isBook(yes) && parseSide(yes[pickFieldName(yes, askNames) ?? '']).length > 0) return parseSides(yes);
   requireBothSides(fields, yesName, noName);
   if (isBook(no) && pickFieldName(no, bidNames) === undefined)
-    throw new BookParseError('the book of the outcome NO has no bids');
+    throw new BookParseError('the book for the outcome NO has no bids');
   const bids = parseSide(getBids(yes));
   const noBids = parseSide(getBids(no));
   requireFractions([...bids, ...noBids]);
@@ -252,8 +259,8 @@ const priceNames = ['price', 'p', 'px'];
 const quantityNames = ['quantity', 'qty', 'q', 'size', 'sz', 'amount', 'volume'];
 
 /**
- * Parses one side: a list of `[price, quantity]` or of objects, or an object from price to quantity, as numbers or text. A
- * level with quantity 0 means that the price was removed.
+ * Parses one side: a list of `[price, quantity]` or of objects, or an object that maps prices to quantities, each as
+ * numbers or text. A level with quantity 0 means that the price was removed.
  * @throws BookParseError for anything else: a book without some of its levels would be wrong
  */
 function parseSide(value: unknown): PriceLevel[] {
@@ -273,7 +280,7 @@ function parseLevel(value: unknown): PriceLevel {
   return toLevel(getField(value, priceNames), getField(value, quantityNames));
 }
 
-/** Returns the value of the one field among several names. Rejects two fields with different values. */
+/** Returns the value of the field that has one of several names. Rejects two such fields with different values. */
 function getField(level: object, names: readonly string[]): unknown {
   const presentNames = names.filter((name) => Object.hasOwn(level, name));
   const values = presentNames.map((name) => (level as Record<string, unknown>)[name]);
@@ -293,7 +300,7 @@ function toLevel(price: unknown, quantity: unknown): PriceLevel {
   return level;
 }
 
-/** Parses a number or its text. NaN for anything else. */
+/** Parses a number, or a number as text. NaN for anything else. */
 function parseDecimal(value: unknown): number {
   if (typeof value === 'number') return value;
   const isText = typeof value === 'string' && /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i.test(value);
@@ -303,13 +310,13 @@ function parseDecimal(value: unknown): number {
 const formatQuoted = (value: unknown): string => (JSON.stringify(value) ?? 'undefined').slice(0, 40);
 
 /**
- * Rejects levels that may be in cents although all prices lie between 0 and 1: one cent is written as 1. A price between
- * them proves fractions.
+ * Rejects levels that may be in cents although all prices lie between 0 and 1: one cent is written as 1. A price
+ * between 0 and 1 proves that they are fractions.
  * @throws BookParseError
  */
 function requireFractions(levels: readonly PriceLevel[]): void {
   if (levels.some(({ price }) => price === 1) && !levels.some(({ price }) => price > 0 && price < 1))
-    throw new BookParseError('price 1 without a price between 0 and 1 may be 1 or one cent');
+    throw new BookParseError('price 1 is ambiguous without a price between 0 and 1: it may be one cent');
 }
 
 /**

@@ -2,27 +2,30 @@ import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
 
-/** Tracks whether the upstream responds, over the requests of one collection. */
+/** Tracks whether the upstream responds to the requests of one collection. */
 interface CircuitBreaker {
   /** Number of requests that got a response, including errors. */
   countResponses(): number;
-  /** The error of the last request without a connection, if no other request had a response meanwhile. Otherwise null. */
+  /**
+   * The error of the last request that could not connect. Null if there was none, or if a request has got a response
+   * since it was sent.
+   */
   getUnreachableError(): UpstreamError | null;
   /** Whether the service has failed for so long that more requests would only delay the end of the run. */
   isOpen(): boolean;
   /** Sends a request and records whether it got a response. */
   trackRequest<T>(request: () => Promise<T>): Promise<T>;
   /**
-   * Runs `work` if `canContinue`, called right before, returns true. Resolves to whether it ran. After a failure without a
-   * response, the next work runs with `isAlone` while the others wait, so that an unreachable service does not get a request
-   * for each symbol.
+   * Calls `canContinue`, and immediately afterwards runs `work` if it returned true. Resolves to whether `work` ran. If
+   * the service could not be reached, the next `work` runs with `isAlone` while the others wait, so that an unreachable
+   * service does not get a request for each symbol.
    */
   attempt(canContinue: () => boolean, work: (isAlone: boolean) => Promise<void>): Promise<boolean>;
 }
 
 /**
- * Consecutive failures, and their duration in ms, after which a service counts as broken. With the waiting times that it may
- * request, a long list would otherwise delay the publish of everything else for days.
+ * Number of consecutive failures, and time in ms without a success, after which a service counts as broken. With the
+ * pauses that it may request, a long list of symbols would otherwise delay the publish of everything else for days.
  */
 const failuresInRowMax = 20;
 const failingMsMax = 10 * minuteMs;
@@ -77,7 +80,10 @@ export function createCircuitBreaker(clock: Pick<Clock, 'monotonicMs'>): Circuit
   };
 }
 
-/** Runs at most `concurrency` items at a time. The first error stops the rest, and is thrown after the running ones finish. */
+/**
+ * Runs `work` on at most `concurrency` items at a time. An error stops the rest, and is thrown after the running ones
+ * have finished.
+ */
 export async function forEachConcurrent<T>(
   concurrency: number,
   items: readonly T[],

@@ -26,14 +26,16 @@ export interface TickCollectOutcome {
   /** Symbols with at least one failed request. */
   readonly failed: readonly string[];
   readonly failures: readonly FetchFailure[];
-  /** Symbols with at least one response, and symbols that the service does not know. */
+  /** Symbols that got at least one response, and symbols that the service does not know. */
   readonly answered: readonly string[];
   readonly unknown: readonly string[];
   /** Failures without a failed request: the service states, or shows, that it has no data for the window. */
   readonly notServed: ReadonlySet<FetchFailure>;
   /** Symbols whose history on the service begins after the requested start. `from`: where it begins, epoch ms. */
   readonly shortHistories: readonly { readonly symbol: string; readonly from: number }[];
-  /** Windows at the end of a poll that the service has no data for yet. A service that is behind does not fail the symbol. */
+  /**
+   * Windows at the end of a poll for which the service has no data yet. They do not count as a failure of the symbol.
+   */
   readonly behind: readonly FetchFailure[];
   /** Why the collection stopped early: the credential was refused, or the upstream was unreachable or failed for too long. */
   readonly stopError: UpstreamError | null;
@@ -177,10 +179,13 @@ export async function collectTicks(
 /** Fetches windows of a symbol and appends empty responses to the list as they arrive. */
 type FetchTask = (empties: EmptyResponse[]) => Promise<FetchOutcome>;
 
-/** Limit of empty responses that are judged together. */
+/** Number of pending empty responses at which they are judged as a batch. */
 const pendingEmptiesMax = 4096;
 
-/** If at least this many symbols, and half of those with known ticks, have empty responses, the service has lost their data. */
+/**
+ * If at least this many symbols, and at least half of those with known ticks, get empty responses, the service is
+ * assumed to have lost their data.
+ */
 const outageSymbolsMin = 3;
 
 export const outageReason = 'the service returns no ticks for many symbols that had ticks';
@@ -198,8 +203,8 @@ function isBeforeServedHistory(context: TickCollectContext, plan: SymbolPlan, lo
 }
 
 /**
- * Whether the service may not have the window yet. For example, an archive serves what it has polled so far. A backfill
- * names its end explicitly, so that each missing window counts.
+ * Whether the service may not have the window yet. For example, another archive serves only what it has polled so far.
+ * A backfill states its end explicitly, so every missing window counts.
  */
 const isNotYetServed = ({ origin }: TickCollectContext, { windows }: SymbolPlan, lost: FetchFailure): boolean =>
   origin === 'poll' && notYetServedReasons.includes(lost.reason) && lost.to >= windows.at(-1)!.to;
@@ -215,7 +220,7 @@ const listUncovered = (context: TickCollectContext, plan: SymbolPlan, reason: st
     reason,
   }));
 
-/** Statuses that mean an unknown resource, whatever the body says. */
+/** HTTP status codes that indicate an unknown resource, whatever the body says. */
 const unknownStatuses: readonly (number | undefined)[] = [404, 410];
 
 /**

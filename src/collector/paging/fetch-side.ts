@@ -60,7 +60,7 @@ export function* fetchSide(
     repeatedTick: number | null,
     pages: readonly Observation[],
   ): SideResult => ({
-    // The confirming page requested the full side, so it alone determines the edge.
+    // The confirming page was requested for the full side, so it alone determines the edge.
     outcome,
     repeatedTick: repeatedTick,
     page,
@@ -191,8 +191,8 @@ export function* fetchSide(
 const isOutside = (t: number, other: number, side: WindowSide): boolean => (side === 'high' ? t > other : t < other);
 
 /**
- * Whether a page contains only ticks of one millisecond, and enough to fill a page, so that paging cannot continue past
- * them. A page that also shows a tick beyond the far end of the window was not truncated before it.
+ * Whether a page contains only ticks in one millisecond, and so many that they may fill a page: paging cannot continue
+ * past them. A page that also shows a tick beyond the far end of the window was not truncated before it.
  */
 export function isCrowded({ largestPage }: FetchProgress, o: Observation, t: number, side: WindowSide): boolean {
   const { times, count, received, countBefore, countAfter, window, firstRequested, last } = o;
@@ -247,17 +247,20 @@ export function noteWidestGap(widest: { from: number; to: number }, { times }: O
   }
 }
 
-/** How a second page relates to the first one, from a tick of the first one outward. */
+/** How a second page compares with the first one, from a tick of the first one outward. */
 type PageRelation = 'same' | 'further' | 'shorter' | 'contradicts';
 
-/** Overlap between a truncated page and the next request, as a share of its ticks. The overlap shows whether both agree. */
+/**
+ * Overlap between a truncated page and the next request, as a share of the page's ticks. It shows whether the two
+ * agree.
+ */
 const overlapShare = 0.02;
 
 /** The outermost tick of a page at a side. `times` are distinct, ascending and not empty. */
 export const findOutermostTick = (times: Float64Array, side: WindowSide): number =>
   side === 'high' ? times.at(-1)! : times[0]!;
 
-/** The median tick. For an even number of ticks, the inner one of the two. */
+/** The median tick. For an even number of ticks, the inner one of the middle two. */
 export function findMedianTick(times: Float64Array, side: WindowSide): number {
   const half = (times.length - 1) >> 1;
   return side === 'high' ? times[half]! : times[times.length - 1 - half]!;
@@ -290,8 +293,8 @@ export function comparePagesAtSide(
 }
 
 /**
- * Whether a second page, requested from `beginTick` outward, contains only the outer ticks of the first page. It was
- * truncated at its inner end, so its outer end is complete.
+ * Whether a second page, requested from `beginTick` outward, contains only the outer ticks of the first page. Such a
+ * page was truncated at its inner end, so its outer end is complete.
  */
 export function isTruncatedInside(
   first: Float64Array,

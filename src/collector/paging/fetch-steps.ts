@@ -14,12 +14,12 @@ export type FetchStep =
   /** The last two responses have the same timestamp: the clock must advance before the next request. */
   | { readonly kind: 'pause' }
   | { readonly kind: 'claim'; readonly window: Window; readonly evidence: Evidence; readonly observedAt: number }
-  /** An empty response. It can be judged only after all symbols of the run were requested. */
+  /** An empty response. It can be judged only after all symbols of the run have been requested. */
   | { readonly kind: 'empty'; readonly window: Window; readonly observedAt: number; readonly lacksKnownTick: boolean }
   | { readonly kind: 'withdraw'; readonly window: Window }
   /** `isTooOld`: the server states, or shows by a refusal, that its history starts at or after the end of the window. */
   | { readonly kind: 'gap'; readonly window: Window; readonly reason: string; readonly isTooOld?: boolean }
-  /** Considered complete only because of its page size. It is fetched again if page sizes turn out to be no evidence. */
+  /** Considered complete only because of its page size. It is fetched again if page sizes turn out to be unreliable. */
   | { readonly kind: 'presumed'; readonly window: Window };
 
 export type FetchSteps<T = void> = Generator<FetchStep, T, Observation | null | undefined>;
@@ -50,10 +50,10 @@ export const noResponseReason = 'the service does not serve this window';
 
 /** If a larger share of a response's elements is unusable, its window becomes a gap. */
 export const rejectedShareMax = 0.01;
-/** Limit of consecutive requests without progress. */
+/** Maximum number of consecutive requests without progress. */
 export const idleRequestsMax = 30;
 
-/** Distinct ticks of one millisecond that may fill a page. */
+/** Minimum number of distinct ticks in one millisecond that may fill a page. */
 export const crowdedTicksMin = 4;
 
 export interface PendingWindow extends Window {
@@ -77,13 +77,13 @@ export interface FetchProgress {
   /** Whether responses of the server contradicted each other before this fetch. */
   readonly hasContradictedBefore: boolean;
   /**
-   * Narrowest window, in ms, for which the responses of a contradicting server disagreed. Windows at least this wide are
-   * split.
+   * Width in ms of the narrowest window for which responses disagreed, if the server had contradicted itself before
+   * this fetch. Windows at least this wide are split.
    */
   contradictedMs: number;
   /** Whether a claim was made for the current window. */
   hasClaimed: boolean;
-  /** Elements in the largest page of this fetch. */
+  /** Number of elements in the largest page of this fetch. */
   largestPage: number;
   /** Whether a page contains ticks in a window that earlier polls inferred to be empty. */
   isTailContradicted: boolean;

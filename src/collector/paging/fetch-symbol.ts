@@ -44,11 +44,11 @@ export interface FetchContext {
   onPage(ticks: number): void;
 }
 
-/** A response without ticks. It can be evaluated only after other symbols were requested. */
+/** A response without ticks. It can be evaluated only after other symbols have been requested. */
 export interface EmptyResponse extends Window {
   readonly symbol: string;
   readonly observedAt: number;
-  /** The request began at a tick that the server returned before and does not return now. */
+  /** Whether the request began at a tick that the server returned earlier but not this time. */
   readonly lacksKnownTick: boolean;
 }
 
@@ -113,7 +113,10 @@ interface MutableFetchOutcome {
   readonly lost: UnservedWindow[];
 }
 
-/** Fetches one window. Returns the error if the server refused the first request because of its size or age. */
+/**
+ * Fetches one window. Returns the error if the server refused the first request, which may be due to its size or the
+ * age of its window.
+ */
 async function fetchOneWindow(
   context: FetchContext,
   symbol: string,
@@ -170,7 +173,9 @@ async function fetchOneWindow(
 /** Pause that lets the clock advance, in ms. Responses with the same timestamp count as one observation. */
 const pauseMs = 2;
 
-/** Sends one request. Returns the error if the server may have refused it because of its size or age. */
+/**
+ * Sends one request. Returns the error if the server may have refused it because of its size or the age of its window.
+ */
 async function sendPageRequest(
   context: FetchContext,
   symbol: string,
@@ -182,7 +187,7 @@ async function sendPageRequest(
   limit: number,
 ): Promise<{ observation: Observation; record: TickRecord; gaps: Window[] } | UpstreamError> {
   const { behavior, clock, signal, origin } = context;
-  // No one-millisecond margin: a tick that has to come again shows whether the server includes the start.
+  // `isExact` omits the one-millisecond margin at each end that the server is known to include.
   const requested = toRequestedWindow(behavior, window, isExact);
   const sentAt = clock.nowMs();
   const purpose: TickRequestPurpose = { origin, asked: { from: window.from, to: window.to }, kind: side };
@@ -202,7 +207,7 @@ async function sendPageRequest(
 
 /**
  * Requests a window once and makes the ticks durable, without a claim. Returns null if the server may have refused the
- * request because of its size or age. Rejects with UpstreamError.
+ * request because of its size or the age of the window. Rejects with UpstreamError.
  */
 export async function requestWindow(
   context: FetchContext,
@@ -256,7 +261,7 @@ function openRecordBuffer(context: FetchContext, symbol: string, request: Window
   };
 }
 
-/** Makes the coverage that an empty response proves durable. */
+/** Makes durable the coverage that an empty response proves. */
 export async function claimEmptyResponse(
   context: FetchContext,
   empty: EmptyResponse,
@@ -264,7 +269,7 @@ export async function claimEmptyResponse(
 ): Promise<void> {
   const { symbol, from, to, observedAt, lacksKnownTick } = empty;
   const base = { fetchedAt: observedAt };
-  // Older windows may have expired on the server, because it never returned ticks of this age.
+  // The server has never returned older ticks than this, so older windows may have expired there.
   const since = lacksKnownTick ? to : Math.max(from, Math.min(to, oldestTick));
   const covered = [
     { from, to: since, evidence: 'inferred' as const, ...base },
@@ -273,7 +278,9 @@ export async function claimEmptyResponse(
   if (covered.length > 0) await context.append({ ...createEmptyRecord(context, symbol, empty, observedAt), covered });
 }
 
-/** Abandons a rejected window and all older pending windows. Remembers how far back the server refuses requests. */
+/**
+ * Abandons a rejected window and all older pending windows. Records the time before which the server refuses requests.
+ */
 function giveUpRefused(
   behavior: ServerBehavior,
   request: WindowRequest,
@@ -283,7 +290,8 @@ function giveUpRefused(
   const { older, rest } = partitionOlder(queue, request);
   if (older.length > 0) behavior.refusedBefore = request.to;
   queue.splice(0, queue.length, ...rest);
-  // A refusal of a full window can have any cause. If it is a part, requests for more recent parts succeeded.
+  // The refusal of a whole window can have any cause. If the window is a part, requests for more recent parts
+  // succeeded.
   const isTooOld = request.part !== undefined;
   return [request, ...older].map(({ from, to }) => ({ from, to, reason, ...(isTooOld && { isTooOld }) }));
 }

@@ -33,20 +33,23 @@ import {
   type WindowSide,
 } from './server-behavior.ts';
 
-/** Limit of splits per window because of contradicting responses. */
+/** Maximum number of splits per window because of contradictory responses. */
 const splitsMax = 512;
-/** Limit of consecutive responses that cover less than `narrowResponseMsMax`, with hardly a tick, and leave a remainder. */
+/**
+ * Maximum number of consecutive responses that cover less than `narrowResponseMsMax`, contain hardly any ticks, and
+ * leave a remainder.
+ */
 const narrowResponsesMax = 20;
 const narrowResponseMsMax = minuteMs;
-/** Limit of crowded milliseconds per planned window. Beyond it, the rest of the window becomes a gap. */
+/** Maximum number of crowded milliseconds per planned window. Beyond it, the rest of the window becomes a gap. */
 const crowdedMomentsMax = 200;
 /** If a response ignores from/to and its last tick is at most this old, it covers the time up to its generation. In ms. */
 const freshMsMax = minuteMs;
 
 /**
- * Fetches a window with as many requests as necessary and claims what the pages cover. Up to the time of the responses, each
- * part of the window ends either claimed or as a gap. Limits: 512 splits, and 30 consecutive requests that neither return a
- * further tick nor allow a claim.
+ * Fetches a window with as many requests as necessary and claims what the pages cover. Up to the time of the responses,
+ * each part of the window ends up either claimed or as a gap. Limits: 512 splits, and 30 consecutive requests that
+ * neither return a further tick nor allow a claim.
  */
 export function* fetchWindow(behavior: ServerBehavior, window: Window, options: FetchOptions): FetchSteps {
   const { from, to } = window;
@@ -151,7 +154,7 @@ function* processPageIgnoringWindow(
   const isFresh = o.countAfter === 0 && o.last! >= o.observedAt - freshMsMax;
   const run = { from: o.first!, to: isFresh ? o.observedAt : o.last! + 1 };
   const covered = intersectTwo(run, { from: w.from, to: Math.min(w.to, o.observedAt) });
-  // The page may be truncated anywhere, also after the known tick.
+  // The page may be truncated anywhere, including after the known tick.
   if (knownTick !== null && includesTime(o.times, knownTick)) yield* confirmEarlier(progress, o, knownTick, o.last!);
   yield* claim(progress, covered, 'inferred', o.observedAt);
   for (const rest of subtract([{ from: w.from, to: Math.min(w.to, o.observedAt) }], [covered]))
@@ -192,7 +195,7 @@ function* processPage(
     const between = yield* requestPage(progress, { from: widest.from, to: widest.to + 1 }, 'whole', false);
     if (between !== null && !isExactly(between.times, widest)) {
       behavior.contradictions++;
-      // There may be several such gaps: a cut at the median as well keeps the parts small.
+      // There may be several such gaps, so splitting at the median as well keeps the parts small.
       const median = findMedianTick(o.times, 'high');
       return yield* splitWindow(
         progress,
@@ -234,7 +237,7 @@ function* claimBetween(progress: FetchProgress, w: PendingWindow, low: SideResul
     progress.excludedWindows.push(crowdedWindow);
     yield createGapStep(crowdedWindow, crowdedReason);
   }
-  // The range after a page's last tick can be trusted no more than the page.
+  // The range beyond a page's ticks is no more reliable than the page itself.
   for (const window of [
     ...(hasTooManyRejected(low.page) ? [{ from: w.from, to: low.page.times[0]! }] : []),
     ...(hasTooManyRejected(high.page) ? [{ from: high.page.times.at(-1)! + 1, to: Math.min(w.to, observedAt) }] : []),
@@ -279,7 +282,7 @@ function* claimBetween(progress: FetchProgress, w: PendingWindow, low: SideResul
   yield* queueRest(progress, w, { ...low.page, observedAt }, stated);
 }
 
-/** Whether the pages of a side leave open what is beyond its last tick. */
+/** Whether the pages of a side do not determine what lies beyond its outermost tick. */
 const isUnresolved = ({ outcome }: SideResult): boolean =>
   outcome === 'refused' || outcome === 'unheeded' || outcome === 'crowded';
 
@@ -338,8 +341,8 @@ function findContradictedTail(
 }
 
 /**
- * Withdraws the window that a page contradicts, once, so that no later poll confirms it even if this fetch fails. Fetches
- * the part of it that lies outside of the current window.
+ * Withdraws the window that a page contradicts, once, so that no later poll confirms it even if this fetch fails.
+ * Fetches the part of it that lies outside the current window.
  */
 function* withdrawTail(progress: FetchProgress, w: PendingWindow, window: Window): FetchSteps {
   if (progress.isTailContradicted || isEmpty(window)) return;

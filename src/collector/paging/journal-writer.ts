@@ -17,13 +17,15 @@ interface RecordKind<R> {
 }
 
 /**
- * Limits of one batch, which is one transaction and so one disk sync: records, and their load in ticks. Small records arrive
- * in large numbers while a batch is gathered.
+ * Limits of one batch, which is one transaction and thus one disk sync: number of records, and their load in ticks.
+ * Small records arrive in large numbers while a batch is gathered.
  */
 const batchRecordsMax = 1024;
 const batchLoadMax = 320_000;
 
-/** How long a record may wait for others, in ms. After a crash, records of this time have to be fetched again. */
+/**
+ * How long a record may wait for others, in ms. After a crash, the records of this interval have to be fetched again.
+ */
 const gatherMs = 50;
 
 type PublishJournal = () => Promise<void>;
@@ -47,8 +49,8 @@ export const openBookJournalWriter = (
   openJournalWriter({ append: appendBooks, computeLoad: computeBookLoad }, state, clock, journalTicksMax, publish);
 
 /**
- * Gathers the records of concurrent workers into transactions, because a disk sync costs as much as many requests. When the
- * journal exceeds `journalTicksMax` ticks, publishes first. This bounds memory and the journal.
+ * Gathers the records of concurrent workers into transactions, because a disk sync costs as much as many requests. When
+ * the journal exceeds `journalTicksMax` ticks, publishes it before writing more. This bounds memory and the journal.
  */
 function openJournalWriter<R>(
   kind: RecordKind<R>,
@@ -100,7 +102,7 @@ function openJournalWriter<R>(
       waiting.push(record);
       waitingLoad += kind.computeLoad(record);
       writing ??= gatherAndWrite();
-      // The batch is full: all workers wait until it is written, and until a publish that it triggers is over.
+      // The batch is full: all workers wait until it is written, and until any publish that it triggers has ended.
       while (isFull() && failure === undefined) await writing;
       check();
     },

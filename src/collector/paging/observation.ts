@@ -3,27 +3,27 @@ import { timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, isWithin, minuteMs, type Window } from '../../base/window.ts';
 import type { TickPage } from '../../client/upstream.ts';
 
-/** The facts that one response gives about its requested window. Times are epoch milliseconds. */
+/** What one response shows about its requested window. Times are epoch milliseconds. */
 export interface Observation {
   readonly window: Window;
   /** The window as sent in the request. */
   readonly requested: Window;
   /** Distinct times of the usable ticks inside `window`, ascending. */
   readonly times: Float64Array;
-  /** Distinct usable ticks (time and price), inside `window` or not. */
+  /** Number of distinct usable ticks (time and price), inside `window` or not. */
   readonly count: number;
-  /** Distinct ticks at the first and at the last of `times`. */
+  /** Number of distinct ticks at the first and at the last of `times`. */
   readonly countAtFirst: number;
   readonly countAtLast: number;
-  /** Distinct usable ticks before and after `requested`. */
+  /** Number of distinct usable ticks before and after `requested`. */
   readonly countBefore: number;
   readonly countAfter: number;
   /** First and last usable tick, inside `window` or not. Null if there is none. */
   readonly first: number | null;
-  /** The earliest usable tick that is not before the requested window; null without one. */
+  /** The earliest usable tick that is not before the requested window. Null if there is none. */
   readonly firstRequested: number | null;
   readonly last: number | null;
-  /** Elements received, whether they reach the requested limit, and how many were rejected. */
+  /** Number of elements received, whether it reaches the requested limit, and how many were rejected. */
   readonly received: number;
   readonly isFull: boolean;
   readonly rejected: number;
@@ -32,11 +32,14 @@ export interface Observation {
   readonly observedAt: number;
   /** Generation time that the response states, or null. Two responses with the same time count as one observation. */
   readonly generatedAt: number | null;
-  /** The window that the response may cover: requested, stated by the server, and before its generation. May be empty. */
+  /**
+   * The window that the response may cover: the part that was requested, that the server states, and that lies before
+   * the generation time. May be empty.
+   */
   readonly claimableWindow: Window;
   /**
-   * Whether the response states an end at its first, or last, tick that is narrower than requested: it says where it was
-   * truncated.
+   * Whether the response states a start at its first tick, or an end at its last tick, that is narrower than requested,
+   * and thus states where it was truncated.
    */
   readonly isTruncatedLow: boolean;
   readonly isTruncatedHigh: boolean;
@@ -175,11 +178,11 @@ function countDistinct(
 }
 
 /**
- * When a response was generated. If the response does not state a plausible time, this is the time at which the request was
- * sent: the time of arrival would claim ticks that appeared in between. Times are epoch milliseconds.
+ * Returns when a response was generated. If the response states no plausible time, that is when the request was sent:
+ * the arrival time would claim ticks that appeared in between. Times are epoch milliseconds.
  * @param futureMs latest time accepted: now, plus the allowed skew between two clocks
- * @param servedAt the server's clock when the response was sent. If it is far behind `sentAt`, our clock is ahead or a cache
- * is in between; later times are not claimed
+ * @param servedAt the server's clock when the response was sent. If it is far behind `sentAt`, our clock is ahead or a
+ * cache is in between; later times are not claimed
  */
 export function resolveObservedAt(
   generatedAt: number | null,
@@ -189,11 +192,12 @@ export function resolveObservedAt(
 ): number {
   if (generatedAt !== null && generatedAt >= timeMin && generatedAt <= futureMs) return generatedAt;
   const moment = servedAt !== null && servedAt >= timeMin && servedAt < sentAt - skewMsMax ? servedAt : sentAt;
-  // The clock was set back after the request was sent. Later ticks are rejected, so nothing after this time may be claimed.
+  // If the clock was set back after the request was sent, later ticks are rejected, so nothing after this time may be
+  // claimed.
   return Math.min(moment, futureMs);
 }
 
-/** Maximum difference of two synchronised clocks, in ms. */
+/** Maximum difference between two synchronised clocks, in ms. */
 const skewMsMax = minuteMs;
 
 interface TickSpan {
@@ -206,16 +210,16 @@ export interface ValidatedTicks {
   readonly ticks: TickColumns;
   /** Rejected ticks, as received. */
   readonly rejected: readonly RejectedInput[];
-  /** Usable ticks outside of the window. They are fetched with their own window. */
+  /** Number of usable ticks outside the window. They are fetched with their own window. */
   readonly outsideCount: number;
   /** First and last usable tick, inside the window or not. Null if there is none. */
   readonly span: TickSpan | null;
 }
 
 /**
- * Sorts the ticks of a response into usable, unusable and outside of the window. Values are never guessed: seconds in place
- * of milliseconds are a time outside the years 2000 to 2100. `futureMs` is the latest time accepted, epoch ms. If every tick
- * is usable and inside, `ticks` holds the page's own columns.
+ * Sorts the ticks of a response into usable ones, unusable ones and those outside the window. Values are never guessed:
+ * seconds in place of milliseconds give a time outside the years 2000 to 2100. `futureMs` is the latest time accepted,
+ * epoch ms. If every tick is usable and inside, `ticks` holds the page's own columns.
  */
 export function validateTicks(
   page: TickColumns & { readonly rejected: readonly RejectedInput[] },
@@ -277,7 +281,10 @@ function findTickFlaw(t: number, p: number, futureMs: number): string | undefine
   return findTimeFlaw(t, futureMs) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
 }
 
-/** Why a time cannot be that of a tick or an order book. `futureMs` is the latest time accepted, epoch ms. */
+/**
+ * Returns why a time cannot belong to a tick or an order book; undefined if it can. `futureMs` is the latest time
+ * accepted, epoch ms.
+ */
 export function findTimeFlaw(t: number, futureMs: number): string | undefined {
   if (!Number.isInteger(t)) return 't is not a whole number of milliseconds';
   if (t < timeMin || t >= timeEnd) return 't is outside the years 2000 to 2100';

@@ -20,7 +20,7 @@ export interface SymbolPlan {
   readonly windows: readonly Window[];
   /** True if the symbol has no coverage yet. Missing history is then not a failure. */
   readonly isFirst: boolean;
-  /** The state before the last window of a poll, which extends to its end. Undefined for a backfill. */
+  /** Where the last window of a poll, which extends to the end of the poll, continues. Undefined for a backfill. */
   readonly tail?: PollTail;
 }
 
@@ -32,7 +32,7 @@ interface PollTail {
   readonly knownTick: number | null;
   /** Windows before the cursor that are only inferred. The known tick confirms them when it is returned again. */
   readonly inferred: readonly CoveredWindow[];
-  /** Whether the end of the window is confirmed immediately, with one more request. */
+  /** When the end of the window is confirmed: now, with one more request, or by the next poll. */
   readonly confirm: 'now' | 'next';
 }
 
@@ -50,8 +50,8 @@ interface PollRules extends LingerRules {
 }
 
 /**
- * Plans a poll up to `end`: each symbol from its cursor, with the overlap, and each gap in its lifetime. A window may span
- * several days. Windows covered up to `end` are not fetched again, so the poll of a past day can be repeated.
+ * Plans the poll of a symbol up to `end`: from its cursor, with the overlap, and each gap in its lifetime. A window may
+ * span several days. Windows covered up to `end` are not fetched again, so the poll of a past day can be repeated.
  * @param owed windows that were requested and are not covered, even if they lie before the symbol's known lifetime
  */
 export function planPoll(
@@ -79,8 +79,8 @@ export function planPoll(
 }
 
 /**
- * Adds to a poll's plan where its last window continues. The last known tick is fetched again if everything between it and
- * the window is covered, and it is not older than the lookback of a first poll.
+ * Adds to a poll's plan the point from which its last window continues. The last known tick is fetched again if
+ * everything between it and the window is covered, and it is not older than the lookback of a first poll.
  * @param inferred inferred windows of the symbol that adjoin each other up to the end of its coverage
  */
 export function addTail(
@@ -104,8 +104,8 @@ export function addTail(
 }
 
 /**
- * Extends the plan to all of each lost window that it touches. A response for a part could not prove that the window is
- * restored.
+ * Extends the plan so that each lost window that it touches is fetched in full. A response for a part could not prove
+ * that the window is restored.
  */
 export function extendToLostWindows(plan: SymbolPlan, lost: readonly Window[]): SymbolPlan {
   const touched = lost.filter((window) => intersect(plan.windows, [window]).length > 0);
@@ -125,7 +125,7 @@ interface BackfillRules extends LifetimeRules {
   readonly lifetimeMarginMs: number;
   /** Fetch the full window, regardless of coverage and lifetime. */
   readonly force: boolean;
-  /** Fetch symbols outside of their lifetime too. */
+  /** Fetch symbols outside their lifetime too. */
   readonly allKnown: boolean;
   /** Whether the symbol was named explicitly, for this backfill or in the configuration. */
   readonly named: boolean;
@@ -141,8 +141,8 @@ export function planBackfill(
   // The margin applies to the lifetime in the market lists. Around ticks, it would grow with every backfill that finds some.
   const listedLifetime = computeLifetime({ ...facts, firstTick: null, lastTick: null }, [], rules);
   const lifetime = computeLifetime(facts, coverage, rules);
-  // If a symbol only comes from imported files, market lists give no end. Thousands of such symbols would be fetched for the
-  // time after their last tick. A symbol that is named may be meant to be followed.
+  // Market lists give no end for a symbol that is known only from imported files. Unless it is named, nothing after its
+  // lifetime is fetched: there may be thousands of such symbols.
   const end =
     rules.named || Number.isFinite(listedLifetime.to)
       ? Math.max(listedLifetime.to + rules.lifetimeMarginMs, lifetime.to)
@@ -160,17 +160,20 @@ export function planBackfill(
   return { symbol: facts.symbol, windows: rules.force ? windows : subtract(windows, coverage), isFirst: false };
 }
 
-/** Requests that confirm a window after its pages were fetched: one per side. */
+/** Number of requests that confirm a window after its pages have been fetched: one per side. */
 export const confirmRequestsPerWindow = 2;
 
-/** Minimum number of requests for a plan: one per window, and more if past density shows that a page cannot hold it. */
+/**
+ * Minimum number of requests for a plan: one per window, and more if the past tick density shows that one page cannot
+ * hold it.
+ */
 export function estimateRequests(plan: SymbolPlan, facts: SymbolFacts, pageLimit: number): number {
   const activeMs = facts.firstTick === null || facts.lastTick === null ? 0 : facts.lastTick - facts.firstTick;
   const perMs = activeMs > 0 ? facts.ticks / activeMs : 0;
   return plan.windows.reduce((sum, w) => sum + Math.max(1, Math.ceil(((w.to - w.from) * perMs) / pageLimit)), 0);
 }
 
-/** The windows with inferred evidence, and the requests that confirm them. */
+/** Number of windows with inferred evidence, and of the requests that would confirm them. */
 export interface RecheckCost {
   readonly windows: number;
   readonly symbols: number;
@@ -181,7 +184,7 @@ export interface RecheckCost {
   readonly expected_requests: number;
 }
 
-/** Estimates the requests to recheck all inferred windows. @param pageLimit ticks per request */
+/** Estimates the number of requests needed to recheck all inferred windows. @param pageLimit ticks per request */
 export function estimateRecheckCost(db: Database, pageLimit: number): RecheckCost {
   const inferred = findInferred(db, { from: -8.64e15, to: 8.64e15 });
   const facts = new Map(readAllSymbols(db).map((known) => [known.symbol, known]));

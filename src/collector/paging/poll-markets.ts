@@ -10,7 +10,7 @@ export interface MarketsPollContext {
   readonly upstream: Pick<Upstream, 'markets'>;
   readonly clock: Clock;
   readonly views: readonly string[];
-  /** Limit of the first request, in markets. */
+  /** Maximum number of markets in the first request. */
   readonly limit: number;
   readonly paths: RecordPaths;
   /** Maximum lead of the service's clock over ours, in ms. */
@@ -19,7 +19,7 @@ export interface MarketsPollContext {
 }
 
 export interface MarketsPoll {
-  /** Each market once per symbol, with the views that listed it, among those that could be fetched. */
+  /** Each market once per symbol, with those of the fetched views that list it. */
   readonly markets: readonly MarketFacts[];
   readonly rejected: readonly RejectedInput[];
   readonly observedAt: number;
@@ -181,11 +181,16 @@ async function fetchCompleteList(context: MarketsPollContext, view: string): Pro
 /** Factor by which the limit grows if the service states no total. */
 const openLimitFactor = 10;
 
-/** Statuses that refuse the request itself. Without a limit the status would also be 404. */
+/**
+ * Whether the service refused the request itself, which may be due to its limit. A 404 would also come without a limit.
+ */
 const isRequestRefused = (error: unknown): boolean =>
   error instanceof UpstreamError && [400, 413, 422].includes(error.status ?? 0);
 
-/** The key by which two records are the same market. Venues may share a canonical_id and have a record each. */
+/**
+ * Returns a key that is equal for records of the same market. Venues may share a canonical_id but have separate
+ * records.
+ */
 function computeIdentity({ record, parsed }: MarketEntry): string {
   if ('reason' in parsed) return JSON.stringify(record);
   return JSON.stringify([parsed[0]!.canonicalId, ...parsed.map((facts) => facts.symbol).sort()]);

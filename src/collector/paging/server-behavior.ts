@@ -7,14 +7,14 @@ type TruncationSide = 'earliest' | 'latest';
 export type WindowSide = 'low' | 'high';
 
 /**
- * What a run has inferred of how the server pages. All symbols share it, because one server serves them. It only
- * decides which request to send next, and saves requests. It is no evidence that a window is complete.
+ * What a run has inferred about the server's paging. Shared by all symbols, because one server serves them all. It is
+ * only used to choose the next request and to save requests; it is not evidence that a window is complete.
  */
 export interface ServerBehavior {
-  /** Elements in the largest page that was shown to be complete, and in the largest page of all. */
+  /** Number of elements in the largest page shown to be complete, and in the largest page overall. */
   largestWhole: number;
   largestPage: number;
-  /** Smallest and largest page that was shown to be truncated. Infinity and 0 before the first observation. */
+  /** Sizes of the smallest and largest pages shown to be truncated. Infinity and 0 before the first one. */
   truncatedMin: number;
   truncatedMax: number;
   truncatedPages: number;
@@ -23,34 +23,41 @@ export interface ServerBehavior {
   isSideMixed: boolean;
   /** Responses that disagreed with an earlier one about ticks that both should contain. */
   contradictions: number;
-  /** Responses state the same time although the clock advances: it is the time of the data, and no response confirms another. */
+  /**
+   * Whether responses state the same time although the clock advances. It is then the time of the data, and no response
+   * confirms another.
+   */
   isMomentFixed: boolean;
-  /** A page that was considered complete because of its size was truncated: page sizes are no longer used. */
+  /**
+   * Whether a truncated page was smaller than a complete one: page sizes then no longer show that a page is complete.
+   */
   isErratic: boolean;
-  /** Checks considered so far: requests from the last tick of a window, and requests across its widest gap. */
+  /**
+   * Number of checks considered so far: requests from the last tick of a window, and requests across its widest gap.
+   */
   endChecks: number;
   gapChecks: number;
-  /** True after a response contained a tick at the exact start, or end, that was requested. */
+  /** Whether a response has contained a tick exactly at the requested start, or end. */
   fromInclusive: boolean;
   toInclusive: boolean;
-  /** Time of the oldest tick that the server ever returned, epoch ms. Infinite before the first one. */
+  /** Time of the oldest tick that the server has ever returned, epoch ms. Infinite before the first one. */
   oldestTick: number;
-  /** The server does not serve the time before the start that a response stated. */
+  /** Whether the server serves nothing before the start that a response stated. */
   refusesEarlier: boolean;
   /** Largest number of ticks, and longest window in ms, that the server accepts per request. Infinite until a refusal. */
   limit: number;
   windowMsMax: number;
-  /** Whether a request with the current limit had a response, and the longest window with a response, in ms. */
+  /** Whether a request with the current limit got a response, and the longest window that got one, in ms. */
   isLimitConfirmed: boolean;
   windowMsAcceptedMax: number;
-  /** For some symbol, the server rejected requests for times before this one. Epoch ms. */
+  /** The server refused requests for times before this one, for at least one symbol. Epoch ms. */
   refusedBefore: number;
   /** The running search for an accepted request size, and how many more searches may fail. */
   sizeSearch: Promise<boolean> | null;
   sizeSearchesLeft: number;
 }
 
-/** What is kept from run to run: page sizes, and the side that truncated pages kept. */
+/** What is kept between runs: page sizes, and the side that truncated pages kept. */
 export type KnownPages = Pick<
   ServerBehavior,
   'largestWhole' | 'truncatedMin' | 'truncatedMax' | 'truncatedPages' | 'side' | 'isSideMixed'
@@ -69,7 +76,7 @@ export function getKnownPages(behavior: ServerBehavior): KnownPages | null {
 /**
  * Creates the behavior of an unknown server.
  * @param oldestTick oldest tick that earlier runs got from this server, epoch ms
- * @param known what an earlier run kept; it saves requests and is no evidence
+ * @param known what an earlier run kept; it saves requests and is not evidence
  */
 export const createServerBehavior = (
   oldestTick = Number.POSITIVE_INFINITY,
@@ -104,7 +111,7 @@ export const createServerBehavior = (
 /** A page with fewer ticks is not truncated, because no server has such a small page cap. */
 const pageCapMin = 4;
 
-/** A page counts as truncated from this share of the smallest truncated page on, because page caps vary. */
+/** A page counts as truncated if it has at least this share of the smallest truncated page, because page caps vary. */
 const truncatedShare = 0.8;
 
 /** Records a page that was truncated at one side of its window. */
@@ -151,10 +158,10 @@ export function looksTruncated(
 /** A page below this share of the largest page is not truncated: page caps are assumed to vary by less. */
 export const smallPageShare = 0.2;
 
-/** Truncated pages of the same size after which a page cap counts as fixed. */
+/** Number of truncated pages of the same size after which the page cap counts as fixed. */
 const fixedPagesMin = 4;
 
-/** Truncated pages after which the minimum of a widely varying page cap counts as known. */
+/** Number of truncated pages after which the minimum of a widely varying page cap counts as known. */
 const knownRangePagesMin = 12;
 
 /** The first windows of a run get an extra end check. Afterwards, one in `endCheckEvery` does. */
@@ -186,14 +193,17 @@ export function needsEndCheck(behavior: ServerBehavior, count: number, before: n
 /** In one of this many windows, the widest gap between two ticks is requested separately. */
 const gapCheckEvery = 48;
 
-/** Whether to request the widest gap of a window separately: regularly, and always if responses contradicted each other. */
+/**
+ * Whether to request the widest gap of a window separately. True at regular intervals, and always true once responses
+ * have contradicted each other.
+ */
 export const needsGapCheck = (behavior: ServerBehavior): boolean =>
   behavior.gapChecks++ % gapCheckEvery === 0 || behavior.contradictions > 0;
 
 /**
- * Infers from the edges of a response whether the server includes the requested start and end. Some servers also return the
- * last tick before the window. More ticks outside of the window mean that the server ignores from/to, which shows nothing.
- * `t` in epoch ms, in any order.
+ * Infers from the edges of a response whether the server includes the requested start and end. Some servers also return
+ * the last tick before the window. More ticks outside the window mean that the server ignores from/to; the response
+ * then shows nothing. `t` in epoch ms, in any order.
  */
 export function noteEdges(behavior: ServerBehavior, requested: Window, t: Float64Array): void {
   if (behavior.fromInclusive && behavior.toInclusive) return;
@@ -213,8 +223,9 @@ export function noteEdges(behavior: ServerBehavior, requested: Window, t: Float6
 }
 
 /**
- * The window to put into a request. It begins one millisecond early and ends at the excluded end, so that no tick is missed
- * whether the server includes its ends or not. `isExact`: omit this margin where the server is known to include the end.
+ * The window to put into a request. It begins one millisecond early and ends at the excluded end, so that no tick is
+ * missed whether or not the server includes the ends. `isExact`: omit the margin at each end that the server is known
+ * to include.
  */
 export function toRequestedWindow(behavior: ServerBehavior, { from, to }: Window, isExact: boolean): Window {
   return {

@@ -9,13 +9,16 @@ const splitMsMin = hourMs;
 /** Limits to try if a service may refuse a larger one. */
 const lowerLimits = [1000, 100];
 
-/** Statuses by which a service may refuse the size or age of a request. They may have other causes. */
+/**
+ * HTTP status codes with which a service may refuse a request because of its size or the age of its window. They can
+ * have other causes.
+ */
 const sizeStatuses: readonly (number | undefined)[] = [400, 413, 416, 422];
 
 export const isSizeRefusal = (error: unknown): error is UpstreamError =>
   error instanceof UpstreamError && error.failure === 'refused' && sizeStatuses.includes(error.status);
 
-/** The responses for one symbol so far. */
+/** Number of responses for one symbol so far, and its first refusal. */
 export interface SymbolResponses {
   responses: number;
   refusal: UpstreamError | null;
@@ -28,8 +31,8 @@ interface RefusalContext {
 }
 
 /**
- * What to request in place of a request that was refused with `limit`: the same window if limits are smaller by now,
- * otherwise its parts, the most recent first. Null if neither it nor anything older can be served.
+ * Returns the requests that replace a request refused with `limit`: the same window if the limits have been lowered
+ * since, otherwise its parts, the most recent first. Null if neither it nor anything older can be served.
  */
 export async function planSmallerRequests(
   context: RefusalContext,
@@ -116,8 +119,8 @@ export function splitToLength(
 }
 
 /**
- * Infers from a response which requests the service accepts. If both halves of a window have a response and the window had
- * none, its length was the cause, unless longer windows had a response in this run.
+ * Infers from a response which requests the service accepts. If both halves of a refused window succeed, the window was
+ * refused because of its length, unless a longer window has succeeded in this run.
  */
 export function noteAcceptedSize(behavior: ServerBehavior, request: WindowRequest, limit: number): void {
   const lengthMs = request.to - request.from;
@@ -129,8 +132,8 @@ export function noteAcceptedSize(behavior: ServerBehavior, request: WindowReques
 }
 
 /**
- * Separates the pending requests that are older than a refused part, and would be refused as well. The remainder that a
- * response left is no such part: it may be refused because it is too short.
+ * Separates the pending requests that are older than a refused part and would be refused as well. The remainder that
+ * `splitToLength` leaves is not such a part: it may have been refused because it is too short.
  */
 export function partitionOlder(
   requests: readonly WindowRequest[],
@@ -143,6 +146,6 @@ export function partitionOlder(
 
 /** A window to fetch. */
 export interface WindowRequest extends Window {
-  /** Set for a part of a refused window. The older half is requested only if the recent one had a response. */
+  /** Set for a part of a refused window. The older half is requested only if the recent one got a response. */
   readonly part?: 'some' | 'older half';
 }

@@ -22,7 +22,10 @@ export interface RecheckCandidate {
 const recheckWindowMsMin = minuteMs;
 export const recheckWindowMsMax = 2 * dayMs;
 
-/** Share of symbols drawn with a probability proportional to their ticks. The others are drawn evenly, to include quiet ones. */
+/**
+ * Share of symbols drawn with a probability proportional to their ticks. The others are drawn uniformly, to include
+ * quiet ones.
+ */
 const byTicksShare = 0.75;
 /** Share of windows near the time at which their response was generated. Late ticks are missing there. */
 const edgeShare = 0.5;
@@ -33,20 +36,20 @@ const recentMs = 2 * dayMs;
 const tickShare = 0.75;
 /** Maximum distance between the drawn time and that tick, in ms. */
 const tickReachMs = dayMs / 2;
-/** Upper limit of the minimum width, for rare ticks, in ms. */
+/** Upper limit on the minimum width, for rare ticks, in ms. */
 const widthMsUsual = dayMs / 4;
 
 /** Minimum number of windows per run: with fewer, it would take weeks to detect a problem. */
 const recheckWindowsMin = 4;
 
-/** Number of windows to recheck after a run with that many requests: at least four, or none if the share is 0. */
+/** Number of windows to recheck after a run with this many requests: at least four, or none if the share is 0. */
 export const countRechecks = (share: number, requests: number): number =>
   share === 0 ? 0 : Math.max(recheckWindowsMin, Math.ceil(share * requests));
 
 /** Minimum number of requests per night for doubtful windows: with fewer, some would expire before they are read again. */
 const rereadRequestsMin = 128;
 
-/** Maximum number of requests for fetching doubtful windows again, after a run with that many requests. */
+/** Maximum number of requests for fetching doubtful windows again, after a run with this many requests. */
 export const countRereadRequests = (requests: number): number => Math.max(rereadRequestsMin, requests);
 
 /** Draws a symbol. Null if there is none. */
@@ -63,16 +66,18 @@ export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random)
   return any;
 }
 
-/** A time around which a window is rechecked, epoch ms. `isEdge`: it was drawn near the generation of a response. */
+/**
+ * A time around which a window is rechecked, epoch ms. `isEdge`: it was drawn near the generation time of a response.
+ */
 interface DrawnTime {
   readonly t: number;
   readonly isEdge: boolean;
 }
 
 /**
- * Draws a time in the settled part of a symbol's coverage. Half of the times are drawn by their distance to the generation
- * of their response, from `settleMs` to a day. The others are drawn by their age: most from the last two days, down to the
- * oldest. Null if nothing is settled.
+ * Draws a time in the settled part of a symbol's coverage. Half of the times are drawn by their distance from the
+ * generation time of a response, between `settleMs` and a day. The others are drawn by their age: most from the last
+ * two days, the rest from the whole coverage. Null if nothing is settled.
  */
 export function drawTime(coverage: readonly CoveredWindow[], settleMs: number, random: Random): DrawnTime | null {
   const windows = union(computeSettledWindows(coverage, settleMs));
@@ -88,12 +93,12 @@ export function drawTime(coverage: readonly CoveredWindow[], settleMs: number, r
   const recent = intersect(windows, [{ from: end - recentMs, to: end }]);
   if (isRecent) return { t: drawWithin(recent, random), isEdge: false };
   const t = Math.floor(end - drawLogUniform(minuteMs, Math.max(minuteMs, end - first), random));
-  // A time outside of settled windows is replaced by the end of the window before it.
+  // A time outside settled windows is replaced by the end of the window before it.
   const container = windows.find((w) => isWithin(t, w)) ?? windows.findLast((w) => w.to <= t) ?? windows[0]!;
   return { t: isWithin(t, container) ? t : container.to - 1, isEdge: false };
 }
 
-/** The window whose known ticks have to be loaded for `placeWindow`. */
+/** The window whose known ticks `placeWindow` needs. */
 export const computeTickReach = ({ t }: DrawnTime): Window => ({ from: t - tickReachMs, to: t + tickReachMs });
 
 /**
@@ -118,8 +123,8 @@ export function placeWindow(
 }
 
 /**
- * Half the mean distance of these ticks: most narrower windows would contain only the tick around which they are placed. Not
- * the full distance, because a server that omits ticks from wide windows makes them look rarer.
+ * Half the mean distance between these ticks: most narrower windows would contain only the tick around which they are
+ * placed. Not the full distance, because a server that omits ticks from wide windows makes them look rarer.
  */
 const computeWidthMsMin = (times: Float64Array): number =>
   Math.min(widthMsUsual, Math.max(recheckWindowMsMin, tickReachMs / (times.length + 1)));
@@ -130,7 +135,7 @@ function drawTickNear({ t, isEdge }: DrawnTime, times: Float64Array, random: Ran
   return times[Math.max(0, findFirstAtOrAfter(times, t) - 1)]!;
 }
 
-/** Log-uniform between `min` and `max`. */
+/** Draws a log-uniform value between `min` and `max`. */
 const drawLogUniform = (min: number, max: number, random: Random): number =>
   max <= min ? min : min * (max / min) ** random();
 
@@ -143,7 +148,7 @@ function drawWithin(windows: readonly Window[], random: Random): number {
   return windows.at(-1)!.from;
 }
 
-/** The UTC days that contain one of the times, as far as they are covered. In order, disjoint. */
+/** The covered parts of the UTC days that contain at least one of the times, in order and disjoint. */
 export const listCoveredDays = (coverage: readonly CoveredWindow[], times: readonly number[]): Window[] =>
   intersect(
     coverage,

@@ -41,7 +41,7 @@ interface RecheckContext {
   refetch(plans: readonly SymbolPlan[]): Promise<void>;
 }
 
-/** A settled window that returned ticks missing in the archive. */
+/** A settled window that returned ticks missing from the archive. */
 interface Contradiction extends Window {
   readonly symbol: string;
   /** Coverage that was withdrawn because of it. */
@@ -66,21 +66,24 @@ interface RecheckResult {
   readonly contradictions: readonly Contradiction[];
 }
 
-/** Limit of the growth of the sample after contradictions, as a factor. */
+/** Maximum factor by which the sample grows after contradictions. */
 const sampleGrowthMax = 32;
 /** Minimum number of further windows after a contradiction. */
 const sampleGrowthMin = 8;
-/** Contradictions after which the recheck stops. More would show nothing new; the doubtful windows are fetched again. */
+/**
+ * Number of contradictions after which the recheck stops. More would show nothing new; the doubtful windows are fetched
+ * again.
+ */
 const contradictionsMax = 8;
-/** Consecutive refusals after which the recheck stops. */
+/** Number of consecutive refused or failed requests after which the recheck stops. */
 const refusedRequestsMax = 8;
-/** Number of draws per window. Some draws find no settled window. */
+/** Maximum number of draws per window. Some draws find no settled window. */
 const drawsMax = 8;
 
 /**
- * Fetches a random sample of settled windows again, with other bounds and widths than before. If a window returns ticks
- * missing in the archive, its coverage is withdrawn and fetched again. The sample then doubles, by at least eight windows,
- * up to 32 times its size. Stops after eight contradictions, or a proof that the server omits ticks.
+ * Fetches a random sample of settled windows again, with bounds and widths different from before. If a window returns
+ * ticks missing from the archive, its coverage is withdrawn and fetched again. The sample then doubles, by at least
+ * eight windows, up to 32 times its size. Stops after eight contradictions, or a proof that the server omits ticks.
  * @param windows number of windows to recheck
  */
 export async function recheck(context: RecheckContext, windows: number): Promise<RecheckResult> {
@@ -178,8 +181,9 @@ async function resolveContradiction(
 }
 
 /**
- * Requests one window from the start of the response that covered the ticks up to now. If the response contains all ticks
- * between its first and its last one, they were late. If it omits one again, the server samples or joins two sources.
+ * Requests one window from the start of the response that covered the new ticks up to now. If this response contains
+ * all of them, they were late. If it omits one between its first and last tick, the server samples or joins two
+ * sources.
  */
 async function compareWithWideResponse(
   context: RecheckContext,
@@ -205,7 +209,7 @@ function findResponse(coverage: readonly CoveredWindow[], t: number): { fetchedA
   return { fetchedAt, from: Math.max(fetchedAt - separateResponsesMs, pages.find((w) => isWithin(t, w))!.from) };
 }
 
-/** Minimum span of a response, in ms, for telling late ticks from omitted ones by their position. */
+/** Minimum span of a response, in ms, from which late ticks can be told from omitted ones by their position. */
 const distinguishableMsMin = dayMs / 4;
 
 /**
@@ -251,7 +255,7 @@ interface RecheckLimits {
   computeOverlapMs(memory: RecheckHistory): number;
 }
 
-/** The result of a night of rechecks. Counts; times in ms. */
+/** The result of a night of rechecks. Times in ms. */
 export interface RecheckNightOutcome extends RecheckNight {
   readonly requests: number;
   /** Windows that lost their coverage, or are only inferred from now on. */
@@ -268,7 +272,7 @@ const rereadWindowsFirst = 2;
 const rereadWindowsMax = 64;
 
 /**
- * Rechecks a sample, and fetches windows again that results of this night and of earlier nights put in doubt.
+ * Rechecks a sample, and fetches again the windows that the results of this night and of earlier nights put in doubt.
  * @param isPagingContradicted whether responses contradicted each other while this run polled
  */
 export async function recheckNight(

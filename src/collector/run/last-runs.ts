@@ -19,7 +19,7 @@ export const listLastRunRecords = (db: Database, nowMs: number): LastRunRecord[]
     return run === null ? [] : [{ run, succeededAt }];
   });
 
-/** Parses a stored summary. Returns null if it lacks required fields, which a summary of an older version may. */
+/** Parses a stored summary. Returns null if it lacks required fields, as a summary written by an older version may. */
 function parseLastRun(summary: string | null): LastRun | null {
   try {
     const run = parseRunSummary(summary ?? 'null') as Partial<LastRun> | null;
@@ -30,7 +30,7 @@ function parseLastRun(summary: string | null): LastRun | null {
   }
 }
 
-/** The same for an archive whose state is not open; empty if there is no state. */
+/** Does the same for an archive whose state is not open. Empty if there is no state. */
 export function readLastRunRecords({ settings, disk, clock, openDatabase }: Context): LastRunRecord[] {
   const { privateFolder: folder } = createLayout(settings.archive.output);
   // A reader does not create the state.
@@ -43,7 +43,7 @@ export function readLastRunRecords({ settings, disk, clock, openDatabase }: Cont
   }
 }
 
-/** Adds a run that has just ended, which the state lacks if it could not be opened or written. */
+/** Adds a run that has just ended. The state lacks it if the state could not be opened or written. */
 export function mergeLastRun(known: readonly LastRunRecord[], run: LastRun): LastRunRecord[] {
   const before = known.find((one) => one.run.job === run.job);
   if (before !== undefined && before.run.finished_at > run.finished_at) return [...known];

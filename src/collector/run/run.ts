@@ -21,7 +21,7 @@ export interface Run {
   readonly context: Context;
   readonly id: string;
   readonly archive: Archive;
-  /** Returns the client of the upstream; opens it at the first call. */
+  /** Returns the client of the upstream; opens it on the first call. */
   upstream(): Promise<Upstream>;
   readonly warnings: string[];
   readonly failures: RunFailure[];
@@ -37,7 +37,7 @@ export interface Run {
   /** The lost windows that the run requested; see `LostWindowState`. */
   readonly lostWindows: LostWindowState;
   /**
-   * Whether requests are sent to another service than the archive's upstream. Its errors do not affect the state of
+   * Whether requests are sent to a service other than the archive's upstream. Its errors do not affect the state of
    * symbols.
    */
   readonly usesOtherUpstream: boolean;

@@ -15,7 +15,7 @@ type Resource = (typeof resources)[number];
 /** The shapes of the responses of a run. */
 export interface ResponseShapes {
   readonly samples: Readonly<Record<Resource, ShapeSample>>;
-  /** Whether all market lists are complete. A field that is missing in one response may be in others. */
+  /** Whether all market lists are complete. A field that is missing from one response may be present in others. */
   areListsComplete: boolean;
   /** Wraps a client so that its responses are sampled. */
   observeUpstream(upstream: Upstream): Upstream;

@@ -154,7 +154,7 @@ function formatSetFlags(words: readonly string[]): string {
   return assignments.map((text) => ` --set ${quoteShellWord(text)}`).join('');
 }
 
-/** Relative to the working folder if the path is inside it. */
+/** Makes a path relative to the working folder if it is inside that folder. */
 function toRelativePath(path: string): string {
   const from = relative('.', path);
   return from === '' || from.startsWith('..') ? path : from;

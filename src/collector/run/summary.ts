@@ -17,7 +17,7 @@ export interface FailureLine {
   readonly reason: string;
 }
 
-/** A failure as the run records it. `kind` and `flags` decide on the next action; the summary omits them. */
+/** A failure as the run records it. `kind` and `flags` determine the next action; the summary omits them. */
 export interface RunFailure extends FailureLine {
   /** Absent for a window that could not be fetched. */
   readonly kind?: FailureKind;
@@ -115,7 +115,7 @@ export interface Summary {
   readonly damaged_count: number;
   /** Restored lost windows; absent if the run did not try to restore any. */
   readonly restored?: Partial<RestoredCounts>;
-  /** Use of the request rate; absent if the run sent no requests. */
+  /** How much of the allowed request rate was used; absent if the run sent no requests. */
   readonly rate?: RateUse;
   /** Counts of a night compared with previous nights; `nightly` only. */
   readonly night?: NightSummary;
@@ -126,7 +126,7 @@ export interface Summary {
 }
 
 export interface RateUse {
-  /** Requests a second allowed at the end of the run. */
+  /** Requests per second allowed at the end of the run. */
   readonly allowed_per_second: number;
   /** Share of the allowed rate that was used while requests were pending, 0 to 1. */
   readonly used: number;
@@ -190,7 +190,7 @@ export interface BookCounts {
   /** Snapshots, including empty ones. */
   readonly snapshots: number;
   readonly empty: number;
-  /** Responses that were partly unreadable. */
+  /** Responses that were partly or completely unreadable. */
   readonly quarantined: number;
 }
 

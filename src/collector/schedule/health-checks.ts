@@ -104,7 +104,7 @@ interface StatusReader {
 
 type ReadAttempt<T> = { readonly value: T } | { readonly error: unknown };
 
-/** Reads the archive. Opens it at the first use, and again if its state file was replaced. */
+/** Reads the archive. Opens it on first use, and again if its state file has been replaced. */
 function openStatusReader(context: Context): StatusReader {
   let archive: Archive | null = null;
   const openCurrent = (): Archive => {
@@ -113,7 +113,7 @@ function openStatusReader(context: Context): StatusReader {
       archive = null;
     }
     const file = toStateFilePath(createLayout(context.settings.archive.output).privateFolder);
-    // Only a run rebuilds the state, which may take long.
+    // Only a run rebuilds the state, which may take a long time.
     if (context.disk.size(file) === null) throw new DamageError(`${file} is missing.`);
     archive ??= openConfiguredArchive(context, false);
     return archive;
@@ -172,12 +172,12 @@ export interface HealthServer {
   close(): void;
 }
 
-/** Limits of a connection. Times are in milliseconds. A scrape is one small request. */
+/** Limits on a connection. Times are in milliseconds. A scrape is one small request. */
 const limits = { headerBytesMax: 8192, headersMsMax: 5000, requestMsMax: 5000, idleMsMax: 5000, stalledMsMax: 10_000 };
 const connectionsMax = 64;
 
 /**
- * Opens the health and metrics port; 0: a free port.
+ * Opens the health and metrics port. Port 0 selects a free port.
  * @throws UsageError if that fails
  */
 export async function openHealthServer(

@@ -83,7 +83,7 @@ export function openJobStatusBoard(jobs: readonly BoardJob[], lateMs: number, st
 const formatLateReason = (late: number, since: number | null): string =>
   since === null
     ? `has not run since it was due at ${formatIsoUtc(late)}`
-    : `was due at ${formatIsoUtc(late)}, and its run of ${formatIsoUtc(since)} has not ended`;
+    : `was due at ${formatIsoUtc(late)}, and the run started at ${formatIsoUtc(since)} has not ended`;
 
 interface JobStatus {
   readonly name: string;

@@ -47,7 +47,10 @@ export async function runScheduleLoop(
     entries = decision.entries;
     onEntries?.(entries);
     for (const { name, moment, why } of decision.skipped) {
-      const text = why === 'running' ? 'skipped: the previous run has not ended' : 'skipped: it was missed by too much';
+      const text =
+        why === 'running'
+          ? 'skipped: the previous run has not ended'
+          : 'skipped: its scheduled time passed too long ago';
       log.warn({ job: name, moment: formatIsoUtc(moment) }, text);
     }
     for (const { name, moment } of decision.start) {

@@ -162,8 +162,8 @@ const isTried = ({ lostWindows: lost }: Run, loss: RecordedLoss): boolean =>
   lost.tried.has(toLossKey(loss)) || lost.confirmedLost.has(toLossKey(loss));
 
 /**
- * Accepts the gaps of a symbol in a window, and publishes that. A gap that a run has already reported as a failure is a
- * warning from now on. Any other gap is reported as a failure once.
+ * Accepts the gaps of a symbol in a window, and publishes the change. A gap that a run has already reported as a
+ * failure is a warning from now on. Any other gap is reported as a failure once.
  * @throws UsageError for an unknown symbol, or a window without a gap
  */
 export async function acceptGaps(
@@ -192,7 +192,7 @@ export async function acceptGaps(
 }
 
 /**
- * Revokes the accepted gaps of a symbol in a window, and publishes that. Returns the revoked windows.
+ * Revokes the accepted gaps of a symbol in a window, and publishes the change. Returns the revoked windows.
  * @throws UsageError if there are none
  */
 export async function revokeAcceptedGaps(

@@ -16,17 +16,17 @@ export interface MergeThreads {
   hasRoom(): boolean;
   /** Runs a task on one of the other threads. `task`: name of an export of their module. */
   run<T>(task: string, value: unknown, transfer?: readonly ArrayBuffer[]): Promise<T>;
-  /** Terminates the threads, also during a task. */
+  /** Terminates the threads, even during a task. */
   close(): Promise<void>;
 }
 
-/** Tasks per thread: one that runs, and one that is queued so that the thread is never idle. */
+/** Tasks per thread: one that is running, and one that is queued so that the thread is never idle. */
 const tasksPerThread = 2;
 
 /**
  * Starts threads. The calling thread is also available while they start.
  * @param count at least 2
- * @param entry module of the threads, relative to `callerUrl` and without extension; it exports `mergePart`
+ * @param entry module that the threads run, relative to `callerUrl` and without extension; it exports `mergePart`
  */
 export async function openMergeThreads(
   count: number,

@@ -71,7 +71,7 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
   const night: NightVolume = { polledTo: end, polledMs, markets, ticks: counts.ticks };
   recordNight(db, { ...night, runId: run.id, late: counts.late, conflicts: counts.conflicts, listedAt });
   const drops = describeVolumeDrops(past, night, settings.drops);
-  // Report a drop of the markets only once.
+  // Report a drop in the number of markets only once.
   if (shortListsReason !== null && !drops.some((reason) => reason.startsWith('markets')))
     drops.push(`markets: ${shortListsReason}`);
   for (const reason of drops) {

@@ -9,8 +9,8 @@ import { listPolledSymbols } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 
 /**
- * Polls the order books of the settings, none by default. If the API key may read ticks but not order books, that is a failure
- * of the run, which publishes its ticks nevertheless.
+ * Polls the order books that the settings name, none by default. If the API key may read ticks but not order books,
+ * that is a failure of the run, which publishes its ticks nevertheless.
  */
 export async function pollConfiguredBooks(run: Run): Promise<void> {
   const { symbols, allLive } = run.context.settings.orderbooks;
@@ -68,7 +68,7 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
     );
     recordCollectedBooks(run, collected, symbols, new Set(named));
   } catch (error) {
-    // Keep the accepted responses. The original error takes precedence over errors of this.
+    // Keep the accepted responses. The original error takes precedence over an error here.
     await sink.drain().catch(() => {});
     throw error;
   } finally {
@@ -100,7 +100,7 @@ function recordCollectedBooks(
   if (stopError !== null && (stopError.failure === 'credential' || !run.hasUpstreamResponded)) throw stopError;
   if (missing.length > 0) {
     const names = missing.map(({ symbol }) => symbol);
-    run.warnings.push(`The service has no order book of ${formatSymbolList(names)}: ${missing[0]!.reason}.`);
+    run.warnings.push(`The service has no order book for ${formatSymbolList(names)}: ${missing[0]!.reason}.`);
   }
   for (const line of toFailureLines(collected, symbols, named, context.clock.nowMs())) run.failures.push(line);
   if (stopError !== null)

@@ -107,8 +107,8 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
 }
 
 /**
- * Journals a poll of the market lists; durable when it returns. Returns why complete lists are suspiciously short; null if
- * they are not. Markets that are absent from short lists do not count as delisted.
+ * Journals a poll of the market lists. The poll is durable when this returns. Returns why complete lists are
+ * suspiciously short; null if they are not. Markets that are absent from short lists do not count as delisted.
  * @param shareMax maximum drop compared with the last days, as a share
  */
 export function journalMarketsPoll(state: State, runId: string, poll: MarketsPoll, shareMax: number): string | null {
@@ -134,7 +134,9 @@ export function reportShortLists(run: Run): void {
   if (reason !== null) run.failures.push(createJobFailure('market list', `markets: ${reason}`));
 }
 
-/** Polls ticks up to `end` of the `chosen` symbols, or else those of the settings, or else those of the market lists. */
+/**
+ * Polls ticks up to `end` for the `chosen` symbols, or else those of the settings, or else those of the market lists.
+ */
 export async function pollTicks(run: Run, end: number, chosen: readonly string[]): Promise<void> {
   const { context, archive } = run;
   const { db } = archive.state;
@@ -144,7 +146,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   const omitsTicks = rechecks.caughtAt !== null;
   const rules = { ...getLingerRules(context), overlapMs: getOverlapMs(context, rechecks) };
   run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: rules.overlapMs };
-  // Symbols of the settings are recorded now; a symbol of the command line after its first response.
+  // Symbols from the settings are recorded now; a symbol from the command line only after its first response.
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
   const [lostBySymbol, owedBySymbol, settled] = [readAllLostTicks(db), readAllOwedWindows(db), readSettledGaps(db)];
@@ -152,7 +154,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   const { downsampledAfterDays } = context.settings.source;
   for (const { facts, coverage } of listPolledSymbols(run, chosen, nowMs)) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
-    // Losses that were reported and settled gaps are not requested every night.
+    // Reported losses and settled gaps are not requested every night.
     const reported = lost.filter(({ reportedAt }) => reportedAt !== null);
     const unreported = lost.filter(({ reportedAt }) => reportedAt === null);
     const excluded = union([...coverage, ...reported, ...(settled.get(facts.symbol) ?? [])]);
@@ -223,11 +225,14 @@ export function createBackfillPlans(
 interface CollectOptions {
   /** Maximum ticks in the journal; infinite if the responses must be published together. Default: as configured. */
   readonly journalTicksMax?: number;
-  /** Whether the plans are doubtful windows of a recheck: their symbols are already counted, and each response is compared. */
+  /**
+   * Whether the plans are doubtful windows of a recheck: their symbols are already counted, and each response is
+   * compared with narrower ones.
+   */
   readonly isRecheck?: boolean;
 }
 
-/** Fetches the plans into the journal. Publishes on the way if the journal grows too large. */
+/** Fetches the plans into the journal. Publishes in between if the journal grows too large. */
 export async function collectPlans(
   run: Run,
   plans: readonly SymbolPlan[],
@@ -284,7 +289,7 @@ export async function collectPlans(
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected);
     if (isRecheck) Object.assign(run.symbols, symbols);
   } catch (error) {
-    // Keep the accepted responses. The original error takes precedence over errors of this.
+    // Keep the accepted responses. The original error takes precedence over an error here.
     await sink.drain().catch(() => {});
     throw error;
   } finally {
@@ -322,7 +327,9 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
   if (collected.behind.length > 0) {
     const since = formatIsoUtc(collected.behind.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY));
     const symbols = [...new Set(collected.behind.map((w) => w.symbol))];
-    run.warnings.push(`The service is behind: it has no ticks yet since ${since} for ${formatSymbolList(symbols)}.`);
+    run.warnings.push(
+      `The service is behind: it has returned no ticks since ${since} for ${formatSymbolList(symbols)}.`,
+    );
   }
   context.signal.throwIfAborted();
   const { stopError } = collected;
@@ -337,8 +344,9 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
 }
 
 /**
- * Records the windows that the collection could not fetch, and where the history of the service starts. A lifetime begins
- * there, or when the symbol was first seen if that is earlier. A window between the first sight and that start is expired.
+ * Records the windows that the collection could not fetch, and where the history of the service starts. A lifetime
+ * begins there, or when the symbol was first seen if that is earlier. If it was first seen before that start, the
+ * window in between has expired.
  */
 function recordOwedWindows(run: Run, { done, failures, failed, shortHistories }: TickCollectOutcome): void {
   const { context, archive } = run;

@@ -15,8 +15,8 @@ interface PolledSymbol {
 }
 
 /**
- * The symbols of a poll at `nowMs`: the `chosen` ones, or else those of the settings, or else the active symbols of the market
- * lists. A suspended symbol is requested once a UTC day, and whenever it is chosen.
+ * The symbols of a poll at `nowMs`: the `chosen` ones, or else those of the settings, or else the active symbols of the
+ * market lists. A suspended symbol is requested once per UTC day, and whenever it is chosen.
  */
 export function listPolledSymbols({ context, archive }: Run, chosen: readonly string[], nowMs: number): PolledSymbol[] {
   const { db } = archive.state;
@@ -50,7 +50,7 @@ export const hasNoListedSymbols = ({ archive }: Run): boolean =>
 export const readNamedSymbolFacts = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
   [...new Set(symbols)].map((symbol) => readSymbol(db, symbol) ?? createUnknownSymbol(symbol, nowMs));
 
-/** Records since when the symbols of a poll are polled, even if its requests fail. These windows are now owed. */
+/** Records when polling of each symbol of a poll began, even if its requests fail. The planned windows are now owed. */
 export function notePolledPlans(db: Database, plans: readonly SymbolPlan[]): void {
   db.transaction(() => {
     for (const { symbol, windows } of plans) if (windows.length > 0) recordPolledFrom(db, symbol, windows[0]!.from);

@@ -22,7 +22,7 @@ import type { Run } from '../run/run.ts';
 import { type MergeThreads, openMergeThreads } from './merge-workers.ts';
 import { noteConfirmedLosses } from './track-lost-windows.ts';
 
-/** Number of ticks from which worker threads pay off. */
+/** Minimum number of ticks for which worker threads pay off. */
 const threadedTicksMin = 1_000_000;
 
 /**
@@ -93,7 +93,7 @@ export async function verifyPublishedFiles(run: Run): Promise<void> {
   const findings = await hashFiles(run.archive, changed, { runId: run.id, clock, signal });
   if (findings.length > 0) {
     throw new DamageError(
-      `${findings.map((f) => `${f.path} (${f.kind})`).join(', ')} is damaged directly after its publish. Check the disk.`,
+      `Damaged immediately after being published: ${findings.map((f) => `${f.path} (${f.kind})`).join(', ')}. Check the disk.`,
     );
   }
 }
@@ -101,7 +101,7 @@ export async function verifyPublishedFiles(run: Run): Promise<void> {
 /** Maximum time for hashing files of earlier runs, in ms. */
 const hashMsMax = 10 * minuteMs;
 
-/** Checks presence and size of every published file. Records damage; the run continues. */
+/** Checks the presence and size of every published file. Records damage; the run continues. */
 export function checkPublishedSizes(run: Run): void {
   const found = checkFileSizes(run.archive);
   recordDamage(run.archive.state.db, found, run.id, run.context.clock.nowMs());

@@ -25,12 +25,13 @@ import type { Run } from '../run/run.ts';
 import { collectPlans } from './poll-steps.ts';
 import { publishJournal } from './publish-step.ts';
 
-/** Memory for published ticks that responses are compared with, in bytes. */
+/** Size of the cache of published ticks that responses are compared with, in bytes. */
 const cacheBytesMax = 64 * 1024 * 1024;
 
 /**
- * Rechecks a sample of the settled coverage: fetches it again with other bounds, withdraws contradicted coverage and fetches
- * that again; then reads doubtful windows of earlier nights again. Skipped if a night is repeated. Journals all responses.
+ * Rechecks a sample of the settled coverage: fetches it again with different bounds, withdraws contradicted coverage
+ * and fetches that again. Then reads doubtful windows of earlier nights again. Does nothing if a night is repeated.
+ * Journals all responses.
  * @returns the error if a published file for the comparison is damaged, so that the caller can publish before it throws
  */
 export async function recheckCoverage(run: Run, end: number): Promise<DamageError | null> {
@@ -104,9 +105,9 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
 }
 
 const formatOmissionWarning = (doubtful: number): string =>
-  `The service leaves ticks out of responses for wide windows: earlier coverage counts as inferred until it is read again${doubtful === 0 ? '' : `, ${doubtful} windows in the next nights`}.`;
+  `The service leaves ticks out of responses for wide windows: earlier coverage counts as inferred until it is read again${doubtful === 0 ? '' : ` (${doubtful} windows remain for the next nights)`}.`;
 
-/** Creates the access of rechecks to this archive. */
+/** Creates the context through which rechecks access this archive. */
 function createRecheckContext(
   run: Run,
   cover: FetchContext,

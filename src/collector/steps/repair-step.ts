@@ -1,5 +1,6 @@
 import { recordVerification } from '../../archive/integrity/daily-hash-share.ts';
-import { type RepairReport, repairArchive, type UnrecoverableRows } from '../../archive/integrity/repair.ts';
+import { type RepairReport, repairArchive } from '../../archive/integrity/repair.ts';
+import type { UnrecoverableRows } from '../../archive/integrity/salvage-row-groups.ts';
 import type { RecordedLoss } from '../../archive/journal/gap-records.ts';
 import { addPublishedTicks } from '../../archive/journal/runs.ts';
 import type { SortKey } from '../../archive/parquet/row-group-index.ts';
@@ -16,7 +17,7 @@ import { listLostTickWindows, toLossKey } from './track-lost-windows.ts';
 
 /**
  * Repairs the archive. Rows that no request can restore are failures of the run.
- * @throws DamageError if the state is damaged, so that no requests follow from it; `show` is called before
+ * @throws DamageError if the state is damaged, so that it cannot tell what to request; `show` is called first
  */
 export async function repairDamage(run: Run, show?: (repaired: RepairReport) => void): Promise<void> {
   const { context, archive } = run;
@@ -63,7 +64,7 @@ function formatUnrecoverableRows({ dataset, path, rows, first, last }: Unrecover
 
 const formatKey = (key: SortKey): string => `(${key.map((value) => value ?? 'null').join(', ')})`;
 
-/** Plans that fetch the lost windows completely, of all symbols in any state. */
+/** Plans that fetch the lost windows completely, for symbols in any state. */
 const planRefetch = (lost: readonly RecordedLoss[]): SymbolPlan[] =>
   [...Map.groupBy(lost, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
     symbol,
@@ -72,9 +73,9 @@ const planRefetch = (lost: readonly RecordedLoss[]): SymbolPlan[] =>
   }));
 
 /**
- * Fetches all lost windows and publishes. A window counts as restored only if its responses are published together. If the
- * journal grew so large that it was published on the way, the windows that this split are fetched again one by one, without
- * a limit on the journal; a window is at most a day of one symbol.
+ * Fetches all lost windows and publishes. A window counts as restored only if its responses are published together. If
+ * the journal grew so large that it was published in between, the windows that this split are fetched again one by one,
+ * without a limit on the journal; a window is at most a day of one symbol.
  */
 export async function refetchLostWindows(run: Run): Promise<void> {
   const plans = planRefetch(listLostTickWindows(run));
@@ -94,7 +95,10 @@ export async function refetchLostWindows(run: Run): Promise<void> {
   }
 }
 
-/** Reports lost windows without an upstream: as failures, but not marked as reported, because none was tried. */
+/**
+ * Reports lost windows if no upstream is set: as failures, but without marking them as reported, because none was
+ * tried.
+ */
 export function reportLossesWithoutUpstream(run: Run): void {
   const lost = listLostTickWindows(run).filter(({ reportedAt }) => reportedAt === null);
   const held = countPublishedTicks(run.archive, lost);

@@ -24,8 +24,8 @@ export function noteConfirmedLosses(run: Run, windows: readonly LostWindow[]): v
 }
 
 /**
- * Records which requested lost windows were tried, which means that no request for them failed. Returns the failures of the
- * collection without lost windows that the service does not have; `reportDataLoss` reports those.
+ * Records which requested lost windows were tried, which means that no request for them failed. Returns the failures of
+ * the collection, except for lost windows that the service does not have: `reportDataLoss` reports those.
  */
 export function settleRequestedLosses(
   run: Run,

@@ -28,13 +28,13 @@ interface CoverageRules {
   readonly nowMs: number;
   /** See LifetimeRules. */
   readonly lookbackMs: number;
-  /** Start of the known time. */
+  /** Start of the known time, epoch ms: nothing is expected before it. */
   readonly knownFrom: number;
 }
 
 /**
- * Computes the coverage of symbol lifetimes in a window. Excludes future time, and the time of suspended symbols after their
- * last response.
+ * Computes the coverage of symbol lifetimes in a window. Excludes the future, and for suspended symbols the time after
+ * their last response.
  */
 export function computeCoverageFacts(
   db: Database,
@@ -120,7 +120,7 @@ interface StepTotals {
   sums(): number[];
 }
 
-/** Sums the time of windows per step. Whole steps are stored by their ends, so that the cost does not depend on the length. */
+/** Sums the time of windows per step. Of consecutive whole steps only the ends are stored, so long windows cost no more. */
 function createStepTotals(from: number, stepMs: number, steps: number): StepTotals {
   const partialMs = new Float64Array(steps + 1);
   const wholeSteps = new Float64Array(steps + 2);
@@ -218,7 +218,7 @@ export interface GapFacts {
 }
 
 const symbolsListedMax = 3;
-/** Gaps whose ends are in the same quarter hours form a group, because symbols are fetched one after the other. */
+/** Gaps that start and end in the same quarter hours form a group, because symbols are fetched one after the other. */
 const groupedWithinMs = 15 * minuteMs;
 
 /** Groups gaps that start and end in the same quarter hours. `recentFrom`: epoch ms. */

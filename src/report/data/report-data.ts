@@ -126,7 +126,7 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
       if (manifest.generation !== archive.state.generation() && attempt < attemptsMax) return null;
       const existing = findKnownWindow(db);
       const end = computeReportEnd(nowMs, existing?.to ?? null);
-      // Nothing is expected before the first known time, the same as for gaps.
+      // As for gaps, nothing is expected before the first known time.
       const first = floorToDay(existing?.from ?? end);
       const span = { from: Math.min(Math.max(first, end - heatmapDays * dayMs), end - dayMs), to: end };
       const named = rules.judged.namedSymbols ?? new Set<string>();
@@ -207,7 +207,7 @@ function toSilentSymbol(
   const isPolled =
     namedSymbols === null ? isLive(facts, cursor, nowMs, lifetimeRules) : namedSymbols.has(cadence.symbol);
   const quietMs = Math.min(cursor, nowMs) - facts.lastTick;
-  const usualMs = Math.max(cadenceRules.quietHoursMin, cadenceRules.pauseFactor * cadence.longestPauseMs) * hourMs;
+  const usualMs = Math.max(cadenceRules.quietHoursMin, cadenceRules.pauseFactor * cadence.longestPauseHours) * hourMs;
   if (!isPolled || quietMs <= usualMs) return null;
   return { ...cadence, question: facts.question, lastTick: facts.lastTick, quietMs };
 }
@@ -258,14 +258,14 @@ export interface TickCadence {
   readonly ticks: number;
   /** Hours with a tick. */
   readonly hours: number;
-  /** Longest distance, in hours, between two hours with ticks; 1 if all hours have ticks. */
-  readonly longestPauseMs: number;
+  /** Longest distance, in hours, between consecutive hours with ticks; 1 if all hours have ticks. */
+  readonly longestPauseHours: number;
 }
 
 export interface TickCadences {
-  /** Symbols with the most ticks, first. */
+  /** Symbols with the most ticks, most ticks first. */
   readonly busiest: readonly TickCadence[];
-  /** Symbols without ticks at the end for much longer than ever before, most active first. */
+  /** Symbols whose final silence is much longer than any earlier pause, most active first. */
   readonly quiet: readonly TickCadence[];
 }
 
@@ -298,7 +298,7 @@ export async function readTickCadences(
     files.filter(isSelected),
   );
   if (ticks!.length === 0) return noCadences;
-  // Candles are optional, but much fewer than ticks.
+  // Candles are optional, but there are far fewer of them than ticks.
   const from: DatasetName = candles!.length === ticks!.length ? 'candles_1h' : 'ticks';
   const { query, close } = await openPinned(archive, { names: [from], wanted: isSelected, memoryBytesMax }, random);
   try {
@@ -316,7 +316,7 @@ export async function readTickCadences(
       symbol: row.symbol as string,
       ticks: row.ticks as number,
       hours: row.hours as number,
-      longestPauseMs: row.pause as number,
+      longestPauseHours: row.pause as number,
     });
     return {
       busiest: rows.filter(({ rank }) => (rank as number) <= rules.busiestMax).map(cadence),

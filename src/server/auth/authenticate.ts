@@ -1,14 +1,14 @@
 import { isIP } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { LRUCache } from 'lru-cache';
-import type { Clock } from '../../base/ports.ts';
 import { paths } from '../../contract/paths.ts';
 import { MeResponse } from '../../contract/service.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { KeyHolder, Principal, User } from '../workspace/owner.ts';
+import { requireKeyPermissions } from './key-permissions.ts';
+import { createFixedWindowLimiter, createRateLimitError, formatRateLimitHeaders } from './rate-limit.ts';
 
-/** Credential holders whose requests are counted, and addresses whose failures are counted. */
+/** Maximum number of credential holders whose requests are counted, and of addresses whose failures are counted. */
 const principalsMax = 100_000;
 const addressesMax = 100_000;
 /** Bad credentials that one address may send in a minute. */
@@ -16,31 +16,23 @@ const failuresMax = 60;
 
 /**
  * The authentication hook of the service: identifies the caller and counts the request against its rate limit. Throws 401
- * without a valid credential, 429 above the rate limit, and 403 if the route does not accept this kind of credential.
+ * without a valid credential, 429 above the rate limit, and 403 if the route does not accept this kind of credential or the
+ * key lacks a permission.
  */
 export function createAuthenticationHook({ workspace, settings, clock }: ServiceContext) {
   const requests = createFixedWindowLimiter(clock, principalsMax);
   const failures = createFixedWindowLimiter(clock, addressesMax);
 
-  /** Authenticates a credential. Failures of an address do not block credentials that were recently valid. */
+  /** A valid credential is accepted whatever other clients behind the same address have sent. */
   const authenticate = async (credential: string, request: FastifyRequest): Promise<Principal> => {
-    const familiar = workspace.isCachedCredential(credential);
-    const address = toNetworkPrefix(request.ip);
-    // Taken before authentication, so that concurrent requests cannot exceed the limit.
-    const decision = familiar ? null : failures.acquire(address, failuresMax);
-    if (decision?.isAllowed === false)
+    const principal = await workspace.authenticate(credential, clock.nowMs());
+    if (principal !== null) return principal;
+    const decision = failures.acquire(toNetworkPrefix(request.ip), failuresMax);
+    if (!decision.isAllowed)
       throw createRateLimitError('Too many invalid credentials from this address.', 'address', failuresMax, decision);
-    let principal: Principal | null = null;
-    try {
-      principal = await workspace.authenticate(credential, clock.nowMs());
-    } catch (error) {
-      if (decision !== null) failures.refund(address);
-      throw error;
-    }
-    if (principal === null)
-      throw new ProblemError(401, 'The credential is invalid, expired or revoked.', createChallenge('invalid_token'));
-    if (decision !== null) failures.refund(address);
-    return principal;
+    const reason = await workspace.explainRejection(credential, clock.nowMs());
+    const detail = reason ?? 'The credential is invalid, expired or revoked.';
+    throw new ProblemError(401, detail, createChallenge('invalid_token'));
   };
 
   const count = (principal: Principal, reply: FastifyReply): void => {
@@ -59,8 +51,8 @@ export function createAuthenticationHook({ workspace, settings, clock }: Service
     const { authorization } = request.headers;
     if (access === 'open' || (access === 'either' && authorization === undefined)) return;
     if (authorization === undefined) {
-      const how = 'Send a credential in the Authorization header: Bearer, then the credential.';
-      throw new ProblemError(401, how, createChallenge());
+      const how = 'Send a credential in the Authorization header, in the form Bearer CREDENTIAL.';
+      throw new ProblemError(401, how, { code: 'missing_credential', ...createChallenge() });
     }
     const [, credential] = /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization) ?? [];
     // An empty credential is rejected without a database query.
@@ -68,24 +60,14 @@ export function createAuthenticationHook({ workspace, settings, clock }: Service
     request.principal = principal;
     count(principal, reply);
     requireAccess(principal, access);
+    if (access === 'key' && principal.kind === 'key' && !request.is404)
+      requireKeyPermissions(principal, request.routeOptions.config.data);
   };
 }
 
-function createRateLimitError(
-  detail: string,
-  policy: string,
-  quota: number,
-  decision: RateLimitDecision,
-): ProblemError {
-  const { resetSeconds } = decision;
-  return new ProblemError(429, `${detail} Try again in ${resetSeconds} s.`, {
-    headers: { ...formatRateLimitHeaders(policy, quota, decision), 'retry-after': String(resetSeconds) },
-  });
-}
-
-/** The network of an address. For IPv6 this is the /64 prefix, because a client usually has a complete /64. */
+/** The network of an address. For IPv6 this is the /64 prefix, because a client usually has an entire /64. */
 export function toNetworkPrefix(ip: string): string {
-  // A proxy may pass on any text of any length.
+  // A proxy may pass on arbitrary text of any length.
   if (isIP(ip) === 0) return 'unknown';
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1];
   if (mapped !== undefined || !ip.includes(':')) return mapped ?? ip;
@@ -94,59 +76,6 @@ export function toNetworkPrefix(ip: string): string {
   const zeros = ip.includes('::') ? Array<string>(Math.max(0, 8 - first!.length - last!.length)).fill('0') : [];
   return [...first!, ...zeros, ...last!].slice(0, 4).join(':');
 }
-
-/** Counters that start with the first request and reset when their window ends. */
-interface FixedWindowLimiter {
-  /** Takes one of `quota` permits in the window of `name`. Takes none if `isAllowed` is false. */
-  acquire(name: string, quota: number): RateLimitDecision;
-  /** Returns a permit. */
-  refund(name: string): void;
-}
-
-interface RateLimitDecision {
-  readonly isAllowed: boolean;
-  readonly remaining: number;
-  /** Whole seconds until the window is over, at least 1. */
-  readonly resetSeconds: number;
-}
-
-/** The window of every limit. */
-const windowSeconds = 60;
-
-interface WindowCount {
-  used: number;
-  /** Monotonic ms. */
-  readonly endsAt: number;
-}
-
-/** Counters of at most `namesMax` names; beyond that the least recently used counter is reset. */
-export function createFixedWindowLimiter(clock: Clock, namesMax: number): FixedWindowLimiter {
-  const counts = new LRUCache<string, WindowCount>({ max: namesMax });
-  return {
-    acquire(name, quota) {
-      const nowMs = clock.monotonicMs();
-      let count = counts.get(name);
-      if (count === undefined || count.endsAt <= nowMs) {
-        count = { used: 0, endsAt: nowMs + windowSeconds * 1000 };
-        counts.set(name, count);
-      }
-      const allowed = count.used < quota;
-      if (allowed) count.used++;
-      const resetSeconds = Math.max(1, Math.ceil((count.endsAt - nowMs) / 1000));
-      return { isAllowed: allowed, remaining: Math.max(0, quota - count.used), resetSeconds };
-    },
-    refund(name) {
-      const count = counts.peek(name);
-      if (count !== undefined && count.used > 0) count.used--;
-    },
-  };
-}
-
-/** The headers of draft-ietf-httpapi-ratelimit-headers, version 8 and later. */
-const formatRateLimitHeaders = (policy: string, quota: number, { remaining, resetSeconds }: RateLimitDecision) => ({
-  'ratelimit-policy': `"${policy}";q=${quota};w=${windowSeconds}`,
-  ratelimit: `"${policy}";r=${remaining};t=${resetSeconds}`,
-});
 
 /**
  * Who may use a route: `open` anyone, `key` holders of an API key, `user` holders of a user token, `research` holders of a
@@ -181,7 +110,8 @@ export function requireAccess(principal: Principal, access: Access): void {
     );
   }
   if (access === 'research' && !(principal as User).scopes.includes('research')) {
-    throw new ProblemError(403, 'The token does not have the scope research.', {
+    throw new ProblemError(403, 'The token does not have the research scope.', {
+      code: 'missing_scope',
       headers: { 'www-authenticate': 'Bearer error="insufficient_scope", scope="research"' },
     });
   }
@@ -206,6 +136,7 @@ export function registerUserRoutes(app: App, { settings, clock }: ServiceContext
     {
       config: { access: 'any' },
       schema: {
+        operationId: 'getCredential',
         summary: 'The credential and its permissions',
         tags: ['users'],
         response: { 200: MeResponse },
@@ -215,8 +146,10 @@ export function registerUserRoutes(app: App, { settings, clock }: ServiceContext
       const defaultQuota = settings.service.requestsPerMinute;
       const generated_at = clock.nowMs();
       if (principal?.kind === 'key') {
-        const { kind, id, name, requestsPerMinute } = principal;
-        return { kind, key: { id, name }, requests_per_minute: requestsPerMinute ?? defaultQuota, generated_at };
+        const { kind, id, name, requestsPerMinute, scopes, datasets } = principal;
+        const key = { id, name, datasets: datasets === null ? null : [...datasets] };
+        const requests_per_minute = requestsPerMinute ?? defaultQuota;
+        return { kind, key, scopes: [...scopes], requests_per_minute, generated_at };
       }
       if (principal === null) throw new Error('a request without a credential passed authentication');
       const { kind, user, workspace, scopes } = principal;

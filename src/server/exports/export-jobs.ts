@@ -15,6 +15,7 @@ import {
 } from '../../contract/export.ts';
 import { paths } from '../../contract/paths.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
+import type { RouteData } from '../auth/key-permissions.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { createIdempotencyConflictError, createTooManyJobsError, ProblemError } from '../http/problem-details.ts';
 import { sendFile } from '../http/send-file.ts';
@@ -42,7 +43,8 @@ function requireValidExport({ archive }: ServiceContext, exportRequest: ExportJo
     ...(timeless && to !== undefined ? [{ name: 'to', reason: `${dataset} has no time column` }] : []),
     ...(from !== undefined && to !== undefined && from >= to ? [{ name: 'to', reason: 'must be after from' }] : []),
   ];
-  if (errors.length > 0) throw new ProblemError(400, 'The export request is invalid.', { errors });
+  if (errors.length > 0)
+    throw new ProblemError(400, 'The export request is invalid.', { code: 'invalid_body', errors });
   return { ...exportRequest, symbols };
 }
 
@@ -80,7 +82,7 @@ function toExportFile(row: ExportJobRow) {
   return { url: `${toExportJobUrl(row)}/file`, bytes, sha256, rows, generation };
 }
 
-/** Finished jobs kept per key, and jobs listed in one response. */
+/** Maximum number of finished jobs kept per key, and of jobs listed in one response. */
 const finishedJobsMax = 1000;
 const listedMax = 2000;
 
@@ -90,6 +92,9 @@ const mediaTypes: Readonly<Record<string, string>> = {
   ndjson: 'application/x-ndjson',
   arrow: 'application/vnd.apache.arrow.file',
 };
+
+/** Jobs of the key itself, whose datasets it permitted when it created them: permissions of a key do not change. */
+const ownJobs: RouteData = { scope: 'export', datasets: [] };
 
 /** `POST /api/v1/export` and its jobs, which a runner processes while the service runs. */
 export function registerExportJobRoutes(app: App, context: ServiceContext, lease: HeldArchiveLease): void {
@@ -107,9 +112,13 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
   app.post(
     paths.export,
     {
-      config: { problems: [422] },
+      config: {
+        problems: [422],
+        data: { scope: 'export', datasets: ({ body }) => [(body as ExportJobRequest).dataset as DatasetName] },
+      },
       schema: {
-        summary: 'Creates a file of one slice of the archive',
+        operationId: 'createExport',
+        summary: 'Creates a file from a slice of the archive',
         tags: ['export'],
         headers: ExportRequestHeaders,
         body: ExportRequest,
@@ -145,7 +154,9 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
   app.get(
     paths.exportJobs,
     {
+      config: { data: ownJobs },
       schema: {
+        operationId: 'listExports',
         summary: 'The exports of this key, newest first',
         tags: ['export'],
         querystring: ExportJobsQuery,
@@ -163,7 +174,9 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
   app.get(
     `${paths.exportJobs}/:id`,
     {
+      config: { data: ownJobs },
       schema: {
+        operationId: 'getExport',
         summary: 'State and progress of an export',
         tags: ['export'],
         params: ExportJobPath,
@@ -176,7 +189,9 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
   app.delete(
     `${paths.exportJobs}/:id`,
     {
+      config: { data: ownJobs },
       schema: {
+        operationId: 'deleteExport',
         summary: 'Removes an export and its file; cancels it if it is not finished',
         tags: ['export'],
         params: ExportJobPath,
@@ -195,8 +210,9 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
   app.route({
     method: ['GET', 'HEAD'],
     url: `${paths.exportJobs}/:id/file`,
-    config: { problems: [409] },
+    config: { problems: [409], data: ownJobs },
     schema: {
+      operationId: 'downloadExport',
       summary: 'The file of a finished export',
       tags: ['export'],
       params: ExportJobPath,
@@ -206,7 +222,7 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
     handler: async (request, reply) => {
       const job = await ownJob(request, request.params.id);
       if (job.bytes === null || job.sha256 === null)
-        throw new ProblemError(409, `The export is ${job.state}; it has a file once its state is done.`);
+        throw new ProblemError(409, `The export is ${job.state}; its file is available once its state is done.`);
       const file = { path: toExportPath(job), bytes: job.bytes, sha256: job.sha256 };
       const name = `${job.dataset}-${job.id}.${job.format}`;
       const sent = { ...file, name, type: mediaTypes[job.format]!, open: () => context.files.open(file) };
@@ -218,12 +234,9 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
     if ((await jobs.sumBytes()) < bytesMax) return;
     const first = await jobs.findFirstExpiry();
     const seconds = Math.max(1, Math.ceil(((first ?? clock.nowMs()) - clock.nowMs()) / 1000));
-    throw new ProblemError(
-      503,
-      'The files of earlier exports fill the space for exports. Remove some, or try again later.',
-      {
-        headers: { 'retry-after': String(seconds) },
-      },
-    );
+    throw new ProblemError(503, 'Earlier exports use up the space for exports. Remove some, or try again later.', {
+      code: 'busy',
+      headers: { 'retry-after': String(seconds) },
+    });
   }
 }

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
+import type { Type } from 'typebox';
 import { sha256 } from '../../archive/disk/file-system.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
@@ -8,18 +8,20 @@ import { listChangedFiles, listRemovedPaths } from '../../archive/publish/prune-
 import { toOpenedFile } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
 import {
-  ChangesResponse,
   ExportQuery,
   FileHeaders,
   FilePath,
   fileResponses,
-  ManifestResponse,
+  manifestResponses,
   SymbolsPath,
 } from '../../contract/export.ts';
 import { paths } from '../../contract/paths.ts';
+import { requireKeyHolder } from '../auth/authenticate.ts';
+import { isPermittedDataset } from '../auth/key-permissions.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { sendFile } from '../http/send-file.ts';
+import type { KeyHolder } from '../workspace/owner.ts';
 
 export const parquetMediaType = 'application/vnd.apache.parquet';
 
@@ -34,16 +36,18 @@ export function registerExportRoutes(app: App, context: ServiceContext): void {
   app.route({
     method: ['GET', 'HEAD'],
     url: paths.export,
+    config: { data: { scope: null, datasets: [] } },
     schema: {
+      operationId: 'getManifest',
       summary: 'The manifest, or the changes since a generation',
       tags: ['export'],
       querystring: ExportQuery,
       headers: FileHeaders,
-      response: { ...fileResponses(['application/json']), 200: Type.Union([ManifestResponse, ChangesResponse]) },
+      response: manifestResponses,
     },
     handler: async (request, reply) => {
       const { since } = request.query;
-      if (since !== undefined) return createChangesPage(context, since);
+      if (since !== undefined) return createChangesPage(context, since, requireKeyHolder(request));
       const bytes = published();
       const opened = toOpenedFile({ bytes, modifiedMs: null });
       const file = { bytes: bytes.length, sha256: sha256(bytes), type: 'application/json; charset=utf-8' };
@@ -62,14 +66,21 @@ export function registerExportRoutes(app: App, context: ServiceContext): void {
   app.route({
     ...files,
     url: `${paths.exportFiles}/symbols/:part`,
-    schema: { ...files.schema, params: SymbolsPath },
+    config: { data: { scope: 'export', datasets: ['symbols'] } },
+    schema: { ...files.schema, operationId: 'getSymbolsFile', params: SymbolsPath },
     handler: (request, reply) =>
       sendPublished(context, 'symbols', `symbols/${request.params.part}`, ...toUntypedExchange(request, reply)),
   });
   app.route({
     ...files,
     url: `${paths.exportFiles}/:dataset/:date/:part`,
-    schema: { ...files.schema, params: FilePath },
+    config: {
+      data: {
+        scope: 'export',
+        datasets: ({ params }) => [(params as Type.Static<typeof FilePath>).dataset as DatasetName],
+      },
+    },
+    schema: { ...files.schema, operationId: 'getPublishedFile', params: FilePath },
     handler: (request, reply) => {
       const { dataset, date, part } = request.params;
       return sendPublished(
@@ -82,7 +93,7 @@ export function registerExportRoutes(app: App, context: ServiceContext): void {
   });
 }
 
-/** Removes a route's own types: the shared functions for sending files do not use them. */
+/** Removes the route-specific types, which the shared functions for sending files do not use. */
 export const toUntypedExchange = (request: unknown, reply: unknown): [FastifyRequest, FastifyReply] => [
   request as FastifyRequest,
   reply as FastifyReply,
@@ -123,31 +134,34 @@ function requireListedFile(manifest: Manifest, dataset: DatasetName, path: strin
   return file;
 }
 
-function createChangesPage({ current, clock }: ServiceContext, since: number) {
+/** The changes of the datasets that the key permits, so that a client can load all listed files. */
+function createChangesPage({ current, clock }: ServiceContext, since: number, key: KeyHolder) {
   const manifest = current.getManifest();
   const { generation } = manifest;
   if (since > generation) {
     throw new ProblemError(
       400,
       `Generation ${since} does not exist: the archive is at generation ${generation}. It may be another archive, or one that was restored from a backup.`,
-      { errors: [{ name: 'since', reason: `must be at most ${generation}` }] },
+      { code: 'invalid_parameter', errors: [{ name: 'since', reason: `must be at most ${generation}` }] },
     );
   }
-  const files = listChangedFiles(manifest, since).map((file) => ({ ...file, url: toFileUrl(file.path) }));
+  const isPermitted = (path: string): boolean => isPermittedDataset(key, path.slice(0, path.indexOf('/')));
+  const changed = listChangedFiles(manifest, since).filter(({ path }) => isPermitted(path));
+  const files = changed.map((file) => ({ ...file, url: toFileUrl(file.path) }));
   return {
     since,
     generation,
     count: files.length,
     files,
-    removed: listRemovedPaths(manifest, since),
+    removed: listRemovedPaths(manifest, since).filter(isPermitted),
     generated_at: clock.nowMs(),
   };
 }
 
-/** The URL of a published file. The path of the URL has the date without the `date=` of the folder. */
+/** The URL of a published file. The URL path contains the date without the `date=` prefix of the folder. */
 const toFileUrl = (path: string): string => `${paths.exportFiles}/${path.replace('/date=', '/')}`;
 
-/** Returns the text of the manifest as bytes, which is read again only after a change. */
+/** Returns the manifest text as bytes, and rereads it only after a change. */
 function createManifestReader({ archive, current }: ServiceContext): () => Uint8Array {
   let cached: { readonly version: number; readonly bytes: Uint8Array } | undefined;
   return () => {

@@ -1,3 +1,4 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { readArchiveStatus } from '../../archive/read/archive-status.ts';
@@ -6,24 +7,31 @@ import type { Sample } from '../../metrics/metric-definitions.ts';
 import { expositionContentType, formatExposition, openRequestMetrics } from '../../metrics/prometheus.ts';
 import { readArchiveSamples } from '../../metrics/samples.ts';
 import type { App, ServiceContext } from '../http/context.ts';
+import { ProblemError } from '../http/problem-details.ts';
+import type { ResponseCache } from '../http/response-cache.ts';
+import { type DropReason, dropReasons } from '../http/track-connections.ts';
 
 interface MetricsEndpoint {
-  /** Counts a request from now until its response ends or its client disconnects. */
+  /** Records a request, from this call until its response ends or its client disconnects. */
   observeRequest(request: FastifyRequest, reply: FastifyReply): void;
+  recordDrop(reason: DropReason): void;
   /** Formats the metrics in the Prometheus text format. */
   render(): Promise<string>;
   readonly contentType: string;
   close(): void;
 }
 
-/** The route label of requests that match no route: the number of their paths is unlimited. */
+/** Route label of requests that match no route, because the number of their paths is unlimited. */
 const unmatchedRoute = 'none';
 
 /** The metrics of one service; a process may have several services. */
-function openMetrics(context: ServiceContext): MetricsEndpoint {
-  const metrics = openRequestMetrics();
+export function openMetrics(context: ServiceContext, responses: ResponseCache): MetricsEndpoint {
+  const metrics = openRequestMetrics(() => {
+    const { hit, miss, shared, notModified } = responses.getCounts();
+    return { hit, miss, shared, not_modified: notModified };
+  }, dropReasons);
   const { clock } = context;
-  // A connection carries several responses: remember how many of its bytes are counted already.
+  // A connection carries several responses: remember how many of its bytes have already been counted.
   const counted = new WeakMap<object, number>();
   return {
     contentType: expositionContentType,
@@ -43,37 +51,58 @@ function openMetrics(context: ServiceContext): MetricsEndpoint {
         counted.set(socket, sent);
       });
     },
-    render: async () => (await metrics.formatText()) + (await formatExposition(collectSamples(context))),
+    recordDrop: metrics.recordDrop,
+    render: async () => (await metrics.formatText()) + (await formatExposition(collectSamples(context, responses))),
     close: () => metrics.close(),
   };
 }
 
-function collectSamples({ archive, files, clock, log }: ServiceContext): Sample[] {
+function collectSamples({ archive, files, clock, log }: ServiceContext, responses: ResponseCache): Sample[] {
   const { bytes, files: count } = files.getCacheSize();
   return [
     { name: 'oddslake_cache_bytes', labels: {}, value: bytes },
     { name: 'oddslake_cache_files', labels: {}, value: count },
+    { name: 'oddslake_response_cache_bytes', labels: {}, value: responses.getCounts().bytes },
     ...readArchiveSamples(() => readArchiveStatus(archive, clock.nowMs()), clock.nowMs(), log),
   ];
 }
 
+/**
+ * Requires the key of `service.metrics_key` as a Bearer credential. Digests are compared, so that the time reveals nothing.
+ * @throws ProblemError 401
+ */
+function requireMetricsKey(key: string, authorization: string | undefined): void {
+  const challenge = { headers: { 'www-authenticate': 'Bearer realm="metrics"' } };
+  if (authorization === undefined)
+    throw new ProblemError(401, 'Send the key of service.metrics_key in the form Bearer KEY.', {
+      code: 'missing_credential',
+      ...challenge,
+    });
+  const [, sent = ''] = /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization) ?? [];
+  const [expected, actual] = [key, sent].map((text) => createHash('sha256').update(text).digest());
+  if (!timingSafeEqual(expected!, actual!)) throw new ProblemError(401, 'This is not the key for metrics.', challenge);
+}
+
 /** `/metrics` and its hooks. Register it before all other routes and hooks, so that every request is counted. */
-export function registerMetricsRoutes(app: App, context: ServiceContext): void {
-  const metrics = openMetrics(context);
+export function registerMetricsRoutes(app: App, metrics: MetricsEndpoint, key: string | null): void {
   app.addHook('onRequest', async (request, reply) => metrics.observeRequest(request, reply));
   app.addHook('onClose', async () => metrics.close());
   app.get(
     paths.metrics,
     {
-      config: { access: 'open' },
+      config: { access: 'open', problems: [401] },
       schema: {
+        operationId: 'getMetrics',
         summary: 'Metrics in the Prometheus text format',
         description:
-          'Requests by route, method and status, durations, bytes sent, the state of the archive, and the process.',
+          'Requests by route, method and status, durations, bytes sent, dropped connections, the state of the archive, and the process. Requires no credential, unless the service has a key for metrics.',
         tags: ['operations'],
         response: { 200: { description: 'Metrics.', content: { 'text/plain': { schema: Type.String() } } } },
       },
     },
-    async (_, reply) => reply.type(metrics.contentType).send((await metrics.render()) as never),
+    async (request, reply) => {
+      if (key !== null) requireMetricsKey(key, request.headers.authorization);
+      return reply.type(metrics.contentType).send((await metrics.render()) as never);
+    },
   );
 }

@@ -11,13 +11,13 @@ interface ReadinessReport {
   readonly generation: number | null;
   /** State of the archive; null if it cannot be read. */
   readonly archiveState: ArchiveState | null;
-  /** Seconds from the end of coverage, inferred windows included, to now; null if there is no live symbol. */
+  /** Seconds from the end of coverage (including inferred windows) to now; null if there is no live symbol. */
   readonly lagSeconds: number | null;
-  /** What is wrong, by component; empty if everything is well. Does not quote errors. */
+  /** Problems by component; empty if there are none. Contains no error messages. */
   readonly wrong: readonly { readonly name: 'archive' | 'watermark' | 'database'; readonly reason: string }[];
 }
 
-/** A key that does not exist, in a form that requires a database query. */
+/** A nonexistent key in a valid format, so that checking it requires a database query. */
 const unknownApiKey = `olk_${'A'.repeat(12)}_${'A'.repeat(43)}`;
 
 /** Checks the archive and the database; reports what it finds instead of throwing. */
@@ -32,7 +32,7 @@ async function checkReadiness(context: ServiceContext): Promise<ReadinessReport>
     const reason = `is ${Math.round(lagSeconds)} seconds behind; the limit is ${lagSecondsMax}`;
     wrong.push({ name: 'watermark', reason });
   }
-  if (!(await canAuthenticate(context))) wrong.push({ name: 'database', reason: 'of keys cannot be read' });
+  if (!(await canAuthenticate(context))) wrong.push({ name: 'database', reason: 'cannot be read' });
   return {
     generation: status?.generation ?? null,
     lagSeconds,
@@ -59,7 +59,7 @@ async function canAuthenticate({ workspace, clock, log }: ServiceContext): Promi
     await workspace.authenticate(unknownApiKey, clock.nowMs());
     return true;
   } catch (error) {
-    log.error({ err: error }, 'the database of keys cannot be read');
+    log.error({ err: error }, 'the database cannot be read');
     return false;
   }
 }
@@ -71,8 +71,9 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
     {
       config: { access: 'open' },
       schema: {
+        operationId: 'getReadiness',
         summary: 'Whether the archive can be read and is kept up to date',
-        description: 'Otherwise 503 with the reason: the archive, its watermark, or the database of keys.',
+        description: 'Otherwise responds with 503 and names the cause: the archive, its watermark, or the database.',
         tags: ['operations'],
         response: { 200: ReadyResponse },
       },
@@ -81,7 +82,7 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
       const { generation, lagSeconds, archiveState, wrong } = await checkReadiness(context);
       if (wrong.length > 0 || generation === null || archiveState === null) {
         const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
-        throw new ProblemError(503, detail, { errors: [...wrong] });
+        throw new ProblemError(503, detail, { code: 'not_ready', errors: [...wrong] });
       }
       return { status: 'ready' as const, generation, lag_seconds: lagSeconds, archive_state: archiveState };
     },
@@ -95,9 +96,10 @@ export function registerHealthRoutes(app: App): void {
     {
       config: { access: 'open' },
       schema: {
+        operationId: 'getHealth',
         summary: 'Whether the process responds',
         tags: ['operations'],
-        response: { 200: Type.Object({ status: Type.Literal('ok') }) },
+        response: { 200: Type.Object({ status: Type.Literal('ok') }, { title: 'Health' }) },
       },
     },
     async () => ({ status: 'ok' as const }),

@@ -15,6 +15,7 @@ import type {
 import {
   createEnvelope,
   findRequestedSymbol,
+  findRequestedSymbols,
   type HistoricalEndpoint,
   type HistoricalService,
   parseWindowQuery,
@@ -22,6 +23,7 @@ import {
   type SliceRequest,
 } from './historical-service.ts';
 import {
+  type GenerationReader,
   type HistoryRow,
   type OrderBookSnapshot,
   type ReadSlice,
@@ -32,7 +34,13 @@ import {
   type ScanStep,
 } from './history.ts';
 import { createMarketsSlice, type MarketsQuery, readMarketsPage, selectMarketFiles } from './market-history.ts';
-import { decodeMarketCursor, decodeRowCursor, encodeMarketCursor, encodeRowCursor } from './page-cursor.ts';
+import {
+  decodeMarketCursor,
+  decodeRowCursor,
+  digestQuery,
+  encodeMarketCursor,
+  encodeRowCursor,
+} from './page-cursor.ts';
 import {
   createComputedStep,
   createCondition,
@@ -40,27 +48,42 @@ import {
   findPublishedCandles,
   planCandlePage,
   planDaySteps,
+  planEachSymbol,
   planRangeSteps,
 } from './scan-plan.ts';
+import type { RowSelection, SymbolPage } from './symbol-pages.ts';
 
 type CreateConditions = (value: (one: QueryParameter) => string) => readonly string[];
 
 interface RowsQuery {
-  readonly symbol?: string;
+  readonly symbol?: string | readonly string[];
   readonly from?: number;
   readonly to?: number;
   readonly limit?: number;
   readonly cursor?: string;
 }
 
-const parsePageQuery = (service: HistoricalService, query: RowsQuery, limitMax: number): RowPageRequest => ({
-  symbol: findRequestedSymbol(service, query.symbol)?.symbol ?? null,
-  ...parseWindowQuery(query),
-  after: decodeRowCursor(query.cursor),
-  limit: resolveLimit(query.limit, limitMax),
-});
+interface RowPage extends RowPageRequest {
+  /** For cursors of the next pages. */
+  readonly queryDigest: string;
+}
 
-/** Plans the steps of a page: day by day for one symbol, in ranges of symbols for all. */
+/** @param rows name of the rows: the dataset, with what selects rows beyond symbol and window */
+function parsePageQuery(service: HistoricalService, rows: string, query: RowsQuery, limitMax: number): RowPage {
+  const symbols = findRequestedSymbols(service, query.symbol).map(({ symbol }) => symbol);
+  const { from, to } = parseWindowQuery(query);
+  const queryDigest = digestQuery(rows, { symbols, from, to });
+  return {
+    symbols,
+    from,
+    to,
+    queryDigest,
+    after: decodeRowCursor(queryDigest, query.cursor),
+    limit: resolveLimit(query.limit, limitMax),
+  };
+}
+
+/** Plans the steps of a page: by symbol and day for named symbols, by symbol range for all symbols. */
 function planPublishedSteps(
   service: HistoricalService,
   manifest: Manifest,
@@ -69,8 +92,7 @@ function planPublishedSteps(
   pageRequest: RowPageRequest,
   createConditions?: CreateConditions,
 ): Iterable<ScanStep> {
-  const { symbol } = pageRequest;
-  return symbol === null
+  return pageRequest.symbols.length === 0
     ? planRangeSteps(
         manifest,
         dataset,
@@ -79,8 +101,12 @@ function planPublishedSteps(
         readAllSymbols(service.context.archive.state.db),
         createConditions,
       )
-    : planDaySteps(manifest, dataset, timeColumn, { ...pageRequest, symbol }, createConditions);
+    : planEachSymbol(pageRequest, (request) => planDaySteps(manifest, dataset, timeColumn, request, createConditions));
 }
+
+/** Condition for the rows of the symbols; none if the list is empty. */
+const formatSymbolConditions = (symbols: readonly string[], value: (one: QueryParameter) => string): string[] =>
+  symbols.length === 0 ? [] : [`symbol IN (${symbols.map(value).join(', ')})`];
 
 /** A dataset's rows as a file. */
 function createRowsSlice(
@@ -90,55 +116,75 @@ function createRowsSlice(
   query: RowsQuery,
   createConditions: CreateConditions = () => [],
 ): SliceRequest {
-  const symbol = findRequestedSymbol(service, query.symbol)?.symbol ?? null;
+  const symbols = findRequestedSymbols(service, query.symbol).map(({ symbol }) => symbol);
   const window = parseWindowQuery(query);
-  const condition = createCondition((value) => [
-    ...createConditions(value),
-    ...(symbol === null ? [] : [`symbol = ${value(symbol)}`]),
-  ]);
+  const condition = createCondition((value) => [...createConditions(value), ...formatSymbolConditions(symbols, value)]);
   return {
     dataset,
     name,
-    symbol,
+    symbols,
     ...window,
     createStep(manifest) {
-      const rowsMax = createFileFilter(manifest, dataset, symbol === null ? [] : [symbol], window);
+      const rowsMax = createFileFilter(manifest, dataset, symbols, window);
       const files = new Map([[dataset, manifest.datasets[dataset].files.filter(rowsMax)]]);
       return { files, defined: [], slice: createPublishedSlice(dataset, window, condition) };
     },
   };
 }
 
-/** Reads a page of a dataset. `createReader` is called for every generation that is tried. */
+interface RowPageReaders<Row> {
+  /** Reads the steps; called for every generation that is tried. */
+  createReader?(): ReadSlice<Row>;
+  /** Reads the page without the steps; null if it cannot. */
+  readDirectly?(
+    generation: GenerationReader,
+  ): Promise<{ readonly rows: readonly Row[]; readonly isMore: boolean } | null>;
+}
+
+/** Reads a page of a dataset. */
 async function readRowPage<Row extends object = HistoryRow>(
   service: HistoricalService,
-  { limit }: RowPageRequest,
+  { limit, queryDigest }: RowPage,
   planSteps: (manifest: Manifest) => Iterable<ScanStep>,
   timeColumn: keyof Row & string,
   signal: AbortSignal,
-  createReader: () => ReadSlice<Row> = () => async (query, slice, rowsMax) => ({
-    rows: (await readRows(query, slice, rowsMax, signal)) as Row[],
-    isCut: false,
-  }),
+  {
+    createReader = () => async (query, slice, rowsMax) => ({
+      rows: (await readRows(query, slice, rowsMax, signal)) as Row[],
+      isCut: false,
+    }),
+    readDirectly = async () => null,
+  }: RowPageReaders<Row> = {},
 ) {
   return await service.history.read(async (generation) => {
-    const steps = planSteps(generation.manifest);
-    const { rows, isMore } = await readFirstRows(generation, steps, limit, createReader(), signal);
+    const { rows, isMore } =
+      (await readDirectly(generation)) ??
+      (await readFirstRows(generation, planSteps(generation.manifest), limit, createReader(), signal));
     const last = rows.at(-1) as Record<string, unknown> | undefined;
     const next =
       isMore && last !== undefined
-        ? encodeRowCursor({ symbol: String(last.symbol), t: Number(last[timeColumn]) })
+        ? encodeRowCursor(queryDigest, { symbol: String(last.symbol), t: Number(last[timeColumn]) })
         : null;
     return { rows, envelope: createEnvelope(service, generation, rows.length, next) };
   });
 }
 
+/** Reads a page of named symbols without DuckDB. */
+const createDirectReader =
+  (service: HistoricalService, pageRequest: RowPage, selection: RowSelection, signal: AbortSignal) =>
+  async (generation: GenerationReader): Promise<SymbolPage | null> =>
+    pageRequest.symbols.length === 0
+      ? null
+      : await service.symbolPages.readRows(generation, selection, pageRequest, signal);
+
 /** GET /api/v1/historical/ticks */
 export const createTicksEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalTicksQuery> => ({
   async readPage(query, signal) {
-    const pageRequest = parsePageQuery(service, query, service.context.settings.service.ticksLimitMax);
+    const pageRequest = parsePageQuery(service, 'ticks', query, service.context.settings.service.ticksLimitMax);
     const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'ticks', 't', pageRequest);
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, {
+      readDirectly: createDirectReader(service, pageRequest, { dataset: 'ticks' }, signal),
+    });
     return { ticks: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'ticks', 'ticks', query),
@@ -148,28 +194,29 @@ export const createTicksEndpoint = (service: HistoricalService): HistoricalEndpo
 export const createCandlesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalCandlesQuery> => ({
   async readPage(query, signal) {
     const { interval } = query;
-    const pageRequest = parsePageQuery(service, query, service.context.settings.service.rowsLimitMax);
+    const { rowsLimitMax } = service.context.settings.service;
+    const pageRequest = parsePageQuery(service, `candles ${interval}`, query, rowsLimitMax);
     const symbols = () => readAllSymbols(service.context.archive.state.db);
     const steps = (manifest: Manifest) => planCandlePage(manifest, interval, pageRequest, symbols);
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, {
+      readDirectly: async (generation) =>
+        pageRequest.symbols.length === 0
+          ? null
+          : await service.symbolPages.readCandles(generation, interval, pageRequest, signal),
+    });
     return { interval, candles: rows, ...envelope };
   },
   createSlice(query) {
     const { interval } = query;
     const name = `candles_${interval}`;
     const published = createRowsSlice(service, interval === '1d' ? 'candles_1d' : 'candles_1h', name, query);
-    const { symbol, from, to } = published;
+    const { symbols, from, to } = published;
     return {
       ...published,
       createStep(manifest) {
         if (findPublishedCandles(manifest, interval) !== null) return published.createStep(manifest);
-        const condition = createCondition((value) => (symbol === null ? [] : [`symbol = ${value(symbol)}`]));
-        return createComputedStep(
-          manifest,
-          interval,
-          { symbols: symbol === null ? [] : [symbol], from, to },
-          condition,
-        );
+        const condition = createCondition((value) => formatSymbolConditions(symbols, value));
+        return createComputedStep(manifest, interval, { symbols, from, to }, condition);
       },
     };
   },
@@ -183,10 +230,17 @@ export const createCoverageEndpoint = (service: HistoricalService): HistoricalEn
   return {
     async readPage(query, signal) {
       const limitMax = service.context.settings.service.rowsLimitMax;
-      const pageRequest = parsePageQuery(service, query, limitMax);
+      const pageRequest = parsePageQuery(service, `coverage ${query.dataset ?? 'ticks'}`, query, limitMax);
       const steps = (manifest: Manifest) =>
         planPublishedSteps(service, manifest, 'coverage', 't_from', pageRequest, createConditions(query));
-      const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't_from', signal);
+      const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't_from', signal, {
+        readDirectly: createDirectReader(
+          service,
+          pageRequest,
+          { dataset: 'coverage', covered: query.dataset ?? 'ticks' },
+          signal,
+        ),
+      });
       return { coverage: rows, ...createGapsPage(service, query, limitMax), ...envelope };
     },
     createSlice: (query) =>
@@ -196,8 +250,8 @@ export const createCoverageEndpoint = (service: HistoricalService): HistoricalEn
 
 /** The gaps of one symbol's ticks, as `oddslake gaps` lists them; the future is not a gap. */
 function createGapsPage(service: HistoricalService, query: HistoricalCoverageQuery, limitMax: number): object {
-  const facts = findRequestedSymbol(service, query.symbol);
-  if (facts === null || query.dataset === 'orderbooks') return {};
+  const [facts, ...others] = findRequestedSymbols(service, query.symbol);
+  if (facts === undefined || others.length > 0 || query.dataset === 'orderbooks') return {};
   const { from, to } = parseWindowQuery(query);
   const nowMs = service.context.clock.nowMs();
   if (from !== null && from >= nowMs) return { gaps: [], gaps_count: 0 };
@@ -214,7 +268,7 @@ export const createOrderBooksEndpoint = (
   service: HistoricalService,
 ): HistoricalEndpoint<HistoricalOrderbooksQuery> => ({
   async readPage(query, signal) {
-    const pageRequest = parsePageQuery(service, query, service.context.settings.service.rowsLimitMax);
+    const pageRequest = parsePageQuery(service, 'orderbooks', query, service.context.settings.service.rowsLimitMax);
     const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'orderbooks', 't', pageRequest);
     const createReader = (): ReadSlice<OrderBookSnapshot> => {
       let levelsLeft = levelsMax;
@@ -224,13 +278,13 @@ export const createOrderBooksEndpoint = (
         return { rows: snapshots, isCut: isCut || levelsLeft <= 0 };
       };
     };
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, createReader);
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, { createReader });
     return { orderbooks: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'orderbooks', 'orderbooks', query),
 });
 
-/** Maximum number of markets per response; each has its history. */
+/** Maximum number of markets per response; each is returned with its history. */
 const marketsMax = 1000;
 
 function parseMarketsQuery(service: HistoricalService, query: HistoricalMarketsQuery): MarketsQuery {
@@ -249,18 +303,16 @@ function parseMarketsQuery(service: HistoricalService, query: HistoricalMarketsQ
 export const createMarketsEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalMarketsQuery> => ({
   async readPage(query, signal) {
     const filter = parseMarketsQuery(service, query);
-    const after = decodeMarketCursor(query.cursor);
+    const queryDigest = digestQuery('markets', filter);
+    const after = decodeMarketCursor(queryDigest, query.cursor);
     const limit = resolveLimit(query.limit, Math.min(marketsMax, service.context.settings.service.rowsLimitMax));
     return await service.history.read(async (generation) => {
-      const opened = await generation.openQuery(selectMarketFiles(generation.manifest, filter), [], signal);
-      try {
-        const { markets, total, next } = await readMarketsPage(opened, filter, { after, limit }, signal);
-        const cursor = next === null ? null : encodeMarketCursor(next);
-        const { count, ...rest } = createEnvelope(service, generation, markets.length, cursor);
-        return { markets, count, total, ...rest };
-      } finally {
-        await opened.close();
-      }
+      const { markets, total, next } =
+        (await service.marketTables.readPage(generation, filter, { after, limit }, signal)) ??
+        (await readMarketsPage(generation, filter, { after, limit }, signal));
+      const cursor = next === null ? null : encodeMarketCursor(queryDigest, next);
+      const { count, ...rest } = createEnvelope(service, generation, markets.length, cursor);
+      return { markets, count, total, ...rest };
     });
   },
   createSlice(query) {
@@ -269,7 +321,7 @@ export const createMarketsEndpoint = (service: HistoricalService): HistoricalEnd
     return {
       dataset: 'markets',
       name: 'markets',
-      symbol,
+      symbols: symbol === null ? [] : [symbol],
       from,
       to,
       createStep: (manifest) => ({

@@ -14,26 +14,27 @@ import {
   toSqlTimestamp,
 } from '../../archive/query/slice-query.ts';
 import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
+import type { VerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { generateRandomId } from '../workspace/tables.ts';
-import { openPinPool, type PinPool, type PooledPin, ReplacedError } from './pin-pool.ts';
+import { isListed, openPinPool, type PinPool, type PooledPin, ReplacedError } from './pin-pool.ts';
 
 /** Runs concurrent queries over published data. Each reads the verified files of one generation. */
 export interface HistoryReader {
-  /** Runs `work` over the current generation; repeats it over a newer one if a file was replaced before it was pinned. */
+  /** Runs `work` on the current generation; repeats it on a newer one if a file was replaced before it was pinned. */
   read<T>(work: (generation: GenerationReader) => Promise<T>): Promise<T>;
   /** Waits for open queries, then closes. */
   close(): Promise<void>;
 }
 
-/** One generation while it is read. The caller closes its queries. */
+/** A generation that is open for reading. The caller must close its queries. */
 export interface GenerationReader {
   readonly manifest: Manifest;
   /**
    * Opens a query over files of datasets and over the views in `defined`. Calls on it must be sequential. Its `close`
    * throws DamageError if a file was modified during the query, as the rows may then be inconsistent.
-   * @param defined CREATE OR REPLACE statements; macros that need no dataset are defined already
+   * @param defined CREATE OR REPLACE statements; macros that need no dataset are already defined
    * @throws ReplacedError, which `read` handles; DamageError if a file is not as published
    */
   openQuery(
@@ -41,7 +42,15 @@ export interface GenerationReader {
     defined: readonly string[],
     signal: AbortSignal,
   ): Promise<Query>;
+  /**
+   * Runs `work` with a function that pins a file and returns a reader of its verified bytes.
+   * @throws ReplacedError and DamageError as `openQuery` and its `close` do
+   */
+  readFiles<T>(work: (pin: PinFile) => Promise<T>, signal: AbortSignal): Promise<T>;
 }
+
+/** Pins a file of the generation until the work ends. The returned function reads the whole file into memory. */
+export type PinFile = (file: PublishedFile) => Promise<() => Promise<Uint8Array>>;
 
 /** Memory limit of DuckDB for all queries; larger sorts spill to disk. */
 const memoryBytesMax = 1024 ** 3;
@@ -51,38 +60,48 @@ const threadsCount = 2;
 /** Maximum number of publishes during one read. After that, missing files are treated as damage. */
 const attemptsMax = 20;
 
-/** Opens DuckDB and the pin pool on first use. */
-export function openHistory(archive: Archive, current: ManifestWatcher, random: Random): HistoryReader {
+/** Opens the pin pool on first use, and DuckDB for the first query. */
+export function openHistory(
+  archive: Archive,
+  current: ManifestWatcher,
+  files: VerifiedFiles,
+  random: Random,
+): HistoryReader {
   const id = generateRandomId(random);
-  let opened: Promise<{ pool: PinPool; engine: QueryEngine }> | undefined;
+  let pool: PinPool | undefined;
+  let openedEngine: Promise<QueryEngine> | undefined;
   const reading = new Set<Promise<void>>();
 
-  async function open() {
-    const pool = openPinPool(archive, id);
+  function openEngine({ folder }: PinPool): Promise<QueryEngine> {
     const macros = listViewDefinitions(false).filter(({ needs }) => needs.length === 0);
-    const scratch = join(pool.folder, 'scratch');
+    const scratch = join(folder, 'scratch');
     const options = { threads: threadsCount, memoryBytesMax, scratch, definitions: macros.map(({ sql }) => sql) };
-    return { pool, engine: await openQueryEngine(pool.folder, options) };
+    openedEngine ??= openQueryEngine(folder, options).catch((error: unknown) => {
+      openedEngine = undefined;
+      throw error;
+    });
+    return openedEngine;
   }
 
   return {
     async read(work) {
-      opened ??= open().catch((error: unknown) => {
-        opened = undefined;
-        throw error;
-      });
-      const { pool, engine } = await opened;
+      pool ??= openPinPool(archive, id);
+      const openedPool = pool;
       for (let attempt = 1; ; attempt++) {
         // The watcher's manifest may be slightly old: the second attempt reads it from the archive.
         const manifest = attempt === 1 ? current.getManifest() : readCheckedManifest(archive);
-        pool.releaseStale(manifest);
+        openedPool.releaseStale(manifest);
         try {
-          return await work(createGenerationReader(manifest, pool, engine, reading));
+          return await work({
+            manifest,
+            openQuery: createQueryOpener(openedPool, () => openEngine(openedPool), reading),
+            readFiles: createFileReader(archive, openedPool, files, reading),
+          });
         } catch (error) {
           if (!(error instanceof ReplacedError)) throw error;
           if (attempt < attemptsMax) continue;
           throw new DamageError(
-            `${archive.layout.root} has no copy of some files that its manifest lists. Run oddslake verify.`,
+            `Some files that the manifest of ${archive.layout.root} lists are missing. Run oddslake verify.`,
             {
               cause: error,
             },
@@ -91,40 +110,92 @@ export function openHistory(archive: Archive, current: ManifestWatcher, random: 
       }
     },
     async close() {
-      if (opened === undefined) return;
-      const { pool, engine } = await opened;
       // DuckDB must not be closed during a query. Readers have been aborted and are about to end.
       while (reading.size > 0) await Promise.all(reading);
-      await engine.close();
-      pool.close();
+      await (await openedEngine)?.close();
+      pool?.close();
     },
   };
 }
 
-const createGenerationReader = (
-  manifest: Manifest,
-  pool: PinPool,
-  engine: QueryEngine,
-  reading: Set<Promise<void>>,
-): GenerationReader => ({
-  manifest,
-  async openQuery(files, defined, signal) {
-    const pins: PooledPin[] = [];
-    const { promise: isOver, resolve } = Promise.withResolvers<void>();
-    reading.add(isOver);
-    const releaseAll = (): void => {
-      for (const pin of pins) pin.release();
+/** The pins of one reader. The history is not closed before they are released. */
+interface PinSet {
+  acquire(file: PublishedFile, signal: AbortSignal): Promise<PooledPin>;
+  /** @throws DamageError if a file was modified since it was pinned, as what was read may then be inconsistent */
+  requireUnmodified(): void;
+  release(): void;
+}
+
+function openPinSet(pool: PinPool, reading: Set<Promise<void>>): PinSet {
+  const pins: { readonly path: string; readonly pin: PooledPin }[] = [];
+  const { promise: isOver, resolve } = Promise.withResolvers<void>();
+  reading.add(isOver);
+  return {
+    async acquire(file, signal) {
+      const pin = await pool.acquire(file, signal);
+      pins.push({ path: file.path, pin });
+      return pin;
+    },
+    requireUnmodified() {
+      const changed = pins.find(({ pin }) => !pin.isUnmodified());
+      if (changed === undefined) return;
+      throw new DamageError(`${changed.path} was modified while it was read. Run oddslake verify.`);
+    },
+    release() {
+      for (const { pin } of pins) pin.release();
       reading.delete(isOver);
       resolve();
-    };
+    },
+  };
+}
+
+const createFileReader =
+  (archive: Archive, pool: PinPool, files: VerifiedFiles, reading: Set<Promise<void>>): GenerationReader['readFiles'] =>
+  async (work, signal) => {
+    const pins = openPinSet(pool, reading);
+    const pinned = new Map<PublishedFile, Promise<PooledPin>>();
     try {
+      const result = await work(async (file) => {
+        signal.throwIfAborted();
+        const pin = pinned.get(file) ?? pins.acquire(file, signal);
+        pinned.set(file, pin);
+        await pin;
+        return () => readBytes(archive, files, file);
+      });
+      pins.requireUnmodified();
+      return result;
+    } finally {
+      pins.release();
+    }
+  };
+
+/** Reads a whole file. @throws ReplacedError if a publish has replaced it meanwhile; DamageError if it differs */
+async function readBytes(archive: Archive, files: VerifiedFiles, file: PublishedFile): Promise<Uint8Array> {
+  const opened = await files.open(file).catch((error: unknown) => {
+    if (error instanceof DamageError && !isListed(archive.readManifest(), file)) throw new ReplacedError(file.path);
+    throw error;
+  });
+  try {
+    if (opened.bytes !== null) return opened.bytes;
+    const bytes = new Uint8Array(file.bytes);
+    for (let at = 0; at < bytes.length; ) at += await opened.read(bytes.subarray(at), at);
+    return bytes;
+  } finally {
+    opened.close();
+  }
+}
+
+const createQueryOpener =
+  (pool: PinPool, openEngine: () => Promise<QueryEngine>, reading: Set<Promise<void>>): GenerationReader['openQuery'] =>
+  async (files, defined, signal) => {
+    const pins = openPinSet(pool, reading);
+    try {
+      const engine = await openEngine();
       const sources = [];
       for (const [dataset, listed] of files) {
         const paths: string[] = [];
         for (const file of listed) {
-          const pin = await pool.acquire(file, signal);
-          pins.push(pin);
-          paths.push(pin.path);
+          paths.push((await pins.acquire(file, signal)).path);
         }
         sources.push({ dataset, columns: datasets[dataset], dated: dataset !== 'symbols', paths });
       }
@@ -134,21 +205,17 @@ const createGenerationReader = (
         async close() {
           try {
             await query.close();
-            const changed = pins.findIndex((pin) => !pin.isUnmodified());
-            if (changed < 0) return;
-            const { path } = [...files.values()].flat()[changed]!;
-            throw new DamageError(`${path} was modified while it was read. Run oddslake verify.`);
+            pins.requireUnmodified();
           } finally {
-            releaseAll();
+            pins.release();
           }
         },
       };
     } catch (error) {
-      releaseAll();
+      pins.release();
       throw error;
     }
-  },
-});
+  };
 
 /** A position in the sort order of a dataset. New generations do not change it. */
 export interface RowPosition {
@@ -159,8 +226,8 @@ export interface RowPosition {
 
 /** A page of rows of a dataset. The window is half-open, in epoch milliseconds; null ends are open. */
 export interface RowPageRequest {
-  /** Null: all symbols. */
-  readonly symbol: string | null;
+  /** Sorted by UTF-8 bytes, each once; empty for all symbols. */
+  readonly symbols: readonly string[];
   readonly from: number | null;
   readonly to: number | null;
   /** The last row of the previous page; null for the first page. */
@@ -181,8 +248,8 @@ export interface ScanStep {
 }
 
 /**
- * Reads the first rows of a slice, at most `rowsMax`. `isCut` is true if the result has to be the last one of the page,
- * although it has fewer rows than requested.
+ * Reads the first rows of a slice, at most `rowsMax`. `isCut` is true if the page must end with this result, although
+ * it has fewer rows than requested.
  */
 export type ReadSlice<Row> = (
   query: Query,
@@ -190,7 +257,7 @@ export type ReadSlice<Row> = (
   rowsMax: number,
 ) => Promise<{ readonly rows: readonly Row[]; readonly isCut: boolean }>;
 
-/** Reads steps in order until there is one row more than `limit`. */
+/** Reads steps in order until there is one more row than `limit`. */
 export async function readFirstRows<T>(
   generation: GenerationReader,
   steps: Iterable<ScanStep>,

@@ -2,8 +2,8 @@ import type { DatasetName } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import type { CellValue, QueryParameter } from '../../archive/query/convert-values.ts';
-import type { Query } from '../../archive/query/query.ts';
 import { buildFromWhere, type DatasetSlice, type SqlCondition } from '../../archive/query/slice-query.ts';
+import type { GenerationReader } from './history.ts';
 import { createCondition, createPublishedSlice } from './scan-plan.ts';
 
 /** A filter of markets; null values and an empty list of words match any. Times are epoch milliseconds, half-open. */
@@ -25,7 +25,7 @@ export interface MarketPosition {
   readonly symbol: string;
 }
 
-interface MarketsPage {
+export interface MarketsPage {
   /** Items by column name; `states` is the number of states, `history` the latest of them. */
   readonly markets: readonly Readonly<Record<string, CellValue>>[];
   /** Number of matching markets on all pages. */
@@ -34,9 +34,9 @@ interface MarketsPage {
 }
 
 /** Maximum number of states in the history of a market; the latest are kept. */
-const historyMax = 50;
+export const historyMax = 50;
 
-/** The files with the markets of a window and with their symbols. */
+/** The files that contain the markets of a window and their symbols. */
 export const selectMarketFiles = (
   manifest: Manifest,
   window: { readonly from: number | null; readonly to: number | null },
@@ -46,11 +46,11 @@ export const selectMarketFiles = (
     ['symbols', manifest.datasets.symbols.files],
   ]);
 
-/** Columns of the latest state that a response has and filters use. */
+/** Columns of the latest state that responses contain or filters use. */
 const responseColumns =
   'canonical_id, symbol, source, question, category, confidence, views, is_active, closes_at, resolved_at, outcome';
 
-/** Selects the states in the window; if a market is named, all of its states in the window. */
+/** Selects the states in the window; only those of one market if the filter names a market. */
 const formatNameConditions = (filter: MarketsQuery, value: (one: QueryParameter) => string): string => {
   const { symbol, canonicalId } = filter;
   const nameConditions = [
@@ -90,13 +90,19 @@ const stateColumns = ['views', 'category', 'is_active', 'closes_at', 'resolved_a
 
 /** Reads one page of markets, sorted by canonical_id and symbol. */
 export async function readMarketsPage(
-  query: Query,
+  generation: GenerationReader,
   filter: MarketsQuery,
   { after, limit }: { readonly after: MarketPosition | null; readonly limit: number },
   signal: AbortSignal,
 ): Promise<MarketsPage> {
   const { sql, values } = createCondition((value) => [formatPageQuery(filter, after, limit + 1, value)]);
-  const rows = await query.readRows(sql, values, signal);
+  const query = await generation.openQuery(selectMarketFiles(generation.manifest, filter), [], signal);
+  let rows: readonly Readonly<Record<string, CellValue>>[];
+  try {
+    rows = await query.readRows(sql, values, signal);
+  } finally {
+    await query.close();
+  }
   const total = Number(rows[0]!.total);
   const rowsFound = rows.flatMap(({ total, ...market }) => (market.canonical_id === null ? [] : [market]));
   const markets = rowsFound.slice(0, limit);

@@ -1,15 +1,27 @@
+import { createHash } from 'node:crypto';
 import { ProblemError } from '../http/problem-details.ts';
 import type { RowPosition } from './history.ts';
 import type { MarketPosition } from './market-history.ts';
 
-// A cursor is the key of the last row of a page: rows added later do not change its position.
+// A cursor is the key of the last row of a page: rows added later do not change its position. Cursors of historical routes
+// also contain a digest of their query, because with another query the same position would skip rows.
 
-/** Encodes the position after a row. */
-export const encodeRowCursor = ({ symbol, t }: RowPosition): string => encode(['p', symbol, t]);
+/**
+ * Identifies the rows of a query, whatever the size of its pages.
+ * @param selection every value that selects rows, in a fixed order of fields
+ */
+export const digestQuery = (dataset: string, selection: object): string =>
+  createHash('sha256')
+    .update(JSON.stringify([dataset, selection]))
+    .digest('base64url')
+    .slice(0, 16);
 
-/** Encodes the position after a market. */
-export const encodeMarketCursor = ({ canonicalId, symbol }: MarketPosition): string =>
-  encode(['m', canonicalId, symbol]);
+/** Encodes the position after a row. @param query from `digestQuery` */
+export const encodeRowCursor = (query: string, { symbol, t }: RowPosition): string => encode(['p', symbol, t, query]);
+
+/** Encodes the position after a market. @param query from `digestQuery` */
+export const encodeMarketCursor = (query: string, { canonicalId, symbol }: MarketPosition): string =>
+  encode(['m', canonicalId, symbol, query]);
 
 /** Encodes the position after an object in a user's list. */
 export const encodeObjectCursor = (list: string, ordinal: number): string => encode(['o', list, ordinal]);
@@ -22,22 +34,36 @@ export function decodeObjectCursor(list: string, cursor: string | undefined): nu
   return ordinal as number;
 }
 
-/** @throws ProblemError 400 if the text is not a row cursor */
-export function decodeRowCursor(cursor: string | undefined): RowPosition | null {
+/** @throws ProblemError 400 if the text is not a row cursor of this query */
+export function decodeRowCursor(query: string, cursor: string | undefined): RowPosition | null {
   if (cursor === undefined) return null;
-  const [kind, symbol, t] = decode(cursor);
+  const [kind, symbol, t, of] = decode(cursor);
   if (kind !== 'p' || typeof symbol !== 'string' || typeof t !== 'number' || !(t >= 0 && t <= timeMsMax))
     throw createInvalidCursorError();
   if (!Number.isInteger(t)) throw createInvalidCursorError();
+  requireSameQuery(of, query);
   return { symbol, t };
 }
 
-/** @throws ProblemError 400 if the text is not a market cursor */
-export function decodeMarketCursor(cursor: string | undefined): MarketPosition | null {
+/** @throws ProblemError 400 if the text is not a market cursor of this query */
+export function decodeMarketCursor(query: string, cursor: string | undefined): MarketPosition | null {
   if (cursor === undefined) return null;
-  const [kind, canonicalId, symbol] = decode(cursor);
+  const [kind, canonicalId, symbol, of] = decode(cursor);
   if (kind !== 'm' || typeof canonicalId !== 'string' || typeof symbol !== 'string') throw createInvalidCursorError();
+  requireSameQuery(of, query);
   return { canonicalId, symbol };
+}
+
+function requireSameQuery(of: unknown, query: string): void {
+  if (of === query) return;
+  throw new ProblemError(
+    400,
+    'The cursor belongs to another query. Send it with the parameters of the response it is from, or send no cursor.',
+    {
+      code: 'invalid_cursor',
+      errors: [{ name: 'cursor', reason: 'must be used with the same parameters; only limit may change' }],
+    },
+  );
 }
 
 /** The latest time that an archive may contain: the start of the year 2200. */
@@ -49,9 +75,10 @@ function decode(cursor: string): readonly unknown[] {
   if (!/^[\w-]+$/.test(cursor)) throw createInvalidCursorError();
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
-    if (Array.isArray(parts) && parts.length === 3 && parts.every(isWellFormedPart)) return parts;
+    if (Array.isArray(parts) && (parts.length === 3 || parts.length === 4) && parts.every(isWellFormedPart))
+      return parts;
   } catch {
-    // Not JSON: handled like JSON of another form.
+    // Not JSON: handled like JSON of the wrong shape.
   }
   throw createInvalidCursorError();
 }
@@ -61,5 +88,6 @@ const isWellFormedPart = (part: unknown): boolean => typeof part !== 'string' ||
 
 const createInvalidCursorError = (): ProblemError =>
   new ProblemError(400, 'The cursor is invalid. Send next_cursor unchanged, or no cursor.', {
+    code: 'invalid_cursor',
     errors: [{ name: 'cursor', reason: 'must be the next_cursor of a response of this route' }],
   });

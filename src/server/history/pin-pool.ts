@@ -29,12 +29,12 @@ export interface PinPool {
 export interface PooledPin {
   /** Absolute; ends with the published path. */
   readonly path: string;
-  /** Whether the file was not modified since it was verified. */
+  /** Whether the file has not been modified since it was verified. */
   isUnmodified(): boolean;
   release(): void;
 }
 
-/** A file is no longer as the manifest lists it: read a newer manifest. */
+/** A file that the manifest lists has been replaced: read a newer manifest. */
 export class ReplacedError extends Error {
   constructor(path: string) {
     super(`${path} was replaced by a later generation`);
@@ -46,14 +46,14 @@ interface PinLink {
   readonly path: string;
   readonly stamp: string;
   users: number;
-  /** Whether new readers must use another link; this one is removed with its last user. */
+  /** Whether new readers must use another link; this one is removed when its last user releases it. */
   isDropped: boolean;
 }
 
-/** Unused links that are kept for later readers. */
+/** Maximum number of unused links kept for later readers. */
 const idleMax = 2048;
 
-/** Verified files that are remembered. */
+/** Maximum number of files remembered as verified. */
 const checkedMax = 100_000;
 
 /** @param id distinguishes the pools of one process */
@@ -159,7 +159,8 @@ export function openPinPool(archive: Archive, id: string): PinPool {
   };
 }
 
-const isListed = (manifest: Manifest, { path, sha256 }: PublishedFile): boolean =>
+/** Whether a manifest lists a file with the same hash. */
+export const isListed = (manifest: Manifest, { path, sha256 }: PublishedFile): boolean =>
   listManifestFiles(manifest).some((file) => file.path === path && file.sha256 === sha256);
 
 /** The folder of one link, below that of the pool. */

@@ -3,8 +3,10 @@ import { type TObject, type TSchema, Type } from 'typebox';
 import * as contract from '../../contract/historical.ts';
 import { paths } from '../../contract/paths.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
+import type { RouteData } from '../auth/key-permissions.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
+import type { ResponseCache } from '../http/response-cache.ts';
 import { createDisconnectSignal, sendChunks, toRequestError } from '../http/stream-response.ts';
 import {
   createCandlesEndpoint,
@@ -19,6 +21,8 @@ import {
   openHistoricalService,
   scopeToKeyHolder,
 } from './historical-service.ts';
+import { sendPage } from './page-response.ts';
+import { toCandleDataset } from './scan-plan.ts';
 import { fileFormats, negotiateFormat, openSliceResponse } from './slice-response.ts';
 
 interface HistoricalQuery {
@@ -27,72 +31,114 @@ interface HistoricalQuery {
   readonly limit?: number;
 }
 
+interface HistoricalRoute<Query> {
+  readonly path: string;
+  readonly operationId: string;
+  readonly summary: string;
+  readonly querystring: TObject;
+  readonly responseSchema: TSchema;
+  readonly endpoint: HistoricalEndpoint<Query>;
+  /** The datasets that a key must permit. */
+  readonly datasets: RouteData['datasets'];
+  /** Whether a page depends on nothing but the generation and the query; default: always. */
+  readonly isCacheable?: (query: Query) => boolean;
+}
+
 /** `/api/v1/historical/…`: published data, as pages or as files. */
-export function registerHistoricalRoutes(app: App, context: ServiceContext): void {
+export function registerHistoricalRoutes(app: App, context: ServiceContext, cache: ResponseCache): void {
   const service = openHistoricalService(context);
   app.addHook('onClose', () => service.history.close());
-  const add = <Query extends HistoricalQuery>(
-    path: string,
-    summary: string,
-    querystring: TObject,
-    responseSchema: TSchema,
-    endpoint: HistoricalEndpoint<Query>,
-  ): void => {
-    const schema = { summary, tags: ['historical'], querystring, response: { 200: describeResponse(responseSchema) } };
-    app.get(path, { schema }, async (request, reply) => {
-      const signal = createDisconnectSignal(reply, context.signal);
+  const add = <Query extends HistoricalQuery>({
+    path,
+    operationId,
+    summary,
+    querystring,
+    responseSchema,
+    endpoint,
+    datasets,
+    isCacheable = () => true,
+  }: HistoricalRoute<Query>): void => {
+    const response = { 200: describeResponse(responseSchema), 304: notModifiedResponse };
+    const schema = { operationId, summary, tags: ['historical'], querystring, response };
+    app.get(path, { schema, config: { data: { scope: 'read', datasets } } }, async (request, reply) => {
+      const signal = createDisconnectSignal(reply);
       try {
-        const scoped = scopeToKeyHolder(service, requireKeyHolder(request));
-        return await respond(scoped, endpoint, request, reply, request.query as Query, signal);
+        const holder = requireKeyHolder(request);
+        const scoped = scopeToKeyHolder(service, holder);
+        const query = request.query as Query;
+        reply.header('vary', 'accept');
+        const format = negotiateFormat(query.format, request.headers.accept);
+        if (format !== 'json') return await sendSlice(scoped, endpoint, format, request, reply, query, signal);
+        const readPage = (shared: AbortSignal) => endpoint.readPage(query, shared);
+        if (isCacheable(query))
+          return await sendPage({ service: scoped, cache, holder, request, reply, signal, readPage });
+        return await sendUncacheablePage(scoped, reply, signal, readPage);
       } catch (error) {
-        throw toRequestError(error, signal, context.signal);
+        throw toRequestError(error, signal);
       }
     });
   };
-  const { HistoricalMarketsQuery, HistoricalTicksQuery, HistoricalCandlesQuery, HistoricalCoverageQuery } = contract;
-  add(
-    paths.historicalMarkets,
-    'Market metadata over time',
-    HistoricalMarketsQuery,
-    contract.HistoricalMarketsResponse,
-    createMarketsEndpoint(service),
-  );
-  add(
-    paths.historicalTicks,
-    'Published ticks',
-    HistoricalTicksQuery,
-    contract.HistoricalTicksResponse,
-    createTicksEndpoint(service),
-  );
-  add(
-    paths.historicalCandles,
-    'Candles',
-    HistoricalCandlesQuery,
-    contract.HistoricalCandlesResponse,
-    createCandlesEndpoint(service),
-  );
-  add(
-    paths.historicalCoverage,
-    'Covered windows',
-    HistoricalCoverageQuery,
-    contract.HistoricalCoverageResponse,
-    createCoverageEndpoint(service),
-  );
-  add(
-    paths.historicalOrderbooks,
-    'Published order-book snapshots',
-    contract.HistoricalOrderbooksQuery,
-    contract.HistoricalOrderbooksResponse,
-    createOrderBooksEndpoint(service),
-  );
+  add({
+    path: paths.historicalMarkets,
+    operationId: 'listHistoricalMarkets',
+    summary: 'Market metadata over time',
+    querystring: contract.HistoricalMarketsQuery,
+    responseSchema: contract.HistoricalMarketsResponse,
+    endpoint: createMarketsEndpoint(service),
+    datasets: ['markets'],
+  });
+  add({
+    path: paths.historicalTicks,
+    operationId: 'listHistoricalTicks',
+    summary: 'Published ticks',
+    querystring: contract.HistoricalTicksQuery,
+    responseSchema: contract.HistoricalTicksResponse,
+    endpoint: createTicksEndpoint(service),
+    datasets: ['ticks'],
+  });
+  add({
+    path: paths.historicalCandles,
+    operationId: 'listHistoricalCandles',
+    summary: 'Candles',
+    querystring: contract.HistoricalCandlesQuery,
+    responseSchema: contract.HistoricalCandlesResponse,
+    endpoint: createCandlesEndpoint(service),
+    datasets: ({ query }) => [toCandleDataset((query as contract.HistoricalCandlesQuery).interval)],
+  });
+  add({
+    path: paths.historicalCoverage,
+    operationId: 'listHistoricalCoverage',
+    summary: 'Covered windows',
+    querystring: contract.HistoricalCoverageQuery,
+    responseSchema: contract.HistoricalCoverageResponse,
+    endpoint: createCoverageEndpoint(service),
+    datasets: ['coverage'],
+    // The gaps of a symbol end at the time of the request, and depend on the journal.
+    isCacheable: ({ symbol, dataset }) => symbol === undefined || dataset === 'orderbooks',
+  });
+  add({
+    path: paths.historicalOrderbooks,
+    operationId: 'listHistoricalOrderBooks',
+    summary: 'Published order-book snapshots',
+    querystring: contract.HistoricalOrderbooksQuery,
+    responseSchema: contract.HistoricalOrderbooksResponse,
+    endpoint: createOrderBooksEndpoint(service),
+    datasets: ['orderbooks'],
+  });
 }
 
 const fileContentTypes = Object.values(fileFormats).map(({ type }) => type.split(';')[0]!);
+
+const notModifiedResponse = Type.Null({ description: 'The page has an ETag of `If-None-Match`.' });
 
 const describeResponse = (responseSchema: TSchema) => ({
   description: 'A page as JSON, or the rows of the dataset as a file.',
   headers: {
     'oddslake-generation': Type.String({ description: 'Generation of the archive that was read.' }),
+    etag: Type.String({
+      description:
+        'Of a page, strong: it changes with the generation, the query, and the content coding. Not for the gaps of a symbol, or for files.',
+    }),
     'content-disposition': Type.String({ description: 'Name of the file; for files only.' }),
   },
   content: {
@@ -101,29 +147,35 @@ const describeResponse = (responseSchema: TSchema) => ({
   },
 });
 
-async function respond<Query extends HistoricalQuery>(
+/** Sends a page that depends on more than the generation and the query. */
+async function sendUncacheablePage(
+  { computeSemaphore, context }: HistoricalService,
+  reply: FastifyReply,
+  signal: AbortSignal,
+  readPage: (signal: AbortSignal) => Promise<object>,
+): Promise<FastifyReply> {
+  const release = await computeSemaphore.acquire(signal);
+  try {
+    const page = { ...(await readPage(signal)), generated_at: context.clock.nowMs() };
+    reply.header('oddslake-generation', (page as unknown as { generation: number }).generation);
+    return reply.send(page);
+  } finally {
+    release();
+  }
+}
+
+async function sendSlice<Query extends HistoricalQuery>(
   service: HistoricalService,
   endpoint: HistoricalEndpoint<Query>,
+  format: Exclude<contract.HistoricalFormat, 'json'>,
   request: FastifyRequest,
   reply: FastifyReply,
   query: Query,
   signal: AbortSignal,
 ): Promise<FastifyReply> {
-  const format = negotiateFormat(query.format, request.headers.accept);
-  reply.header('vary', 'Accept');
-  if (format === 'json') {
-    const release = await service.computeSemaphore.acquire(signal);
-    try {
-      const page = await endpoint.readPage(query, signal);
-      reply.header('oddslake-generation', (page as { generation: number }).generation);
-      return reply.send(page);
-    } finally {
-      release();
-    }
-  }
   if (query.cursor !== undefined) {
     const errors = [{ name: 'cursor', reason: 'requires format json' }];
-    throw new ProblemError(400, 'Only JSON has pages: omit the cursor.', { errors });
+    throw new ProblemError(400, 'Only JSON has pages: omit the cursor.', { code: 'invalid_parameter', errors });
   }
   const sliceRequest = { ...endpoint.createSlice(query), limit: query.limit ?? null };
   const { chunks, fileName, generation } = await openSliceResponse(service, sliceRequest, format, reply, signal);

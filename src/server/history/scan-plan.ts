@@ -12,10 +12,10 @@ import type { RowPageRequest, RowPosition, ScanStep } from './history.ts';
 /** Maximum number of files opened by the first query for a page of one symbol. */
 const filesFirstMax = 64;
 
-/** Files that a query always opens: one more file costs less than one more query. */
+/** Number of files that a query opens in any case, because another file costs less than another query. */
 const filesMin = 16;
 
-/** Published ticks of the symbols that the first query for a page of all symbols reads. */
+/** Number of published ticks of the symbols read by the first query for a page of all symbols. */
 const ticksFirst = 200_000;
 
 /** Growth of these limits with each further query for a page. */
@@ -46,25 +46,49 @@ function formatAfterCondition(after: RowPosition, column: string, value: (one: Q
   return `symbol >= ${symbol} AND (symbol > ${symbol} OR ${column} > ${toSqlTimestamp(after.t)})`;
 }
 
+/** The symbols of a page that are not on earlier pages. `after` is the time of the last row that was returned. */
+export const listSymbolsAfter = ({
+  symbols,
+  after,
+}: Pick<RowPageRequest, 'symbols' | 'after'>): { readonly symbol: string; readonly after: number | null }[] =>
+  symbols
+    .filter((symbol) => after === null || compareUtf8(symbol, after.symbol) >= 0)
+    .map((symbol) => ({ symbol, after: after?.symbol === symbol ? after.t : null }));
+
+/** A page of one of the requested symbols; `after` is the time of its last row that was returned. */
+interface OneSymbolRequest extends Omit<RowPageRequest, 'symbols' | 'after'> {
+  readonly symbol: string;
+  readonly after: number | null;
+}
+
+/** Plans the steps of each requested symbol in turn. */
+export function* planEachSymbol(
+  pageRequest: RowPageRequest,
+  plan: (request: OneSymbolRequest) => Iterable<ScanStep>,
+): Generator<ScanStep> {
+  for (const one of listSymbolsAfter(pageRequest)) yield* plan({ ...pageRequest, ...one });
+}
+
 /**
- * Plans the steps of one symbol's page: its days in order, as many per step as should fill a page.
+ * Plans the steps of one symbol's page: its days in order, each step with as many days as are expected to fill the
+ * page.
  * @param timeColumn the column that orders a symbol's rows
  */
 export function* planDaySteps(
   manifest: Manifest,
   dataset: DatasetName,
   timeColumn: string,
-  pageRequest: RowPageRequest & { readonly symbol: string },
+  pageRequest: OneSymbolRequest,
   createParts: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
 ): Generator<ScanStep> {
   const { symbol, to, after, limit } = pageRequest;
-  const from = after === null ? pageRequest.from : Math.max(pageRequest.from ?? 0, after.t);
+  const from = after === null ? pageRequest.from : Math.max(pageRequest.from ?? 0, after);
   const fileFilter = createFileFilter(manifest, dataset, [symbol], { from, to });
   const files = manifest.datasets[dataset].files.filter(fileFilter).sort((a, b) => (a.path < b.path ? -1 : 1));
   const condition = createCondition((value) => [
     ...createParts(value),
     `symbol = ${value(symbol)}`,
-    ...(after === null ? [] : [`${timeColumn} > ${toSqlTimestamp(after.t)}`]),
+    ...(after === null ? [] : [`${timeColumn} > ${toSqlTimestamp(after)}`]),
   ]);
   const slice = createPublishedSlice(dataset, pageRequest, condition);
   let at = 0;
@@ -75,7 +99,7 @@ export function* planDaySteps(
   }
 }
 
-/** End of the files from `at` that hold about `rows` rows of an average symbol; at most `max` files. */
+/** End of the files from `at` that are expected to hold `rows` rows of an average symbol; at most `max` files. */
 function findFilesEnd(files: readonly PublishedFile[], at: number, rows: number, max: number): number {
   let estimatedRows = 0;
   for (let i = at; i < files.length; i++) {
@@ -144,7 +168,7 @@ const formatRangeConditions = (
 ];
 
 /** Lengths of the candle intervals in milliseconds, as in the archive's macro. */
-const candleSteps = {
+export const candleSteps = {
   '1m': minuteMs,
   '5m': 5 * minuteMs,
   '15m': 15 * minuteMs,
@@ -156,13 +180,20 @@ const candleSteps = {
   '1d': dayMs,
   '1w': 7 * dayMs,
 } as const;
-type CandleInterval = keyof typeof candleSteps;
+export type CandleInterval = keyof typeof candleSteps;
+
+/**
+ * The dataset that a key must permit for candles of an interval: the ticks for intervals below an hour, and the coarsest
+ * published candles that they can be computed from otherwise.
+ */
+export const toCandleDataset = (interval: CandleInterval): DatasetName =>
+  candleSteps[interval] % dayMs === 0 ? 'candles_1d' : candleSteps[interval] % hourMs === 0 ? 'candles_1h' : 'ticks';
 
 /** The dataset with candles of an interval for all ticks of a generation; null if they must be computed. */
 export function findPublishedCandles(
   { datasets: { ticks, ...others } }: Manifest,
   interval: CandleInterval,
-): DatasetName | null {
+): 'candles_1h' | 'candles_1d' | null {
   const dataset = interval === '1h' ? 'candles_1h' : interval === '1d' ? 'candles_1d' : null;
   if (dataset === null) return null;
   // Compare part by part: a publish skips a damaged part and writes the candles of the others.
@@ -178,31 +209,32 @@ export function planCandlePage(
   pageRequest: RowPageRequest,
   symbols: () => readonly SymbolFacts[],
 ): Iterable<ScanStep> {
-  const { symbol } = pageRequest;
   const published = findPublishedCandles(manifest, interval);
-  if (symbol === null) {
+  if (pageRequest.symbols.length === 0) {
     return published === null
       ? planComputedRanges(manifest, interval, pageRequest, symbols())
       : planRangeSteps(manifest, published, 't', pageRequest, symbols());
   }
-  return published === null
-    ? planComputedDays(manifest, interval, { ...pageRequest, symbol })
-    : planDaySteps(manifest, published, 't', { ...pageRequest, symbol });
+  return planEachSymbol(pageRequest, (request) =>
+    published === null
+      ? planComputedDays(manifest, interval, request)
+      : planDaySteps(manifest, published, 't', request),
+  );
 }
 
-/** Days that a query always covers: one more day costs less than one more query. */
+/** Number of days that a query covers in any case, because another day costs less than another query. */
 const daysMin = 8;
 
 /** Steps for computed candles of one symbol: consecutive windows, each of which fills a page if no interval is empty. */
 function* planComputedDays(
   manifest: Manifest,
   interval: CandleInterval,
-  pageRequest: RowPageRequest & { readonly symbol: string },
+  pageRequest: OneSymbolRequest,
 ): Generator<ScanStep> {
   const { symbol, after, limit } = pageRequest;
   const stepMs = candleSteps[interval];
   const condition = createCondition((value) => [`symbol = ${value(symbol)}`]);
-  let from = Math.max(pageRequest.from ?? 0, after === null ? 0 : after.t + 1);
+  let from = Math.max(pageRequest.from ?? 0, after === null ? 0 : after + 1);
   let length = Math.max(daysMin * dayMs, (limit + 1) * stepMs);
   for (;;) {
     const ahead = selectTickFiles(manifest, [symbol], from, pageRequest.to, stepMs);

@@ -13,7 +13,8 @@ interface SliceResponse {
 }
 
 /**
- * Opens a slice as a stream of a file. All of it is verified and of one generation. It is closed when the response ends.
+ * Opens a slice as a file stream. All of its data is verified and from one generation. It is closed when the response
+ * ends.
  * @param signal aborted when the client has disconnected
  */
 export async function openSliceResponse(
@@ -29,7 +30,6 @@ export async function openSliceResponse(
     const chunks = await paceChunks(source, {
       semaphore: service.computeSemaphore,
       signal,
-      onStall: () => reply.raw.destroy(),
     });
     // A generator that was never started does not run its `finally`.
     const close = (): void =>
@@ -103,11 +103,12 @@ async function* reportStreamErrors(
 const symbolCharsMax = 80;
 
 /** A descriptive file name in characters that every file system accepts. */
-function formatFileName({ name, symbol, from, to }: SliceRequest, generation: number, ending: string): string {
+function formatFileName({ name, symbols, from, to }: SliceRequest, generation: number, ending: string): string {
   const moment = (ms: number): string => new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '');
   const parts = [
     name,
-    ...(symbol === null ? [] : [symbol.replaceAll(/[^\w.-]+/g, '_').slice(0, symbolCharsMax)]),
+    ...(symbols.length === 1 ? [symbols[0]!.replaceAll(/[^\w.-]+/g, '_').slice(0, symbolCharsMax)] : []),
+    ...(symbols.length > 1 ? [`${symbols.length}-symbols`] : []),
     ...(from === null ? [] : [`from-${moment(from)}`]),
     ...(to === null ? [] : [`to-${moment(to)}`]),
     `generation-${generation}`,
@@ -135,7 +136,7 @@ export const fileFormats: Readonly<Record<Exclude<HistoricalFormat, 'json'>, Fil
 const formatByMediaType: ReadonlyMap<string, HistoricalFormat> = new Map([
   ['application/json', 'json'],
   ...Object.entries(fileFormats).map(([name, { type }]) => [type.split(';')[0]!, name as HistoricalFormat] as const),
-  // Unregistered names of the same format.
+  // Unregistered names for the same format.
   ['application/ndjson', 'ndjson'],
   ['application/jsonl', 'ndjson'],
 ]);

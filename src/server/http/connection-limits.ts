@@ -65,10 +65,9 @@ const activeResponses = new WeakMap<Duplex, ServerResponse>();
 /** The methods of all paths, for `OPTIONS *`. */
 export const allMethods = 'DELETE, GET, HEAD, OPTIONS, POST';
 
-/** Sets connection limits, and replaces the responses that Node itself would send. */
-export function limitConnections(server: Server, log: Log, limits: ServiceLimits, newId: () => string): void {
-  server.maxConnections = limits.connectionsMax;
-  server.maxHeadersCount = 0; // their bytes are bounded; beyond a count Node would drop them silently
+/** Sets limits on requests and idle connections, and replaces the responses that Node itself would send. */
+export function limitConnections(server: Server, limits: ServiceLimits, newId: () => string): void {
+  server.maxHeadersCount = 0; // their total size is limited; with a count limit, Node would silently drop the excess
   server.on('connect', (_request: IncomingMessage, socket: Duplex) =>
     rejectConnection(socket, newId(), 405, 'This server is not a proxy.', { allow: allMethods }),
   );
@@ -88,18 +87,15 @@ export function limitConnections(server: Server, log: Log, limits: ServiceLimits
   };
   server.prependListener('request', track);
   server.prependListener('checkExpectation', track);
-  // Node emits timeout after a time without bytes in either direction.
+  // Node emits `timeout` after a period without traffic in either direction.
   server.setTimeout(limits.stalledMsMax);
   server.on('timeout', (socket: Socket) => {
-    const isResponding = activeResponses.has(socket);
-    if (isResponding && socket.writableLength === 0) return; // the service is slow, not the client
-    if (isResponding)
-      log.info({ client: socket.remoteAddress }, 'closed the connection of a client that did not read its response');
-    socket.destroy();
+    // While there is a response, either the service is slow, or trackConnections watches the client.
+    if (!activeResponses.has(socket)) socket.destroy();
   });
 }
 
-/** Limits for one client, each with a documented response. In bytes, and milliseconds of real time. */
+/** Limits on connections, requests and stored objects. Sizes are in bytes, times in milliseconds of real time. */
 export interface ServiceLimits {
   /** Request line and headers; 431 above. */
   readonly headerBytesMax: number;
@@ -113,17 +109,19 @@ export interface ServiceLimits {
   readonly headersMsMax: number;
   /** From the same start to the end of the body; 408 after that. */
   readonly requestMsMax: number;
-  /** Interval of checking these two. */
+  /** Interval between checks of these two, of incomplete requests and of clients that do not read. */
   readonly checkIntervalMs: number;
   /** Close a connection without a request after this time. */
   readonly idleMsMax: number;
-  /** Close a connection whose client reads none of its response for this time. */
+  /** Close a connection whose client accepts no byte of its response for this time. */
   readonly stalledMsMax: number;
-  /** Concurrent connections; further ones are closed at once. */
+  /** Concurrent connections; a further one replaces an unused one, or is closed at once. */
   readonly connectionsMax: number;
-  /** Time for running requests when the service stops; then their connections are closed. */
+  /** Requests of one address that are incomplete for more than one check; the oldest are closed. */
+  readonly halfSentPerAddressMax: number;
+  /** Time that running requests have to finish when the service stops; after that, their connections are closed. */
   readonly shutdownMsMax: number;
-  /** Strategy versions, and bots, of one user in a workspace; 409 above. */
+  /** Strategy versions, and bots, per user and workspace; 409 above. */
   readonly strategiesMax: number;
   readonly botsMax: number;
 }
@@ -139,6 +137,7 @@ export const serviceLimits: ServiceLimits = {
   idleMsMax: 30_000,
   stalledMsMax: 30_000,
   connectionsMax: 2000,
+  halfSentPerAddressMax: 100,
   shutdownMsMax: 10_000,
   strategiesMax: 1000,
   botsMax: 1000,

@@ -10,18 +10,18 @@ export interface FairSemaphore {
   acquire(signal: AbortSignal, bounded?: boolean): Promise<() => void>;
   /**
    * A view of the semaphore for one holder. A free permit goes to the waiting holder with the fewest permits, and among
-   * equals to the one whose last permit is oldest. With several permits no holder can have all of them, so that long
-   * requests of one holder do not block the others.
+   * equals to the least recently served one. If there are several permits, no holder can have all of them, so that
+   * long requests of one holder do not block the others.
    */
   forHolder(holder: string): FairSemaphore;
-  /** Number of permits in use, and of waiting requests. */
+  /** Number of permits in use, and number of waiting requests. */
   getCounts(): { readonly inside: number; readonly waiting: number };
 }
 
 /** Value of Retry-After, in seconds, for rejected requests. */
 const retryAfterSeconds = 5;
 
-/** Limit of all waiting requests, as a multiple of that of one holder. */
+/** Limit on waiting requests of all holders, as a multiple of the limit per holder. */
 const waitingFactor = 4;
 
 /** The holder of requests without one. */
@@ -35,7 +35,7 @@ interface HolderState {
 
 /** @param permits at least 1 @param waitingMax waiting requests per holder, at least 0 */
 export function createFairSemaphore(permits: number, waitingMax: number): FairSemaphore {
-  // Ordered by last release, oldest first; holders without permits and requests are removed.
+  // Ordered by last release, oldest first; holders without permits or waiting requests are removed.
   const holders = new Map<string, HolderState>();
   const count = (of: (state: HolderState) => number): number =>
     [...holders.values()].reduce((sum, state) => sum + of(state), 0);
@@ -84,6 +84,7 @@ export function createFairSemaphore(permits: number, waitingMax: number): FairSe
     if (bounded && (state.waiting.size >= waitingMax || waiting() >= waitingMax * waitingFactor)) {
       removeIfIdle(holder, state);
       throw new ProblemError(503, 'Too many queries are waiting. Try again in a moment.', {
+        code: 'busy',
         headers: { 'retry-after': String(retryAfterSeconds) },
       });
     }

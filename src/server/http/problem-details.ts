@@ -1,60 +1,56 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { DamageError, UsageError } from '../../base/errors.ts';
 import type { Log } from '../../base/ports.ts';
-import { type Problem, problemErrorsMax, problemType } from '../../contract/problem.ts';
+import {
+  findDefaultProblemCode,
+  type Problem,
+  type ProblemCode,
+  problemErrorsMax,
+  problemKinds,
+  problemType,
+  toProblemType,
+} from '../../contract/problem.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 import type { ServiceContext } from './context.ts';
+
+interface ProblemOptions {
+  /** A code of this status; the default of the status if absent. */
+  readonly code?: ProblemCode;
+  readonly errors?: Problem['errors'];
+  readonly headers?: Readonly<Record<string, string>>;
+}
 
 /** An error response. All other errors are reported to clients only as internal errors. */
 export class ProblemError extends Error {
   readonly status: number;
+  readonly code: ProblemCode;
   readonly errors: Problem['errors'];
   readonly headers: Readonly<Record<string, string>>;
-  constructor(
-    status: number,
-    detail: string,
-    rest: { readonly errors?: Problem['errors']; readonly headers?: Readonly<Record<string, string>> } = {},
-  ) {
+  constructor(status: number, detail: string, rest: ProblemOptions = {}) {
     super(detail);
     this.name = 'ProblemError';
     this.status = status;
+    this.code = rest.code ?? findDefaultProblemCode(status);
     this.errors = rest.errors;
     this.headers = rest.headers ?? {};
   }
 }
 
-const problemTitles: Readonly<Record<number, string>> = {
-  400: 'Bad request',
-  401: 'Credential missing or invalid',
-  403: 'Forbidden',
-  404: 'Not found',
-  405: 'Method not allowed',
-  406: 'Not acceptable',
-  408: 'Request timeout',
-  409: 'Conflict',
-  410: 'Gone',
-  412: 'Precondition failed',
-  413: 'Content too large',
-  414: 'URI too long',
-  415: 'Unsupported media type',
-  416: 'Range not satisfiable',
-  417: 'Expectation failed',
-  422: 'Unprocessable content',
-  429: 'Too many requests',
-  431: 'Request header fields too large',
-  500: 'Internal error',
-  501: 'Not implemented',
-  503: 'Service unavailable',
-};
-
 /** The body of an error. */
-export const createProblem = (status: number, detail?: string, errors?: Problem['errors']): Problem => ({
-  type: 'about:blank',
-  title: problemTitles[status] ?? 'Error',
-  status,
-  ...(detail === undefined ? {} : { detail }),
-  ...(errors === undefined ? {} : { errors: errors.slice(0, problemErrorsMax) }),
-});
+export function createProblem(
+  status: number,
+  detail?: string,
+  { code = findDefaultProblemCode(status), errors }: Omit<ProblemOptions, 'headers'> = {},
+): Problem {
+  return {
+    type: toProblemType(code),
+    code,
+    title: problemKinds[code].title,
+    status,
+    ...(detail === undefined ? {} : { detail }),
+    ...(errors === undefined ? {} : { errors: errors.slice(0, problemErrorsMax) }),
+  };
+}
 
 /** Sends an error as problem+json. Details of internal errors are logged and not sent. */
 export function sendProblem(log: Log, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
@@ -72,7 +68,7 @@ export function sendProblem(log: Log, error: unknown, request: FastifyRequest, r
   return reply.code(problem.status).type(problemType).send(JSON.stringify(problem));
 }
 
-/** Our own messages for errors of the framework, because its messages expose internals. */
+/** Messages for framework errors, because the framework's own messages expose internals. */
 const frameworkErrors: Readonly<Record<string, readonly [status: number, detail: string]>> = {
   FST_ERR_BAD_URL: [400, 'The path is not percent-encoded UTF-8.'],
   FST_ERR_MAX_PARAM_LENGTH: [414, 'A segment of the path is too long.'],
@@ -84,28 +80,40 @@ const frameworkErrors: Readonly<Record<string, readonly [status: number, detail:
 };
 
 function toProblem(error: unknown): Problem {
-  if (error instanceof ProblemError) return createProblem(error.status, error.message, error.errors);
+  if (error instanceof ProblemError) return createProblem(error.status, error.message, error);
   if (error instanceof UsageError) return createProblem(400, error.message);
   if (error instanceof DamageError)
     return createProblem(
       503,
       'The requested data is damaged in the archive. It is not served until the archive is repaired.',
+      { code: 'damaged_data' },
     );
   if (error instanceof WorkspaceUnavailableError)
-    return createProblem(503, 'The database of credentials and jobs is unavailable at the moment. Try again.');
+    return createProblem(503, 'The database of credentials and jobs is unavailable at the moment. Try again.', {
+      code: 'database_unavailable',
+    });
   const { validation, validationContext, statusCode = 500, code } = (error ?? {}) as FastifyError;
   if (validation !== undefined) {
     const errors = validation.slice(0, problemErrorsMax).map(({ instancePath, params, message, keyword }) => {
       const name = toFieldName(instancePath, params);
       return { name, reason: formatValidationReason(name, keyword, params, message) };
     });
-    return createProblem(400, `The ${requestParts[validationContext ?? ''] ?? 'request'} is invalid.`, errors);
+    return createProblem(400, `The ${requestParts[validationContext ?? ''] ?? 'request'} is invalid.`, {
+      code: validationContext === 'body' ? 'invalid_body' : 'invalid_parameter',
+      errors,
+    });
   }
   const [status, detail] = frameworkErrors[code] ?? [];
-  if (status !== undefined) return createProblem(status, detail);
-  if (error instanceof SyntaxError && statusCode === 400) return createProblem(400, 'The body is not acceptable JSON.');
+  if (status !== undefined)
+    return createProblem(
+      status,
+      detail,
+      status === 400 && code.startsWith('FST_ERR_CTP_') ? { code: 'invalid_body' } : {},
+    );
+  if (error instanceof SyntaxError && statusCode === 400)
+    return createProblem(400, 'The body is not acceptable JSON.', { code: 'invalid_body' });
   if (statusCode >= 400 && statusCode < 500) return createProblem(statusCode);
-  return createProblem(500, 'Internal error. The request may be repeated.');
+  return createProblem(500, 'Internal error. You can retry the request.');
 }
 
 function formatValidationReason(
@@ -143,23 +151,28 @@ function toFieldName(instancePath: string, params: Record<string, unknown>): str
 export function requireWindow(from: number | null | undefined, to: number | null | undefined): void {
   if (from == null || to == null || from < to) return;
   throw new ProblemError(400, 'The window is empty: from must be before to.', {
+    code: 'empty_window',
     errors: [{ name: 'from', reason: 'must be before to' }],
   });
 }
 
-/** 422 for an idempotency key of another request. */
+/** 422 for an idempotency key that was used with another request. */
 export const createIdempotencyConflictError = (): ProblemError =>
-  new ProblemError(422, 'This Idempotency-Key was used with another body. Send a new one.');
+  new ProblemError(422, 'This Idempotency-Key was used with another body. Send a new one.', {
+    code: 'idempotency_conflict',
+  });
 
 /** 429 for a user with too many unfinished jobs; `reason` is a clause such as `This key has 10 exports`. */
 export const createTooManyJobsError = (reason: string): ProblemError =>
   new ProblemError(429, `${reason} waiting or running. Wait until one has ended.`, {
+    code: 'too_many_jobs',
     headers: { 'retry-after': '60' },
   });
 
 /** 404 for a symbol that the archive does not know. */
 export const createUnknownSymbolError = (): ProblemError =>
   new ProblemError(404, 'The archive does not know this symbol. Search by words with /api/v1/historical/markets?q=', {
+    code: 'unknown_symbol',
     errors: [{ name: 'symbol', reason: 'is unknown' }],
   });
 
@@ -192,12 +205,20 @@ export const createCommonHeaders = (id: string): Readonly<Record<string, string>
 
 /** Adds `authorization` to the Vary header of a response that depends on the credential. */
 export function setVary(request: FastifyRequest, reply: FastifyReply): void {
-  if (request.routeOptions.config?.access === 'open') return;
-  const headerNames = String(reply.getHeader('vary') ?? '')
+  if (request.routeOptions.config?.access !== 'open') addVary(reply, 'authorization');
+}
+
+/** Adds a header name, in lower case, to the Vary header. */
+export function addVary(reply: FastifyReply, name: string): void {
+  const before = reply.getHeader('vary');
+  if (before === undefined) {
+    reply.header('vary', name);
+    return;
+  }
+  const names = String(before)
     .split(',')
-    .map((name) => name.trim().toLowerCase())
-    .filter((name) => name !== '');
-  reply.header('vary', [...new Set([...headerNames, 'authorization'])].join(', '));
+    .map((one) => one.trim().toLowerCase());
+  if (!names.includes(name)) reply.header('vary', [...names, name].join(', '));
 }
 
 /**
@@ -208,6 +229,6 @@ export function requireLocalState({ archive }: Pick<ServiceContext, 'archive'>):
   if (archive.state.isFileCurrent()) return;
   throw new ProblemError(
     503,
-    'The state of the archive was removed or replaced while the service ran. Its operator must restart the service.',
+    'The state of the archive was removed or replaced while the service ran. The operator must restart the service.',
   );
 }

@@ -20,7 +20,7 @@ interface FileToSend {
 /** The file may be replaced at any time: clients may cache it, but must revalidate. */
 const cacheControl = 'private, no-cache, no-transform';
 
-/** Responds to GET or HEAD of a file, with the conditions and ranges of HTTP (RFC 9110, sections 13 and 14). */
+/** Responds to GET or HEAD for a file; supports HTTP preconditions and ranges (RFC 9110, sections 13 and 14). */
 export async function sendFile(
   file: FileToSend,
   request: FastifyRequest,
@@ -45,7 +45,7 @@ export async function sendFile(
   const isRanged = method === 'GET' && allowsRange(headers['if-range'], file.sha256);
   const ranges = isRanged ? parseByteRanges(headers.range, file.bytes) : 'none';
   if (ranges === 'unsatisfiable') {
-    throw new ProblemError(416, `The range is outside of the file, which has ${file.bytes} bytes.`, {
+    throw new ProblemError(416, `The range is outside the file, which has ${file.bytes} bytes.`, {
       headers: { 'content-range': `bytes */${file.bytes}`, 'accept-ranges': 'bytes' },
     });
   }
@@ -121,8 +121,8 @@ const rangesMax = 8;
 
 /**
  * Parses a Range header (RFC 9110, section 14) for a file of `size` bytes. Returns the ranges inside the file, at least
- * one, in the order of the header; `none` to send the whole file, if the header is absent, of another unit, malformed or
- * exceeds the limits; `unsatisfiable` if all ranges are outside the file.
+ * one, in the order of the header; `none`, to send the whole file, if the header is absent or malformed, has another
+ * unit or exceeds the limits; `unsatisfiable` if all ranges are outside the file.
  */
 function parseByteRanges(header: string | undefined, size: number): readonly ByteRange[] | 'none' | 'unsatisfiable' {
   const [, set] = /^bytes=(.*)$/i.exec(header ?? '') ?? [];
@@ -151,8 +151,8 @@ type PreconditionOutcome = 'send' | 'not-modified' | 'failed';
 
 /**
  * Evaluates the conditions of a GET or HEAD (RFC 9110, section 13.2.2) for a file with this SHA-256 as its ETag.
- * If `modifiedMs` is null the time is not known yet: conditions on time count as met, and a result of `send` must be
- * evaluated again with the time.
+ * If `modifiedMs` is null, the modification time is not known yet: conditions on it count as met, and if the result is
+ * `send`, the conditions must be evaluated again with the time.
  */
 function evaluatePreconditions(
   headers: IncomingHttpHeaders,
@@ -175,8 +175,8 @@ function evaluatePreconditions(
 }
 
 /**
- * Whether If-Range allows a Range. A date never does: two versions may have the same second, and a client would combine
- * parts of both.
+ * Whether If-Range allows a Range. A date never does: two versions may have been modified in the same second, and a
+ * client would combine parts of both.
  */
 const allowsRange = (ifRange: string | string[] | undefined, sha256: string): boolean =>
   ifRange === undefined || (typeof ifRange === 'string' && ifRange.trim() === toETag(sha256));
@@ -208,7 +208,7 @@ const chunksMax = 4;
 /** Concurrent reads per response; with a single one the socket would sometimes wait. */
 const readsConcurrentMax = 2;
 
-/** A stream of texts and ranges of an open file. It supports `pipe` only. */
+/** A stream of byte arrays and ranges of an open file. Supports only `pipe`. */
 class FileStream extends Readable {
   private readonly opened: OpenedFile;
   private readonly segments: readonly (Uint8Array | ByteRange)[];
@@ -223,7 +223,7 @@ class FileStream extends Readable {
 
   override _read(): void {}
 
-  /** Reuses a buffer once the socket has written it: allocating one per chunk would cost more than half of the time. */
+  /** Reuses a buffer once the socket has written it: allocating one per chunk would take more than half of the time. */
   override pipe<T extends NodeJS.WritableStream>(to: T, options?: { end?: boolean }): T {
     void this.pump(to).then(
       () => {

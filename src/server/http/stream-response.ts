@@ -1,15 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { minuteMs } from '../../base/window.ts';
+import { compressStream } from './compress-response.ts';
 import type { FairSemaphore } from './fair-semaphore.ts';
 import { ProblemError } from './problem-details.ts';
 
-/** Time without reading after which a client is disconnected, in milliseconds. */
-const stallMsMax = minuteMs;
-
-/** A signal that is aborted when the client disconnects or the service stops. */
-export function createDisconnectSignal(reply: Pick<FastifyReply, 'raw'>, stopping: AbortSignal): AbortSignal {
+/** A signal that is aborted when the client disconnects, or is disconnected because the service stops. */
+export function createDisconnectSignal(reply: Pick<FastifyReply, 'raw'>): AbortSignal {
   const disconnected = new AbortController();
   const end = (): void => {
     if (!reply.raw.writableFinished) disconnected.abort(new Error('the client disconnected'));
@@ -17,14 +14,12 @@ export function createDisconnectSignal(reply: Pick<FastifyReply, 'raw'>, stoppin
   reply.raw.once('close', end);
   // The close event has already passed if the client disconnected during authentication.
   if (reply.raw.destroyed) end();
-  return AbortSignal.any([disconnected.signal, stopping]);
+  return disconnected.signal;
 }
 
-/** The error of a request whose signal was aborted: neither a disconnect nor a stop is an internal error. */
-export function toRequestError(error: unknown, signal: AbortSignal, stopping: AbortSignal): unknown {
-  if (stopping.aborted) return new ProblemError(503, 'The service is stopping.');
-  return signal.aborted ? new ProblemError(408, 'The client disconnected.') : error;
-}
+/** The error of a request whose signal was aborted: a disconnect is not an internal error. */
+export const toRequestError = (error: unknown, signal: AbortSignal): unknown =>
+  signal.aborted ? new ProblemError(408, 'The client disconnected.') : error;
 
 /** The chunks of a file, and how to close their source. */
 export interface ChunkSource {
@@ -37,9 +32,6 @@ interface PacingOptions {
   /** Held while a chunk is computed, and not while the client reads it. */
   readonly semaphore: FairSemaphore;
   readonly signal: AbortSignal;
-  readonly stallMsMax?: number;
-  /** Called when the client reads nothing for `stallMsMax`; no further chunk is computed then. */
-  onStall(): void;
 }
 
 /**
@@ -63,32 +55,24 @@ export async function paceChunks(source: ChunkSource, pacing: PacingOptions): Pr
     await source.close();
     throw error;
   }
-  return yieldRemainingChunks(first, next, source, pacing);
+  return yieldRemainingChunks(first, next, source);
 }
 
 async function* yieldRemainingChunks(
   first: IteratorResult<Uint8Array, unknown>,
   next: () => Promise<IteratorResult<Uint8Array, unknown>>,
   source: ChunkSource,
-  pacing: PacingOptions,
 ): AsyncGenerator<Uint8Array> {
   try {
-    for (let chunk = first; chunk.done !== true; chunk = await next()) {
-      const stall = setTimeout(() => pacing.onStall(), pacing.stallMsMax ?? stallMsMax);
-      try {
-        yield chunk.value;
-      } finally {
-        clearTimeout(stall);
-      }
-    }
+    for (let chunk = first; chunk.done !== true; chunk = await next()) yield chunk.value;
   } finally {
     await source.close();
   }
 }
 
 /**
- * The end of the connection ends the body of an HTTP/1.0 response. One that fails is therefore reset: proxies that use
- * HTTP/1.0 would pass it on as complete otherwise.
+ * The body of an HTTP/1.0 response ends when the connection closes. If the response fails, the connection is therefore
+ * reset; otherwise an HTTP/1.0 proxy would pass the response on as complete.
  */
 function resetConnection(response: ServerResponse): void {
   const { socket } = response;
@@ -101,15 +85,17 @@ function resetConnection(response: ServerResponse): void {
 }
 
 /**
- * Sends the chunks of a generator. An error resets the connection, so that the client detects the incomplete response.
+ * Sends the chunks of a generator; a text is compressed if the client accepts that. An error resets the connection, so
+ * that the client detects the incomplete response.
  */
 export function sendChunks(
   request: FastifyRequest,
   reply: FastifyReply,
   chunks: AsyncGenerator<Uint8Array>,
 ): FastifyReply {
+  const stream = compressStream(request, reply, () => Readable.from(chunks, { objectMode: true, highWaterMark: 1 }));
   // HEAD has the headers of GET and no body.
-  if (request.method === 'HEAD') {
+  if (stream === null) {
     // Start the generator, so that its `finally` runs; its creator logs errors.
     void chunks
       .next()
@@ -118,5 +104,5 @@ export function sendChunks(
     return reply.send(Readable.from([]));
   }
   if (request.raw.httpVersion === '1.0') resetConnection(reply.raw);
-  return reply.send(Readable.from(chunks, { objectMode: true, highWaterMark: 1 }));
+  return reply.send(stream);
 }

@@ -34,12 +34,13 @@ export function requireValidRequest(request: FastifyRequest, { targetBytesMax }:
     });
 }
 
-/** @throws ProblemError 400 if a text in the body cannot be stored: it has a lone surrogate or NUL */
+/** @throws ProblemError 400 if text in the body cannot be stored because it contains a lone surrogate or NUL */
 export function requireValidBodyText(body: unknown): void {
   const invalidPath = findInvalidText(body, '');
   if (invalidPath === null) return;
-  throw new ProblemError(400, 'The body has a text that cannot be stored.', {
-    errors: [{ name: invalidPath, reason: 'has a NUL character or a lone surrogate' }],
+  throw new ProblemError(400, 'The body contains text that cannot be stored.', {
+    code: 'invalid_body',
+    errors: [{ name: invalidPath, reason: 'contains a NUL character or a lone surrogate' }],
   });
 }
 
@@ -49,7 +50,8 @@ const depthMax = 32;
 function findInvalidText(value: unknown, path: string, depth = 0): string | null {
   if (typeof value === 'string') return isValidText(value) ? null : path;
   if (typeof value !== 'object' || value === null) return null;
-  if (depth >= depthMax) throw new ProblemError(400, `The body is nested deeper than ${depthMax} levels.`);
+  if (depth >= depthMax)
+    throw new ProblemError(400, `The body is nested deeper than ${depthMax} levels.`, { code: 'invalid_body' });
   for (const [name, inner] of Object.entries(value)) {
     const innerPath = path === '' ? name : `${path}.${name}`;
     if (!isValidText(name)) return path;
@@ -81,7 +83,9 @@ export function parseQueryString(text: string, parametersMax: number): ParsedQue
   const query = Object.create(null) as ParsedQuery;
   const pairs = text.split('&', parametersMax + 2).filter((pair) => pair !== '');
   if (pairs.length > parametersMax) {
-    query[parseErrorSymbol] = new ProblemError(400, `The query has more than ${parametersMax} parameters.`);
+    query[parseErrorSymbol] = new ProblemError(400, `The query has more than ${parametersMax} parameters.`, {
+      code: 'invalid_parameter',
+    });
     return query;
   }
   for (const pair of pairs) {
@@ -89,10 +93,15 @@ export function parseQueryString(text: string, parametersMax: number): ParsedQue
     const name = decodeComponent(at < 0 ? pair : pair.slice(0, at));
     const value = at < 0 ? '' : decodeComponent(pair.slice(at + 1));
     if (name === null || value === null) {
-      query[parseErrorSymbol] ??= new ProblemError(400, 'The query is not percent-encoded UTF-8.');
+      query[parseErrorSymbol] ??= new ProblemError(400, 'The query is not percent-encoded UTF-8.', {
+        code: 'invalid_parameter',
+      });
     } else if (name.includes(nullCharacter) || value.includes(nullCharacter)) {
-      const errors = name.includes(nullCharacter) ? {} : { errors: [{ name, reason: 'has a NUL character' }] };
-      query[parseErrorSymbol] ??= new ProblemError(400, 'A parameter has a NUL character.', errors);
+      const errors = name.includes(nullCharacter) ? {} : { errors: [{ name, reason: 'contains a NUL character' }] };
+      query[parseErrorSymbol] ??= new ProblemError(400, 'A parameter contains a NUL character.', {
+        code: 'invalid_parameter',
+        ...errors,
+      });
     } else {
       const before = query[name];
       query[name] = before === undefined ? value : [before, value].flat();
@@ -101,13 +110,19 @@ export function parseQueryString(text: string, parametersMax: number): ParsedQue
   return query;
 }
 
-/** @throws ProblemError 400 if the query is invalid or repeats a parameter */
-export function requireParsedQuery(query: ParsedQuery): void {
+/** @throws ProblemError 400 if the query is invalid or repeats a parameter that is not declared as a list */
+export function requireParsedQuery(
+  query: ParsedQuery,
+  properties: Readonly<Record<string, ParameterSchema>> = {},
+): void {
   const thrown = query[parseErrorSymbol];
   if (thrown !== undefined) throw thrown;
-  const repeated = Object.entries(query).filter(([, value]) => Array.isArray(value));
+  const repeated = Object.entries(query).filter(
+    ([name, value]) => Array.isArray(value) && !(Object.hasOwn(properties, name) && isRepeatable(properties[name]!)),
+  );
   if (repeated.length > 0) {
     throw new ProblemError(400, 'A parameter is given more than once.', {
+      code: 'invalid_parameter',
       errors: repeated.map(([name]) => ({ name, reason: 'is given more than once' })),
     });
   }
@@ -126,10 +141,13 @@ function decodeComponent(text: string): string | null {
 }
 
 interface ParameterSchema {
-  readonly type?: string;
+  readonly type?: string | readonly string[];
 }
 
-/** Numbers in plain notation: no exponent, no plus sign, no blank, and exact as a double. */
+/** Whether a parameter may be given more than once. */
+const isRepeatable = ({ type = [] }: ParameterSchema): boolean => [type].flat().includes('array');
+
+/** Numbers in plain notation: no exponent, plus sign or space, and exactly representable as a double. */
 const integerPattern = /^(0|-?[1-9]\d{0,15})$/;
 const decimalPattern = /^-?(0|[1-9]\d{0,15})(\.\d{1,17})?$/;
 

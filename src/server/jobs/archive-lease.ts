@@ -10,11 +10,12 @@ import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 import { generateRandomId } from '../workspace/tables.ts';
 
 /*
- * Several archives may share one database. Each stores its jobs under its lease ID, which a file in the archive holds. A copy
- * of an archive has the same ID, so the service acquires a lease in the database, and only one archive can hold it.
+ * Several archives may share one database. Each stores its jobs under its lease ID, which is stored in a file of the
+ * archive. A copy of an archive has the same ID, so the service acquires a lease in the database, and only one archive
+ * can hold it.
  */
 
-/** The folder of the files of export jobs, relative to the root of the archive; the file of the lease ID is in it. */
+/** Folder of the export files, relative to the archive root. It also contains the lease ID file. */
 export const exportFolder = '.oddslake/exports';
 export const leaseFileName = 'place';
 
@@ -22,11 +23,11 @@ export const leaseFileName = 'place';
 interface ArchiveLease {
   /** The ID under which its jobs are stored; a copy of the archive has the same. */
   readonly leaseId: string;
-  /** Identity of the file that stores the ID; a copy has another. */
+  /** Identity of the file that stores the ID; differs in every copy. */
   readonly archiveFile: string;
 }
 
-/** The lease ID that distinguishes this archive's jobs from those of others in one database. It is stored with the files. */
+/** The lease ID that distinguishes this archive's jobs from those of other archives in the same database. */
 export function readLeaseId({ disk, layout }: Archive, random: Random): string {
   const folder = join(layout.root, exportFolder);
   const file = toLeaseFilePath(layout);
@@ -44,7 +45,8 @@ export function readLeaseId({ disk, layout }: Archive, random: Random): string {
       disk.remove(draft);
     }
   }
-  // The process that wrote the file may have been killed before its name was durable. A lost ID would orphan its jobs.
+  // The process that wrote the file may have been killed before the file name was durable. A lost ID would orphan its
+  // jobs.
   disk.syncFolder(folder);
   return Buffer.from(disk.read(file)).toString('utf8');
 }
@@ -57,7 +59,7 @@ export const readArchiveLease = (archive: Archive, random: Random): ArchiveLease
 
 const toLeaseFilePath = ({ root }: Archive['layout']): string => join(root, exportFolder, leaseFileName);
 
-/** A lease that was not renewed for this time has expired, ms. */
+/** A lease expires if it is not renewed for this time, ms. */
 export const leaseMs = minuteMs;
 
 /**
@@ -112,9 +114,9 @@ export async function requireArchiveLease(
 
 const createArchiveCopyError = (): UsageError =>
   new UsageError(
-    `This archive is a copy of another one that is served with the same database, and they would run each other's jobs. ` +
+    `This archive is a copy of another archive whose service uses the same database, and they would run each other's jobs. ` +
       'To give this archive its own jobs, remove its .oddslake/exports/place. To replace ' +
-      `the other archive by this one, stop the service of the other one first (a killed one counts as stopped after ${leaseMs / 1000} seconds).`,
+      `the other archive with this one, stop the service of the other one first (a killed one counts as stopped after ${leaseMs / 1000} seconds).`,
   );
 
 /** The lease ID under which this archive's jobs are stored. Exclusive while the service runs. */
@@ -124,10 +126,10 @@ export interface HeldArchiveLease {
   readonly lostSignal: AbortSignal;
 }
 
-/** Interval of renewing the lease, ms: two of three renewals may fail. */
+/** Interval between lease renewals, ms: two out of three may fail. */
 const renewEveryMs = leaseMs / 3;
 
-/** @throws UsageError if a copy of the archive is served with the same database */
+/** @throws UsageError if a service for a copy of the archive uses the same database */
 export async function holdArchiveLease(app: App, context: ServiceContext): Promise<HeldArchiveLease> {
   const { archive, clock, log, random, settings, workspace } = context;
   const claim = readArchiveLease(archive, random);

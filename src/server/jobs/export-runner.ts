@@ -15,7 +15,7 @@ interface ExportRunnerOptions {
   readonly jobs: ExportJobStore;
   readonly clock: Clock;
   readonly log: Log;
-  /** Bytes of all files, at least 1. */
+  /** Maximum total size of all files in bytes, at least 1. */
   readonly bytesMax: number;
 }
 

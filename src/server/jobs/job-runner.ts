@@ -35,13 +35,13 @@ export interface JobRunner {
   stop(): Promise<void>;
 }
 
-/** Interval of checking for jobs of other processes, for the lock, and for files to clean up. */
+/** Interval between checks for jobs from other processes, for the lock, and for files to clean up. */
 const pollIntervalMs = 2_000;
 
-/** Interval of storing progress. */
+/** Minimum interval between two updates of the stored progress. */
 const progressIntervalMs = 500;
 
-/** First delay after a result could not be stored; each further one is twice as long, about a minute in total. */
+/** Delay before the first retry to store a result; it doubles with each retry, to about a minute in total. */
 const finishRetryDelayMs = 250;
 const finishRetriesMax = 8;
 
@@ -171,7 +171,7 @@ export function tryJobLock({ disk, layout }: Archive, plural: string): WriteLock
   return tryLock(join(layout.privateFolder, `${plural}.lock`));
 }
 
-/** Starts a runner with the service. It stops with the service, and if the lease of the archive is lost. */
+/** Starts a runner with the service. It stops when the service stops or the archive lease is lost. */
 export function runWithService(
   app: App,
   { lostSignal }: HeldArchiveLease,

@@ -26,7 +26,9 @@ export function registerMarketsRoutes(app: App, context: ServiceContext): void {
   app.get(
     paths.markets,
     {
+      config: { data: { scope: 'read', datasets: ['markets'] } },
       schema: {
+        operationId: 'listMarkets',
         summary: 'Markets of a list, as last polled',
         description:
           'The records of the last poll of the upstream, with all their fields. `generated_at` is the time of that poll.',
@@ -67,11 +69,12 @@ async function requireKnown(
   const allViews = [...new Set([...known, ...(await lists.listViews())])];
   if (allViews.includes(view)) return;
   throw new ProblemError(400, 'Unknown view.', {
+    code: 'invalid_parameter',
     errors: [{ name: 'view', reason: `must be one of ${allViews.join(', ')}` }],
   });
 }
 
-/** The default paths of a collector for reading records. */
+/** A collector's default paths for reading records. */
 function createDefaultPaths(): RecordPaths {
   const { symbol_paths, field_paths } = settingsSchema.properties.source.properties;
   const { question, source, opens_at, closes_at, resolved_at, outcome } = field_paths.properties;
@@ -115,7 +118,7 @@ interface MarketPollReader {
 const emptyPoll: MarketPoll = { polledAt: null, markets: [] };
 const queryBytesMax = 512 * 1024 ** 2;
 
-/** @param paths where in a record its symbols and fields are */
+/** @param paths paths of the symbols and fields within a record */
 function openMarketPollReader(
   archive: Archive,
   current: ManifestWatcher,
@@ -174,7 +177,7 @@ function findLastPoll({ state }: Archive, { datasets }: Manifest): PollReference
   return { at, file, journaled, key: JSON.stringify([at, file?.sha256, journaled?.records]) };
 }
 
-/** Markets converted before other requests get a turn. */
+/** Number of markets converted before other requests get a turn. */
 const marketsPerBatch = 250;
 
 async function readPoll(

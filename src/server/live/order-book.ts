@@ -11,10 +11,12 @@ export function registerOrderBookRoutes(app: App, { archive, current, files }: S
   app.get(
     paths.orderbook,
     {
+      config: { data: { scope: 'read', datasets: ['orderbooks'] } },
       schema: {
+        operationId: 'getOrderBook',
         summary: 'The latest order book of a symbol',
         description:
-          'The snapshot with the latest time. 404 if the archive does not know the symbol, or has no order book of ' +
+          'The snapshot with the latest time. 404 if the archive does not know the symbol, or has no order book for ' +
           'it. `generated_at` is the time of the last poll that returned one; the archive has no later information.',
         tags: ['realtime'],
         querystring: OrderbookQuery,
@@ -26,7 +28,7 @@ export function registerOrderBookRoutes(app: App, { archive, current, files }: S
       const book = await books.readLatest(symbol);
       if (book === null) {
         if (readSymbol(archive.state.db, symbol) === undefined) throw createUnknownSymbolError();
-        throw new ProblemError(404, 'The archive has no order book of this symbol.');
+        throw new ProblemError(404, 'The archive has no order book for this symbol.');
       }
       const { t, bids, asks, fetchedAt } = book;
       return { symbol, t, bids: [...bids], asks: [...asks], generated_at: fetchedAt };

@@ -6,7 +6,7 @@ import { type DeclaredGap, TicksQuery, TicksResponse } from '../../contract/sche
 import type { App, ServiceContext } from '../http/context.ts';
 import { createUnknownSymbolError, ProblemError, requireWindow } from '../http/problem-details.ts';
 
-/** Prices with this step from 0 to 1 have cached texts: nearly all ticks have such a price. */
+/** Prices from 0 to 1 in this step have cached texts; nearly all ticks have such a price. */
 const priceSteps = 10_000;
 
 /** Size of the reusable output buffer; longer texts get their own. */
@@ -59,7 +59,7 @@ function serializeSlice(
 function writeInteger(out: Uint8Array, at: number, value: number): number {
   let digits = 1;
   for (let bound = 10; bound <= value; bound *= 10) digits++;
-  // In two halves, as integers below 2^31 divide much faster.
+  // In two halves, because division of integers below 2^31 is much faster.
   let high = Math.floor(value / 10_000_000);
   let low = value - high * 10_000_000;
   let position = at + digits - 1;
@@ -98,16 +98,18 @@ const comma = Buffer.from(',');
 /** `/api/v1/ticks`: recent and older ticks of one symbol, published or not. */
 export function registerTicksRoutes(app: App, { archive, current, files, settings, clock }: ServiceContext): void {
   const { cacheBytesMax, ticksLimitMax } = settings.service;
-  // Half of the cache is for decoded ticks, half for serialized ones.
+  // Half of the cache is for decoded ticks, a quarter for serialized ones, and a quarter for pages of the history.
   const readTicks = openTickReader(archive, current, files, cacheBytesMax / 2);
-  const textOf = createTickSerializer(cacheBytesMax / 2);
+  const textOf = createTickSerializer(cacheBytesMax / 4);
   app.get(
     paths.ticks,
     {
+      config: { data: { scope: 'read', datasets: ['ticks'] } },
       schema: {
+        operationId: 'getTicks',
         summary: 'The ticks of one symbol',
         description:
-          'Published and not yet published ticks, in ascending order of time and each time once: from `from` on, or without `from` the latest before `to`. `from` and `to` of the response are the window that it covers completely. If there are more ticks than `limit`, the window ends with the last tick returned (without `from`: starts with the first), so that a client can continue there. A response reads at most 366 days that may have ticks.',
+          'Published and not yet published ticks, in ascending order of time and at most one per time: the first ones starting at `from`, or without `from` the latest ones before `to`. The `from` and `to` of the response are the window that it covers completely. If there are more ticks than `limit`, the window ends with the last tick returned (without `from`: starts with the first), so that a client can continue there. A request reads at most 366 days that may have ticks.',
         tags: ['realtime'],
         querystring: TicksQuery,
         response: { 200: TicksResponse },
@@ -146,6 +148,7 @@ function serializeResponse(
 function throwUnavailable(error: unknown): never {
   if (error instanceof OddslakeError && error.exitCode === exitCodes.busy)
     throw new ProblemError(503, 'The archive changes too fast to be read consistently. Try again.', {
+      code: 'busy',
       headers: { 'retry-after': '1' },
     });
   throw error;

@@ -82,6 +82,7 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
     {
       config: { access: 'user', problems: [409, 422] },
       schema: {
+        operationId: 'createBot',
         summary: 'Creates a bot that binds a version of a strategy to symbols or a filter',
         description: `A user may have ${botsMax} bots in a workspace.`,
         tags: ['users'],
@@ -129,6 +130,7 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
     {
       config: { access: 'user' },
       schema: {
+        operationId: 'updateBot',
         summary: 'Pauses or resumes a bot',
         tags: ['users'],
         params: ObjectPath,

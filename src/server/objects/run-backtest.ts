@@ -138,7 +138,8 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     {
       config: { access: 'research', problems: [422], body: BacktestRequest },
       schema: {
-        summary: 'Runs a strategy against the archive; needs the scope research',
+        operationId: 'runBacktest',
+        summary: 'Runs a strategy on the archive; requires the research scope',
         tags: ['users'],
         headers: ObjectRequestHeaders,
         response: {
@@ -154,7 +155,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     async (request, reply) => {
       const owner = getOwner(request);
       const body = parseBacktestBody(request.body);
-      const signal = createDisconnectSignal(reply, context.signal);
+      const signal = createDisconnectSignal(reply);
       if (body.save) {
         const key = request.headers['idempotency-key'] ?? null;
         const row = await getOrCreateJob(owner, body, { key, fingerprint: hashBody(request.body) }, signal);
@@ -166,7 +167,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
         const result = await runNow(owner.owner, resolved, signal);
         return { ...JSON.parse(result), generated_at: clock.nowMs() };
       } catch (error) {
-        throw toRequestError(error, signal, context.signal);
+        throw toRequestError(error, signal);
       }
     },
   );
@@ -220,11 +221,13 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       runningThreads.add(count);
       if (!(await count.finally(() => runningThreads.delete(count)))) return;
     } catch (error) {
-      throw toRequestError(error, signal, context.signal);
+      throw toRequestError(error, signal);
     } finally {
       release?.();
     }
-    throw new ProblemError(422, `${formatTooManyTicksMessage(ticksJobMax)}. Reduce the request.`);
+    throw new ProblemError(422, `${formatTooManyTicksMessage(ticksJobMax)}. Reduce the request.`, {
+      code: 'backtest_too_large',
+    });
   }
 
   async function runNow(
@@ -251,6 +254,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     new ProblemError(
       422,
       `The backtest takes longer than ${runSecondsMax} seconds. Reduce the request, or run it as a job with "save": true.`,
+      { code: 'backtest_too_large' },
     );
 
   function toProblem(error: unknown): unknown {
@@ -262,11 +266,15 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
         return new ProblemError(
           422,
           `${formatTooManyTicksMessage(ticksSyncMax)}. Reduce the request, or run it as a job with "save": true.`,
+          { code: 'backtest_too_large' },
         );
       case 'unexpected':
         return error;
       default:
-        return new ProblemError(503, failureMessages[why], { headers: { 'retry-after': retryAfter[why] } });
+        return new ProblemError(503, failureMessages[why], {
+          code: why === 'damaged' ? 'damaged_data' : 'unavailable',
+          headers: { 'retry-after': retryAfter[why] },
+        });
     }
   }
 }

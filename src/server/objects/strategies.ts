@@ -72,6 +72,7 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
     {
       config: { access: 'user', problems: [409, 422], body: contract.StrategyRequest },
       schema: {
+        operationId: 'createStrategy',
         summary: 'Creates a strategy, or a new version of one',
         description: `A user may have ${strategiesMax} strategy versions in a workspace.`,
         tags: ['users'],

@@ -47,12 +47,14 @@ export function registerUserResource<Row, ListedRow>(
   const { path, noun, plural, summaries, removal } = resource;
   const routes = app as unknown as FastifyInstance;
   const tags = ['users'];
+  const [item, list] = [noun, plural].map((name) => name[0]!.toUpperCase() + name.slice(1));
 
   routes.get<{ Querystring: ListQuery }>(
     path,
     {
       config: { access: 'user' },
       schema: {
+        operationId: `list${list}`,
         summary: summaries.list,
         tags,
         querystring: resource.querystring,
@@ -77,7 +79,13 @@ export function registerUserResource<Row, ListedRow>(
     `${path}/:id`,
     {
       config: { access: 'user' },
-      schema: { summary: summaries.get, tags, params: ObjectPath, response: { 200: resource.itemResponse } },
+      schema: {
+        operationId: `get${item}`,
+        summary: summaries.get,
+        tags,
+        params: ObjectPath,
+        response: { 200: resource.itemResponse },
+      },
     },
     async (request) => {
       const row = await resource.get(getOwner(request), request.params.id);
@@ -91,6 +99,7 @@ export function registerUserResource<Row, ListedRow>(
     {
       config: { access: 'user', problems: removal?.problems ?? [] },
       schema: {
+        operationId: `delete${item}`,
         summary: summaries.remove,
         ...(removal && { description: removal.description }),
         tags,
@@ -126,6 +135,7 @@ const sortMembers = (_name: string, value: unknown): unknown =>
 /** 400 with the invalid fields. */
 export const createInvalidBodyError = (errors: readonly Fault[], detail = 'The body is invalid.'): ProblemError =>
   new ProblemError(400, detail, {
+    code: 'invalid_body',
     errors: errors.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
   });
 
@@ -138,6 +148,7 @@ export function requireAdded<Row extends object>(added: Row | 'full' | 'other', 
     throw new ProblemError(
       409,
       `This user has ${max} ${plural} in this workspace, which is the maximum. Remove some first.`,
+      { code: 'object_limit' },
     );
   if (added === 'other') throw createIdempotencyConflictError();
   return added;

@@ -6,6 +6,7 @@ import { Type } from 'typebox';
 import { readFoundDamage } from '../../archive/known-state.ts';
 import { palette } from '../../base/html.ts';
 import { paths } from '../../contract/paths.ts';
+import { listAcceptedTags, selectCoding } from '../http/compress-response.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError, requireLocalState } from '../http/problem-details.ts';
 import { hasETag, toETag } from '../http/send-file.ts';
@@ -57,6 +58,7 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
     {
       config: { access: 'open' },
       schema: {
+        operationId: 'getCatalogue',
         summary: 'The catalogue page of the archive',
         description: 'Shows totals to everyone, and days, symbols, charts and files to holders of a market data key.',
         tags: ['operations'],
@@ -75,6 +77,7 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
     {
       config: { access: 'open' },
       schema: {
+        operationId: 'getCatalogueFile',
         summary: 'A file that the catalogue page loads',
         description: 'Cacheable forever under the stamp of the page; under another stamp it must be revalidated.',
         tags: ['operations'],
@@ -91,7 +94,13 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
       const cacheControl = stamp === assets.stamp ? `public, max-age=${yearSeconds}, immutable` : 'no-cache';
       reply.headers({ ...pageHeaders, etag: toETag(file.sha256), 'cache-control': cacheControl });
       const etags = request.headers['if-none-match'];
-      if (etags !== undefined && hasETag(etags, file.sha256, true)) return reply.code(304).send();
+      const tags = listAcceptedTags(file.sha256, selectCoding(request));
+      const known = etags === undefined ? undefined : tags.find((tag) => hasETag(etags, tag, true));
+      if (known !== undefined)
+        return reply
+          .code(304)
+          .headers({ etag: toETag(known), vary: 'accept-encoding' })
+          .send();
       return reply.type(file.type).send(file.bytes);
     },
   );
@@ -149,7 +158,7 @@ function readAssets(): Assets {
 function readContent(path: string): Buffer {
   const bytes = readFileSync(path);
   if (!path.endsWith('.ts')) return bytes;
-  // The same as the build does, so that a checkout and the package serve the same modules.
+  // Does the same as the build, so that a checkout and the package serve the same modules.
   const text = stripTypeScriptTypes(bytes.toString('utf8'));
   return Buffer.from(text.replace(/(\bfrom\s*')(\.\/[a-z-]+)\.ts'/g, "$1$2.js'"));
 }

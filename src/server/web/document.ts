@@ -8,7 +8,7 @@ import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, fo
 /** In order of precedence: later sheets override earlier ones. */
 const sheets = ['uplot', 'palette', 'page', 'controls', 'parts', 'symbol', 'days', 'narrow'] as const;
 
-/** The page for everyone: totals, and the frame that its client fills for holders of a key. */
+/** The public page: the totals, and empty sections that the client fills for key holders. */
 export const renderPageDocument = (totals: Totals, nowMs: number, assets: string, version: string): string =>
   html`<!doctype html>
 <html lang="en">
@@ -109,7 +109,7 @@ export interface Totals {
   readonly generation: number;
   readonly publishedAt: number;
   readonly watermark: number | null;
-  /** The watermark if inferred windows count. */
+  /** The watermark, with inferred windows counted as covered. */
   readonly reached: number | null;
   /** Datasets with files. */
   readonly datasets: readonly {

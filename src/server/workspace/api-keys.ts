@@ -1,10 +1,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
+import { type DatasetName, datasetNames } from '../../archive/format/datasets.ts';
 import { UsageError } from '../../base/errors.ts';
-import type { Clock } from '../../base/ports.ts';
-import { minuteMs } from '../../base/window.ts';
+import { formatIsoUtc } from '../../base/time.ts';
+import { dayMs } from '../../base/window.ts';
+import { type KeyScope, keyScopes } from '../../contract/key-scopes.ts';
 import type { WorkspaceDatabase } from './database.ts';
-import type { KeyHolder } from './owner.ts';
 import type { Tables } from './tables.ts';
 
 export interface NewApiKey {
@@ -12,8 +12,12 @@ export interface NewApiKey {
   readonly name: string;
   /** Epoch milliseconds; null: no expiry. */
   readonly expiresAt: number | null;
-  /** Null: the default of the settings. */
+  /** Null: the default from the settings. */
   readonly requestsPerMinute: number | null;
+  /** Default: all. */
+  readonly scopes?: readonly string[];
+  /** Default: null, all datasets. */
+  readonly datasets?: readonly string[] | null;
 }
 
 /** A key in a list, without its secret. Times are epoch milliseconds. */
@@ -21,11 +25,16 @@ export interface ListedApiKey {
   readonly id: string;
   readonly name: string;
   readonly state: 'active' | 'expired' | 'revoked';
+  readonly scopes: readonly KeyScope[];
+  /** Null: all datasets. */
+  readonly datasets: readonly string[] | null;
   readonly created_at: number;
   readonly expires_at: number | null;
   readonly revoked_at: number | null;
   readonly last_used_at: number | null;
   readonly requests_per_minute: number | null;
+  /** The secrets that are valid unless the key is expired or revoked, newest first. Only the newest has no expiry time. */
+  readonly secrets: readonly { readonly created_at: number; readonly expires_at: number | null }[];
 }
 
 /** Cryptographically random bytes. */
@@ -34,45 +43,185 @@ export type RandomBytes = (count: number) => Uint8Array;
 const idBytes = 6;
 const secretBytes = 32;
 const apiKeyPattern = /^olk_([A-Za-z0-9_-]{12})_([A-Za-z0-9_-]{43})$/;
+/** Maximum number of earlier secrets of a key that are valid at the same time. */
+const secretsMax = 5;
 
-/** Creates a key and returns its text, which is not stored. @throws UsageError for an invalid name or a past expiry time */
+/**
+ * Creates a key and returns its text, which is not stored.
+ * @throws UsageError for an invalid name, an unknown scope or dataset, no scope, or a past expiry time
+ */
 export async function createApiKey(
   db: WorkspaceDatabase,
-  { name, expiresAt, requestsPerMinute }: NewApiKey,
+  { name, expiresAt, requestsPerMinute, scopes = keyScopes, datasets = null }: NewApiKey,
   nowMs: number,
   randomBytes: RandomBytes,
 ): Promise<{ id: string; key: string }> {
   requireName(name, 'The name of a key');
-  if (expiresAt !== null && expiresAt <= nowMs) throw new UsageError('The expiry time of a key must be in the future.');
+  requireFuture(expiresAt, nowMs);
+  const row = { scopes: joinNames(scopes, keyScopes, 'scope'), datasets: null as string | null };
+  if (datasets !== null) row.datasets = joinNames(datasets, datasetNames, 'dataset');
   // Hex: an ID is an argument of `keys revoke`, where a leading hyphen would make it a flag.
   const id = Buffer.from(randomBytes(idBytes)).toString('hex');
+  const { key, digest } = createSecret(id, randomBytes);
+  await db.transaction().execute(async (inside) => {
+    await inside
+      .insertInto('keys')
+      .values({
+        ...row,
+        id,
+        name,
+        created_at: nowMs,
+        expires_at: expiresAt,
+        revoked_at: null,
+        last_used_at: null,
+        requests_per_minute: requestsPerMinute,
+      })
+      .execute();
+    await inside
+      .insertInto('key_secrets')
+      .values({ digest, key_id: id, created_at: nowMs, expires_at: null })
+      .execute();
+  });
+  return { id, key };
+}
+
+function requireFuture(expiresAt: number | null, nowMs: number): void {
+  if (expiresAt !== null && expiresAt <= nowMs) throw new UsageError('The expiry time of a key must be in the future.');
+}
+
+/** The names without duplicates, in the order of `known`, separated by spaces. */
+function joinNames(names: readonly string[], known: readonly string[], what: 'scope' | 'dataset'): string {
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined)
+    throw new UsageError(`--${what} ${unknown}: the ${what} is unknown. Expected one of ${known.join(', ')}.`);
+  if (names.length === 0) throw new UsageError(`A key must have at least one ${what}.`);
+  return known.filter((name) => names.includes(name)).join(' ');
+}
+
+function createSecret(id: string, randomBytes: RandomBytes): { key: string; digest: string } {
   const secret = Buffer.from(randomBytes(secretBytes)).toString('base64url');
-  const row = { id, name, digest: hashSecret(secret).toString('hex'), created_at: nowMs };
-  await db
-    .insertInto('keys')
-    .values({
-      ...row,
-      expires_at: expiresAt,
-      revoked_at: null,
-      last_used_at: null,
-      requests_per_minute: requestsPerMinute,
-    })
-    .execute();
-  return { id, key: `olk_${id}_${secret}` };
+  return { key: `olk_${id}_${secret}`, digest: hashSecret(secret).toString('hex') };
+}
+
+export interface ApiKeyRotation {
+  /** The ID of a key, its complete text, or the name of exactly one active key. */
+  readonly idOrName: string;
+  /** How long the secrets that are valid now stay valid, ms; 0 ends them at once. */
+  readonly overlapMs: number;
+  /** New expiry time of the key; undefined keeps it, null removes it. Epoch milliseconds. */
+  readonly expiresAt?: number | null | undefined;
+}
+
+export interface RotatedApiKey {
+  readonly id: string;
+  readonly name: string;
+  /** The new text of the key, which is not stored. */
+  readonly key: string;
+  /** When the key expires; null: never. Epoch milliseconds. */
+  readonly expires_at: number | null;
+  /** When the earlier secrets end at the latest, epoch milliseconds; equal to the time of the rotation without an overlap. */
+  readonly previous_until: number;
+}
+
+/**
+ * Gives a key a new secret. ID, name, scopes, rate limit and usage stay the same.
+ * @throws UsageError if the key is unknown, ambiguous or not active, if it has too many valid secrets, or for a past expiry
+ *   time
+ */
+export async function rotateApiKey(
+  db: WorkspaceDatabase,
+  { idOrName, overlapMs, expiresAt }: ApiKeyRotation,
+  nowMs: number,
+  randomBytes: RandomBytes,
+): Promise<RotatedApiKey> {
+  const id = await findKeyId(db, idOrName, nowMs);
+  return db.transaction().execute(async (inside) => {
+    // A write first: SQLite rejects a write after a read if another process has written in between. In PostgreSQL the
+    // update locks the row, so that a concurrent rotation or revocation waits.
+    const before = await inside
+      .updateTable('keys')
+      .set((e) => ({ name: e.ref('name') }))
+      .where('id', '=', id)
+      .returning(['name', 'expires_at', 'revoked_at'])
+      .executeTakeFirstOrThrow();
+    const state = getApiKeyState(before, nowMs);
+    if (state !== 'active')
+      throw new UsageError(`The key ${id} is ${state}. Create another key: oddslake keys create --name NAME.`);
+    const keyExpiresAt = expiresAt === undefined ? before.expires_at : expiresAt;
+    if (expiresAt !== undefined) {
+      requireFuture(expiresAt, nowMs);
+      await inside.updateTable('keys').set({ expires_at: expiresAt }).where('id', '=', id).execute();
+    }
+    // A later expiry time of the key does not extend its earlier secrets.
+    const previousUntil = Math.min(nowMs + overlapMs, before.expires_at ?? Number.POSITIVE_INFINITY);
+    await inside
+      .updateTable('key_secrets')
+      .set({ expires_at: previousUntil })
+      .where('key_id', '=', id)
+      .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', previousUntil)]))
+      .execute();
+    // Keep ended secrets for a while, so that a client that still uses one gets the reason.
+    await inside
+      .deleteFrom('key_secrets')
+      .where('key_id', '=', id)
+      .where('expires_at', '<=', nowMs - endedSecretsKeptMs)
+      .execute();
+    const secrets = await inside.selectFrom('key_secrets').select('expires_at').where('key_id', '=', id).execute();
+    if (secrets.filter(({ expires_at }) => expires_at! > nowMs).length > secretsMax)
+      throw new UsageError(
+        `The key ${id} has ${secretsMax} earlier secrets that are still valid. Wait until one has ended, or end them with --overlap 0s.`,
+      );
+    const { key, digest } = createSecret(id, randomBytes);
+    await inside
+      .insertInto('key_secrets')
+      .values({ digest, key_id: id, created_at: nowMs, expires_at: null })
+      .execute();
+    return { id, name: before.name, key, expires_at: keyExpiresAt, previous_until: previousUntil };
+  });
+}
+
+/** How long ended secrets are kept, ms. */
+const endedSecretsKeptMs = 30 * dayMs;
+
+/** The ID of a key by its ID, its complete text, or the name of one active key. @throws UsageError */
+async function findKeyId(db: WorkspaceDatabase, idOrName: string, nowMs: number): Promise<string> {
+  const id = parseApiKey(idOrName)?.id ?? idOrName;
+  const byId = await db.selectFrom('keys').select('id').where('id', '=', id).executeTakeFirst();
+  if (byId !== undefined) return byId.id;
+  const named = await db.selectFrom('keys').selectAll().where('name', '=', idOrName).execute();
+  const active = named.filter((row) => getApiKeyState(row, nowMs) === 'active');
+  if (active.length === 1) return active[0]!.id;
+  if (active.length > 1)
+    throw new UsageError(`Several active keys have this name: ${active.map((row) => row.id).join(', ')}. Give an ID.`);
+  if (named.length === 1) return named[0]!.id;
+  // The message does not repeat the argument, which may be a secret.
+  throw new UsageError('There is no key with this ID or name. Run oddslake keys list to see the keys.');
 }
 
 /** All keys, newest first. */
 export async function listApiKeys(db: WorkspaceDatabase, nowMs: number): Promise<ListedApiKey[]> {
   const rows = await db.selectFrom('keys').selectAll().orderBy('created_at', 'desc').orderBy('id').execute();
+  const secrets = await db
+    .selectFrom('key_secrets')
+    .select(['key_id', 'created_at', 'expires_at'])
+    .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', nowMs)]))
+    .orderBy('created_at', 'desc')
+    .execute();
+  const secretsByKey = Map.groupBy(secrets, ({ key_id }) => key_id);
   return rows.map((row) => ({
     id: row.id,
     name: row.name,
     state: getApiKeyState(row, nowMs),
+    ...parsePermissions(row),
     created_at: row.created_at,
     expires_at: row.expires_at,
     revoked_at: row.revoked_at,
     last_used_at: row.last_used_at,
     requests_per_minute: row.requests_per_minute,
+    // At the same time, the one without an expiry time is the newer one.
+    secrets: (secretsByKey.get(row.id) ?? [])
+      .map(({ created_at, expires_at }) => ({ created_at, expires_at }))
+      .sort((a, b) => Number(b.expires_at === null) - Number(a.expires_at === null)),
   }));
 }
 
@@ -84,7 +233,7 @@ export interface RevokedApiKey {
 }
 
 /**
- * Revokes keys by their IDs or complete texts. Keys that are already revoked are not changed.
+ * Revokes keys, with all their secrets, by their IDs or complete texts. Keys that are already revoked are not changed.
  * @throws UsageError if one is unknown; then no key is revoked
  */
 export function revokeApiKeys(
@@ -128,24 +277,70 @@ export async function hasValidApiKey(db: WorkspaceDatabase, nowMs: number): Prom
   return row !== undefined;
 }
 
-type ApiKeyRow = Tables['keys'];
+/** A key with its secrets. */
+export interface StoredApiKey {
+  readonly row: Tables['keys'];
+  readonly secrets: readonly Pick<Tables['key_secrets'], 'digest' | 'expires_at'>[];
+}
+
+/** Reads a key with its secrets in one query; undefined for an unknown ID. */
+export async function readStoredApiKey(db: WorkspaceDatabase, id: string): Promise<StoredApiKey | undefined> {
+  const rows = await db
+    .selectFrom('keys')
+    .innerJoin('key_secrets', 'key_secrets.key_id', 'keys.id')
+    .selectAll('keys')
+    .select(['key_secrets.digest', 'key_secrets.expires_at as secret_expires_at'])
+    .where('keys.id', '=', id)
+    .execute();
+  if (rows[0] === undefined) return undefined;
+  const { digest: _digest, secret_expires_at: _end, ...row } = rows[0];
+  return { row, secrets: rows.map((each) => ({ digest: each.digest, expires_at: each.secret_expires_at })) };
+}
 
 /** The state of a key at `nowMs`; a revoked key stays revoked after its expiry time. */
-const getApiKeyState = (row: Pick<ApiKeyRow, 'revoked_at' | 'expires_at'>, nowMs: number): ListedApiKey['state'] =>
+const getApiKeyState = (
+  row: Pick<Tables['keys'], 'revoked_at' | 'expires_at'>,
+  nowMs: number,
+): ListedApiKey['state'] =>
   row.revoked_at !== null ? 'revoked' : row.expires_at !== null && row.expires_at <= nowMs ? 'expired' : 'active';
 
+/** Why a key with this secret is not valid at `nowMs`, in a sentence; null if it is valid. */
+export function explainInvalidKey(
+  { row }: StoredApiKey,
+  secret: StoredApiKey['secrets'][number],
+  nowMs: number,
+): string | null {
+  const state = getApiKeyState(row, nowMs);
+  if (state === 'revoked') return 'The key was revoked.';
+  if (state === 'expired') return `The key expired at ${formatIsoUtc(row.expires_at!)}.`;
+  if (secret.expires_at !== null && secret.expires_at <= nowMs)
+    return `The key was rotated, and this secret ended at ${formatIsoUtc(secret.expires_at)}. Use the new one.`;
+  return null;
+}
+
+/** The scopes and datasets of a stored key. */
+export const parsePermissions = (row: Pick<Tables['keys'], 'scopes' | 'datasets'>) => ({
+  scopes: row.scopes.split(' ') as KeyScope[],
+  datasets: row.datasets === null ? null : (row.datasets.split(' ') as DatasetName[]),
+});
+
 /** The ID and secret of a key's text; null for any other text. */
-function parseApiKey(text: string): { id: string; secret: string } | null {
+export function parseApiKey(text: string): { id: string; secret: string } | null {
   const [, id, secret] = apiKeyPattern.exec(text) ?? [];
   return id === undefined || secret === undefined ? null : { id, secret };
 }
 
-/** Whether the secret belongs to the key; compares in constant time. */
-const isMatchingSecret = (digest: string, secret: string): boolean => {
-  const expected = Buffer.from(digest, 'hex');
+/** The stored secret that equals `secret`; undefined if there is none. Each comparison takes constant time. */
+export function findMatchingSecret(
+  secrets: StoredApiKey['secrets'],
+  secret: string,
+): StoredApiKey['secrets'][number] | undefined {
   const actual = hashSecret(secret);
-  return expected.length === actual.length && timingSafeEqual(expected, actual);
-};
+  return secrets.find(({ digest }) => {
+    const expected = Buffer.from(digest, 'hex');
+    return expected.length === actual.length && timingSafeEqual(expected, actual);
+  });
+}
 
 /** Throws UsageError for a text that is not a valid name. */
 export function requireName(text: string, what: string): void {
@@ -154,97 +349,3 @@ export function requireName(text: string, what: string): void {
 }
 
 const hashSecret = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();
-
-/** A cache of the keys in use, so that not every request queries the database. */
-interface ApiKeyCache {
-  /** The holder of a key that is valid at `nowMs`; null for any other text. Rejects with WorkspaceUnavailableError. */
-  findHolder(text: string, nowMs: number): Promise<KeyHolder | null>;
-  /** Whether a text was a valid key when last checked; costs one digest. */
-  isCached(text: string): boolean;
-  /** Waits for pending writes. */
-  flush(): Promise<void>;
-}
-
-/** Maximum age of a cached key, in ms: another process's revocation takes effect after this time. */
-const rowFreshMs = 1_000;
-const keysMax = 10_000;
-/** Resolution of the time of last use, in ms. */
-const lastUseResolutionMs = minuteMs;
-
-interface CachedKey {
-  readonly row: ApiKeyRow;
-  /** Monotonic ms. */
-  readonly readAt: number;
-}
-
-/** Opens a cache of the keys of a database. */
-export function createApiKeyCache(db: WorkspaceDatabase, clock: Clock): ApiKeyCache {
-  const cache = new LRUCache<string, CachedKey>({ max: keysMax });
-  // One query per key at a time, however many requests wait for it.
-  const pendingReads = new Map<string, Promise<ApiKeyRow | undefined>>();
-  const pendingWrites = new Set<Promise<unknown>>();
-
-  const read = (id: string): Promise<ApiKeyRow | undefined> => {
-    const pending = pendingReads.get(id);
-    if (pending !== undefined) return pending;
-    const readAt = clock.monotonicMs();
-    const reading = db
-      .selectFrom('keys')
-      .selectAll()
-      .where('id', '=', id)
-      .executeTakeFirst()
-      .then((row) => {
-        // The last use may not be stored yet.
-        const used = cache.peek(id)?.row.last_used_at ?? 0;
-        if (row !== undefined && used > (row.last_used_at ?? 0)) row.last_used_at = used;
-        if (row === undefined) cache.delete(id);
-        else cache.set(id, { row, readAt });
-        return row;
-      })
-      .finally(() => pendingReads.delete(id));
-    pendingReads.set(id, reading);
-    return reading;
-  };
-
-  const noteUse = (row: ApiKeyRow, nowMs: number): void => {
-    if (row.last_used_at !== null && nowMs - row.last_used_at < lastUseResolutionMs) return;
-    row.last_used_at = nowMs;
-    // Ignore errors: a read-only database must not reject requests.
-    const writing: Promise<unknown> = db
-      .updateTable('keys')
-      .set({ last_used_at: nowMs })
-      .where('id', '=', row.id)
-      .execute()
-      .catch(() => {})
-      .finally(() => pendingWrites.delete(writing));
-    pendingWrites.add(writing);
-  };
-
-  return {
-    async findHolder(text, nowMs) {
-      const key = parseApiKey(text);
-      if (key === null) return null;
-      const cached = cache.get(key.id);
-      const isFresh = cached !== undefined && clock.monotonicMs() - cached.readAt < rowFreshMs;
-      const row = isFresh ? cached.row : await read(key.id);
-      // Compare for unknown IDs, too, so that the time is the same.
-      const same = isMatchingSecret(row?.digest ?? '00'.repeat(32), key.secret);
-      if (row === undefined || !same) return null;
-      if (getApiKeyState(row, nowMs) !== 'active') {
-        // No longer cached: failures count against the address from now on.
-        cache.delete(key.id);
-        return null;
-      }
-      if (!isFresh) noteUse(row, nowMs);
-      return { kind: 'key', id: row.id, name: row.name, requestsPerMinute: row.requests_per_minute };
-    },
-    isCached(text) {
-      const key = parseApiKey(text);
-      const row = key === null ? undefined : cache.peek(key.id)?.row;
-      return row !== undefined && isMatchingSecret(row.digest, key!.secret);
-    },
-    async flush() {
-      await Promise.all(pendingWrites);
-    },
-  };
-}

@@ -18,10 +18,10 @@ export interface BotWithStrategy extends BotRow {
 interface BotStore {
   /**
    * Adds a bot in status active. If a bot has the same idempotency key, it is returned unchanged; returns `other` if
-   * its request was different. `full` if the owner has `ownMax` bots, `unbound` if the strategy does not exist.
+   * its request was different, `full` if the owner has `ownMax` bots, and `unbound` if the strategy does not exist.
    */
   add(owner: OwnerColumns, bot: NewBot, ownMax: number): Promise<BotWithStrategy | 'full' | 'other' | 'unbound'>;
-  /** The bot with an idempotency key: `other` if its request was another one, null if there is none. */
+  /** The bot with an idempotency key; `other` if its request was different, null if there is none. */
   findByIdempotencyKey(owner: OwnerColumns, by: IdempotentBot): Promise<BotWithStrategy | 'other' | null>;
   get(owner: OwnerColumns, id: string): Promise<BotWithStrategy | null>;
   /** Newest first. */

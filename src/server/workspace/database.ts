@@ -11,7 +11,8 @@ export type WorkspaceDatabase = Kysely<Tables>;
 
 /**
  * Opens the database and brings its schema up to date.
- * @throws UsageError for an invalid URL or the database of a newer oddslake; OddslakeError if it cannot be opened
+ * @throws UsageError for an invalid URL, or if a newer oddslake has migrated the database; OddslakeError if it cannot
+ *   be opened
  */
 export async function openWorkspaceDatabase(location: DatabaseLocation): Promise<WorkspaceDatabase> {
   const dialect =
@@ -27,8 +28,8 @@ export async function openWorkspaceDatabase(location: DatabaseLocation): Promise
 }
 
 /**
- * Number of migrations that the service's database lacks; null if its file does not exist. Changes nothing.
- * @throws OddslakeError if the database cannot be read; UsageError if it is of a newer oddslake
+ * Number of migrations not yet applied to the service's database; null if its file does not exist. Changes nothing.
+ * @throws OddslakeError if the database cannot be read; UsageError if a newer oddslake has migrated it
  */
 export async function inspectWorkspace(location: DatabaseLocation): Promise<number | null> {
   if (location.kind === 'sqlite' && !existsSync(location.path)) return null;

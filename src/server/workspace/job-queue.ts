@@ -4,7 +4,7 @@ import type { WorkspaceDatabase } from './database.ts';
 import type { BacktestRow, ExportJobRow, JobState, Tables } from './tables.ts';
 
 /**
- * A queue of jobs of one kind, of one archive. A job waits, is taken by one runner, and changes state by single updates.
+ * A queue of one archive's jobs of one kind. A job waits, is taken by one runner, and changes state in single updates.
  * `New` has the columns of a new job.
  */
 export interface JobQueue<Row, New> {
@@ -19,9 +19,9 @@ export interface JobQueue<Row, New> {
   remove(id: string): Promise<void>;
   /** Takes a waiting job and marks it as running; users take turns, oldest job first. */
   take(runner: number, nowMs: number): Promise<Row | null>;
-  /** False if the job was removed and no longer belongs to this runner. */
+  /** False if the job was removed or no longer belongs to this runner. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
-  /** Stores the result. False if the job was removed and no longer belongs to this runner. */
+  /** Stores the result. False if the job was removed or no longer belongs to this runner. */
   finish(id: string, runner: number, result: JobResult<Row>, nowMs: number): Promise<boolean>;
   /** Returns a started job to the queue; the attempt does not count. */
   release(id: string, runner: number): Promise<void>;
@@ -29,7 +29,7 @@ export interface JobQueue<Row, New> {
   releaseAll(nowMs: number): Promise<void>;
 }
 
-/** The columns that the end of a job sets; those of a failed job are an error. */
+/** The columns set when a job ends; for a failed job, its error. */
 export type JobResult<Row> = Partial<Row> | { readonly error: string };
 
 /** A kind of job: its table, and what differs between the kinds. */
@@ -45,8 +45,8 @@ export interface JobKind<Row, New> {
   /** How to make a request smaller, for the error of a job that crashes its process. */
   readonly advice: string;
   /**
-   * Starts the transaction that adds a job with a write: SQLite rejects a write after a read if another process has
-   * written in between.
+   * The first write of the transaction that adds a job. It precedes all reads, because SQLite rejects a write after a
+   * read if another process has written in between.
    */
   lockOwner(tx: Transaction<Tables>, job: New): Promise<unknown>;
 }
@@ -68,7 +68,7 @@ const finalStates: readonly JobState[] = ['done', 'failed', 'cancelled'];
 /** Maximum number of finished jobs removed when a job is added. */
 const deletedPerAddMax = 100;
 
-/** Users whose turns are remembered, and that are considered for the next turn. */
+/** Maximum number of users whose turns are remembered, and of users considered for the next turn. */
 const servedUsersMax = 1000;
 
 type SelectDatabase = Pick<Kysely<QueueTables>, 'selectFrom'>;
@@ -95,7 +95,7 @@ export function createJobQueue<Row extends Pick<JobColumns, QueueColumn>, New>(
   }
   const waiting = { ...kind.waitingColumns, state: 'waiting', runner: null } as Partial<JobColumns>;
 
-  /** Jobs of a job's owner, or with only the first column those of its user. */
+  /** Jobs of a job's owner; with only the first owner column, jobs of its user. */
   const ofOwner = (of: SelectDatabase, job: New, columns: readonly OwnerColumn[] = kind.ownerColumns) => {
     let own = rows(of);
     for (const column of columns) own = own.where(column, '=', (job as JobColumns)[column]);

@@ -4,8 +4,8 @@ import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 
 /**
- * Migrations by name, applied in the order of the names. A released migration is never changed. Types that both databases
- * have: text, bigint for epoch milliseconds and counts. Add new migrations at the end.
+ * Migrations by name, applied in the order of the names. A released migration is never changed. Use only types that
+ * both databases support: text, and bigint for epoch milliseconds and counts. Add new migrations at the end.
  */
 export const migrations: Readonly<Record<string, Migration>> = {
   '001_keys': {
@@ -159,7 +159,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '006_backtest_names': {
     async up(db) {
       await db.schema.alterTable('backtests').renameColumn('asked', 'request').execute();
-      // One row at a time, because a result can have a megabyte.
+      // One row at a time, because a result can take a megabyte.
       for (const { id } of await db.selectFrom('backtests').select('id').where('result', 'is not', null).execute()) {
         const { result } = await db
           .selectFrom('backtests')
@@ -174,11 +174,60 @@ export const migrations: Readonly<Record<string, Migration>> = {
       }
     },
   },
+  '007_key_secrets': {
+    async up(db) {
+      await db.schema
+        .alterTable('keys')
+        .addColumn('scopes', 'text', (column) => column.notNull().defaultTo('read export'))
+        .execute();
+      await db.schema.alterTable('keys').addColumn('datasets', 'text').execute();
+      await db.schema
+        .createTable('key_secrets')
+        .addColumn('digest', 'text', (column) => column.primaryKey())
+        .addColumn('key_id', 'text', (column) => column.notNull())
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
+        .addColumn('expires_at', 'bigint')
+        .execute();
+      await db.schema.createIndex('key_secrets_of_keys').on('key_secrets').column('key_id').execute();
+      await db
+        .insertInto('key_secrets')
+        .columns(['digest', 'key_id', 'created_at'])
+        .expression(db.selectFrom('keys').select(['digest', 'id', 'created_at']))
+        .execute();
+      // A running service of an older version would ignore scopes. Without the digest it rejects every key.
+      await db.schema.alterTable('keys').dropColumn('digest').execute();
+    },
+  },
+  '008_key_usage': {
+    async up(db) {
+      await db.schema
+        .createTable('key_usage')
+        .addColumn('key_id', 'text', (column) => column.notNull())
+        .addColumn('day', 'bigint', (column) => column.notNull())
+        .addColumn('requests', 'bigint', (column) => column.notNull())
+        .addColumn('bytes', 'bigint', (column) => column.notNull())
+        .addPrimaryKeyConstraint('key_usage_key', ['key_id', 'day'])
+        .execute();
+    },
+  },
+  '009_revoked_tokens': {
+    async up(db) {
+      await db.schema
+        .createTable('revoked_tokens')
+        .addColumn('id', 'text', (column) => column.primaryKey())
+        .addColumn('jti', 'text')
+        .addColumn('user_id', 'text')
+        .addColumn('issued_before', 'bigint')
+        .addColumn('revoked_at', 'bigint', (column) => column.notNull())
+        .addColumn('expires_at', 'bigint')
+        .execute();
+    },
+  },
 };
 
 /**
- * Renames the fields of a saved result to the names of migration 006. Values and their order stay. Returns a result of another
- * shape, such as a damaged one, unchanged, so that it does not prevent the migration of the others.
+ * Renames the fields of a saved result to the names of migration 006. Values and their order do not change. Returns a
+ * result of another shape, such as a damaged one, unchanged, so that it does not prevent the migration of the others.
  */
 function renameResultFields(resultJson: string): string {
   try {
@@ -208,7 +257,7 @@ function toNewResultFields(resultJson: string): string {
   });
 }
 
-/** The tables are those of the migration's time, so none of our types applies. */
+/** The tables are as they were when the migration was written, so none of our types applies. */
 // biome-ignore lint/suspicious/noExplicitAny: what Kysely itself hands to a migration
 type AnyDatabase = Kysely<any>;
 
@@ -241,7 +290,7 @@ export async function migrate(
 }
 
 /**
- * Number of migrations that a database lacks.
+ * Number of migrations not yet applied to a database.
  * @throws UsageError if a newer oddslake has migrated it
  */
 export function countMissingMigrations(

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
+import type { KeyScope } from '../../contract/key-scopes.ts';
 import type { OwnerColumns, Tables } from './tables.ts';
 
 /** The objects that a token can access: those created with tokens of the same user and workspace. */
@@ -8,7 +9,7 @@ export const toOwnerColumns = ({ user, workspace }: User): OwnerColumns => ({
   workspace: toColumn(workspace ?? ''),
 });
 
-/** An index row of PostgreSQL is limited to 2,704 bytes: room for two of these and a name. */
+/** A PostgreSQL index row is limited to 2,704 bytes: enough for two of these and a name. */
 const ownerBytesMax = 400;
 const digestPrefix = 'sha256:';
 
@@ -19,8 +20,8 @@ const toColumn = (text: string): string =>
     : `${digestPrefix}${createHash('sha256').update(text, 'utf8').digest('hex')}`;
 
 /**
- * Starts a change of an owner's strategies and bots: until the transaction ends, changes of the same owner wait, in any
- * process. Returns the ordinal for a new object, which is greater than all before it.
+ * Starts a change to an owner's strategies and bots: until the transaction ends, other changes to them wait, in any
+ * process. Returns the ordinal for a new object, which is greater than all earlier ones.
  */
 export async function nextOrdinal(tx: Transaction<Tables>, { owner, workspace }: OwnerColumns): Promise<number> {
   // The update locks the row. SQLite rejects a write after a read if another process has written in between.
@@ -43,8 +44,11 @@ export interface KeyHolder {
   readonly kind: 'key';
   readonly id: string;
   readonly name: string;
-  /** Null: the default of the settings. */
+  /** Null: the default from the settings. */
   readonly requestsPerMinute: number | null;
+  readonly scopes: readonly KeyScope[];
+  /** Null: all datasets. */
+  readonly datasets: readonly string[] | null;
 }
 
 /** The user of a user token. */

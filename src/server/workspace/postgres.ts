@@ -2,13 +2,13 @@ import { type Dialect, PostgresDialect, type PostgresPoolClient } from 'kysely';
 import { UsageError } from '../../base/errors.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 
-/** Connections per process; timeouts of connecting, of a query, and of an idle connection, in ms. */
+/** Maximum connections per process, and timeouts for connecting, for a query and for an idle connection, in ms. */
 const connectionsMax = 8;
 const connectMsMax = 5_000;
 const queryMsMax = 5_000;
 const idleMsMax = 30_000;
 
-/** Type IDs of bigint, and of numeric, which a sum of bigints is. */
+/** Type IDs of bigint, and of numeric, the type of a sum of bigints. */
 const integerTypeIds: readonly number[] = [20, 1700];
 
 /**
@@ -100,16 +100,16 @@ const connectionLossClasses = new Set(['08', '53', '57', '58']);
 /** Whether the database was unreachable, rather than rejecting the query. */
 function isConnectionLoss(error: unknown): boolean {
   const { code, severity } = error as { code?: unknown; severity?: unknown };
-  // Errors of the server have a severity; all others are of the connection.
+  // Server errors have a severity; all others are connection errors.
   if (severity === undefined) return true;
-  // Read-only: a standby that was not promoted yet.
+  // Read-only: a standby that has not been promoted yet.
   return typeof code === 'string' && (connectionLossClasses.has(code.slice(0, 2)) || code === '25006');
 }
 
 /** The reason without the driver's own message, which may contain the URL. */
 function toReason(error: unknown): string {
   const { code, severity, message } = error as { code?: unknown; severity?: unknown; message?: unknown };
-  // Messages of the server contain at most the names of the user and the database.
+  // Server messages contain at most the names of the user and the database.
   if (severity !== undefined) return String(message);
   if (/timeout/i.test(String(message))) return 'timeout';
   return typeof code === 'string' ? code : 'the connection ended';

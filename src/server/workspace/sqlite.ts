@@ -15,7 +15,7 @@ import { openStatements } from '../../archive/journal/database.ts';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 
-/** SQLite errors that may pass: busy, locked, read-only, I/O error, full, cannot open. */
+/** SQLite errors that may be temporary: busy, locked, read-only, I/O error, full, cannot open. */
 const transientCodes = new Set([5, 6, 8, 10, 13, 14]);
 const busyCode = 5;
 
@@ -61,7 +61,7 @@ function wrapStatements(statements: ReturnType<typeof openStatements>, path: str
   };
 }
 
-/** Two processes that create a file at the same time may get busy despite their timeouts. */
+/** Two processes that create a file at the same time may get SQLITE_BUSY despite their timeouts. */
 const openAttemptsMax = 20;
 
 /** Creates the file with access for its owner only; SQLite uses the same mode for its other files. */
@@ -69,7 +69,7 @@ function restrictPermissions(path: string): void {
   try {
     closeSync(openSync(path, 'ax', 0o600));
   } catch {
-    // It exists, or cannot be created, which opening it reports.
+    // It already exists, or it cannot be created; opening it then reports the error.
   }
 }
 
@@ -96,7 +96,7 @@ const isBusy = (error: unknown): boolean => toCode(error) === busyCode && toExte
 // Kysely's own driver has one connection, on which SQLite itself waits for other processes. That would block all requests
 // of this process.
 
-/** One connection. Calls never wait: if another process holds a lock they fail at once as busy. */
+/** One connection. Calls never wait: if another process holds a lock, they immediately fail with SQLITE_BUSY. */
 interface Statements {
   prepare(sql: string): {
     /** Whether the statement returns rows. */
@@ -114,7 +114,7 @@ interface Statements {
 interface SqliteConnections {
   /** For all writes, which are serialized, and for reads within a transaction. */
   readonly writer: Statements;
-  /** For reads outside of a transaction, which no writer blocks. */
+  /** For reads outside a transaction, which no writer blocks. */
   readonly reader: Statements;
   /** Whether an error means that another process holds a lock, possibly for a short time. */
   isBusy(error: unknown): boolean;

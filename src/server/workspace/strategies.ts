@@ -19,7 +19,7 @@ export type NewStrategy = Pick<
 export interface StrategyStore {
   /**
    * Adds a new version of a strategy. If a strategy has the same idempotency key, it is returned unchanged; returns
-   * `other` if its request was different. `full` if the owner has `ownMax` versions.
+   * `other` if its request was different, and `full` if the owner has `ownMax` versions.
    */
   add(owner: OwnerColumns, strategy: NewStrategy, ownMax: number): Promise<StrategyRow | 'full' | 'other'>;
   get(owner: OwnerColumns, id: string): Promise<StrategyRow | null>;

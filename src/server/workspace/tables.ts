@@ -8,14 +8,45 @@ export interface Tables {
   keys: {
     id: string;
     name: string;
-    /** SHA-256 of the secret, in hex: the secret itself is shown once and not stored. */
-    digest: string;
     created_at: number;
     expires_at: number | null;
     revoked_at: number | null;
     /** With a resolution of a minute. */
     last_used_at: number | null;
     requests_per_minute: number | null;
+    /** Separated by spaces; see src/contract/key-scopes.ts. */
+    scopes: string;
+    /** Separated by spaces; null for all datasets. */
+    datasets: string | null;
+  };
+  /** The secrets of keys. A key has several while a rotation overlaps. */
+  key_secrets: {
+    /** SHA-256 of the secret, in hex: the secret itself is shown once and not stored. */
+    digest: string;
+    key_id: string;
+    created_at: number;
+    /** Null for the secret that the key was created or last rotated with. */
+    expires_at: number | null;
+  };
+  /** Counts of the last days, added up over all services. */
+  key_usage: {
+    key_id: string;
+    /** Start of a UTC day, epoch milliseconds. */
+    day: number;
+    requests: number;
+    bytes: number;
+  };
+  /** Revocations of user tokens: of one token, or of all tokens of a user that were issued before a time. */
+  revoked_tokens: {
+    /** A digest of the two columns that follow; only one of them has a value. */
+    id: string;
+    jti: string | null;
+    user_id: string | null;
+    /** Null for a revocation of one token. */
+    issued_before: number | null;
+    revoked_at: number;
+    /** Expiry time of the token, after which the row is removed; null if it is not known. */
+    expires_at: number | null;
   };
   export_jobs: ExportJobRow;
   owners: OwnerRow;
@@ -55,7 +86,7 @@ export interface ExportJobRow {
   expires_at: number | null;
   /** Process ID of its runner. */
   runner: number | null;
-  /** Number of starts, except starts that a clean stop returned to the queue. */
+  /** Number of starts, not counting those after which a clean stop returned the job to the queue. */
   attempts: number;
   rows_done: number;
   rows_total: number | null;
@@ -130,7 +161,7 @@ export interface BacktestRow extends ObjectRow {
   strategy_version: number | null;
   /** Process ID of its runner. */
   runner: number | null;
-  /** Number of starts, except starts that a clean stop returned to the queue. */
+  /** Number of starts, not counting those after which a clean stop returned the job to the queue. */
   attempts: number;
   started_at: number | null;
   finished_at: number | null;
@@ -139,7 +170,7 @@ export interface BacktestRow extends ObjectRow {
   error: string | null;
   /** The objective's value, for lists. */
   value: number | null;
-  /** JSON of src/backtest/result.ts. */
+  /** A backtest result as JSON; see src/backtest/result.ts. */
   result: string | null;
 }
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import {
   createLocalJWKSet,
+  decodeJwt,
   errors,
   type JSONWebKeySet,
   type JWTPayload,
@@ -16,6 +17,7 @@ import { dayMs, minuteMs } from '../../base/window.ts';
 import { requireName } from './api-keys.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 import type { User } from './owner.ts';
+import type { TokenIdentity, TokenRevocation } from './revoked-tokens.ts';
 
 /** The settings under `service.tokens`. */
 export interface UserTokenSettings {
@@ -30,20 +32,21 @@ export interface UserTokenSettings {
 export interface UserTokenVerifier {
   /** The user of a token that is valid at `nowMs`; null for any other text. Rejects with WorkspaceUnavailableError. */
   verify(token: string, nowMs: number): Promise<User | null>;
-  /** Whether a text was recently a valid token; costs one digest. */
-  isCached(token: string): boolean;
+  /** Whether a token that was not accepted would be valid if it were not revoked. Rejects with WorkspaceUnavailableError. */
+  isRevoked(token: string, nowMs: number): Promise<boolean>;
 }
 
 /** How far an issuer's clock may be ahead of ours, in seconds. It does not extend the expiry time. */
 const leewaySeconds = 30;
 const tokenCharsMax = 8_192;
 const claimCharsMax = 1_000;
-/** Cached verified tokens, and how long their verification is valid, in ms. */
+/** Maximum number of cached verified tokens, and how long a verification is valid, in ms. */
 const verifiedTokensMax = 10_000;
 const verifiedForMs = minuteMs;
 
 interface VerifiedToken {
   readonly user: User;
+  readonly identity: TokenIdentity;
   readonly expMs: number;
 }
 
@@ -54,13 +57,15 @@ interface TokenVerification {
 }
 
 /**
- * Opens the verifier of the settings; without a secret or key set it rejects every token.
+ * Opens the verifier that the settings configure; without a secret or key set it rejects every token.
+ * @param isRevoked whether a token with a valid signature is revoked
  * @throws UsageError for more than one of them, an invalid URL, or a missing or invalid file
  */
 export async function openUserTokenVerifier(
   settings: UserTokenSettings,
   clock: Clock,
   log: Log,
+  isRevoked: (token: TokenIdentity) => Promise<boolean> = async () => false,
 ): Promise<UserTokenVerifier> {
   const verification = await openTokenVerification(settings, clock, log);
   const cache = new LRUCache<string, VerifiedToken>({
@@ -69,34 +74,40 @@ export async function openUserTokenVerifier(
     ttlResolution: 0,
     perf: { now: () => clock.monotonicMs() },
   });
+  const verifyClaims = async (token: string, nowMs: number): Promise<VerifiedToken | null> => {
+    if (verification === null || token.length > tokenCharsMax) return null;
+    const name = hashToken(token);
+    const known = cache.get(name);
+    if (known !== undefined && nowMs < known.expMs) return known;
+    cache.delete(name);
+    let payload: JWTPayload;
+    try {
+      // The overloads for a key and for a function that finds one do not accept their union.
+      ({ payload } = await jwtVerify(token, verification.key as JWTVerifyGetKey, {
+        issuer: settings.issuer,
+        audience: settings.audience,
+        algorithms: [...verification.algorithms],
+        clockTolerance: leewaySeconds,
+        currentDate: new Date(nowMs),
+        requiredClaims: ['exp', 'sub'],
+      }));
+    } catch (error) {
+      if (error instanceof WorkspaceUnavailableError) throw error;
+      return null;
+    }
+    const verified = parseClaims(payload, nowMs);
+    if (verified !== null) cache.set(name, verified);
+    return verified;
+  };
   return {
     async verify(token, nowMs) {
-      if (verification === null || token.length > tokenCharsMax) return null;
-      const name = hashToken(token);
-      const known = cache.get(name);
-      if (known !== undefined && nowMs < known.expMs) return known.user;
-      // No longer cached: failures count against the address from now on.
-      cache.delete(name);
-      let payload: JWTPayload;
-      try {
-        // The overloads for a key and for a function that finds one do not accept their union.
-        ({ payload } = await jwtVerify(token, verification.key as JWTVerifyGetKey, {
-          issuer: settings.issuer,
-          audience: settings.audience,
-          algorithms: [...verification.algorithms],
-          clockTolerance: leewaySeconds,
-          currentDate: new Date(nowMs),
-          requiredClaims: ['exp', 'sub'],
-        }));
-      } catch (error) {
-        if (error instanceof WorkspaceUnavailableError) throw error;
-        return null;
-      }
-      const verified = parseClaims(payload, nowMs);
-      if (verified !== null) cache.set(name, verified);
-      return verified?.user ?? null;
+      const verified = await verifyClaims(token, nowMs);
+      return verified === null || (await isRevoked(verified.identity)) ? null : verified.user;
     },
-    isCached: (token) => token.length <= tokenCharsMax && cache.has(hashToken(token)),
+    async isRevoked(token, nowMs) {
+      const verified = await verifyClaims(token, nowMs);
+      return verified !== null && (await isRevoked(verified.identity));
+    },
   };
 }
 
@@ -125,7 +136,7 @@ async function openTokenVerification(
 }
 
 /** The user of a payload with verified times, issuer and audience; null if its claims are invalid. */
-function parseClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: number): VerifiedToken | null {
+function parseClaims({ sub, exp, iat, jti, workspace, scope }: JWTPayload, nowMs: number): VerifiedToken | null {
   const isText = (value: unknown): value is string =>
     typeof value === 'string' && value !== '' && value.length <= claimCharsMax && isUnambiguous(value);
   if (!isText(sub) || exp === undefined || exp * 1000 <= nowMs) return null;
@@ -133,7 +144,9 @@ function parseClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: num
   if (workspace !== undefined && !isText(workspace)) return null;
   if (scope !== undefined && typeof scope !== 'string') return null;
   const scopes = (scope ?? '').split(' ').filter((source) => source !== '');
-  return { user: { kind: 'user', user: sub, workspace: workspace ?? null, scopes }, expMs: exp * 1000 };
+  // Without a time of issue, a token counts as issued before every revocation of its user.
+  const identity = { user: sub, jti: typeof jti === 'string' ? jti : null, issuedAtMs: (iat ?? 0) * 1000 };
+  return { user: { kind: 'user', user: sub, workspace: workspace ?? null, scopes }, identity, expMs: exp * 1000 };
 }
 
 /** Whether the text is well-formed. In UTF-8 all lone surrogates would be stored as the same character. */
@@ -145,6 +158,8 @@ export interface NewUserToken {
   readonly scopes: readonly string[];
   /** Epoch milliseconds, rounded down to a second. */
   readonly expiresAt: number;
+  /** The claim `jti`, by which the token can be revoked. */
+  readonly jti?: string;
 }
 
 /**
@@ -155,7 +170,7 @@ export async function issueUserToken(settings: UserTokenSettings, token: NewUser
   const { secret, issuer, audience } = settings;
   if (secret === null) {
     throw new UsageError(
-      'There is no secret to sign with. Set ODDSLAKE_TOKEN_SECRET, or service.tokens.secret in the config, to the same text of at least 32 characters for this command and for oddslake serve. Tokens of a key set come from its issuer.',
+      'There is no secret to sign with. Set ODDSLAKE_TOKEN_SECRET, or service.tokens.secret in the config, to the same text of at least 32 characters for this command and for oddslake serve. If oddslake serve uses a key set, its issuer creates the tokens.',
     );
   }
   requireName(token.user, '--user');
@@ -165,6 +180,7 @@ export async function issueUserToken(settings: UserTokenSettings, token: NewUser
   const claims = {
     ...(token.workspace === null ? {} : { workspace: token.workspace }),
     ...(token.scopes.length === 0 ? {} : { scope: token.scopes.join(' ') }),
+    ...(token.jti === undefined ? {} : { jti: token.jti }),
   };
   return new SignJWT(claims)
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
@@ -176,15 +192,36 @@ export async function issueUserToken(settings: UserTokenSettings, token: NewUser
     .sign(toSecretKey(secret));
 }
 
+/**
+ * The `jti` and the expiry time of a token to revoke, given as its text or as its `jti`. The signature is not verified: a
+ * forged token only revokes an ID.
+ * @throws UsageError for a token without `jti`
+ */
+export function parseRevokedToken(tokenOrId: string): TokenRevocation['tokens'][number] {
+  if (!/^[\w-]+\.[\w-]+\.[\w-]*$/.test(tokenOrId)) return { jti: tokenOrId, expiresAt: null };
+  let payload: JWTPayload;
+  try {
+    payload = decodeJwt(tokenOrId);
+  } catch {
+    return { jti: tokenOrId, expiresAt: null };
+  }
+  const { jti, exp } = payload;
+  if (typeof jti === 'string' && jti !== '')
+    return { jti, expiresAt: typeof exp === 'number' ? Math.ceil(exp) * 1000 : null };
+  throw new UsageError(
+    'This token has no ID (jti). Revoke all tokens of its user: oddslake tokens revoke --user USER.',
+  );
+}
+
 const toSecretKey = (secret: string): Uint8Array => new TextEncoder().encode(secret);
 
-/** Limits of one fetch, in ms and bytes. */
+/** Limits on one fetch, in ms and bytes. */
 const fetchMsMax = 5_000;
 const bytesMax = 256 * 1024;
 /** Age after which the set is fetched again in the background, and minimum time between two attempts, in ms. */
 const freshMs = 10 * minuteMs;
 const retryMs = 10_000;
-/** A set that can no longer be fetched stays valid for a day, in ms. */
+/** How long a set that can no longer be fetched stays valid, in ms. */
 const staleMsMax = dayMs;
 
 /**

@@ -1,35 +1,59 @@
 import type { Clock, Log } from '../../base/ports.ts';
+import { createApiKeyCache } from './api-key-cache.ts';
 import {
+  type ApiKeyRotation,
   createApiKey,
-  createApiKeyCache,
   hasValidApiKey,
   type ListedApiKey,
   listApiKeys,
   type NewApiKey,
   type RandomBytes,
   type RevokedApiKey,
+  type RotatedApiKey,
   revokeApiKeys,
+  rotateApiKey,
 } from './api-keys.ts';
 import { openWorkspaceDatabase, type WorkspaceDatabase } from './database.ts';
 import type { DatabaseLocation } from './database-url.ts';
+import { type ApiKeyUsage, createKeyUsageRecorder, type KeyUsageRecorder, readKeyUsage } from './key-usage.ts';
 import type { Principal } from './owner.ts';
+import {
+  createTokenRevocationList,
+  type ListedTokenRevocation,
+  listTokenRevocations,
+  revokeTokens,
+  type TokenIdentity,
+  type TokenRevocation,
+} from './revoked-tokens.ts';
 import type { UserTokenSettings, UserTokenVerifier } from './user-tokens.ts';
 
 /** The service's own database: credentials, and the objects of users. */
 export interface Workspace {
   readonly db: WorkspaceDatabase;
   createKey(key: NewApiKey, nowMs: number): Promise<{ id: string; key: string }>;
+  /** Gives a key a new secret. Throws UsageError; see rotateApiKey. */
+  rotateKey(rotation: ApiKeyRotation, nowMs: number): Promise<RotatedApiKey>;
   listKeys(nowMs: number): Promise<ListedApiKey[]>;
   /** Revokes all of them, or none if one is unknown. */
   revokeKeys(idsOrKeys: readonly string[], nowMs: number): Promise<RevokedApiKey[]>;
+  /** Revokes user tokens; at once in this process. Throws UsageError; see revokeTokens. */
+  revokeTokens(revocation: TokenRevocation, nowMs: number): Promise<void>;
+  /** The revocations of user tokens, newest first. */
+  listTokenRevocations(nowMs: number): Promise<ListedTokenRevocation[]>;
   hasGoodKey(nowMs: number): Promise<boolean>;
+  readonly usage: KeyUsageRecorder;
+  /** The usage of keys by day. Throws UsageError; see readKeyUsage. */
+  readUsage(idOrName: string | null, sinceMs: number): Promise<ApiKeyUsage[]>;
   /**
    * The principal of a bearer credential; null if it is not valid. Rejects with WorkspaceUnavailableError if that cannot be
    * determined at the moment.
    */
   authenticate(credential: string, nowMs: number): Promise<Principal | null>;
-  /** Whether a credential was recently valid; cheap, and no proof of validity. */
-  isCachedCredential(credential: string): boolean;
+  /**
+   * Why a credential that was not authenticated is not valid, in a sentence; null if it is no credential of this service.
+   * Only the holder of a secret gets a reason. Rejects like `authenticate`.
+   */
+  explainRejection(credential: string, nowMs: number): Promise<string | null>;
   close(): Promise<void>;
 }
 
@@ -42,7 +66,7 @@ interface WorkspaceOptions {
   readonly log: Log;
 }
 
-const rejectingTokenVerifier: UserTokenVerifier = { verify: async () => null, isCached: () => false };
+const rejectingTokenVerifier: UserTokenVerifier = { verify: async () => null, isRevoked: async () => false };
 
 /** Imported on demand: commands that verify no tokens should not load the library. */
 const loadUserTokenVerifier = async (
@@ -57,21 +81,37 @@ export async function openWorkspace({
   log,
   ...rest
 }: WorkspaceOptions): Promise<Workspace> {
-  const tokens = rest.tokens === null ? rejectingTokenVerifier : await loadUserTokenVerifier(rest.tokens, clock, log);
+  const isRevoked = (token: TokenIdentity): Promise<boolean> => revocations.isRevoked(token);
+  const tokens =
+    rest.tokens === null ? rejectingTokenVerifier : await loadUserTokenVerifier(rest.tokens, clock, log, isRevoked);
   const db = await openWorkspaceDatabase(location);
+  const revocations = createTokenRevocationList(db, clock);
   const keys = createApiKeyCache(db, clock);
+  const usage = createKeyUsageRecorder(db, clock, log);
   return {
     db,
     createKey: (key, nowMs) => createApiKey(db, key, nowMs, randomBytes),
+    rotateKey: (rotation, nowMs) => rotateApiKey(db, rotation, nowMs, randomBytes),
     listKeys: (nowMs) => listApiKeys(db, nowMs),
     revokeKeys: (idsOrKeys, nowMs) => revokeApiKeys(db, idsOrKeys, nowMs),
+    async revokeTokens(revocation, nowMs) {
+      await revokeTokens(db, revocation, nowMs);
+      revocations.invalidate();
+    },
+    listTokenRevocations: (nowMs) => listTokenRevocations(db, nowMs),
     hasGoodKey: (nowMs) => hasValidApiKey(db, nowMs),
+    usage,
+    readUsage: (idOrName, sinceMs) => readKeyUsage(db, idOrName, sinceMs),
     // No token has this prefix.
     authenticate: (credential, nowMs) =>
       credential.startsWith('olk_') ? keys.findHolder(credential, nowMs) : tokens.verify(credential, nowMs),
-    isCachedCredential: (credential) => keys.isCached(credential) || tokens.isCached(credential),
+    async explainRejection(credential, nowMs) {
+      if (credential.startsWith('olk_')) return await keys.explainRejection(credential, nowMs);
+      return (await tokens.isRevoked(credential, nowMs)) ? 'The token was revoked.' : null;
+    },
     async close() {
       await keys.flush();
+      await usage.flush();
       await db.destroy();
     },
   };

@@ -24,7 +24,7 @@ test.each([
   ['of an earlier symbol', part(['B', 1000], ['A', 1000])],
   ['of a duplicate symbol', part(['A', 1000], ['A', 1001])],
 ])('rejects a key %s', (_, columns) => {
-  expect(() => assertPartOrder(columns, day)).toThrow('Invalid part rows, nothing was written');
+  expect(() => assertPartOrder(columns, day)).toThrow('Invalid rows for a part file; nothing was written');
 });
 
 test('rejects a symbol of an earlier chunk', () => {

@@ -167,7 +167,7 @@ describe('the shared rate limit of an archive', () => {
     const startedAt = systemClock.monotonicMs();
     const busy = expect.objectContaining({
       exitCode: 5,
-      message: expect.stringContaining('was suspended at a bad moment'),
+      message: expect.stringContaining('was suspended while it held the lock'),
     });
     expect(() => store.runExclusive(() => 0)).toThrow(busy);
     expect(systemClock.monotonicMs() - startedAt).toBeGreaterThanOrEqual(190);

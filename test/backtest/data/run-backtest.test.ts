@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { runSeries } from '../../../src/backtest/engine/run-series.ts';
-import type { SymbolSeries } from '../../../src/backtest/engine/simulate.ts';
+import type { SymbolSeries } from '../../../src/backtest/engine/series.ts';
 import type { InvalidBacktestError } from '../../../src/backtest/resolve-strategy.ts';
 import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
 import { bound, builtIn, curious } from './strategies.ts';
@@ -86,7 +86,7 @@ describe('a backtest over an archive', () => {
       return (error as { faults: readonly { name: string; reason: string }[] }).faults;
     };
     expect(await refused({ symbols: ['K-0', 'nobody', 'none'] })).toEqual([
-      { name: 'symbols', reason: 'includes nobody and 1 more, not known in the archive' },
+      { name: 'symbols', reason: 'includes symbols unknown to the archive: nobody and 1 more' },
     ]);
     expect(await refused({ filter: { categories: ['weather'] } })).toEqual([
       { name: 'filter', reason: 'matches no symbol with ticks' },

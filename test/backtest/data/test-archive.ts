@@ -2,7 +2,7 @@ import { type OrderBookSnapshot, toBookSide } from '../../../src/archive/format/
 import { appendBooks } from '../../../src/archive/journal/journal-books.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
 import { type BacktestSpec, parseBacktestSpec } from '../../../src/backtest/backtest-spec.ts';
-import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/simulate.ts';
+import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/series.ts';
 import type { ResolvedStrategy } from '../../../src/backtest/resolve-strategy.ts';
 import type { BacktestResult } from '../../../src/backtest/result.ts';
 import { type BacktestRunContext, runBacktest } from '../../../src/backtest/run/run-backtest.ts';

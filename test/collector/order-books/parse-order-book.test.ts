@@ -238,15 +238,15 @@ describe('is rejected as a whole', () => {
       { t, yes: bids, maybe: asks },
       /^only one side, yes; unknown field "maybe"$/,
     ],
-    ['a book of NO with asks only', { t, yes: { bids }, no: { asks } }, /^the book of the outcome NO has no bids$/],
+    ['a book of NO with asks only', { t, yes: { bids }, no: { asks } }, /^the book for the outcome NO has no bids$/],
     ['only prices 0 and 1', { t, bids: [[0, 5]], asks: [[1, 2]] }, /one cent/],
     ['too many nested lists', [[[[[[{ t, bids, asks }]]]]]], /^not an object$/],
     [
       'bids of NO next to asks',
       { t, bids: [{ side: 'no', price: 0.4, size: 1 }], asks },
-      /^both asks and levels of the outcome NO$/,
+      /^both asks and levels for the outcome NO$/,
     ],
-    ['asks of NO', { t, bids, asks: { yes: asks, no: bids } }, /^both asks and levels of the outcome NO$/],
+    ['asks of NO', { t, bids, asks: { yes: asks, no: bids } }, /^both asks and levels for the outcome NO$/],
     [
       'books of both outcomes with different times',
       [
@@ -262,7 +262,7 @@ describe('is rejected as a whole', () => {
         { outcome: 'No', t, bids },
         { outcome: 'Yes', t, bids },
       ],
-      /^expected one book of YES and one of NO$/,
+      /^expected one book for YES and one for NO$/,
     ],
     ['the outcome NO', { t, outcome: 'No', bids, asks }, /outcome NO/],
     ['a book of another symbol', { data: [{ symbol: 'X', t, bids, asks }] }, /^the book names another symbol: "X"$/],

@@ -25,7 +25,11 @@ export const unreadable: readonly Misbehaviour[] = [
         (honest) => ({ ...honest, count: honest.count + 1 }),
         /a count of \d+ over \d+ ticks/,
       ],
-      ['an empty page with a count', (honest) => ({ ...honest, ticks: [], count: 5 }), /a count of 5 over 0 ticks/],
+      [
+        'an empty page with a count of 5',
+        (honest) => ({ ...honest, ticks: [], count: 5 }),
+        /a count of 5 over 0 ticks/,
+      ],
       ['prices of NaN', (honest) => asText(honest, '"p":', '"p":NaN,"q":'), /broken JSON/],
       ['a truncated body', (honest) => JSON.stringify(honest).slice(0, 300), /broken JSON/],
       ['a web page', () => html, /HTML instead of JSON/],
@@ -34,19 +38,19 @@ export const unreadable: readonly Misbehaviour[] = [
       ['a list', (honest) => JSON.stringify(honest.ticks), /JSON that is not an object/],
       ['an object without ticks', ({ ticks: _, ...rest }) => rest, /no ticks array/],
       ['ticks as an object', (honest) => ({ ...honest, ticks: { ...honest.ticks } }), /no ticks array/],
-      ['ticks as a text', (honest) => ({ ...honest, ticks: JSON.stringify(honest.ticks) }), /no ticks array/],
+      ['ticks as a string', (honest) => ({ ...honest, ticks: JSON.stringify(honest.ticks) }), /no ticks array/],
       [
         'bytes that are not UTF-8',
         (honest) => sends(Buffer.from(`${JSON.stringify(honest)}\xff`, 'latin1')),
         /text that is not UTF-8/,
       ],
-      ['no content', () => headers(204, {}, ''), /answered 204 with an empty body/],
+      ['status 204 without content', () => headers(204, {}, ''), /answered 204 with an empty body/],
       [
-        'half a body of a stated length',
+        'half of a body whose full length is stated',
         (honest) => half(honest, true),
         /connection closed before the end of the response|body length differs/,
       ],
-      ['half a body that ends with the connection', (honest) => half(honest, false), /broken JSON/],
+      ['half of a body of unstated length', (honest) => half(honest, false), /broken JSON/],
       [
         'a body declared as gzip that is not gzip',
         (honest) => headers(200, { 'content-encoding': 'gzip' }, JSON.stringify(honest)),
@@ -62,14 +66,18 @@ export const unreadable: readonly Misbehaviour[] = [
         () => (response) => void response.socket!.end('220 mail.example ESMTP\r\n'),
         /invalid HTTP response/,
       ],
-      ['a reset', () => (response) => void response.socket!.resetAndDestroy(), /connection reset|connection closed/],
+      [
+        'a connection reset',
+        () => (response) => void response.socket!.resetAndDestroy(),
+        /connection reset|connection closed/,
+      ],
       ['a gzip bomb', () => bomb(16_000_000), /more than 1000000 bytes/],
-      ['a body without end', () => endless, /more than 1000000 bytes/],
-      ['a head without end', () => endlessHead, /connection failed|invalid HTTP response/],
+      ['an endless body', () => endless, /more than 1000000 bytes/],
+      ['an endless header section', () => endlessHead, /connection failed|invalid HTTP response/],
     ] as const satisfies readonly (readonly [string, (honest: TicksBody) => Reply, RegExp])[]
   ).map(
     ([what, reply, reason]): Misbehaviour => ({
-      does: `${what}, always`,
+      does: `${what}, every time`,
       happens: 'Retried; then the symbol fails. Nothing is kept or covered.',
       ticks: reply,
       fails: reason,
@@ -102,7 +110,7 @@ export const unreadable: readonly Misbehaviour[] = [
     covers: 'nothing',
   },
   {
-    does: 'a window is stated that ends before it begins',
+    does: 'the stated window ends before it begins',
     happens: 'Nothing is covered, and the symbol fails.',
     ticks: (honest) => ({ ...honest, from: honest.to, to: honest.from }),
     fails: /does not serve this window/,
@@ -118,15 +126,16 @@ export const unreadable: readonly Misbehaviour[] = [
     covers: 'nothing',
   },
   {
-    does: 'generated_at stands still two days ago',
-    happens: 'The ticks are kept. Nothing is covered, with a warning that the service is behind.',
+    does: 'generated_at is stuck two days in the past',
+    happens: 'The ticks are kept. Nothing is covered, and a warning says that the service is behind.',
     ticks: (honest) => ({ ...honest, generated_at: honest.generated_at - 48 * hourMs }),
     covers: 'nothing',
     warns: /^The service is behind/,
   },
   {
-    does: 'generated_at stands still five hours ago',
-    happens: 'The ticks are kept. The window is covered up to that time, with a warning that the service is behind.',
+    does: 'generated_at is stuck five hours in the past',
+    happens:
+      'The ticks are kept. The window is covered up to that time, and a warning says that the service is behind.',
     ticks: (honest) => ({ ...honest, generated_at: honest.generated_at - 5 * hourMs }),
     covers: (nightMs) => nightMs - 5 * hourMs,
     warns: /^The service is behind/,
@@ -138,16 +147,16 @@ export const passing: readonly Misbehaviour[] = (
   [
     ['a web page', () => html],
     ['another symbol', (honest) => ({ ...honest, symbol: 'OTHER' })],
-    ['a count that is off', (honest) => ({ ...honest, count: honest.count + 1 })],
-    ['half a body of a stated length', (honest) => half(honest, true)],
-    ['half a body that ends with the connection', (honest) => half(honest, false)],
+    ['a wrong count', (honest) => ({ ...honest, count: honest.count + 1 })],
+    ['half of a body whose full length is stated', (honest) => half(honest, true)],
+    ['half of a body of unstated length', (honest) => half(honest, false)],
     ['NaN', (honest) => asText(honest, '"p":', '"p":NaN,"q":')],
-    ['a reset', () => (response) => void response.socket!.resetAndDestroy()],
+    ['a connection reset', () => (response) => void response.socket!.resetAndDestroy()],
   ] as const satisfies readonly (readonly [string, (honest: TicksBody) => Reply])[]
 ).map(
   ([what, reply]): Misbehaviour => ({
     does: `${what}, twice, then a correct response`,
-    happens: 'Retried; only the number of retries shows it.',
+    happens: 'Retried; only the number of retries shows the fault.',
     ticks: atFirst(2, reply),
     isRetried: true,
   }),
@@ -160,7 +169,8 @@ export const unseenTruncation =
 export const paging: readonly Misbehaviour[] = [
   {
     does: 'a page that is always full of ticks at its start time',
-    happens: 'Each such time is a gap, and after many of them so is the rest of the window. Received ticks are kept.',
+    happens:
+      'Each such time becomes a gap; after many of them, the rest of the window does too. Received ticks are kept.',
     ticks: (honest, request, _, truth) => {
       const [first] = truth(request.from, request.to);
       if (first === undefined) return honest;
@@ -211,7 +221,7 @@ export const paging: readonly Misbehaviour[] = [
   },
   {
     does: 'pages of seven, newest first, not marked as truncated',
-    happens: 'Requested until complete; the truth is kept.',
+    happens: 'Requested until complete; all true ticks are kept.',
     ticks: (honest, request, _, truth) => {
       const ticks = truth(request.from, request.to).slice(-7).toReversed();
       return { ...honest, ticks, count: ticks.length, to: request.to };

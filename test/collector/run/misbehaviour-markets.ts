@@ -80,7 +80,7 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   {
     does: 'canonical_id is missing',
     happens:
-      'All records are rejected. The list is not used, which is a failure of the run, and no market counts as gone.',
+      'All records are rejected. The list is not used, the run reports a failure, and no market counts as delisted.',
     markets: each(without('canonical_id')),
     fails: /^markets of view matched: 3 of 3 records are unusable \(canonical_id is not a string/,
     warns: /^3 market records were rejected: canonical_id is not a string/,
@@ -89,14 +89,14 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   {
     does: 'canonical_id is a number',
     happens:
-      'All records are rejected. The list is not used, which is a failure of the run, and no market counts as gone.',
+      'All records are rejected. The list is not used, the run reports a failure, and no market counts as delisted.',
     markets: each((market) => ({ ...market, canonical_id: 7 })),
     fails: /^markets of view matched: 3 of 3 records are unusable \(canonical_id is not a string/,
     warns: /^3 market records were rejected: canonical_id is not a string/,
     setAside: ['canonical_id is not a string'],
   },
   {
-    does: 'records that are null, lists or strings, among others',
+    does: 'records that are null, lists or strings, among valid records',
     happens: 'They are rejected with a warning; the others are kept.',
     markets: (honest) => ({ ...honest, markets: [null, ...honest.markets, [1], 'x'], count: 6, total: 6 }),
     warns: /^3 market records were rejected: market is not an object/,
@@ -104,9 +104,9 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   },
   ...(
     [
-      ['half a surrogate pair', 'A\ud800'],
+      ['a lone surrogate', 'A\ud800'],
       ['a NUL', 'A\0B'],
-      ['a byte order mark in front', '\ufeffA'],
+      ['a leading byte order mark', '\ufeffA'],
     ] as const
   ).map(
     ([what, symbol]): MarketsMisbehaviour => ({
@@ -127,41 +127,41 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   },
   {
     does: 'a count and a total that are strings',
-    happens: 'Treated as not stated, without a warning.',
+    happens: 'Treated as missing, without a warning.',
     markets: (honest) => ({ ...honest, count: '3', total: 'three' }),
   },
   {
     does: 'an empty list with a total of three',
-    happens: 'The list is truncated, which is a failure of the run; no market counts as gone.',
+    happens: 'The list counts as truncated. The run reports a failure, and no market counts as delisted.',
     markets: (honest) => ({ ...honest, markets: [], count: 0 }),
     fails: /^markets of view matched: the list is truncated: 0 of 3 received/,
   },
   {
     does: 'an empty list with a total of 0',
-    happens: 'Treated as an outage or a restricted key: a failure of the run; no market counts as gone.',
+    happens: 'Treated as an outage or a restricted key. The run reports a failure, and no market counts as delisted.',
     markets: (honest) => ({ ...honest, markets: [], count: 0, total: 0 }),
     fails: /^markets: the lists name 0, the median of the last \d+ days? is 3: no market is marked inactive/,
   },
   {
     does: 'markets as an object',
-    happens: 'Retried; then a failure of the run.',
+    happens: 'Retried; then the run reports a failure.',
     markets: (honest) => ({ ...honest, markets: { ...honest.markets } }),
     fails: /^markets: .*no markets array/,
   },
   {
     does: 'a web page',
-    happens: 'Retried; then a failure of the run.',
+    happens: 'Retried; then the run reports a failure.',
     markets: () => headers(200, { 'content-type': 'text/html' }, '<!doctype html>'),
     fails: /^markets: .*HTML instead of JSON/,
   },
   {
     does: 'a redirect',
-    happens: 'Not followed; a failure of the run.',
+    happens: 'Not followed; the run reports a failure.',
     markets: () => headers(301, { location: 'http://127.0.0.1:1/' }, ''),
     fails: /^markets: answered 301, a redirect to .* which is not followed/,
   },
   {
-    does: 'generated_at in seconds, as a string, or a day ahead',
+    does: 'generated_at in seconds, as a string, or a day in the future',
     happens: 'Not a valid time; the time of the request is used.',
     markets: (honest, n) => {
       const { generated_at } = honest;
@@ -170,7 +170,8 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   },
   {
     does: '10 MB of markets',
-    happens: 'Accepted; markets resolved long ago are not polled. Fields that only they have are new fields.',
+    happens:
+      'Accepted; markets resolved long ago are not polled. Fields that only these markets have are reported as new.',
     warns: /responses changed \(markets\)/,
     markets: (honest) => {
       const markets = [...honest.markets, ...resolved(5000)];

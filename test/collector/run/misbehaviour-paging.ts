@@ -37,11 +37,11 @@ const pagedAs = (traits: Partial<TickBehavior>): Misbehaviour['ticks'] => {
 };
 
 const hourMs = 3_600_000;
-const isWhole = { happens: 'Requested until complete; the truth is kept.', isAlone: true } as const;
+const isWhole = { happens: 'Requested until complete; all true ticks are kept.', isAlone: true } as const;
 const isSeenNextNight = { happens: unseenTruncation, isAlone: true, keeps: 'a part', isInferred: true } as const;
 const isSeenByBackfill = {
   happens:
-    'Covered as inferred only. Nothing need contradict it; a recheck or a backfill with other bounds may detect it and fetch the rest.',
+    'Covered as inferred only. It may never be contradicted; a recheck or a backfill with different bounds may detect the fault and fetch the rest.',
   ...({ isAlone: true, keeps: 'a part', isInferred: true, heals: 'forced backfill' } as const),
 };
 
@@ -100,7 +100,7 @@ export const silentPaging: readonly Misbehaviour[] = [
     ...isSeenByBackfill,
   },
   {
-    does: 'an even sample of twenty ticks of a window that has more',
+    does: 'an even sample of twenty ticks from a window that has more',
     ticks: pagedAs({ sample: 20 }),
     ...isSeenByBackfill,
   },

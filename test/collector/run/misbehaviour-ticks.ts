@@ -115,11 +115,11 @@ export const partly: readonly Misbehaviour[] = [
       ['negative times', ({ t, p }) => ({ t: -t, p }), 't is outside the years 2000 to 2100'],
       ['times of zero', ({ p }) => ({ t: 0, p }), 't is outside the years 2000 to 2100'],
       ['half milliseconds', ({ t, p }) => ({ t: t + 0.5, p }), 't is not a whole number of milliseconds'],
-      ['times a week ahead', ({ t, p }) => ({ t: t + 168 * hourMs, p }), 't is in the future'],
+      ['times a week in the future', ({ t, p }) => ({ t: t + 168 * hourMs, p }), 't is in the future'],
     ] as const satisfies readonly (readonly [string, (tick: Tick) => unknown, string])[]
   ).map(
     ([what, change, reason]): Misbehaviour => ({
-      does: `${what}, among others`,
+      does: `${what}, among valid ticks`,
       happens:
         'The unusable ticks are quarantined as received; the others are kept. The window is a gap, because more than 1 % is unusable.',
       ticks: someThird(change),
@@ -130,7 +130,7 @@ export const partly: readonly Misbehaviour[] = [
     }),
   ),
   {
-    does: 'prices of 1e400, among others',
+    does: 'prices of 1e400, among valid ticks',
     happens:
       'The unusable ticks are quarantined as received; the others are kept. The window is a gap, because more than 1 % is unusable.',
     ticks: (honest) => asText(someThird(({ t }) => ({ t, p: '∞' }))(honest), '"∞"', '1e400'),
@@ -141,7 +141,7 @@ export const partly: readonly Misbehaviour[] = [
     ...isGap,
   },
   {
-    does: 'times of 1e400, among others',
+    does: 'times of 1e400, among valid ticks',
     happens:
       'The unusable ticks are quarantined as received; the others are kept. The window is a gap, because more than 1 % is unusable.',
     ticks: (honest) => asText(someThird(({ p }) => ({ t: '∞', p }))(honest), '"∞"', '-1e400'),
@@ -156,12 +156,12 @@ export const partly: readonly Misbehaviour[] = [
 /** Unusual responses with the same meaning. */
 export const harmless: readonly Misbehaviour[] = [
   {
-    does: 'newest first',
+    does: 'ticks sorted newest first',
     happens: 'The ticks are sorted, without a warning.',
     ticks: (honest) => ({ ...honest, ticks: honest.ticks.toReversed() }),
   },
   {
-    does: 'in no order',
+    does: 'ticks in no particular order',
     happens: 'The ticks are sorted, without a warning.',
     ticks: (honest) => ({ ...honest, ticks: honest.ticks.toSorted((a, b) => (a.t % 7919) - (b.t % 7919)) }),
   },
@@ -174,7 +174,7 @@ export const harmless: readonly Misbehaviour[] = [
     },
   },
   {
-    does: 'every tick a second time at a lower price',
+    does: 'every tick repeated at a lower price',
     happens: 'The higher price is kept; the lower one is recorded in conflicts.',
     ticks: (honest) => {
       const ticks = honest.ticks.flatMap((tick) => [tick, { t: tick.t, p: tick.p - 1 }]);
@@ -182,18 +182,18 @@ export const harmless: readonly Misbehaviour[] = [
     },
   },
   {
-    does: 'no symbol is named',
-    happens: 'The request decides.',
+    does: 'the symbol is missing',
+    happens: 'The symbol of the request is used.',
     ticks: (honest) => ({ ...honest, symbol: undefined }),
   },
   {
-    does: 'no count',
-    happens: 'Accepted without the comparison.',
+    does: 'the count is missing',
+    happens: 'Accepted; the number of ticks is not checked.',
     ticks: (honest) => ({ ...honest, count: undefined }),
   },
   {
     does: 'the count is a string',
-    happens: 'Treated as not stated; accepted.',
+    happens: 'Treated as missing; accepted.',
     ticks: (honest) => ({ ...honest, count: `${honest.count + 1}` }),
   },
   {
@@ -207,13 +207,13 @@ export const harmless: readonly Misbehaviour[] = [
     }),
   },
   {
-    does: 'no window is stated',
-    happens: 'The request decides.',
+    does: 'the window is missing',
+    happens: 'The window of the request is used.',
     ticks: (honest) => ({ ...honest, from: undefined, to: undefined }),
   },
   {
     does: 'the window is stated as strings',
-    happens: 'Treated as not stated; the request decides.',
+    happens: 'Treated as missing; the window of the request is used.',
     ticks: (honest) => ({ ...honest, from: `${honest.from}`, to: `${honest.to}` }),
   },
   {
@@ -237,18 +237,18 @@ export const harmless: readonly Misbehaviour[] = [
     ticks: (honest) => ({ ...honest, generated_at: honest.generated_at * 1000 }),
   },
   {
-    does: 'generated_at lies a day ahead',
+    does: 'generated_at is a day in the future',
     happens: 'Ignored; the time of the request is used.',
     ticks: (honest) => ({ ...honest, generated_at: honest.generated_at + 24 * hourMs }),
   },
   {
-    does: 'a byte order mark and spaces around',
+    does: 'a byte order mark and surrounding white space',
     happens: 'Ignored.',
     ticks: (honest) => `\ufeff\n ${JSON.stringify(honest, null, 2)}\n\n`,
   },
   {
-    does: 'a field twice, the first time wrong',
-    happens: 'The last one is used, as in any JSON parser.',
+    does: 'a field occurs twice, first with a wrong value',
+    happens: 'The last value is used, as in most JSON parsers.',
     ticks: (honest) => `{"ticks":[{"t":1,"p":1}],"count":77,${JSON.stringify(honest).slice(1)}`,
   },
   {

@@ -110,7 +110,7 @@ test('imports intact frames of damaged files, reports the others, and ignores fo
   expect(summary.exit_code).toBe(4);
   expect(summary.failures.map(({ reason }) => reason.replace(/^.*\//, ''))).toEqual([
     expect.stringMatching(/^\S+-000\.raw: \d+ bytes are damaged; the rest was imported$/),
-    'x-000.raw: contains no responses of the service',
+    'x-000.raw: contains no responses from the service',
   ]);
   expect(summary.warnings[0]).toMatch(/ends within a response: its last \d+ bytes were ignored\.$/);
   expect(totalTicks(output)).toBeGreaterThan(0);

@@ -50,7 +50,7 @@ test('a job that hangs is late until it ends', () => {
   expect(readStatus(last, at('21T09:30')).faults).toEqual([
     {
       name: 'nightly',
-      reason: 'was due at 2026-11-21T03:00:00Z, and its run of 2026-11-21T03:01:00Z has not ended',
+      reason: 'was due at 2026-11-21T03:00:00Z, and the run started at 2026-11-21T03:01:00Z has not ended',
     },
   ]);
   const value = (name: string, nowMs: number) =>

@@ -47,7 +47,7 @@ test('reads files and state of an archive', async () => {
   });
   // 17 of 24 hours have ticks; the longest pause is from 15:55 to 20:00.
   expect(cadence.busiest).toMatchObject([
-    { symbol: rain, ticks: 408, hours: 34, longestPauseMs: 5 },
+    { symbol: rain, ticks: 408, hours: 34, longestPauseHours: 5 },
     { symbol: 'KXRAIN-27JUN', ticks: 408 },
   ]);
   expect([quiet.from, cadence.silent]).toEqual([day0 + 16 * hourMs, []]);
@@ -86,7 +86,7 @@ test.each([{ candles: ['1h'] as const }, { candles: [] }])(
     expect(early.cadence.silent).toEqual([]);
     const late = await gathered(await ticking(until, until + 11 * hourMs, set), until + 11 * hourMs);
     expect(late.cadence.silent).toMatchObject([
-      { symbol: 'HUSH', quietMs: 13 * hourMs, longestPauseMs: 2, lastTick: until - 2 * hourMs },
+      { symbol: 'HUSH', quietMs: 13 * hourMs, longestPauseHours: 2, lastTick: until - 2 * hourMs },
     ]);
     // Uncovered time is not silence.
     const uncovered = await gathered(await ticking(until, until + 4 * hourMs, set), until + 11 * hourMs);

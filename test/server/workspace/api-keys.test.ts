@@ -4,6 +4,7 @@ import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock, systemRandomBytes } from '../../../src/base/system.ts';
 import { type DatabaseLocation, WorkspaceUnavailableError } from '../../../src/server/workspace/database-url.ts';
 import { openWorkspace, type Workspace } from '../../../src/server/workspace/workspace.ts';
+import { waitFor } from '../../harness/limits.ts';
 import { administer, freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 import { steppedClock } from './stepped-clock.ts';
 
@@ -32,10 +33,15 @@ overEachDatabase((kind) => {
   test('a key of another process is valid at once, and invalid a second after that revokes it', async () => {
     const { clock, service, cli, close } = await twoProcesses(kind);
     const { id, key } = await cli.createKey({ ...plain, name: 'Zoë 🚀', requestsPerMinute: 7 }, nowMs);
-    const holder = { kind: 'key', id, name: 'Zoë 🚀', requestsPerMinute: 7 };
-    expect(service.isCachedCredential(key)).toBe(false);
+    const holder = {
+      kind: 'key',
+      id,
+      name: 'Zoë 🚀',
+      requestsPerMinute: 7,
+      scopes: ['read', 'export'],
+      datasets: null,
+    };
     expect(await service.authenticate(key, nowMs)).toEqual(holder);
-    expect(service.isCachedCredential(key)).toBe(true);
     await cli.revokeKeys([id], nowMs);
     clock.forward(999);
     expect(await service.authenticate(key, nowMs)).toEqual(holder);
@@ -103,17 +109,53 @@ overEachDatabase((kind) => {
     await service.authenticate(first.key, nowMs + 59_999);
     await service.close();
     const listed = await cli.listKeys(nowMs + 59_999);
-    const row = { expires_at: null, revoked_at: null, last_used_at: null, requests_per_minute: null };
+    const row = {
+      expires_at: null,
+      revoked_at: null,
+      last_used_at: null,
+      requests_per_minute: null,
+      scopes: ['read', 'export'],
+      datasets: null,
+    };
+    const secrets = (at: number) => [{ created_at: at, expires_at: null }];
     expect(new Set(listed)).toEqual(
       new Set([
-        { ...row, id: third.id, name: 'third', state: 'revoked', created_at: nowMs + 2, revoked_at: nowMs + 3 },
+        {
+          ...row,
+          id: third.id,
+          name: 'third',
+          state: 'revoked',
+          created_at: nowMs + 2,
+          revoked_at: nowMs + 3,
+          secrets: secrets(nowMs + 2),
+        },
         // With a resolution of a minute, the second use is not recorded.
-        { ...row, id: first.id, name: 'first', state: 'active', created_at: nowMs, last_used_at: nowMs + 4 },
-        { ...row, id: second.id, name: 'second', state: 'expired', created_at: nowMs, expires_at: nowMs + 1 },
+        {
+          ...row,
+          id: first.id,
+          name: 'first',
+          state: 'active',
+          created_at: nowMs,
+          last_used_at: nowMs + 4,
+          secrets: secrets(nowMs),
+        },
+        {
+          ...row,
+          id: second.id,
+          name: 'second',
+          state: 'expired',
+          created_at: nowMs,
+          expires_at: nowMs + 1,
+          secrets: secrets(nowMs),
+        },
       ]),
     );
     expect(listed[0]!.name).toBe('third');
-    const stored = JSON.stringify([listed, await cli.db.selectFrom('keys').selectAll().execute()]);
+    const stored = JSON.stringify([
+      listed,
+      await cli.db.selectFrom('keys').selectAll().execute(),
+      await cli.db.selectFrom('key_secrets').selectAll().execute(),
+    ]);
     for (const { key } of [first, second, third]) expect(stored).not.toContain(key.slice(-43));
     await cli.close();
   });
@@ -151,19 +193,47 @@ overEachDatabase((kind) => {
 
   // A SQLite file does not become unavailable.
   if (kind !== 'postgres') return;
-  test('reports an unavailable database, and recovers', async () => {
+  test('while the database is unavailable, keys that were read lately stay valid for five minutes', async () => {
     const { location, clock, service, cli, close } = await twoProcesses(kind);
-    const { key } = await cli.createKey(plain, nowMs);
+    const { id, key } = await cli.createKey(plain, nowMs);
+    const expiring = await cli.createKey({ ...plain, expiresAt: nowMs + 5_000 }, nowMs);
+    const unread = await cli.createKey(plain, nowMs);
     expect(await service.authenticate(key, nowMs)).not.toBeNull();
+    expect(await service.authenticate(expiring.key, nowMs)).not.toBeNull();
     const name = new URL((location as { url: string }).url).pathname.slice(1);
     await administer(`alter database ${name} with allow_connections false`);
     await administer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
     clock.forward(1_000);
-    const gone = (await service.authenticate(key, nowMs).catch((error: unknown) => error)) as Error;
+    expect(await service.authenticate(key, nowMs)).toMatchObject({ id });
+    expect(await service.authenticate(expiring.key, nowMs + 4_999)).not.toBeNull();
+    expect(await service.authenticate(expiring.key, nowMs + 5_000)).toBeNull();
+    expect(await service.authenticate(`${key.slice(0, -3)}abc`, nowMs)).toBeNull();
+    const gone = (await service.authenticate(unread.key, nowMs).catch((error: unknown) => error)) as Error;
     expect(gone).toBeInstanceOf(WorkspaceUnavailableError);
     expect(`${gone.stack} ${String(gone.cause)}`).not.toContain(new URL((location as { url: string }).url).password);
+    clock.forward(298_999);
+    expect(await service.authenticate(key, nowMs)).toMatchObject({ id });
+    clock.forward(1);
+    await expect(service.authenticate(key, nowMs)).rejects.toThrow(WorkspaceUnavailableError);
     await administer(`alter database ${name} with allow_connections true`);
     expect(await service.authenticate(key, nowMs)).toMatchObject({ kind: 'key' });
+    expect(await service.authenticate(unread.key, nowMs)).toMatchObject({ kind: 'key' });
+    await close();
+  });
+
+  test('a key that was revoked while the database was unavailable is invalid soon after it is back', async () => {
+    const { location, clock, service, cli, close } = await twoProcesses(kind);
+    const { id, key } = await cli.createKey(plain, nowMs);
+    expect(await service.authenticate(key, nowMs)).not.toBeNull();
+    const name = new URL((location as { url: string }).url).pathname.slice(1);
+    await administer(`alter database ${name} with allow_connections false`);
+    await administer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
+    clock.forward(60_000);
+    expect(await service.authenticate(key, nowMs)).not.toBeNull();
+    await administer(`alter database ${name} with allow_connections true`);
+    await cli.revokeKeys([id], nowMs);
+    clock.forward(1_000);
+    await waitFor(async () => (await service.authenticate(key, nowMs)) === null, 'a key that is revoked');
     await close();
   });
 });

@@ -97,6 +97,24 @@ overEachDatabase((kind) => {
     expect(await store.take(1, 6)).toMatchObject({ id: 'b', request: JSON.stringify(request) });
     await db.destroy();
   });
+
+  test.each([
+    ['is not JSON', '{"asked":'],
+    ['is of another shape', '{"asked":{},"symbols":7}'],
+    ['lacks a part', '{"asked":{}}'],
+    ['is null', 'null'],
+  ])('a saved result that %s stays as it is, and the others are migrated', async (_, result) => {
+    const location = await freshDatabase(kind);
+    await createOldDatabase(location, [
+      { ...rowBefore, id: 'a', ordinal: 1, result },
+      { ...rowBefore, id: 'b', ordinal: 2, result: JSON.stringify(resultBefore) },
+    ]);
+    const db = await openWorkspaceDatabase(location);
+    const store = createBacktestStore(db, 'archive');
+    expect(await store.get(alice, 'a')).toMatchObject({ result });
+    expect(await store.get(alice, 'b')).toMatchObject({ result: JSON.stringify(resultNow) });
+    await db.destroy();
+  });
 });
 
 /** Creates the database as it was before migration 006, with these backtests. */

@@ -15,7 +15,14 @@ overEachDatabase((kind) => {
   test('creates the tables on first use and keeps them', async () => {
     const location = await freshDatabase(kind);
     const first = await openWorkspaceDatabase(location);
-    const row = { id: 'a', name: 'n', digest: 'd', created_at: 8_640_000_000_000_000, expires_at: null };
+    const row = {
+      id: 'a',
+      name: 'n',
+      scopes: 'read',
+      datasets: null,
+      created_at: 8_640_000_000_000_000,
+      expires_at: null,
+    };
     await first
       .insertInto('keys')
       .values({ ...row, revoked_at: null, last_used_at: null, requests_per_minute: 7 })
@@ -67,7 +74,8 @@ overEachDatabase((kind) => {
     const key = (id: string) => ({
       id,
       name: id,
-      digest: id,
+      scopes: 'read',
+      datasets: null,
       created_at: 1,
       expires_at: null,
       revoked_at: null,

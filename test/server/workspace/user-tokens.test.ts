@@ -31,6 +31,7 @@ test('a token has exactly the documented claims', async () => {
     iat: Math.floor(now / 1000),
     exp: Math.floor(now / 1000) + 60,
   });
+  expect(decodeJwt(await issueUserToken({ ...none, secret }, { ...asked, jti: 'id' }, now)).jti).toBe('id');
   expect(Object.keys(decodeJwt(await issueUserToken({ ...none, secret }, asked, now)))).toEqual([
     'sub',
     'iss',

@@ -35,7 +35,7 @@ export async function fetchApi(path: string, signal?: AbortSignal): Promise<Resp
   });
   if (response.ok) return response;
   const why = await readErrorMessage(response);
-  if (response.status === 401 || response.status === 403) onKeyRejected(why);
+  if (response.status === 401 || (response.status === 403 && !isPermissionMissing(response))) onKeyRejected(why);
   throw new ApiError(response.status, why);
 }
 
@@ -57,11 +57,16 @@ export async function fetchJson<T>(
   }
 }
 
+/** Whether the key is valid and only this response is refused: the key has other scopes, or permits other datasets. */
+const isPermissionMissing = ({ headers }: Response): boolean =>
+  headers.get('www-authenticate')?.includes('insufficient_scope') === true;
+
 async function readErrorMessage(response: Response): Promise<string> {
   const { status, headers } = response;
   if (status === 401)
     return 'The service does not accept this key. Check that it is complete, not expired and not revoked.';
-  if (status === 403) return 'The archive requires a market data key. This is another kind of credential.';
+  if (status === 403 && !isPermissionMissing(response))
+    return 'The archive requires a market data key. This is another kind of credential.';
   if (status === 429) {
     const seconds = Number(headers.get('retry-after'));
     const when = Number.isFinite(seconds) && seconds > 0 ? `in ${Math.ceil(seconds)} s` : 'in a minute';
@@ -69,6 +74,7 @@ async function readErrorMessage(response: Response): Promise<string> {
   }
   const problem = (await response.json().catch(() => ({}))) as { detail?: unknown };
   const detail = typeof problem.detail === 'string' ? ` ${problem.detail}` : '';
+  if (status === 403) return `This key does not permit this.${detail}`;
   if (status === 503) return `The service is unavailable at the moment.${detail}`;
   return `The service responded with status ${status}.${detail}`;
 }

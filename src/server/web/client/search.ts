@@ -41,7 +41,7 @@ export function createSearch(choose: (symbol: string) => void): { readonly root:
     maxlength: textMax,
     autocomplete: 'off',
     spellcheck: 'false',
-    placeholder: 'A symbol, or words of the question',
+    placeholder: 'A symbol, or words from the question',
   });
   const list = createElement('ul', { class: 'results' });
   const status = createElement('div', { class: 'search-status', 'aria-live': 'polite' });

@@ -32,7 +32,7 @@ export function createSymbolView(symbol: string) {
         const lifetime = await fetchTickLifetime(symbol, market, signal);
         about.replaceChildren(...(market === null ? [] : renderFacts(market)));
         if (lifetime === null) {
-          figure.replaceChildren(createElement('p', { class: 'empty' }, 'The archive has no ticks of this symbol.'));
+          figure.replaceChildren(createElement('p', { class: 'empty' }, 'The archive has no ticks for this symbol.'));
           return;
         }
         loadedSymbol = { life: lifetime, bounds: { from: lifetime.first, to: lifetime.last + 1 } };
@@ -93,7 +93,7 @@ async function fetchMarket(symbol: string, signal: AbortSignal): Promise<Market 
   const { markets } = await fetchJson<{ markets: readonly Market[] }>(marketsPath, query, signal).catch(
     (error: unknown) => {
       if (error instanceof ApiError && error.status === 404)
-        throw new ApiError(404, 'The archive has no symbol of this name.');
+        throw new ApiError(404, 'The archive has no symbol with this name.');
       throw error;
     },
   );

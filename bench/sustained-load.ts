@@ -1,0 +1,427 @@
+/**
+ * Holds the service at a share of its capacity for a long time, while the archive is collected into, and while the
+ * service is killed, its disk filled, its database stopped and its upstream gone. Prints a line per interval, and whether
+ * memory and latency stayed flat. Exits with 1 after a wrong response, or an error that no fault explains.
+ *
+ * Requests are sent at fixed times, whether earlier ones have been answered or not, and latency counts from the time at
+ * which a request was due: a service that pauses does not pause the measurement.
+ *
+ * Run: test/postgres.sh node bench/sustained-load.ts [MINUTES] [SEED] [SHARE]   (60, 1, 0.8)
+ * Without test/postgres.sh the database is SQLite and is not stopped; without the right to mount, the disk is not filled.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Pool } from 'undici';
+import { startSandbox } from './sandbox.ts';
+
+const minutes = Number(process.argv[2] ?? 60);
+const seed = Number(process.argv[3] ?? 1);
+const share = Number(process.argv[4] ?? 0.8);
+const connections = 16;
+const capacityMs = 15_000;
+/** Each interval is one line of the table. */
+const intervals = 30;
+/** Requests that may wait for a response; beyond it the service is overloaded, and the run fails. */
+const openMax = 5000;
+const main = new URL('../bin/main.ts', import.meta.url).pathname;
+const postgres = process.env.ODDSLAKE_TEST_POSTGRES;
+
+/** Mulberry32: the requests of a seed are the same in every run. */
+function createRandom(state: number): () => number {
+  let at = state;
+  return () => {
+    at = (at + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(at ^ (at >>> 15), 1 | at);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const random = createRandom(seed);
+const folder = mkdtempSync(join(tmpdir(), 'oddslake-load-'));
+const cleanUps: (() => void)[] = [() => rmSync(folder, { recursive: true, force: true })];
+process.on('exit', () => {
+  for (const cleanUp of cleanUps.reverse()) cleanUp();
+});
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
+
+/** A small file system of its own, so that it can be filled; false if it cannot be mounted. */
+function mountSmallDisk(): boolean {
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1g', 'oddslake-load', folder], { stdio: 'pipe' });
+  } catch {
+    return false;
+  }
+  cleanUps.push(() => void execFileSync('umount', ['-l', folder], { stdio: 'pipe' }));
+  return true;
+}
+
+const isMounted = mountSmallDisk();
+const root = join(folder, 'archive');
+
+async function findFreePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  return port;
+}
+
+const [servicePort, upstreamPort] = [await findFreePort(), await findFreePort()];
+const startUpstream = () =>
+  startSandbox([...['--port', String(upstreamPort)], ...['--seed', String(seed)], ...['--market-count', '100']]);
+let upstream = await startUpstream();
+
+const settings = ['upstream.requests_per_second=1000', `service.port=${servicePort}`];
+if (postgres !== undefined) settings.push(`service.database_url=${postgres}`);
+const common = ['--output', root, '--json', '--quiet', ...settings.flatMap((one) => ['--set', one])];
+const environment = { ...process.env, ODDSLAKE_BASE_URL: upstream.url, ODDSLAKE_API_KEY: upstream.key };
+
+/** Runs a command to its end. */
+async function runCommand(...args: string[]): Promise<{ code: number | null; stdout: string }> {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args, ...common], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    env: environment,
+  });
+  let stdout = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stdout };
+}
+
+const firstNight = await runCommand('nightly');
+if (firstNight.code !== 0) throw new Error(`the first nightly exited with ${firstNight.code}: ${firstNight.stdout}`);
+const created = await runCommand('keys', 'create', '--name', 'load', '--requests-per-minute', '10000000');
+const { key } = JSON.parse(created.stdout.trimEnd().split('\n').at(-1)!) as { key: string };
+
+let service: ChildProcess;
+async function startService(): Promise<void> {
+  service = spawn(
+    process.execPath,
+    ['--max-semi-space-size=4', '--disable-warning=ExperimentalWarning', main, 'serve', ...common],
+    {
+      stdio: ['ignore', 'pipe', 'ignore'],
+      env: environment,
+    },
+  );
+  await once(createInterface({ input: service.stdout! }), 'line');
+}
+await startService();
+cleanUps.push(() => service.kill('SIGKILL'));
+
+const residentMiB = (): number => {
+  try {
+    return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))?.[1]) / 1024;
+  } catch {
+    return Number.NaN;
+  }
+};
+
+const url = `http://127.0.0.1:${servicePort}`;
+let pool = new Pool(url, { connections: 256, pipelining: 1 });
+const headers = { authorization: `Bearer ${key}` };
+
+interface Kind {
+  readonly name: string;
+  readonly weight: number;
+  path(): string;
+  /** Null if the body is right, otherwise what is wrong. */
+  check(body: never): string | null;
+}
+
+const listed = await fetch(`${url}/api/v1/historical/markets?limit=1000`, { headers });
+const { markets } = (await listed.json()) as { markets: { symbol: string | null }[] };
+const symbols = [...new Set(markets.flatMap(({ symbol }) => (symbol === null ? [] : [symbol])))];
+const drawSymbol = (): string => encodeURIComponent(symbols[Math.floor(random() * symbols.length)]!);
+
+const checkTicks = ({ ticks, count }: { ticks: { t: number }[]; count: number }): string | null => {
+  if (ticks.length !== count) return `count ${count} of ${ticks.length} ticks`;
+  return ticks.every(({ t }, i) => i === 0 || t > ticks[i - 1]!.t) ? null : 'ticks not in order, or one twice';
+};
+const checkCount =
+  (list: string) =>
+  (body: Record<string, unknown>): string | null =>
+    (body[list] as unknown[] | undefined)?.length === body.count ? null : `${list} and count differ`;
+
+const kinds: readonly Kind[] = [
+  { name: 'ticks', weight: 70, path: () => `/api/v1/ticks?symbol=${drawSymbol()}&limit=500`, check: checkTicks },
+  {
+    name: 'historical ticks',
+    weight: 10,
+    path: () => `/api/v1/historical/ticks?symbol=${drawSymbol()}&limit=500`,
+    check: checkTicks,
+  },
+  {
+    name: 'candles',
+    weight: 8,
+    path: () => `/api/v1/historical/candles?symbol=${drawSymbol()}&interval=4h`,
+    check: checkCount('candles'),
+  },
+  {
+    name: 'historical markets',
+    weight: 5,
+    path: () => '/api/v1/historical/markets?limit=100',
+    check: checkCount('markets'),
+  },
+  { name: 'markets', weight: 5, path: () => '/api/v1/markets?view=matched&limit=100', check: checkCount('markets') },
+  {
+    name: 'coverage',
+    weight: 2,
+    path: () => `/api/v1/historical/coverage?symbol=${drawSymbol()}`,
+    check: checkCount('coverage'),
+  },
+];
+const weightTotal = kinds.reduce((sum, { weight }) => sum + weight, 0);
+
+function drawKind(): Kind {
+  const at = random() * weightTotal;
+  let passed = 0;
+  for (const kind of kinds) {
+    passed += kind.weight;
+    if (at < passed) return kind;
+  }
+  return kinds[0]!;
+}
+
+/** What is wrong with the response; null if nothing. */
+async function sendRequest(kind: Kind): Promise<string | null> {
+  const path = kind.path();
+  try {
+    const { statusCode, body } = await pool.request({ path, method: 'GET', headers });
+    const text = await body.text();
+    if (statusCode !== 200) return `${kind.name}: HTTP status ${statusCode} ${text.slice(0, 200)}`;
+    const wrong = kind.check(JSON.parse(text) as never);
+    return wrong === null ? null : `${kind.name}: ${wrong} (${path})`;
+  } catch (error) {
+    const { code, name } = error as NodeJS.ErrnoException;
+    return `connection: ${code ?? name}`;
+  }
+}
+
+/** Requests per second with all connections busy. */
+async function measureCapacity(): Promise<number> {
+  const until = performance.now() + capacityMs;
+  let done = 0;
+  await Promise.all(
+    Array.from({ length: connections }, async () => {
+      while (performance.now() < until) {
+        const wrong = await sendRequest(drawKind());
+        if (wrong !== null) throw new Error(wrong);
+        done++;
+      }
+    }),
+  );
+  return done / (capacityMs / 1000);
+}
+
+await measureCapacity();
+const capacity = await measureCapacity();
+const rate = capacity * share;
+console.log(`seed ${seed}, ${symbols.length} symbols, ${postgres === undefined ? 'SQLite' : 'PostgreSQL'}`);
+console.log(
+  `capacity with ${connections} connections: ${capacity.toFixed(0)} requests/s; held at ${rate.toFixed(0)} for ${minutes} minutes\n`,
+);
+
+interface Interval {
+  latencies: number[];
+  /** Errors that no fault explains, by text. */
+  readonly errors: Map<string, number>;
+  /** Requests that failed while the service was killed. */
+  refused: number;
+  readonly events: string[];
+}
+const createInterval = (): Interval => ({ latencies: [], errors: new Map(), refused: 0, events: [] });
+let interval = createInterval();
+let isDown = false;
+const note = (text: string): void => void interval.events.push(text);
+
+async function killService(): Promise<void> {
+  isDown = true;
+  const startedAt = performance.now();
+  service.kill('SIGKILL');
+  await once(service, 'close');
+  await startService();
+  const old = pool;
+  pool = new Pool(url, { connections: 256, pipelining: 1 });
+  void old.destroy();
+  // Requests sent before the restart may still fail.
+  await sleep(500);
+  isDown = false;
+  note(`killed, back after ${(performance.now() - startedAt).toFixed(0)} ms`);
+}
+
+async function fillDisk(): Promise<void> {
+  if (!isMounted) return note('disk not filled: cannot mount');
+  const ballast = join(folder, 'ballast');
+  const file = openSync(ballast, 'w');
+  for (const size of [1 << 20, 4096, 1])
+    try {
+      for (;;) writeSync(file, Buffer.alloc(size));
+    } catch {}
+  closeSync(file);
+  const { code } = await runCommand('ticks');
+  await sleep(10_000);
+  rmSync(ballast);
+  const { code: after } = await runCommand('ticks');
+  note(`disk full: ticks exit ${code}, afterwards ${after}`);
+  if (code === 0 || after !== 0) interval.errors.set(`ticks exit ${code} on a full disk, ${after} after it`, 1);
+}
+
+async function stopDatabase(): Promise<void> {
+  if (postgres === undefined) return note('database not stopped: SQLite');
+  // The server of test/postgres.sh is the only one on that port.
+  const port = new URL(postgres).port;
+  const listed = execFileSync('ps', ['-eo', 'pid,args'], { encoding: 'utf8' });
+  const line = listed.split('\n').find((one) => one.includes(`port=${port}`) && one.includes('postgres -D'))!;
+  const pid = Number(line.trim().split(' ')[0]);
+  const [command, ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const idOf = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)![1]);
+  const data = args[args.indexOf('-D') + 1]!;
+  process.kill(pid, 'SIGINT');
+  await sleep(20_000);
+  spawn(command!, args, { uid: idOf('Uid'), gid: idOf('Gid'), cwd: data, stdio: 'ignore', detached: true }).unref();
+  await sleep(2000);
+  const { code } = await runCommand('keys', 'list');
+  note('database stopped for 20 s');
+  if (code !== 0) interval.errors.set(`keys list exit ${code} after the database is back`, 1);
+}
+
+async function loseUpstream(): Promise<void> {
+  await upstream.stop();
+  const { code } = await runCommand('ticks', '--wait', '5');
+  await sleep(10_000);
+  upstream = await startUpstream();
+  const { code: after } = await runCommand('ticks');
+  note(`upstream gone: ticks exit ${code}, afterwards ${after}`);
+  if (code !== 7 || after !== 0) interval.errors.set(`ticks exit ${code} without upstream, ${after} after it`, 1);
+}
+
+const faults: readonly { readonly at: number; start(): Promise<void> }[] = [
+  { at: 0.3, start: killService },
+  { at: 0.45, start: fillDisk },
+  { at: 0.6, start: stopDatabase },
+  { at: 0.75, start: loseUpstream },
+];
+
+const beganAt = performance.now();
+const durationMs = minutes * 60_000;
+let sent = 0;
+let open = 0;
+let isOverloaded = false;
+
+function send(dueAt: number): void {
+  open++;
+  if (open > openMax) isOverloaded = true;
+  const wasDown = isDown;
+  const into = interval;
+  void sendRequest(drawKind()).then((wrong) => {
+    open--;
+    if (wrong === null) into.latencies.push(performance.now() - dueAt);
+    else if ((wasDown || isDown) && wrong.startsWith('connection')) into.refused++;
+    else into.errors.set(wrong, (into.errors.get(wrong) ?? 0) + 1);
+  });
+}
+
+async function sendAll(): Promise<void> {
+  for (;;) {
+    const elapsed = performance.now() - beganAt;
+    if (elapsed >= durationMs || isOverloaded) return;
+    for (const due = Math.floor((elapsed / 1000) * rate); sent < due; sent++) send(beganAt + (sent / rate) * 1000);
+    await sleep(2);
+  }
+}
+
+/** Collects beside the load, a poll of all symbols in each interval. */
+async function collect(): Promise<void> {
+  const every = durationMs / intervals;
+  for (let i = 0; i < intervals; i++) {
+    await sleep(Math.max(0, beganAt + (i + 0.5) * every - performance.now()));
+    if (isOverloaded) return;
+    const fault = faults.find(({ at }) => Math.floor(at * intervals) === i);
+    if (fault !== undefined) await fault.start();
+    else {
+      const { code } = await runCommand('ticks');
+      if (code !== 0) interval.errors.set(`ticks exited with ${code}`, 1);
+    }
+  }
+}
+
+interface Row {
+  readonly p50: number;
+  readonly p99: number;
+  readonly residentMiB: number;
+  readonly errors: number;
+  readonly isFaulty: boolean;
+}
+const rows: Row[] = [];
+const quantile = (sorted: readonly number[], q: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
+
+async function report(): Promise<void> {
+  console.log('minute  requests  errors  refused   p50 ms   p99 ms   RSS MiB  events');
+  for (let i = 1; i <= intervals; i++) {
+    await sleep(Math.max(0, beganAt + (i / intervals) * durationMs - performance.now()));
+    const ended = interval;
+    interval = createInterval();
+    // Its last requests are answered within a second, or count as slow when they are.
+    await sleep(1000);
+    const sorted = ended.latencies.sort((a, b) => a - b);
+    const errors = [...ended.errors.values()].reduce((sum, n) => sum + n, 0);
+    const row = {
+      p50: quantile(sorted, 0.5),
+      p99: quantile(sorted, 0.99),
+      residentMiB: residentMiB(),
+      errors,
+      isFaulty: ended.events.length > 0,
+    };
+    rows.push(row);
+    const cells = [
+      ((i / intervals) * minutes).toFixed(1).padStart(6),
+      String(sorted.length).padStart(9),
+      String(errors).padStart(7),
+      String(ended.refused).padStart(8),
+      row.p50.toFixed(1).padStart(8),
+      row.p99.toFixed(1).padStart(8),
+      row.residentMiB.toFixed(0).padStart(9),
+    ];
+    console.log(`${cells.join(' ')}  ${ended.events.join('; ')}`);
+    for (const [text, count] of [...ended.errors].slice(0, 5)) console.log(`        ${count} × ${text}`);
+    ended.latencies = [];
+    if (isOverloaded) return;
+  }
+}
+
+await Promise.all([sendAll(), collect(), report()]);
+
+const median = (values: readonly number[]): number =>
+  quantile(
+    [...values].sort((a, b) => a - b),
+    0.5,
+  );
+/** Medians of the intervals without a fault: before the service was killed, and at the end. */
+const quiet = rows.filter(({ isFaulty }) => !isFaulty);
+const third = Math.max(1, Math.floor(quiet.length / 3));
+const [first, last] = [quiet.slice(0, third), quiet.slice(-third)];
+const errors = rows.reduce((sum, row) => sum + row.errors, 0);
+console.log(
+  `\n${sent.toLocaleString('en-US')} requests, ${errors} errors${isOverloaded ? '; overloaded, ended early' : ''}`,
+);
+for (const [name, of] of [
+  ['p99 ms', 'p99'],
+  ['RSS MiB', 'residentMiB'],
+] as const)
+  console.log(
+    `${name}: ${median(first.map((row) => row[of])).toFixed(1)} in the first third, ${median(last.map((row) => row[of])).toFixed(1)} in the last`,
+  );
+await upstream.stop();
+await pool.destroy();
+process.exit(errors > 0 || isOverloaded ? 1 : 0);

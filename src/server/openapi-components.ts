@@ -1,0 +1,121 @@
+import recordedExamples from '../contract/examples.json' with { type: 'json' };
+import { strategySchemas } from '../contract/strategies.ts';
+
+type JsonObject = Record<string, unknown>;
+
+/** Keywords whose values are data and contain no schemas. */
+const dataKeywords = new Set(['const', 'default', 'enum', 'example', 'examples']);
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Whether a schema is of integers that may exceed 32 bits: generators of typed languages assume 32 bits without a format. */
+const isLongInteger = ({ type, format, maximum = Infinity }: JsonObject): boolean =>
+  type === 'integer' && format === undefined && (maximum as number) >= 2 ** 31;
+
+/**
+ * Moves every schema with a title to `components.schemas` under this title, and puts a reference in its place. The titles
+ * are set in src/contract, so that one definition serves validation, the document, and the generated clients. Examples are
+ * those of the schema, or a recorded response of a service (src/contract/examples.json, which a test writes).
+ * @param roots parts of the document in which schemas occur; they are changed
+ * @throws Error if two different schemas have the same title
+ */
+export function nameSchemas(roots: readonly JsonObject[], components: JsonObject): void {
+  const texts = new Map<string, string>();
+
+  /** Adds a schema as a component. */
+  function add(name: string, schema: JsonObject): void {
+    const text = JSON.stringify(schema);
+    if (texts.has(name)) {
+      if (texts.get(name) !== text) throw new Error(`two different schemas have the title ${name}`);
+      return;
+    }
+    texts.set(name, text);
+    const { title: _, examples, ...rest } = schema;
+    const recorded = (recordedExamples as Readonly<Record<string, unknown>>)[name];
+    components[name] = {
+      ...replaceInner(rest, 'schema'),
+      ...(examples !== undefined ? { examples } : recorded !== undefined ? { examples: [recorded] } : {}),
+    };
+  }
+
+  /** @param within `names` if the keys of the value are names, of properties or components, and not keywords */
+  function replace(value: unknown, within: 'schema' | 'names'): unknown {
+    if (Array.isArray(value)) return value.map((item) => replace(item, 'schema'));
+    if (!isObject(value)) return value;
+    if (within === 'schema' && typeof value.title === 'string') {
+      add(value.title, value);
+      return { $ref: `#/components/schemas/${value.title}` };
+    }
+    return replaceInner(value, within);
+  }
+
+  function replaceInner(value: JsonObject, within: 'schema' | 'names'): JsonObject {
+    const inner = replaceValues(value, within);
+    return within === 'schema' && isLongInteger(value) ? { ...inner, format: 'int64' } : inner;
+  }
+
+  function replaceValues(value: JsonObject, within: 'schema' | 'names'): JsonObject {
+    return Object.fromEntries(
+      Object.entries(value).map(([key, inner]) => {
+        if (within === 'schema' && dataKeywords.has(key)) return [key, inner];
+        return [key, replace(inner, within === 'schema' && key === 'properties' ? 'names' : 'schema')];
+      }),
+    );
+  }
+
+  // The conditions of strategies are recursive, so these schemas refer to each other by name.
+  for (const [name, schema] of Object.entries(strategySchemas)) add(name, schema as unknown as JsonObject);
+  for (const root of roots) Object.assign(root, replaceInner(root, 'names'));
+}
+
+const etag = '"6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d"';
+
+/** Examples of parameters by name, or by place and name. */
+const parameterExamples: Readonly<Record<string, unknown>> = {
+  canonical_id: 'polymarket-23656',
+  category: 'crypto',
+  cursor: 'WyJ0IiwiS1hCVEMiLDE3NDk4NTkyMDAwMDAsIjEiXQ',
+  dataset: 'ticks',
+  date: '2025-06-14',
+  format: 'json',
+  from: Date.UTC(2025, 5, 14),
+  id: '01jxnq3v5zr8c2m4',
+  'idempotency-key': 'ticks-2025-06-14',
+  'if-match': etag,
+  'if-modified-since': 'Sat, 14 Jun 2025 00:00:00 GMT',
+  'if-none-match': etag,
+  'if-range': etag,
+  'if-unmodified-since': 'Sat, 14 Jun 2025 00:00:00 GMT',
+  interval: '1h',
+  limit: 100,
+  'path name': 'main.js',
+  'query name': 'buy the dip',
+  part: 'part-00.parquet',
+  q: 'bitcoin price',
+  range: 'bytes=0-99',
+  resolved: true,
+  since: 12,
+  source: 'kalshi',
+  stamp: '6e340b9cffb37a98',
+  symbol: 'KXBTC',
+  to: Date.UTC(2025, 5, 15),
+  view: 'matched',
+};
+
+interface Parameter {
+  readonly in: string;
+  readonly name: string;
+  example?: unknown;
+}
+
+/** Adds an example to every parameter that has one. */
+export function addParameterExamples(
+  paths: Readonly<Record<string, Readonly<Record<string, { readonly parameters?: readonly Parameter[] }>>>>,
+): void {
+  for (const { parameters = [] } of Object.values(paths).flatMap((operations) => Object.values(operations)))
+    for (const parameter of parameters) {
+      const example = parameterExamples[`${parameter.in} ${parameter.name}`] ?? parameterExamples[parameter.name];
+      if (example !== undefined) parameter.example ??= example;
+    }
+}

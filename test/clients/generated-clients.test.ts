@@ -1,0 +1,130 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import type { Clock } from '../../src/base/ports.ts';
+import { systemClock } from '../../src/base/system.ts';
+import { clockAt, opened } from '../archive/scratch.ts';
+import { project } from '../docs/kept-current.ts';
+import { allLive, input } from '../e2e/books.ts';
+import { jobHere as job } from '../e2e/here.ts';
+import { fixedDay, fixedNow, folder, sandbox } from '../e2e/lake.ts';
+import { claims, crafted, hs256, secret } from '../server/forged-tokens.ts';
+import { serving } from '../server/serving.ts';
+import { createExampleRecorder } from './record-examples.ts';
+
+// Clients generated from the OpenAPI document of the running service call every operation of it.
+
+const here = join(project, 'test/clients');
+
+/** A fixed time, at which waiting runners look for jobs often. */
+const clock: Clock = { ...clockAt(fixedNow), sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
+
+interface Operation {
+  readonly operationId: string;
+  readonly responses: Readonly<
+    Record<string, { readonly content?: Readonly<Record<string, { schema: { $ref?: string } }>> }>
+  >;
+}
+type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+
+/** A service over an archive filled from the sandbox, and a folder with its document. */
+async function startService() {
+  const output = folder();
+  const box = await sandbox({ ...input, markets: 8 });
+  for (const [name, ...flags] of [['nightly', '--date', fixedDay], ['orderbook']] as const) {
+    const { code, stderr } = await job(name, box.url, output, ...flags, ...allLive);
+    expect(code, stderr).toBe(0);
+  }
+  const archive = opened({ root: output, create: false, upstream: 'box' });
+  const { url, key } = await serving(archive, { clock, set: [`service.tokens.secret=${secret}`] });
+  const token = crafted(hs256, { ...claims, iat: fixedNow / 1000, exp: fixedNow / 1000 + 600, scope: 'research' });
+  const text = await (await fetch(`${url}/api/v1/openapi.json`)).text();
+  const work = folder();
+  writeFileSync(join(work, 'openapi.json'), text);
+  const document = JSON.parse(text) as { paths: Paths };
+  const { paths } = document;
+  return { work, document, paths, env: { ODDSLAKE_URL: url, ODDSLAKE_KEY: key, ODDSLAKE_TOKEN: token } };
+}
+
+const listOperations = (paths: Paths): Operation[] => Object.values(paths).flatMap((methods) => Object.values(methods));
+
+/** Runs a program to its end and returns its standard output; throws with all of its output if it fails. */
+async function runProgram(program: string, args: readonly string[], cwd: string, env: NodeJS.ProcessEnv = {}) {
+  const options = { cwd, env: { ...process.env, ...env }, maxBuffer: 1 << 26 };
+  const { stdout } = await promisify(execFile)(program, args, options).catch(
+    (error: { stdout: string; stderr: string }) => {
+      throw new Error(`${program} ${args.join(' ')}:\n${error.stdout}\n${error.stderr}`);
+    },
+  );
+  return stdout;
+}
+
+/** `getTicks` as Python writes it, `get_ticks`. */
+const toSnakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+const parseLines = <T>(stdout: string): T[] =>
+  stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as T);
+
+test('a TypeScript client of openapi-typescript and openapi-fetch calls every operation, and its types hold', async () => {
+  const { work, document, paths, env } = await startService();
+  cpSync(join(here, 'typescript'), work, { recursive: true });
+  mkdirSync(join(work, 'node_modules'));
+  for (const [name, from] of [
+    ['openapi-fetch', here],
+    ['openapi-typescript-helpers', here],
+    ['@types', project],
+    ['undici-types', project],
+  ] as const)
+    symlinkSync(join(from, 'node_modules', name), join(work, 'node_modules', name));
+  writeFileSync(join(work, 'package.json'), '{"type":"module"}');
+  const generator = join(here, 'node_modules/.bin/openapi-typescript');
+  await runProgram(generator, ['openapi.json', '-o', 'api.d.ts', '--default-non-nullable', 'false'], work);
+  await runProgram(join(project, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.json'], work);
+  const called = parseLines<{ method: string; path: string; status: number; sent: unknown; received?: unknown }>(
+    await runProgram(process.execPath, ['calls.ts'], work, env),
+  );
+  const good = called.filter(({ status }) => status < 300);
+  const ids = new Set(good.map(({ method, path }) => paths[path]![method]!.operationId));
+  expect([...ids].sort()).toEqual(
+    listOperations(paths)
+      .map(({ operationId }) => operationId)
+      .sort(),
+  );
+  const bad = called.filter(({ status }) => status >= 400);
+  expect(bad).toMatchObject([{ method: 'get', path: '/api/v1/ticks', status: 404 }]);
+  if (process.env.UPDATE_DOCS === '1') {
+    const recorder = createExampleRecorder(document);
+    for (const { method, path, status, sent, received } of called) recorder.add(method, path, status, sent, received);
+    writeFileSync(join(project, 'src/contract/examples.json'), recorder.render());
+    const biome = join(project, 'node_modules/.bin/biome');
+    await runProgram(biome, ['format', '--write', 'src/contract/examples.json'], project);
+  }
+});
+
+test('a Python client of openapi-python-client calls every operation and parses every response', async () => {
+  const { work, paths, env } = await startService();
+  const settings = join(here, 'python-client.yaml');
+  const path = { PATH: `${join(here, '.venv/bin')}:${process.env.PATH}` };
+  const flags = ['--path', 'openapi.json', '--meta', 'none', '--output-path', 'oddslake_api', '--config', settings];
+  const generate = ['generate', ...flags, '--fail-on-warning'];
+  await runProgram(join(here, '.venv/bin/openapi-python-client'), generate, work, path);
+  cpSync(join(here, 'calls.py'), join(work, 'calls.py'));
+  const called = parseLines<{ operation: string; status: number; parsed: string }>(
+    await runProgram(join(here, '.venv/bin/python'), ['calls.py'], work, env),
+  );
+  for (const { operationId, responses } of listOperations(paths)) {
+    const good = called.filter(({ operation, status }) => operation === toSnakeCase(operationId) && status < 300);
+    expect(good.length, operationId).toBeGreaterThan(0);
+    for (const { status, parsed } of good) {
+      const reference = responses[status]?.content?.['application/json']?.schema.$ref;
+      if (reference !== undefined) expect(parsed, operationId).toBe(reference.split('/').at(-1));
+    }
+  }
+  const bad = called.filter(({ status }) => status >= 400);
+  expect(bad).toEqual([{ operation: 'get_ticks', status: 404, parsed: 'Problem' }]);
+});
