@@ -106,16 +106,35 @@ const parameterExamples: Readonly<Record<string, unknown>> = {
 interface Parameter {
   readonly in: string;
   readonly name: string;
+  readonly schema?: JsonObject;
   example?: unknown;
 }
 
+type ParametersByPath = Readonly<
+  Record<string, Readonly<Record<string, { readonly parameters?: readonly Parameter[] }>>>
+>;
+
+const listParameters = (paths: ParametersByPath): Parameter[] =>
+  Object.values(paths).flatMap((operations) => Object.values(operations).flatMap(({ parameters = [] }) => parameters));
+
+/**
+ * Describes parameters that may be repeated as arrays, which is how OpenAPI repeats them. Validation sees a text or a list,
+ * and generators of typed languages accept one of the two types at most.
+ */
+export function describeRepeatableParameters(paths: ParametersByPath): void {
+  for (const { schema } of listParameters(paths)) {
+    if (schema === undefined || !Array.isArray(schema.type) || !schema.type.includes('array')) continue;
+    schema.type = 'array';
+    // The bounds of the text are also those of the items.
+    delete schema.minLength;
+    delete schema.maxLength;
+  }
+}
+
 /** Adds an example to every parameter that has one. */
-export function addParameterExamples(
-  paths: Readonly<Record<string, Readonly<Record<string, { readonly parameters?: readonly Parameter[] }>>>>,
-): void {
-  for (const { parameters = [] } of Object.values(paths).flatMap((operations) => Object.values(operations)))
-    for (const parameter of parameters) {
-      const example = parameterExamples[`${parameter.in} ${parameter.name}`] ?? parameterExamples[parameter.name];
-      if (example !== undefined) parameter.example ??= example;
-    }
+export function addParameterExamples(paths: ParametersByPath): void {
+  for (const parameter of listParameters(paths)) {
+    const example = parameterExamples[`${parameter.in} ${parameter.name}`] ?? parameterExamples[parameter.name];
+    if (example !== undefined) parameter.example ??= parameter.schema?.type === 'array' ? [example] : example;
+  }
 }

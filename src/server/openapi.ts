@@ -6,7 +6,7 @@ import { paths } from '../contract/paths.ts';
 import { Problem, problemType } from '../contract/problem.ts';
 import type { App } from './http/context.ts';
 import { createProblem, pageContentSecurityPolicy } from './http/problem-details.ts';
-import { addParameterExamples, nameSchemas } from './openapi-components.ts';
+import { addParameterExamples, describeRepeatableParameters, nameSchemas } from './openapi-components.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -78,6 +78,7 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
         ? generated.openapiObject
         : generated.swaggerObject) as unknown as OpenApiDocument;
       addProblems(document, problems);
+      describeRepeatableParameters(document.paths);
       addParameterExamples(document.paths);
       nameSchemas([document.paths, document.components.responses!], document.components.schemas);
       return document as never;
@@ -132,7 +133,12 @@ function toOperationId(method: string, url: string): string {
 type JsonObject = Record<string, unknown>;
 
 interface OpenApiOperation {
-  readonly parameters?: readonly { readonly in: string; readonly name: string; example?: unknown }[];
+  readonly parameters?: readonly {
+    readonly in: string;
+    readonly name: string;
+    schema?: JsonObject;
+    example?: unknown;
+  }[];
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly requestBody?: unknown;
   responses: Record<string, { content?: Record<string, unknown>; headers?: JsonObject; $ref?: string }>;

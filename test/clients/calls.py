@@ -43,10 +43,10 @@ ticks = call(market, "get_ticks", symbol=symbol, limit=10)
 assert ticks.count == len(ticks.ticks) > 0 and all(tick.t > 0 and tick.p >= 0 for tick in ticks.ticks)
 assert call(market, "get_order_book", symbol=symbol).bids[0].price > 0
 assert call(market, "list_historical_markets", symbol=symbol).markets[0].history
-assert isinstance(call(market, "list_historical_ticks", symbol=symbol, limit=3).next_cursor, str)
+assert isinstance(call(market, "list_historical_ticks", symbol=[symbol], limit=3).next_cursor, str)
 interval = models.ListHistoricalCandlesInterval("1h")
-assert all(candle.low <= candle.high for candle in call(market, "list_historical_candles", symbol=symbol, interval=interval).candles)
-assert all(window.t_from < window.t_to for window in call(market, "list_historical_coverage", symbol=symbol).coverage)
+assert all(candle.low <= candle.high for candle in call(market, "list_historical_candles", symbol=[symbol], interval=interval).candles)
+assert all(window.t_from < window.t_to for window in call(market, "list_historical_coverage", symbol=[symbol]).coverage)
 
 assert call(market, "get_manifest").datasets["ticks"].files
 changed = call(market, "get_manifest", since=0).files

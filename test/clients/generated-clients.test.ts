@@ -1,5 +1,5 @@
-import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
@@ -128,3 +128,44 @@ test('a Python client of openapi-python-client calls every operation and parses 
   const bad = called.filter(({ status }) => status >= 400);
   expect(bad).toEqual([{ operation: 'get_ticks', status: 404, parsed: 'Problem' }]);
 });
+
+/** Whether Maven and a JDK of version 17 or newer are installed. */
+function hasJava(): boolean {
+  const { stdout, status } = spawnSync('mvn', ['--batch-mode', '--version'], { encoding: 'utf8' });
+  return status === 0 && Number(/Java version: (\d+)/.exec(stdout)?.[1]) >= 17;
+}
+
+/** The operation of a request by its method and path without a query. */
+function findOperation(paths: Paths, method: string, path: string): Operation {
+  const names = Object.keys(paths);
+  // `/export/jobs` is not an ID: a path without placeholders is first.
+  const name = names.includes(path)
+    ? path
+    : names.find((each) => new RegExp(`^${each.replace(/\{\w+\}/g, '[^/]+')}$`).test(path));
+  const operation = paths[name ?? '']?.[method];
+  if (operation === undefined) throw new Error(`the document has no ${method} ${path}`);
+  return operation;
+}
+
+// In CI a missing Maven is a failure. Maven downloads the generator in the first run, into its own cache.
+test.skipIf(process.env.CI === undefined && !hasJava())(
+  'a Java client of openapi-generator calls every operation and parses every response',
+  { timeout: 400_000 },
+  async () => {
+    if (!hasJava()) throw new Error('The Java client needs Maven (mvn) with a JDK of version 17 or newer.');
+    const { work, paths, env } = await startService();
+    cpSync(join(here, 'java'), work, { recursive: true });
+    const calls = join(work, 'calls.jsonl');
+    await runProgram('mvn', ['--batch-mode', '--quiet', 'process-classes'], work, { ...env, ODDSLAKE_CALLS: calls });
+    const called = parseLines<{ method: string; path: string; status: number }>(readFileSync(calls, 'utf8'));
+    const good = called.filter(({ status }) => status < 300);
+    const ids = new Set(good.map(({ method, path }) => findOperation(paths, method, path).operationId));
+    expect([...ids].sort()).toEqual(
+      listOperations(paths)
+        .map(({ operationId }) => operationId)
+        .sort(),
+    );
+    const bad = called.filter(({ status }) => status >= 400);
+    expect(bad).toEqual([{ method: 'get', path: '/api/v1/ticks', status: 404 }]);
+  },
+);

@@ -70,11 +70,13 @@ const ticks = await data(market.GET('/api/v1/ticks', { params: { query: { symbol
 require(ticks.ticks.every(({ t, p }) => t > 0 && p >= 0) && ticks.count === ticks.ticks.length, 'ticks');
 const book = await data(market.GET('/api/v1/orderbook', { params: { query: { symbol } } }));
 require(book.bids.every(({ price, quantity }) => price + quantity > 0), 'order book');
-const past = await data(market.GET('/api/v1/historical/ticks', { params: { query: { symbol, limit: 3 } } }));
+const past = await data(market.GET('/api/v1/historical/ticks', { params: { query: { symbol: [symbol], limit: 3 } } }));
 require(past.ticks.length === 3 && typeof past.next_cursor === 'string', 'a page of ticks');
-const candles = await data(market.GET('/api/v1/historical/candles', { params: { query: { symbol, interval: '1h' } } }));
+const candles = await data(
+  market.GET('/api/v1/historical/candles', { params: { query: { symbol: [symbol], interval: '1h' } } }),
+);
 require(candles.candles.every(({ low, high }) => low <= high) && candles.count > 0, 'candles');
-const coverage = await data(market.GET('/api/v1/historical/coverage', { params: { query: { symbol } } }));
+const coverage = await data(market.GET('/api/v1/historical/coverage', { params: { query: { symbol: [symbol] } } }));
 require(coverage.coverage.every(({ t_from, t_to }) => t_from < t_to), 'coverage');
 
 const manifest = await data(market.GET('/api/v1/export'));
