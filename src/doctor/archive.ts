@@ -16,7 +16,7 @@ import {
   updatePublishedCompleteness,
 } from '../contract/completeness-counts.ts';
 import { toRunMark } from '../report/health-status.ts';
-import { type Finding, formatPaths, ok, problem, warning } from './finding.ts';
+import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
 export interface ArchiveFacts extends ArchiveInspection {
   readonly root: string;
@@ -175,7 +175,7 @@ function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowM
       : problem(
           'published',
           exitCodes.damaged,
-          `${formatPaths(damage.map(({ path }) => path))} damaged`,
+          `${formatSome(damage.map(({ path }) => path))} damaged`,
           'To check every file: oddslake verify. To repair: oddslake verify --repair',
         );
   if (manifest.generation === 0) return [published, ok('covered', 'nothing yet')];

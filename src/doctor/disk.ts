@@ -6,7 +6,7 @@ import { exitCodes } from '../base/errors.ts';
 import { formatBytes, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatDay } from '../base/time.ts';
 import { dayMs } from '../base/window.ts';
-import { type Finding, formatPaths, ok, problem, warning } from './finding.ts';
+import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
 export interface DiskFacts {
   /** Root folder of the archive. */
@@ -119,7 +119,7 @@ function judgePermissions({ unwritablePaths, root, folder }: DiskFacts): Finding
   return problem(
     'permissions',
     exitCodes.unexpected,
-    `this user cannot write to ${formatPaths(unwritablePaths)}`,
+    `this user cannot write to ${formatSome(unwritablePaths)}`,
     'Run as the owner of the archive, or change its owner to this user with chown -R.',
   );
 }

@@ -1,15 +1,14 @@
-import { join } from 'node:path';
 import { createLayout } from '../archive/format/layout.ts';
 import { type ExitCode, exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatCount } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { Context } from '../context/context.ts';
-import { parseDatabaseUrl } from '../server/workspace/database-url.ts';
 import { type Environment, settingSchemas } from '../settings/source.ts';
 import { type ArchiveFacts, judgeArchive, probeArchive, valueOrNull } from './archive.ts';
 import { judgeDisk, probeDisk } from './disk.ts';
 import { type CheckName, checkGroups, computeDoctorExitCode, type Finding, ok, problem } from './finding.ts';
 import { judgeMachine, probeMachine } from './machine.ts';
+import { checkService } from './service.ts';
 import { judgeUpstream, probeUpstream } from './upstream.ts';
 
 /** What `doctor --json` prints. Times are epoch milliseconds. */
@@ -81,7 +80,7 @@ export async function diagnose(
         return judgeUpstream(facts, settings.poll.futureSkewSeconds * 1000);
       },
     ],
-    ['database', async () => [await checkDatabase(context)]],
+    ['database', () => checkService(context)],
   ];
   const findings: Finding[] = [];
   for (const [name, check] of checks) {
@@ -163,28 +162,4 @@ export function judgeSchedule(jobs: readonly ScheduledJob[]): Finding {
       ? 'no jobs: oddslake schedule has nothing to run'
       : `${starts.join(', ')}, if oddslake schedule is running`,
   );
-}
-
-/** Checks the database of `oddslake serve` and `oddslake keys`. Findings never contain its password. */
-async function checkDatabase({ settings }: Context): Promise<Finding> {
-  const { databaseUrl } = settings.service;
-  try {
-    const location = parseDatabaseUrl(
-      databaseUrl,
-      join(createLayout(settings.archive.output).privateFolder, 'service.sqlite'),
-    );
-    const { inspectWorkspace } = await import('../server/workspace/database.ts');
-    const pending = await inspectWorkspace(location);
-    const name = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
-    if (pending === null) return ok('database', `${name}, not created yet: oddslake keys create creates it`);
-    return ok('database', pending === 0 ? name : `${name}, from an older version: the next oddslake serve upgrades it`);
-  } catch (error) {
-    if (!(error instanceof OddslakeError)) throw error;
-    return problem(
-      'database',
-      error.exitCode === exitCodes.usage ? exitCodes.usage : exitCodes.unexpected,
-      error.message,
-      'Check ODDSLAKE_DATABASE_URL, and that the database is running. Only oddslake serve, keys and tokens use it.',
-    );
-  }
 }

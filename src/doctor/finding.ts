@@ -17,7 +17,7 @@ export const checkGroups = {
     'suspended',
     'quarantined',
   ],
-  service: ['database'],
+  service: ['database', 'api keys'],
 } as const;
 
 type FindingGroup = keyof typeof checkGroups;
@@ -52,8 +52,8 @@ export const warning = (check: CheckName, message: string, action: string): Find
 export const problem = (check: CheckName, exitCode: ExitCode, message: string, action: string): Finding =>
   createFinding(check, { severity: 'action_required', message, action, exit_code: exitCode });
 
-/** Up to three paths, and the number of the others. */
-export const formatPaths = (paths: readonly string[]): string =>
+/** Up to three names or paths, and the number of the others. */
+export const formatSome = (paths: readonly string[]): string =>
   `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ` and ${paths.length - 3} more` : ''}`;
 
 /** The order in which a run encounters problems: settings, archive, disk, upstream, incomplete data. */

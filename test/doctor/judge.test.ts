@@ -9,6 +9,7 @@ import { computeBytesPerDay, type DiskFacts, judgeDisk, suggestPermissionFix } f
 import { judgeSchedule, judgeSettings } from '../../src/doctor/doctor.ts';
 import { computeDoctorExitCode, type Finding, ok, problem, warning } from '../../src/doctor/finding.ts';
 import { judgeMachine, type MachineFacts } from '../../src/doctor/machine.ts';
+import { judgeKeys } from '../../src/doctor/service.ts';
 import { judgeUpstream, type UpstreamFacts } from '../../src/doctor/upstream.ts';
 
 // Findings from facts, without a real machine.
@@ -334,4 +335,36 @@ test('settings and schedule are reported without judgement', () => {
   ] as const;
   expect(judgeSchedule(jobs).message).toBe('nightly next at 2026-11-20T12:00:00Z, if oddslake schedule is running');
   expect(judgeSchedule([['ticks', null]]).message).toContain('nothing');
+});
+
+describe('the API keys', () => {
+  const dayMs = 24 * hourMs;
+  const key = (id: string, expires_at: number | null) => ({ id, name: `of ${id}`, expires_at });
+
+  test.each([
+    [[], 'ok', /^0 active keys,/],
+    [[null, nowMs + 14 * dayMs + 1], 'ok', /^2 active keys,/],
+    [[nowMs + 14 * dayMs], 'warning', /^1 key will expire within 14 d: "of k0" \(k0\) at 2026-12-04T12:00:00Z$/],
+    [[nowMs + 1], 'warning', /^1 key will expire/],
+    [[nowMs], 'warning', /^1 key expired: "of k0" \(k0\) at 2026-11-20T12:00:00Z$/],
+    // The earliest first, and not all of many.
+    [[5, 4, 3, 2, 1], 'warning', /^5 keys expired: "of k4".*, "of k3".*, "of k2".* and 2 more$/],
+  ] as const)('%o: %s', (times, severity, message) => {
+    const findings = judgeKeys(
+      times.map((at, i) => key(`k${i}`, at)),
+      nowMs,
+    );
+    expect(findings).toEqual([expect.objectContaining({ severity, message: expect.stringMatching(message) })]);
+    expect(findings[0]!.action === null).toBe(severity === 'ok');
+  });
+
+  test('are reported as expired and as soon to expire at the same time', () => {
+    const keys = [key('never', null), key('soon', nowMs + dayMs), key('over', nowMs - dayMs), key('late', nowMs * 2)];
+    const findings = judgeKeys(keys, nowMs);
+    expect(findings.map(({ message }) => message.replace(/:.*/s, ''))).toEqual([
+      '1 key expired',
+      '1 key will expire within 14 d',
+    ]);
+    expect(findings.every(({ severity, exit_code: code }) => severity === 'warning' && code === 0)).toBe(true);
+  });
 });

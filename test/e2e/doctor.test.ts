@@ -278,6 +278,39 @@ test('an unreachable database is a problem of the service', async () => {
   });
 });
 
+test('keys that expired or expire soon are warnings, unless they are revoked', async () => {
+  const { output, env } = await polled();
+  const create = async (name: string, ...more: string[]): Promise<{ id: string; key: string }> => {
+    const { code, stdout } = await runHere(['keys', 'create', '--json', '--name', name, '--output', output, ...more]);
+    expect(code).toBe(0);
+    return JSON.parse(stdout) as { id: string; key: string };
+  };
+  await create('forever');
+  await create('far', '--expires', '90d');
+  expect((await doctor(output, env)).finding('api keys')).toMatchObject({
+    group: 'service',
+    severity: 'ok',
+    message: '2 active keys, none of which expires within 14 d',
+  });
+  const keys = [await create('near', '--expires', '2d'), await create('over', '--expires', '1d')];
+  const db = new DatabaseSync(join(output, '.oddslake/service.sqlite'));
+  db.prepare('update keys set expires_at = ? where id = ?').run(Date.UTC(2026, 0, 1), keys[1]!.id);
+  db.close();
+  const { code, diagnosis } = await doctor(output, env);
+  const found = diagnosis.findings.filter(({ check }) => check === 'api keys');
+  expect([code, found]).toMatchObject([
+    0,
+    [
+      { severity: 'warning', message: `1 key expired: "over" (${keys[1]!.id}) at 2026-01-01T00:00:00Z` },
+      { severity: 'warning', message: expect.stringContaining(`"near" (${keys[0]!.id})`) },
+    ],
+  ]);
+  for (const { key } of keys) expect(JSON.stringify(diagnosis)).not.toContain(key.slice(-43));
+  const ids = keys.map(({ id }) => id);
+  expect((await runHere(['keys', 'revoke', ...ids, '--output', output])).code).toBe(0);
+  expect((await doctor(output, env)).finding('api keys')).toMatchObject({ severity: 'ok' });
+});
+
 const isRoot = process.getuid?.() === 0;
 
 const needsRoot = skipWithReason(isRoot ? null : 'only root may mount a small disk');

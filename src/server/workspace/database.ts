@@ -27,28 +27,47 @@ export async function openWorkspaceDatabase(location: DatabaseLocation): Promise
   }
 }
 
-/**
- * Number of migrations not yet applied to the service's database; null if its file does not exist. Changes nothing.
- * @throws OddslakeError if the database cannot be read; UsageError if a newer oddslake has migrated it
- */
-export async function inspectWorkspace(location: DatabaseLocation): Promise<number | null> {
-  if (location.kind === 'sqlite' && !existsSync(location.path)) return null;
-  return countMissingMigrations(
-    location.kind === 'sqlite' ? readSqliteMigrations(location.path) : await readPostgresMigrations(location.url),
-  );
+/** When a key that is not revoked expires; null: never. Epoch milliseconds. */
+export type KeyExpiry = Pick<Tables['keys'], 'id' | 'name' | 'expires_at'>;
+
+/** The result of inspecting the service's database. */
+export interface WorkspaceInspection {
+  /** Number of migrations not yet applied. */
+  readonly pending: number;
+  /** The keys that are not revoked. */
+  readonly keys: readonly KeyExpiry[];
 }
 
-const readSqliteMigrations = (path: string): string[] =>
-  inspectDatabase(path, (db) =>
-    db.one('select 1 from sqlite_master where name = ?', migrationTable) === undefined
-      ? []
-      : db.all<{ name: string }>(`select name from ${migrationTable}`).map(({ name }) => name),
-  );
+/**
+ * Inspects the service's database without changing anything; null if its file does not exist.
+ * @throws OddslakeError if the database cannot be read; UsageError if a newer oddslake has migrated it
+ */
+export async function inspectWorkspace(location: DatabaseLocation): Promise<WorkspaceInspection | null> {
+  if (location.kind === 'sqlite' && !existsSync(location.path)) return null;
+  return location.kind === 'sqlite' ? inspectSqlite(location.path) : inspectPostgres(location.url);
+}
 
-async function readPostgresMigrations(url: string): Promise<string[]> {
-  const db = new Kysely<object>({ dialect: await openPostgresDialect(url) });
+/** Whether the table of keys exists: the first migration creates it, with the columns that are read here. */
+const hasKeys = (applied: readonly string[]): boolean => applied.includes('001_keys');
+
+const inspectSqlite = (path: string): WorkspaceInspection =>
+  inspectDatabase(path, (db) => {
+    const isNew = db.one('select 1 from sqlite_master where name = ?', migrationTable) === undefined;
+    const applied = isNew ? [] : db.all<{ name: string }>(`select name from ${migrationTable}`).map(({ name }) => name);
+    // First: the tables of a newer version are unknown.
+    const pending = countMissingMigrations(applied);
+    const sql = 'select id, name, expires_at from keys where revoked_at is null order by id';
+    return { pending, keys: hasKeys(applied) ? db.all<KeyExpiry>(sql) : [] };
+  });
+
+async function inspectPostgres(url: string): Promise<WorkspaceInspection> {
+  const db: WorkspaceDatabase = new Kysely<Tables>({ dialect: await openPostgresDialect(url) });
   try {
-    return await listAppliedMigrations(db);
+    const applied = await listAppliedMigrations(db);
+    const pending = countMissingMigrations(applied);
+    if (!hasKeys(applied)) return { pending, keys: [] };
+    const active = db.selectFrom('keys').where('revoked_at', 'is', null);
+    return { pending, keys: await active.select(['id', 'name', 'expires_at']).orderBy('id').execute() };
   } finally {
     await db.destroy();
   }
