@@ -2,7 +2,9 @@ import { expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/errors.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock, systemRandomBytes } from '../../../src/base/system.ts';
+import { inspectWorkspace } from '../../../src/server/workspace/database.ts';
 import { type DatabaseLocation, WorkspaceUnavailableError } from '../../../src/server/workspace/database-url.ts';
+import { migrations } from '../../../src/server/workspace/migrations.ts';
 import { openWorkspace, type Workspace } from '../../../src/server/workspace/workspace.ts';
 import { waitFor } from '../../harness/limits.ts';
 import { administer, freshDatabase, type Kind, overEachDatabase } from './databases.ts';
@@ -30,6 +32,20 @@ async function twoProcesses(kind: Kind) {
 }
 
 overEachDatabase((kind) => {
+  test('an inspection lists the keys that are not revoked, and changes nothing', async () => {
+    const location = await freshDatabase(kind);
+    const isNew = kind === 'sqlite' ? null : { pending: Object.keys(migrations).length, keys: [] };
+    expect(await inspectWorkspace(location)).toEqual(isNew);
+    expect(await inspectWorkspace(location)).toEqual(isNew);
+    const workspace = await workspaceAt(location, steppedClock(nowMs));
+    const expires_at = nowMs + 1;
+    const { id } = await workspace.createKey({ ...plain, expiresAt: expires_at }, nowMs);
+    const { id: revoked } = await workspace.createKey(plain, nowMs);
+    await workspace.revokeKeys([revoked], nowMs);
+    expect(await inspectWorkspace(location)).toEqual({ pending: 0, keys: [{ id, name: 'n', expires_at }] });
+    await workspace.close();
+  });
+
   test('a key of another process is valid at once, and invalid a second after that revokes it', async () => {
     const { clock, service, cli, close } = await twoProcesses(kind);
     const { id, key } = await cli.createKey({ ...plain, name: 'Zoë 🚀', requestsPerMinute: 7 }, nowMs);
