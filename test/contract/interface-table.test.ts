@@ -290,7 +290,7 @@ const rows: readonly Row[] = [
 /** The request as a command; names in braces stand for values of the archive. */
 function toCurl({ request, body, as = 'KEY' }: Row): string {
   const [method, target] = request.split(' ') as [string, string];
-  const header = as === 'none' ? '' : ` -H 'Authorization: Bearer ${as === 'wrong' ? 'wrong' : `$${as}`}'`;
+  const header = as === 'none' ? '' : ` -H "Authorization: Bearer ${as === 'wrong' ? 'wrong' : `$${as}`}"`;
   const json = body === undefined ? '' : ` --json '${JSON.stringify(body)}'`;
   return `curl${method === 'POST' && body === undefined ? ' -X POST' : ''}${header}${json} "$URL${target}"`;
 }
