@@ -33,7 +33,7 @@ export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
   const page = parseObject(decodeText(bytes));
   const markets: unknown = page.markets;
   if (!Array.isArray(markets)) throw new UnreadableResponseError('no markets array');
-  return { markets, total: toIntegerOrNull(page.total), generatedAt: toIntegerOrNull(page.generated_at) };
+  return { markets, total: toIntegerOrNull(page.total), generatedAt: readDataTime(page) };
 }
 
 /**
@@ -200,8 +200,17 @@ export function decodeOrderbook(bytes: Uint8Array, expectedSymbol: string): Orde
     const [other] = named;
     throw new UnreadableResponseError(`an order book of another symbol, ${JSON.stringify(other!.slice(0, 80))}`);
   }
-  const { generated_at: generatedAt } = body as { generated_at?: unknown };
-  return { body, text, generatedAt: toIntegerOrNull(generatedAt) };
+  return { body, text, generatedAt: readDataTime(body) };
+}
+
+/**
+ * The time that the records of a response are as of: when it was generated or, from another oddslake, the earlier time of
+ * its data. A copy must not date the data later than its source does.
+ */
+function readDataTime(body: { readonly generated_at?: unknown; readonly data_time?: unknown }): number | null {
+  const generatedAt = toIntegerOrNull(body.generated_at);
+  const dataTime = toIntegerOrNull(body.data_time);
+  return generatedAt === null || dataTime === null ? generatedAt : Math.min(generatedAt, dataTime);
 }
 
 function collectSymbols(value: object, depth: number, symbols: Set<string>): void {

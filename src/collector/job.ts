@@ -223,7 +223,7 @@ async function checkDueFiles(run: Run): Promise<void> {
 
 type CountedFacts = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
 
-const emptyFacts: CountedFacts = {
+export const emptyFacts: CountedFacts = {
   run_id: null,
   requests: 0,
   retries: 0,
@@ -323,7 +323,7 @@ async function finishInterruptedPublish(archive: Archive, { clock, signal, log }
 }
 
 /** The parts of a run that the raw capture needs. */
-interface RawCaptureRun {
+export interface RawCaptureRun {
   readonly context: Pick<Context, 'settings' | 'clock'>;
   readonly archive: Archive;
   readonly id: string;
@@ -337,7 +337,7 @@ interface RawCaptureRun {
 const gatherMs = 50;
 
 /** Opens the writer of raw responses; null if `raw.keep_days` is 0. */
-async function openRawCapture({
+export async function openRawCapture({
   context: { settings, clock },
   archive,
   id: runId,
@@ -349,7 +349,10 @@ async function openRawCapture({
 }
 
 /** Writes the remaining responses and removes old ones. Errors become warnings of the run. */
-async function closeRawCapture({ context, archive, warnings }: RawCaptureRun, writer: RawWriter | null): Promise<void> {
+export async function closeRawCapture(
+  { context, archive, warnings }: RawCaptureRun,
+  writer: RawWriter | null,
+): Promise<void> {
   const lost = await writer?.close();
   if (typeof lost === 'string') warnings.push(lost);
   try {

@@ -4,7 +4,7 @@ import { computeOverlapMs, type RecheckHistory } from '../archive/journal/rechec
 import { type Archive, openArchive } from '../archive/open-archive.ts';
 import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
 import { dayMs, minuteMs } from '../base/window.ts';
-import type { ReceivedResponse, Upstream } from '../client/upstream.ts';
+import type { ReceivedResponse, Upstream, UpstreamLimits } from '../client/upstream.ts';
 import type { Settings, UpstreamAccess } from '../settings/settings.ts';
 import type { Context } from './context.ts';
 
@@ -56,6 +56,7 @@ export async function openConfiguredUpstream(
   rateStore: RateStateStore,
   { baseUrl, apiKey }: UpstreamAccess,
   onResponse?: (response: ReceivedResponse) => void,
+  limits: Partial<UpstreamLimits> = {},
 ): Promise<Upstream> {
   const { upstream } = context.settings;
   const { openUpstream } = await import('../client/client.ts');
@@ -63,7 +64,7 @@ export async function openConfiguredUpstream(
     {
       baseUrl,
       apiKey,
-      requestsPerSecond: upstream.requestsPerSecond,
+      requestsPerSecond: getCollectorRate(context.settings),
       concurrency: upstream.concurrency,
       requestDeadlineMs: upstream.requestDeadlineSeconds * 1000,
       responseBytesMax: upstream.responseBytesMax,
@@ -72,6 +73,7 @@ export async function openConfiguredUpstream(
       retryDelayMsMax: upstream.retryDelaySecondsMax * 1000,
       retryAfterMsMax: upstream.retryAfterSecondsMax * 1000,
       userAgent: `oddslake/${context.version}`,
+      ...limits,
     },
     {
       clock: context.clock,
@@ -84,12 +86,21 @@ export async function openConfiguredUpstream(
   );
 }
 
+/** The request rate of the collector per second: without the share of live reads, if they are on. */
+export const getCollectorRate = ({ upstream, service }: Pick<Settings, 'upstream' | 'service'>): number =>
+  upstream.requestsPerSecond * (service.live.enabled ? 1 - service.live.rateShare : 1);
+
+/** The request rate of all live reads, per second. */
+export const getLiveRate = ({ upstream, service }: Pick<Settings, 'upstream' | 'service'>): number =>
+  upstream.requestsPerSecond * service.live.rateShare;
+
 /**
  * Opens a client of a service other than the archive's upstream. It has a separate rate limit, and its responses are
  * not stored as raw responses.
  */
 export async function openOtherUpstream(context: Context, access: UpstreamAccess): Promise<Upstream> {
-  return openConfiguredUpstream(context, createLocalRateStore(), access);
+  const { requestsPerSecond } = context.settings.upstream;
+  return openConfiguredUpstream(context, createLocalRateStore(), access, undefined, { requestsPerSecond });
 }
 
 /** The completeness rules of the settings. Writers, readers and the HTTP service use the same rules. */

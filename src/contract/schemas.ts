@@ -87,6 +87,12 @@ export const TicksResponse = Type.Object(
     from: EpochMs('Start of the window covered'),
     to: EpochMs('End of the window covered'),
     generated_at: EpochMs('When the response was generated'),
+    data_time: Type.Optional(
+      Type.Union([Type.Integer(), Type.Null()], {
+        description:
+          'End of the covered part of the window, epoch milliseconds UTC: later ticks are not known yet. Null if no part is covered. An extension of oddslake.',
+      }),
+    ),
     gaps: Type.Optional(
       Type.Array(DeclaredGap, {
         description:

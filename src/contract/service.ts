@@ -54,9 +54,10 @@ export const ServedMarketsResponse = Type.Object(
     count: Type.Integer({ minimum: 0, description: 'Number of markets in this response.' }),
     total: Type.Integer({ minimum: 0, description: 'Total number of matching markets.' }),
     view: Type.String({ description: 'The view that was applied.' }),
-    generated_at: Type.Integer({
+    generated_at: Type.Integer({ description: 'When the response was generated, epoch milliseconds UTC.' }),
+    data_time: Type.Union([Type.Integer(), Type.Null()], {
       description:
-        'When the lists were polled, epoch milliseconds UTC; the response is as of this time. The current time if they were never polled.',
+        'When the lists were polled, epoch milliseconds UTC; the markets are as of this time. Null if they were never polled.',
     }),
   },
   { title: 'MarketsResponse' },
@@ -83,7 +84,8 @@ export const OrderbookResponse = Type.Object(
     t: Type.Integer({ description: 'Time of the snapshot, epoch milliseconds UTC.' }),
     bids: Type.Array(BookLevel, { description: 'Best first; empty if there are no bids.' }),
     asks: Type.Array(BookLevel, { description: 'Best first; empty if there are no asks.' }),
-    generated_at: Type.Integer({
+    generated_at: Type.Integer({ description: 'When the response was generated, epoch milliseconds UTC.' }),
+    data_time: Type.Integer({
       description: 'When the upstream last returned this order book, epoch milliseconds UTC.',
     }),
   },

@@ -85,6 +85,10 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_cache_bytes: defineMetric('Bytes of verified published files in memory'),
   oddslake_cache_files: defineMetric('Verified published files in memory'),
   oddslake_response_cache_bytes: defineMetric('Bytes of cached pages of the history, with and without compression'),
+  oddslake_live_requests: {
+    help: 'Requests for current data since the start, by how the live reads served them',
+    labels: ['outcome'],
+  },
 
   oddslake_schedule_job_running: defineJobMetric('1 while the schedule runs the job, else 0'),
   oddslake_schedule_job_running_seconds: defineJobMetric(

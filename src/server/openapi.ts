@@ -5,6 +5,7 @@ import { type TSchema, Type } from 'typebox';
 import { paths } from '../contract/paths.ts';
 import { Problem, problemType } from '../contract/problem.ts';
 import type { App } from './http/context.ts';
+import { dataTimeHeader } from './http/data-time.ts';
 import { createProblem, pageContentSecurityPolicy } from './http/problem-details.ts';
 import { addParameterExamples, describeRepeatableParameters, nameSchemas } from './openapi-components.ts';
 
@@ -18,7 +19,11 @@ declare module 'fastify' {
 }
 
 const tags = [
-  { name: 'realtime', description: 'Markets, ticks and order books as last polled. Requires a market data key.' },
+  {
+    name: 'realtime',
+    description:
+      'Markets, ticks and order books as last polled, or with live reads as fresh as the upstream. Requires a market data key.',
+  },
   {
     name: 'historical',
     description: 'All published data of the archive. Requires a market data key.',
@@ -141,6 +146,7 @@ interface OpenApiOperation {
   }[];
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly requestBody?: unknown;
+  readonly tags?: readonly string[];
   responses: Record<string, { content?: Record<string, unknown>; headers?: JsonObject; $ref?: string }>;
 }
 
@@ -164,6 +170,10 @@ const headers: Readonly<Record<string, JsonObject>> = {
     type: 'string',
   }),
   RateLimitPolicy: createHeader('The quota: `q` requests in `w` seconds.', { type: 'string' }),
+  DataTime: createHeader(
+    'Time of the data, epoch milliseconds UTC, as `data_time` of the response; absent if the archive has none.',
+    { type: 'integer' },
+  ),
 };
 
 const createRef = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
@@ -256,6 +266,11 @@ function addOperationProblems(operation: OpenApiOperation, declared: readonly nu
   const secured = (operation.security ?? []).length > 0;
   for (const response of Object.values(operation.responses))
     response.headers = { ...commonHeaders, ...(secured ? rateLimitHeaders : {}), ...response.headers };
+  if (operation.tags?.includes('realtime') && operation.responses[200] !== undefined)
+    operation.responses[200].headers = {
+      ...operation.responses[200].headers,
+      [dataTimeHeader]: createRef('headers', 'DataTime'),
+    };
   for (const status of ['204', '304']) delete operation.responses[status]?.content;
   const types = Object.keys(operation.responses[200]?.content ?? {});
   const statuses = new Set([

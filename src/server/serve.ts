@@ -5,6 +5,7 @@ import { createListenError } from '../collector/run/error-message.ts';
 import type { Context } from '../context/context.ts';
 import { paths } from '../contract/paths.ts';
 import { serviceLimits, stopService } from './http/connection-limits.ts';
+import type { LiveReads } from './http/live-reads.ts';
 import { openConfiguredWorkspace } from './open-workspace.ts';
 import { createService } from './server.ts';
 
@@ -20,12 +21,18 @@ export interface RunningService {
 /** Starts the service for an archive, which must stay open until the service has stopped. */
 export async function startService(context: Context, archive: Archive): Promise<RunningService> {
   const { host, port } = context.settings.service;
+  const live = await openConfiguredLiveReads(context, archive);
   const workspace = await openConfiguredWorkspace(context, archive);
+  const closeAll = async (): Promise<void> => {
+    await live?.close();
+    await workspace.close();
+  };
   try {
     const app = await createService({
       ...context,
       archive,
       workspace,
+      live,
       current: watchManifest(archive),
       files: openVerifiedFiles(archive, context.settings.service.cacheBytesMax),
     });
@@ -44,11 +51,18 @@ export async function startService(context: Context, archive: Archive): Promise<
       docs: `${url}${paths.documentation}`,
       async stop() {
         await stopService(app, context.clock, serviceLimits.shutdownMsMax);
-        await workspace.close();
+        await closeAll();
       },
     };
   } catch (error) {
-    await workspace.close();
+    await closeAll();
     throw error;
   }
+}
+
+/** Opens the live reads if they are on. Their modules are loaded only then. */
+async function openConfiguredLiveReads(context: Context, archive: Archive): Promise<LiveReads | null> {
+  if (!context.settings.service.live.enabled) return null;
+  const { openLiveReads } = await import('./live/live-reads.ts');
+  return openLiveReads(context, archive);
 }

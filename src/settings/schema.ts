@@ -118,6 +118,12 @@ export const settingsSchema = createSection({
     lag_seconds_max: createNumber(172_800, 0, 31_536_000),
     cache_bytes_max: createInteger(256 * 1024 * 1024, 0, 64 * 1024 * 1024 * 1024),
     queries_concurrent_max: createInteger(4, 1, 256),
+    live: createSection({
+      enabled: createFlag(false),
+      max_age_seconds: createNumber(5, 0.1, 86_400),
+      timeout_ms: createInteger(1000, 1, 60_000),
+      rate_share: createNumber(0.2, 0.01, 0.9),
+    }),
     exports: createSection({
       keep_hours: createNumber(24, 0, 8760),
       bytes_max: createInteger(10 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),

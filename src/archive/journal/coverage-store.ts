@@ -161,19 +161,24 @@ function pushTo<T>(lists: Map<string, T[]>, key: string, item: T): void {
 /**
  * Finds, for each symbol, the contiguous inferred windows at the end of its coverage, published or journaled; sorted
  * and disjoint. A window fetched before `sinceMs` (epoch ms) ends the series, and earlier windows are left out.
+ * @param symbol reads only this symbol
  */
-export function findInferredTails(db: Database, sinceMs: number): Map<string, CoveredWindow[]> {
+export function findInferredTails(db: Database, sinceMs: number, symbol?: string): Map<string, CoveredWindow[]> {
+  const ofSymbol = symbol === undefined ? '' : 'and symbol = ?1';
+  const values = symbol === undefined ? [] : [symbol];
   // If later records withdraw parts of a window, only its last remaining part is used.
   const rows = db.iterate<SegmentRow & { record_id: number }>(
-    `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from segments where evidence = 'inferred'
+    `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from segments
+     where evidence = 'inferred' ${ofSymbol}
      union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_cover
-     where evidence = 'inferred' order by symbol, t_from, t_to`,
+     where evidence = 'inferred' ${ofSymbol} order by symbol, t_from, t_to`,
+    ...values,
   );
   const withdrawn = Map.groupBy(
     db.all<{ symbol: string; from: number; to: number; record: number } & Record<string, never>>(
       'select symbol, t_from as "from", t_to as "to", record_id as record from journal_withdrawn',
     ),
-    ({ symbol }) => symbol,
+    ({ symbol: name }) => name,
   );
   const out = new Map<string, CoveredWindow[]>();
   for (const row of rows) {

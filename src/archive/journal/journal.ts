@@ -260,6 +260,17 @@ export const listJournaledDays = (db: Database, symbol: string, end: number): Jo
     end,
   );
 
+/** Reads the time of the last journaled tick of a symbol, epoch ms; null if none is journaled. */
+export function readLastJournaledTick(db: Database, symbol: string): number | null {
+  // The ticks of a row are sorted: its last eight bytes are its last time.
+  const rows = db.all<{ last: Uint8Array }>(
+    `select substr(t, -8) as last from journal_ticks
+     where symbol = ?1 and n > 0 and day = (select max(day) from journal_ticks where symbol = ?1)`,
+    symbol,
+  );
+  return rows.reduce<number | null>((best, { last }) => Math.max(best ?? 0, toDoubles(last)[0]!), null);
+}
+
 /** Reads the journaled ticks of one symbol and day in the order of acceptance. @throws JournalDamageError */
 export const readSymbolDayTicks = (db: Database, symbol: string, day: number, end: number): TickChunk[] =>
   db

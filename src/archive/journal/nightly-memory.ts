@@ -65,7 +65,7 @@ export function countPolled(db: Database, runId: string, after: string): PolledC
   // Run IDs sort by start time.
   const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
     `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs
-     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and job in ('nightly', 'ticks'))`,
+     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and job in ('nightly', 'ticks', 'live'))`,
     runId,
     after,
   );

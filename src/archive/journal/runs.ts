@@ -232,6 +232,7 @@ export function readLastEndedRuns(db: Database, untilMs: number): EndedRun[] {
   });
 }
 
+/** Reads the newest run of a job. Live reads of a service are not a job: their run would always be the newest. */
 export function readLastRun(db: Database): LastRun | undefined {
   const row = db.one<{
     run_id: string;
@@ -239,7 +240,10 @@ export function readLastRun(db: Database): LastRun | undefined {
     started_at: number;
     finished_at: number | null;
     exit_code: number | null;
-  }>('select run_id, job, started_at, finished_at, exit_code from runs order by started_at desc, run_id desc limit 1');
+  }>(
+    `select run_id, job, started_at, finished_at, exit_code from runs where job <> 'live'
+     order by started_at desc, run_id desc limit 1`,
+  );
   if (row === undefined) return undefined;
   const { run_id: runId, job, started_at: startedAt, finished_at: finishedAt, exit_code: exitCode } = row;
   return { runId, job, startedAt, finishedAt, exitCode };

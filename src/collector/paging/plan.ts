@@ -53,6 +53,7 @@ interface PollRules extends LingerRules {
  * Plans the poll of a symbol up to `end`: from its cursor, with the overlap, and each gap in its lifetime. A window may
  * span several days. Windows covered up to `end` are not fetched again, so the poll of a past day can be repeated.
  * @param owed windows that were requested and are not covered, even if they lie before the symbol's known lifetime
+ * @param collectedTo the end of the last poll by the collector, if live reads have covered later windows since
  */
 export function planPoll(
   facts: SymbolFacts,
@@ -60,6 +61,7 @@ export function planPoll(
   end: number,
   rules: PollRules,
   owed: readonly Window[] = [],
+  collectedTo = Number.POSITIVE_INFINITY,
 ): SymbolPlan {
   const { symbol } = facts;
   const { from: anchor } = computeLifetime(facts, coverage, rules);
@@ -72,7 +74,7 @@ export function planPoll(
   // Only the window that reaches `end` is new. The overlap before it is for late ticks.
   const overlapped = uncovered.map((w) =>
     w === lastWindow && w.to === end
-      ? { from: Math.max(Math.min(anchor, w.from), w.from - rules.overlapMs), to: w.to }
+      ? { from: Math.max(Math.min(anchor, w.from), Math.min(w.from, collectedTo) - rules.overlapMs), to: w.to }
       : w,
   );
   return { symbol, windows: union(overlapped), isFirst: isFirst };

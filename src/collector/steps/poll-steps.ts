@@ -1,5 +1,6 @@
 import { isRequestDue } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
+import { readCollectedEnds, recordCollectedEnd } from '../../archive/journal/collected-ends.ts';
 import {
   findInferredOf,
   findInferredTails,
@@ -152,6 +153,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   const [lostBySymbol, owedBySymbol, settled] = [readAllLostTicks(db), readAllOwedWindows(db), readSettledGaps(db)];
   const inferred = findInferredTails(db, readEvidenceSince(db));
   const { downsampledAfterDays } = context.settings.source;
+  const collectedEnds = readCollectedEnds(db);
   for (const { facts, coverage } of listPolledSymbols(run, chosen, nowMs)) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
     // Reported losses and settled gaps are not requested every night.
@@ -159,7 +161,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
     const unreported = lost.filter(({ reportedAt }) => reportedAt === null);
     const excluded = union([...coverage, ...reported, ...(settled.get(facts.symbol) ?? [])]);
     const windows = extendToLostWindows(
-      planPoll(facts, excluded, end, rules, owedBySymbol.get(facts.symbol)),
+      planPoll(facts, excluded, end, rules, owedBySymbol.get(facts.symbol), collectedEnds.get(facts.symbol)),
       unreported,
     );
     const { confirm } = context.settings.poll;
@@ -177,7 +179,8 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   }
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
   const newSymbols = chosen.filter((symbol) => readSymbol(db, symbol) === undefined);
-  await collectPlans(run, plans, 'poll');
+  const { done } = await collectPlans(run, plans, 'poll');
+  for (const symbol of done) if (collectedEnds.has(symbol)) recordCollectedEnd(db, symbol, end);
   setFirstSeen(db, newSymbols, nowMs);
 }
 
@@ -232,17 +235,20 @@ interface CollectOptions {
   readonly isRecheck?: boolean;
 }
 
-/** Fetches the plans into the journal. Publishes in between if the journal grows too large. */
+/**
+ * Fetches the plans into the journal. Publishes in between if the journal grows too large. Resolves to the symbols whose
+ * windows were all requested.
+ */
 export async function collectPlans(
   run: Run,
   plans: readonly SymbolPlan[],
   origin: Origin,
   { journalTicksMax = run.context.settings.publish.journalTicksMax, isRecheck = false }: CollectOptions = {},
-): Promise<void> {
+): Promise<Pick<TickCollectOutcome, 'done'>> {
   const symbols = { ...run.symbols };
   run.symbols.planned += plans.length;
   noteRequestedLosses(run, plans);
-  if (plans.length === 0) return;
+  if (plans.length === 0) return { done: [] };
   const { context, archive } = run;
   const { db } = archive.state;
   const { settings, signal, clock } = context;
@@ -288,6 +294,7 @@ export async function collectPlans(
     if (behavior.contradictions > contradictions) run.nightCounters.isPagingContradicted = true;
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected);
     if (isRecheck) Object.assign(run.symbols, symbols);
+    return collected;
   } catch (error) {
     // Keep the accepted responses. The original error takes precedence over an error here.
     await sink.drain().catch(() => {});

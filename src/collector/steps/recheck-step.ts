@@ -169,7 +169,9 @@ function createRecheckContext(
     withdraw: (symbol, windows: readonly Window[]) => write(createRecord(symbol, { withdrawn: windows })),
     demote: (symbol, windows: readonly CoveredWindow[]) =>
       write(createRecord(symbol, { origin: windows[0]!.origin, ...createDemotion(windows) })),
-    refetch: (plans) => collectPlans(run, plans, 'backfill', { isRecheck: true }),
+    async refetch(plans) {
+      await collectPlans(run, plans, 'backfill', { isRecheck: true });
+    },
   };
 }
 

@@ -57,12 +57,17 @@ export function openMetrics(context: ServiceContext, responses: ResponseCache): 
   };
 }
 
-function collectSamples({ archive, files, clock, log }: ServiceContext, responses: ResponseCache): Sample[] {
+function collectSamples({ archive, files, clock, log, live }: ServiceContext, responses: ResponseCache): Sample[] {
   const { bytes, files: count } = files.getCacheSize();
   return [
     { name: 'oddslake_cache_bytes', labels: {}, value: bytes },
     { name: 'oddslake_cache_files', labels: {}, value: count },
     { name: 'oddslake_response_cache_bytes', labels: {}, value: responses.getCounts().bytes },
+    ...Object.entries(live?.getCounts() ?? {}).map(([outcome, value]) => ({
+      name: 'oddslake_live_requests',
+      labels: { outcome },
+      value,
+    })),
     ...readArchiveSamples(() => readArchiveStatus(archive, clock.nowMs()), clock.nowMs(), log),
   ];
 }

@@ -7,6 +7,7 @@ import type { VerifiedFiles } from '../../archive/read/verified-files.ts';
 import type { Clock, Log, Random } from '../../base/ports.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Workspace } from '../workspace/workspace.ts';
+import type { LiveReads } from './live-reads.ts';
 
 /** External dependencies of the service, passed to all routes. */
 export interface ServiceContext {
@@ -21,6 +22,8 @@ export interface ServiceContext {
   readonly version: string;
   /** Aborted when the service stops. */
   readonly signal: AbortSignal;
+  /** Live reads; absent if `service.live.enabled` is off. */
+  readonly live?: LiveReads | null;
 }
 
 /** The application that routes and hooks are added to; the types of a handler follow from the schema of its route. */

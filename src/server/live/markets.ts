@@ -14,6 +14,7 @@ import { paths } from '../../contract/paths.ts';
 import { ServedMarketsQuery, ServedMarketsResponse } from '../../contract/service.ts';
 import { settingsSchema } from '../../settings/schema.ts';
 import type { App, ServiceContext } from '../http/context.ts';
+import { setDataTime } from '../http/data-time.ts';
 import { ProblemError } from '../http/problem-details.ts';
 
 /** Views of the documented interface; valid even if they were never polled. */
@@ -21,7 +22,7 @@ const namedViews = ['matched', 'resolving'];
 
 /** `/api/v1/markets`: the market lists as last polled. */
 export function registerMarketsRoutes(app: App, context: ServiceContext): void {
-  const { archive, current, settings, clock, random } = context;
+  const { archive, current, settings, clock, random, live } = context;
   const lists = openMarketPollReader(archive, current, createDefaultPaths(), random);
   app.get(
     paths.markets,
@@ -31,7 +32,7 @@ export function registerMarketsRoutes(app: App, context: ServiceContext): void {
         operationId: 'listMarkets',
         summary: 'Markets of a list, as last polled',
         description:
-          'The records of the last poll of the upstream, with all their fields. `generated_at` is the time of that poll.',
+          'The records of the last poll of the upstream, with all their fields. `data_time` is the time of that poll.',
 
         tags: ['realtime'],
         querystring: ServedMarketsQuery,
@@ -40,21 +41,34 @@ export function registerMarketsRoutes(app: App, context: ServiceContext): void {
     },
     async (request, reply) => {
       const { view = 'matched', source, limit = Number.POSITIVE_INFINITY } = request.query;
-      const polled = await lists.readLastPoll();
+      let polled = await lists.readLastPoll();
+      if (live) {
+        await live.refreshMarkets(polled.polledAt);
+        polled = await lists.readLastPoll();
+      }
+      setDataTime(reply, polled.polledAt);
       const matching = polled.markets.filter(
         (market) => market.views.has(view) && (source === undefined || market.sources.has(source)),
       );
       if (matching.length === 0) await requireKnown(view, polled, lists, settings.source.views);
       const markets = matching.slice(0, Math.min(limit, settings.service.rowsLimitMax));
-      const text = serializeMarkets(markets, matching.length, view, polled.polledAt ?? clock.nowMs());
+      const text = serializeMarkets(markets, view, {
+        total: matching.length,
+        generated_at: clock.nowMs(),
+        data_time: polled.polledAt,
+      });
       return reply.type('application/json; charset=utf-8').send(text as never);
     },
   );
 }
 
 /** The records are JSON texts already. */
-function serializeMarkets(markets: readonly PolledMarket[], total: number, view: string, generatedAt: number): string {
-  const rest = JSON.stringify({ count: markets.length, total, view, generated_at: generatedAt });
+function serializeMarkets(
+  markets: readonly PolledMarket[],
+  view: string,
+  { total, ...times }: { readonly total: number; readonly generated_at: number; readonly data_time: number | null },
+): string {
+  const rest = JSON.stringify({ count: markets.length, total, view, ...times });
   return `{"markets":[${markets.map(({ text }) => text).join(',')}],${rest.slice(1)}`;
 }
 

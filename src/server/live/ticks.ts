@@ -4,6 +4,7 @@ import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import { paths } from '../../contract/paths.ts';
 import { type DeclaredGap, TicksQuery, TicksResponse } from '../../contract/schemas.ts';
 import type { App, ServiceContext } from '../http/context.ts';
+import { setDataTime } from '../http/data-time.ts';
 import { createUnknownSymbolError, ProblemError, requireWindow } from '../http/problem-details.ts';
 
 /** Prices from 0 to 1 in this step have cached texts; nearly all ticks have such a price. */
@@ -96,7 +97,8 @@ const limitDefault = 1000;
 const comma = Buffer.from(',');
 
 /** `/api/v1/ticks`: recent and older ticks of one symbol, published or not. */
-export function registerTicksRoutes(app: App, { archive, current, files, settings, clock }: ServiceContext): void {
+export function registerTicksRoutes(app: App, context: ServiceContext): void {
+  const { archive, current, files, settings, clock, live } = context;
   const { cacheBytesMax, ticksLimitMax } = settings.service;
   // Half of the cache is for decoded ticks, a quarter for serialized ones, and a quarter for pages of the history.
   const readTicks = openTickReader(archive, current, files, cacheBytesMax / 2);
@@ -118,15 +120,25 @@ export function registerTicksRoutes(app: App, { archive, current, files, setting
     async (request, reply) => {
       const { symbol, from = null, to, limit = limitDefault } = request.query;
       requireWindow(from, to);
+      await live?.refreshTicks(symbol, Math.min(clock.nowMs(), to ?? Number.POSITIVE_INFINITY));
       const nowMs = clock.nowMs();
       const window = { symbol, from, to: Math.min(nowMs, to ?? nowMs), limit: Math.min(limit, ticksLimitMax) };
       const range = await readTicks(window).catch(throwUnavailable);
       if (range === null) throw createUnknownSymbolError();
+      const dataTime = findDataTime(range);
+      setDataTime(reply, dataTime);
       reply.type('application/json; charset=utf-8');
       // Send bytes: creating an object per tick would take longer than finding the ticks.
-      return reply.send(serializeResponse(symbol, range, textOf, nowMs) as unknown as TicksResponse);
+      return reply.send(serializeResponse(symbol, range, textOf, nowMs, dataTime) as unknown as TicksResponse);
     },
   );
+}
+
+/** The end of the covered part of the window: later ticks are not in the archive yet. Null if nothing is covered. */
+function findDataTime({ from, to, gaps }: TickRangeResult): number | null {
+  const last = gaps.at(-1);
+  if (last === undefined || last.to < to) return to;
+  return last.from > from ? last.from : null;
 }
 
 function serializeResponse(
@@ -134,6 +146,7 @@ function serializeResponse(
   { slices, count, from, to, gaps }: TickRangeResult,
   textOf: ReturnType<typeof createTickSerializer>,
   nowMs: number,
+  dataTime: number | null,
 ): Buffer {
   const gapsJson = gaps.length === 0 ? '' : `,"gaps":${JSON.stringify(gaps satisfies readonly DeclaredGap[])}`;
   const chunks: Uint8Array[] = [Buffer.from(`{"symbol":${JSON.stringify(symbol)},"ticks":[`)];
@@ -141,7 +154,11 @@ function serializeResponse(
     if (i > 0) chunks.push(comma);
     chunks.push(textOf(slice));
   }
-  chunks.push(Buffer.from(`],"count":${count},"from":${from},"to":${to},"generated_at":${nowMs}${gapsJson}}`));
+  chunks.push(
+    Buffer.from(
+      `],"count":${count},"from":${from},"to":${to},"generated_at":${nowMs},"data_time":${dataTime}${gapsJson}}`,
+    ),
+  );
   return Buffer.concat(chunks);
 }
 

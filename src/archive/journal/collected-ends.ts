@@ -1,0 +1,30 @@
+import { type Database, setMeta } from './database.ts';
+
+/*
+ * The end of the collector's own polls, for symbols with live reads. A live read covers a window seconds after its end,
+ * when late ticks may still be missing. So the collector's next poll reads again from here, and not from the end of the
+ * coverage. A symbol without an entry has had no live reads: its coverage ends where the collector's last poll ended.
+ */
+
+const keyPrefix = 'collected_to:';
+
+/** Reads the recorded ends, epoch milliseconds. */
+export const readCollectedEnds = (db: Database): Map<string, number> =>
+  new Map(
+    db
+      .all<{ key: string; value: string }>(
+        'select key, value from meta where key >= ? and key < ?',
+        keyPrefix,
+        'collected_to;',
+      )
+      .map(({ key, value }) => [key.slice(keyPrefix.length), Number(value)]),
+  );
+
+/** Records, before the first live read of a symbol, where the collector's polls end. Later calls change nothing. */
+export function keepCollectedEnd(db: Database, symbol: string, toMs: number): void {
+  db.run('insert or ignore into meta (key, value) values (?, ?)', keyPrefix + symbol, String(toMs));
+}
+
+/** Moves the recorded end of a symbol, after a poll by the collector. */
+export const recordCollectedEnd = (db: Database, symbol: string, toMs: number): void =>
+  setMeta(db, keyPrefix + symbol, String(toMs));

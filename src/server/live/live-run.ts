@@ -1,0 +1,209 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { openDatabase } from '../../archive/journal/database.ts';
+import { openSharedRateStore } from '../../archive/journal/rate-limit-store.ts';
+import { finishRun, readRunCounts } from '../../archive/journal/runs.ts';
+import { type State, toStateFilePath } from '../../archive/journal/state.ts';
+import type { Archive } from '../../archive/open-archive.ts';
+import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import { floorToDay } from '../../base/window.ts';
+import type { Upstream } from '../../client/upstream.ts';
+import { closeRawCapture, emptyFacts, openRawCapture } from '../../collector/job.ts';
+import { createRun, type Run } from '../../collector/run/run.ts';
+import { createResponseShapes } from '../../collector/run/schema-drift.ts';
+import { summarize } from '../../collector/run/summary.ts';
+import type { Context } from '../../context/context.ts';
+import { getLiveRate, openConfiguredUpstream } from '../../context/open-configured.ts';
+import { requireUpstream } from '../../settings/settings.ts';
+
+/** The run that live reads belong to, and what they need. */
+export interface LiveSession {
+  readonly run: Run;
+  readonly upstream: Upstream;
+  readonly state: State;
+  /** Writes to the state. Waits without blocking the process while another one writes. */
+  write<T>(work: () => T): Promise<T>;
+}
+
+export interface LiveRuns {
+  /** Runs `work` in the current run; starts one on the first call, and a new one every UTC day and after each night. */
+  use<T>(work: (session: LiveSession) => Promise<T>): Promise<T>;
+  /** Ends the current run. No work may be running. */
+  close(): Promise<void>;
+}
+
+/** Name of the runs of live reads. */
+export const liveJob = 'live';
+
+/** How long SQLite waits for another process's write, in ms; it blocks the service. After that the wait is a sleep. */
+const busyMsMax = 20;
+const busyPauseMs = 50;
+const busyAttemptsMax = 400;
+
+/** A live read is not worth long waits: its reader is served from the archive meanwhile. */
+const requestMsMax = 10_000;
+const retryAfterMsMax = 10_000;
+
+interface OpenSession extends LiveSession {
+  readonly day: number;
+  users: number;
+  isRetired: boolean;
+  end(): Promise<void>;
+}
+
+/**
+ * Opens the runs of live reads. They write through a connection of their own: the service's readers notice writes of
+ * other connections only.
+ */
+export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
+  const { clock, settings } = context;
+  const { privateFolder } = archive.layout;
+  const db = (context.openDatabase ?? openDatabase)(toStateFilePath(privateFolder), busyMsMax);
+  const state = Object.create(archive.state, { db: { value: db } }) as State;
+  // Apart from the collector's, and shared by all services of the archive.
+  const rateFolder = join(privateFolder, 'live');
+  mkdirSync(rateFolder, { recursive: true });
+  const rateStore = openSharedRateStore(archive.state, rateFolder);
+  const liveArchive: Archive = { ...archive, state };
+  let opening: Promise<OpenSession> | undefined;
+  const ending = new Set<Promise<void>>();
+
+  async function write<T>(work: () => T): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return db.transaction(work);
+      } catch (error) {
+        const isBusy = error instanceof OddslakeError && error.exitCode === exitCodes.busy;
+        if (!isBusy || attempt === busyAttemptsMax) throw error;
+      }
+      await clock.sleep(busyPauseMs);
+    }
+  }
+
+  async function open(): Promise<OpenSession> {
+    const startedAt = clock.nowMs();
+    const run = await write(() =>
+      createRun(context, liveJob, liveArchive, startedAt, createResponseShapes(), false, async () => upstream),
+    );
+    const raw = await openRawCapture(run);
+    const upstream = await openConfiguredUpstream(
+      context,
+      rateStore,
+      requireUpstream(settings),
+      (response) => raw?.write(response),
+      {
+        requestsPerSecond: getLiveRate(settings),
+        requestDeadlineMs: Math.min(requestMsMax, settings.upstream.requestDeadlineSeconds * 1000),
+        retryAttemptsMax: 1,
+        retryAfterMsMax,
+      },
+    );
+    return {
+      run,
+      upstream,
+      state,
+      write,
+      day: floorToDay(startedAt),
+      users: 0,
+      isRetired: false,
+      async end() {
+        const counters = upstream.counters();
+        await upstream.close();
+        await closeRawCapture(run, raw);
+        const summary = await write(() => summarizeLiveRun(context, run, startedAt, counters));
+        context.log.info({ run_id: run.id, requests: summary.requests, ticks: summary.ticks }, 'live reads recorded');
+      },
+    };
+  }
+
+  /** A night counts the ticks of the runs since the night before: a run must not span it. */
+  const isOver = ({ day, run }: OpenSession): boolean =>
+    day !== floorToDay(clock.nowMs()) ||
+    db.one("select 1 from runs where run_id > ? and job = 'nightly' limit 1", run.id) !== undefined;
+
+  function retire(session: OpenSession): void {
+    session.isRetired = true;
+    if (session.users > 0) return;
+    const end = session.end().catch((error: unknown) => {
+      context.log.warn({ err: error }, 'the run of live reads could not be ended');
+    });
+    ending.add(end);
+    void end.finally(() => ending.delete(end));
+  }
+
+  async function acquire(): Promise<OpenSession> {
+    for (;;) {
+      opening ??= open();
+      const attempt = opening;
+      let session: OpenSession;
+      try {
+        session = await attempt;
+      } catch (error) {
+        if (opening === attempt) opening = undefined;
+        throw error;
+      }
+      if (opening !== attempt) continue;
+      if (!isOver(session)) {
+        session.users++;
+        return session;
+      }
+      opening = undefined;
+      retire(session);
+    }
+  }
+
+  return {
+    async use(work) {
+      const session = await acquire();
+      try {
+        return await work(session);
+      } finally {
+        session.users--;
+        if (session.isRetired && session.users === 0) retire(session);
+      }
+    },
+    async close() {
+      const last = opening;
+      opening = undefined;
+      const session = await last?.catch(() => undefined);
+      if (session !== undefined) retire(session);
+      await Promise.all(ending);
+      rateStore.close();
+      db.close();
+    },
+  };
+}
+
+/** Records the result of a run. The ticks in the journal count as accepted until they are published. */
+function summarizeLiveRun(
+  { clock, version }: Context,
+  run: Run,
+  startedAt: number,
+  { requests, retries, throttledMs }: ReturnType<Upstream['counters']>,
+) {
+  const { state } = run.archive;
+  const { fetched, accepted, duplicates, conflicts, quarantined, recovered } = readRunCounts(state.db, run.id);
+  const { generation, watermark } = run.archive.readManifest();
+  const summary = summarize({
+    ...emptyFacts,
+    version,
+    job: liveJob,
+    strict: false,
+    thrown: undefined,
+    started_at: startedAt,
+    finished_at: clock.nowMs(),
+    run_id: run.id,
+    requests,
+    retries,
+    throttled_ms: throttledMs,
+    pages: run.pages,
+    recovered,
+    generation,
+    watermark,
+    ticks: { fetched, accepted, duplicates, conflicts, quarantined },
+    warnings: run.warnings,
+    hasUpstreamResponded: run.hasUpstreamResponded,
+  });
+  finishRun(state.db, run.id, summary.finished_at, summary.exit_code, JSON.stringify(summary));
+  return summary;
+}

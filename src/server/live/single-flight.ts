@@ -1,0 +1,97 @@
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../../base/ports.ts';
+import { minuteMs } from '../../base/window.ts';
+import type { LiveOutcome } from '../http/live-reads.ts';
+
+/** The result of asking the upstream. `unknown`: it works, and has no such data. */
+export type FetchResult = 'fetched' | 'unknown' | 'down' | 'refused-credential';
+
+export interface FlightRules {
+  /** Minimum time between two requests of one key, in ms. */
+  readonly maxAgeMs: number;
+  /** Maximum wait of a request, in ms. */
+  readonly timeoutMs: number;
+  /** Maximum keys that are being asked at a time. */
+  readonly flightsMax: number;
+}
+
+/** Pauses after failures in a row: the first, doubled for each further one up to the maximum, in ms. */
+const pauseMsMin = 1000;
+const pauseMsMax = minuteMs;
+/** Pause after a refused credential, in ms. It works again only after an operator has changed something. */
+const credentialPauseMs = 5 * minuteMs;
+/** How long a key that the upstream does not know is not asked again, in ms. */
+const unknownMs = minuteMs;
+const keysMax = 10_000;
+
+interface Flight {
+  /** Never rejects. */
+  readonly result: Promise<FetchResult>;
+  /** Resolves when no request waits any longer for this flight. */
+  readonly deadline: Promise<void>;
+}
+
+export interface SingleFlight {
+  /**
+   * Asks once for all callers of a key. Resolves at the latest `timeoutMs` after the flight began; the flight goes on.
+   * @param start asks the upstream
+   */
+  join(key: string, start: () => Promise<FetchResult>): Promise<LiveOutcome>;
+  /** Resolves when no flight is left. */
+  waitUntilIdle(): Promise<void>;
+}
+
+/** Shares the requests of one route, and pauses them while the upstream fails. */
+export function createSingleFlight(rules: FlightRules, clock: Clock): SingleFlight {
+  const flights = new Map<string, Flight>();
+  const notBefore = new LRUCache<string, number>({ max: keysMax });
+  let failures = 0;
+  let pausedUntil = Number.NEGATIVE_INFINITY;
+
+  function note(key: string, result: FetchResult): FetchResult {
+    const now = clock.monotonicMs();
+    if (result === 'unknown') notBefore.set(key, now + Math.max(unknownMs, rules.maxAgeMs));
+    if (result === 'fetched' || result === 'unknown') {
+      failures = 0;
+      return result;
+    }
+    const pause =
+      result === 'down' ? Math.min(pauseMsMax, pauseMsMin * 2 ** Math.min(failures, 16)) : credentialPauseMs;
+    failures++;
+    pausedUntil = Math.max(pausedUntil, now + pause);
+    return result;
+  }
+
+  return {
+    async join(key, start) {
+      let flight = flights.get(key);
+      if (flight === undefined) {
+        const now = clock.monotonicMs();
+        if (now < pausedUntil) return 'paused';
+        // The upstream was asked moments ago. Its data ends earlier if its clock is behind, or it lags.
+        if (now < (notBefore.get(key) ?? Number.NEGATIVE_INFINITY)) return 'fresh';
+        // After failures, one request at a time finds out whether the upstream works again.
+        if (failures > 0 && flights.size > 0) return 'paused';
+        if (flights.size >= rules.flightsMax) return 'crowded';
+        notBefore.set(key, now + rules.maxAgeMs);
+        const done = new AbortController();
+        const result = start()
+          .catch((): FetchResult => 'down')
+          .then((outcome) => note(key, outcome))
+          .finally(() => {
+            flights.delete(key);
+            done.abort();
+          });
+        flight = { result, deadline: clock.sleep(rules.timeoutMs, done.signal).catch(() => {}) };
+        flights.set(key, flight);
+      }
+      const outcome = await Promise.race([flight.result, flight.deadline.then(() => null)]);
+      if (outcome === null && flights.get(key) === flight) return 'timeout';
+      const result = outcome ?? (await flight.result);
+      return result === 'fetched' || result === 'unknown' ? 'fetched' : 'failed';
+    },
+    async waitUntilIdle() {
+      while (flights.size > 0) await Promise.all([...flights.values()].map(({ result }) => result));
+    },
+  };
+}

@@ -1,0 +1,153 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { systemDisk } from '../../../src/archive/disk/file-system.ts';
+import type { Archive } from '../../../src/archive/open-archive.ts';
+import type { Clock, Log } from '../../../src/base/ports.ts';
+import { systemClock, systemRandom } from '../../../src/base/system.ts';
+import { startProgress } from '../../../src/cli/progress.ts';
+import type { Context } from '../../../src/context/context.ts';
+import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
+import type { SandboxOptions } from '../../../src/sandbox/options.ts';
+import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
+import { withWorkspace } from '../../../src/server/open-workspace.ts';
+import { startService } from '../../../src/server/serve.ts';
+import { loadSettings } from '../../../src/settings/load.ts';
+import { scratchRoot } from '../../harness/scratch-root.ts';
+
+// A service with live reads, an archive on disk, and the sandbox as its upstream. The wall clock stands until `advance`.
+
+export const startMs = Date.UTC(2026, 5, 4, 12);
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: the fields differ by route, and each test names those it needs.
+  readonly body: any;
+}
+
+export interface LiveWorld {
+  readonly box: Sandbox;
+  readonly root: string;
+  readonly clock: Clock;
+  readonly log: readonly { readonly level: string; readonly message: string; readonly facts: object }[];
+  advance(ms: number): void;
+  /** Settings for a job on the same archive and upstream. */
+  context(...set: string[]): Promise<Context>;
+  serve(...set: string[]): Promise<LiveService>;
+}
+
+export interface LiveService {
+  readonly url: string;
+  /** The archive that the service has open. */
+  readonly archive: Archive;
+  get(path: string): Promise<Answer>;
+  /** Value of a counter of live reads. */
+  count(outcome: string): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export async function startWorld(options: Partial<SandboxOptions> = {}): Promise<LiveWorld> {
+  const root = mkdtempSync(join(scratchRoot, 'oddslake-live-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  let offset = 0;
+  const clock: Clock = {
+    nowMs: () => startMs + offset,
+    monotonicMs: () => systemClock.monotonicMs() + offset,
+    sleep: systemClock.sleep,
+  };
+  const box = await startSandbox({ markets: 6, ticksPerDay: 86_400, ...options }, { clock });
+  onTestFinished(() => box.stop());
+  const log: { level: string; message: string; facts: object }[] = [];
+  const at =
+    (level: string) =>
+    (facts: object, message: string): void =>
+      void log.push({ level, message, facts });
+  const logger: Log = { debug() {}, info: at('info'), warn: at('warn'), error: at('error') };
+  const abort = new AbortController();
+
+  async function context(...set: string[]): Promise<Context> {
+    const settings = await loadSettings({
+      env: { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY: 'sandbox-key' },
+      cwd: tmpdir(),
+      output: join(root, 'archive'),
+      set: [
+        'source.name=box',
+        'upstream.requests_per_second=5000',
+        'report.nightly=false',
+        'archive.parts=1',
+        'archive.candles=[]',
+        'service.port=0',
+        'service.live.enabled=true',
+        'service.connections_per_address_max=2000',
+        ...set,
+      ],
+    });
+    return {
+      settings,
+      clock,
+      log: logger,
+      signal: abort.signal,
+      version: 'test',
+      waitMs: 5000,
+      strict: false,
+      threads: 1,
+      canCreateArchive: true,
+      disk: systemDisk,
+      random: systemRandom,
+      startDisplay: (label, total, unit) =>
+        startProgress({ label, total, unit, clock, log: logger, stream: process.stderr, isShown: false }),
+    };
+  }
+
+  async function serve(...set: string[]): Promise<LiveService> {
+    const own = await context(...set);
+    const archive = openConfiguredArchive(own, true);
+    const close = once(archive.close);
+    onTestFinished(close);
+    const { key } = await withWorkspace(own, (workspace) =>
+      workspace.createKey({ name: 'test', expiresAt: null, requestsPerMinute: 10_000_000 }, clock.nowMs()),
+    );
+    const service = await startService(own, archive);
+    const stop = once(service.stop);
+    onTestFinished(stop);
+    const headers = { authorization: `Bearer ${key}` };
+    return {
+      url: service.url,
+      archive,
+      async get(path) {
+        const response = await fetch(`${service.url}/api/v1/${path}`, { headers });
+        return { status: response.status, headers: response.headers, body: await response.json() };
+      },
+      async count(outcome) {
+        const text = await (await fetch(`${service.url}/metrics`)).text();
+        const [, value] = new RegExp(`oddslake_live_requests\\{outcome="${outcome}"\\} (\\d+)`).exec(text) ?? [];
+        return Number(value);
+      },
+      async stop() {
+        await stop();
+        close();
+      },
+    };
+  }
+  return {
+    box,
+    root: join(root, 'archive'),
+    clock,
+    log,
+    advance(ms) {
+      offset += ms;
+    },
+    context,
+    serve,
+  };
+}
+
+function once<T>(work: () => T): () => T {
+  let result: { readonly value: T } | undefined;
+  return () => {
+    result ??= { value: work() };
+    return result.value;
+  };
+}
