@@ -46,9 +46,10 @@ export function createSingleFlight(rules: FlightRules, clock: Clock): SingleFlig
   const flights = new Map<string, Flight>();
   const notBefore = new LRUCache<string, number>({ max: keysMax });
   let failures = 0;
+  let failedAt = Number.NEGATIVE_INFINITY;
   let pausedUntil = Number.NEGATIVE_INFINITY;
 
-  function note(key: string, result: FetchResult): FetchResult {
+  function note(key: string, startedAt: number, result: FetchResult): FetchResult {
     const now = clock.monotonicMs();
     if (result === 'unknown') notBefore.set(key, now + Math.max(unknownMs, rules.maxAgeMs));
     if (result === 'fetched' || result === 'unknown') {
@@ -57,32 +58,45 @@ export function createSingleFlight(rules: FlightRules, clock: Clock): SingleFlig
     }
     const pause =
       result === 'down' ? Math.min(pauseMsMax, pauseMsMin * 2 ** Math.min(failures, 16)) : credentialPauseMs;
-    failures++;
+    // Requests that were sent together fail together.
+    if (startedAt >= failedAt) failures++;
+    failedAt = now;
     pausedUntil = Math.max(pausedUntil, now + pause);
     return result;
+  }
+
+  function open(key: string, startedAt: number, start: () => Promise<FetchResult>): Flight {
+    const done = new AbortController();
+    const result = start()
+      .catch((): FetchResult => 'down')
+      .then((outcome) => note(key, startedAt, outcome))
+      .finally(() => {
+        flights.delete(key);
+        done.abort();
+      });
+    return { result, deadline: clock.sleep(rules.timeoutMs, done.signal).catch(() => {}) };
   }
 
   return {
     async join(key, start) {
       let flight = flights.get(key);
       if (flight === undefined) {
+        if (clock.monotonicMs() < pausedUntil) return 'paused';
+        // After failures, one request finds out whether the upstream works again. The others wait for it.
+        const trial = failures > 0 ? flights.values().next().value : undefined;
+        if (trial !== undefined) {
+          await Promise.race([trial.result, trial.deadline]);
+          if (failures > 0) return 'paused';
+        }
+        flight = flights.get(key);
+      }
+      if (flight === undefined) {
         const now = clock.monotonicMs();
-        if (now < pausedUntil) return 'paused';
         // The upstream was asked moments ago. Its data ends earlier if its clock is behind, or it lags.
         if (now < (notBefore.get(key) ?? Number.NEGATIVE_INFINITY)) return 'fresh';
-        // After failures, one request at a time finds out whether the upstream works again.
-        if (failures > 0 && flights.size > 0) return 'paused';
         if (flights.size >= rules.flightsMax) return 'crowded';
         notBefore.set(key, now + rules.maxAgeMs);
-        const done = new AbortController();
-        const result = start()
-          .catch((): FetchResult => 'down')
-          .then((outcome) => note(key, outcome))
-          .finally(() => {
-            flights.delete(key);
-            done.abort();
-          });
-        flight = { result, deadline: clock.sleep(rules.timeoutMs, done.signal).catch(() => {}) };
+        flight = open(key, now, start);
         flights.set(key, flight);
       }
       const outcome = await Promise.race([flight.result, flight.deadline.then(() => null)]);

@@ -137,8 +137,8 @@ export function registerTicksRoutes(app: App, context: ServiceContext): void {
 /** The end of the covered part of the window: later ticks are not in the archive yet. Null if nothing is covered. */
 function findDataTime({ from, to, gaps }: TickRangeResult): number | null {
   const last = gaps.at(-1);
-  if (last === undefined || last.to < to) return to;
-  return last.from > from ? last.from : null;
+  const end = last === undefined || last.to < to ? to : last.from;
+  return end > from ? end : null;
 }
 
 function serializeResponse(
