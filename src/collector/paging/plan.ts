@@ -68,7 +68,12 @@ export function planPoll(
   const isFirst = coverage.length === 0;
   const owedEarlier = intersect(owed, [{ from: facts.opensAt ?? Number.NEGATIVE_INFINITY, to: Math.min(anchor, end) }]);
   const lifetime = { from: anchor, to: end };
-  const uncovered = subtract(isEmpty(lifetime) ? owedEarlier : union([...owedEarlier, lifetime]), coverage);
+  const lacking = subtract(isEmpty(lifetime) ? owedEarlier : union([...owedEarlier, lifetime]), coverage);
+  // What live reads covered up to `end`, the collector has not read yet.
+  const uncovered =
+    collectedTo < end && !isEmpty(lifetime) && lacking.at(-1)?.to !== end
+      ? [...lacking, { from: Math.max(lacking.at(-1)?.to ?? anchor, anchor, collectedTo), to: end }]
+      : lacking;
   const lastWindow = uncovered.at(-1);
   if (lastWindow === undefined) return { symbol, windows: [], isFirst: isFirst };
   // Only the window that reaches `end` is new. The overlap before it is for late ticks.

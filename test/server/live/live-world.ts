@@ -35,11 +35,14 @@ export interface LiveWorld {
   advance(ms: number): void;
   /** Settings for a job on the same archive and upstream. */
   context(...set: string[]): Promise<Context>;
+  /** Settings for a job on another archive, which polls a service of this one. */
+  copyContext(service: LiveService, ...set: string[]): Promise<Context>;
   serve(...set: string[]): Promise<LiveService>;
 }
 
 export interface LiveService {
   readonly url: string;
+  readonly key: string;
   /** The archive that the service has open. */
   readonly archive: Archive;
   get(path: string): Promise<Answer>;
@@ -67,11 +70,17 @@ export async function startWorld(options: Partial<SandboxOptions> = {}): Promise
   const logger: Log = { debug() {}, info: at('info'), warn: at('warn'), error: at('error') };
   const abort = new AbortController();
 
-  async function context(...set: string[]): Promise<Context> {
+  const context = (...set: string[]): Promise<Context> =>
+    contextOf({ url: box.url, key: 'sandbox-key', output: join(root, 'archive') }, set);
+
+  async function contextOf(
+    { url, key, output }: { readonly url: string; readonly key: string; readonly output: string },
+    set: readonly string[],
+  ): Promise<Context> {
     const settings = await loadSettings({
-      env: { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY: 'sandbox-key' },
+      env: { ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: key },
       cwd: tmpdir(),
-      output: join(root, 'archive'),
+      output,
       set: [
         'source.name=box',
         'upstream.requests_per_second=5000',
@@ -115,6 +124,7 @@ export async function startWorld(options: Partial<SandboxOptions> = {}): Promise
     const headers = { authorization: `Bearer ${key}` };
     return {
       url: service.url,
+      key,
       archive,
       async get(path) {
         const response = await fetch(`${service.url}/api/v1/${path}`, { headers });
@@ -140,6 +150,8 @@ export async function startWorld(options: Partial<SandboxOptions> = {}): Promise
       offset += ms;
     },
     context,
+    copyContext: ({ url, key }, ...set) =>
+      contextOf({ url, key, output: join(root, 'copy') }, ['source.name=copy', 'service.live.enabled=false', ...set]),
     serve,
   };
 }
