@@ -10,6 +10,7 @@ const e2eKeys = at('e2e/keys.test.ts');
 const ticks = at('server/ticks.test.ts');
 const markets = at('server/markets.test.ts');
 const operations = at('server/operations.test.ts');
+const live = at('server/live/live-reads.test.ts');
 const files = at('server/export-files.test.ts');
 const jobs = at('server/export-jobs.test.ts');
 const jobsLong = at('server/export-jobs.long.test.ts');
@@ -94,6 +95,10 @@ export const serviceSettings = {
   'service.queries_concurrent_max': at('server/historical-streams.test.ts')(
     'a stream that is not read blocks no page, and the number of streams is limited',
   ),
+  'service.live.enabled': live('ticks are as fresh as the upstream, and history the next moment'),
+  'service.live.max_age_seconds': live('asks nothing for the past, nor for data that is fresh'),
+  'service.live.timeout_ms': live('a slow upstream costs one timeout; what it returns later is journaled'),
+  'service.live.rate_share': live('live reads and the collector have their own shares of the request rate'),
   'service.exports.keep_hours': jobs('are removed with their files when they expire'),
   'service.exports.bytes_max': jobsLong(
     'fails if larger than the space left; without space, requests are rejected until one is removed',

@@ -14,6 +14,7 @@ const { sections, settings } = parseComments(readFileSync(`${project}config/defa
 const units: readonly (readonly [RegExp, string])[] = [
   [/requests_per_second$/, 'requests per second'],
   [/requests_per_minute$/, 'requests per minute'],
+  [/_ms$/, 'milliseconds'],
   [/_seconds(_max|_min)?$/, 'seconds'],
   [/_minutes(_max|_min)?$/, 'minutes'],
   [/_hours(_max|_min)?$/, 'hours'],

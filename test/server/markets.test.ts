@@ -31,7 +31,7 @@ const ids = ({ markets }: Answer) => markets.map(({ canonical_id }) => canonical
 
 test('returns an empty list before the first poll', async () => {
   const { get } = await served();
-  expect(await get()).toEqual({ markets: [], count: 0, total: 0, view: 'matched', generated_at: now });
+  expect(await get()).toEqual({ markets: [], count: 0, total: 0, view: 'matched', generated_at: now, data_time: null });
   expect(await get('?view=resolving')).toMatchObject({ total: 0, view: 'resolving' });
 });
 
@@ -45,7 +45,8 @@ test('returns the last poll with its time, journaled or published', async () => 
     count: 1,
     total: 1,
     view: 'matched',
-    generated_at: now - hourMs,
+    generated_at: now,
+    data_time: now - hourMs,
   });
   await publishNow(writer);
   expect(await get()).toEqual(journaled);
@@ -58,7 +59,7 @@ test('returns a new poll at once while an older one is published', async () => {
   await publishNow(writer);
   expect(ids(await get())).toEqual(['id A']);
   poll(writer, now, market('B'));
-  expect(await get()).toMatchObject({ markets: [{ canonical_id: 'id B' }], generated_at: now });
+  expect(await get()).toMatchObject({ markets: [{ canonical_id: 'id B' }], data_time: now });
   // An older poll that arrives late is ignored.
   poll(writer, now - 1, market('C'));
   expect(ids(await get())).toEqual(['id B']);

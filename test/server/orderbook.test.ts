@@ -41,11 +41,11 @@ test('returns the latest snapshot with best levels first, journaled or published
   const { writer, get } = await served();
   append(writer, 'A', second, first);
   append(writer, 'B', first);
-  const latest = { symbol: 'A', ...second, generated_at: second.t };
+  const latest = { symbol: 'A', ...second, generated_at: now, data_time: second.t };
   expect(await get('A')).toEqual(latest);
   await publishNow(writer);
   expect(await get('A')).toEqual(latest);
-  expect(await get('B')).toEqual({ symbol: 'B', ...first, generated_at: first.t });
+  expect(await get('B')).toEqual({ symbol: 'B', ...first, generated_at: now, data_time: first.t });
 });
 
 test('a journaled snapshot replaces a published one of the same time, but no later one', async () => {
@@ -56,7 +56,14 @@ test('a journaled snapshot replaces a published one of the same time, but no lat
   expect(await get('A')).toMatchObject(second);
   const corrected = { t: second.t, asks: levels([0.7, 1]), at: second.t + 5 };
   append(writer, 'A', { t: second.t, bids: levels([0.1, 1]), at: second.t + 4 }, corrected);
-  const answer = { symbol: 'A', t: second.t, bids: [], asks: corrected.asks, generated_at: corrected.at };
+  const answer = {
+    symbol: 'A',
+    t: second.t,
+    bids: [],
+    asks: corrected.asks,
+    generated_at: now,
+    data_time: corrected.at,
+  };
   expect(await get('A')).toEqual(answer);
   await publishNow(writer);
   expect(await get('A')).toEqual(answer);
@@ -65,23 +72,23 @@ test('a journaled snapshot replaces a published one of the same time, but no lat
 test('returns an empty order book with empty sides', async () => {
   const { writer, get } = await served();
   append(writer, 'A', first, { t: now });
-  const empty = { symbol: 'A', t: now, bids: [], asks: [], generated_at: now };
+  const empty = { symbol: 'A', t: now, bids: [], asks: [], generated_at: now, data_time: now };
   expect(await get('A')).toEqual(empty);
   await publishNow(writer);
   expect(await get('A')).toEqual(empty);
 });
 
-test('generated_at is the time of the last poll, even if that is days after the snapshot', async () => {
+test('data_time is the time of the last poll, even if that is days after the snapshot', async () => {
   const { writer, get } = await served();
   append(writer, 'A', { ...first, at: first.t + 40 }, { ...first, at: now - 7 });
-  expect(await get('A')).toMatchObject({ t: first.t, generated_at: now - 7 });
+  expect(await get('A')).toMatchObject({ t: first.t, generated_at: now, data_time: now - 7 });
   await publishNow(writer);
-  expect(await get('A')).toMatchObject({ t: first.t, generated_at: now - 7 });
+  expect(await get('A')).toMatchObject({ t: first.t, generated_at: now, data_time: now - 7 });
   // A response without an order book does not confirm this one.
   appendBooks(writer.state, [
     { runId: 'run', symbol: 'A', observedAt: now, snapshots: [], rejected: [], understood: true },
   ]);
-  expect(await get('A')).toMatchObject({ t: first.t, generated_at: now - 7 });
+  expect(await get('A')).toMatchObject({ t: first.t, generated_at: now, data_time: now - 7 });
 });
 
 test('a symbol without an order book and an unknown symbol give 404 with different messages', async () => {

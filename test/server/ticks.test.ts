@@ -42,7 +42,15 @@ test('returns published and journaled ticks of a window in ascending order', asy
   const { json } = await served();
   const { status, headers, body } = await json(path({ from: start, to: end }));
   expect([status, headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8']);
-  expect(body).toEqual({ symbol: 'A/B ?', ticks: items, count: 5, from: start, to: end, generated_at: now });
+  expect(body).toEqual({
+    symbol: 'A/B ?',
+    ticks: items,
+    count: 5,
+    from: start,
+    to: end,
+    generated_at: now,
+    data_time: end,
+  });
   expect(Value.Check(TicksResponse, body)).toBe(true);
 });
 
@@ -139,6 +147,7 @@ test('the window ends at the current time', async () => {
     from: now + 5,
     to: now + 5,
     generated_at: now,
+    data_time: null,
   });
 });
 

@@ -234,3 +234,18 @@ test('each day of live reads is a run with its counts, and its raw responses', a
     expect(globSync(`${root}/.oddslake/raw/*/${run_id}-*.raw`)).toHaveLength(1);
   }
 });
+
+test('live reads and the collector have their own shares of the request rate', async () => {
+  const world = await startWorld();
+  const rate = ['upstream.requests_per_second=20', 'service.live.rate_share=0.25'];
+  const poll = await markets.run(await world.context(...rate), undefined);
+  expect(poll.rate!.allowed_per_second).toBe(15);
+  const service = await world.serve(...rate, 'service.live.timeout_ms=60000');
+  world.advance(5000);
+  const known = service.archive.state.db.all<{ symbol: string }>('select symbol from symbols limit 8');
+  const before = world.box.stats().requests;
+  const answers = await Promise.all(known.map(({ symbol }) => service.get(`orderbook?symbol=${symbol}`)));
+  expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(0);
+  expect(world.box.stats().requests - before).toBe(8);
+  expect(world.box.stats().perSecondMax).toBeLessThanOrEqual(5);
+});
