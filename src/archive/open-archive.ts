@@ -153,7 +153,7 @@ function readPublishedManifest(layout: ArchiveLayout, disk: Disk, isRepairing: b
   }
 }
 
-function requireSameUpstream(root: string, owner: string, upstream: string | null): void {
+export function requireSameUpstream(root: string, owner: string, upstream: string | null): void {
   if (upstream === null || owner === upstream) return;
   throw new UsageError(
     `The archive at ${root} belongs to the upstream ${owner}, not to ${upstream}. Use another output folder, or set source.name if both are the same service.`,

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
 import { keepCollectedEnd } from '../../archive/journal/collected-ends.ts';
@@ -13,7 +14,7 @@ import { appendTicks, readLastJournaledTick, type TickRecord } from '../../archi
 import { appendBooks, readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
-import type { Archive } from '../../archive/open-archive.ts';
+import { type Archive, requireCurrentFormat, requireSameUpstream } from '../../archive/open-archive.ts';
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { collectBooks } from '../../collector/order-books/collect-books.ts';
 import { collectTicks } from '../../collector/paging/collect-ticks.ts';
@@ -40,18 +41,24 @@ const flightMsMax = 30_000;
 const overlapMsMax = 30_000;
 
 /** How often the size of the journal is measured, in ms. */
-const loadCheckMs = 10_000;
+const loadCheckMs = 60_000;
+
+/** Symbols whose end of the coverage is kept in memory. */
+const symbolsMax = 10_000;
 
 const routes = ['ticks', 'markets', 'orderbook'] as const;
 type Route = (typeof routes)[number];
 
 /**
  * Opens the live reads of a service.
- * @throws UsageError if there is no upstream, or the archive was never collected here, as for a snapshot
+ * @throws UsageError if there is no upstream, the archive is of another one, or was never collected here, as a snapshot
  */
 export function openLiveReads(outer: Context, archive: Archive): LiveReads {
   const { settings, clock, log } = outer;
-  requireUpstream(settings);
+  const { baseUrl } = requireUpstream(settings);
+  requireCurrentFormat(archive);
+  const name = settings.source.name ?? new URL(baseUrl).origin;
+  requireSameUpstream(archive.layout.root, archive.state.identity.upstream, name);
   requireCollectedArchive(archive);
   const { maxAgeSeconds, timeoutMs } = settings.service.live;
   const maxAgeMs = maxAgeSeconds * 1000;
@@ -69,6 +76,7 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
   const counts = Object.fromEntries(liveOutcomes.map((name) => [name, 0])) as Record<LiveOutcome, number>;
   const { db } = archive.state;
   const behavior = createServerBehavior(readOldestServedTick(db), readKnownPageCaps<KnownPages>(db));
+  const coveredTo = new LRUCache<string, number>({ max: symbolsMax });
   let checkedMs = Number.NEGATIVE_INFINITY;
   let isJournalFull = false;
 
@@ -129,8 +137,13 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
     }
   }
 
-  async function refresh(route: Route, key: string, isDue: boolean, start: () => Promise<FetchResult>): Promise<void> {
-    const outcome = !isDue ? 'fresh' : hasRoom() ? await flights[route].join(key, start) : 'crowded';
+  async function refresh(
+    route: Route,
+    key: string,
+    isDue: boolean,
+    prepare: () => (() => Promise<FetchResult>) | null,
+  ): Promise<void> {
+    const outcome = !isDue ? 'fresh' : hasRoom() ? await flights[route].join(key, prepare) : 'crowded';
     counts[outcome]++;
   }
 
@@ -194,62 +207,82 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
   return {
     async refreshTicks(symbol, to) {
       const nowMs = clock.nowMs();
-      const planned = planTicks(context, archive, symbol, to, nowMs);
-      await refresh('ticks', symbol, planned !== null, () =>
-        fetchWith('ticks', (session, flightSignal) => fetchTicks(session, planned!.plan, planned!.known, flightSignal)),
-      );
+      // Most requests need no more than this: the archive is fresh, or the window is in the past.
+      const known = coveredTo.get(symbol) ?? null;
+      const isDue = known === null || (known < to && isStale(known, nowMs, maxAgeMs));
+      await refresh('ticks', symbol, isDue, () => {
+        const { covered, planned } = planTicks(context, archive, symbol, to, nowMs);
+        if (covered !== null) coveredTo.set(symbol, covered);
+        if (planned === null) return null;
+        return async () => {
+          const result = await fetchWith('ticks', (session, flightSignal) =>
+            fetchTicks(session, planned.plan, planned.known, flightSignal),
+          );
+          const end = readSymbolCoverage(db, symbol).at(-1)?.to;
+          if (end !== undefined) coveredTo.set(symbol, end);
+          return result;
+        };
+      });
     },
     async refreshMarkets(polledAt) {
       const { source, drops } = settings;
       const isDue = source.views.length > 0 && isStale(polledAt, clock.nowMs(), maxAgeMs);
-      await refresh('markets', '', isDue, () =>
-        fetchWith('markets', async ({ run, state, upstream, write }, flightSignal) => {
-          const poll = await pollMarkets({
-            upstream,
-            clock,
-            views: source.views,
-            limit: source.marketsLimit,
-            signal: flightSignal,
-            paths: source,
-            futureSkewMs: getFutureSkewMs(context),
-          });
-          run.hasUpstreamResponded = true;
-          await write(() => journalMarketsPoll(state, run.id, poll, drops.marketsShareMax));
-          return null;
-        }),
+      await refresh(
+        'markets',
+        '',
+        isDue,
+        () => () =>
+          fetchWith('markets', async ({ run, state, upstream, write }, flightSignal) => {
+            const poll = await pollMarkets({
+              upstream,
+              clock,
+              views: source.views,
+              limit: source.marketsLimit,
+              signal: flightSignal,
+              paths: source,
+              futureSkewMs: getFutureSkewMs(context),
+            });
+            run.hasUpstreamResponded = true;
+            await write(() => journalMarketsPoll(state, run.id, poll, drops.marketsShareMax));
+            return null;
+          }),
       );
     },
     async refreshOrderBook(symbol, fetchedAt) {
       const isDue = isStale(fetchedAt, clock.nowMs(), maxAgeMs);
-      await refresh('orderbook', symbol, isDue, () =>
-        fetchWith('orderbook', async ({ run, state, upstream, write }, flightSignal) => {
-          let failure: UpstreamError | null = null;
-          const collected = await collectBooks(
-            {
-              upstream: {
-                orderbook: (query, ownSignal) =>
-                  upstream.orderbook(query, ownSignal).catch((error: unknown) => {
-                    if (error instanceof UpstreamError) failure = error;
-                    throw error;
-                  }),
+      await refresh(
+        'orderbook',
+        symbol,
+        isDue,
+        () => () =>
+          fetchWith('orderbook', async ({ run, state, upstream, write }, flightSignal) => {
+            let failure: UpstreamError | null = null;
+            const collected = await collectBooks(
+              {
+                upstream: {
+                  orderbook: (query, ownSignal) =>
+                    upstream.orderbook(query, ownSignal).catch((error: unknown) => {
+                      if (error instanceof UpstreamError) failure = error;
+                      throw error;
+                    }),
+                },
+                clock,
+                runId: run.id,
+                concurrency: 1,
+                futureSkewMs: getFutureSkewMs(context),
+                signal: flightSignal,
+                append: (record) => write(() => appendBooks(state, [record])),
+                drain: async () => {},
+                onResponse() {
+                  run.hasUpstreamResponded = true;
+                },
+                onSymbol() {},
               },
-              clock,
-              runId: run.id,
-              concurrency: 1,
-              futureSkewMs: getFutureSkewMs(context),
-              signal: flightSignal,
-              append: (record) => write(() => appendBooks(state, [record])),
-              drain: async () => {},
-              onResponse() {
-                run.hasUpstreamResponded = true;
-              },
-              onSymbol() {},
-            },
-            [symbol],
-          );
-          flightSignal.throwIfAborted();
-          return collected.done.length > 0 ? null : failure;
-        }),
+              [symbol],
+            );
+            flightSignal.throwIfAborted();
+            return collected.done.length > 0 ? null : failure;
+          }),
       );
     },
     getCounts: () => ({ ...counts }),
@@ -261,14 +294,17 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
   };
 }
 
-/** Plans the live read of a symbol's ticks; null if none is needed. */
+/** Plans the live read of a symbol's ticks. `planned` is null if none is needed; `covered`: the end of its coverage. */
 function planTicks(
   context: Context,
   { state: { db } }: Archive,
   symbol: string,
   to: number,
   nowMs: number,
-): { readonly plan: SymbolPlan; readonly known: boolean } | null {
+): {
+  readonly covered: number | null;
+  readonly planned: { readonly plan: SymbolPlan; readonly known: boolean } | null;
+} {
   const { poll, service } = context.settings;
   const stored = readSymbol(db, symbol);
   const published = stored ?? createUnknownSymbol(symbol, nowMs);
@@ -294,14 +330,19 @@ function planTicks(
     pageLimit: poll.pageLimit,
     overlapMs: Math.min(overlapMsMax, poll.overlapMinutes * 60_000),
   });
-  if (window === null) return null;
+  const covered = tailFacts.coveredTo;
+  if (window === null) return { covered, planned: null };
   const plan: SymbolPlan = { symbol, windows: [window], isFirst: coverage.length === 0 };
   const known = stored !== undefined;
   // As for a poll: if the service leaves ticks out, receiving the last known tick again does not prove that none follows.
   if (readRecheckHistory(db).caughtAt !== null)
-    return { plan: { ...plan, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' } }, known };
+    return {
+      covered,
+      planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' } }, known },
+    };
   const inferred = findInferredTails(db, readEvidenceSince(db), symbol).get(symbol) ?? [];
-  return { plan: addTail(plan, facts, coverage, inferred, { ...rules, overlapMs: 0 }, poll.confirm), known };
+  const withTail = addTail(plan, facts, coverage, inferred, { ...rules, overlapMs: 0 }, poll.confirm);
+  return { covered, planned: { plan: withTail, known } };
 }
 
 /** Jobs that collect into an archive. */

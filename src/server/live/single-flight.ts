@@ -34,9 +34,9 @@ interface Flight {
 export interface SingleFlight {
   /**
    * Asks once for all callers of a key. Resolves at the latest `timeoutMs` after the flight began; the flight goes on.
-   * @param start asks the upstream
+   * @param prepare returns the request to the upstream; null if none is needed. Not called while the key is being asked
    */
-  join(key: string, start: () => Promise<FetchResult>): Promise<LiveOutcome>;
+  join(key: string, prepare: () => (() => Promise<FetchResult>) | null): Promise<LiveOutcome>;
   /** Resolves when no flight is left. */
   waitUntilIdle(): Promise<void>;
 }
@@ -78,7 +78,7 @@ export function createSingleFlight(rules: FlightRules, clock: Clock): SingleFlig
   }
 
   return {
-    async join(key, start) {
+    async join(key, prepare) {
       let flight = flights.get(key);
       if (flight === undefined) {
         if (clock.monotonicMs() < pausedUntil) return 'paused';
@@ -95,6 +95,8 @@ export function createSingleFlight(rules: FlightRules, clock: Clock): SingleFlig
         // The upstream was asked moments ago. Its data ends earlier if its clock is behind, or it lags.
         if (now < (notBefore.get(key) ?? Number.NEGATIVE_INFINITY)) return 'fresh';
         if (flights.size >= rules.flightsMax) return 'crowded';
+        const start = prepare();
+        if (start === null) return 'fresh';
         notBefore.set(key, now + rules.maxAgeMs);
         flight = open(key, now, start);
         flights.set(key, flight);

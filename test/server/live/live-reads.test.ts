@@ -197,7 +197,7 @@ test('a slow upstream costs one timeout; what it returns later is journaled', as
   });
 });
 
-test('is refused without an upstream, and on a snapshot', async () => {
+test('is refused without an upstream, with another one, and on a snapshot', async () => {
   const world = await collected();
   expect((await nightly.run(await world.context(), { day: null })).exit_code).toBe(0);
   const context = await world.context();
@@ -205,6 +205,8 @@ test('is refused without an upstream, and on a snapshot', async () => {
   onTestFinished(archive.close);
   const noUpstream = { ...context.settings, upstream: { ...context.settings.upstream, baseUrl: null } };
   await expect(startService({ ...context, settings: noUpstream }, archive)).rejects.toThrow(/No upstream/);
+  const other = { ...context.settings, source: { ...context.settings.source, name: 'other' } };
+  await expect(startService({ ...context, settings: other }, archive)).rejects.toThrow(/other/);
   const folder = `${world.root}-snapshot`;
   await takeSnapshot(archive, folder, { id: 'test' });
   const settings = { ...context.settings, archive: { ...context.settings.archive, output: folder } };
