@@ -43,6 +43,8 @@ const busyAttemptsMax = 400;
 /** A live read is not worth long waits: its reader is served from the archive meanwhile. */
 const requestMsMax = 10_000;
 const retryAfterMsMax = 10_000;
+/** One more attempt absorbs a single fault; a service that is down is left alone. */
+const retryAttemptsMax = 2;
 
 interface OpenSession extends LiveSession {
   readonly day: number;
@@ -94,7 +96,7 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
       {
         requestsPerSecond: getLiveRate(settings),
         requestDeadlineMs: Math.min(requestMsMax, settings.upstream.requestDeadlineSeconds * 1000),
-        retryAttemptsMax: 1,
+        retryAttemptsMax,
         retryAfterMsMax,
       },
     );

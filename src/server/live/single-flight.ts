@@ -56,11 +56,11 @@ export function createSingleFlight(rules: FlightRules, clock: Clock): SingleFlig
       failures = 0;
       return result;
     }
-    const pause =
-      result === 'down' ? Math.min(pauseMsMax, pauseMsMin * 2 ** Math.min(failures, 16)) : credentialPauseMs;
     // Requests that were sent together fail together.
-    if (startedAt >= failedAt) failures++;
+    if (startedAt > failedAt || failures === 0) failures++;
     failedAt = now;
+    const pause =
+      result === 'down' ? Math.min(pauseMsMax, pauseMsMin * 2 ** Math.min(failures - 1, 16)) : credentialPauseMs;
     pausedUntil = Math.max(pausedUntil, now + pause);
     return result;
   }

@@ -9,6 +9,7 @@ import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import { openOrderBookReader } from '../../../src/archive/read/read-order-book.ts';
 import { openVerifiedFiles } from '../../../src/archive/read/verified-files.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
+import type { SandboxOptions } from '../../../src/sandbox/options.ts';
 import { startMs, startWorld } from './live-world.ts';
 
 // What others rely on: another archive that polls this service, and the collector of this archive.
@@ -70,4 +71,59 @@ test('the collector reads again what live reads covered before late ticks had ar
   await service.get(`ticks?symbol=${symbol}`);
   expect((await ticks.run(await world.context(), { symbols: [symbol] })).exit_code).toBe(0);
   expect(readCollectedEnds(service.archive.state.db).get(symbol)).toBe(world.clock.nowMs());
+});
+
+const oddities = {
+  'pages of 25 ticks': { cap: 25 },
+  'a clock that is a minute behind': { behindMs: minuteMs },
+  'a clock that is a minute ahead': { behindMs: -minuteMs },
+  'a replica that lags by forty seconds': { replicaLagsMs: [0, 40_000] },
+  'faults in every third response': {
+    faultShare: 0.33,
+    faults: ['503', 'reset', 'half-body', 'bad-json', 'wrong-symbol', 'wrong-count'],
+  },
+} as const;
+
+test.each(Object.keys(oddities) as (keyof typeof oddities)[])('covers only what it has, with %s', async (oddity) => {
+  const { behindMs = 0, ...options }: Partial<SandboxOptions> & { behindMs?: number } = oddities[oddity];
+  const world = await startWorld({ ticksPerDay: 20_000 });
+  expect((await markets.run(await world.context(), undefined)).exit_code).toBe(0);
+  const service = await world.serve('service.live.timeout_ms=60000', 'service.ticks_limit_max=100000');
+  const known = world.box.symbols().map((name) => {
+    return { name, n: world.box.readTruth(name, { from: startMs - 60 * minuteMs, to: startMs }).t.length };
+  });
+  const symbols = known.sort((a, b) => b.n - a.n).slice(0, 3);
+  const isLate = 'replicaLagsMs' in options;
+  let fresh = 0;
+  for (let i = 0; i < 20; i++) {
+    world.advance(20_000);
+    const now = world.clock.nowMs();
+    world.box.set({ ...options, ...(behindMs !== 0 && { nowMs: now - behindMs }) });
+    for (const { name } of symbols) {
+      const from = startMs - 5 * minuteMs;
+      const { status, body } = await service.get(`ticks?symbol=${name}&from=${from}&limit=100000`);
+      expect(status).toBe(200);
+      const gaps: { from: number; to: number }[] = body.gaps ?? [];
+      const isCovered = (t: number): boolean => !gaps.some((gap) => gap.from <= t && t < gap.to);
+      const truth = world.box.readTruth(name, { from, to: body.to }, now + 10 * minuteMs).t;
+      const times = new Set(body.ticks.map(({ t }: { t: number }) => t));
+      // To whoever asks a replica, its ticks are late: only the collector's next poll can find them.
+      if (!isLate) expect([...truth].filter((t) => isCovered(t) && !times.has(t))).toEqual([]);
+      expect([...times].filter((t) => !truth.includes(t as number))).toEqual([]);
+      expect(body.data_time ?? 0).toBeLessThanOrEqual(now);
+      if (body.data_time !== null && now - body.data_time <= Math.max(5000, behindMs)) fresh++;
+    }
+  }
+  world.box.set({ replicaLagsMs: [0], faultShare: 0, nowMs: null });
+  world.advance(2 * minuteMs);
+  expect((await ticks.run(await world.context(), { symbols: symbols.map(({ name }) => name) })).exit_code).toBe(0);
+  for (const { name } of symbols) {
+    const window = { from: startMs - 5 * minuteMs, to: world.clock.nowMs() };
+    const { body } = await service.get(`ticks?symbol=${name}&from=${window.from}&to=${window.to}&limit=100000`);
+    const truth = world.box.readTruth(name, window).t;
+    expect(body.ticks.map(({ t }: { t: number }) => t)).toEqual([...new Set(truth)]);
+    expect(body.gaps).toBeUndefined();
+  }
+  // Most responses are as fresh as the upstream can be.
+  expect(fresh).toBeGreaterThan(20);
 });
