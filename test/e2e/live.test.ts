@@ -1,0 +1,73 @@
+import { expect, test } from 'vitest';
+import { access, findWrongWindows, folder, job, run, sandbox, startLongRunning } from './lake.ts';
+import { keyOf } from './served-archive.ts';
+
+// Live reads in processes of their own, with the system clock: what is journaled survives a kill, beside the jobs.
+
+const live = [
+  '--set',
+  'source.name=box',
+  '--set',
+  'service.port=0',
+  '--set',
+  'service.live.enabled=true',
+  '--set',
+  'service.live.max_age_seconds=0.1',
+  '--set',
+  'service.live.timeout_ms=5000',
+  '--set',
+  'upstream.requests_per_second=2000',
+];
+
+test('ticks that a service journaled survive its kill, beside jobs that publish; the archive stays intact', async () => {
+  const output = folder();
+  const box = await sandbox({ markets: 6, ticksPerDay: 100_000 });
+  expect((await job('markets', box.url, output)).code).toBe(0);
+  const key = await keyOf(output);
+  const symbols = box
+    .symbols()
+    .map((symbol) => ({ symbol, n: box.readTruth(symbol, { from: Date.now() - 600_000, to: Date.now() }).t.length }))
+    .sort((a, b) => b.n - a.n)
+    .slice(0, 4);
+  const seen = new Map(symbols.map(({ symbol }) => [symbol, new Set<number>()]));
+  const from = Date.now() - 120_000;
+  for (let round = 0; round < 2; round++) {
+    const { child, ended, first } = await startLongRunning(
+      ['serve', '--output', output, '--json', ...live],
+      access(box.url),
+    );
+    const { url } = JSON.parse(first) as { url: string };
+    const read = async (symbol: string): Promise<void> => {
+      const query = `symbol=${encodeURIComponent(symbol)}&from=${from}&limit=10000`;
+      const response = await fetch(`${url}/api/v1/ticks?${query}`, { headers: { authorization: `Bearer ${key}` } });
+      expect(response.status).toBe(200);
+      const { ticks } = (await response.json()) as { ticks: { t: number }[] };
+      const times = new Set(ticks.map(({ t }) => t));
+      expect(times.size).toBe(ticks.length);
+      for (const t of seen.get(symbol)!) expect(times.has(t)).toBe(true);
+      for (const t of times) seen.get(symbol)!.add(t);
+    };
+    const publishing = job('publish', box.url, output);
+    for (let i = 0; i < 10; i++) await Promise.all(symbols.map(({ symbol }) => read(symbol)));
+    expect((await publishing).code).toBe(0);
+    await Promise.all(symbols.map(({ symbol }) => read(symbol)));
+    child.kill('SIGKILL');
+    await ended;
+  }
+  expect([...seen.values()].reduce((sum, times) => sum + times.size, 0)).toBeGreaterThan(100);
+  const night = await job('nightly', box.url, output);
+  expect(night.code, night.stderr).toBe(0);
+  expect(night.summary.recovered).toBeGreaterThan(0);
+  expect(findWrongWindows(output, box)).toEqual([]);
+  const { stdout } = await run(['status', '--output', output, '--json']);
+  expect(JSON.parse(stdout)).toMatchObject({ last_run: { job: 'nightly' } });
+  expect((await run(['verify', '--output', output])).code).toBe(0);
+});
+
+test('serve with live reads and no upstream exits 2', async () => {
+  const output = folder();
+  const box = await sandbox({ markets: 2, ticksPerDay: 20 });
+  expect((await job('markets', box.url, output)).code).toBe(0);
+  const { code, stderr } = await run(['serve', '--output', output, ...live]);
+  expect([code, stderr]).toEqual([2, expect.stringContaining('No upstream: set ODDSLAKE_BASE_URL')]);
+});
