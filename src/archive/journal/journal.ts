@@ -363,6 +363,10 @@ export function readWithdrawals(db: Database, bin: JournalBin, end: number): Map
   return out;
 }
 
+/** Reads the size of the market polls that are not published, in bytes. */
+export const readPollBytes = (db: Database): number =>
+  db.one<{ n: number | null }>('select sum(length(payload)) as n from journal_markets')?.n ?? 0;
+
 interface JournaledMarkets {
   readonly recordId: number;
   readonly observedAt: number;

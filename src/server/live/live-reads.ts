@@ -10,7 +10,7 @@ import {
   readSymbolCoverage,
 } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
-import { appendTicks, readLastJournaledTick, type TickRecord } from '../../archive/journal/journal.ts';
+import { appendTicks, readLastJournaledTick, readPollBytes, type TickRecord } from '../../archive/journal/journal.ts';
 import { appendBooks, readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
@@ -42,6 +42,9 @@ const overlapMsMax = 30_000;
 
 /** How often the size of the journal is measured, in ms. */
 const loadCheckMs = 60_000;
+
+/** Maximum size of the journaled polls of the market lists, in bytes. Every poll stores the lists again. */
+const pollBytesMax = 1024 ** 3;
 
 /** Symbols whose end of the coverage is kept in memory. */
 const symbolsMax = 10_000;
@@ -86,9 +89,8 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
     if (now - checkedMs < loadCheckMs) return !isJournalFull;
     checkedMs = now;
     const wasFull = isJournalFull;
-    isJournalFull = readJournalLoad(db) >= settings.publish.journalTicksMax;
-    if (isJournalFull && !wasFull)
-      log.warn({}, 'no live reads: the journal has publish.journal_ticks_max ticks; run oddslake publish');
+    isJournalFull = readJournalLoad(db) >= settings.publish.journalTicksMax || readPollBytes(db) >= pollBytesMax;
+    if (isJournalFull && !wasFull) log.warn({}, 'no live reads: the journal is full; run oddslake publish');
     return !isJournalFull;
   }
 

@@ -2,6 +2,7 @@ import { globSync } from 'node:fs';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { job as markets } from '../../../jobs/markets.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
+import { job as publish } from '../../../jobs/publish.ts';
 import { takeSnapshot } from '../../../src/archive/read/snapshot.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { startService } from '../../../src/server/serve.ts';
@@ -198,7 +199,7 @@ test('a slow upstream costs one timeout; what it returns later is journaled', as
 });
 
 test('is refused without an upstream, with another one, and on a snapshot', async () => {
-  const world = await collected();
+  const world = await collected({ ticksPerDay: 50, markets: 2 });
   expect((await nightly.run(await world.context(), { day: null })).exit_code).toBe(0);
   const context = await world.context();
   const archive = openConfiguredArchive(context, false);
@@ -250,4 +251,19 @@ test('live reads and the collector have their own shares of the request rate', a
   expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(0);
   expect(world.box.stats().requests - before).toBe(8);
   expect(world.box.stats().perSecondMax).toBeLessThanOrEqual(5);
+});
+
+test('live reads pause while the journal is full, and go on after a publish', async () => {
+  const world = await collected();
+  const full = 'publish.journal_ticks_max=10';
+  const service = await world.serve(full);
+  const symbol = busySymbol(world);
+  const first = await service.get(`ticks?symbol=${symbol}`);
+  expect(first.body.count).toBeGreaterThan(10);
+  world.advance(120_000);
+  const { status, body } = await service.get(`ticks?symbol=${symbol}`);
+  expect([status, body.data_time, await service.count('crowded')]).toEqual([200, startMs, 1]);
+  expect((await publish.run(await world.context(), undefined)).exit_code).toBe(0);
+  world.advance(120_000);
+  expect((await service.get(`ticks?symbol=${symbol}`)).body.data_time).toBe(world.clock.nowMs());
 });
