@@ -207,7 +207,7 @@ export function decodeOrderbook(bytes: Uint8Array, expectedSymbol: string): Orde
  * The time that the records of a response are as of: when it was generated or, from another oddslake, the earlier time of
  * its data. A copy must not date the data later than its source does.
  */
-function readDataTime(body: { readonly generated_at?: unknown; readonly data_time?: unknown }): number | null {
+export function readDataTime(body: { readonly generated_at?: unknown; readonly data_time?: unknown }): number | null {
   const generatedAt = toIntegerOrNull(body.generated_at);
   const dataTime = toIntegerOrNull(body.data_time);
   return generatedAt === null || dataTime === null ? generatedAt : Math.min(generatedAt, dataTime);

@@ -80,4 +80,21 @@ describe('an import of markets', () => {
       { symbol: 'B', ...seen },
     ]);
   });
+
+  test('treats a saved response of another oddslake as a poll at its data_time', async () => {
+    const output = folder();
+    const markets = [{ canonical_id: 'm1', symbol: 'A', is_active: true, category: 'c' }];
+    const page = {
+      markets,
+      count: 1,
+      total: 1,
+      view: 'matched',
+      generated_at: yesterday + 3_600_000,
+      data_time: yesterday,
+    };
+    const summary = await importInto(output, [put(folder(), 'markets.json.gz', JSON.stringify(page))]);
+    expect(summary).toMatchObject({ exit_code: 0, pages: 1 });
+    const sql = 'SELECT epoch_ms(last_seen)::BIGINT AS last FROM markets';
+    expect(JSON.parse((await run(['sql', sql, '--output', output, '--json'])).stdout)).toEqual([{ last: yesterday }]);
+  });
 });

@@ -3,8 +3,8 @@ import { isSymbolName } from '../../base/symbol-name.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import { isEmpty, subtract, type Window } from '../../base/window.ts';
-import { decodeTickPage } from '../../client/decode.ts';
-import { decodeText, parseObject, toIntegerOrNull, UnreadableResponseError } from '../../client/response-body.ts';
+import { decodeTickPage, readDataTime } from '../../client/decode.ts';
+import { decodeText, parseObject, UnreadableResponseError } from '../../client/response-body.ts';
 import type { DecodedTickPage } from '../../client/upstream.ts';
 import { resolveObservedAt, type ValidatedTicks, validateTicks } from '../paging/observation.ts';
 import { truncateRaw } from './import-rows.ts';
@@ -63,7 +63,7 @@ export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | 
 function readMarketsPage(page: Record<string, unknown>, { writtenAt, futureMs }: PageTimes): SavedPage {
   if (!Array.isArray(page.markets)) throw new UnreadableResponseError('no ticks array and no markets array');
   const view = typeof page.view === 'string' && page.view !== '' ? page.view : null;
-  const observedAt = resolveObservedAt(toIntegerOrNull(page.generated_at), writtenAt, futureMs);
+  const observedAt = resolveObservedAt(readDataTime(page), writtenAt, futureMs);
   return { kind: 'markets', observedAt, view, records: page.markets as unknown[] };
 }
 
