@@ -122,7 +122,7 @@ async function attemptOnce<T>(
 /** Applies the rate that the service states. Pauses if the remaining requests are used up by those in flight. */
 function applyStatedRate(session: UpstreamSession, head: ResponseHead): void {
   const { ratePerSecond, remaining, resetMs } = parseRateHeaders(head, session.clock.nowMs());
-  if (ratePerSecond !== undefined) session.limiter.capRate(ratePerSecond);
+  if (ratePerSecond !== undefined) session.limiter.capRate(ratePerSecond * session.limits.statedRateShare);
   if (remaining === undefined || resetMs === undefined || remaining > session.limiter.countInFlight()) return;
   const pauseMs = Math.min(resetMs, session.limits.retryAfterMsMax);
   if (pauseMs === 0) return;

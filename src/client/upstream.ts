@@ -98,6 +98,8 @@ export interface Upstream {
 export interface UpstreamLimits {
   /** Maximum requests in any sliding second, including retries. Below 1: one request per 1 / rate seconds. Above 0. */
   readonly requestsPerSecond: number;
+  /** Share of a rate that the service states for the key, above 0 to 1. Other clients of the key use the rest. */
+  readonly statedRateShare: number;
   /** Maximum concurrent requests, from 1. */
   readonly concurrency: number;
   /** Deadline of one attempt, from connecting to the end of the body, in ms. */
@@ -121,6 +123,7 @@ export interface UpstreamLimits {
 
 export const upstreamLimits: UpstreamLimits = {
   requestsPerSecond: 5,
+  statedRateShare: 1,
   concurrency: 4,
   requestDeadlineMs: 30_000,
   responseBytesMax: 64 * 1024 * 1024,

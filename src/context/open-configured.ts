@@ -50,12 +50,17 @@ export const getFutureSkewMs = ({ settings }: Pick<Context, 'settings'>): number
 export const getConfiguredSymbols = ({ settings }: Context): ReadonlySet<string> | null =>
   toCompletenessRules(settings).namedSymbols;
 
-/** Opens a client of the archive's upstream with the limits of the settings and the given rate limit store. */
+/**
+ * Opens a client of the archive's upstream with the limits of the settings and the given rate limit store.
+ * @param share its share of the request rate; by default that of the collector
+ * @param limits limits that differ from the settings
+ */
 export async function openConfiguredUpstream(
   context: Context,
   rateStore: RateStateStore,
   { baseUrl, apiKey }: UpstreamAccess,
   onResponse?: (response: ReceivedResponse) => void,
+  share = getCollectorShare(context.settings),
   limits: Partial<UpstreamLimits> = {},
 ): Promise<Upstream> {
   const { upstream } = context.settings;
@@ -64,7 +69,8 @@ export async function openConfiguredUpstream(
     {
       baseUrl,
       apiKey,
-      requestsPerSecond: getCollectorRate(context.settings),
+      requestsPerSecond: upstream.requestsPerSecond * share,
+      statedRateShare: share,
       concurrency: upstream.concurrency,
       requestDeadlineMs: upstream.requestDeadlineSeconds * 1000,
       responseBytesMax: upstream.responseBytesMax,
@@ -86,21 +92,16 @@ export async function openConfiguredUpstream(
   );
 }
 
-/** The request rate of the collector per second: without the share of live reads, if they are on. */
-export const getCollectorRate = ({ upstream, service }: Pick<Settings, 'upstream' | 'service'>): number =>
-  upstream.requestsPerSecond * (service.live.enabled ? 1 - service.live.rateShare : 1);
-
-/** The request rate of all live reads, per second. */
-export const getLiveRate = ({ upstream, service }: Pick<Settings, 'upstream' | 'service'>): number =>
-  upstream.requestsPerSecond * service.live.rateShare;
+/** The collector's share of the request rate: without that of live reads, if they are on. */
+export const getCollectorShare = ({ service: { live } }: Pick<Settings, 'service'>): number =>
+  live.enabled ? 1 - live.rateShare : 1;
 
 /**
  * Opens a client of a service other than the archive's upstream. It has a separate rate limit, and its responses are
  * not stored as raw responses.
  */
 export async function openOtherUpstream(context: Context, access: UpstreamAccess): Promise<Upstream> {
-  const { requestsPerSecond } = context.settings.upstream;
-  return openConfiguredUpstream(context, createLocalRateStore(), access, undefined, { requestsPerSecond });
+  return openConfiguredUpstream(context, createLocalRateStore(), access, undefined, 1);
 }
 
 /** The completeness rules of the settings. Writers, readers and the HTTP service use the same rules. */

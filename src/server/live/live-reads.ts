@@ -23,7 +23,7 @@ import { pollMarkets } from '../../collector/paging/poll-markets.ts';
 import { createServerBehavior, type KnownPages } from '../../collector/paging/server-behavior.ts';
 import { journalMarketsPoll } from '../../collector/steps/poll-steps.ts';
 import type { Context } from '../../context/context.ts';
-import { getFutureSkewMs, getLingerRules, getLiveRate } from '../../context/open-configured.ts';
+import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
 import { requireUpstream } from '../../settings/settings.ts';
 import { type LiveOutcome, type LiveReads, liveOutcomes } from '../http/live-reads.ts';
 import { type LiveSession, openLiveRuns } from './live-run.ts';
@@ -63,7 +63,7 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
   const name = settings.source.name ?? new URL(baseUrl).origin;
   requireSameUpstream(archive.layout.root, archive.state.identity.upstream, name);
   requireCollectedArchive(archive);
-  const { maxAgeSeconds, timeoutMs } = settings.service.live;
+  const { maxAgeSeconds, timeoutMs, rateShare } = settings.service.live;
   const maxAgeMs = maxAgeSeconds * 1000;
   const stopping = new AbortController();
   const signal = AbortSignal.any([outer.signal, stopping.signal]);
@@ -72,7 +72,7 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
   const flightRules = {
     maxAgeMs,
     timeoutMs,
-    flightsMax: Math.max(flightsMin, Math.ceil(getLiveRate(settings) * waitSecondsMax)),
+    flightsMax: Math.max(flightsMin, Math.ceil(settings.upstream.requestsPerSecond * rateShare * waitSecondsMax)),
   };
   const openFlights = (): SingleFlight => createSingleFlight(flightRules, clock);
   const flights = { ticks: openFlights(), markets: openFlights(), orderbook: openFlights() };

@@ -13,7 +13,7 @@ import { createRun, type Run } from '../../collector/run/run.ts';
 import { createResponseShapes } from '../../collector/run/schema-drift.ts';
 import { summarize } from '../../collector/run/summary.ts';
 import type { Context } from '../../context/context.ts';
-import { getLiveRate, openConfiguredUpstream } from '../../context/open-configured.ts';
+import { openConfiguredUpstream } from '../../context/open-configured.ts';
 import { requireUpstream } from '../../settings/settings.ts';
 
 /** The run that live reads belong to, and what they need. */
@@ -93,8 +93,8 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
       rateStore,
       requireUpstream(settings),
       (response) => raw?.write(response),
+      settings.service.live.rateShare,
       {
-        requestsPerSecond: getLiveRate(settings),
         requestDeadlineMs: Math.min(requestMsMax, settings.upstream.requestDeadlineSeconds * 1000),
         retryAttemptsMax,
         retryAfterMsMax,

@@ -253,6 +253,19 @@ test('live reads and the collector have their own shares of the request rate', a
   expect(world.box.stats().perSecondMax).toBeLessThanOrEqual(5);
 });
 
+test('a rate that the upstream states is shared in the same way', async () => {
+  const world = await startWorld({ requestsPerSecond: 20, rateHeaders: 'draft' });
+  const rate = ['upstream.requests_per_second=5000', 'service.live.rate_share=0.25'];
+  const poll = await markets.run(await world.context(...rate), undefined);
+  expect(poll.rate!.allowed_per_second).toBe(15);
+  const service = await world.serve(...rate, 'service.live.timeout_ms=60000');
+  world.advance(5000);
+  const known = service.archive.state.db.all<{ symbol: string }>('select symbol from symbols limit 14');
+  await Promise.all(known.map(({ symbol }) => service.get(`orderbook?symbol=${symbol}`)));
+  // The first four are sent before the upstream has stated its rate.
+  expect(world.box.stats().perSecondMax).toBeLessThanOrEqual(4 + 5);
+});
+
 test('live reads pause while the journal is full, and go on after a publish', async () => {
   const world = await collected();
   const full = 'publish.journal_ticks_max=10';
