@@ -21,13 +21,14 @@ export interface RunningService {
 /** Starts the service for an archive, which must stay open until the service has stopped. */
 export async function startService(context: Context, archive: Archive): Promise<RunningService> {
   const { host, port } = context.settings.service;
-  const live = await openConfiguredLiveReads(context, archive);
   const workspace = await openConfiguredWorkspace(context, archive);
+  let live: LiveReads | null = null;
   const closeAll = async (): Promise<void> => {
     await live?.close();
     await workspace.close();
   };
   try {
+    live = await openConfiguredLiveReads(context, archive);
     const app = await createService({
       ...context,
       archive,

@@ -79,6 +79,8 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
   const counts = Object.fromEntries(liveOutcomes.map((name) => [name, 0])) as Record<LiveOutcome, number>;
   const { db } = archive.state;
   const behavior = createServerBehavior(readOldestServedTick(db), readKnownPageCaps<KnownPages>(db));
+  // If the upstream omits ticks, all windows are compared with narrower ones.
+  if (readRecheckHistory(db).caughtAt !== null) behavior.contradictions = 1;
   const coveredTo = new LRUCache<string, number>({ max: symbolsMax });
   let checkedMs = Number.NEGATIVE_INFINITY;
   let isJournalFull = false;
