@@ -38,7 +38,7 @@ test('JSON of a value has no repeated key; with a key of an object once more, it
         (_, inner: unknown) => (inner === chosen ? { [marker]: 0, ...(inner as object) } : inner),
         indent,
       );
-      const repeated = text.replace(JSON.stringify(marker), JSON.stringify(key));
+      const repeated = text.replace(JSON.stringify(marker), () => JSON.stringify(key));
       expect(findRepeatedKey(repeated)?.split('.').at(-1)).toBe(key.split('.').at(-1));
     }),
   );
