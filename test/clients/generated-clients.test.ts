@@ -5,11 +5,10 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import type { Clock } from '../../src/base/ports.ts';
 import { systemClock } from '../../src/base/system.ts';
-import { clockAt, opened } from '../archive/scratch.ts';
+import { clockAt } from '../archive/scratch.ts';
 import { project } from '../docs/kept-current.ts';
-import { allLive, input } from '../e2e/books.ts';
-import { jobHere as job } from '../e2e/here.ts';
-import { fixedDay, fixedNow, folder, sandbox } from '../e2e/lake.ts';
+import { collected } from '../e2e/books.ts';
+import { fixedNow, folder } from '../e2e/lake.ts';
 import { claims, crafted, hs256, secret } from '../server/forged-tokens.ts';
 import { serving } from '../server/serving.ts';
 import { createExampleRecorder } from './record-examples.ts';
@@ -31,13 +30,7 @@ type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 
 /** A service over an archive filled from the sandbox, and a folder with its document. */
 async function startService() {
-  const output = folder();
-  const box = await sandbox({ ...input, markets: 8 });
-  for (const [name, ...flags] of [['nightly', '--date', fixedDay], ['orderbook']] as const) {
-    const { code, stderr } = await job(name, box.url, output, ...flags, ...allLive);
-    expect(code, stderr).toBe(0);
-  }
-  const archive = opened({ root: output, create: false, upstream: 'box' });
+  const { archive } = await collected();
   const { url, key } = await serving(archive, { clock, set: [`service.tokens.secret=${secret}`] });
   const token = crafted(hs256, { ...claims, iat: fixedNow / 1000, exp: fixedNow / 1000 + 600, scope: 'research' });
   const text = await (await fetch(`${url}/api/v1/openapi.json`)).text();

@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest';
-import { clockAt, opened } from '../archive/scratch.ts';
+import { clockAt } from '../archive/scratch.ts';
 import { expectUpToDate } from '../docs/kept-current.ts';
-import { allLive, input } from '../e2e/books.ts';
-import { jobHere as job } from '../e2e/here.ts';
-import { fixedDay, fixedNow, folder, sandbox } from '../e2e/lake.ts';
+import { collected } from '../e2e/books.ts';
+import { fixedNow } from '../e2e/lake.ts';
 import { claims, crafted, hs256, secret } from '../server/forged-tokens.ts';
 import { serving } from '../server/serving.ts';
 
@@ -14,13 +13,7 @@ const ticksMax = 10;
 
 /** A service over an archive that was filled from the sandbox. */
 async function start() {
-  const output = folder();
-  const box = await sandbox({ ...input, markets: 8 });
-  for (const [name, ...flags] of [['nightly', '--date', fixedDay], ['orderbook']] as const) {
-    const { code, stderr } = await job(name, box.url, output, ...flags, ...allLive);
-    expect(code, stderr).toBe(0);
-  }
-  const archive = opened({ root: output, create: false, upstream: 'box' });
+  const { archive } = await collected();
   // Time passes, so that backtests have an order.
   let nowMs = fixedNow;
   const clock = { ...clockAt(fixedNow), nowMs: () => nowMs++ };

@@ -1,16 +1,30 @@
 // Shared code of the end-to-end tests of order books.
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { expect } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { bookShapes } from '../../src/sandbox/page-formats.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { fixedNow } from './lake.ts';
+import { opened } from '../archive/scratch.ts';
+import { jobHere as job } from './here.ts';
+import { fixedDay, fixedNow, folder, sandbox } from './lake.ts';
 
 export const input = { seed: 5, nowMs: fixedNow, markets: 16, ticksPerDay: 40 };
 export const understood = bookShapes.filter((shape) => shape !== 'cents');
 export const allLive = ['--set', 'orderbooks.all_live=true'];
+
+/** An archive of eight markets with their order books, collected from the sandbox; open until the test ends. */
+export async function collected() {
+  const output = folder();
+  const box = await sandbox({ ...input, markets: 8 });
+  for (const [name, ...flags] of [['nightly', '--date', fixedDay], ['orderbook']] as const) {
+    const { code, stderr } = await job(name, box.url, output, ...flags, ...allLive);
+    expect(code, stderr).toBe(0);
+  }
+  return { archive: opened({ root: output, create: false, upstream: 'box' }), output };
+}
 
 /** Every published order book as `t bids asks` by symbol; throws if a key is duplicate or out of order. */
 export function booksOf(output: string): Map<string, string[]> {

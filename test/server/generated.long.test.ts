@@ -1,10 +1,9 @@
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { clockAt, opened } from '../archive/scratch.ts';
-import { allLive, input } from '../e2e/books.ts';
-import { jobHere as job } from '../e2e/here.ts';
-import { fixedDay, fixedNow, folder, manifestOf, sandbox, ticksOf } from '../e2e/lake.ts';
+import { clockAt } from '../archive/scratch.ts';
+import { collected } from '../e2e/books.ts';
+import { fixedNow, manifestOf, ticksOf } from '../e2e/lake.ts';
 import { createResponseCheck, isJson } from './documented.ts';
 import { claims, crafted, hs256, secret } from './forged-tokens.ts';
 import { type Document, type Request, requestsOf } from './generating.ts';
@@ -37,13 +36,7 @@ const inside = [
 ];
 
 test(`${cases} requests generated from the document get documented responses without internals`, async () => {
-  const output = folder();
-  const box = await sandbox({ ...input, markets: 8 });
-  for (const [name, ...flags] of [['nightly', '--date', fixedDay], ['orderbook']] as const) {
-    const { code, stderr } = await job(name, box.url, output, ...flags, ...allLive);
-    expect(code, stderr).toBe(0);
-  }
-  const archive = opened({ root: output, create: false, upstream: 'box' });
+  const { archive, output } = await collected();
   const set = [
     `service.tokens.secret=${secret}`,
     'service.exports.waiting_max=1000',

@@ -107,7 +107,7 @@ test.each(Object.keys(oddities) as (keyof typeof oddities)[])('covers only what 
       const isCovered = (t: number): boolean => !gaps.some((gap) => gap.from <= t && t < gap.to);
       const truth = world.box.readTruth(name, { from, to: body.to }, now + 10 * minuteMs).t;
       const times = new Set(body.ticks.map(({ t }: { t: number }) => t));
-      // To whoever asks a replica, its ticks are late: only the collector's next poll can find them.
+      // For a client of a replica its ticks are late: only the next poll of the collector can find them.
       if (!isLate) expect([...truth].filter((t) => isCovered(t) && !times.has(t))).toEqual([]);
       expect([...times].filter((t) => !truth.includes(t as number))).toEqual([]);
       expect(body.data_time ?? 0).toBeLessThanOrEqual(now);

@@ -106,7 +106,7 @@ test('an order book that was never polled is fetched; then it is as fresh as the
   }
   world.advance(4000);
   const { body } = await service.get(`orderbook?symbol=${symbol}`);
-  expect(body.generated_at - body.data_time).toBe(4000);
+  expect(body.generated_at - body.data_time!).toBe(4000);
   expect((await service.get('orderbook?symbol=no-such-symbol')).status).toBe(404);
 });
 

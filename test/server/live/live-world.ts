@@ -23,8 +23,20 @@ export const startMs = Date.UTC(2026, 5, 4, 12);
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: the fields differ by route, and each test names those it needs.
-  readonly body: any;
+  /** The fields of all routes; a response has those of its own. */
+  readonly body: {
+    readonly ticks: readonly { readonly t: number; readonly p: number }[];
+    readonly count: number;
+    readonly from: number;
+    readonly to: number;
+    readonly gaps?: { from: number; to: number }[];
+    readonly markets: readonly Record<string, unknown>[];
+    readonly bids: readonly unknown[];
+    readonly asks: readonly unknown[];
+    readonly code: string;
+    readonly generated_at: number;
+    readonly data_time: number | null;
+  };
 }
 
 export interface LiveWorld {
@@ -128,7 +140,7 @@ export async function startWorld(options: Partial<SandboxOptions> = {}): Promise
       archive,
       async get(path) {
         const response = await fetch(`${service.url}/api/v1/${path}`, { headers });
-        return { status: response.status, headers: response.headers, body: await response.json() };
+        return { status: response.status, headers: response.headers, body: (await response.json()) as Answer['body'] };
       },
       async count(outcome) {
         const text = await (await fetch(`${service.url}/metrics`)).text();
