@@ -7,6 +7,7 @@ import { getMeta, manifestHashKey, type OpenDatabase } from './journal/database.
 import { readOpenIntent } from './journal/intent.ts';
 import { changeIdentity, openState, type State, toStateFilePath } from './journal/state.ts';
 import { rowGroupRows } from './parquet/writer.ts';
+import { openPublishedTicks } from './published-ticks.ts';
 import { rebuildState } from './rebuild-state.ts';
 
 export interface Archive {
@@ -94,7 +95,9 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   if (owner !== undefined) requireSameUpstream(root, owner, upstream);
   disk.makeFolder(layout.privateFolder);
   const identity = { upstream: owner ?? upstream ?? '', parts: published?.parts ?? options.parts };
-  const state = openState(layout.privateFolder, identity, openDatabase, options.waitMs);
+  const state = openState(layout.privateFolder, identity, openDatabase, options.waitMs, (symbol, day) =>
+    readPublishedTicks(symbol, day),
+  );
   try {
     // Nothing was collected yet: the first address may have been wrong.
     if (upstream !== null && published === undefined) changeIdentity(state, { upstream, parts: options.parts });
@@ -119,7 +122,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   };
   let parsed = parsedAtOpen;
   const randomBytes = options.randomBytes ?? systemRandomBytes;
-  return {
+  const archive: Archive = {
     layout,
     state,
     disk,
@@ -139,6 +142,8 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     },
     close: () => state.close(),
   };
+  const readPublishedTicks = openPublishedTicks(archive);
+  return archive;
 }
 
 /** Reads manifest.json; undefined if there is none. */

@@ -21,6 +21,7 @@ import {
 import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbols.ts';
+import { logObservation } from './tick-log.ts';
 
 /** One validated response from the upstream, written in one transaction. */
 export interface TickRecord {
@@ -60,7 +61,7 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
     let oldest = Number.POSITIVE_INFINITY;
     for (const record of records) {
       if (record.origin !== 'import') for (const t of record.ticks.t) if (t < oldest) oldest = t;
-      appendTickRecord(db, parts, record);
+      appendTickRecord(state, parts, record);
       const counts = byRun.get(record.runId) ?? { fetched: 0, quarantined: 0 };
       counts.fetched += record.ticks.t.length + record.rejected.length;
       counts.quarantined += record.rejected.length;
@@ -79,7 +80,8 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
   });
 }
 
-function appendTickRecord(db: Database, parts: number, record: TickRecord): void {
+function appendTickRecord(state: State, parts: number, record: TickRecord): void {
+  const { db } = state;
   const { symbol, runId, origin } = record;
   // No publish would ever consume an empty record.
   const { withdrawn = [] } = record;
@@ -91,6 +93,14 @@ function appendTickRecord(db: Database, parts: number, record: TickRecord): void
   );
   const withdrawnPieces = withdrawn.flatMap(splitByDay);
   const { observedAt, rank, requestedWindow } = record;
+  logObservation(
+    db,
+    { symbol, runId, rank, observedAt, days },
+    {
+      readPublished: state.readPublishedTicks,
+      readJournaled: (_, day) => readSymbolDayTicks(db, symbol, day, Number.MAX_SAFE_INTEGER),
+    },
+  );
   const headerFields = {
     run_id: runId,
     kind: 'ticks',

@@ -4,7 +4,7 @@
  * The `journal*` tables hold accepted data that is not yet published. `segments`, `standings` and the tick counts of
  * `symbols` describe what is published. Both change only in one transaction, so they are always consistent.
  */
-export const schemaVersion = 6;
+export const schemaVersion = 7;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
@@ -228,5 +228,23 @@ create table accepted (
 ) without rowid;
 `;
 
+/** Version 7 added the tick log: see tick-log.ts. */
+const version7 = `
+-- What journaled responses changed, in the order in which they became durable, for streams. at: when the response was
+-- observed, never decreasing. bytes_to: total size of the ticks of this and all earlier rows, removed ones included.
+create table tick_log (
+  seq integer primary key autoincrement, symbol text not null, is_revision integer not null, at integer not null,
+  t_min integer not null, t_max integer not null, bytes_to integer not null, t blob not null, p blob not null,
+  checksum integer not null
+);
+create index tick_log_symbol on tick_log (symbol, seq);
+create index tick_log_times on tick_log (symbol, t_max, t_min);
+create index tick_log_at on tick_log (at);
+-- The symbols that are logged: from which row on, and until when. last_tick: no later tick was journaled.
+create table tick_log_symbols (
+  symbol text primary key, since integer not null, until integer not null, last_tick integer
+) without rowid;
+`;
+
 /** The statements of each version, from 1. An older state is upgraded with those that it is missing. */
-export const schemaVersions: readonly string[] = [version1, version2, version3, version4, version5, version6];
+export const schemaVersions: readonly string[] = [version1, version2, version3, version4, version5, version6, version7];

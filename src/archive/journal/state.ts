@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import type { TickColumns } from '../../base/ticks.ts';
 import { minuteMs } from '../../base/window.ts';
 import { type Database, getMeta, manifestHashKey, type OpenDatabase, openDatabase, setMeta } from './database.ts';
 import { readOpenIntent } from './intent.ts';
@@ -26,6 +27,11 @@ export interface State {
   readonly identity: ArchiveIdentity;
   /** The last committed generation; 0 before the first. */
   generation(): number;
+  /**
+   * Reads the published ticks of a symbol and UTC day, ascending.
+   * @throws DamageError if their file is missing, differs from the manifest or cannot be decoded
+   */
+  readPublishedTicks(symbol: string, day: number): TickColumns;
   /** False once the file has been removed or replaced: other processes no longer use the open one. */
   isFileCurrent(): boolean;
   close(): void;
@@ -46,12 +52,14 @@ export const toStateFilePath = (folder: string): string => join(folder, 'state.s
 /**
  * Opens the state in `folder`, or creates it for `identity`.
  * @param waitMs how long to wait for another process's write, in ms; clamped to between 5 s and one minute
+ * @param readPublishedTicks reads the archive of this state; by default there is none
  */
 export function openState(
   folder: string,
   identity: ArchiveIdentity,
   open: OpenDatabase = openDatabase,
   waitMs = busyMsMax,
+  readPublishedTicks: State['readPublishedTicks'] = refusePublishedTicks,
 ): State {
   mkdirSync(folder, { recursive: true });
   const db = open(toStateFilePath(folder), Math.max(busyMsMin, Math.min(busyMsMax, waitMs)));
@@ -72,6 +80,7 @@ export function openState(
         return { upstream: getMeta(db, 'upstream')!, parts: Number(getMeta(db, 'parts')) };
       },
       generation: () => Number(getMeta(db, 'generation')),
+      readPublishedTicks,
       isFileCurrent: () => openedFile !== null && readFileIdentity(folder) === openedFile,
       close: () => db.close(),
     };
@@ -79,6 +88,10 @@ export function openState(
     db.close();
     throw error;
   }
+}
+
+function refusePublishedTicks(): never {
+  throw new Error('the state was opened without its archive');
 }
 
 /** Reads the schema version of a state; 0 if there is none yet. */

@@ -1,4 +1,4 @@
-import type { TickColumns } from '../../base/ticks.ts';
+import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import type { CandleColumns } from '../format/candles.ts';
 import { datasets } from '../format/datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
@@ -119,6 +119,28 @@ export function decodeSymbolTicks(file: Uint8Array, symbol: string): TickColumns
   const i = symbols.indexOf(symbol);
   // Copied, so that the whole part is not kept in memory.
   return i < 0 ? undefined : { t: t.slice(offsets[i]!, offsets[i + 1]!), p: p.slice(offsets[i]!, offsets[i + 1]!) };
+}
+
+/** `indexTickFile`, or undefined if the file is stored differently. */
+export const tryIndexTickFile = (file: Uint8Array): TickFileIndex | undefined => tryRead(() => indexTickFile(file));
+
+/**
+ * Reads the ticks of one symbol; empty if there are none.
+ * @param index false if the file has none: the plain decoder then decides whether the file is valid
+ * @throws Error if the file cannot be decoded
+ */
+export function readIndexedSymbol(file: Uint8Array, index: TickFileIndex | false, symbol: string): TickColumns {
+  if (index !== false && !index.symbolIndexes.has(symbol)) return emptyTicks;
+  const fast = index === false ? undefined : tryRead(() => readSymbolTicks(file, index, symbol));
+  return fast ?? decodeSymbolTicks(file, symbol) ?? emptyTicks;
+}
+
+function tryRead<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }
 
 /**

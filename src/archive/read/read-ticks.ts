@@ -8,13 +8,13 @@ import { dayMs, floorToDay, subtract, union, type Window } from '../../base/wind
 import { splitAtLostWindows } from '../format/coverage.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
-import { emptyPart, type PartColumns } from '../format/tick-columns.ts';
+import { toSymbolPart } from '../format/tick-changes.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../journal/gap-records.ts';
 import { listJournaledDays, readJournalEnd, readSymbolDayTicks } from '../journal/journal.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { findPublishedWindow } from '../journal/symbols.ts';
 import { type Archive, requirePublishedManifest } from '../open-archive.ts';
-import { decodeSymbolTicks, indexTickFile, readSymbolTicks, type TickFileIndex } from '../parquet/ticks-file.ts';
+import { readIndexedSymbol, type TickFileIndex, tryIndexTickFile } from '../parquet/ticks-file.ts';
 import type { ManifestWatcher } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
 
@@ -95,7 +95,7 @@ export function openTickReader(
     const columns = state.db.snapshot(() => {
       if (state.generation() !== generation) throw new ReadSupersededError();
       const chunks = readSymbolDayTicks(state.db, symbol, day, end);
-      return mergePart(toPartColumns(symbol, publishedTicks), chunks, openDayPrecedence(state.db, day)).columns;
+      return mergePart(toSymbolPart(symbol, publishedTicks), chunks, openDayPrecedence(state.db, day)).columns;
     });
     const ticks = { t: columns.t, p: columns.p };
     merged.set(key, ticks);
@@ -179,9 +179,6 @@ export function openTickReader(
 interface KeyedColumns extends TickColumns {
   readonly key: string;
 }
-
-const toPartColumns = (symbol: string, { t, p }: TickColumns): PartColumns =>
-  t.length === 0 ? emptyPart : { symbols: [symbol], offsets: Float64Array.of(0, t.length), t, p };
 
 const sliceColumns = (columns: KeyedColumns, { from, to }: Window): TickSlice => ({
   ...columns,
@@ -333,7 +330,7 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
   function getIndex(file: PublishedFile, bytes: Uint8Array): TickFileIndex | false {
     const cached = indexes.get(file.sha256);
     if (cached !== undefined) return cached;
-    const index = tryRead(() => indexTickFile(bytes)) ?? false;
+    const index = tryIndexTickFile(bytes) ?? false;
     indexes.set(file.sha256, index);
     return index;
   }
@@ -344,11 +341,8 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     if (index !== undefined && index !== false && !index.symbolIndexes.has(symbol)) return emptyTicks;
     const bytes = files.readBytes(file);
     const known = getIndex(file, bytes);
-    if (known !== false && !known.symbolIndexes.has(symbol)) return emptyTicks;
-    const fast = known === false ? undefined : tryRead(() => readSymbolTicks(bytes, known, symbol));
-    if (fast !== undefined) return fast;
     try {
-      return decodeSymbolTicks(bytes, symbol) ?? emptyTicks;
+      return readIndexedSymbol(bytes, known, symbol);
     } catch (error) {
       throw new DamageError(`${file.path} cannot be read: ${(error as Error).message}`, { cause: error });
     }
@@ -364,13 +358,4 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
       return ticks;
     },
   };
-}
-
-/** Undefined if the fast path cannot read the file. The plain decoder then decides whether the file is valid. */
-function tryRead<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }

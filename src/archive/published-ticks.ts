@@ -1,0 +1,40 @@
+import { LRUCache } from 'lru-cache';
+import { computePartNumber } from '../base/symbol-name.ts';
+import { emptyTicks, type TickColumns } from '../base/ticks.ts';
+import { toDayPath } from './format/layout.ts';
+import type { Archive } from './open-archive.ts';
+import { readIndexedSymbol, type TickFileIndex, tryIndexTickFile } from './parquet/ticks-file.ts';
+import { readPublishedFile } from './read-published-file.ts';
+
+/** Memory for the part files read last, in bytes. The symbols of one poll are in the parts of one or two days. */
+const cachedBytesMax = 64 * 1024 * 1024;
+
+interface CachedFile {
+  readonly bytes: Uint8Array;
+  readonly index: TickFileIndex | false;
+}
+
+/**
+ * Opens a reader of the published ticks of one symbol and UTC day, for code that compares single observations with them.
+ * The ticks are ascending. The reader throws DamageError if the file is missing, differs from the manifest or cannot be
+ * decoded.
+ */
+export function openPublishedTicks(archive: Archive): (symbol: string, day: number) => TickColumns {
+  const cache = new LRUCache<string, CachedFile>({
+    maxSize: cachedBytesMax,
+    sizeCalculation: ({ bytes }) => bytes.length + 1,
+  });
+  return (symbol, day) => {
+    const manifest = archive.readManifest();
+    const path = toDayPath('ticks', day, computePartNumber(symbol, manifest.parts));
+    const file = manifest.datasets.ticks.files.find((one) => one.path === path);
+    if (file === undefined) return emptyTicks;
+    let cached = cache.get(file.sha256);
+    if (cached === undefined) {
+      const bytes = readPublishedFile(archive, file);
+      cached = { bytes, index: tryIndexTickFile(bytes) ?? false };
+      cache.set(file.sha256, cached);
+    }
+    return readIndexedSymbol(cached.bytes, cached.index, symbol);
+  };
+}
