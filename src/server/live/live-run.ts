@@ -1,11 +1,9 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { openDatabase } from '../../archive/journal/database.ts';
 import { openSharedRateStore } from '../../archive/journal/rate-limit-store.ts';
 import { finishRun, readRunCounts } from '../../archive/journal/runs.ts';
-import { type State, toStateFilePath } from '../../archive/journal/state.ts';
+import type { State } from '../../archive/journal/state.ts';
 import type { Archive } from '../../archive/open-archive.ts';
-import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import { closeRawCapture, emptyFacts, openRawCapture } from '../../collector/job.ts';
@@ -15,6 +13,7 @@ import { summarize } from '../../collector/run/summary.ts';
 import type { Context } from '../../context/context.ts';
 import { openConfiguredUpstream } from '../../context/open-configured.ts';
 import { requireUpstream } from '../../settings/settings.ts';
+import { openStateWriter } from './state-writer.ts';
 
 /** The run that live reads belong to, and what they need. */
 export interface LiveSession {
@@ -35,11 +34,6 @@ export interface LiveRuns {
 /** Name of the runs of live reads. */
 export const liveJob = 'live';
 
-/** How long SQLite waits for another process's write, in ms; it blocks the service. After that the wait is a sleep. */
-const busyMsMax = 20;
-const busyPauseMs = 50;
-const busyAttemptsMax = 400;
-
 /** A live read is not worth long waits: its reader is served from the archive meanwhile. */
 const requestMsMax = 10_000;
 const retryAfterMsMax = 10_000;
@@ -53,15 +47,13 @@ interface OpenSession extends LiveSession {
   end(): Promise<void>;
 }
 
-/**
- * Opens the runs of live reads. They write through a connection of their own: the service's readers notice writes of
- * other connections only.
- */
+/** Opens the runs of live reads. */
 export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
   const { clock, settings } = context;
   const { privateFolder } = archive.layout;
-  const db = (context.openDatabase ?? openDatabase)(toStateFilePath(privateFolder), busyMsMax);
-  const state = Object.create(archive.state, { db: { value: db } }) as State;
+  const writer = openStateWriter(context, archive);
+  const { state, write } = writer;
+  const { db } = state;
   // Apart from the collector's, and shared by all services of the archive.
   const rateFolder = join(privateFolder, 'live');
   mkdirSync(rateFolder, { recursive: true });
@@ -69,18 +61,6 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
   const liveArchive: Archive = { ...archive, state };
   let opening: Promise<OpenSession> | undefined;
   const ending = new Set<Promise<void>>();
-
-  async function write<T>(work: () => T): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return db.transaction(work);
-      } catch (error) {
-        const isBusy = error instanceof OddslakeError && error.exitCode === exitCodes.busy;
-        if (!isBusy || attempt === busyAttemptsMax) throw error;
-      }
-      await clock.sleep(busyPauseMs);
-    }
-  }
 
   async function open(): Promise<OpenSession> {
     const startedAt = clock.nowMs();
@@ -171,7 +151,7 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
       if (session !== undefined) retire(session);
       await Promise.all(ending);
       rateStore.close();
-      db.close();
+      writer.close();
     },
   };
 }
