@@ -13,7 +13,7 @@ const orNull = (type: 'string' | 'number' | 'boolean', description: string) =>
     description,
   });
 
-const textMax = 1000;
+export const textMax = 1000;
 
 export const historicalFormats = ['json', 'ndjson', 'csv', 'arrow', 'parquet'] as const;
 export type HistoricalFormat = (typeof historicalFormats)[number];
@@ -55,7 +55,7 @@ const symbol = Type.Optional(
   Type.String({ minLength: 1, maxLength: textMax, description: 'Only this symbol; an unknown symbol gives 404.' }),
 );
 /** Maximum number of symbols in a query, which has at most 100 parameters. */
-const symbolsMax = 90;
+export const symbolsMax = 90;
 
 /** A parameter that may be repeated. One value is a text, several are a list. */
 const symbols = Type.Optional(

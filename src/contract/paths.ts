@@ -2,6 +2,8 @@
 export const paths = {
   markets: '/api/v1/markets',
   ticks: '/api/v1/ticks',
+  /** An extension of oddslake. */
+  ticksStream: '/api/v1/ticks/stream',
   orderbook: '/api/v1/orderbook',
   backtest: '/api/v1/backtest',
   researchBacktest: '/api/v1/research/backtest',

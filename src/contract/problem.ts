@@ -113,11 +113,12 @@ export const problemKinds = {
     meaning: 'The user has the maximum number of objects of this kind.',
     action: 'Remove objects that are no longer needed.',
   },
-  gone: {
+  stream_expired: {
     status: 410,
     title: 'Gone',
-    meaning: 'The resource was removed.',
-    action: 'Do not request it again.',
+    meaning:
+      'The stream cannot continue after the last event ID without loss: the service no longer keeps what followed.',
+    action: 'Connect without `Last-Event-ID`, then read the ticks since the last one you have from `/api/v1/ticks`.',
   },
   precondition_failed: {
     status: 412,
@@ -185,6 +186,12 @@ export const problemKinds = {
     meaning: 'Too many jobs of this key or user are waiting or running.',
     action: 'Wait until a job has ended, or remove one.',
   },
+  too_many_streams: {
+    status: 429,
+    title: 'Too many requests',
+    meaning: 'The key has the maximum number of open streams.',
+    action: 'Close a stream, or stream several symbols in one.',
+  },
   headers_too_large: {
     status: 431,
     title: 'Request header fields too large',
@@ -196,12 +203,6 @@ export const problemKinds = {
     title: 'Internal error',
     meaning: 'The service has an error, which its log describes under the ID in `X-Request-Id`.',
     action: 'Retry once; then report the request ID to the operator.',
-  },
-  not_implemented: {
-    status: 501,
-    title: 'Not implemented',
-    meaning: 'The service does not support this yet.',
-    action: 'Do not repeat the request.',
   },
   unavailable: {
     status: 503,

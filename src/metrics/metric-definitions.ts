@@ -89,6 +89,9 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
     help: 'Requests for current data since the start, by how the live reads served them',
     labels: ['outcome'],
   },
+  oddslake_streams_open: defineMetric('Open streams of ticks'),
+  oddslake_stream_ticks: defineMetric('Ticks sent by streams since the start'),
+  oddslake_streams_ended: { help: 'Streams that the service ended since the start, by reason', labels: ['reason'] },
 
   oddslake_schedule_job_running: defineJobMetric('1 while the schedule runs the job, else 0'),
   oddslake_schedule_job_running_seconds: defineJobMetric(

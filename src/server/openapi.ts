@@ -194,7 +194,7 @@ const statusDescriptions: Readonly<Record<number, string>> = {
   406: 'The route supports none of the types in `Accept`.',
   408: 'The request did not arrive in time.',
   409: 'The request conflicts with the current state.',
-  410: 'The resource was removed.',
+  410: 'The stream cannot continue after `Last-Event-ID` without loss.',
   412: 'The file no longer matches an ETag in `If-Match`, or was modified.',
   413: 'The body exceeds 64 kB.',
   414: 'The path, or path and query, is too long.',
@@ -205,7 +205,6 @@ const statusDescriptions: Readonly<Record<number, string>> = {
   429: 'The rate limit is exceeded.',
   431: 'The request line and headers exceed 16 kB.',
   500: 'The service had an internal error.',
-  501: 'Not supported yet.',
   503: 'Unavailable at the moment: the requested data is damaged, or the service is busy.',
 };
 

@@ -34,7 +34,9 @@ import {
 import { holdArchiveLease } from './jobs/archive-lease.ts';
 import { registerMarketsRoutes } from './live/markets.ts';
 import { registerOrderBookRoutes } from './live/order-book.ts';
+import { openTickBroadcast } from './live/tick-broadcast.ts';
 import { registerTicksRoutes } from './live/ticks.ts';
+import { registerTickStreamRoutes } from './live/ticks-stream.ts';
 import { openBacktestService, registerBacktestRoutes } from './objects/backtests.ts';
 import { registerBotRoutes } from './objects/bots.ts';
 import { registerResearchRoutes } from './objects/run-backtest.ts';
@@ -49,7 +51,8 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   const compress = createBodyCompressor();
   // A quarter of the cache: see live/ticks.ts for the rest.
   const responses = openResponseCache(context.settings.service.cacheBytesMax / 4, compress);
-  const metrics = openMetrics(context, responses);
+  const streams = openTickBroadcast(context);
+  const metrics = openMetrics(context, responses, streams);
   const app = createApp(context, limits, metrics.recordDrop);
   const lease = await holdArchiveLease(app, context);
   // Before all routes, because these hooks apply only to routes that are added later.
@@ -64,6 +67,7 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   registerReadyRoutes(app, context);
   registerMarketsRoutes(app, context);
   registerTicksRoutes(app, context);
+  registerTickStreamRoutes(app, context, streams);
   registerOrderBookRoutes(app, context);
   registerHistoricalRoutes(app, context, responses);
   registerExportRoutes(app, context);

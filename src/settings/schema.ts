@@ -124,6 +124,11 @@ export const settingsSchema = createSection({
       timeout_ms: createInteger(1000, 1, 60_000),
       rate_share: createNumber(0.2, 0.01, 0.9),
     }),
+    stream: createSection({
+      keep_hours: createNumber(24, 0.1, 720),
+      streams_max: createInteger(1000, 1, 2000),
+      streams_per_key_max: createInteger(100, 1, 2000),
+    }),
     exports: createSection({
       keep_hours: createNumber(24, 0, 8760),
       bytes_max: createInteger(10 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),

@@ -41,6 +41,7 @@ known = call(market, "list_historical_markets").markets
 symbol = next(market.symbol for market in known if market.symbol in with_books and market.ticks > 100)
 ticks = call(market, "get_ticks", symbol=symbol, limit=10)
 assert ticks.count == len(ticks.ticks) > 0 and all(tick.t > 0 and tick.p >= 0 for tick in ticks.ticks)
+assert call(market, "stream_ticks", symbol=[symbol], duration_seconds=1).startswith("retry: ")
 assert call(market, "get_order_book", symbol=symbol).bids[0].price > 0
 assert call(market, "list_historical_markets", symbol=symbol).markets[0].history
 assert isinstance(call(market, "list_historical_ticks", symbol=[symbol], limit=3).next_cursor, str)

@@ -294,6 +294,7 @@ export const rootFiles = ['README.md', 'manifest.json', 'SHA256SUMS', 'views.sql
 export const routes = [
   'GET /api/v1/markets',
   'GET /api/v1/ticks',
+  'GET /api/v1/ticks/stream',
   'GET /api/v1/orderbook',
   'GET /api/v1/historical/markets',
   'GET /api/v1/historical/ticks',

@@ -11,6 +11,7 @@ const ticks = at('server/ticks.test.ts');
 const markets = at('server/markets.test.ts');
 const operations = at('server/operations.test.ts');
 const live = at('server/live/live-reads.test.ts');
+const stream = at('server/live/ticks-stream.test.ts');
 const files = at('server/export-files.test.ts');
 const jobs = at('server/export-jobs.test.ts');
 const jobsLong = at('server/export-jobs.long.test.ts');
@@ -99,6 +100,9 @@ export const serviceSettings = {
   'service.live.max_age_seconds': live('asks nothing for the past, nor for data that is fresh'),
   'service.live.timeout_ms': live('a slow upstream costs one timeout; what it returns later is journaled'),
   'service.live.rate_share': live('live reads and the collector have their own shares of the request rate'),
+  'service.stream.keep_hours': stream('old rows are removed, and symbols that nobody streams are no longer logged'),
+  'service.stream.streams_max': stream('bounds the streams of a key and of the service'),
+  'service.stream.streams_per_key_max': stream('bounds the streams of a key and of the service'),
   'service.exports.keep_hours': jobs('are removed with their files when they expire'),
   'service.exports.bytes_max': jobsLong(
     'fails if larger than the space left; without space, requests are rejected until one is removed',
@@ -130,6 +134,7 @@ export const serviceSettings = {
 export const serviceRoutes = {
   'GET /api/v1/markets': markets('returns the last poll with its time, journaled or published'),
   'GET /api/v1/ticks': ticks('returns published and journaled ticks of a window in ascending order'),
+  'GET /api/v1/ticks/stream': stream('sends each tick when it is journaled, once, however often it is fetched'),
   'GET /api/v1/orderbook': at('server/orderbook.test.ts')(
     'returns the latest snapshot with best levels first, journaled or published',
   ),

@@ -135,9 +135,14 @@ function answerTo({ target, method, headers, body }: Request, url: string, key: 
     const asking = httpRequest({ hostname, port, path: target, method, headers: sent, agent, setDefaultHeaders: true });
     asking.on('response', (answer: IncomingMessage) => {
       const pieces: Buffer[] = [];
-      answer.on('data', (piece: Buffer) => pieces.push(piece));
+      // A stream of events has no end.
+      const isEndless = String(answer.headers['content-type']).startsWith('text/event-stream');
+      answer.on('data', (piece: Buffer) => {
+        pieces.push(piece);
+        if (isEndless) answer.destroy();
+      });
       answer.on('error', reject);
-      answer.on('end', () => {
+      answer.on(isEndless ? 'close' : 'end', () => {
         const fields = new Headers(Object.entries(answer.headers).map(([name, value]) => [name, String(value)]));
         resolve({ status: answer.statusCode!, headers: fields, body: Buffer.concat(pieces).toString('utf8') });
       });

@@ -54,15 +54,25 @@ export function createAuthenticationHook({ workspace, settings, clock }: Service
       const how = 'Send a credential in the Authorization header, in the form Bearer CREDENTIAL.';
       throw new ProblemError(401, how, { code: 'missing_credential', ...createChallenge() });
     }
-    const [, credential] = /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization) ?? [];
-    // An empty credential is rejected without a database query.
-    const principal = await authenticate(credential ?? '', request);
+    const principal = await authenticate(parseCredential(authorization), request);
     request.principal = principal;
     count(principal, reply);
     requireAccess(principal, access);
     if (access === 'key' && principal.kind === 'key' && !request.is404)
       requireKeyPermissions(principal, request.routeOptions.config.data);
   };
+}
+
+/** The credential of an Authorization header; an empty one, which no database is queried for, if there is none. */
+const parseCredential = (authorization: string): string => /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization)?.[1] ?? '';
+
+/** Whether the credential of a long request is still valid, and still that of the same holder. */
+export async function isStillValid(
+  { workspace, clock }: Pick<ServiceContext, 'workspace' | 'clock'>,
+  { headers, principal }: FastifyRequest,
+): Promise<boolean> {
+  const now = await workspace.authenticate(parseCredential(headers.authorization ?? ''), clock.nowMs());
+  return now !== null && now.kind === principal?.kind;
 }
 
 /** The network of an address. For IPv6 this is the /64 prefix, because a client usually has an entire /64. */

@@ -21,11 +21,22 @@ interface MetricsEndpoint {
   close(): void;
 }
 
+/** Figures of the streams of ticks since the start. */
+export interface StreamCounts {
+  readonly open: number;
+  readonly ticks: number;
+  readonly ended: Readonly<Record<string, number>>;
+}
+
 /** Route label of requests that match no route, because the number of their paths is unlimited. */
 const unmatchedRoute = 'none';
 
 /** The metrics of one service; a process may have several services. */
-export function openMetrics(context: ServiceContext, responses: ResponseCache): MetricsEndpoint {
+export function openMetrics(
+  context: ServiceContext,
+  responses: ResponseCache,
+  streams: { readonly counts: StreamCounts },
+): MetricsEndpoint {
   const metrics = openRequestMetrics(() => {
     const { hit, miss, shared, notModified } = responses.getCounts();
     return { hit, miss, shared, not_modified: notModified };
@@ -52,12 +63,17 @@ export function openMetrics(context: ServiceContext, responses: ResponseCache): 
       });
     },
     recordDrop: metrics.recordDrop,
-    render: async () => (await metrics.formatText()) + (await formatExposition(collectSamples(context, responses))),
+    render: async () =>
+      (await metrics.formatText()) + (await formatExposition(collectSamples(context, responses, streams.counts))),
     close: () => metrics.close(),
   };
 }
 
-function collectSamples({ archive, files, clock, log, live }: ServiceContext, responses: ResponseCache): Sample[] {
+function collectSamples(
+  { archive, files, clock, log, live }: ServiceContext,
+  responses: ResponseCache,
+  streams: StreamCounts,
+): Sample[] {
   const { bytes, files: count } = files.getCacheSize();
   return [
     { name: 'oddslake_cache_bytes', labels: {}, value: bytes },
@@ -66,6 +82,13 @@ function collectSamples({ archive, files, clock, log, live }: ServiceContext, re
     ...Object.entries(live?.getCounts() ?? {}).map(([outcome, value]) => ({
       name: 'oddslake_live_requests',
       labels: { outcome },
+      value,
+    })),
+    { name: 'oddslake_streams_open', labels: {}, value: streams.open },
+    { name: 'oddslake_stream_ticks', labels: {}, value: streams.ticks },
+    ...Object.entries(streams.ended).map(([reason, value]) => ({
+      name: 'oddslake_streams_ended',
+      labels: { reason },
       value,
     })),
     ...readArchiveSamples(() => readArchiveStatus(archive, clock.nowMs()), clock.nowMs(), log),

@@ -22,7 +22,10 @@ const busyAttemptsMax = 400;
 
 /** Opens a connection of its own: the service's readers notice writes of other connections only. */
 export function openStateWriter(
-  { clock, openDatabase: open = openDatabase }: { readonly clock: Clock; readonly openDatabase?: OpenDatabase | undefined },
+  {
+    clock,
+    openDatabase: open = openDatabase,
+  }: { readonly clock: Clock; readonly openDatabase?: OpenDatabase | undefined },
   archive: Archive,
 ): StateWriter {
   const db = open(toStateFilePath(archive.layout.privateFolder), busyMsMax);

@@ -68,6 +68,13 @@ const symbol = traded?.symbol ?? '';
 require((traded?.history.length ?? 0) > 0, 'historical markets');
 const ticks = await data(market.GET('/api/v1/ticks', { params: { query: { symbol, limit: 10 } } }));
 require(ticks.ticks.every(({ t, p }) => t > 0 && p >= 0) && ticks.count === ticks.ticks.length, 'ticks');
+const events = await data(
+  market.GET('/api/v1/ticks/stream', {
+    params: { query: { symbol: [symbol], duration_seconds: 1 } },
+    parseAs: 'text',
+  }),
+);
+require(events.startsWith('retry: '), 'a stream');
 const book = await data(market.GET('/api/v1/orderbook', { params: { query: { symbol } } }));
 require(book.bids.every(({ price, quantity }) => price + quantity > 0), 'order book');
 const past = await data(market.GET('/api/v1/historical/ticks', { params: { query: { symbol: [symbol], limit: 3 } } }));

@@ -1,0 +1,409 @@
+import { Readable } from 'node:stream';
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
+import { readLastJournaledTick } from '../../archive/journal/journal.ts';
+import {
+  isTickLogDue,
+  logSymbols,
+  readLoggedSymbol,
+  readTickLog,
+  readTickLogState,
+  resetTickLog,
+  TickLogDamageError,
+  type TickLogRow,
+  type TickLogState,
+  trimTickLog,
+} from '../../archive/journal/tick-log.ts';
+import { hourMs, minuteMs } from '../../base/window.ts';
+import type { ServiceContext } from '../http/context.ts';
+import { ProblemError } from '../http/problem-details.ts';
+import { openStateWriter, type StateWriter } from './state-writer.ts';
+import { formatHeartbeat, formatReadyEvent, formatRow, parseEventId, type StreamPosition } from './stream-events.ts';
+
+/** How often the state is checked for new rows, in ms. Other processes write it, and cannot notify this one. */
+const pollMs = 50;
+/** How often streams are checked for heartbeats and their ends, in ms. */
+const checkMs = 1000;
+/** Time without an event after which a heartbeat is sent, in ms: proxies close connections that are idle for longer. */
+const heartbeatMs = 15_000;
+/** How often the credential of a stream is checked again, in ms. */
+const permissionMs = minuteMs;
+/** How often old rows are removed, in ms. */
+const trimMs = minuteMs;
+/** How often the logging of streamed symbols is renewed, as a share of the time for which rows are kept. */
+const renewShare = 1 / 8;
+
+/** Bytes that wait for a client; beyond that, its events stay in the log until it has read them. */
+const bufferBytes = 64 * 1024;
+/** Rows that are read at a time, of all symbols and of one stream. */
+const broadcastRowsMax = 64;
+const catchUpRowsMax = 16;
+/** Reads of one stream before other work gets its turn. */
+const catchUpReadsMax = 4;
+
+export interface StreamRequest {
+  /** Distinct and known to the archive. */
+  readonly symbols: readonly string[];
+  readonly lastEventId: string | null;
+  /** ID of the key. */
+  readonly keyId: string;
+  /** Null for a stream without an end. */
+  readonly durationMs: number | null;
+  /** Whether the credential is still valid. */
+  isPermitted(): Promise<boolean>;
+}
+
+/** Why the service ended a stream. */
+export const streamEnds = ['duration', 'expired', 'permission', 'failed', 'stopped'] as const;
+type StreamEnd = (typeof streamEnds)[number];
+
+export interface TickBroadcast {
+  /**
+   * Opens a stream of server-sent events.
+   * @throws ProblemError 410 if it cannot resume without loss, 429 or 503 if there are too many streams
+   */
+  open(request: StreamRequest): Promise<Readable>;
+  readonly counts: {
+    readonly open: number;
+    readonly ticks: number;
+    readonly ended: Readonly<Record<StreamEnd, number>>;
+  };
+  /** Ends all streams. */
+  close(): Promise<void>;
+}
+
+interface OpenStream extends StreamRequest {
+  logId: string;
+  position: StreamPosition;
+  /** Whether events are waiting in the log, because the client has not read the earlier ones yet. */
+  isLagging: boolean;
+  isOpen: boolean;
+  body: Readable | null;
+  /** Monotonic ms. */
+  sentAt: number;
+  permittedAt: number;
+  readonly endsAt: number;
+}
+
+/**
+ * Sends what is appended to the tick log to all streams. Each row is read and formatted once, however many streams get it.
+ * A client that reads slowly does not grow any buffer: its stream reads from the log at the pace of the client.
+ */
+export function openTickBroadcast(context: ServiceContext): TickBroadcast {
+  const { archive, current, clock, log, settings } = context;
+  const { db } = archive.state;
+  const { streamsMax, streamsPerKeyMax, keepHours } = settings.service.stream;
+  const keepMs = keepHours * hourMs;
+  const stopping = new AbortController();
+  const streams = new Set<OpenStream>();
+  const bySymbol = new Map<string, Set<OpenStream>>();
+  const ended = Object.fromEntries(streamEnds.map((reason) => [reason, 0])) as Record<StreamEnd, number>;
+  let ticks = 0;
+  let writer: StateWriter | undefined;
+  let loops: Promise<unknown> | undefined;
+  /** The last row that was broadcast. */
+  let sentTo = 0;
+  /** Epoch ms. */
+  let renewedAt = clock.nowMs();
+
+  /** Writes through a connection that is opened for the first stream. */
+  const write = (work: (db: StateWriter['state']['db']) => void): Promise<void> => {
+    writer ??= openStateWriter(context, archive);
+    const { state } = writer;
+    return writer.write(() => work(state.db));
+  };
+
+  function requireRoom(keyId: string): void {
+    if (streams.size >= streamsMax)
+      throw new ProblemError(503, `The service has ${streamsMax} open streams, its maximum. Try again later.`, {
+        code: 'busy',
+        headers: { 'retry-after': '10' },
+      });
+    let own = 0;
+    for (const stream of streams) if (stream.keyId === keyId) own++;
+    if (own >= streamsPerKeyMax)
+      throw new ProblemError(
+        429,
+        `This key has ${own} open streams, its maximum. Close one, or stream several symbols in one.`,
+        {
+          code: 'too_many_streams',
+          headers: { 'retry-after': '10' },
+        },
+      );
+  }
+
+  /** Makes sure that these symbols are logged for `keepMs` from now on. */
+  async function keepLogging(symbols: readonly string[]): Promise<void> {
+    const nowMs = clock.nowMs();
+    const due = symbols.filter((symbol) => (readLoggedSymbol(db, symbol)?.until ?? 0) < nowMs + keepMs);
+    if (due.length === 0 && readTickLogState(db) !== null) return;
+    const id = archive.createCommitId().slice(0, 12);
+    // Twice as long, so that it is renewed rarely.
+    await write((own) => logSymbols(own, due, nowMs + 2 * keepMs, id, (symbol) => readLastJournaledTick(own, symbol)));
+  }
+
+  function remove(stream: OpenStream): void {
+    if (!stream.isOpen) return;
+    stream.isOpen = false;
+    streams.delete(stream);
+    for (const symbol of stream.symbols) {
+      const own = bySymbol.get(symbol);
+      own?.delete(stream);
+      if (own?.size === 0) bySymbol.delete(symbol);
+    }
+  }
+
+  function end(stream: OpenStream, reason: StreamEnd): void {
+    if (!stream.isOpen) return;
+    remove(stream);
+    ended[reason]++;
+    stream.body?.push(null);
+  }
+
+  const endAll = (reason: StreamEnd): void => {
+    for (const stream of [...streams]) end(stream, reason);
+  };
+
+  /** Sends a row, or what the stream has not sent of it. @returns whether the client can take more */
+  function send(stream: OpenStream, row: TickLogRow, formatted?: Buffer): boolean {
+    const from = row.seq === stream.position.seq ? stream.position.next : 0;
+    const bytes = from === 0 && formatted !== undefined ? formatted : formatRow(stream.logId, row, from);
+    stream.position = { seq: row.seq + 1, next: 0 };
+    stream.sentAt = clock.monotonicMs();
+    ticks += row.t.length - from;
+    stream.isLagging = !stream.body!.push(bytes);
+    return !stream.isLagging;
+  }
+
+  /** Sends what the log has for a lagging stream, as much as the client takes. */
+  function catchUp(stream: OpenStream): void {
+    for (let reads = 0; stream.isOpen; reads++) {
+      if (reads === catchUpReadsMax) return void setImmediate(pull, stream);
+      const { state, rows } = db.snapshot(() => ({
+        state: readTickLogState(db),
+        rows: readTickLog(db, stream.position.seq, stream.symbols, catchUpRowsMax),
+      }));
+      if (state?.id !== stream.logId || state.floor >= stream.position.seq) {
+        end(stream, 'expired');
+        return;
+      }
+      if (rows.length === 0) {
+        stream.position = { seq: Math.max(stream.position.seq, state.end + 1), next: 0 };
+        stream.isLagging = false;
+        return;
+      }
+      for (const row of rows) if (!send(stream, row)) return;
+    }
+  }
+
+  const pull = (stream: OpenStream): void =>
+    void guard(
+      () => catchUp(stream),
+      (reason) => end(stream, reason),
+    );
+
+  /** Runs `work`, and ends what it cannot continue. */
+  async function guard(work: () => Promise<void> | void, endFailed: (reason: StreamEnd) => void): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      log.error({ err: error }, 'a stream of ticks failed; its clients have to reconnect');
+      endFailed('failed');
+      if (!(error instanceof TickLogDamageError)) return;
+      // Later rows cannot be trusted either. Clients that resume get 410, and read the ticks from the archive.
+      await write(resetTickLog).catch((cause: unknown) => log.error({ err: cause }, 'the tick log could not be reset'));
+      endAll('failed');
+    }
+  }
+
+  async function broadcast(): Promise<void> {
+    for (;;) {
+      const { state, rows } = db.snapshot(() => ({
+        state: readTickLogState(db),
+        rows: readTickLog(db, sentTo + 1, null, broadcastRowsMax),
+      }));
+      for (const stream of streams) if (stream.body !== null && stream.logId !== state?.id) end(stream, 'expired');
+      if (state === null) return;
+      if (state.floor > sentTo) {
+        // Rows were removed before they were sent.
+        for (const stream of streams) if (stream.position.seq <= state.floor) end(stream, 'expired');
+        sentTo = state.floor;
+      }
+      if (rows.length === 0) return;
+      for (const row of rows) {
+        sentTo = row.seq;
+        const readers = bySymbol.get(row.symbol);
+        if (readers === undefined) continue;
+        const formatted = formatRow(state.id, row, 0);
+        for (const stream of readers)
+          if (!stream.isLagging && stream.position.seq <= row.seq) send(stream, row, formatted);
+      }
+      await yieldToOthers();
+    }
+  }
+
+  async function checkPermission(stream: OpenStream): Promise<void> {
+    stream.permittedAt = clock.monotonicMs();
+    // If the database is unavailable for long, nobody can tell.
+    if (!(await stream.isPermitted().catch(() => false))) end(stream, 'permission');
+  }
+
+  function check(): void {
+    const now = clock.monotonicMs();
+    if (!archive.state.isFileCurrent()) endAll('failed');
+    for (const stream of [...streams]) {
+      if (stream.body === null) continue;
+      if (now >= stream.endsAt) end(stream, 'duration');
+      else if (now - stream.permittedAt >= permissionMs) void checkPermission(stream);
+      if (!stream.isOpen || stream.isLagging || now - stream.sentAt < heartbeatMs) continue;
+      // Rows of other symbols have passed.
+      stream.position = { seq: Math.max(stream.position.seq, sentTo + 1), next: 0 };
+      stream.sentAt = now;
+      stream.isLagging = !stream.body.push(formatHeartbeat(stream.logId, stream.position));
+    }
+  }
+
+  /** Renews what is logged, and removes old rows. */
+  async function maintain(): Promise<void> {
+    const nowMs = clock.nowMs();
+    if (nowMs - renewedAt >= keepMs * renewShare) {
+      renewedAt = nowMs;
+      await keepLogging([...bySymbol.keys()]);
+    }
+    if (isTickLogDue(db, nowMs, keepMs)) await write((own) => trimTickLog(own, nowMs, keepMs));
+  }
+
+  const isRunning = (): boolean => streams.size > 0 && !stopping.signal.aborted;
+  const sleep = (ms: number): Promise<void> => clock.sleep(ms, stopping.signal).catch(() => {});
+
+  async function run(): Promise<void> {
+    let version: number | undefined;
+    let checkedAt = clock.monotonicMs();
+    let trimmedAt = Number.NEGATIVE_INFINITY;
+    while (isRunning()) {
+      await guard(async () => {
+        const latest = current.getVersion();
+        if (latest !== version) await broadcast();
+        version = latest;
+        const now = clock.monotonicMs();
+        if (now - checkedAt < checkMs) return;
+        checkedAt = now;
+        check();
+        if (now - trimmedAt < trimMs) return;
+        trimmedAt = now;
+        await maintain();
+      }, endAll);
+      await sleep(pollMs);
+    }
+  }
+
+  /** With live reads, streamed symbols are requested from the upstream as if somebody read them all the time. */
+  async function refresh(): Promise<void> {
+    const { live } = context;
+    const pauseMs = settings.service.live.maxAgeSeconds * 1000;
+    while (live != null && isRunning()) {
+      for (const symbol of [...bySymbol.keys()]) if (isRunning()) await live.refreshTicks(symbol, clock.nowMs());
+      await sleep(pauseMs);
+    }
+  }
+
+  function startLoops(end: number): void {
+    if (loops !== undefined) return;
+    sentTo = end;
+    loops = Promise.all([run(), refresh()]).finally(() => {
+      loops = undefined;
+      // Streams that were opened while the loops ended.
+      if (isRunning()) startLoops(sentTo);
+    });
+  }
+
+  function createBody(stream: OpenStream, isResumed: boolean): Readable {
+    const body = new Readable({
+      highWaterMark: bufferBytes,
+      read: () => {
+        if (stream.isLagging) pull(stream);
+      },
+    });
+    body.once('close', () => remove(stream));
+    const facts = { symbols: stream.symbols, resumed: isResumed, generated_at: clock.nowMs() };
+    body.push(formatReadyEvent(stream.logId, stream.position, facts));
+    return body;
+  }
+
+  return {
+    async open(request) {
+      requireRoom(request.keyId);
+      const now = clock.monotonicMs();
+      const stream: OpenStream = {
+        ...request,
+        logId: '',
+        position: { seq: 0, next: 0 },
+        isLagging: true,
+        isOpen: true,
+        body: null,
+        sentAt: now,
+        permittedAt: now,
+        endsAt: request.durationMs === null ? Number.POSITIVE_INFINITY : now + request.durationMs,
+      };
+      // From here on it counts, so that many requests at once do not exceed the maximum.
+      streams.add(stream);
+      try {
+        await keepLogging(request.symbols);
+        const state = db.snapshot(() => {
+          const known = readTickLogState(db)!;
+          stream.position = findPosition(request, known, (symbol) => readLoggedSymbol(db, symbol)?.since);
+          return known;
+        });
+        stream.logId = state.id;
+        stream.isLagging = request.lastEventId !== null;
+        startLoops(state.end);
+        if (stopping.signal.aborted)
+          throw new ProblemError(503, 'The service stops.', { headers: { 'retry-after': '1' } });
+        stream.body = createBody(stream, request.lastEventId !== null);
+      } catch (error) {
+        remove(stream);
+        throw error;
+      }
+      for (const symbol of stream.symbols) {
+        const own = bySymbol.get(symbol) ?? new Set();
+        bySymbol.set(symbol, own.add(stream));
+      }
+      return stream.body;
+    },
+    get counts() {
+      return { open: streams.size, ticks, ended: { ...ended } };
+    },
+    async close() {
+      stopping.abort(new Error('the service stops'));
+      endAll('stopped');
+      await loops;
+      writer?.close();
+      writer = undefined;
+    },
+  };
+}
+
+/**
+ * The position at which a stream starts.
+ * @throws ProblemError 400 if the last event ID is none, 410 if the log does not have everything after it
+ */
+function findPosition(
+  { symbols, lastEventId }: StreamRequest,
+  { id, floor, end }: TickLogState,
+  getSince: (symbol: string) => number | undefined,
+): StreamPosition {
+  if (lastEventId === null) return { seq: end + 1, next: 0 };
+  const position = parseEventId(lastEventId);
+  if (position === null)
+    throw new ProblemError(400, 'Last-Event-ID is not the ID of an event of this route.', {
+      code: 'invalid_parameter',
+      errors: [{ name: 'last-event-id', reason: 'is not the ID of an event' }],
+    });
+  const { logId, seq, next } = position;
+  const isKept = logId === id && seq > floor && (seq <= end || (seq === end + 1 && next === 0));
+  if (!isKept || symbols.some((symbol) => (getSince(symbol) ?? Number.POSITIVE_INFINITY) > seq))
+    throw new ProblemError(
+      410,
+      'The ticks after this event are no longer kept in the order of their arrival, or some of these symbols were not streamed then. Connect without Last-Event-ID, and then read the ticks since the last one you have from /api/v1/ticks.',
+    );
+  return { seq, next };
+}
