@@ -60,7 +60,7 @@ test(
     const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
     const run = promisify(execFile);
     const env: Record<string, string> = { PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8' };
-    const [start, requestBlock, ...later] = blocks('sh');
+    const [start, requestBlock, streamBlock, ...later] = blocks('sh');
 
     const [create, serving, ...more] = start!.trimEnd().split('\n');
     expect(serving).toMatch(/^oddslake serve --output lake +#/);
@@ -75,6 +75,9 @@ test(
     const { stdout } = await run('sh', ['-euc', command], { cwd, env });
     expect(stdout).toMatch(/"status":"ok".*"symbol":"KXBTC".*"count":100,.*"markets":\[\{/s);
     expect(readFileSync(join(cwd, 'ticks.parquet')).toString('latin1', 0, 4)).toBe('PAR1');
+
+    const streamed = await run('sh', ['-euc', streamBlock!], { cwd, env: { ...env, URL: url, KEY: key } });
+    expect(streamed.stdout).toMatch(/^retry: \d+\nid: \S+\nevent: ready\ndata: \{"symbols":\["KXBTC"\],.*\}\n\n/);
 
     const isSync = (code: string): boolean => code.startsWith('# sync.py');
     const needsLibraries = (code: string): boolean => code.startsWith('import duckdb');
