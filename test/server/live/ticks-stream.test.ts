@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { job as markets } from '../../../jobs/markets.ts';
 import { readTickLog, readTickLogState } from '../../../src/archive/journal/tick-log.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
 import { createRandom } from '../../../src/base/random.ts';
@@ -7,6 +8,7 @@ import { systemClock } from '../../../src/base/system.ts';
 import { answer, append, day0, hourMs, now, opened, type Pairs, publishNow } from '../../archive/scratch.ts';
 import { type Serving, serving } from '../serving.ts';
 import { type EventStream, openEvents } from './event-stream.ts';
+import { startWorld } from './live-world.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 const seeds = Number(process.env.SEEDS ?? 2);
@@ -347,4 +349,26 @@ test('a lost state ends the streams', async () => {
   const { renameSync } = await import('node:fs');
   renameSync(`${archive.layout.privateFolder}/state.sqlite`, `${archive.layout.privateFolder}/gone.sqlite`);
   await stream.until(({ isEnded }) => isEnded);
+});
+
+test('with live reads, a stream has what the upstream has, without any other reader', async () => {
+  const world = await startWorld();
+  expect((await markets.run(await world.context(), undefined)).exit_code).toBe(0);
+  const service = await world.serve();
+  const countRecent = (one: string): number =>
+    world.box.readTruth(one, { from: world.clock.nowMs() - hourMs, to: world.clock.nowMs() }).t.length;
+  const [symbol] = world.box.symbols().sort((a, b) => countRecent(b) - countRecent(a));
+  const stream = await openEvents(`${service.url}/api/v1/ticks/stream?symbol=${symbol}`, service.key);
+  const fromMs = world.clock.nowMs();
+  for (let step = 0; step < 6; step++) {
+    world.advance(20_000);
+    await sleep(300);
+  }
+  const truth = world.box.readTruth(symbol!, { from: fromMs - 60_000, to: world.clock.nowMs() });
+  const expected = [...new Set(truth.t)].filter((t) => t >= fromMs && t < world.clock.nowMs() - 20_000);
+  expect(expected.length).toBeGreaterThan(3);
+  const list = (): number[] => stream.events.filter(({ type }) => type === 'tick').map(({ data }) => data.t);
+  await stream.until(() => expected.every((t) => list().includes(t)));
+  expect(new Set(list()).size).toBe(list().length);
+  stream.close();
 });
