@@ -10,15 +10,29 @@ export interface BenchedService {
   /** CPU time of the process so far, user and system, milliseconds; NaN without /proc. */
   cpuMs(): number;
   stop(): Promise<void>;
+  /** Ends the process with SIGKILL. */
+  kill(): Promise<void>;
 }
 
 /**
  * `oddslake serve` over the archive at `root`, in a separate process with the launcher's flags.
  * @param flags further flags for Node, such as --cpu-prof
+ * @param settings further settings as for --set
  */
-export async function startService(root: string, flags: readonly string[] = []): Promise<BenchedService> {
+export async function startService(
+  root: string,
+  flags: readonly string[] = [],
+  settings: readonly string[] = [],
+): Promise<BenchedService> {
   const main = new URL('../bin/main.ts', import.meta.url).pathname;
-  const args = ['serve', '--output', root, '--json', '--quiet', '--set', 'service.port=0'];
+  const args = [
+    'serve',
+    '--output',
+    root,
+    '--json',
+    '--quiet',
+    ...['service.port=0', ...settings].flatMap((one) => ['--set', one]),
+  ];
   const child = spawn(process.execPath, ['--max-semi-space-size=4', ...flags, main, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -39,6 +53,10 @@ export async function startService(root: string, flags: readonly string[] = []):
     },
     async stop() {
       child.kill('SIGTERM');
+      await once(child, 'close');
+    },
+    async kill() {
+      child.kill('SIGKILL');
       await once(child, 'close');
     },
   };
