@@ -15,6 +15,8 @@ declare module 'fastify' {
     problems?: readonly number[];
     /** Schema of a body that the route validates itself; for documentation only. */
     body?: TSchema;
+    /** Schema of a query that the route validates further itself; for documentation only. */
+    query?: TSchema;
   }
 }
 
@@ -115,11 +117,12 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
 const toPathTemplate = (url: string): string => url.replace(/:([A-Za-z_]\w*)/g, '{$1}');
 
 function describeSchema(schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
-  const { access = 'key', body, data } = route.config ?? {};
+  const { access = 'key', body, query, data } = route.config ?? {};
   const scopes = access === 'key' && data?.scope != null ? [data.scope] : null;
   return {
     ...schema,
     ...(body === undefined ? {} : { body }),
+    ...(query === undefined ? {} : { querystring: query }),
     operationId: schema?.operationId ?? toOperationId(String([route.method].flat()[0]), route.url),
     security: (scopes === null ? securityRequirements[access] : [{ key: scopes }]) as never,
   };

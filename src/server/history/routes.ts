@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TObject, type TSchema, Type } from 'typebox';
 import * as contract from '../../contract/historical.ts';
 import { paths } from '../../contract/paths.ts';
+import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
 import type { RouteData } from '../auth/key-permissions.ts';
 import type { App, ServiceContext } from '../http/context.ts';
@@ -14,6 +15,7 @@ import {
   createMarketsEndpoint,
   createOrderBooksEndpoint,
   createTicksEndpoint,
+  marketsMax,
 } from './endpoints.ts';
 import {
   type HistoricalEndpoint,
@@ -36,6 +38,8 @@ interface HistoricalRoute<Query> {
   readonly operationId: string;
   readonly summary: string;
   readonly querystring: TObject;
+  /** Maximum number of rows of a page. */
+  readonly limitMax: number;
   readonly responseSchema: TSchema;
   readonly endpoint: HistoricalEndpoint<Query>;
   /** The datasets that a key must permit. */
@@ -47,19 +51,27 @@ interface HistoricalRoute<Query> {
 /** `/api/v1/historical/…`: published data, as pages or as files. */
 export function registerHistoricalRoutes(app: App, context: ServiceContext, cache: ResponseCache): void {
   const service = openHistoricalService(context);
+  const { rowsLimitMax, ticksLimitMax } = context.settings.service;
   app.addHook('onClose', () => service.history.close());
   const add = <Query extends HistoricalQuery>({
     path,
     operationId,
     summary,
     querystring,
+    limitMax,
     responseSchema,
     endpoint,
     datasets,
     isCacheable = () => true,
   }: HistoricalRoute<Query>): void => {
     const response = { 200: describeResponse(responseSchema), 304: notModifiedResponse };
-    const schema = { operationId, summary, tags: ['historical'], querystring, response };
+    const schema = {
+      operationId,
+      summary,
+      tags: ['historical'],
+      querystring: stateLimitMax(querystring, limitMax),
+      response,
+    };
     app.get(path, { schema, config: { data: { scope: 'read', datasets } } }, async (request, reply) => {
       const signal = createDisconnectSignal(reply);
       try {
@@ -83,6 +95,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalMarkets',
     summary: 'Market metadata over time',
     querystring: contract.HistoricalMarketsQuery,
+    limitMax: Math.min(marketsMax, rowsLimitMax),
     responseSchema: contract.HistoricalMarketsResponse,
     endpoint: createMarketsEndpoint(service),
     datasets: ['markets'],
@@ -92,6 +105,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalTicks',
     summary: 'Published ticks',
     querystring: contract.HistoricalTicksQuery,
+    limitMax: ticksLimitMax,
     responseSchema: contract.HistoricalTicksResponse,
     endpoint: createTicksEndpoint(service),
     datasets: ['ticks'],
@@ -101,6 +115,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalCandles',
     summary: 'Candles',
     querystring: contract.HistoricalCandlesQuery,
+    limitMax: rowsLimitMax,
     responseSchema: contract.HistoricalCandlesResponse,
     endpoint: createCandlesEndpoint(service),
     datasets: ({ query }) => [toCandleDataset((query as contract.HistoricalCandlesQuery).interval)],
@@ -110,6 +125,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalCoverage',
     summary: 'Covered windows',
     querystring: contract.HistoricalCoverageQuery,
+    limitMax: rowsLimitMax,
     responseSchema: contract.HistoricalCoverageResponse,
     endpoint: createCoverageEndpoint(service),
     datasets: ['coverage'],
@@ -121,6 +137,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalOrderBooks',
     summary: 'Published order-book snapshots',
     querystring: contract.HistoricalOrderbooksQuery,
+    limitMax: rowsLimitMax,
     responseSchema: contract.HistoricalOrderbooksResponse,
     endpoint: createOrderBooksEndpoint(service),
     datasets: ['orderbooks'],
