@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox';
-import { GenerationParameter, Limit } from './query-parameters.ts';
+import { CsvSafe, GenerationParameter, Limit } from './query-parameters.ts';
 
 /* Bulk export: the manifest and the published files. */
 
@@ -223,6 +223,7 @@ export const ExportRequest = Type.Object(
       Type.Integer({ minimum: 0, maximum: epochMsMax, description: 'End, exclusive, epoch milliseconds.' }),
     ),
     format: oneOf(exportFormats, 'Format of the file.'),
+    csv_safe: Type.Optional(CsvSafe),
   },
   { title: 'ExportRequest', additionalProperties: false, description: 'One slice of one dataset.' },
 );
@@ -252,6 +253,7 @@ export const ExportJob = Type.Object(
     from: nullable(epochMs, 'As requested; null: open.'),
     to: nullable(epochMs, 'As requested; null: open.'),
     format: oneOf(exportFormats, 'As requested.'),
+    csv_safe: Type.Boolean({ description: 'As requested; false by default.' }),
     progress: Type.Object(
       {
         rows_done: Count('Rows written.'),

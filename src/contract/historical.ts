@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Limit, TimeParameter } from './query-parameters.ts';
+import { CsvSafe, Limit, TimeParameter } from './query-parameters.ts';
 import { BookLevel } from './service.ts';
 
 /* Historical routes: published data as pages of JSON, or complete in other formats. */
@@ -46,6 +46,7 @@ const commonParameters = {
       'Format of the response; overrides the Accept header. Every format except json returns the rows with the columns of the dataset, without pages.',
     ),
   ),
+  csv_safe: Type.Optional(CsvSafe),
 };
 
 const symbol = Type.Optional(

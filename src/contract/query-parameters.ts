@@ -24,6 +24,12 @@ export const TimeParameter = (description: string) => Type.Integer({ minimum: 0,
 export const GenerationParameter = (description: string) =>
   Type.Integer({ minimum: 0, maximum: integerMax, description });
 
+/** Whether CSV is for spreadsheets, in a query or a job. */
+export const CsvSafe = Type.Boolean({
+  description:
+    'Whether text that begins with =, +, -, @, a tab or a line break gets a leading apostrophe, so that spreadsheets do not evaluate it as a formula. Numbers do not change. Only for the format csv: with another one, true gives 400.',
+});
+
 /** A copy of a query schema whose `limit` states the maximum that this service is configured with. */
 export function stateLimitMax<Query extends TObject>(query: Query, limitMax: number): Query {
   const { limit } = query.properties;

@@ -223,7 +223,7 @@ test('a disconnect when the slice is ready leaves nothing open', async () => {
   const desk = openHistoricalService(parts as unknown as ServiceContext);
   // The close event was emitted before there was a listener.
   const reply = { raw: Object.assign(new EventEmitter(), { destroyed: true }) } as unknown as FastifyReply;
-  const asked = { ...createTicksEndpoint(desk).createSlice({}), limit: null };
+  const asked = { ...createTicksEndpoint(desk).createSlice({}), limit: null, isCsvSafe: false };
   await openSliceResponse(desk, asked, 'csv', reply, new AbortController().signal);
   await waitFor(() => desk.streamSemaphore.getCounts().inside === 0, 'a slice that is closed');
   // close() waits for open queries.

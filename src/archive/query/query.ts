@@ -30,8 +30,11 @@ export interface QueryOptions {
   readonly definitions?: readonly string[];
 }
 
-/** `json` is an array of objects, `ndjson` one object per line. */
-export type WriteFormat = 'csv' | 'json' | 'ndjson' | 'parquet';
+/**
+ * `json` is an array of objects, `ndjson` one object per line. `csv_safe` is CSV for spreadsheets: text that they would
+ * evaluate as a formula begins with an apostrophe.
+ */
+export type WriteFormat = 'csv' | 'csv_safe' | 'json' | 'ndjson' | 'parquet';
 
 /** The first rows of a result, as text for display. */
 export interface ResultTable {
@@ -89,7 +92,7 @@ export interface Query {
   /** Reads the rows of at least one statement as one text, in the format of `write`. */
   readTexts(
     statements: readonly string[],
-    format: 'csv' | 'ndjson',
+    format: 'csv' | 'csv_safe' | 'ndjson',
     signal?: AbortSignal,
     values?: readonly QueryParameter[],
   ): AsyncGenerator<string, void, undefined>;

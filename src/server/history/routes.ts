@@ -31,6 +31,7 @@ interface HistoricalQuery {
   readonly format?: contract.HistoricalFormat;
   readonly cursor?: string;
   readonly limit?: number;
+  readonly csv_safe?: boolean;
 }
 
 interface HistoricalRoute<Query> {
@@ -80,6 +81,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
         const query = request.query as Query;
         reply.header('vary', 'accept');
         const format = negotiateFormat(query.format, request.headers.accept);
+        if (query.csv_safe === true && format !== 'csv') throw createNotCsvError();
         if (format !== 'json') return await sendSlice(scoped, endpoint, format, request, reply, query, signal);
         const readPage = (shared: AbortSignal) => endpoint.readPage(query, shared);
         if (isCacheable(query))
@@ -144,6 +146,12 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
   });
 }
 
+const createNotCsvError = (): ProblemError =>
+  new ProblemError(400, 'Only CSV can be made safe for spreadsheets: omit csv_safe, or request format csv.', {
+    code: 'invalid_parameter',
+    errors: [{ name: 'csv_safe', reason: 'requires format csv' }],
+  });
+
 const fileContentTypes = Object.values(fileFormats).map(({ type }) => type.split(';')[0]!);
 
 const notModifiedResponse = Type.Null({ description: 'The page has an ETag of `If-None-Match`.' });
@@ -194,7 +202,11 @@ async function sendSlice<Query extends HistoricalQuery>(
     const errors = [{ name: 'cursor', reason: 'requires format json' }];
     throw new ProblemError(400, 'Only JSON has pages: omit the cursor.', { code: 'invalid_parameter', errors });
   }
-  const sliceRequest = { ...endpoint.createSlice(query), limit: query.limit ?? null };
+  const sliceRequest = {
+    ...endpoint.createSlice(query),
+    limit: query.limit ?? null,
+    isCsvSafe: query.csv_safe === true,
+  };
   const { chunks, fileName, generation } = await openSliceResponse(service, sliceRequest, format, reply, signal);
   reply
     .header('oddslake-generation', generation)
