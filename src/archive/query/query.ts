@@ -9,7 +9,12 @@ export type DatasetColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'i
 /** The files of one dataset, all of one generation. They become a view with the dataset's name. */
 export interface DatasetFiles {
   readonly dataset: string;
-  readonly columns: readonly { readonly name: string; readonly type: DatasetColumnType }[];
+  readonly columns: readonly {
+    readonly name: string;
+    readonly type: DatasetColumnType;
+    /** The value of every row, if the files do not have the column. */
+    readonly constant?: string | null;
+  }[];
   /** Whether files are in `date=YYYY-MM-DD` folders. The view then has a `date` column, by which files are pruned. */
   readonly dated: boolean;
   /** Absolute paths of the files; may be empty, or thousands. */
