@@ -17,6 +17,15 @@ export const createFromOption = (byDefault = ''): Option =>
 
 export const createToOption = (byDefault = ''): Option => new Option('--to <time>', `end, exclusive${byDefault}`);
 
+export const createCsvSafeOption = (): Option =>
+  new Option('--csv-safe', 'CSV for spreadsheets: text that begins like a formula gets a leading apostrophe');
+
+/** Whether `--csv-safe` is set. Throws UsageError if the format is not CSV. */
+export function parseCsvSafe(flag: boolean | undefined, format: string): boolean {
+  if (flag === true && format !== 'csv') throw new UsageError(`--csv-safe requires the format csv, not ${format}.`);
+  return flag === true;
+}
+
 /** Parses `--from` and `--to`; an omitted one is null. Throws UsageError for an invalid time or an empty window. */
 export function parseTimeRange(flags: { readonly from?: string; readonly to?: string }): {
   from: number | null;

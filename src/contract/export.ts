@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox';
+import { CsvSafe, GenerationParameter, Limit } from './query-parameters.ts';
 
 /* Bulk export: the manifest and the published files. */
 
@@ -19,11 +20,9 @@ export const GeneratedAt = Type.Integer({ description: 'When the response was ge
 export const ExportQuery = Type.Object(
   {
     since: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        description:
-          'Lists only the files that were written after this generation, with their URLs. 0 lists all files.',
-      }),
+      GenerationParameter(
+        'Lists only the files that were written after this generation, with their URLs. 0 lists all files.',
+      ),
     ),
   },
   { additionalProperties: false },
@@ -224,6 +223,7 @@ export const ExportRequest = Type.Object(
       Type.Integer({ minimum: 0, maximum: epochMsMax, description: 'End, exclusive, epoch milliseconds.' }),
     ),
     format: oneOf(exportFormats, 'Format of the file.'),
+    csv_safe: Type.Optional(CsvSafe),
   },
   { title: 'ExportRequest', additionalProperties: false, description: 'One slice of one dataset.' },
 );
@@ -253,6 +253,7 @@ export const ExportJob = Type.Object(
     from: nullable(epochMs, 'As requested; null: open.'),
     to: nullable(epochMs, 'As requested; null: open.'),
     format: oneOf(exportFormats, 'As requested.'),
+    csv_safe: Type.Boolean({ description: 'As requested; false by default.' }),
     progress: Type.Object(
       {
         rows_done: Count('Rows written.'),
@@ -286,13 +287,7 @@ export const ExportJob = Type.Object(
 
 export const ExportJobsQuery = Type.Object(
   {
-    limit: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        default: 100,
-        description: 'Maximum number of jobs in the response; larger values are reduced to 2000.',
-      }),
-    ),
+    limit: Type.Optional(Limit('Maximum number of jobs in the response; larger values are reduced to 2000.', 100)),
   },
   { additionalProperties: false },
 );

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { CsvSafe, Limit, TimeParameter } from './query-parameters.ts';
 import { BookLevel } from './service.ts';
 
 /* Historical routes: published data as pages of JSON, or complete in other formats. */
@@ -24,16 +25,12 @@ const choice = <const T extends string>(names: readonly T[], description: string
 
 /** Parameters of every historical route. */
 const commonParameters = {
-  from: Type.Optional(
-    Type.Integer({ minimum: 0, description: 'Start, inclusive, epoch milliseconds; open if absent.' }),
-  ),
-  to: Type.Optional(Type.Integer({ minimum: 0, description: 'End, exclusive, epoch milliseconds; open if absent.' })),
+  from: Type.Optional(TimeParameter('Start, inclusive, epoch milliseconds; open if absent.')),
+  to: Type.Optional(TimeParameter('End, exclusive, epoch milliseconds; open if absent.')),
   limit: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      description:
-        'Maximum number of rows in the response. For JSON the default is 1,000, and larger values are reduced to the maximum of the service. The other formats have no default limit.',
-    }),
+    Limit(
+      'Maximum number of rows in the response. For JSON the default is 1,000, and larger values are reduced to the maximum of the service. The other formats have no default and no maximum.',
+    ),
   ),
   cursor: Type.Optional(
     Type.String({
@@ -49,6 +46,7 @@ const commonParameters = {
       'Format of the response; overrides the Accept header. Every format except json returns the rows with the columns of the dataset, without pages.',
     ),
   ),
+  csv_safe: Type.Optional(CsvSafe),
 };
 
 const symbol = Type.Optional(

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { Limit, TimeParameter } from './query-parameters.ts';
 
 /*
  * The documented part of the market data service. `additionalProperties` is not set, because the documentation allows
@@ -39,25 +40,19 @@ export const TicksQuery = Type.Object(
   {
     symbol: Type.String({ minLength: 1, description: 'Market symbol.' }),
     from: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        description:
-          'Window start, inclusive, epoch milliseconds UTC. If absent, the response has the latest ticks before `to`.',
-      }),
+      TimeParameter(
+        'Window start, inclusive, epoch milliseconds UTC. If absent, the response has the latest ticks before `to`.',
+      ),
     ),
     to: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        description:
-          'Window end, exclusive, epoch milliseconds UTC; must be after `from`. The default is the current time. Later times are reduced to it.',
-      }),
+      TimeParameter(
+        'Window end, exclusive, epoch milliseconds UTC; must be after `from`. The default is the current time. Later times are reduced to it.',
+      ),
     ),
     limit: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        description:
-          'Maximum number of ticks. The default is 1,000. Larger values are reduced to the maximum of the service (service.ticks_limit_max).',
-      }),
+      Limit(
+        'Maximum number of ticks. The default is 1,000. Larger values are reduced to the maximum of the service (service.ticks_limit_max).',
+      ),
     ),
   },
   { additionalProperties: false },

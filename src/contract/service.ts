@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { archiveStates } from './completeness-counts.ts';
 import { oneOf } from './export.ts';
+import { Limit } from './query-parameters.ts';
 
 /*
  * The market lists as oddslake serves them. Records are served as received, so only some types of the documented format
@@ -17,7 +18,8 @@ export const ServedMarketsQuery = Type.Object(
         minLength: 1,
         maxLength: 1000,
         default: 'matched',
-        description: 'Market list: `matched`, `resolving`, or another list that the archive has polled.',
+        description:
+          'Market list. Another list that the archive has polled is accepted, too; any other value gives 400 with the valid ones.',
       }),
     ),
     source: Type.Optional(
@@ -28,11 +30,9 @@ export const ServedMarketsQuery = Type.Object(
       }),
     ),
     limit: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        description:
-          'Maximum number of markets. The default is the maximum of the service (service.rows_limit_max). Larger values are reduced to it.',
-      }),
+      Limit(
+        'Maximum number of markets. The default is the maximum of the service (service.rows_limit_max). Larger values are reduced to it.',
+      ),
     ),
   },
   { additionalProperties: false },

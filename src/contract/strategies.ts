@@ -1,6 +1,7 @@
 import { type TSchema, Type } from 'typebox';
 import { dayMs } from '../base/window.ts';
 import { Count, GeneratedAt, nullable, oneOf } from './export.ts';
+import { Limit } from './query-parameters.ts';
 
 /*
  * Users' strategies. src/backtest/strategy/strategy.ts defines the language and validates definitions; a test checks that
@@ -235,11 +236,7 @@ export const pageMax = 100;
 /** Parameters of every list of a user's objects. */
 export const pageQuery = {
   limit: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      default: 20,
-      description: `Maximum number of objects in the response; larger values are reduced to ${pageMax}.`,
-    }),
+    Limit(`Maximum number of objects in the response; larger values are reduced to ${pageMax}.`, 20),
   ),
   cursor: Type.Optional(
     Type.String({

@@ -75,6 +75,7 @@ const etag = '"6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d"
 const parameterExamples: Readonly<Record<string, unknown>> = {
   canonical_id: 'polymarket-23656',
   category: 'crypto',
+  csv_safe: true,
   cursor: 'WyJ0IiwiS1hCVEMiLDE3NDk4NTkyMDAwMDAsIjEiXQ',
   dataset: 'ticks',
   date: '2025-06-14',

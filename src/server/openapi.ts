@@ -1,12 +1,17 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, extname, join } from 'node:path';
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifySchema, RouteOptions } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { paths } from '../contract/paths.ts';
 import { Problem, problemType } from '../contract/problem.ts';
+import type { CompressBody } from './http/compress-response.ts';
 import type { App } from './http/context.ts';
 import { dataTimeHeader } from './http/data-time.ts';
 import { createProblem, pageContentSecurityPolicy } from './http/problem-details.ts';
+import { createStaticBody, type StaticBody, sendStaticBody } from './http/static-body.ts';
 import { addParameterExamples, describeRepeatableParameters, nameSchemas } from './openapi-components.ts';
 
 declare module 'fastify' {
@@ -15,6 +20,8 @@ declare module 'fastify' {
     problems?: readonly number[];
     /** Schema of a body that the route validates itself; for documentation only. */
     body?: TSchema;
+    /** Schema of a query that the route validates further itself; for documentation only. */
+    query?: TSchema;
   }
 }
 
@@ -52,8 +59,11 @@ const securityRequirements: Readonly<Record<string, readonly Readonly<Record<str
   research: [{ token: ['research'] }],
 };
 
-/** Documents every route that is added after this call at /api/v1/openapi.json. */
-export async function describeRoutes(app: App, version: string): Promise<void> {
+/**
+ * Documents every route that is added after this call at /api/v1/openapi.json.
+ * @returns the document; call it after all routes were added
+ */
+export async function describeRoutes(app: App, version: string, compress: CompressBody): Promise<() => StaticBody> {
   const problems = new Map<string, readonly number[]>();
   app.addHook('onRoute', (route) => {
     if (route.schema?.hide === true) return;
@@ -89,6 +99,11 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
       return document as never;
     },
   });
+  let document: StaticBody | undefined;
+  const loadDocument = (): StaticBody => {
+    document ??= createStaticBody(jsonType, JSON.stringify((app as unknown as FastifyInstance).swagger()));
+    return document;
+  };
   app.get(
     paths.openapi,
     {
@@ -98,28 +113,44 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
         summary: 'This document',
         description: 'OpenAPI 3.1: every route with its parameters, responses and errors.',
         tags: ['operations'],
-        response: {
-          200: Type.Object(
-            { openapi: Type.String(), info: Type.Object({}, { additionalProperties: true }) },
-            { title: 'OpenApiDocument', additionalProperties: true, description: 'An OpenAPI document.' },
-          ),
-        },
+        response: documentResponses,
       },
     },
-    async (_request, reply) =>
-      reply.header('cache-control', 'no-cache').send((app as unknown as FastifyInstance).swagger() as never),
+    async (request, reply) =>
+      sendStaticBody(request, reply.header('cache-control', 'no-cache'), loadDocument(), compress),
   );
+  return loadDocument;
 }
+
+const jsonType = 'application/json; charset=utf-8';
+
+/** The types are for the OpenAPI document, not for the compiler. */
+const documentResponses: Readonly<Record<number, unknown>> = {
+  200: {
+    description: 'The document.',
+    headers: { etag: { description: 'Strong; it changes with the document.', type: 'string' } },
+    content: {
+      'application/json': {
+        schema: Type.Object(
+          { openapi: Type.String(), info: Type.Object({}, { additionalProperties: true }) },
+          { title: 'OpenApiDocument', additionalProperties: true, description: 'An OpenAPI document.' },
+        ),
+      },
+    },
+  },
+  304: Type.Null({ description: 'The client has the current document.' }),
+};
 
 /** Converts `/a/:b` to the notation of OpenAPI, `/a/{b}`. */
 const toPathTemplate = (url: string): string => url.replace(/:([A-Za-z_]\w*)/g, '{$1}');
 
 function describeSchema(schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
-  const { access = 'key', body, data } = route.config ?? {};
+  const { access = 'key', body, query, data } = route.config ?? {};
   const scopes = access === 'key' && data?.scope != null ? [data.scope] : null;
   return {
     ...schema,
     ...(body === undefined ? {} : { body }),
+    ...(query === undefined ? {} : { querystring: query }),
     operationId: schema?.operationId ?? toOperationId(String([route.method].flat()[0]), route.url),
     security: (scopes === null ? securityRequirements[access] : [{ key: scopes }]) as never,
   };
@@ -289,7 +320,12 @@ function addOperationProblems(operation: OpenApiOperation, declared: readonly nu
 }
 
 /** `/docs`: a page generated from the OpenAPI document; all its files come from this service. */
-export async function registerDocumentationRoutes(app: App): Promise<void> {
+export async function registerDocumentationRoutes(
+  app: App,
+  loadDocument: () => StaticBody,
+  compress: CompressBody,
+): Promise<void> {
+  const findFile = openPageFiles();
   await app.register(async (inner) => {
     inner.addHook('onRoute', (route) => {
       route.config = { ...route.config, access: 'open' };
@@ -298,6 +334,13 @@ export async function registerDocumentationRoutes(app: App): Promise<void> {
     inner.addHook('onSend', async (_request, reply) => {
       // The ETag changes with every version of oddslake.
       if (reply.statusCode < 400) reply.header('cache-control', 'no-cache');
+    });
+    // In place of the plugin's handlers, which serialize the document and read and compress files for each request.
+    inner.addHook('preHandler', async (request, reply): Promise<FastifyReply | undefined> => {
+      const { '*': name } = request.params as { '*'?: string };
+      const isDocument = request.routeOptions.url === `${paths.documentation}/json`;
+      const body = isDocument ? loadDocument() : name === undefined ? undefined : findFile(name);
+      return body === undefined ? undefined : sendStaticBody(request, reply, body, compress);
     });
     await inner.register(swaggerUi, {
       routePrefix: paths.documentation,
@@ -308,4 +351,27 @@ export async function registerDocumentationRoutes(app: App): Promise<void> {
       uiConfig: { layout: 'BaseLayout', deepLinking: true, docExpansion: 'list', persistAuthorization: false },
     });
   });
+}
+
+const fileTypes: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.json': jsonType,
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml; charset=utf-8',
+};
+
+/** The files that the page loads. Each is read on its first use: the files of a program do not change while it runs. */
+function openPageFiles(): (name: string) => StaticBody | undefined {
+  const folder = join(dirname(createRequire(import.meta.url).resolve('@fastify/swagger-ui/package.json')), 'static');
+  const names = new Set(readdirSync(folder));
+  const bodies = new Map<string, StaticBody>();
+  return (name) => {
+    const type = names.has(name) ? fileTypes[extname(name)] : undefined;
+    if (type === undefined) return undefined;
+    const body = bodies.get(name) ?? createStaticBody(type, readFileSync(join(folder, name)));
+    bodies.set(name, body);
+    return body;
+  };
 }

@@ -57,7 +57,7 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   const lease = await holdArchiveLease(app, context);
   // Before all routes, because these hooks apply only to routes that are added later.
   const methods = recordMethods(app as unknown as FastifyInstance);
-  await describeRoutes(app, context.version);
+  const loadDocument = await describeRoutes(app, context.version, compress);
   // These hooks come first, so that every request is counted.
   registerMetricsRoutes(app, metrics, context.settings.service.metricsKey);
   addHooks(app, context, limits, methods, compress);
@@ -78,9 +78,9 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   registerUserRoutes(app, context);
   registerStrategyRoutes(app, context, limits);
   registerBotRoutes(app, context, limits);
-  registerCatalogueRoutes(app, context);
-  registerProblemsPage(app);
-  await registerDocumentationRoutes(app);
+  registerCatalogueRoutes(app, context, compress);
+  registerProblemsPage(app, compress);
+  await registerDocumentationRoutes(app, loadDocument, compress);
 
   await app.ready();
   return app;

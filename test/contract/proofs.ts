@@ -244,6 +244,14 @@ export const proofs: Proofs = {
     'export --from': exported('exports rows of coverage and markets that overlap the window'),
     'export --to': exported('exports rows of coverage and markets that overlap the window'),
     'export --format': exported('--format overrides the extension'),
+    'export --csv-safe': [
+      'e2e/csv-safe.test.ts',
+      'export and sql write CSV for spreadsheets with --csv-safe, and no other format',
+    ],
+    'sql --csv-safe': [
+      'e2e/csv-safe.test.ts',
+      'export and sql write CSV for spreadsheets with --csv-safe, and no other format',
+    ],
     'sql --format': ['archive/query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
   },
   exitCodes: {

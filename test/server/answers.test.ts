@@ -1,22 +1,9 @@
 import { expect, test } from 'vitest';
-import type { Log } from '../../src/base/ports.ts';
 import { opened } from '../archive/scratch.ts';
 import { waitFor } from '../harness/limits.ts';
+import { type Line, noted } from './noted.ts';
 import { head, rawAnswer, sent } from './raw.ts';
 import { serving } from './serving.ts';
-
-interface Line {
-  readonly level: string;
-  readonly message: string;
-  readonly facts: Record<string, unknown>;
-}
-
-function noted(): { log: Log; lines: Line[] } {
-  const lines: Line[] = [];
-  const at = (level: string) => (facts: object, message: string) =>
-    void lines.push({ level, message, facts: facts as Record<string, unknown> });
-  return { log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }, lines };
-}
 
 test('every response has security headers against sniffing, caching and framing', async () => {
   const { ask } = await serving(opened());

@@ -21,6 +21,7 @@ describe('an export', () => {
       id: body.id,
       ...asked,
       symbols: ['KX B'],
+      csv_safe: false,
       state: 'waiting',
       progress: { rows_done: 0, rows_total: null },
       created_at: now,

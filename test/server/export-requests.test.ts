@@ -13,6 +13,8 @@ describe('a request for an export', () => {
       [{ ...good, dataset: '__proto__' }, ['dataset']],
       [{ ...good, format: 'xlsx' }, ['format']],
       [{ ...good, more: 1 }, ['more']],
+      [{ ...good, format: 'ndjson', csv_safe: true }, ['csv_safe']],
+      [{ ...good, csv_safe: 'true' }, ['csv_safe']],
       [{ ...good, from: -1 }, ['from']],
       [{ ...good, from: 1.5 }, ['from']],
       [{ ...good, from: '1' }, ['from']],
@@ -50,7 +52,8 @@ describe('a request for an export', () => {
     const first = await service.json<Job>(path, post(ticks, headers));
     const second = await service.json<Job>(path, post(ticks, headers));
     expect([second.status, second.body.id]).toEqual([202, first.body.id]);
-    expect((await service.json(path, post({ ...ticks, format: 'arrow' }, headers))).status).toBe(422);
+    for (const change of [{ format: 'arrow' }, { csv_safe: true }])
+      expect((await service.json(path, post({ ...ticks, ...change }, headers))).status).toBe(422);
     expect((await service.json(path, post(ticks, { 'idempotency-key': 'x'.repeat(256) }))).status).toBe(400);
     const { key } = await service.workspace.createKey(other, now);
     const another = await service.json<Job>(path, post(ticks, { ...headers, authorization: `Bearer ${key}` }));

@@ -13,6 +13,7 @@ import { createDisconnectSignal, sendChunks } from '../../src/server/http/stream
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
 import { madeOnce } from './made-once.ts';
+import { type Line, noted } from './noted.ts';
 import { type Serving, serving } from './serving.ts';
 
 const base = '/api/v1/historical';
@@ -178,14 +179,24 @@ test('a stream that is not read is aborted when the time for stopping is over', 
   await expect(textOf(message)).rejects.toMatchObject({ code: 'ECONNRESET' });
 });
 
-test('a slice whose client does not read is closed', async () => {
+test('a slice whose client does not read is closed, with one line in the log', async () => {
   const limits = { stalledMsMax: 200, checkIntervalMs: 50 };
-  const service = await serving(await many(), { limits });
+  const { log, lines } = noted();
+  const service = await serving(await many(), { limits, log });
   const message = await begin(service, `${base}/ticks?format=csv`);
   await waitFor(
     async () => (await (await service.ask('/metrics')).text()).includes('dropped_total{reason="stalled"} 1'),
     'a disconnected client',
   );
+  const isOther = ({ facts }: Line) => facts.request_id === undefined;
+  await waitFor(() => lines.some(isOther), 'a line of the log');
+  expect(lines.filter(isOther)).toEqual([
+    {
+      level: 'warn',
+      message: 'dropped connections',
+      facts: { dropped: { stalled: 1 }, address: '127.0.0.1', of_address: 1, addresses: 1 },
+    },
+  ]);
   await expect(textOf(message)).rejects.toMatchObject({ code: 'ECONNRESET' });
 });
 
@@ -223,7 +234,7 @@ test('a disconnect when the slice is ready leaves nothing open', async () => {
   const desk = openHistoricalService(parts as unknown as ServiceContext);
   // The close event was emitted before there was a listener.
   const reply = { raw: Object.assign(new EventEmitter(), { destroyed: true }) } as unknown as FastifyReply;
-  const asked = { ...createTicksEndpoint(desk).createSlice({}), limit: null };
+  const asked = { ...createTicksEndpoint(desk).createSlice({}), limit: null, isCsvSafe: false };
   await openSliceResponse(desk, asked, 'csv', reply, new AbortController().signal);
   await waitFor(() => desk.streamSemaphore.getCounts().inside === 0, 'a slice that is closed');
   // close() waits for open queries.

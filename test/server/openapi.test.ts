@@ -16,7 +16,12 @@ interface Operation {
   readonly summary?: string;
   readonly tags?: readonly string[];
   readonly security: readonly object[];
-  readonly parameters?: readonly { readonly name: string; readonly example?: unknown }[];
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly example?: unknown;
+    readonly schema: Readonly<Record<string, unknown>>;
+    readonly description?: string;
+  }[];
   readonly responses: Readonly<Record<string, object>>;
 }
 
@@ -111,6 +116,41 @@ test('every component and every parameter has an example, which matches its sche
         expect(example, `${method} ${path} ${name}`).toBeDefined();
         check(['paths', path, method, 'parameters', String(i), 'schema'], example);
       });
+});
+
+test('every integer parameter has bounds, and every limit states the maximum to which it is reduced', async () => {
+  const set = ['service.ticks_limit_max=2345', 'service.rows_limit_max=678'];
+  const { json } = await serving(opened(), { set });
+  const { body } = await json<Found>('/api/v1/openapi.json');
+  const limits = new Map<string, string | undefined>();
+  for (const [path, { get }] of Object.entries(body.paths))
+    for (const { name, schema, description } of get?.parameters ?? []) {
+      if (schema.type !== 'integer') continue;
+      const bounds = [name, schema.minimum, schema.maximum];
+      expect(bounds, path).toEqual([name, name === 'limit' ? 1 : 0, Number.MAX_SAFE_INTEGER]);
+      if (name === 'limit')
+        limits.set(path, description?.match(/maximum of this service is (\d+)|reduced to (\d+)/)?.[0]);
+    }
+  expect(Object.fromEntries(limits)).toEqual({
+    '/api/v1/markets': 'maximum of this service is 678',
+    '/api/v1/ticks': 'maximum of this service is 2345',
+    '/api/v1/historical/markets': 'maximum of this service is 678',
+    '/api/v1/historical/ticks': 'maximum of this service is 2345',
+    '/api/v1/historical/candles': 'maximum of this service is 678',
+    '/api/v1/historical/coverage': 'maximum of this service is 678',
+    '/api/v1/historical/orderbooks': 'maximum of this service is 678',
+    '/api/v1/export/jobs': 'reduced to 2000',
+    '/api/v1/strategies': 'reduced to 100',
+    '/api/v1/bots': 'reduced to 100',
+    '/api/v1/backtest': 'reduced to 100',
+  });
+});
+
+test('view has the values of the interface and of the settings', async () => {
+  const { json } = await serving(opened(), { set: ['source.views=["matched","sports"]'] });
+  const { body } = await json<Found>('/api/v1/openapi.json');
+  const view = body.paths['/api/v1/markets']!.get!.parameters!.find(({ name }) => name === 'view');
+  expect(view?.schema).toEqual({ type: 'string', enum: ['matched', 'resolving', 'sports'], default: 'matched' });
 });
 
 test('detects responses that do not match the document', async () => {

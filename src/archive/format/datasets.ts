@@ -7,6 +7,8 @@ export interface Column {
   readonly type: ColumnType;
   readonly nullable: boolean;
   readonly meaning: string;
+  /** The version of the format that added the column; files of older formats do not have it. Default: the first. */
+  readonly since?: number;
   /** The value for files of older formats, which do not have the column. */
   readonly absent?: string;
 }
@@ -85,9 +87,17 @@ export const datasets = {
     column('origin', 'string', 'poll, backfill or import'),
     {
       ...column('evidence', 'string', 'why it counts as covered: stated, confirmed, declared or inferred'),
+      since: 3,
       absent: 'inferred',
     },
-    optional('grain_ms', 'int64', "the source's time step in milliseconds, if it does not provide individual ticks"),
+    {
+      ...optional(
+        'grain_ms',
+        'int64',
+        "the source's time step in milliseconds, if it does not provide individual ticks",
+      ),
+      since: 3,
+    },
   ],
   conflicts: [
     column('symbol', 'string', 'market ticker at its venue'),
@@ -105,6 +115,15 @@ export const datasets = {
 export const readCoverageColumns: readonly Column[] = datasets.coverage.filter(({ name }) => name !== 'grain_ms');
 
 export type DatasetName = keyof typeof datasets;
+
+/** The columns of a dataset, with a constant for those that files of this format version do not have. */
+export const listFileColumns = (
+  name: DatasetName,
+  formatVersion: number,
+): readonly (Column & { readonly constant?: string | null })[] =>
+  (datasets[name] as readonly Column[]).map((column) =>
+    (column.since ?? 1) > formatVersion ? { ...column, constant: column.absent ?? null } : column,
+  );
 
 export const datasetNames = Object.keys(datasets) as DatasetName[];
 

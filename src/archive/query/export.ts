@@ -12,6 +12,8 @@ export interface ExportSpec {
   /** Absolute path; an existing file is replaced. */
   readonly file: string;
   readonly format: ExportFormat;
+  /** Whether CSV is written for spreadsheets, as `csv_safe` of WriteFormat; default false. */
+  readonly isCsvSafe?: boolean;
   readonly dataset: DatasetName;
   /** Empty for all symbols. */
   readonly symbols: readonly string[];
@@ -60,7 +62,7 @@ export async function writeExport(
   context: ExportRunContext,
 ): Promise<ExportResult> {
   const { random, signal } = context;
-  const { dataset, symbols, from, to, format, file, bytesMax = Number.POSITIVE_INFINITY } = spec;
+  const { dataset, symbols, from, to, format, isCsvSafe = false, file, bytesMax = Number.POSITIVE_INFINITY } = spec;
   const { sortColumns, timeColumns } = datasetShapes[dataset];
   const isWanted = createFileFilter(archive.readManifest(), dataset, symbols, { from, to });
   const pinnedQuery = await openPinned(archive, { names: [dataset], wanted: isWanted, memoryBytesMax }, random);
@@ -84,7 +86,8 @@ export async function writeExport(
     const id = Math.floor(random() * 36 ** 8).toString(36);
     const { rows } = ranges;
     let rowsWritten = 0;
-    const pieces = streamSlice(pinnedQuery.query, { dataset, slice, format }, ranges, signal, (count) => {
+    const inFormat = { dataset, slice, format: toSliceFormat(format, isCsvSafe) };
+    const pieces = streamSlice(pinnedQuery.query, inFormat, ranges, signal, (count) => {
       rowsWritten += count;
       context.progress(rowsWritten, rows);
     });
@@ -104,8 +107,11 @@ async function* limitBytes(bytesMax: number, pieces: AsyncIterable<Uint8Array>):
   }
 }
 
-/** `arrow` is the Arrow file format (Feather version 2), `arrow_stream` its stream format. */
-export type SliceFormat = ExportFormat | 'arrow_stream';
+/** `arrow` is the Arrow file format (Feather version 2), `arrow_stream` its stream format; `csv_safe` as in WriteFormat. */
+export type SliceFormat = ExportFormat | 'arrow_stream' | 'csv_safe';
+
+export const toSliceFormat = (format: SliceFormat, isCsvSafe: boolean): SliceFormat =>
+  format === 'csv' && isCsvSafe ? 'csv_safe' : format;
 
 /** Ranges of a slice's first key, in order. A null range is the whole slice. */
 export interface KeyRanges {
@@ -163,7 +169,7 @@ export function streamSlice(
       onRows(chunk[0]!.length);
     }
   }
-  async function* texts(format: 'csv' | 'ndjson') {
+  async function* texts(format: 'csv' | 'csv_safe' | 'ndjson') {
     const statements = ranges.map((range) => buildRowsSql(slice, range, false));
     for await (const text of query.readTexts(statements, format, signal, slice.condition?.values)) {
       if (text !== '') yield Buffer.from(text, 'utf8');
@@ -173,7 +179,7 @@ export function streamSlice(
       onRows(count);
     }
   }
-  return format === 'csv' || format === 'ndjson'
+  return format === 'csv' || format === 'csv_safe' || format === 'ndjson'
     ? texts(format)
     : encodeColumnar(dataset, datasets[dataset], chunks(), format);
 }

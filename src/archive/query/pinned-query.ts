@@ -1,5 +1,5 @@
 import type { Random } from '../../base/ports.ts';
-import { type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
+import { type DatasetName, datasetNames, listFileColumns } from '../format/datasets.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import {
@@ -39,7 +39,7 @@ export async function openPinned(archive: Archive, slice: PinnedQueryScope, rand
   const pinned = pinGeneration(archive, names, id, slice.wanted);
   const sources = names.map((name) => ({
     dataset: name,
-    columns: datasets[name],
+    columns: listFileColumns(name, pinned.manifest.format_version),
     dated: name !== 'symbols',
     paths: pinned.listPaths(name),
   }));

@@ -9,7 +9,12 @@ export type DatasetColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'i
 /** The files of one dataset, all of one generation. They become a view with the dataset's name. */
 export interface DatasetFiles {
   readonly dataset: string;
-  readonly columns: readonly { readonly name: string; readonly type: DatasetColumnType }[];
+  readonly columns: readonly {
+    readonly name: string;
+    readonly type: DatasetColumnType;
+    /** The value of every row, if the files do not have the column. */
+    readonly constant?: string | null;
+  }[];
   /** Whether files are in `date=YYYY-MM-DD` folders. The view then has a `date` column, by which files are pruned. */
   readonly dated: boolean;
   /** Absolute paths of the files; may be empty, or thousands. */
@@ -30,8 +35,11 @@ export interface QueryOptions {
   readonly definitions?: readonly string[];
 }
 
-/** `json` is an array of objects, `ndjson` one object per line. */
-export type WriteFormat = 'csv' | 'json' | 'ndjson' | 'parquet';
+/**
+ * `json` is an array of objects, `ndjson` one object per line. `csv_safe` is CSV for spreadsheets: text that they would
+ * evaluate as a formula begins with an apostrophe.
+ */
+export type WriteFormat = 'csv' | 'csv_safe' | 'json' | 'ndjson' | 'parquet';
 
 /** The first rows of a result, as text for display. */
 export interface ResultTable {
@@ -89,7 +97,7 @@ export interface Query {
   /** Reads the rows of at least one statement as one text, in the format of `write`. */
   readTexts(
     statements: readonly string[],
-    format: 'csv' | 'ndjson',
+    format: 'csv' | 'csv_safe' | 'ndjson',
     signal?: AbortSignal,
     values?: readonly QueryParameter[],
   ): AsyncGenerator<string, void, undefined>;

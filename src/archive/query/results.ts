@@ -6,12 +6,14 @@ import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import {
   type DuckDBConnection,
+  DuckDBDecimalValue,
   DuckDBDoubleVector,
   DuckDBListValue,
   type DuckDBPreparedStatement,
   type DuckDBResult,
   type DuckDBResultReader,
   DuckDBTypeId,
+  DuckDBUnionValue,
   type DuckDBValue,
   StatementType,
 } from '@duckdb/node-api';
@@ -165,7 +167,7 @@ function trimColumn(column: readonly (string | null)[]): readonly (string | null
   return column.map((text) => text?.replace(/\.000(Z?)$/, '$1') ?? null);
 }
 
-type TextFormat = 'csv' | 'json' | 'ndjson';
+type TextFormat = 'csv' | 'csv_safe' | 'json' | 'ndjson';
 
 interface RowFormatter {
   readonly head: string;
@@ -188,7 +190,10 @@ async function* formatResults(
   for await (const result of results) {
     if (formatter === undefined) {
       const names = result.deduplicatedColumnNames();
-      formatter = format === 'csv' ? createCsvFormatter(names) : createJsonFormatter(names, format === 'json');
+      formatter =
+        format === 'csv' || format === 'csv_safe'
+          ? createCsvFormatter(names, format === 'csv_safe')
+          : createJsonFormatter(names, format === 'json');
       text = formatter.head;
     }
     for await (const rows of readRowBatches(result)) {
@@ -223,16 +228,35 @@ async function* readRowBatches(
   }
 }
 
-/** RFC 4180 with LF line endings. NULL is empty, an empty string is `""`. */
-function createCsvFormatter(names: readonly string[]): RowFormatter {
+/**
+ * RFC 4180 with LF line endings. NULL is empty, an empty string is `""`.
+ * @param isSafe whether spreadsheets must not evaluate any field as a formula
+ */
+function createCsvFormatter(names: readonly string[], isSafe: boolean): RowFormatter {
   const line = (texts: readonly (string | null)[]): string => `${texts.map(toCsvField).join(',')}\n`;
+  const toCell = isSafe ? toSafeText : toText;
   return {
-    head: line(names),
+    head: line(names.map(toCell)),
     prefix: () => '',
-    row: (values) => line(values.map(toText)),
+    row: (values) => line(values.map(toCell)),
     tail: () => '',
   };
 }
+
+/**
+ * The text of a value; unless it is a number, with an apostrophe if a spreadsheet would take it for a formula.
+ * https://owasp.org/www-community/attacks/CSV_Injection
+ */
+function toSafeText(value: DuckDBValue): string | null {
+  const text = toText(value);
+  return text !== null && /^[=+\-@\t\r\n]/.test(text) && !isNumeric(value) ? `'${text}` : text;
+}
+
+const isNumeric = (value: DuckDBValue): boolean =>
+  typeof value === 'number' ||
+  typeof value === 'bigint' ||
+  value instanceof DuckDBDecimalValue ||
+  (value instanceof DuckDBUnionValue && isNumeric(value.value));
 
 function toCsvField(text: string | null): string {
   if (text === null) return '';

@@ -1,7 +1,7 @@
 import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../archive/disk/file-system.ts';
-import { type DatasetName, datasets } from '../../archive/format/datasets.ts';
+import { type DatasetName, datasets, listFileColumns } from '../../archive/format/datasets.ts';
 import type { PublishedFile } from '../../archive/format/manifest.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { createFileFilter, datasetShapes } from '../../archive/publish/prune-files.ts';
@@ -114,7 +114,7 @@ export async function openBacktestData(
       (filesByPart.get(name)?.get(part) ?? []).filter(createFilter(name, [], within));
     const sourceOf = (name: DatasetName, dataset: string, someFiles: readonly PublishedFile[]): DatasetFiles => ({
       dataset,
-      columns: datasets[name],
+      columns: listFileColumns(name, manifest.format_version),
       dated: true,
       paths: someFiles.map(({ path }) => join(root, path)),
     });

@@ -5,7 +5,15 @@ import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { createFromOption, createSymbolOption, createToOption, findKnownSymbols, parseTimeRange } from '../options.ts';
+import {
+  createCsvSafeOption,
+  createFromOption,
+  createSymbolOption,
+  createToOption,
+  findKnownSymbols,
+  parseCsvSafe,
+  parseTimeRange,
+} from '../options.ts';
 
 interface ExportFlags extends CommonFlags {
   readonly out: string;
@@ -14,6 +22,7 @@ interface ExportFlags extends CommonFlags {
   readonly from?: string;
   readonly to?: string;
   readonly format?: 'parquet' | 'csv' | 'ndjson' | 'arrow';
+  readonly csvSafe?: boolean;
 }
 
 /** `export`: writes one slice of a dataset to one file. */
@@ -35,7 +44,8 @@ export function addExport(shell: CliContext): void {
         'ndjson',
         'arrow',
       ]),
-    );
+    )
+    .addOption(createCsvSafeOption());
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, ['--wait', '--strict']).action((flags: ExportFlags) =>
@@ -62,6 +72,7 @@ export function addExport(shell: CliContext): void {
           `--from and --to cannot be used with --dataset ${dataset}: it has one row per symbol and no time column.`,
         );
       const format = flags.format ?? inferExportFormat(flags.out);
+      const isCsvSafe = parseCsvSafe(flags.csvSafe, format);
       const archive = openConfiguredArchive(context, false);
       try {
         const file = requireWritableTarget(archive.disk, archive.layout.root, flags.out);
@@ -69,7 +80,7 @@ export function addExport(shell: CliContext): void {
         const display = await context.startDisplay('export', 1, 'rows');
         const exported = await writeExport(
           archive,
-          { file, format, dataset, symbols, ...range },
+          { file, format, isCsvSafe, dataset, symbols, ...range },
           { ...context, progress: (done, total) => display.update({ done, total }) },
         ).finally(() => display.stop());
         printResult(flags, exported, () => formatExported(exported));

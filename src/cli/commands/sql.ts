@@ -8,12 +8,13 @@ import {
   withCommonFlags,
 } from '../command-context.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
-import { createIntegerParser } from '../options.ts';
+import { createCsvSafeOption, createIntegerParser, parseCsvSafe } from '../options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 interface SqlFlags extends CommonFlags {
   readonly format: 'table' | 'csv' | 'json' | 'parquet';
   readonly rows: number;
+  readonly csvSafe?: boolean;
 }
 
 /** `sql`: read-only DuckDB SQL over the published datasets. */
@@ -27,6 +28,7 @@ export function addSql(shell: CliContext): void {
         .choices(['table', 'csv', 'json', 'parquet'])
         .default('table'),
     )
+    .addOption(createCsvSafeOption())
     .option('--rows <n>', 'maximum number of rows of the table', createIntegerParser(1), 100);
   withTerms(command, "Other views and functions, as defined in the archive's views.sql:", terms);
   withNotes(command, notes);
@@ -34,13 +36,15 @@ export function addSql(shell: CliContext): void {
   withCommonFlags(command, flagsUnusedByReaders).action((statement: string, flags: SqlFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const format = flags.json === true ? 'json' : flags.format;
+      const isCsvSafe = parseCsvSafe(flags.csvSafe, format);
       if (format === 'parquet' && process.stdout.isTTY) {
         throw new UsageError('--format parquet writes binary data: redirect it to a file, e.g. > result.parquet');
       }
       const { openArchiveQuery } = await import('../../archive/query/pinned-query.ts');
       const { query, close } = await openArchiveQuery(archive, statement, context.random);
       try {
-        if (format !== 'table') return await query.write(statement, format, process.stdout, context.signal);
+        if (format !== 'table')
+          return await query.write(statement, isCsvSafe ? 'csv_safe' : format, process.stdout, context.signal);
         const { renderTable } = await import('../table.ts');
         const table = await query.readTable(statement, flags.rows, context.signal);
         process.stdout.write(renderTable(table, getTerminalStyle(process.stdout)));

@@ -30,7 +30,7 @@ type ExportJobRequest = Type.Static<typeof ExportRequest>;
 
 /** Checks an export request and removes repeated symbols. @throws ProblemError 400 that names each invalid field */
 function requireValidExport({ archive }: ServiceContext, exportRequest: ExportJobRequest): ExportJobRequest {
-  const { dataset, from, to } = exportRequest;
+  const { dataset, from, to, format, csv_safe } = exportRequest;
   const symbols = [...new Set(exportRequest.symbols ?? [])];
   const unknown = symbols.filter((symbol) => readSymbol(archive.state.db, symbol) === undefined);
   const timeless = datasetShapes[dataset as DatasetName].timeColumns === null;
@@ -42,13 +42,14 @@ function requireValidExport({ archive }: ServiceContext, exportRequest: ExportJo
     ...(timeless && from !== undefined ? [{ name: 'from', reason: `${dataset} has no time column` }] : []),
     ...(timeless && to !== undefined ? [{ name: 'to', reason: `${dataset} has no time column` }] : []),
     ...(from !== undefined && to !== undefined && from >= to ? [{ name: 'to', reason: 'must be after from' }] : []),
+    ...(csv_safe === true && format !== 'csv' ? [{ name: 'csv_safe', reason: 'requires format csv' }] : []),
   ];
   if (errors.length > 0)
     throw new ProblemError(400, 'The export request is invalid.', { code: 'invalid_body', errors });
   return { ...exportRequest, symbols };
 }
 
-const requestFields = ['dataset', 'symbols', 'from_ms', 'to_ms', 'format'] as const;
+const requestFields = ['dataset', 'symbols', 'from_ms', 'to_ms', 'format', 'csv_safe'] as const;
 
 type RequestedColumns = Pick<ExportJobRow, (typeof requestFields)[number]>;
 
@@ -68,6 +69,7 @@ const toExportJob = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
   from: row.from_ms,
   to: row.to_ms,
   format: row.format,
+  csv_safe: row.csv_safe === 1,
   progress: { rows_done: row.rows_done, rows_total: row.rows_total },
   created_at: row.created_at,
   finished_at: row.finished_at,
@@ -139,6 +141,7 @@ export function registerExportJobRoutes(app: App, context: ServiceContext, lease
         dataset: exportRequest.dataset,
         symbols: JSON.stringify(exportRequest.symbols ?? []),
         format: exportRequest.format,
+        csv_safe: exportRequest.csv_safe === true ? (1 as const) : (0 as const),
         from_ms: exportRequest.from ?? null,
         to_ms: exportRequest.to ?? null,
       };

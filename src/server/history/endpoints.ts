@@ -285,7 +285,7 @@ export const createOrderBooksEndpoint = (
 });
 
 /** Maximum number of markets per response; each is returned with its history. */
-const marketsMax = 1000;
+export const marketsMax = 1000;
 
 function parseMarketsQuery(service: HistoricalService, query: HistoricalMarketsQuery): MarketsQuery {
   return {

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type DatasetName, datasets } from '../../archive/format/datasets.ts';
+import { type DatasetName, listFileColumns } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { type Archive, readCheckedManifest } from '../../archive/open-archive.ts';
 import { listViewDefinitions } from '../../archive/publish/views-sql.ts';
@@ -94,7 +94,7 @@ export function openHistory(
         try {
           return await work({
             manifest,
-            openQuery: createQueryOpener(openedPool, () => openEngine(openedPool), reading),
+            openQuery: createQueryOpener(openedPool, manifest.format_version, () => openEngine(openedPool), reading),
             readFiles: createFileReader(archive, openedPool, files, reading),
           });
         } catch (error) {
@@ -186,7 +186,12 @@ async function readBytes(archive: Archive, files: VerifiedFiles, file: Published
 }
 
 const createQueryOpener =
-  (pool: PinPool, openEngine: () => Promise<QueryEngine>, reading: Set<Promise<void>>): GenerationReader['openQuery'] =>
+  (
+    pool: PinPool,
+    formatVersion: number,
+    openEngine: () => Promise<QueryEngine>,
+    reading: Set<Promise<void>>,
+  ): GenerationReader['openQuery'] =>
   async (files, defined, signal) => {
     const pins = openPinSet(pool, reading);
     try {
@@ -197,7 +202,8 @@ const createQueryOpener =
         for (const file of listed) {
           paths.push((await pins.acquire(file, signal)).path);
         }
-        sources.push({ dataset, columns: datasets[dataset], dated: dataset !== 'symbols', paths });
+        const columns = listFileColumns(dataset, formatVersion);
+        sources.push({ dataset, columns, dated: dataset !== 'symbols', paths });
       }
       const query = await engine.openQuery(sources, defined);
       return {

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TObject, type TSchema, Type } from 'typebox';
 import * as contract from '../../contract/historical.ts';
 import { paths } from '../../contract/paths.ts';
+import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
 import type { RouteData } from '../auth/key-permissions.ts';
 import type { App, ServiceContext } from '../http/context.ts';
@@ -14,6 +15,7 @@ import {
   createMarketsEndpoint,
   createOrderBooksEndpoint,
   createTicksEndpoint,
+  marketsMax,
 } from './endpoints.ts';
 import {
   type HistoricalEndpoint,
@@ -29,6 +31,7 @@ interface HistoricalQuery {
   readonly format?: contract.HistoricalFormat;
   readonly cursor?: string;
   readonly limit?: number;
+  readonly csv_safe?: boolean;
 }
 
 interface HistoricalRoute<Query> {
@@ -36,6 +39,8 @@ interface HistoricalRoute<Query> {
   readonly operationId: string;
   readonly summary: string;
   readonly querystring: TObject;
+  /** Maximum number of rows of a page. */
+  readonly limitMax: number;
   readonly responseSchema: TSchema;
   readonly endpoint: HistoricalEndpoint<Query>;
   /** The datasets that a key must permit. */
@@ -47,19 +52,27 @@ interface HistoricalRoute<Query> {
 /** `/api/v1/historical/…`: published data, as pages or as files. */
 export function registerHistoricalRoutes(app: App, context: ServiceContext, cache: ResponseCache): void {
   const service = openHistoricalService(context);
+  const { rowsLimitMax, ticksLimitMax } = context.settings.service;
   app.addHook('onClose', () => service.history.close());
   const add = <Query extends HistoricalQuery>({
     path,
     operationId,
     summary,
     querystring,
+    limitMax,
     responseSchema,
     endpoint,
     datasets,
     isCacheable = () => true,
   }: HistoricalRoute<Query>): void => {
     const response = { 200: describeResponse(responseSchema), 304: notModifiedResponse };
-    const schema = { operationId, summary, tags: ['historical'], querystring, response };
+    const schema = {
+      operationId,
+      summary,
+      tags: ['historical'],
+      querystring: stateLimitMax(querystring, limitMax),
+      response,
+    };
     app.get(path, { schema, config: { data: { scope: 'read', datasets } } }, async (request, reply) => {
       const signal = createDisconnectSignal(reply);
       try {
@@ -68,6 +81,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
         const query = request.query as Query;
         reply.header('vary', 'accept');
         const format = negotiateFormat(query.format, request.headers.accept);
+        if (query.csv_safe === true && format !== 'csv') throw createNotCsvError();
         if (format !== 'json') return await sendSlice(scoped, endpoint, format, request, reply, query, signal);
         const readPage = (shared: AbortSignal) => endpoint.readPage(query, shared);
         if (isCacheable(query))
@@ -83,6 +97,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalMarkets',
     summary: 'Market metadata over time',
     querystring: contract.HistoricalMarketsQuery,
+    limitMax: Math.min(marketsMax, rowsLimitMax),
     responseSchema: contract.HistoricalMarketsResponse,
     endpoint: createMarketsEndpoint(service),
     datasets: ['markets'],
@@ -92,6 +107,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalTicks',
     summary: 'Published ticks',
     querystring: contract.HistoricalTicksQuery,
+    limitMax: ticksLimitMax,
     responseSchema: contract.HistoricalTicksResponse,
     endpoint: createTicksEndpoint(service),
     datasets: ['ticks'],
@@ -101,6 +117,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalCandles',
     summary: 'Candles',
     querystring: contract.HistoricalCandlesQuery,
+    limitMax: rowsLimitMax,
     responseSchema: contract.HistoricalCandlesResponse,
     endpoint: createCandlesEndpoint(service),
     datasets: ({ query }) => [toCandleDataset((query as contract.HistoricalCandlesQuery).interval)],
@@ -110,6 +127,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalCoverage',
     summary: 'Covered windows',
     querystring: contract.HistoricalCoverageQuery,
+    limitMax: rowsLimitMax,
     responseSchema: contract.HistoricalCoverageResponse,
     endpoint: createCoverageEndpoint(service),
     datasets: ['coverage'],
@@ -121,11 +139,18 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalOrderBooks',
     summary: 'Published order-book snapshots',
     querystring: contract.HistoricalOrderbooksQuery,
+    limitMax: rowsLimitMax,
     responseSchema: contract.HistoricalOrderbooksResponse,
     endpoint: createOrderBooksEndpoint(service),
     datasets: ['orderbooks'],
   });
 }
+
+const createNotCsvError = (): ProblemError =>
+  new ProblemError(400, 'Only CSV can be made safe for spreadsheets: omit csv_safe, or request format csv.', {
+    code: 'invalid_parameter',
+    errors: [{ name: 'csv_safe', reason: 'requires format csv' }],
+  });
 
 const fileContentTypes = Object.values(fileFormats).map(({ type }) => type.split(';')[0]!);
 
@@ -177,7 +202,11 @@ async function sendSlice<Query extends HistoricalQuery>(
     const errors = [{ name: 'cursor', reason: 'requires format json' }];
     throw new ProblemError(400, 'Only JSON has pages: omit the cursor.', { code: 'invalid_parameter', errors });
   }
-  const sliceRequest = { ...endpoint.createSlice(query), limit: query.limit ?? null };
+  const sliceRequest = {
+    ...endpoint.createSlice(query),
+    limit: query.limit ?? null,
+    isCsvSafe: query.csv_safe === true,
+  };
   const { chunks, fileName, generation } = await openSliceResponse(service, sliceRequest, format, reply, signal);
   reply
     .header('oddslake-generation', generation)

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
 import Negotiator from 'negotiator';
-import { readKeyRanges, type SliceFormat, streamSlice } from '../../archive/query/export.ts';
+import { readKeyRanges, type SliceFormat, streamSlice, toSliceFormat } from '../../archive/query/export.ts';
 import type { HistoricalFormat } from '../../contract/historical.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { type ChunkSource, paceChunks } from '../http/stream-response.ts';
@@ -12,6 +12,11 @@ interface SliceResponse {
   readonly generation: number;
 }
 
+interface SizedSliceRequest extends SliceRequest {
+  readonly limit: number | null;
+  readonly isCsvSafe: boolean;
+}
+
 /**
  * Opens a slice as a file stream. All of its data is verified and from one generation. It is closed when the response
  * ends.
@@ -19,7 +24,7 @@ interface SliceResponse {
  */
 export async function openSliceResponse(
   service: HistoricalService,
-  sliceRequest: SliceRequest & { readonly limit: number | null },
+  sliceRequest: SizedSliceRequest,
   format: Exclude<HistoricalFormat, 'json'>,
   reply: FastifyReply,
   signal: AbortSignal,
@@ -56,7 +61,7 @@ export async function openSliceResponse(
 
 async function openChunkSource(
   { history, computeSemaphore }: HistoricalService,
-  sliceRequest: SliceRequest & { readonly limit: number | null },
+  sliceRequest: SizedSliceRequest,
   format: Exclude<HistoricalFormat, 'json'>,
   release: () => void,
   signal: AbortSignal,
@@ -68,7 +73,11 @@ async function openChunkSource(
       const query = await generation.openQuery(files, defined, signal);
       try {
         const ranges = await readKeyRanges(query, slice, sliceRequest.limit, signal);
-        const inFormat = { dataset: sliceRequest.dataset, slice, format: fileFormats[format].format };
+        const inFormat = {
+          dataset: sliceRequest.dataset,
+          slice,
+          format: toSliceFormat(fileFormats[format].format, sliceRequest.isCsvSafe),
+        };
         const chunks = streamSlice(query, inFormat, ranges, signal);
         let closing: Promise<void> | undefined;
         const end = async (): Promise<void> => {

@@ -63,6 +63,7 @@ const noCoding: CodingChoice = { coding: null, isRequired: false };
 
 /** Media types that are compressed. Columnar files contain compressed pages already. */
 const textTypes = new Set([
+  'application/javascript',
   'application/json',
   'application/problem+json',
   'application/x-ndjson',
@@ -74,7 +75,8 @@ const textTypes = new Set([
   'text/plain',
 ]);
 
-const isTextType = (type: unknown): boolean => typeof type === 'string' && textTypes.has(type.split(';', 1)[0]!.trim());
+export const isTextType = (type: unknown): boolean =>
+  typeof type === 'string' && textTypes.has(type.split(';', 1)[0]!.trim());
 
 /** Shorter bodies fit into one packet anyway. */
 const bytesMin = 1024;

@@ -105,12 +105,7 @@ export function trackConnections(
 
   const check = (): void => {
     for (const connection of connections.values()) {
-      if (!isStalled(connection, limits)) continue;
-      log.info(
-        { client: connection.socket.remoteAddress },
-        'closed the connection of a client that did not read its response',
-      );
-      drop(connection, 'stalled');
+      if (isStalled(connection, limits)) drop(connection, 'stalled');
     }
     for (const own of byAddress.values()) {
       const old = [...own].filter((connection) => {

@@ -58,6 +58,7 @@ export const startExportRunner = ({ archive, jobs, bytesMax, ...ports }: ExportR
 const toExportSpec = ({ layout }: Archive, job: ExportJobRow, bytesMax: number): ExportSpec => ({
   file: `${layout.root}/${toExportPath(job)}`,
   format: job.format as ExportFormat,
+  isCsvSafe: job.csv_safe === 1,
   dataset: job.dataset as DatasetName,
   symbols: JSON.parse(job.symbols) as string[],
   from: job.from_ms,

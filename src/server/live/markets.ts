@@ -11,6 +11,7 @@ import type { Random } from '../../base/ports.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { paths } from '../../contract/paths.ts';
+import { stateLimitMax, stateValues } from '../../contract/query-parameters.ts';
 import { ServedMarketsQuery, ServedMarketsResponse } from '../../contract/service.ts';
 import { settingsSchema } from '../../settings/schema.ts';
 import type { App, ServiceContext } from '../http/context.ts';
@@ -24,10 +25,15 @@ const namedViews = ['matched', 'resolving'];
 export function registerMarketsRoutes(app: App, context: ServiceContext): void {
   const { archive, current, settings, clock, random, live } = context;
   const lists = openMarketPollReader(archive, current, createDefaultPaths(), random);
+  const querystring = stateLimitMax(ServedMarketsQuery, settings.service.rowsLimitMax);
   app.get(
     paths.markets,
     {
-      config: { data: { scope: 'read', datasets: ['markets'] } },
+      config: {
+        data: { scope: 'read', datasets: ['markets'] },
+        // The views that were polled under earlier settings are in the archive only; the route checks them itself.
+        query: stateValues(querystring, 'view', [...new Set([...namedViews, ...settings.source.views])]),
+      },
       schema: {
         operationId: 'listMarkets',
         summary: 'Markets of a list, as last polled',
@@ -35,7 +41,7 @@ export function registerMarketsRoutes(app: App, context: ServiceContext): void {
           'The records of the last poll of the upstream, with all their fields. `data_time` is the time of that poll.',
 
         tags: ['realtime'],
-        querystring: ServedMarketsQuery,
+        querystring,
         response: { 200: ServedMarketsResponse },
       },
     },

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { openTickReader, type TickRangeResult, type TickSlice } from '../../archive/read/read-ticks.ts';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import { paths } from '../../contract/paths.ts';
+import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { type DeclaredGap, TicksQuery, TicksResponse } from '../../contract/schemas.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { setDataTime } from '../http/data-time.ts';
@@ -113,7 +114,7 @@ export function registerTicksRoutes(app: App, context: ServiceContext): void {
         description:
           'Published and not yet published ticks, in ascending order of time and at most one per time: the first ones starting at `from`, or without `from` the latest ones before `to`. The `from` and `to` of the response are the window that it covers completely. If there are more ticks than `limit`, the window ends with the last tick returned (without `from`: starts with the first), so that a client can continue there. A request reads at most 366 days that may have ticks.',
         tags: ['realtime'],
-        querystring: TicksQuery,
+        querystring: stateLimitMax(TicksQuery, ticksLimitMax),
         response: { 200: TicksResponse },
       },
     },

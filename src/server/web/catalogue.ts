@@ -6,10 +6,10 @@ import { Type } from 'typebox';
 import { readFoundDamage } from '../../archive/known-state.ts';
 import { palette } from '../../base/html.ts';
 import { paths } from '../../contract/paths.ts';
-import { listAcceptedTags, selectCoding } from '../http/compress-response.ts';
+import type { CompressBody } from '../http/compress-response.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError, requireLocalState } from '../http/problem-details.ts';
-import { hasETag, toETag } from '../http/send-file.ts';
+import { createStaticBody, type StaticBody, sendStaticBody } from '../http/static-body.ts';
 import { computeTotals, renderPageDocument, type Totals } from './document.ts';
 
 const yearSeconds = 31_536_000;
@@ -40,7 +40,7 @@ const assetResponses: Readonly<Record<number, unknown>> = {
 };
 
 /** The catalogue page at `/` and the files that it loads. */
-export function registerCatalogueRoutes(app: App, context: ServiceContext): void {
+export function registerCatalogueRoutes(app: App, context: ServiceContext, compress: CompressBody): void {
   const { archive, current, clock, version } = context;
   let cached: { readonly of: object; readonly damaged: string; readonly totals: Totals } | undefined;
   const totals = (): Totals => {
@@ -92,30 +92,14 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
       if (file === undefined) throw new ProblemError(404, 'The page has no such file.');
       // A page of another version gets the current file and must not cache it under its own stamp.
       const cacheControl = stamp === assets.stamp ? `public, max-age=${yearSeconds}, immutable` : 'no-cache';
-      reply.headers({ ...pageHeaders, etag: toETag(file.sha256), 'cache-control': cacheControl });
-      const etags = request.headers['if-none-match'];
-      const tags = listAcceptedTags(file.sha256, selectCoding(request));
-      const known = etags === undefined ? undefined : tags.find((tag) => hasETag(etags, tag, true));
-      if (known !== undefined)
-        return reply
-          .code(304)
-          .headers({ etag: toETag(known), vary: 'accept-encoding' })
-          .send();
-      return reply.type(file.type).send(file.bytes);
+      reply.headers({ ...pageHeaders, 'cache-control': cacheControl });
+      return sendStaticBody(request, reply, file, compress);
     },
   );
 }
 
-/** A static file of the page. */
-interface Asset {
-  readonly type: string;
-  readonly bytes: Buffer;
-  /** Hex. */
-  readonly sha256: string;
-}
-
 interface Assets {
-  readonly files: ReadonlyMap<string, Asset>;
+  readonly files: ReadonlyMap<string, StaticBody>;
   /** A hash of all files: a URL that contains it may be cached forever. */
   readonly stamp: string;
 }
@@ -143,13 +127,13 @@ function readAssets(): Assets {
   const clientFiles = readdirSync(folder)
     .filter((name) => /^[a-z-]+\.(ts|js|css|svg)$/.test(name))
     .map((name) => [name.replace(/\.ts$/, '.js'), readContent(join(folder, name))] as const);
-  const files = new Map<string, Asset>(
+  const files = new Map<string, StaticBody>(
     [
       ...clientFiles,
       ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))] as const,
       ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))] as const,
       ['palette.css', Buffer.from(palette)] as const,
-    ].map(([name, bytes]) => [name, { type: mediaTypes[name.split('.').at(-1)!]!, bytes, sha256: hashContent(bytes) }]),
+    ].map(([name, bytes]) => [name, createStaticBody(mediaTypes[name.split('.').at(-1)!]!, bytes)]),
   );
   const stamp = hashContent([...files].map(([name, { sha256 }]) => name + sha256).join('\n')).slice(0, 16);
   return { files, stamp };

@@ -1,7 +1,9 @@
 import { type Html, html } from '../../base/html.ts';
 import { paths } from '../../contract/paths.ts';
 import { problemCodes, problemKinds } from '../../contract/problem.ts';
+import type { CompressBody } from '../http/compress-response.ts';
 import type { App } from '../http/context.ts';
+import { createStaticBody, sendStaticBody } from '../http/static-body.ts';
 
 /** Text in which backquotes mark code. */
 const renderText = (text: string): Html[] =>
@@ -30,8 +32,9 @@ ${problemCodes.map((code) => {
 `.text;
 
 /** `/docs/problems`: the page that the type of every problem refers to. */
-export function registerProblemsPage(app: App): void {
-  app.get(paths.problems, { config: { access: 'open' }, schema: { hide: true } }, async (_request, reply) =>
-    reply.header('cache-control', 'no-cache').type('text/html; charset=utf-8').send(page),
+export function registerProblemsPage(app: App, compress: CompressBody): void {
+  const body = createStaticBody('text/html; charset=utf-8', page);
+  app.get(paths.problems, { config: { access: 'open' }, schema: { hide: true } }, async (request, reply) =>
+    sendStaticBody(request, reply.header('cache-control', 'no-cache'), body, compress),
   );
 }

@@ -5,7 +5,16 @@ import type { ExportJobRow } from './tables.ts';
 /** The columns of a new job. */
 export type NewExportJob = Pick<
   ExportJobRow,
-  'id' | 'key_id' | 'idempotency_key' | 'dataset' | 'symbols' | 'from_ms' | 'to_ms' | 'format' | 'created_at'
+  | 'id'
+  | 'key_id'
+  | 'idempotency_key'
+  | 'dataset'
+  | 'symbols'
+  | 'from_ms'
+  | 'to_ms'
+  | 'format'
+  | 'csv_safe'
+  | 'created_at'
 >;
 
 /** The export jobs of one archive; a key is a user. */

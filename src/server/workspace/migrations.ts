@@ -223,6 +223,14 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .execute();
     },
   },
+  '010_csv_safe': {
+    async up(db) {
+      await db.schema
+        .alterTable('export_jobs')
+        .addColumn('csv_safe', 'integer', (column) => column.notNull().defaultTo(0))
+        .execute();
+    },
+  },
 };
 
 /**

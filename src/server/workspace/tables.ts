@@ -81,6 +81,8 @@ export interface ExportJobRow {
   from_ms: number | null;
   to_ms: number | null;
   format: string;
+  /** 1 if CSV is written for spreadsheets. */
+  csv_safe: 0 | 1;
   created_at: number;
   finished_at: number | null;
   expires_at: number | null;

@@ -84,6 +84,37 @@ test('json of several, one and no rows is valid', async () => {
   }
 });
 
+const formulas = `SELECT * FROM (VALUES
+  ('=HYPERLINK("http://a.example","b")', -1, -0.5::DOUBLE, -1.50), ('-1+2', 2, NULL, 0), ('+1', 3, 'inf'::DOUBLE, 0),
+  ('@SUM(A1)', 4, '-inf'::DOUBLE, 0), (E'\\tx', 5, 0, 0), (E'\\r=1', 6, 0, 0), (E'\\n=1', 7, 0, 0), ('a=1', 8, 0, 0),
+  ('', 9, 0, 0), (NULL, 10, 0, 0)) AS rows("=cmd", n, p, dec)`;
+
+test('csv for spreadsheets has no text that begins a formula, and the same numbers', async () => {
+  expect(await written(formulas, 'csv_safe')).toBe(
+    `'=cmd,n,p,dec
+"'=HYPERLINK(""http://a.example"",""b"")",-1,-0.5,-1.50
+'-1+2,2,,0.00
+'+1,3,Infinity,0.00
+'@SUM(A1),4,-Infinity,0.00
+'\tx,5,0,0.00
+"'\r=1",6,0,0.00
+"'\n=1",7,0,0.00
+a=1,8,0,0.00
+"",9,0,0.00
+,10,0,0.00
+`,
+  );
+  const unions =
+    "SELECT union_value(t := '=1') AS text, union_value(n := -1) AS number, ['=1'] AS list, INTERVAL (-1) DAY AS i";
+  expect(await written(unions, 'csv_safe')).toBe(`text,number,list,i\n'=1,-1,"[""=1""]",'-1 day\n`);
+});
+
+test('csv is unchanged without the flag', async () => {
+  const text = await written(formulas, 'csv');
+  expect(text).not.toContain("'");
+  expect(text).toContain('\n-1+2,2,,0.00\n');
+});
+
 test('ndjson is one object per line, and empty without rows', async () => {
   expect(await written('SELECT * FROM range(2)', 'ndjson')).toBe('{"range":0}\n{"range":1}\n');
   expect(await written('SELECT * FROM range(0)', 'ndjson')).toBe('');

@@ -21,6 +21,8 @@ test('a visitor enters a key, finds a symbol, sees its chart and downloads a fil
   await chartDrawn(page);
   expect(await page.evaluate('location.hash')).toBe(`#symbol=${rain}`);
   expect(await page.locator('article').innerText()).toContain(question);
+  const commands = await page.locator('.slice code.curl').allTextContents();
+  expect(commands.map((command) => command.includes('csv_safe=true'))).toEqual([true, false]);
   await page.getByRole('button', { name: /^2026-06-01: / }).click();
   const file = archive.readManifest().datasets.ticks.files[0]!;
   const name = file.path.replace('/date=', '-').replace('/', '-');

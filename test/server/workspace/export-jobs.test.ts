@@ -22,6 +22,7 @@ const job = (id: string, rest: Partial<NewExportJob> = {}): NewExportJob => ({
   from_ms: null,
   to_ms: 5,
   format: 'csv',
+  csv_safe: 0,
   created_at: 1000,
   ...rest,
 });

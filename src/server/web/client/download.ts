@@ -107,8 +107,9 @@ async function hasChecksum(blob: Blob, sha256: string): Promise<boolean | null> 
 }
 
 const formats = [
-  { format: 'csv', label: 'CSV', ending: 'csv' },
-  { format: 'parquet', label: 'Parquet', ending: 'parquet' },
+  // A visitor opens CSV in a spreadsheet.
+  { parameters: { format: 'csv', csv_safe: 'true' }, label: 'CSV', ending: 'csv' },
+  { parameters: { format: 'parquet' }, label: 'Parquet', ending: 'parquet' },
 ] as const;
 
 /** Renders downloads of the published ticks in the visible range. */
@@ -119,8 +120,8 @@ export function renderSliceDownloads(symbol: string, { from, to }: TimeRange): H
     'div',
     { class: 'slice' },
     createElement('h4', {}, 'Published ticks in this range'),
-    ...formats.map(({ format, label, ending }) => {
-      const query = new URLSearchParams({ symbol, from: String(from), to: String(to), format });
+    ...formats.map(({ parameters, label, ending }) => {
+      const query = new URLSearchParams({ symbol, from: String(from), to: String(to), ...parameters });
       const url = `/api/v1/historical/ticks?${query}`;
       return renderDownloadButtons({ url, name: `${name}.${ending}`, label, bytes: null, sha256: null });
     }),
