@@ -3,6 +3,10 @@
  * service is killed, its disk filled, its database stopped and its upstream gone. Prints a line per interval, and whether
  * memory and latency stayed flat. Exits with 1 after a wrong response, or an error that no fault explains.
  *
+ * The capacity is measured in the state in which the service is then loaded: with the collecting jobs of the run beside it,
+ * on the same processors. Each of them publishes, after which the pages have to be read again. The capacity is the rate
+ * while a job runs, if that is the lowest, as is usual.
+ *
  * Requests are sent at fixed times, whether earlier ones have been answered or not, and latency counts from the time at
  * which a request was due: a service that pauses does not pause the measurement.
  *
@@ -24,11 +28,14 @@ const minutes = Number(process.argv[2] ?? 60);
 const seed = Number(process.argv[3] ?? 1);
 const share = Number(process.argv[4] ?? 0.8);
 const connections = 16;
-const capacityMs = 15_000;
-/** Each interval is one line of the table. */
+const warmUpMs = 15_000;
+/** Each interval is one line of the table, and has one collecting job. */
 const intervals = 30;
-/** Requests that may wait for a response; beyond it the service is overloaded, and the run fails. */
-const openMax = 5000;
+const intervalMs = (minutes * 60_000) / intervals;
+/** Intervals over which the capacity is measured. */
+const capacityIntervals = 3;
+/** Requests that may wait for a response, as the requests of this time; beyond it the service is overloaded: the run fails. */
+const openSecondsMax = 10;
 const main = new URL('../bin/main.ts', import.meta.url).pathname;
 const postgres = process.env.ODDSLAKE_TEST_POSTGRES;
 
@@ -78,7 +85,13 @@ const startUpstream = () =>
   startSandbox([...['--port', String(upstreamPort)], ...['--seed', String(seed)], ...['--market-count', '100']]);
 let upstream = await startUpstream();
 
-const settings = ['upstream.requests_per_second=1000', `service.port=${servicePort}`];
+/** Memory for caches, in bytes: a quarter of the default, so that they are full within the first third, and a leak shows. */
+const cacheBytesMax = 64 * 1024 ** 2;
+const settings = [
+  'upstream.requests_per_second=1000',
+  `service.port=${servicePort}`,
+  `service.cache_bytes_max=${cacheBytesMax}`,
+];
 if (postgres !== undefined) settings.push(`service.database_url=${postgres}`);
 const common = ['--output', root, '--json', '--quiet', ...settings.flatMap((one) => ['--set', one])];
 const environment = { ...process.env, ODDSLAKE_BASE_URL: upstream.url, ODDSLAKE_API_KEY: upstream.key };
@@ -206,28 +219,72 @@ async function sendRequest(kind: Kind): Promise<string | null> {
   }
 }
 
-/** Requests per second with all connections busy. */
-async function measureCapacity(): Promise<number> {
-  const until = performance.now() + capacityMs;
+/** Keeps all connections busy until `work` ends, which is given the number of requests answered so far. */
+async function saturate(work: (countDone: () => number) => Promise<void>): Promise<void> {
   let done = 0;
-  await Promise.all(
-    Array.from({ length: connections }, async () => {
-      while (performance.now() < until) {
-        const wrong = await sendRequest(drawKind());
-        if (wrong !== null) throw new Error(wrong);
-        done++;
-      }
-    }),
-  );
-  return done / (capacityMs / 1000);
+  let isOver = false;
+  const worked = work(() => done).finally(() => {
+    isOver = true;
+  });
+  const clients = Array.from({ length: connections }, async () => {
+    while (!isOver) {
+      const wrong = await sendRequest(drawKind());
+      if (wrong !== null) throw new Error(wrong);
+      done++;
+    }
+  });
+  await Promise.all([worked, ...clients]);
 }
 
-await measureCapacity();
-const capacity = await measureCapacity();
+/** Answered requests, and the time in which they were, in ms. */
+interface Throughput {
+  requests: number;
+  ms: number;
+}
+const toRate = ({ requests, ms }: Throughput): number => requests / (ms / 1000);
+
+/** Runs `work` and adds what was answered meanwhile. */
+async function addThroughput(total: Throughput, countDone: () => number, work: () => Promise<unknown>): Promise<void> {
+  const [before, startedAt] = [countDone(), performance.now()];
+  await work();
+  total.requests += countDone() - before;
+  total.ms += performance.now() - startedAt;
+}
+
+/** Requests per second with all connections busy: without a job, over whole intervals with their jobs, and in the jobs. */
+async function measureCapacity(): Promise<{ alone: number; intervals: number; collecting: number }> {
+  const [alone, whole, collecting] = [1, 2, 3].map((): Throughput => ({ requests: 0, ms: 0 })) as [
+    Throughput,
+    Throughput,
+    Throughput,
+  ];
+  await saturate(async (countDone) => {
+    await sleep(warmUpMs);
+    await addThroughput(alone, countDone, () => sleep(warmUpMs));
+    for (let i = 0; i < capacityIntervals; i++)
+      await addThroughput(whole, countDone, async () => {
+        const endsAt = performance.now() + intervalMs;
+        await sleep(intervalMs / 2);
+        await addThroughput(collecting, countDone, async () => {
+          const { code } = await runCommand('ticks');
+          if (code !== 0) throw new Error(`ticks exited with ${code}`);
+        });
+        await sleep(Math.max(0, endsAt - performance.now()));
+      });
+  });
+  return { alone: toRate(alone), intervals: toRate(whole), collecting: toRate(collecting) };
+}
+
+const measured = await measureCapacity();
+const capacity = Math.min(...Object.values(measured));
 const rate = capacity * share;
+const openMax = rate * openSecondsMax;
 console.log(`seed ${seed}, ${symbols.length} symbols, ${postgres === undefined ? 'SQLite' : 'PostgreSQL'}`);
 console.log(
-  `capacity with ${connections} connections: ${capacity.toFixed(0)} requests/s; held at ${rate.toFixed(0)} for ${minutes} minutes\n`,
+  `requests/s with ${connections} connections busy: ${measured.alone.toFixed(0)} without a collecting job, ${measured.intervals.toFixed(0)} over ${capacityIntervals} intervals with their jobs, ${measured.collecting.toFixed(0)} while a job runs`,
+);
+console.log(
+  `capacity: the lowest, ${capacity.toFixed(0)} requests/s; held at ${share * 100} %, ${rate.toFixed(0)}, for ${minutes} minutes\n`,
 );
 
 interface Interval {
@@ -342,9 +399,8 @@ async function sendAll(): Promise<void> {
 
 /** Collects beside the load, a poll of all symbols in each interval. */
 async function collect(): Promise<void> {
-  const every = durationMs / intervals;
   for (let i = 0; i < intervals; i++) {
-    await sleep(Math.max(0, beganAt + (i + 0.5) * every - performance.now()));
+    await sleep(Math.max(0, beganAt + (i + 0.5) * intervalMs - performance.now()));
     if (isOverloaded) return;
     const fault = faults.find(({ at }) => Math.floor(at * intervals) === i);
     if (fault !== undefined) await fault.start();
@@ -369,7 +425,7 @@ const quantile = (sorted: readonly number[], q: number): number =>
 async function report(): Promise<void> {
   console.log('minute  requests  errors  refused   p50 ms   p99 ms   RSS MiB  events');
   for (let i = 1; i <= intervals; i++) {
-    await sleep(Math.max(0, beganAt + (i / intervals) * durationMs - performance.now()));
+    await sleep(Math.max(0, beganAt + i * intervalMs - performance.now()));
     const ended = interval;
     interval = createInterval();
     // Its last requests are answered within a second, or count as slow when they are.

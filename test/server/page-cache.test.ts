@@ -6,7 +6,7 @@ import { createBodyCompressor } from '../../src/server/http/compress-response.ts
 import { createFairSemaphore } from '../../src/server/http/fair-semaphore.ts';
 import { createSharedWork, openResponseCache } from '../../src/server/http/response-cache.ts';
 import { repairNow } from '../archive/damaged.ts';
-import { append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { answer, append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { share } from '../harness/share.ts';
 import { askCoded, codingNames } from './coded.ts';
 import { answerOf, lake, marketsOn, poll, symbols } from './historical-archive.ts';
@@ -349,4 +349,16 @@ describe('shared work', () => {
     expect(await later).toBe('new');
     await expect(run('a', first.signal, work)).rejects.toThrow('left');
   });
+});
+
+test('many different pages of one key are read at a time after a publish, none is refused', async () => {
+  const days = Array.from({ length: 40 }, (_, day) => day0 + day * dayMs);
+  const archive = opened();
+  append(archive, ...days.map((day) => answer('AAA', [[day, 0.5]])));
+  await publishNow(archive, days.at(-1)! + dayMs);
+  const service = await serving(archive);
+  const statuses = await Promise.all(
+    Array.from({ length: 200 }, async (_, i) => (await service.ask(`${base}/ticks?symbol=AAA&limit=${i + 1}`)).status),
+  );
+  expect(new Set(statuses)).toEqual(new Set([200]));
 });

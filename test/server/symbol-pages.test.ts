@@ -222,3 +222,33 @@ test('a file that is modified while a page is read gives an error', async () => 
   await expect(createTicksEndpoint(modifying).readPage(page, signal)).rejects.toThrow(/modified while it was read/);
   await expect(createTicksEndpoint(service).readPage(page, signal)).rejects.toThrow(DamageError);
 });
+
+/** The turns of the event loop until `work` ends. */
+async function countTurns(work: () => Promise<unknown>): Promise<number> {
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns++;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  await work();
+  isOver = true;
+  return turns;
+}
+
+test('a page of many small files that nobody has read takes few turns of the event loop', async () => {
+  const days = Array.from({ length: 40 }, (_, day) => day0 + day * dayMs);
+  const archive = opened();
+  append(archive, ...days.map((day) => answer('A', [[day, 0.5]])));
+  await publishNow(archive, days.at(-1)! + dayMs);
+  for (const createEndpoint of [createTicksEndpoint, createCoverageEndpoint, createCandlesEndpoint]) {
+    const { service, countQueries } = await openCounted(archive, 1 << 24);
+    const page = { symbol: 'A', interval: '4h' as const };
+    const turns = await countTurns(() => createEndpoint(service).readPage(page, signal));
+    expect(turns).toBeGreaterThan(1);
+    // Ticks and coverage for candles, both pinned and indexed.
+    expect(turns).toBeLessThan(days.length);
+    expect(countQueries()).toBe(0);
+  }
+});

@@ -57,6 +57,10 @@ const wholeRowsMax = 65_536;
 const entryBytes = 400;
 const columnBytes = 200;
 
+/** Bytes to index before yielding: a few milliseconds of work. A file counts as at least `indexedFileBytes`. */
+const indexedBytesPerTurn = 512 * 1024;
+const indexedFileBytes = 64 * 1024;
+
 const noRows: SymbolRows = { count: 0, columns: {} };
 
 /** @param bytesMax memory for file indexes and rows, in bytes; at least 0 */
@@ -72,14 +76,20 @@ export function openSymbolRowReader(bytesMax: number): SymbolRowReader {
     sizeCalculation: ({ count, columns }) => (16 * count + columnBytes) * Object.keys(columns).length + entryBytes,
   });
 
+  let indexedBytes = 0;
+
   async function getIndex({ dataset, file, readBytes }: SymbolRowQuery): Promise<SymbolRowIndex> {
     const cached = indexes.get(file.sha256);
     if (cached !== undefined) return cached;
     const bytes = await readBytes();
     const index = decode(file, () => indexSymbolRows(datasets[dataset], keyColumns[dataset], bytes));
     indexes.set(file.sha256, index);
-    // Indexing is the longest synchronous work.
-    await new Promise((resolve) => setImmediate(resolve));
+    // Indexing is the longest synchronous work. Under load, yielding takes tens of milliseconds.
+    indexedBytes += indexedFileBytes + bytes.length;
+    if (indexedBytes >= indexedBytesPerTurn) {
+      indexedBytes = 0;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     return index;
   }
 

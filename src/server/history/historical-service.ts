@@ -24,8 +24,14 @@ export interface HistoricalService {
   readonly streamSemaphore: FairSemaphore;
 }
 
-/** Maximum number of waiting requests per permit. */
-const waitingPerPermitMax = 16;
+/**
+ * Maximum number of waiting pages per permit. A turn of the event loop may bring a request on each connection of a client,
+ * and after a publish most of their pages have to be read. They are read in milliseconds, so that few need to be rejected.
+ */
+const waitingPagesPerPermitMax = 64;
+
+/** The same for slices, whose permits are held for as long as the clients read. */
+const waitingSlicesPerPermitMax = 16;
 
 /** Opens the historical service. DuckDB starts with the first query. */
 export function openHistoricalService(context: ServiceContext): HistoricalService {
@@ -35,8 +41,8 @@ export function openHistoricalService(context: ServiceContext): HistoricalServic
     history: openHistory(context.archive, context.current, context.files, context.random),
     symbolPages: openSymbolPageReader(cacheBytesMax),
     marketTables: openMarketTables(cacheBytesMax / 4, context.signal),
-    computeSemaphore: createFairSemaphore(permits, waitingPerPermitMax * permits),
-    streamSemaphore: createFairSemaphore(permits, waitingPerPermitMax * permits),
+    computeSemaphore: createFairSemaphore(permits, waitingPagesPerPermitMax * permits),
+    streamSemaphore: createFairSemaphore(permits, waitingSlicesPerPermitMax * permits),
   };
 }
 

@@ -18,7 +18,7 @@ import type { VerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { generateRandomId } from '../workspace/tables.ts';
-import { isListed, openPinPool, type PinPool, type PooledPin, ReplacedError } from './pin-pool.ts';
+import { isListed, openPinPool, type PinPool, type PooledPin, ReplacedError, smallFileBytesMax } from './pin-pool.ts';
 
 /** Runs concurrent queries over published data. Each reads the verified files of one generation. */
 export interface HistoryReader {
@@ -171,10 +171,18 @@ const createFileReader =
 
 /** Reads a whole file. @throws ReplacedError if a publish has replaced it meanwhile; DamageError if it differs */
 async function readBytes(archive: Archive, files: VerifiedFiles, file: PublishedFile): Promise<Uint8Array> {
-  const opened = await files.open(file).catch((error: unknown) => {
+  const rethrow = (error: unknown): never => {
     if (error instanceof DamageError && !isListed(archive.readManifest(), file)) throw new ReplacedError(file.path);
     throw error;
-  });
+  };
+  if (file.bytes <= smallFileBytesMax) {
+    try {
+      return files.readBytes(file);
+    } catch (error) {
+      return rethrow(error);
+    }
+  }
+  const opened = await files.open(file).catch(rethrow);
   try {
     if (opened.bytes !== null) return opened.bytes;
     const bytes = new Uint8Array(file.bytes);

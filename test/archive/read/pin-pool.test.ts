@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Disk, systemDisk } from '../../../src/archive/disk/file-system.ts';
 import { DamageError } from '../../../src/base/errors.ts';
-import { openPinPool, ReplacedError } from '../../../src/server/history/pin-pool.ts';
+import { openPinPool, ReplacedError, smallFileBytesMax } from '../../../src/server/history/pin-pool.ts';
 import { answer, append, day0, now, opened, publishNow, scratchFolder } from '../scratch.ts';
 
 const { signal } = new AbortController();
@@ -12,6 +12,10 @@ async function archiveOf(root = scratchFolder()) {
   let reads = 0;
   const disk: Disk = {
     ...systemDisk,
+    read(path) {
+      if (path.includes('/pins/')) reads++;
+      return systemDisk.read(path);
+    },
     readStream(path) {
       reads++;
       return systemDisk.readStream(path);
@@ -24,8 +28,9 @@ async function archiveOf(root = scratchFolder()) {
   return { root, archive, file: file!, shelf: openPinPool(archive, 'test'), reads: () => reads };
 }
 
-test('checks the hash of a file once for all readers', async () => {
-  const { shelf, file, reads } = await archiveOf();
+test.each(['small', 'large'])('checks the hash of a %s file once for all readers', async (size) => {
+  const { shelf, file: small, reads } = await archiveOf();
+  const file = { ...small, bytes: size === 'small' ? small.bytes : smallFileBytesMax + 1 };
   const taken = await Promise.all([1, 2, 3].map(() => shelf.acquire(file, signal)));
   expect(new Set(taken.map(({ path }) => path)).size).toBe(1);
   for (const one of taken) one.release();
@@ -66,9 +71,11 @@ test('keeps a pinned file when a later generation replaces it, until it is relea
 
 test('an aborted reader does not affect other readers of the same file', async () => {
   const { shelf, file } = await archiveOf();
+  // A large file is read asynchronously, so that its reader can be aborted.
+  const large = { ...file, bytes: smallFileBytesMax + 1 };
   const stopped = new AbortController();
-  const first = shelf.acquire(file, stopped.signal);
-  const second = shelf.acquire(file, signal);
+  const first = shelf.acquire(large, stopped.signal);
+  const second = shelf.acquire(large, signal);
   stopped.abort(new Error('stopped'));
   await expect(first).rejects.toThrow('stopped');
   (await second).release();
