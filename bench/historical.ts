@@ -1,7 +1,7 @@
 /**
  * Measures the historical API on an archive of several million ticks, served by a separate process: full slices in
- * every format with the peak memory of that process, the latency of pages, and the rates of fresh and repeated pages over
- * 16 connections. The CPU time counts when the machine is shared. Run: node bench/historical.ts [MILLIONS]
+ * every format with the peak memory of that process, and the latency of pages. bench/serve.ts measures their rates.
+ * Run: node bench/historical.ts [MILLIONS]
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,6 @@ import { openArchive } from '../src/archive/open-archive.ts';
 import { publish } from '../src/archive/publish/publish.ts';
 import { systemClock } from '../src/base/system.ts';
 import { createBenchKey } from './key.ts';
-import { formatLoad, runLoad } from './request-load.ts';
 import { startService } from './service.ts';
 
 const millions = Number(process.argv[2] ?? 4);
@@ -142,26 +141,5 @@ for (const path of [
   console.log(`${path}: p50 ${times[7]!.toFixed(1)} ms, the first ${first!.toFixed(1)} ms`);
 }
 
-const connections = 16;
-const seconds = 5;
-let draw = 0;
-/** Each request has another window, so that none is answered from the cache; the rows are the same ones. */
-const drawEnd = (): number => day0 + days * dayMs + draw++;
-const loads: Readonly<Record<string, (to: number) => string>> = {
-  'markets?limit=100': (to) => `markets?limit=100&to=${to}`,
-  'candles?interval=4h of a symbol': (to) => `candles?interval=4h&symbol=${symbol}&to=${to}`,
-  'ticks of a symbol': (to) => `ticks?symbol=${symbol}&limit=1000&to=${to}`,
-};
-for (const [name, createPath] of Object.entries(loads)) {
-  const run = async (kind: string, next: () => string, more: Readonly<Record<string, string>> = {}): Promise<void> => {
-    const load = { key, connections, seconds, headers: more, next: () => `/api/v1/historical/${next()}` };
-    await runLoad(service, { ...load, seconds: 1 });
-    console.log(`${name}, ${kind}, ${connections} connections: ${formatLoad(await runLoad(service, load))}`);
-  };
-  const same = createPath(drawEnd());
-  await run('fresh', () => createPath(drawEnd()));
-  await run('repeated', () => same);
-  await run('repeated with zstd', () => same, { 'accept-encoding': 'zstd' });
-}
 await stop();
 rmSync(root, { recursive: true, force: true });

@@ -12,6 +12,21 @@ const packagesOf = {
 
 export type PeerName = keyof typeof packagesOf;
 
+/** Scripts that serve ticks over HTTP, and the packages they need. */
+const serverPackagesOf = {
+  postgres: ['fastapi', 'uvicorn', 'asyncpg', 'uvloop', 'httptools', 'orjson', 'duckdb'],
+  duckdb: ['fastapi', 'uvicorn', 'duckdb', 'uvloop', 'httptools', 'orjson'],
+} as const;
+
+export type PeerServerName = keyof typeof serverPackagesOf;
+
+export interface PeerServer {
+  /** The command of its script, bench/peers/serve_NAME.py, with these arguments. */
+  argv(...args: readonly string[]): readonly [string, ...string[]];
+  /** E.g. `fastapi 0.165.0, uvicorn 0.54.0`. */
+  readonly version: string;
+}
+
 export interface Peer {
   readonly name: PeerName;
   /** Converts a folder of pages to Parquet day partitions in `out`. */
@@ -23,6 +38,8 @@ export interface Peer {
 export interface Peers {
   /** A peer that can run on this machine, or why it cannot. */
   find(name: PeerName): Peer | { readonly missing: string };
+  /** A peer of the HTTP service that can run on this machine, or why it cannot. */
+  findServer(name: PeerServerName): PeerServer | { readonly missing: string };
   /** Compares the day partitions below `ticks` in both folders; null if they are equal, else the difference. */
   differ(ours: string, theirs: string): string | null;
   /**
@@ -51,6 +68,11 @@ export function findPeers(given: string | undefined): Peers {
       return 'missing' in result
         ? result
         : { name, version: result.version, argv: (pages, out) => [python, script, pages, out] };
+    },
+    findServer(name) {
+      const result = versionsOf(python, serverPackagesOf[name]);
+      if ('missing' in result) return result;
+      return { version: result.version, argv: (...args) => [python, join(folder, `serve_${name}.py`), ...args] };
     },
     differ(ours, theirs) {
       const result = run('check.py', [ours, theirs]);

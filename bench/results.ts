@@ -1,4 +1,5 @@
 import type { Measured } from './measure.ts';
+import type { LoadResult } from './request-load.ts';
 import type { Spread } from './statistics.ts';
 
 /** The text of bench/RESULTS.md. Pure. */
@@ -36,9 +37,19 @@ export interface Timing {
   readonly runs: number;
 }
 
+/** A server under load. */
+export interface LoadTiming {
+  readonly what: string;
+  readonly server: string;
+  readonly medians: LoadResult;
+}
+
 export interface Report {
   readonly comparisons: readonly Comparison[];
   readonly timings: readonly Timing[];
+  readonly loads?: readonly LoadTiming[];
+  /** What a reader must know to judge the figures; one paragraph each. */
+  readonly notes?: readonly string[];
   /** Peers that are installed but gave no figure. */
   readonly failed: readonly string[];
 }
@@ -91,11 +102,15 @@ function formatSection(name: string, circumstances: Circumstances, reports: read
   const { date, machine, versions, accounting, seed, runs, short } = circumstances;
   const comparisons = reports.flatMap((report) => report.comparisons);
   const timings = reports.flatMap((report) => report.timings);
+  const loads = reports.flatMap((report) => report.loads ?? []);
+  const notes = reports.flatMap((report) => report.notes ?? []);
   const tables = [
     table(['what', 'input', 'ours', 'peer', 'ratio', 'goal', ''], comparisons.map(comparisonCells)),
     ...(timings.length === 0
       ? []
       : [table(['what', 'input', 'process', 'wall', 'CPU', 'peak memory', 'runs'], timings.map(timingCells))]),
+    ...(loads.length === 0 ? [] : [table(loadHead, loads.map(loadCells))]),
+    ...notes,
   ];
   return `## ${name}
 
@@ -129,6 +144,26 @@ function timingCells({ what, input, name, medians, runs }: Timing): string[] {
     String(runs),
   ];
 }
+
+/** CPU time is per request; that of the client is spent on the same machine. */
+const loadHead = ['load', 'server', 'requests/s', 'p50', 'p99', "server's CPU", "client's CPU", 'body'];
+
+function loadCells({ what, server, medians }: LoadTiming): string[] {
+  const { requestsPerSecond, p50Ms, p99Ms, cpuMsPerRequest, clientCpuMsPerRequest, bytes } = medians;
+  return [
+    what,
+    server,
+    countText(requestsPerSecond),
+    `${p50Ms.toFixed(2)} ms`,
+    `${p99Ms.toFixed(2)} ms`,
+    Number.isNaN(cpuMsPerRequest) ? '–' : `${cpuMsPerRequest.toFixed(3)} ms`,
+    `${clientCpuMsPerRequest.toFixed(3)} ms`,
+    `${(bytes / 1000).toFixed(1)} kB`,
+  ];
+}
+
+/** A whole number with separators. */
+export const countText = (value: number): string => Math.round(value).toLocaleString('en-US');
 
 /** Two decimals, or none if they are not significant. */
 function ratioText({ median, min, max }: Spread): string {

@@ -26,6 +26,7 @@ import { benchRate } from './rate.ts';
 import { benchRequests } from './requests.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
 import { benchScan } from './scan.ts';
+import { benchServe } from './serve.ts';
 import { benchVerify } from './verify.ts';
 
 interface Benchmark {
@@ -92,6 +93,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'paging', run: async () => [await benchPaging(bench)] },
   { name: 'rate', run: async () => [await benchRate(bench)] },
   { name: 'growth', run: async () => [await benchGrowth(bench)] },
+  { name: 'serve', run: async () => [await benchServe(bench, values.recording)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
 

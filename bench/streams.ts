@@ -58,7 +58,7 @@ function journal(t: number): void {
 
 journal(Date.now() - 1000);
 const key = await createBenchKey(root);
-let service = await startService(root, [], settings);
+let service = await startService(root, [], process.env, settings);
 let url = service.url;
 
 interface Client {
@@ -149,7 +149,7 @@ console.log(
 const killedAt = performance.now();
 await service.kill();
 const fed = feed(2000);
-service = await startService(root, [], settings);
+service = await startService(root, [], process.env, settings);
 url = service.url;
 const resumeMs = await connectAll();
 await fed;

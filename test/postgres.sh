@@ -2,6 +2,7 @@
 # Runs a command beside a throwaway PostgreSQL, whose URL it finds in ODDSLAKE_TEST_POSTGRES:
 #   test/postgres.sh npx vitest run test/server/workspace
 # Where no PostgreSQL is installed, root gets Debian's package; a server that the variable names already is used as it is.
+# POSTGRES_OPTIONS are further options of the server, such as "-c shared_buffers=1GB".
 set -uo pipefail
 [ $# -gt 0 ] || { echo "usage: test/postgres.sh COMMAND…" >&2; exit 2; }
 [ -z "${ODDSLAKE_TEST_POSTGRES:-}" ] || exec "$@"
@@ -54,7 +55,7 @@ cd_run "$bin/initdb" -D "$work/data" -U oddslake -A scram-sha-256 --pwfile="$wor
 # A port found free may be taken a moment later: then another one.
 for try in 1 2 3 4 5; do
   port=$((20000 + (RANDOM * 32768 + RANDOM) % 20000))
-  options="-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=$work -c fsync=off -c max_connections=60"
+  options="-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=$work -c fsync=off -c max_connections=60 ${POSTGRES_OPTIONS:-}"
   if cd_run "$bin/pg_ctl" -D "$work/data" -l "$work/server.log" -o "$options" -w -t 60 -s start >&2; then
     export ODDSLAKE_TEST_POSTGRES="postgres://oddslake:$password@127.0.0.1:$port/postgres"
     "$@"
