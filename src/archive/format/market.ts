@@ -1,7 +1,8 @@
 /** One market under one of its symbols, as observed in a poll of the market lists. Times are epoch milliseconds. */
 export interface MarketFacts {
   readonly canonicalId: string;
-  readonly symbol: string;
+  /** Null in rows of other writers for a market without a ticker; parseMarket sets its canonical_id. */
+  readonly symbol: string | null;
   readonly source: string | null;
   /** The market lists that name it, sorted. */
   readonly views: readonly string[];

@@ -179,7 +179,7 @@ export function rebuildMarketRecords(rows: readonly MarketFacts[], paths: Record
   interface Group {
     record: MarketRecord;
     weight: number;
-    readonly symbols: Set<string>;
+    readonly symbols: Set<string | null>;
     readonly views: Set<string>;
     readonly sources: Set<string>;
   }
@@ -213,6 +213,7 @@ function rebuildMarketRecord(
   siblings: readonly MarketRecord[],
   paths: RecordPaths,
 ): MarketRecord {
+  const { symbol } = row;
   const added: Record<string, unknown> = { canonical_id: row.canonicalId };
   const add = (names: readonly string[], value: unknown): boolean => {
     const name = names.find((path) => !path.includes('/') && !Object.hasOwn(extra, path));
@@ -222,13 +223,14 @@ function rebuildMarketRecord(
   const record = (): MarketRecord => ({ ...added, ...extra });
   // In the rows of the record's other symbols, this symbol's own name is an extra field.
   for (const name of paths.symbolPaths)
-    if (!name.includes('/') && siblings.some((other) => other[name] === row.symbol)) add([name], row.symbol);
+    if (symbol !== null && !name.includes('/') && siblings.some((other) => other[name] === symbol)) add([name], symbol);
   const namedSymbols = findSymbols(record(), paths.symbolPaths);
-  const isFound = namedSymbols.size === 0 ? row.symbol === row.canonicalId : namedSymbols.has(row.symbol);
-  if (!isFound) add(paths.symbolPaths, row.symbol);
+  const isFound = symbol === null || (namedSymbols.size === 0 ? symbol === row.canonicalId : namedSymbols.has(symbol));
+  if (!isFound) add(paths.symbolPaths, symbol);
   for (const fact of ['confidence', 'category', 'isActive'] as const)
     if (row[fact] !== null) add([columnNames[fact]], row[fact]);
-  const at = (isFound ? namedSymbols : findSymbols(record(), paths.symbolPaths)).get(row.symbol);
+  const named = isFound ? namedSymbols : findSymbols(record(), paths.symbolPaths);
+  const at = symbol === null ? undefined : named.get(symbol);
   for (const [fact, names] of listFactPaths(paths)) {
     if (row[fact] === null) continue;
     // A plain name that is still among the extra fields was not the column's source, even with the same value.
@@ -236,7 +238,7 @@ function rebuildMarketRecord(
     if (readFact(fact, record(), at, nestedPaths) === row[fact]) continue;
     // If no name is left, the value came from another symbol's member, as happens for a symbol that also has a plain
     // name.
-    if (!add(names, row[fact])) add(paths.symbolPaths, row.symbol);
+    if (!add(names, row[fact]) && symbol !== null) add(paths.symbolPaths, symbol);
   }
   return record();
 }

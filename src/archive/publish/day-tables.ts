@@ -165,7 +165,9 @@ export const toMarketRows = (rows: readonly MarketRow[]): CellValue[][] =>
   [...rows]
     .sort(
       (a, b) =>
-        compareUtf8(a.canonicalId, b.canonicalId) || compareUtf8(a.symbol, b.symbol) || a.firstSeen - b.firstSeen,
+        compareUtf8(a.canonicalId, b.canonicalId) ||
+        compareUtf8(a.symbol ?? '', b.symbol ?? '') ||
+        a.firstSeen - b.firstSeen,
     )
     .map((m) => [
       m.canonicalId,

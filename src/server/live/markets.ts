@@ -213,7 +213,7 @@ async function readPoll(
   for (const row of [...published.filter(({ lastSeen }) => lastSeen === at), ...journaledRows])
     rows.set(JSON.stringify([row.canonicalId, row.symbol]), row);
   const byMarket = Map.groupBy(
-    [...rows.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol)),
+    [...rows.values()].sort((a, b) => compareUtf8(a.symbol ?? '', b.symbol ?? '')),
     ({ canonicalId }) => canonicalId,
   );
   const markets: PolledMarket[] = [];

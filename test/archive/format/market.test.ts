@@ -112,7 +112,7 @@ describe('the market rows of a day', () => {
         for (const p of polls) {
           rows = mergeMarkets(rows, [p]);
           const { symbol, isActive } = p.markets[0]!;
-          expect(stateAt(rows, symbol, p.observedAt)?.isActive).toBe(isActive);
+          expect(stateAt(rows, symbol!, p.observedAt)?.isActive).toBe(isActive);
         }
         for (const symbol of ['S', 'T']) {
           const marketPolls = rows.filter((row) => row.symbol === symbol);
