@@ -28,6 +28,7 @@ const challengeOf = (scope: string) => `Bearer error="insufficient_scope", scope
 const scopes: Readonly<Record<string, 'read' | 'export' | null>> = {
   'get /api/v1/markets': 'read',
   'get /api/v1/ticks': 'read',
+  'get /api/v1/ticks/stream': 'read',
   'get /api/v1/orderbook': 'read',
   'get /api/v1/historical/markets': 'read',
   'get /api/v1/historical/ticks': 'read',
