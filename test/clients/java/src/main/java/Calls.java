@@ -98,10 +98,10 @@ public final class Calls {
   /** Returns a market with ticks and order books. */
   private static HistoricalMarket callMarketData(RealtimeApi realtime, HistoricalApi historical) throws Exception {
     require(!realtime.listMarkets(null, null, 5L).getMarkets().get(0).getCanonicalId().isEmpty(), "a market");
-    Set<String> withBooks = historical.listHistoricalOrderBooks(null, null, null, null, null, null).getOrderbooks().stream()
+    Set<String> withBooks = historical.listHistoricalOrderBooks(null, null, null, null, null, null, null).getOrderbooks().stream()
         .map(OrderBookSnapshot::getSymbol).collect(Collectors.toSet());
     HistoricalMarket traded =
-        historical.listHistoricalMarkets(null, null, null, null, null, null, null, null, null, null, null).getMarkets().stream()
+        historical.listHistoricalMarkets(null, null, null, null, null, null, null, null, null, null, null, null).getMarkets().stream()
             .filter(known -> withBooks.contains(known.getSymbol()) && known.getTicks() > 100).findFirst().orElseThrow();
     String symbol = traded.getSymbol();
     TicksResponse ticks = realtime.getTicks(symbol, null, null, 10L);
@@ -110,12 +110,12 @@ public final class Calls {
     require(realtime.streamTicks(List.of(symbol), 1L, null).contains("event: ready"), "a stream");
     require(realtime.getOrderBook(symbol).getBids().get(0).getPrice().signum() > 0, "an order book");
     require(!traded.getHistory().isEmpty(), "the history of a market");
-    HistoricalTicksResponse page = historical.listHistoricalTicks(List.of(symbol), null, null, 3L, null, null);
+    HistoricalTicksResponse page = historical.listHistoricalTicks(List.of(symbol), null, null, 3L, null, null, null);
     require(page.getTicks().size() == 3 && page.getNextCursor() != null, "a page of ticks");
-    List<Candle> candles = historical.listHistoricalCandles("1h", List.of(symbol), null, null, null, null, null).getCandles();
+    List<Candle> candles = historical.listHistoricalCandles("1h", List.of(symbol), null, null, null, null, null, null).getCandles();
     require(!candles.isEmpty() && candles.stream().allMatch(one -> one.getLow().compareTo(one.getHigh()) <= 0), "candles");
     List<CoverageWindow> coverage =
-        historical.listHistoricalCoverage(null, List.of(symbol), null, null, null, null, null).getCoverage();
+        historical.listHistoricalCoverage(null, List.of(symbol), null, null, null, null, null, null).getCoverage();
     require(!coverage.isEmpty() && coverage.stream().allMatch(one -> one.gettFrom() < one.gettTo()), "coverage");
     return traded;
   }
