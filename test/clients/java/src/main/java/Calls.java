@@ -107,7 +107,7 @@ public final class Calls {
     TicksResponse ticks = realtime.getTicks(symbol, null, null, 10L);
     require(ticks.getCount() > 0 && ticks.getCount() == ticks.getTicks().size(), "ticks");
     require(ticks.getTicks().stream().allMatch(tick -> tick.getT() > 0 && tick.getP().signum() >= 0), "times and prices");
-    require(realtime.streamTicks(List.of(symbol), 1L, null).contains("event: ready"), "a stream");
+    require(realtime.streamTicks(List.of(symbol), 1, null).contains("event: ready"), "a stream");
     require(realtime.getOrderBook(symbol).getBids().get(0).getPrice().signum() > 0, "an order book");
     require(!traded.getHistory().isEmpty(), "the history of a market");
     HistoricalTicksResponse page = historical.listHistoricalTicks(List.of(symbol), null, null, 3L, null, null, null);
