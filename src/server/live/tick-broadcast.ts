@@ -13,6 +13,7 @@ import {
   type TickLogState,
   trimTickLog,
 } from '../../archive/journal/tick-log.ts';
+import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { hourMs, minuteMs } from '../../base/window.ts';
 import type { ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
@@ -364,7 +365,7 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       // From here on it counts, so that many requests at once do not exceed the maximum.
       streams.add(stream);
       try {
-        await keepLogging(request.symbols);
+        await keepLogging(request.symbols).catch(throwUnavailable);
         const state = db.snapshot(() => {
           const known = readTickLogState(db)!;
           stream.position = findPosition(request, known, (symbol) => readLoggedSymbol(db, symbol)?.since);
@@ -397,6 +398,19 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       writer = undefined;
     },
   };
+}
+
+function throwUnavailable(error: unknown): never {
+  if (error instanceof OddslakeError && error.exitCode === exitCodes.busy)
+    throw new ProblemError(503, 'Another process writes the archive. Try again.', {
+      code: 'busy',
+      headers: { 'retry-after': '5' },
+    });
+  if (error instanceof DiskFullError)
+    throw new ProblemError(503, 'The stream cannot be started because the disk of the service is full.', {
+      headers: { 'retry-after': '60' },
+    });
+  throw error;
 }
 
 /**
