@@ -1,6 +1,8 @@
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
+import { Writable } from 'node:stream';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { createLog } from '../../src/cli/log.ts';
 import { clockAt } from '../archive/scratch.ts';
 import { collected } from '../e2e/books.ts';
 import { fixedNow, manifestOf, ticksOf } from '../e2e/lake.ts';
@@ -8,6 +10,7 @@ import { createResponseCheck, isJson } from './documented.ts';
 import { claims, crafted, hs256, secret } from './forged-tokens.ts';
 import { type Document, type Request, requestsOf } from './generating.ts';
 import { serving } from './serving.ts';
+import { freshDatabase, postgresUrl } from './workspace/databases.ts';
 
 const cases = Number(process.env.CASES ?? 1500);
 const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
@@ -35,7 +38,22 @@ const inside = [
   /\bajv\b/i,
 ];
 
-test(`${cases} requests generated from the document get documented responses without internals`, async () => {
+/** A log at its most detailed level, without the redaction of secrets that hides a leak; checks each line. */
+async function openCheckedLog(check: (line: string) => void) {
+  let lines = 0;
+  const stream = new Writable({
+    write(chunk: Buffer, _, done) {
+      for (const line of chunk.toString('utf8').split('\n').slice(0, -1)) {
+        lines++;
+        check(line);
+      }
+      done();
+    },
+  });
+  return { log: await createLog({ level: 'debug', stream }), countLines: () => lines };
+}
+
+test(`${cases} requests generated from the document get documented responses without internals or secrets`, async () => {
   const { archive, output } = await collected();
   const set = [
     `service.tokens.secret=${secret}`,
@@ -44,8 +62,22 @@ test(`${cases} requests generated from the document get documented responses wit
     'service.research.runs_concurrent_max=64',
     'service.requests_per_minute=1000000',
   ];
-  const { url, key, app } = await serving(archive, { clock: clockAt(fixedNow), set });
   const token = crafted(hs256, { ...claims, iat: fixedNow / 1000, exp: fixedNow / 1000 + 600, scope: 'research' });
+  const password = postgresUrl === null ? [] : [new URL(postgresUrl).password];
+  const secrets = [secret, token, token.slice(token.lastIndexOf('.') + 1), ...password];
+  const leaks: string[] = [];
+  const checkSecrets = (text: string, what: string): void => {
+    const at = secrets.findIndex((one) => text.includes(one));
+    if (at >= 0) leaks.push(`${what} has secret ${at}: ${text.slice(0, 500)}`);
+  };
+  const { log, countLines } = await openCheckedLog((line) => {
+    checkSecrets(line, 'a log line');
+    // A line that a request has split or forged is not one object.
+    if (!/^\{.*\}$/.test(line)) leaks.push(`not a log line: ${line.slice(0, 500)}`);
+  });
+  const database = await freshDatabase(postgresUrl === null ? 'sqlite' : 'postgres');
+  const { url, key, app } = await serving(archive, { clock: clockAt(fixedNow), set, log, database });
+  secrets.push(key, key.slice('olk_0123456789ab_'.length));
   const document = JSON.parse(JSON.stringify(app.swagger())) as Document;
   const { files } = manifestOf(output).datasets.ticks;
   const symbols = [...ticksOf(output).keys()];
@@ -94,6 +126,8 @@ test(`${cases} requests generated from the document get documented responses wit
     if (status >= 500) throw new Error(`answered with ${status}: ${body.slice(0, 500)}`);
     const told = isJson(headers) ? body : undefined;
     check({ method: asked.method, path: asked.target, status, headers, body: told });
+    checkSecrets(`${JSON.stringify([...headers])} ${body}`, `the response to ${asked.method} ${asked.target}`);
+    if (leaks.length > 0) throw new Error(leaks.join('\n'));
     if (body.includes(output)) throw new Error(`names the archive's folder: ${body.slice(0, 500)}`);
     // A response may quote the request.
     const said = decodeURIComponent(asked.target.replace(/%(?![0-9a-f]{2})|%[89a-f][0-9a-f]/gi, '')) + asked.body;
@@ -109,8 +143,11 @@ test(`${cases} requests generated from the document get documented responses wit
     );
   } finally {
     agent.destroy();
+    console.log(`${count} requests, ${countLines()} log lines, ${leaks.length} leaks`);
     console.log(summaryOf(spent));
   }
+  expect(leaks).toEqual([]);
+  expect(countLines()).toBeGreaterThan(count / 2);
   // Ensure that the test is effective: every route without an ID succeeded at least once.
   const never = [...spent].filter(([, { statuses }]) => ![...statuses.keys()].some((status) => status < 400));
   console.log(`never answered well: ${never.map(([name]) => name).join(', ') || 'none'}`);

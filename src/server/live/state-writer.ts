@@ -8,7 +8,7 @@ import type { Clock } from '../../base/ports.ts';
 export interface StateWriter {
   readonly state: State;
   /**
-   * Runs `work` in one transaction. Waits without blocking the process while another one writes.
+   * Runs `work` in one transaction, after the earlier ones. Waits without blocking the process while another one writes.
    * @throws OddslakeError (busy) if that takes too long
    */
   write<T>(work: () => T): Promise<T>;
@@ -29,18 +29,37 @@ export function openStateWriter(
   archive: Archive,
 ): StateWriter {
   const db = open(toStateFilePath(archive.layout.privateFolder), busyMsMax);
+  let last: Promise<unknown> = Promise.resolve();
+  /** Attempts that found the state locked, and the error of the last attempt if it was one of them. */
+  let busyCount = 0;
+  let busyError: unknown = null;
+
+  async function attempt<T>(work: () => T, busyCountMax: number): Promise<T> {
+    for (;;) {
+      // The attempts of the writes before this one count, too: all waited for the same lock.
+      if (busyError !== null && busyCount >= busyCountMax) throw busyError;
+      try {
+        const result = db.transaction(work);
+        busyError = null;
+        return result;
+      } catch (error) {
+        const isBusy = error instanceof OddslakeError && error.exitCode === exitCodes.busy;
+        busyError = isBusy ? error : null;
+        if (!isBusy) throw error;
+        busyCount++;
+      }
+      await clock.sleep(busyPauseMs);
+    }
+  }
+
   return {
     state: Object.create(archive.state, { db: { value: db } }) as State,
-    async write(work) {
-      for (let attempt = 1; ; attempt++) {
-        try {
-          return db.transaction(work);
-        } catch (error) {
-          const isBusy = error instanceof OddslakeError && error.exitCode === exitCodes.busy;
-          if (!isBusy || attempt === busyAttemptsMax) throw error;
-        }
-        await clock.sleep(busyPauseMs);
-      }
+    write(work) {
+      // One attempt at a time: each blocks the process, and many requests may wait.
+      const busyCountMax = busyCount + busyAttemptsMax;
+      const result = last.then(() => attempt(work, busyCountMax));
+      last = result.catch(() => {});
+      return result;
     },
     close: () => db.close(),
   };

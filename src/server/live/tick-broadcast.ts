@@ -13,6 +13,7 @@ import {
   type TickLogState,
   trimTickLog,
 } from '../../archive/journal/tick-log.ts';
+import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { hourMs, minuteMs } from '../../base/window.ts';
 import type { ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
@@ -99,7 +100,6 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
   const ended = Object.fromEntries(streamEnds.map((reason) => [reason, 0])) as Record<StreamEnd, number>;
   let ticks = 0;
   let writer: StateWriter | undefined;
-  let loops: Promise<unknown> | undefined;
   /** The last row that was broadcast. */
   let sentTo = 0;
   /** Epoch ms. */
@@ -275,7 +275,7 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
   const isRunning = (): boolean => streams.size > 0 && !stopping.signal.aborted;
   const sleep = (ms: number): Promise<void> => clock.sleep(ms, stopping.signal).catch(() => {});
 
-  async function run(): Promise<void> {
+  async function broadcastAll(): Promise<void> {
     let version: number | undefined;
     let checkedAt = clock.monotonicMs();
     let trimmedAt = Number.NEGATIVE_INFINITY;
@@ -301,19 +301,37 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
     const { live } = context;
     const pauseMs = settings.service.live.maxAgeSeconds * 1000;
     while (live != null && isRunning()) {
-      for (const symbol of [...bySymbol.keys()]) if (isRunning()) await live.refreshTicks(symbol, clock.nowMs());
+      for (const symbol of [...bySymbol.keys()]) {
+        if (!isRunning()) return;
+        // The streams still send what others journal.
+        await live
+          .refreshTicks(symbol, clock.nowMs())
+          .catch((error: unknown) => log.error({ err: error }, 'a live read for streams failed'));
+      }
       await sleep(pauseMs);
     }
   }
 
+  // Each loop ends by itself when there are no streams. One that still waits then must not keep the other from starting.
+  const broadcasting = createLoop(broadcastAll);
+  const refreshing = createLoop(refresh);
+
+  function createLoop(run: () => Promise<void>) {
+    let running: Promise<void> | undefined;
+    const start = (): void => {
+      running ??= run().finally(() => {
+        running = undefined;
+        // Streams that were opened while the loop ended.
+        if (isRunning()) start();
+      });
+    };
+    return { start, isRunning: () => running !== undefined, waitUntilEnded: async () => running };
+  }
+
   function startLoops(end: number): void {
-    if (loops !== undefined) return;
-    sentTo = end;
-    loops = Promise.all([run(), refresh()]).finally(() => {
-      loops = undefined;
-      // Streams that were opened while the loops ended.
-      if (isRunning()) startLoops(sentTo);
-    });
+    if (!broadcasting.isRunning()) sentTo = end;
+    broadcasting.start();
+    if (context.live != null) refreshing.start();
   }
 
   function createBody(stream: OpenStream, isResumed: boolean): Readable {
@@ -347,7 +365,7 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       // From here on it counts, so that many requests at once do not exceed the maximum.
       streams.add(stream);
       try {
-        await keepLogging(request.symbols);
+        await keepLogging(request.symbols).catch(throwUnavailable);
         const state = db.snapshot(() => {
           const known = readTickLogState(db)!;
           stream.position = findPosition(request, known, (symbol) => readLoggedSymbol(db, symbol)?.since);
@@ -375,11 +393,24 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
     async close() {
       stopping.abort(new Error('the service stops'));
       endAll('stopped');
-      await loops;
+      await Promise.all([broadcasting.waitUntilEnded(), refreshing.waitUntilEnded()]);
       writer?.close();
       writer = undefined;
     },
   };
+}
+
+function throwUnavailable(error: unknown): never {
+  if (error instanceof OddslakeError && error.exitCode === exitCodes.busy)
+    throw new ProblemError(503, 'Another process writes the archive. Try again.', {
+      code: 'busy',
+      headers: { 'retry-after': '5' },
+    });
+  if (error instanceof DiskFullError)
+    throw new ProblemError(503, 'The stream cannot be started because the disk of the service is full.', {
+      headers: { 'retry-after': '60' },
+    });
+  throw error;
 }
 
 /**

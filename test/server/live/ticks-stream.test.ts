@@ -8,7 +8,7 @@ import { systemClock } from '../../../src/base/system.ts';
 import { answer, append, day0, hourMs, now, opened, type Pairs, publishNow } from '../../archive/scratch.ts';
 import { type Serving, serving } from '../serving.ts';
 import { type EventStream, openEvents } from './event-stream.ts';
-import { startWorld } from './live-world.ts';
+import { type LiveWorld, startWorld } from './live-world.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 const seeds = Number(process.env.SEEDS ?? 2);
@@ -351,20 +351,44 @@ test('a lost state ends the streams', async () => {
   await stream.until(({ isEnded }) => isEnded);
 });
 
+/** The symbol with the most ticks of the last hour. */
+function findBusiestSymbol({ box, clock }: LiveWorld): string {
+  const countRecent = (one: string): number =>
+    box.readTruth(one, { from: clock.nowMs() - hourMs, to: clock.nowMs() }).t.length;
+  return box.symbols().sort((a, b) => countRecent(b) - countRecent(a))[0]!;
+}
+
+test('with live reads, a stream that is opened soon after the last one was closed gets its ticks', async () => {
+  const world = await startWorld();
+  expect((await markets.run(await world.context(), undefined)).exit_code).toBe(0);
+  const service = await world.serve('service.live.max_age_seconds=2');
+  const symbol = findBusiestSymbol(world);
+  const url = `${service.url}/api/v1/ticks/stream?symbol=${symbol}`;
+  const first = await openEvents(url, service.key);
+  await first.until(({ events }) => events.length > 0);
+  first.close();
+  // The stream has been removed, and the upstream is not due yet.
+  await sleep(500);
+  const second = await openEvents(url, service.key);
+  await second.until(({ events }) => events.length > 0);
+  const { t } = world.box.readTruth(symbol, { from: 0, to: world.clock.nowMs() });
+  append(service.archive, answer(symbol, [[t.at(-1)! + 1, 0.125]], { observedAt: world.clock.nowMs() }));
+  await second.until(({ events }) => events.some(({ data }) => data.p === 0.125));
+  second.close();
+});
+
 test('with live reads, a stream has what the upstream has, without any other reader', async () => {
   const world = await startWorld();
   expect((await markets.run(await world.context(), undefined)).exit_code).toBe(0);
   const service = await world.serve();
-  const countRecent = (one: string): number =>
-    world.box.readTruth(one, { from: world.clock.nowMs() - hourMs, to: world.clock.nowMs() }).t.length;
-  const [symbol] = world.box.symbols().sort((a, b) => countRecent(b) - countRecent(a));
+  const symbol = findBusiestSymbol(world);
   const stream = await openEvents(`${service.url}/api/v1/ticks/stream?symbol=${symbol}`, service.key);
   const fromMs = world.clock.nowMs();
   for (let step = 0; step < 6; step++) {
     world.advance(20_000);
     await sleep(300);
   }
-  const truth = world.box.readTruth(symbol!, { from: fromMs - 60_000, to: world.clock.nowMs() });
+  const truth = world.box.readTruth(symbol, { from: fromMs - 60_000, to: world.clock.nowMs() });
   const expected = [...new Set(truth.t)].filter((t) => t >= fromMs && t < world.clock.nowMs() - 20_000);
   expect(expected.length).toBeGreaterThan(3);
   const list = (): number[] => stream.events.filter(({ type }) => type === 'tick').map(({ data }) => data.t);
