@@ -133,7 +133,10 @@ function createApp(context: ServiceContext, limits: ServiceLimits, onDrop: (reas
   return app as unknown as App;
 }
 
-/** Adds the hooks that process every request, in this order. */
+/**
+ * Adds the hooks that process every request, in this order. Those that wait for nothing call `done`: a promise for each
+ * of them takes a twentieth of the time of a request.
+ */
 function addHooks(
   app: App,
   context: ServiceContext,
@@ -148,33 +151,40 @@ function addHooks(
   app.setErrorHandler((error, request, reply) => sendProblem(log, error, request, reply));
   // JSON.stringify, because a schema-based serializer would silently drop fields that are not in the schema.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     reply.headers(createCommonHeaders(request.id));
     requireValidRequest(request, limits);
+    done();
   });
   registerNotFoundHandler(plain, methods);
   countKeyUsage(app, context);
   app.addHook('onRequest', createAuthenticationHook(context));
-  app.addHook('onRequest', async ({ routeOptions }) => {
+  app.addHook('onRequest', ({ routeOptions }, _reply, done) => {
     if (routeOptions.config.access !== 'open') requireLocalState(context);
+    done();
   });
-  app.addHook('preValidation', async (request) => {
+  app.addHook('preValidation', (request, _reply, done) => {
     const schema = request.routeOptions.schema?.querystring as { properties?: Record<string, object> } | undefined;
     requireParsedQuery(request.query as ParsedQuery, schema?.properties);
     requireValidBodyText(request.body);
     if (schema?.properties !== undefined)
       request.query = coerceQuery(request.query as Record<string, unknown>, schema.properties);
+    done();
   });
   app.addHook('preHandler', requireRequestedDatasets);
   app.addHook('onSend', createCompressionHook(compress));
-  app.addHook('onSend', async (request, reply) => {
+  app.addHook('onSend', (request, reply, _payload, done) => {
     setVary(request, reply);
     if (stopping) reply.header('connection', 'close');
+    done();
   });
   app.addHook('preClose', async () => {
     stopping = true;
   });
-  app.addHook('onResponse', async (request, reply) => logRequest(context, request, reply, reply.statusCode));
+  app.addHook('onResponse', (request, reply, done) => {
+    logRequest(context, request, reply, reply.statusCode);
+    done();
+  });
   app.addHook('onRequestAbort', async (request) => logRequest(context, request, null, null));
 }
 
@@ -209,11 +219,11 @@ function toPathPattern(url: string): RegExp {
 
 /** Responses for requests without a route: 204 to OPTIONS, 405 with Allow, else 404. */
 function registerNotFoundHandler(app: FastifyInstance, methods: MethodRegistry): void {
-  app.addHook('onRequest', async (request, reply) => {
-    if (!request.is404) return;
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!request.is404) return done();
     const allow = request.raw.url === '*' ? allMethods : methods.findAllowedMethods(toPath(request));
-    if (allow === null) return;
-    if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
+    if (allow === null) return done();
+    if (request.method === 'OPTIONS') return void reply.code(204).header('allow', allow).send();
     throw new ProblemError(405, `${request.method} is not supported at this path. Supported are ${allow}.`, {
       headers: { allow },
     });

@@ -73,7 +73,7 @@ export function openState(
         `The state in ${folder} was written by a newer oddslake (schema ${version}, this version supports up to ${schemaVersion}). Upgrade oddslake.`,
       );
     }
-    const openedFile = readFileIdentity(folder);
+    const openedFile = statStateFile(folder);
     return {
       db,
       get identity() {
@@ -81,7 +81,10 @@ export function openState(
       },
       generation: () => Number(getMeta(db, 'generation')),
       readPublishedTicks,
-      isFileCurrent: () => openedFile !== null && readFileIdentity(folder) === openedFile,
+      isFileCurrent() {
+        const file = statStateFile(folder);
+        return file !== undefined && file.ino === openedFile?.ino && file.dev === openedFile.dev;
+      },
       close: () => db.close(),
     };
   } catch (error) {
@@ -116,11 +119,8 @@ function upgradeSchema(db: Database, identity: ArchiveIdentity): void {
   });
 }
 
-/** Identifies the file that exists now; null if there is none. */
-function readFileIdentity(folder: string): string | null {
-  const stats = statSync(toStateFilePath(folder), { bigint: true, throwIfNoEntry: false });
-  return stats === undefined ? null : `${stats.dev} ${stats.ino}`;
-}
+/** The file that exists now; undefined if there is none. */
+const statStateFile = (folder: string) => statSync(toStateFilePath(folder), { bigint: true, throwIfNoEntry: false });
 
 /** Changes the identity of a state while nothing is journaled or published; otherwise does nothing. */
 export function changeIdentity({ db }: State, { upstream, parts }: ArchiveIdentity): void {

@@ -25,6 +25,8 @@ export interface DataPage extends CompressedPage {
 const decompressChunkBytesMin = 64;
 const decompressChunkBytesMax = 1 << 20;
 
+export type DecompressPage = (file: Uint8Array, page: CompressedPage) => Uint8Array;
+
 /** Decompresses a page. @throws Error if it is truncated or its length differs from the header */
 export function decompressPage(
   file: Uint8Array,
@@ -116,13 +118,18 @@ function readDictionary(
   return values;
 }
 
-/** Reads rows `from` to `to` of a column. `pages` are all pages of the column, in order. */
+/**
+ * Reads rows `from` to `to` of a column.
+ * @param pages all pages of the column, in order
+ * @param decompress may return bytes that it has kept; they are not modified
+ */
 export function readColumnValues(
   file: Uint8Array,
   pages: readonly DataPage[],
   type: NumberType,
   from: number,
   to: number,
+  decompress: DecompressPage = decompressPage,
 ): Float64Array {
   const out = new Float64Array(to - from);
   let filled = 0;
@@ -133,7 +140,7 @@ export function readColumnValues(
       Math.min(to, page.firstRow + page.rows) - page.firstRow,
     ];
     if (a >= b) continue;
-    const bytes = decompressPage(file, page);
+    const bytes = decompress(file, page);
     const at = page.firstRow + a - from;
     if (page.encoding === encodings.plain) out.set(decodePlainNumbers(bytes, type, a, b), at);
     else if (page.encoding === encodings.deltaBinaryPacked && type === 'int64') decodeDeltas(bytes, a, b, out, at);

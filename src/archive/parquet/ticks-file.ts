@@ -2,7 +2,7 @@ import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import type { CandleColumns } from '../format/candles.ts';
 import { datasets } from '../format/datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
-import { cachedDictionaryBytesMax, type DataPage, readColumnValues } from './page-decoder.ts';
+import { cachedDictionaryBytesMax, type DataPage, type DecompressPage, readColumnValues } from './page-decoder.ts';
 import type { RowGroupIndexes } from './rows.ts';
 import { readTickPages, visitTexts } from './tick-page-reader.ts';
 import { decodeTicksWithArrow } from './ticks-arrow.ts';
@@ -103,13 +103,18 @@ export function indexTickFile(file: Uint8Array): TickFileIndex {
 }
 
 /** Reads the ticks of one symbol of an indexed part; undefined if there are none. */
-export function readSymbolTicks(file: Uint8Array, index: TickFileIndex, symbol: string): TickColumns | undefined {
+export function readSymbolTicks(
+  file: Uint8Array,
+  index: TickFileIndex,
+  symbol: string,
+  decompress?: DecompressPage,
+): TickColumns | undefined {
   const i = index.symbolIndexes.get(symbol);
   if (i === undefined) return undefined;
   const [from, to] = [index.offsets[i]!, index.offsets[i + 1]!];
   return {
-    t: readColumnValues(file, index.timePages, 'int64', from, to),
-    p: readColumnValues(file, index.pricePages, 'double', from, to),
+    t: readColumnValues(file, index.timePages, 'int64', from, to, decompress),
+    p: readColumnValues(file, index.pricePages, 'double', from, to, decompress),
   };
 }
 
@@ -129,9 +134,14 @@ export const tryIndexTickFile = (file: Uint8Array): TickFileIndex | undefined =>
  * @param index false if the file has none: the plain decoder then decides whether the file is valid
  * @throws Error if the file cannot be decoded
  */
-export function readIndexedSymbol(file: Uint8Array, index: TickFileIndex | false, symbol: string): TickColumns {
+export function readIndexedSymbol(
+  file: Uint8Array,
+  index: TickFileIndex | false,
+  symbol: string,
+  decompress?: DecompressPage,
+): TickColumns {
   if (index !== false && !index.symbolIndexes.has(symbol)) return emptyTicks;
-  const fast = index === false ? undefined : tryRead(() => readSymbolTicks(file, index, symbol));
+  const fast = index === false ? undefined : tryRead(() => readSymbolTicks(file, index, symbol, decompress));
   return fast ?? decodeSymbolTicks(file, symbol) ?? emptyTicks;
 }
 

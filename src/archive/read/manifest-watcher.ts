@@ -12,9 +12,11 @@ export interface ManifestWatcher {
 /** Watches an archive that this and other processes write. */
 export function watchManifest(archive: Archive): ManifestWatcher {
   // https://sqlite.org/pragma.html#pragma_data_version increases with commits of other connections; total_changes()
-  // counts the writes of this one.
-  const sql = 'select data_version + total_changes() as version from pragma_data_version';
-  const version = (): number => archive.state.db.one<{ version: number }>(sql)!.version;
+  // counts the writes of this one. Two statements: the table pragma_data_version compiles the pragma for every query.
+  const { db } = archive.state;
+  const version = (): number =>
+    db.one<{ data_version: number }>('pragma data_version')!.data_version +
+    db.one<{ changes: number }>('select total_changes() as changes')!.changes;
   let cached: { version: number; readonly manifest: Manifest } | undefined;
   return {
     getVersion: version,

@@ -14,6 +14,7 @@ import { listJournaledDays, readJournalEnd, readSymbolDayTicks } from '../journa
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { findPublishedWindow } from '../journal/symbols.ts';
 import { type Archive, requirePublishedManifest } from '../open-archive.ts';
+import { type CompressedPage, type DecompressPage, decompressPage } from '../parquet/page-decoder.ts';
 import { readIndexedSymbol, type TickFileIndex, tryIndexTickFile } from '../parquet/ticks-file.ts';
 import type { ManifestWatcher } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
@@ -311,14 +312,15 @@ interface SymbolTickCache {
 /** Overhead of a cache entry, in bytes. */
 const entryBytes = 200;
 
-/** Share of the cache for file indexes. */
+/** Shares of the cache for file indexes and for decompressed pages; the rest is for ticks. */
 const indexShare = 1 / 4;
+const pageShare = 1 / 4;
 
-/** @param bytesMax memory for columns and file indexes, in bytes; at least 0 */
+/** @param bytesMax memory for all that is kept, in bytes; at least 0 */
 export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): SymbolTickCache {
   // Keyed by file hash, so that entries of replaced files age out.
   const columns = new LRUCache<string, TickColumns>({
-    maxSize: Math.max(1, Math.floor(bytesMax * (1 - indexShare))),
+    maxSize: Math.max(1, Math.floor(bytesMax * (1 - indexShare - pageShare))),
     sizeCalculation: ({ t }) => 16 * t.length + entryBytes,
   });
   // False for a file whose layout differs from our writer's; such a file is decoded as a whole.
@@ -326,6 +328,19 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     maxSize: Math.max(1, Math.floor(bytesMax * indexShare)),
     sizeCalculation: (index) => (index === false ? entryBytes : index.memoryBytes + entryBytes),
   });
+
+  // A page has the ticks of several symbols, and takes longer to decompress than the ticks of one to decode.
+  const pages = new LRUCache<CompressedPage, Uint8Array>({
+    maxSize: Math.max(1, Math.floor(bytesMax * pageShare)),
+    sizeCalculation: (bytes) => bytes.length + entryBytes,
+  });
+  const decompress: DecompressPage = (bytes, page) => {
+    const cached = pages.get(page);
+    if (cached !== undefined) return cached;
+    const plain = decompressPage(bytes, page);
+    pages.set(page, plain);
+    return plain;
+  };
 
   function getIndex(file: PublishedFile, bytes: Uint8Array): TickFileIndex | false {
     const cached = indexes.get(file.sha256);
@@ -342,7 +357,7 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     const bytes = files.readBytes(file);
     const known = getIndex(file, bytes);
     try {
-      return readIndexedSymbol(bytes, known, symbol);
+      return readIndexedSymbol(bytes, known, symbol, decompress);
     } catch (error) {
       throw new DamageError(`${file.path} cannot be read: ${(error as Error).message}`, { cause: error });
     }

@@ -9,7 +9,7 @@ export function countKeyUsage(app: App, { workspace: { usage } }: Pick<ServiceCo
   // A connection carries several responses. With HTTP pipelining they may all end with the last one, so that their sum is
   // exact, but not its division between several keys.
   const countedBytes = new WeakMap<Socket, number>();
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const { socket } = request.raw;
     const startBytes = socket.bytesWritten;
     // Not onResponse, which does not run for an aborted response. Rejected requests of a key count, too.
@@ -19,6 +19,7 @@ export function countKeyUsage(app: App, { workspace: { usage } }: Pick<ServiceCo
       countedBytes.set(socket, sentBytes);
       if (request.principal?.kind === 'key') usage.record(request.principal.id, Math.max(0, bytes));
     });
+    done();
   });
   let timer: NodeJS.Timeout | undefined;
   app.addHook('onReady', async () => {

@@ -32,10 +32,11 @@ export function requireKeyPermissions(key: KeyHolder, data: RouteData | undefine
 }
 
 /** The hook that checks datasets which depend on the request. It runs after the validation. */
-export async function requireRequestedDatasets(request: FastifyRequest): Promise<void> {
+export function requireRequestedDatasets(request: FastifyRequest, _reply: unknown, done: () => void): void {
   const { datasets } = request.routeOptions.config.data ?? {};
   if (typeof datasets === 'function' && request.principal?.kind === 'key')
     requireDatasets(request.principal, datasets(request));
+  done();
 }
 
 /** Whether the key permits a dataset. */

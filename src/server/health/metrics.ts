@@ -113,7 +113,10 @@ function requireMetricsKey(key: string, authorization: string | undefined): void
 
 /** `/metrics` and its hooks. Register it before all other routes and hooks, so that every request is counted. */
 export function registerMetricsRoutes(app: App, metrics: MetricsEndpoint, key: string | null): void {
-  app.addHook('onRequest', async (request, reply) => metrics.observeRequest(request, reply));
+  app.addHook('onRequest', (request, reply, done) => {
+    metrics.observeRequest(request, reply);
+    done();
+  });
   app.addHook('onClose', async () => metrics.close());
   app.get(
     paths.metrics,

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import { type DatasetName, datasetNames } from '../../archive/format/datasets.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatIsoUtc } from '../../base/time.ts';
@@ -348,4 +348,4 @@ export function requireName(text: string, what: string): void {
   throw new UsageError(`${what} must have 1 to 200 characters on one line.`);
 }
 
-const hashSecret = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();
+const hashSecret = (text: string): Buffer => hash('sha256', text, 'buffer');

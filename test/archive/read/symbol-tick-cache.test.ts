@@ -60,6 +60,18 @@ test('caches ticks, and finds missing symbols by the index of the file', () => {
   expect(reads.times).toBe(1);
 });
 
+test('reads several symbols of one page', () => {
+  const { pairs } = over(published, 1 << 20);
+  expect(['A', 'B', 'A'].map(pairs)).toEqual([
+    [[0, 0.5]],
+    [
+      [0, 0.25],
+      [1, 0.75],
+    ],
+    [[0, 0.5]],
+  ]);
+});
+
 test('reads the file each time without a cache, with the same result', () => {
   const { asked: reads, pairs } = over(published, 0);
   for (let round = 0; round < 2; round++) expect(pairs('A')).toEqual([[0, 0.5]]);
