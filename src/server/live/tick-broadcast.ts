@@ -37,8 +37,8 @@ const bufferBytes = 64 * 1024;
 /** Rows that are read at a time, of all symbols and of one stream. */
 const broadcastRowsMax = 64;
 const catchUpRowsMax = 16;
-/** Reads of one stream before other work gets its turn. */
-const catchUpReadsMax = 4;
+/** How long rows are sent before other work gets its turn, in ms. */
+const sliceMs = 5;
 
 export interface StreamRequest {
   /** Distinct and known to the archive. */
@@ -74,7 +74,7 @@ export interface TickBroadcast {
 interface OpenStream extends StreamRequest {
   logId: string;
   position: StreamPosition;
-  /** Whether events are waiting in the log, because the client has not read the earlier ones yet. */
+  /** Whether events may be waiting in the log, because the client has not read the earlier ones yet. */
   isLagging: boolean;
   isOpen: boolean;
   body: Readable | null;
@@ -169,36 +169,60 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
     stream.position = { seq: row.seq + 1, next: 0 };
     stream.sentAt = clock.monotonicMs();
     ticks += row.t.length - from;
-    stream.isLagging = !stream.body!.push(bytes);
-    return !stream.isLagging;
+    const canTakeMore = stream.body!.push(bytes);
+    if (!canTakeMore) stream.isLagging = true;
+    return canTakeMore;
   }
 
-  /** Sends what the log has for a lagging stream, as much as the client takes. */
+  /** Sends the next rows of the log to a lagging stream. */
   function catchUp(stream: OpenStream): void {
-    for (let reads = 0; stream.isOpen; reads++) {
-      if (reads === catchUpReadsMax) return void setImmediate(pull, stream);
-      const { state, rows } = db.snapshot(() => ({
-        state: readTickLogState(db),
-        rows: readTickLog(db, stream.position.seq, stream.symbols, catchUpRowsMax),
-      }));
-      if (state?.id !== stream.logId || state.floor >= stream.position.seq) {
-        end(stream, 'expired');
-        return;
-      }
-      if (rows.length === 0) {
-        stream.position = { seq: Math.max(stream.position.seq, state.end + 1), next: 0 };
-        stream.isLagging = false;
-        return;
-      }
-      for (const row of rows) if (!send(stream, row)) return;
+    if (!stream.isOpen) return;
+    const { state, rows } = db.snapshot(() => ({
+      state: readTickLogState(db),
+      rows: readTickLog(db, stream.position.seq, stream.symbols, catchUpRowsMax),
+    }));
+    if (state?.id !== stream.logId || state.floor >= stream.position.seq) {
+      end(stream, 'expired');
+      return;
     }
+    if (rows.length === 0) {
+      stream.position = { seq: Math.max(stream.position.seq, state.end + 1), next: 0 };
+      stream.isLagging = false;
+      return;
+    }
+    for (const row of rows) if (!send(stream, row)) return;
+    // Until it has the last row, it stays lagging: a broadcast in between would skip rows.
+    pull(stream);
   }
 
-  const pull = (stream: OpenStream): void =>
-    void guard(
-      () => catchUp(stream),
-      (reason) => end(stream, reason),
-    );
+  /**
+   * Lagging streams whose clients can take more. They take turns, and all of them share one slice of time: however many
+   * there are, and however fast their connections take data, other requests do not wait for them.
+   */
+  const pulling = new Set<OpenStream>();
+  let isPullScheduled = false;
+
+  function pull(stream: OpenStream): void {
+    pulling.add(stream);
+    if (isPullScheduled) return;
+    isPullScheduled = true;
+    setImmediate(pullForSlice);
+  }
+
+  function pullForSlice(): void {
+    isPullScheduled = false;
+    const endsAt = clock.monotonicMs() + sliceMs;
+    for (const stream of pulling) {
+      pulling.delete(stream);
+      void guard(
+        () => catchUp(stream),
+        (reason) => end(stream, reason),
+      );
+      if (clock.monotonicMs() >= endsAt) break;
+    }
+    const [next] = pulling;
+    if (next !== undefined) pull(next);
+  }
 
   /** Runs `work`, and ends what it cannot continue. */
   async function guard(work: () => Promise<void> | void, endFailed: (reason: StreamEnd) => void): Promise<void> {
@@ -228,7 +252,12 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
         sentTo = state.floor;
       }
       if (rows.length === 0) return;
+      let endsAt = clock.monotonicMs() + sliceMs;
       for (const row of rows) {
+        if (clock.monotonicMs() >= endsAt) {
+          await yieldToOthers();
+          endsAt = clock.monotonicMs() + sliceMs;
+        }
         sentTo = row.seq;
         const readers = bySymbol.get(row.symbol);
         if (readers === undefined) continue;
