@@ -1,23 +1,18 @@
 import { Readable } from 'node:stream';
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
-import { readLastJournaledTick } from '../../archive/journal/journal.ts';
 import {
-  isTickLogDue,
-  logSymbols,
   readLoggedSymbol,
   readTickLog,
   readTickLogState,
-  resetTickLog,
   TickLogDamageError,
   type TickLogRow,
-  trimTickLog,
 } from '../../archive/journal/tick-log.ts';
 import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
-import { hourMs, minuteMs } from '../../base/window.ts';
+import { minuteMs } from '../../base/window.ts';
 import type { ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
-import { openStateWriter, type StateWriter } from './state-writer.ts';
 import { findPosition, formatHeartbeat, formatReadyEvent, formatRow, type StreamPosition } from './stream-events.ts';
+import { openTickLogKeeper } from './tick-log-keeper.ts';
 
 /** How often the state is checked for new rows, in ms. Other processes write it, and cannot notify this one. */
 const pollMs = 50;
@@ -27,10 +22,8 @@ const checkMs = 1000;
 const heartbeatMs = 15_000;
 /** How often the credential of a stream is checked again, in ms. */
 const permissionMs = minuteMs;
-/** How often old rows are removed, in ms. */
-const trimMs = minuteMs;
-/** How often the logging of streamed symbols is renewed, as a share of the time for which rows are kept. */
-const renewShare = 1 / 8;
+/** How often the tick log is maintained, in ms. */
+const maintainMs = minuteMs;
 
 /** Bytes that wait for a client; beyond that, its events stay in the log until it has read them. */
 const bufferBytes = 64 * 1024;
@@ -77,6 +70,8 @@ interface OpenStream extends StreamRequest {
   /** Whether events may be waiting in the log, because the client has not read the earlier ones yet. */
   isLagging: boolean;
   isOpen: boolean;
+  /** For each symbol, the row from which on the log has all of its changes. */
+  loggedSince: ReadonlyMap<string, number | undefined>;
   body: Readable | null;
   /** Monotonic ms. */
   sentAt: number;
@@ -91,25 +86,15 @@ interface OpenStream extends StreamRequest {
 export function openTickBroadcast(context: ServiceContext): TickBroadcast {
   const { archive, current, clock, log, settings } = context;
   const { db } = archive.state;
-  const { streamsMax, streamsPerKeyMax, keepHours } = settings.service.stream;
-  const keepMs = keepHours * hourMs;
+  const { streamsMax, streamsPerKeyMax } = settings.service.stream;
   const stopping = new AbortController();
   const streams = new Set<OpenStream>();
   const bySymbol = new Map<string, Set<OpenStream>>();
   const ended = Object.fromEntries(streamEnds.map((reason) => [reason, 0])) as Record<StreamEnd, number>;
+  const keeper = openTickLogKeeper(context);
   let ticks = 0;
-  let writer: StateWriter | undefined;
   /** The last row that was broadcast. */
   let sentTo = 0;
-  /** Epoch ms. */
-  let renewedAt = clock.nowMs();
-
-  /** Writes through a connection that is opened for the first stream. */
-  const write = (work: (db: StateWriter['state']['db']) => void): Promise<void> => {
-    writer ??= openStateWriter(context, archive);
-    const { state } = writer;
-    return writer.write(() => work(state.db));
-  };
 
   function requireRoom(keyId: string): void {
     if (streams.size >= streamsMax)
@@ -128,16 +113,6 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
           headers: { 'retry-after': '10' },
         },
       );
-  }
-
-  /** Makes sure that these symbols are logged for `keepMs` from now on. */
-  async function keepLogging(symbols: readonly string[]): Promise<void> {
-    const nowMs = clock.nowMs();
-    const due = symbols.filter((symbol) => (readLoggedSymbol(db, symbol)?.until ?? 0) < nowMs + keepMs);
-    if (due.length === 0 && readTickLogState(db) !== null) return;
-    const id = archive.createCommitId().slice(0, 12);
-    // Twice as long, so that it is renewed rarely.
-    await write((own) => logSymbols(own, due, nowMs + 2 * keepMs, id, (symbol) => readLastJournaledTick(own, symbol)));
   }
 
   function remove(stream: OpenStream): void {
@@ -233,7 +208,7 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       endFailed('failed');
       if (!(error instanceof TickLogDamageError)) return;
       // Later rows cannot be trusted either. Clients that resume get 410, and read the ticks from the archive.
-      await write(resetTickLog).catch((cause: unknown) => log.error({ err: cause }, 'the tick log could not be reset'));
+      await keeper.reset();
       endAll('failed');
     }
   }
@@ -248,7 +223,8 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       if (state === null) return;
       if (state.floor > sentTo) {
         // Rows were removed before they were sent.
-        for (const stream of streams) if (stream.position.seq <= state.floor) end(stream, 'expired');
+        for (const stream of streams)
+          if (stream.body !== null && stream.position.seq <= state.floor) end(stream, 'expired');
         sentTo = state.floor;
       }
       if (rows.length === 0) return;
@@ -275,6 +251,13 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
     if (!(await stream.isPermitted().catch(() => false))) end(stream, 'permission');
   }
 
+  /** Ends a stream if one of its symbols was not logged for a while: it may have missed ticks. */
+  function requireLogged(stream: OpenStream): boolean {
+    for (const [symbol, since] of stream.loggedSince)
+      if (readLoggedSymbol(db, symbol)?.since !== since) end(stream, 'expired');
+    return stream.isOpen;
+  }
+
   function check(): void {
     const now = clock.monotonicMs();
     if (!archive.state.isFileCurrent()) endAll('failed');
@@ -282,22 +265,12 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       if (stream.body === null) continue;
       if (now >= stream.endsAt) end(stream, 'duration');
       else if (now - stream.permittedAt >= permissionMs) void checkPermission(stream);
-      if (!stream.isOpen || stream.isLagging || now - stream.sentAt < heartbeatMs) continue;
+      if (!stream.isOpen || stream.isLagging || now - stream.sentAt < heartbeatMs || !requireLogged(stream)) continue;
       // Rows of other symbols have passed.
       stream.position = { seq: Math.max(stream.position.seq, sentTo + 1), next: 0 };
       stream.sentAt = now;
       stream.isLagging = !stream.body.push(formatHeartbeat(stream.logId, stream.position));
     }
-  }
-
-  /** Renews what is logged, and removes old rows. */
-  async function maintain(): Promise<void> {
-    const nowMs = clock.nowMs();
-    if (nowMs - renewedAt >= keepMs * renewShare) {
-      renewedAt = nowMs;
-      await keepLogging([...bySymbol.keys()]);
-    }
-    if (isTickLogDue(db, nowMs, keepMs)) await write((own) => trimTickLog(own, nowMs, keepMs));
   }
 
   const isRunning = (): boolean => streams.size > 0 && !stopping.signal.aborted;
@@ -306,7 +279,7 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
   async function broadcastAll(): Promise<void> {
     let version: number | undefined;
     let checkedAt = clock.monotonicMs();
-    let trimmedAt = Number.NEGATIVE_INFINITY;
+    let maintainedAt = Number.NEGATIVE_INFINITY;
     while (isRunning()) {
       await guard(async () => {
         const latest = current.getVersion();
@@ -316,9 +289,10 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
         if (now - checkedAt < checkMs) return;
         checkedAt = now;
         check();
-        if (now - trimmedAt < trimMs) return;
-        trimmedAt = now;
-        await maintain();
+        if (now - maintainedAt < maintainMs) return;
+        maintainedAt = now;
+        for (const stream of streams) requireLogged(stream);
+        keeper.maintain(bySymbol.keys());
       }, endAll);
       await sleep(pollMs);
     }
@@ -385,6 +359,7 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
         position: { seq: 0, next: 0 },
         isLagging: true,
         isOpen: true,
+        loggedSince: new Map(),
         body: null,
         sentAt: now,
         permittedAt: now,
@@ -393,17 +368,18 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       // From here on it counts, so that many requests at once do not exceed the maximum.
       streams.add(stream);
       try {
-        await keepLogging(request.symbols).catch(throwUnavailable);
+        await keeper.keepLogging(request.symbols).catch(throwUnavailable);
         const state = db.snapshot(() => {
-          const known = readTickLogState(db)!;
-          stream.position = findPosition(request, known, (symbol) => readLoggedSymbol(db, symbol)?.since);
-          return known;
+          stream.loggedSince = new Map(request.symbols.map((symbol) => [symbol, readLoggedSymbol(db, symbol)?.since]));
+          return readTickLogState(db);
         });
+        // All streams were ended meanwhile, or another process has reset the log.
+        if (!stream.isOpen || state === null || stopping.signal.aborted)
+          throw new ProblemError(503, 'The streams are restarted. Try again.', { headers: { 'retry-after': '1' } });
+        stream.position = findPosition(request, state, (symbol) => stream.loggedSince.get(symbol));
         stream.logId = state.id;
         stream.isLagging = request.lastEventId !== null;
         startLoops(state.end);
-        if (stopping.signal.aborted)
-          throw new ProblemError(503, 'The service stops.', { headers: { 'retry-after': '1' } });
         stream.body = createBody(stream, request.lastEventId !== null);
       } catch (error) {
         remove(stream);
@@ -422,8 +398,7 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       stopping.abort(new Error('the service stops'));
       endAll('stopped');
       await Promise.all([broadcasting.waitUntilEnded(), refreshing.waitUntilEnded()]);
-      writer?.close();
-      writer = undefined;
+      await keeper.close();
     },
   };
 }

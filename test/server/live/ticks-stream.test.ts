@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { job as markets } from '../../../jobs/markets.ts';
-import { readTickLog, readTickLogState } from '../../../src/archive/journal/tick-log.ts';
+import { readLoggedSymbol, readTickLog, readTickLogState } from '../../../src/archive/journal/tick-log.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
 import { createRandom } from '../../../src/base/random.ts';
 import { systemClock } from '../../../src/base/system.ts';
@@ -218,29 +218,20 @@ test('410 if the log does not have everything after the event', async () => {
 });
 
 test('old rows are removed, and symbols that nobody streams are no longer logged', async () => {
-  const served = opened({ parts: 1 });
-  const archive = opened({ root: served.layout.root, parts: 1 });
+  const { archive, service, jump } = await startJumping(['service.stream.keep_hours=1']);
   const { db } = archive.state;
-  append(archive, answer('A', start), answer('B', start));
-  let offset = 0;
-  const clock = {
-    ...systemClock,
-    nowMs: () => now + offset,
-    monotonicMs: () => systemClock.monotonicMs() + offset,
-  };
-  const service = await serving(served, { clock, set: ['service.stream.keep_hours=1'] });
   const stream = await open(service, 'symbol=A');
   (await open(service, 'symbol=B')).close();
   append(archive, answer('A', [[day0 + 1, 0.5]]), answer('B', [[day0 + 1, 0.5]]));
   await stream.until(({ events }) => events.length > 1);
   for (let quarter = 0; quarter < 12; quarter++) {
-    offset += hourMs / 4;
+    jump(hourMs / 4);
     await sleep(200);
   }
   // A is streamed all the time, and B was until three hours ago.
   expect(db.all('select symbol from tick_log_symbols')).toEqual([{ symbol: 'A' }]);
   expect(readTickLogState(db)).toMatchObject({ floor: 2, end: 2 });
-  append(archive, answer('A', [[day0 + 2, 0.5]], { observedAt: now + offset }));
+  append(archive, answer('A', [[day0 + 2, 0.5]], { observedAt: now + 3 * hourMs }));
   await stream.until(({ events }) => events.length > 2);
   // A heartbeat moved the client past rows that are gone.
   expect(stream.comments).toContain('heartbeat');
@@ -249,6 +240,58 @@ test('old rows are removed, and symbols that nobody streams are no longer logged
   const { lastEventId } = stream;
   stream.close();
   expect((await open(service, 'symbol=A', lastEventId)).status).toBe(200);
+});
+
+/** A service whose clocks jump. */
+async function startJumping(set: readonly string[] = []) {
+  const served = opened({ parts: 1 });
+  const archive = opened({ root: served.layout.root, parts: 1 });
+  append(archive, answer('A', start), answer('B', start));
+  let offset = 0;
+  const clock = { ...systemClock, nowMs: () => now + offset, monotonicMs: () => systemClock.monotonicMs() + offset };
+  const service = await serving(served, { clock, set });
+  return {
+    archive,
+    service,
+    jump(ms: number): void {
+      offset += ms;
+    },
+  };
+}
+
+test('streams of a symbol that was not logged for a while end, because they may have missed ticks', async () => {
+  const { archive, service, jump } = await startJumping();
+  const [a, b] = [await open(service, 'symbol=A'), await open(service, 'symbol=A&symbol=B')];
+  const other = await open(service, 'symbol=B');
+  archive.state.db.run("delete from tick_log_symbols where symbol = 'A'");
+  append(archive, answer('A', [[day0 + 1, 0.5]]));
+  append(archive, answer('B', [[day0 + 1, 0.5]]));
+  // Logged again, from a later row on.
+  const later = await open(service, 'symbol=A');
+  jump(61_000);
+  for (const stream of [a, b]) await stream.until(({ isEnded }) => isEnded);
+  expect((await open(service, 'symbol=A', a.lastEventId)).status).toBe(410);
+  append(archive, answer('A', [[day0 + 2, 0.5]]), answer('B', [[day0 + 2, 0.5]]));
+  await later.until(({ events }) => events.length > 1);
+  await other.until(({ events }) => events.length > 2);
+  expect([later.isEnded, other.isEnded]).toEqual([false, false]);
+});
+
+test('streams survive another process that holds the state for long', async () => {
+  const { archive, service, jump } = await startJumping(['service.stream.keep_hours=1']);
+  const { db } = archive.state;
+  const stream = await open(service, 'symbol=A');
+  append(archive, answer('A', [[day0 + 1, 0.5]]));
+  await stream.until(({ events }) => events.length > 1);
+  db.script('begin immediate');
+  jump(1.25 * hourMs);
+  await sleep(1000);
+  db.script('commit');
+  append(archive, answer('A', [[day0 + 2, 0.5]], { observedAt: now + 1.25 * hourMs }));
+  await stream.until(({ events }) => events.length > 2);
+  expect(stream.isEnded).toBe(false);
+  // Renewed once the state was free.
+  await stream.until(() => readLoggedSymbol(db, 'A')!.until >= now + 3.25 * hourMs);
 });
 
 test('a damaged row ends the streams; the next log begins anew', async () => {
@@ -268,18 +311,14 @@ test('a damaged row ends the streams; the next log begins anew', async () => {
 });
 
 test('a revoked key ends its streams within a minute', async () => {
-  const served = opened({ parts: 1 });
-  append(served, answer('A', start));
-  let offset = 0;
-  const clock = { ...systemClock, nowMs: () => now + offset, monotonicMs: () => systemClock.monotonicMs() + offset };
-  const service = await serving(served, { clock });
+  const { service, jump } = await startJumping();
   const { key, id } = await service.workspace.createKey(
     { name: 'other', expiresAt: null, requestsPerMinute: null },
-    clock.nowMs(),
+    now,
   );
   const streams = await Promise.all([key, service.key].map((one) => openEvents(toUrl(service, 'symbol=A'), one)));
-  await service.workspace.revokeKeys([id], clock.nowMs());
-  offset += 61_000;
+  await service.workspace.revokeKeys([id], now);
+  jump(61_000);
   await streams[0]!.until(({ isEnded }) => isEnded);
   await sleep(200);
   expect(streams[1]!.isEnded).toBe(false);
