@@ -1,4 +1,5 @@
-import type { TickLogRow } from '../../archive/journal/tick-log.ts';
+import type { TickLogRow, TickLogState } from '../../archive/journal/tick-log.ts';
+import { ProblemError } from '../http/problem-details.ts';
 
 // The events of a stream, in the format of server-sent events:
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
@@ -15,9 +16,35 @@ export interface StreamPosition {
 const formatEventId = (logId: string, { seq, next }: StreamPosition): string => `${logId}-${seq}-${next}`;
 
 /** Parses the ID of an event; null if it is none. */
-export function parseEventId(text: string): (StreamPosition & { readonly logId: string }) | null {
+function parseEventId(text: string): (StreamPosition & { readonly logId: string }) | null {
   const [, logId, seq, next] = /^([0-9a-f]{1,32})-([1-9]\d{0,14})-(0|[1-9]\d{0,3})$/.exec(text) ?? [];
   return logId === undefined ? null : { logId, seq: Number(seq), next: Number(next) };
+}
+
+/**
+ * The position at which a stream starts.
+ * @throws ProblemError 400 if the last event ID is none, 410 if the log does not have everything after it
+ */
+export function findStartPosition(
+  { symbols, lastEventId }: { readonly symbols: readonly string[]; readonly lastEventId: string | null },
+  { id, floor, end }: TickLogState,
+  getSince: (symbol: string) => number | undefined,
+): StreamPosition {
+  if (lastEventId === null) return { seq: end + 1, next: 0 };
+  const position = parseEventId(lastEventId);
+  if (position === null)
+    throw new ProblemError(400, 'Last-Event-ID is not the ID of an event of this route.', {
+      code: 'invalid_parameter',
+      errors: [{ name: 'last-event-id', reason: 'is not the ID of an event' }],
+    });
+  const { logId, seq, next } = position;
+  const isKept = logId === id && seq > floor && (seq <= end || (seq === end + 1 && next === 0));
+  if (!isKept || symbols.some((symbol) => (getSince(symbol) ?? Number.POSITIVE_INFINITY) > seq))
+    throw new ProblemError(
+      410,
+      'The ticks after this event are no longer kept in the order of their arrival, or some of these symbols were not streamed then. Connect without Last-Event-ID, and then read the ticks since the last one you have from /api/v1/ticks.',
+    );
+  return { seq, next };
 }
 
 /** How long a client should wait before it reconnects, in ms. */

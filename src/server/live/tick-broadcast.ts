@@ -10,7 +10,6 @@ import {
   resetTickLog,
   TickLogDamageError,
   type TickLogRow,
-  type TickLogState,
   trimTickLog,
 } from '../../archive/journal/tick-log.ts';
 import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
@@ -18,7 +17,13 @@ import { hourMs, minuteMs } from '../../base/window.ts';
 import type { ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { openStateWriter, type StateWriter } from './state-writer.ts';
-import { formatHeartbeat, formatReadyEvent, formatRow, parseEventId, type StreamPosition } from './stream-events.ts';
+import {
+  findStartPosition,
+  formatHeartbeat,
+  formatReadyEvent,
+  formatRow,
+  type StreamPosition,
+} from './stream-events.ts';
 
 /** How often the state is checked for new rows, in ms. Other processes write it, and cannot notify this one. */
 const pollMs = 50;
@@ -397,7 +402,7 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
         await keepLogging(request.symbols).catch(throwUnavailable);
         const state = db.snapshot(() => {
           const known = readTickLogState(db)!;
-          stream.position = findPosition(request, known, (symbol) => readLoggedSymbol(db, symbol)?.since);
+          stream.position = findStartPosition(request, known, (symbol) => readLoggedSymbol(db, symbol)?.since);
           return known;
         });
         stream.logId = state.id;
@@ -440,30 +445,4 @@ function throwUnavailable(error: unknown): never {
       headers: { 'retry-after': '60' },
     });
   throw error;
-}
-
-/**
- * The position at which a stream starts.
- * @throws ProblemError 400 if the last event ID is none, 410 if the log does not have everything after it
- */
-function findPosition(
-  { symbols, lastEventId }: StreamRequest,
-  { id, floor, end }: TickLogState,
-  getSince: (symbol: string) => number | undefined,
-): StreamPosition {
-  if (lastEventId === null) return { seq: end + 1, next: 0 };
-  const position = parseEventId(lastEventId);
-  if (position === null)
-    throw new ProblemError(400, 'Last-Event-ID is not the ID of an event of this route.', {
-      code: 'invalid_parameter',
-      errors: [{ name: 'last-event-id', reason: 'is not the ID of an event' }],
-    });
-  const { logId, seq, next } = position;
-  const isKept = logId === id && seq > floor && (seq <= end || (seq === end + 1 && next === 0));
-  if (!isKept || symbols.some((symbol) => (getSince(symbol) ?? Number.POSITIVE_INFINITY) > seq))
-    throw new ProblemError(
-      410,
-      'The ticks after this event are no longer kept in the order of their arrival, or some of these symbols were not streamed then. Connect without Last-Event-ID, and then read the ticks since the last one you have from /api/v1/ticks.',
-    );
-  return { seq, next };
 }
