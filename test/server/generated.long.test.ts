@@ -1,7 +1,7 @@
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Writable } from 'node:stream';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { createLog } from '../../src/cli/log.ts';
 import { clockAt } from '../archive/scratch.ts';
 import { collected } from '../e2e/books.ts';
@@ -70,6 +70,12 @@ test(`${cases} requests generated from the document get documented responses wit
     const at = secrets.findIndex((one) => text.includes(one));
     if (at >= 0) leaks.push(`${what} has secret ${at}: ${text.slice(0, 500)}`);
   };
+  // Of a leak of listeners, for example: a warning of Node is not a log line.
+  const onWarning = ({ name, message }: Error): void => {
+    if (name !== 'ExperimentalWarning') leaks.push(`${name}: ${message}`);
+  };
+  process.on('warning', onWarning);
+  onTestFinished(() => void process.off('warning', onWarning));
   const { log, countLines } = await openCheckedLog((line) => {
     checkSecrets(line, 'a log line');
     // A line that a request has split or forged is not one object.

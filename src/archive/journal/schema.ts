@@ -231,7 +231,7 @@ create table accepted (
 /** Version 7 added the tick log: see tick-log.ts. */
 const version7 = `
 -- What journaled responses changed, in the order in which they became durable, for streams. at: when the response was
--- observed, never decreasing. bytes_to: total size of the ticks of this and all earlier rows, removed ones included.
+-- observed, never decreasing. bytes_to: total size of this and all earlier rows, removed ones included.
 create table tick_log (
   seq integer primary key autoincrement, symbol text not null, is_revision integer not null, at integer not null,
   t_min integer not null, t_max integer not null, bytes_to integer not null, t blob not null, p blob not null,

@@ -19,13 +19,14 @@ import { openDayPrecedence } from './precedence-store.ts';
 /** Maximum ticks of a row. */
 const rowTicksMax = 1000;
 
-/** Maximum size of the ticks in the log, in bytes; above it, the oldest rows are removed. */
+/** Maximum size of the log, in bytes; above it, the oldest rows are removed. */
 const logBytesMax = 256 * 1024 * 1024;
 /** How far a removal goes below the maximum, so that not every append removes rows. */
 const logBytesKept = 0.9 * logBytesMax;
 
-/** Bytes of a tick in a row. */
+/** Bytes of a tick in a row, and of everything else of a row and its entries in the indexes, measured with short symbols. */
 const tickBytes = 16;
+const rowBytes = 384;
 
 /** ID of this log, random. Positions in another log, such as that of a lost state, mean nothing in this one. */
 const logIdKey = 'tick_log_id';
@@ -303,7 +304,7 @@ function appendRows(db: Database, symbol: string, observedAt: number, isRevision
       Math.max(observedAt, last?.at ?? 0),
       t[0]!,
       t.at(-1)!,
-      (last?.bytes_to ?? 0) + tickBytes * t.length,
+      (last?.bytes_to ?? 0) + rowBytes + tickBytes * t.length,
       row.t,
       row.p,
       computeChecksum(seq, row),

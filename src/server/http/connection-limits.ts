@@ -62,6 +62,9 @@ function createBareProblem(id: string, status: number, detail: string) {
 /** The current response of a connection. */
 const activeResponses = new WeakMap<Duplex, ServerResponse>();
 
+/** Hooks, counters and the stream of the body listen to a response. Above this number, Node warns of a leak. */
+const responseListenersMax = 20;
+
 /** The methods of all paths, for `OPTIONS *`. */
 export const allMethods = 'DELETE, GET, HEAD, OPTIONS, POST';
 
@@ -78,6 +81,7 @@ export function limitConnections(server: Server, limits: ServiceLimits, newId: (
     request.resume();
   });
   const track = (_request: IncomingMessage, response: ServerResponse): void => {
+    response.setMaxListeners(responseListenersMax);
     const { socket } = response;
     if (socket === null) return;
     activeResponses.set(socket, response);

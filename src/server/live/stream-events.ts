@@ -21,6 +21,32 @@ function parseEventId(text: string): (StreamPosition & { readonly logId: string 
   return logId === undefined ? null : { logId, seq: Number(seq), next: Number(next) };
 }
 
+/**
+ * The position at which a stream starts.
+ * @throws ProblemError 400 if the last event ID is none, 410 if the log does not have everything after it
+ */
+export function findStartPosition(
+  { symbols, lastEventId }: { readonly symbols: readonly string[]; readonly lastEventId: string | null },
+  { id, floor, end }: TickLogState,
+  getSince: (symbol: string) => number | undefined,
+): StreamPosition {
+  if (lastEventId === null) return { seq: end + 1, next: 0 };
+  const position = parseEventId(lastEventId);
+  if (position === null)
+    throw new ProblemError(400, 'Last-Event-ID is not the ID of an event of this route.', {
+      code: 'invalid_parameter',
+      errors: [{ name: 'last-event-id', reason: 'is not the ID of an event' }],
+    });
+  const { logId, seq, next } = position;
+  const isKept = logId === id && seq > floor && (seq <= end || (seq === end + 1 && next === 0));
+  if (!isKept || symbols.some((symbol) => (getSince(symbol) ?? Number.POSITIVE_INFINITY) > seq))
+    throw new ProblemError(
+      410,
+      'The ticks after this event are no longer kept in the order of their arrival, or some of these symbols were not streamed then. Connect without Last-Event-ID, and then read the ticks since the last one you have from /api/v1/ticks.',
+    );
+  return { seq, next };
+}
+
 /** How long a client should wait before it reconnects, in ms. */
 const retryMs = 1000;
 
@@ -54,30 +80,4 @@ export function formatRow(logId: string, { seq, symbol, isRevision, t, p }: Tick
     text += `id: ${formatEventId(logId, position)}\nevent: ${name}\ndata: ${start}${t[i]},"p":${p[i]}}\n\n`;
   }
   return Buffer.from(text);
-}
-
-/**
- * The position at which a stream starts.
- * @throws ProblemError 400 if the last event ID is none, 410 if the log does not have everything after it
- */
-export function findPosition(
-  { symbols, lastEventId }: { readonly symbols: readonly string[]; readonly lastEventId: string | null },
-  { id, floor, end }: TickLogState,
-  getSince: (symbol: string) => number | undefined,
-): StreamPosition {
-  if (lastEventId === null) return { seq: end + 1, next: 0 };
-  const position = parseEventId(lastEventId);
-  if (position === null)
-    throw new ProblemError(400, 'Last-Event-ID is not the ID of an event of this route.', {
-      code: 'invalid_parameter',
-      errors: [{ name: 'last-event-id', reason: 'is not the ID of an event' }],
-    });
-  const { logId, seq, next } = position;
-  const isKept = logId === id && seq > floor && (seq <= end || (seq === end + 1 && next === 0));
-  if (!isKept || symbols.some((symbol) => (getSince(symbol) ?? Number.POSITIVE_INFINITY) > seq))
-    throw new ProblemError(
-      410,
-      'The ticks after this event are no longer kept in the order of their arrival, or some of these symbols were not streamed then. Connect without Last-Event-ID, and then read the ticks since the last one you have from /api/v1/ticks.',
-    );
-  return { seq, next };
 }

@@ -11,7 +11,13 @@ import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { minuteMs } from '../../base/window.ts';
 import type { ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
-import { findPosition, formatHeartbeat, formatReadyEvent, formatRow, type StreamPosition } from './stream-events.ts';
+import {
+  findStartPosition,
+  formatHeartbeat,
+  formatReadyEvent,
+  formatRow,
+  type StreamPosition,
+} from './stream-events.ts';
 import { openTickLogKeeper } from './tick-log-keeper.ts';
 
 /** How often the state is checked for new rows, in ms. Other processes write it, and cannot notify this one. */
@@ -376,7 +382,7 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
         // All streams were ended meanwhile, or another process has reset the log.
         if (!stream.isOpen || state === null || stopping.signal.aborted)
           throw new ProblemError(503, 'The streams are restarted. Try again.', { headers: { 'retry-after': '1' } });
-        stream.position = findPosition(request, state, (symbol) => stream.loggedSince.get(symbol));
+        stream.position = findStartPosition(request, state, (symbol) => stream.loggedSince.get(symbol));
         stream.logId = state.id;
         stream.isLagging = request.lastEventId !== null;
         startLoops(state.end);
