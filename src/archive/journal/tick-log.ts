@@ -24,9 +24,11 @@ const logBytesMax = 256 * 1024 * 1024;
 /** How far a removal goes below the maximum, so that not every append removes rows. */
 const logBytesKept = 0.9 * logBytesMax;
 
-/** Bytes of a tick in a row, and of everything else of a row and its entries in the indexes, measured with short symbols. */
-const tickBytes = 16;
-const rowBytes = 384;
+/**
+ * Bytes that a row takes in the database, measured: its ticks, its symbol in the row and in two indexes, and the rest. Most
+ * rows have a tick or two, so that the rest counts most.
+ */
+const computeRowBytes = (symbol: string, ticks: number): number => 16 * ticks + 3 * Buffer.byteLength(symbol) + 112;
 
 /** ID of this log, random. Positions in another log, such as that of a lost state, mean nothing in this one. */
 const logIdKey = 'tick_log_id';
@@ -304,7 +306,7 @@ function appendRows(db: Database, symbol: string, observedAt: number, isRevision
       Math.max(observedAt, last?.at ?? 0),
       t[0]!,
       t.at(-1)!,
-      (last?.bytes_to ?? 0) + rowBytes + tickBytes * t.length,
+      (last?.bytes_to ?? 0) + computeRowBytes(symbol, t.length),
       row.t,
       row.p,
       computeChecksum(seq, row),
