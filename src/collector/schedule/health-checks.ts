@@ -50,8 +50,9 @@ export async function openScheduleMonitor(
     metricsType: expositionContentType,
     listFaults() {
       const { status, readable } = readSchedule();
-      if (!readable) return [{ name: 'archive', reason: 'cannot be read' }, ...status.faults];
       const damaged = reader.countDamaged();
+      // An archive that is moved away may be gone between two reads.
+      if (!readable || damaged === null) return [{ name: 'archive', reason: 'cannot be read' }, ...status.faults];
       if (damaged === 0) return status.faults;
       return [{ name: 'archive', reason: `has ${formatCount(damaged, 'damaged file')}` }, ...status.faults];
     },
@@ -94,8 +95,8 @@ async function formatMetrics(
 interface StatusReader {
   /** The last runs; null if they cannot be read. */
   readLastRuns(): readonly LastRunRecord[] | null;
-  /** Number of known damaged files. */
-  countDamaged(): number;
+  /** Number of known damaged files; null if it cannot be read. */
+  countDamaged(): number | null;
   readStatus(): ReturnType<typeof readArchiveStatus>;
   /** Null if the archive cannot be read. */
   readArchiveState(): ArchiveState | null;
@@ -148,7 +149,7 @@ function openStatusReader(context: Context): StatusReader {
   const valueOrNull = <T>(of: ReadAttempt<T>): T | null => ('error' in of ? null : of.value);
   return {
     readLastRuns: () => valueOrNull(readCached().known),
-    countDamaged: () => valueOrThrow(readCached().damaged),
+    countDamaged: () => valueOrNull(readCached().damaged),
     readStatus: () => valueOrThrow(readCached().status),
     readArchiveState: () => valueOrNull(readCached().status)?.completeness.state ?? null,
     close: () => archive?.close(),
