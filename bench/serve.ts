@@ -250,9 +250,10 @@ function constantServer(bodyBytes: number): readonly [string, ...string[]] {
   return [process.execPath, '-e', script];
 }
 
-/** Keeps every core busy until the returned function is called. */
+/** Keeps every core busy until the returned function is called. Each neighbour has a session, as the servers have. */
 function startNeighbours(): () => void {
-  const neighbours = cpus().map(() => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }));
+  const start = () => spawn(process.execPath, ['-e', 'for (;;);'], { detached: true, stdio: 'ignore' });
+  const neighbours = cpus().map(start);
   const stop = (): void => {
     for (const neighbour of neighbours) neighbour.kill('SIGKILL');
     process.off('exit', stop);

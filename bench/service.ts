@@ -41,7 +41,8 @@ export async function startServer(
   [program, ...args]: readonly [string, ...string[]],
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<BenchedService> {
-  const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  // A session of its own, as services have: Linux may divide the processor by session (autogroup in sched(7)).
+  const child = spawn(program, args, { env, detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
   const exit = once(child, 'close');
   const kill = (): void => void child.kill('SIGTERM');
   process.once('exit', kill);
