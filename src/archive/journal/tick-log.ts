@@ -13,7 +13,7 @@ import { openDayPrecedence } from './precedence-store.ts';
  * logged, and only for as long as somebody may still resume.
  *
  * Rows are numbered without gaps. A commit appends its rows in one transaction, and SQLite has one writer at a time:
- * whoever has read up to a row has seen all rows before it.
+ * a reader that has read up to a row has seen all rows before it.
  */
 
 /** Maximum ticks of a row. */

@@ -294,7 +294,7 @@ test('streams survive another process that holds the state for long', async () =
   await stream.until(() => readLoggedSymbol(db, 'A')!.until >= now + 3.25 * hourMs);
 });
 
-test('a damaged row ends the streams; the next log begins anew', async () => {
+test('a damaged row ends the streams, and the next log starts empty', async () => {
   const { archive, service } = await startService();
   const stream = await open(service, 'symbol=A');
   archive.state.db.transaction(() => {
