@@ -23,13 +23,13 @@ export interface ServeOptions {
   /** Requests to a fresh process, each for another symbol or day. */
   readonly requestsCold: number;
   readonly seconds: number;
-  /** Load before each measurement of a warm process, not counted. */
+  /** Load before each measurement of a warm process, not counted: V8 compiles for about this long. */
   readonly secondsBefore: number;
   /** Size of the archive that replaces a missing recording. */
   readonly ticksGenerated: number;
 }
 
-const fullOptions: ServeOptions = { requestsCold: 500, seconds: 3, secondsBefore: 1, ticksGenerated: 4e6 };
+const fullOptions: ServeOptions = { requestsCold: 500, seconds: 3, secondsBefore: 3, ticksGenerated: 4e6 };
 const connections = 16;
 /** Ticks of a response. */
 const limit = 1000;
