@@ -79,7 +79,7 @@ const explain = (versions: readonly string[]): string =>
   [
     'Cold: a new process of the server; PostgreSQL itself keeps its buffers. A busy machine runs one endless loop per core.',
     "The client runs on the same machine, so client and server together have its cores. A server's CPU time per request is that of all its threads and processes: it shows how many requests a core could serve without the client.",
-    'oddslake checks a key, counts, limits and logs every request; the peers do not.',
+    'oddslake checks a key, counts and limits every request; the peers do not. No server logs requests.',
     `Peers: ${versions.length === 0 ? 'none' : versions.join('; ')}.`,
   ].join(' ');
 
