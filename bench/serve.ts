@@ -23,13 +23,13 @@ export interface ServeOptions {
   /** Requests to a fresh process, each for another symbol or day. */
   readonly requestsCold: number;
   readonly seconds: number;
-  /** Load before each measurement of a warm process, not counted. */
+  /** Load before each measurement of a warm process, not counted: V8 compiles for about this long. */
   readonly secondsBefore: number;
   /** Size of the archive that replaces a missing recording. */
   readonly ticksGenerated: number;
 }
 
-const fullOptions: ServeOptions = { requestsCold: 500, seconds: 3, secondsBefore: 1, ticksGenerated: 4e6 };
+const fullOptions: ServeOptions = { requestsCold: 500, seconds: 3, secondsBefore: 3, ticksGenerated: 4e6 };
 const connections = 16;
 /** Ticks of a response. */
 const limit = 1000;
@@ -79,7 +79,7 @@ const explain = (versions: readonly string[]): string =>
   [
     'Cold: a new process of the server; PostgreSQL itself keeps its buffers. A busy machine runs one endless loop per core.',
     "The client runs on the same machine, so client and server together have its cores. A server's CPU time per request is that of all its threads and processes: it shows how many requests a core could serve without the client.",
-    'oddslake checks a key, counts, limits and logs every request; the peers do not.',
+    'oddslake checks a key, counts and limits every request; the peers do not. No server logs requests.',
     `Peers: ${versions.length === 0 ? 'none' : versions.join('; ')}.`,
   ].join(' ');
 
