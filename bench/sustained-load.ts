@@ -119,7 +119,7 @@ let service: ChildProcess;
 async function startService(): Promise<void> {
   service = spawn(
     process.execPath,
-    ['--max-semi-space-size=4', '--disable-warning=ExperimentalWarning', main, 'serve', ...common],
+    ['--max-semi-space-size=16', '--disable-warning=ExperimentalWarning', main, 'serve', ...common],
     {
       stdio: ['ignore', 'pipe', 'ignore'],
       env: environment,
