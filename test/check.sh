@@ -31,11 +31,12 @@ can_have_postgres() {
   [ -n "${CI:-}${ODDSLAKE_TEST_POSTGRES:-}" ] || [ "$(id -u)" = 0 ] || command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
 }
 
-# Over a PostgreSQL of its own; where there can be none, its tests are skipped, and the end of the run says so.
-tests() {
+# over_postgres COMMAND…: with a PostgreSQL of its own; where there can be none, its tests are skipped, and the end of the
+# run says so.
+over_postgres() {
   local over=env
   ! can_have_postgres || over=test/postgres.sh
-  TEST_RESULTS=$work/tests.json "$over" vitest run
+  "$over" "$@"
 }
 
 # counts FILE: the tests that passed and that failed, from a runner's own results.
@@ -52,10 +53,10 @@ counts() {
 }
 
 wanted=("$@")
-step tests tests
+TEST_RESULTS=$work/tests.json step tests over_postgres vitest run
 step readers timeout -k 30 1500 test/readers/run --junitxml="$work/readers.xml"
 TEST_RESULTS=$work/clients.json step clients timeout -k 30 600 test/clients/run
-TEST_RESULTS=$work/torture.json step torture timeout -k 30 1800 vitest run --config vitest.torture.config.ts
+TEST_RESULTS=$work/torture.json step torture over_postgres timeout -k 30 1800 vitest run --config vitest.torture.config.ts
 step lint make --no-print-directory lint
 step types make --no-print-directory typecheck
 step package timeout -k 30 1200 test/package.sh
