@@ -145,7 +145,7 @@ describe('an import', () => {
     const shown = await run(args);
     expect(shown.code, shown.stderr).toBe(0);
     expect(shown.stdout).toContain(`${good}: 900 rows, 0 rejected\n`);
-    expect(shown.stdout).toContain(`${bad}: 10 rows, 10 rejected: too many, nothing would be imported\n`);
+    expect(shown.stdout).toContain(`${bad}: 10 rows, 10 rejected (100.0 %): too many, nothing would be imported\n`);
     expect(shown.stdout).toContain(`${page}: 1 row, 0 rejected\n`);
     expect(shown.stdout).toContain('  add --truncate-time\n');
     const json = await run([...args, '--json']);

@@ -45,6 +45,7 @@ export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {
   preferred: false,
   rows: defaultRowRules,
   renames: [],
+  filters: [],
   rejectedShareMax: 1,
   showCheck: null,
   ...rest,
@@ -57,6 +58,7 @@ export async function importInto(
   rest: Partial<ImportFlags> = {},
   set: readonly string[] = ['source.name=box'],
   threads = 1,
+  onProgress: (done: number) => void = () => {},
 ): Promise<Summary> {
   const settings = await loadSettings({ env: {}, cwd: output, set: [...set], output });
   const context: Context = {
@@ -71,7 +73,12 @@ export async function importInto(
     disk: systemDisk,
     log: await createLog({ level: 'silent', stream: process.stderr }),
     signal: new AbortController().signal,
-    startDisplay: async () => ({ update: () => {}, stop: () => {} }),
+    startDisplay: async (label) => ({
+      update: ({ done }) => {
+        if (label === 'import') onProgress(done);
+      },
+      stop: () => {},
+    }),
   };
   return await job.run(context, flagsOf(paths, rest));
 }

@@ -320,6 +320,7 @@ export const flows: readonly Flow[] = [
         format: null,
         rows: defaultRowRules,
         renames: [],
+        filters: [],
         rejectedShareMax: 1,
         showCheck: null,
         covers: null,

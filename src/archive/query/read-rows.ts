@@ -8,6 +8,8 @@ export type RowFile = {
   readonly renames?: readonly ColumnRename[];
   /** Columns that already have one of the new names and are dropped. */
   readonly replaced?: readonly string[];
+  /** Only rows that match all of these are read. They name the file's own columns. */
+  readonly filters?: readonly ColumnFilter[];
 } & (
   | { readonly format: 'parquet'; readonly path: string }
   | {
@@ -21,6 +23,12 @@ export type RowFile = {
 );
 
 export type ColumnRename = readonly [name: string, own: string];
+
+/** Selects the rows whose column has this value, as text. */
+export interface ColumnFilter {
+  readonly column: string;
+  readonly value: string;
+}
 
 export interface RowColumn {
   readonly name: string;
@@ -45,8 +53,11 @@ interface BadLine {
   readonly text: string;
 }
 
-/** Unit of numeric Unix timestamps. */
+/** A unit of numeric Unix timestamps. */
 export type EpochUnit = 's' | 'ms' | 'us' | 'ns';
+
+/** The unit of the numeric timestamps of a file. `auto`: the caller decides for each number, which is read as text. */
+export type TimeUnit = EpochUnit | 'auto';
 
 /** Streams the rows of files in bounded memory. Methods throw DuckDB's own errors for a broken file. */
 export interface RowReader {
@@ -55,11 +66,24 @@ export interface RowReader {
   readTicks(
     file: RowFile,
     columns: readonly RowColumn[],
-    unit: EpochUnit,
+    unit: TimeUnit,
   ): AsyncGenerator<RawTickColumns, void, undefined>;
+  /** Reads columns as text, one array for each column, in chunks of a few thousand rows. */
+  readTexts(
+    file: RowFile,
+    columns: readonly RowColumn[],
+    options?: {
+      /** Maximum number of rows. */
+      readonly limit?: number;
+      /** Columns by which the rows are sorted; otherwise they have the order of the file. */
+      readonly sortedBy?: readonly string[];
+    },
+  ): AsyncGenerator<(string | null)[][], void, undefined>;
+  /** The number of rows that the footer of a Parquet file states, before filters. */
+  countParquetRows(file: RowFile): Promise<number>;
   /** Reads rows as objects. Times are epoch ms, or wall-clock ms in columns without a zone. */
   readRecords(file: RowFile): AsyncGenerator<Record<string, CellValue>[], void, undefined>;
-  /** The lines that the last `readTicks` or `readRecords` skipped. */
+  /** The lines that the last read skipped. */
   readBadLines(): AsyncGenerator<BadLine, void, undefined>;
   close(): Promise<void>;
 }
@@ -133,6 +157,20 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
         yield { symbol: named, t: time!, tText: tText!, p: price! };
       }
     },
+    async *readTexts(file, columns, { limit, sortedBy = [] } = {}) {
+      await reconnect();
+      const texts = columns.map(buildTextSql).join(', ');
+      const order = sortedBy.length === 0 ? '' : ` ORDER BY ${sortedBy.map(quoteColumnName).join(', ')}`;
+      const limitSql = limit === undefined ? '' : ` LIMIT ${limit}`;
+      const sql = `SELECT ${texts} FROM ${buildSourceSql(file)}${order}${limitSql}`;
+      for await (const { chunk } of chunks(sql))
+        yield columns.map((_, c) => chunk.getColumnValues(c) as (string | null)[]);
+    },
+    async countParquetRows({ path }) {
+      const sql = `SELECT sum(num_rows)::DOUBLE FROM parquet_file_metadata(${quotePath({ path })})`;
+      const rows = await (await reconnect()).runAndReadAll(sql);
+      return Number(rows.getRows()[0]?.[0] ?? 0);
+    },
     async *readRecords(file) {
       await reconnect();
       for await (const { chunk, names } of chunks(`SELECT * FROM ${buildSourceSql(file)}`)) {
@@ -173,8 +211,8 @@ const isNumber = (type: string): boolean => isInteger(type) || /^(FLOAT|DOUBLE|D
 /**
  * Whether `t` is read as text. Decimals in units other than ms are scaled as text, because a double has too few digits.
  */
-const isTextTime = (type: string, unit: EpochUnit): boolean =>
-  type === 'VARCHAR' || (unit !== 'ms' && type.startsWith('DECIMAL'));
+const isTextTime = (type: string, unit: TimeUnit): boolean =>
+  type === 'VARCHAR' || (unit !== 'ms' && type.startsWith('DECIMAL')) || (unit === 'auto' && isNumber(type));
 
 /** Milliseconds per unit (s), or units per millisecond (us, ns). */
 const unitFactor = { s: 1000, ms: 1, us: 1000, ns: 1_000_000 } as const;
@@ -188,8 +226,8 @@ const doubleErrorMs = 3e-4;
  * SQL that converts column `t` from a type to milliseconds, with a fraction if it is finer; text stays text. `unit`
  * applies to numbers only, because time types have their own.
  */
-function buildMillisecondsSql(type: string, unit: EpochUnit): string {
-  if (isTextTime(type, unit)) return 'CAST("t" AS VARCHAR)';
+function buildMillisecondsSql(type: string, unit: TimeUnit): string {
+  if (isTextTime(type, unit)) return buildTextSql({ name: 't', type });
   if (type === 'TIMESTAMP_NS') return buildHalfDivisionSql('epoch_ns("t")', unitFactor.ns);
   if (type === 'TIMESTAMP WITH TIME ZONE') return 'CAST(epoch_us("t") AS DOUBLE) / 1000';
   if (isLocalTime(type)) return 'CAST(epoch_us(CAST("t" AS TIMESTAMP)) AS DOUBLE) / 1000';
@@ -198,9 +236,20 @@ function buildMillisecondsSql(type: string, unit: EpochUnit): string {
   const value = isWhole
     ? 'CASE WHEN "t" BETWEEN -9007199254740991 AND 9007199254740991 THEN CAST("t" AS DOUBLE) END'
     : 'CAST("t" AS DOUBLE)';
-  if (unit === 'ms') return value;
+  if (unit === 'ms' || unit === 'auto') return value;
   const ms = unit === 's' ? `(${value}) * ${unitFactor.s}` : `(${value}) / ${unitFactor[unit]}`;
   return `CASE WHEN abs(${ms} - round(${ms})) <= ${doubleErrorMs} THEN round(${ms}) ELSE ${ms} END`;
+}
+
+/**
+ * SQL for a column as text. Large floating-point numbers get all digits instead of an exponent, so that a time in
+ * nanoseconds reads as a whole number.
+ */
+function buildTextSql({ name, type }: RowColumn): string {
+  const column = quoteColumnName(name);
+  const text = `CAST(${column} AS VARCHAR)`;
+  if (type !== 'DOUBLE' && type !== 'FLOAT') return text;
+  return `CASE WHEN abs(${column}) BETWEEN 1e15 AND 1e21 THEN printf('%.0f', ${column}) ELSE ${text} END`;
 }
 
 /** SQL for an integer division: exact if there is no remainder, else the quotient plus 0.5. */
@@ -216,11 +265,15 @@ function buildPriceSql(type: string): string {
 
 function buildSourceSql(file: RowFile): string {
   const source = buildFileSql(file);
-  const { renames = [], replaced = [] } = file;
-  if (renames.length === 0) return source;
+  const { renames = [], replaced = [], filters = [] } = file;
+  const conditions = filters.map(
+    ({ column, value }) => `CAST(${quoteColumnName(column)} AS VARCHAR) = ${quoteLiteral(value)}`,
+  );
+  const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
+  if (renames.length === 0) return where === '' ? source : `(SELECT * FROM ${source}${where})`;
   const exclude = replaced.length === 0 ? '' : ` EXCLUDE (${replaced.map(quoteColumnName).join(', ')})`;
   const rename = renames.map(([name, column]) => `${quoteColumnName(column)} AS ${quoteColumnName(name)}`).join(', ');
-  return `(SELECT *${exclude} RENAME (${rename}) FROM ${source})`;
+  return `(SELECT *${exclude} RENAME (${rename}) FROM ${source}${where})`;
 }
 
 const quoteColumnName = (name: string): string => `"${name.replaceAll('"', '""')}"`;

@@ -1,30 +1,30 @@
 import { Option } from 'commander';
-import type { ColumnRename } from '../../archive/query/read-rows.ts';
+import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
-import { formatCount, formatNumber } from '../../base/format-quantity.ts';
 import { parseTime } from '../../base/time.ts';
 import { openTimeZone } from '../../base/time-zone.ts';
 import type { Window } from '../../base/window.ts';
-import {
-  defaultRowRules,
-  type PriceScale,
-  parsePriceScale,
-  type TimeUnit,
-} from '../../collector/import/import-rows.ts';
-import type { CheckedFile, ImportFlags } from '../../collector/import/import-step.ts';
+import { type PriceScale, parsePriceScale, type TimeUnit } from '../../collector/import/import-rows.ts';
+import type { ImportFlags } from '../../collector/import/import-step.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
+import { formatDryRun } from '../format-dry-run.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { type ImportMapping, mappingChoices, readMapping, saveMapping } from '../import-mapping.ts';
 import { runJobCommand } from '../run-job.ts';
-import { escapeControls } from '../terminal-style.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 interface ImportOptions extends CommonFlags {
-  readonly dataset?: ImportFlags['dataset'];
-  readonly format?: ImportFlags['format'];
+  readonly dataset?: string;
+  readonly format?: string;
   readonly columns?: string;
-  readonly timeUnit?: TimeUnit;
+  readonly where: readonly string[];
+  readonly timeUnit?: string;
   readonly truncateTime?: boolean;
   readonly priceScale?: string;
+  readonly decimalComma?: boolean;
   readonly tz?: string;
+  readonly mapping?: string;
+  readonly saveMapping?: string;
   readonly covers?: string;
   readonly prefer?: 'import';
   readonly allowRejected?: string;
@@ -40,32 +40,35 @@ export function addImport(shell: CliContext): void {
     )
     .argument('<file|dir...>', 'files or folders (searched recursively)')
     .addOption(
-      new Option('--dataset <name>', 'dataset that the files contain (default: inferred from their columns)').choices([
-        'ticks',
-        'markets',
-      ]),
+      new Option('--dataset <name>', 'dataset that the files contain (default: inferred from their columns)').choices(
+        mappingChoices.dataset,
+      ),
     )
     .addOption(
-      new Option('--format <format>', 'file format (default: inferred from the file names)').choices([
-        'pages',
-        'csv',
-        'ndjson',
-        'parquet',
-        'raw',
-      ]),
+      new Option('--format <format>', 'file format (default: inferred from the file names)').choices(
+        mappingChoices.format,
+      ),
     )
-    .option('--columns <t=ts,...>', 'column names that differ from symbol, t and p, e.g. t=ts,symbol=ticker,p=price')
+    .option(
+      '--columns <t=ts,...>',
+      'columns with other names than symbol, t and p (order books: symbol, t, bids, asks), e.g. t=ts,symbol=ticker,p=msg/price',
+    )
+    .option('--where <column=value>', 'import only rows whose column has this value; repeatable', collect, [])
     .addOption(
-      new Option('--time-unit <unit>', 'unit of numeric Unix timestamps (default: ms)').choices([
-        's',
-        'ms',
-        'us',
-        'ns',
-      ]),
+      new Option(
+        '--time-unit <unit>',
+        'unit of numeric Unix timestamps (default: ms); auto: by the size of each number',
+      ).choices(mappingChoices.time_unit),
     )
     .option('--truncate-time', 'truncate times to milliseconds; without it, rows with finer times are rejected')
-    .option('--price-scale <number>', 'factor by which prices are multiplied, e.g. 0.01 for cents (default: 1)')
+    .option(
+      '--price-scale <number>',
+      'factor by which prices are multiplied: 0.01 for cents, 1 for prices that only look like cents',
+    )
+    .option('--decimal-comma', 'numbers in text have a decimal comma: 0,45')
     .option('--tz <zone>', 'time zone for timestamps that have none, e.g. UTC or America/New_York')
+    .option('--mapping <file>', 'read the flags above from a file; flags on the command line have precedence')
+    .option('--save-mapping <file>', 'write the flags above to a file, for --mapping')
     .option('--covers <from..to>', 'declare that the rows contain every tick of their symbols in this window')
     .addOption(
       new Option('--prefer <which>', 'let imported prices replace polled prices of the same symbol and time').choices([
@@ -76,7 +79,10 @@ export function addImport(shell: CliContext): void {
       '--allow-rejected <share>',
       'maximum share of rejected rows in a file, 0 to 1 (default: import.rejected_share_max)',
     )
-    .option('--dry-run', 'print which rows would be imported and rejected, and import nothing');
+    .option(
+      '--dry-run',
+      'print the first rows as they would be stored and which rows would be rejected, and import nothing',
+    );
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((paths: string[], flags: ImportOptions) =>
@@ -85,25 +91,61 @@ export function addImport(shell: CliContext): void {
       'import',
       flags,
       shell.jobs.import,
-      (): ImportFlags => ({
-        paths,
-        dataset: flags.dataset ?? null,
-        format: flags.format ?? null,
-        rows: {
-          zone: flags.tz === undefined ? null : openTimeZone(flags.tz),
-          unit: flags.timeUnit ?? 'ms',
-          truncates: flags.truncateTime === true,
-          priceScale: readPriceScale(flags.priceScale),
-        },
-        renames: flags.columns === undefined ? [] : parseRenames(flags.columns),
-        rejectedShareMax: flags.allowRejected === undefined ? null : parseRejectedShare(flags.allowRejected),
-        showCheck: flags.dryRun === true ? (files) => process.stdout.write(formatDryRun(files, flags)) : null,
-        covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
-        preferred: flags.prefer === 'import',
-      }),
+      (): ImportFlags => {
+        const mapping = resolveMapping(flags);
+        if (flags.saveMapping !== undefined) saveMapping(flags.saveMapping, mapping);
+        return {
+          paths,
+          dataset: (mapping.dataset as ImportFlags['dataset'] | undefined) ?? null,
+          format: (mapping.format as ImportFlags['format'] | undefined) ?? null,
+          rows: {
+            zone: mapping.tz === undefined ? null : openTimeZone(mapping.tz),
+            unit: (mapping.timeUnit as TimeUnit | undefined) ?? 'ms',
+            truncates: mapping.truncateTime === true,
+            priceScale: mapping.priceScale === undefined ? null : readPriceScale(mapping.priceScale),
+            hasDecimalComma: mapping.decimalComma === true,
+          },
+          renames: (mapping.columns ?? []).filter(([name, column]) => name !== column),
+          filters: mapping.where ?? [],
+          rejectedShareMax: flags.allowRejected === undefined ? null : parseRejectedShare(flags.allowRejected),
+          showCheck:
+            flags.dryRun === true
+              ? (files) =>
+                  process.stdout.write(formatDryRun(files, flags.json === true, getTerminalStyle(process.stdout)))
+              : null,
+          covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
+          preferred: flags.prefer === 'import',
+        };
+      },
       flags.dryRun,
     ),
   );
+}
+
+const collect = (value: string, values: readonly string[]): string[] => [...values, value];
+
+/** The flags that say how rows are read: those of the mapping file, replaced by those on the command line. */
+function resolveMapping(flags: ImportOptions): ImportMapping {
+  const given: ImportMapping = {
+    ...(flags.format === undefined ? {} : { format: flags.format }),
+    ...(flags.dataset === undefined ? {} : { dataset: flags.dataset }),
+    ...(flags.columns === undefined ? {} : { columns: parseRenames(flags.columns) }),
+    ...(flags.where.length === 0 ? {} : { where: flags.where.map(parseFilter) }),
+    ...(flags.timeUnit === undefined ? {} : { timeUnit: flags.timeUnit }),
+    ...(flags.truncateTime === undefined ? {} : { truncateTime: flags.truncateTime }),
+    ...(flags.priceScale === undefined ? {} : { priceScale: flags.priceScale }),
+    ...(flags.decimalComma === undefined ? {} : { decimalComma: flags.decimalComma }),
+    ...(flags.tz === undefined ? {} : { tz: flags.tz }),
+  };
+  return flags.mapping === undefined ? given : { ...readMapping(flags.mapping), ...given };
+}
+
+function parseFilter(value: string): ColumnFilter {
+  const separator = value.indexOf('=');
+  const column = value.slice(0, separator).trim();
+  if (separator < 1 || column === '')
+    throw new UsageError(`--where ${JSON.stringify(value)}: expected column=value, e.g. type=ticker`);
+  return { column, value: value.slice(separator + 1).trim() };
 }
 
 function parseCoveredWindow(value: string): Window {
@@ -128,11 +170,11 @@ function parseRenames(value: string): ColumnRename[] {
     throw new UsageError(
       `--columns ${JSON.stringify(value)}: expected comma-separated name=column pairs, each name once, e.g. t=ts,symbol=ticker`,
     );
-  return pairs.filter(([name, column]) => name !== column);
+  return pairs;
 }
 
-function readPriceScale(value: string | undefined): PriceScale {
-  const scale = value === undefined ? defaultRowRules.priceScale : parsePriceScale(value);
+function readPriceScale(value: string): PriceScale {
+  const scale = parsePriceScale(value);
   if (scale === undefined)
     throw new UsageError(
       `--price-scale ${JSON.stringify(value)}: expected a decimal number above 0, e.g. 0.01 for cents`,
@@ -147,48 +189,17 @@ function parseRejectedShare(value: string): number {
   return share;
 }
 
-const reasonsShown = 5;
-
-/** Formats the result of a dry run: one line per file, and below it the reasons for rejected rows. */
-function formatDryRun(files: readonly CheckedFile[], { json }: ImportOptions): string {
-  if (json === true) {
-    const checked = files.map(({ path, rows, rejected, reasons, fault, isOverShare, flags }) => ({
-      path,
-      rows,
-      rejected,
-      is_over_share: isOverShare,
-      fault,
-      flags,
-      reasons: reasons.slice(0, reasonsShown),
-    }));
-    return `${JSON.stringify({ files: checked.slice(0, filesShown), files_count: files.length })}\n`;
-  }
-  const lines = files.slice(0, filesShown).flatMap((file) => {
-    const { rows, rejected, reasons, fault, isOverShare, flags } = file;
-    const shareText = isOverShare ? ': too many, nothing would be imported' : '';
-    return [
-      `${escapeControls(file.path)}: ${formatCount(rows, 'row')}, ${formatNumber(rejected)} rejected${shareText}`,
-      ...(fault === null ? [] : [`  ${escapeControls(fault)}`]),
-      ...reasons
-        .slice(0, reasonsShown)
-        .map((r) => `  ${formatNumber(r.count)} × ${r.reason}, first ${escapeControls(r.first.slice(0, 120))}`),
-      ...(flags.length === 0 ? [] : [`  add ${flags.join(' ')}`]),
-    ];
-  });
-  const more = files.length > filesShown ? [`… and ${formatCount(files.length - filesShown, 'file')} more`] : [];
-  return `${[...lines, ...more].join('\n')}\n`;
-}
-
-const filesShown = 20;
-
 const notes = `
-Tick rows have the columns symbol, t and p; t is a number (--time-unit) or a timestamp. Use --columns for other column names.
+Tick rows have the columns symbol, t and p, in any case; t is a number (--time-unit) or a timestamp. Order book rows have
+symbol, t, bids and asks; a side is a list of [price, quantity]. --columns maps other names, in nested JSON by a path. Where a
+file cannot be read as it is, the error says what its columns look like and which flags may help: look at --dry-run then.
 Saved pages are unmodified responses of the service (JSON, one per file); they cover only the range that they prove to be
 complete. Rows cover only the window given with --covers. All other windows remain gaps, which backfill fetches. Markets are
-rows with a symbol or canonical_id, or saved responses; source.field_paths maps their fields. Rejected rows go to
-.oddslake/quarantine; if they exceed import.rejected_share_max of a file's rows, nothing is imported. Raw responses, which
-every job keeps in .oddslake/raw for raw.keep_days, can be imported to reprocess them, for example after a decoder fix.
-Importing a file again changes no ticks.`;
+rows with a symbol or canonical_id, or saved responses; source.field_paths maps their fields; first_seen, last_seen or
+observed_at say when they were seen, otherwise the modification time of the file. Rejected rows go to .oddslake/quarantine; if
+they exceed import.rejected_share_max of a file's rows, nothing is imported. Raw responses, which every job keeps in
+.oddslake/raw for raw.keep_days, can be imported to reprocess them, for example after a decoder fix. Importing a file again
+changes no ticks.`;
 
 const examples = `
   oddslake import --output lake saved-pages/
@@ -196,5 +207,7 @@ const examples = `
   oddslake import --output lake ticks.parquet --tz UTC --covers 2026-07-11..2026-07-13
   oddslake import --output lake ticks.csv.gz --tz America/New_York --prefer import
   oddslake import --output lake trades.csv --columns t=ts,symbol=ticker,p=cents --time-unit us --truncate-time --price-scale 0.01 --dry-run
+  oddslake import --output lake feed.jsonl --where type=ticker --columns symbol=msg/market_ticker,t=msg/ts,p=msg/price --save-mapping feed.yaml
+  oddslake import --output lake feed-2.jsonl --mapping feed.yaml
   oddslake import --output new-lake ticks.ndjson.zst --set source.name=https://example.org
   oddslake import --output lake markets.parquet --dataset markets --set 'source.field_paths.outcome=["resolved_yes"]'`;

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { isRawFile, rawMagicBytes } from '../../archive/raw/raw-file.ts';
 import { UsageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
@@ -63,8 +63,9 @@ export function listImportFiles(paths: readonly string[], givenFormat: ImportFor
       const writtenAt = Math.min(Math.floor(stats.mtimeMs), nowMs);
       files.set(absolutePath, { path, isNamed: named, format, compression, writtenAt, bytes: stats.size });
     } else if (named) {
+      const guess = guessFormat(path, compression);
       throw new UsageError(
-        `${path}: unknown file type (expected .json, .csv, .ndjson, .jsonl or .parquet, optionally with .gz or .zst). Use --format.`,
+        `${path}: unknown file type (expected .json, .csv, .ndjson, .jsonl or .parquet, optionally with .gz or .zst). ${guess === null ? 'Use --format.' : guess}`,
       );
     } else ignored.push(path);
   };
@@ -143,20 +144,79 @@ function detectFormat(
   return byName ?? (head.toString('latin1', 0, 4) === 'PAR1' ? 'parquet' : null);
 }
 
+const guessBytes = 1 << 14;
+
+/** What a file of unknown type looks like, as a sentence with the flag; null if that is unknown. */
+function guessFormat(path: string, compression: Compression): string | null {
+  const start = readStart(path, compression);
+  if (start === null) return null;
+  const [first = '', second = ''] = start.split(/\r?\n/, 2);
+  const format = start.startsWith('PAR1')
+    ? 'parquet'
+    : /^\s*\{.*\}\s*$/.test(first) && second.trimStart().startsWith('{')
+      ? 'ndjson'
+      : /^\s*[{[]/.test(first)
+        ? 'pages'
+        : /^[^,;\t|]+[,;\t|]/.test(first) && second !== ''
+          ? 'csv'
+          : null;
+  if (format === null) return null;
+  const name = { parquet: 'Parquet', ndjson: 'JSON lines', pages: 'a saved page', csv: 'CSV' }[format];
+  const packed = compression === 'none' ? '' : `, compressed with ${compression}`;
+  return `It looks like ${name}${packed}. Use --format ${format}`;
+}
+
+/** The first decompressed bytes of a file as text; null if they cannot be read as UTF-8. */
+function readStart(path: string, compression: Compression): string | null {
+  const file = openSync(path, 'r');
+  try {
+    const bytes = Buffer.alloc(guessBytes);
+    const read = bytes.subarray(0, readSync(file, bytes, 0, guessBytes, 0));
+    // The rest of the compressed stream is missing, which these flush modes allow.
+    const start =
+      compression === 'gzip'
+        ? gunzipSync(read, { finishFlush: constants.Z_SYNC_FLUSH })
+        : compression === 'zstd'
+          ? zstdDecompressSync(read, { finishFlush: constants.ZSTD_e_flush })
+          : read;
+    const text = start.toString('utf8').replace(/^\ufeff/, '');
+    return text.includes('\0') ? null : text;
+  } catch {
+    return null;
+  } finally {
+    closeSync(file);
+  }
+}
+
 type InputFile = { readonly path: string; readonly compression: Compression };
 
 const decompressors = { gzip: createGunzip, zstd: createZstdDecompress };
 
-/** Yields the decompressed bytes of a file in chunks. Closes the file when the consumer stops. */
-export async function* readChunks({ path, compression }: InputFile): AsyncGenerator<Buffer, void, undefined> {
+/**
+ * Yields the decompressed bytes of a file in chunks. Closes the file when the consumer stops.
+ * @param onRead called before each chunk with the bytes read from the file so far
+ */
+export async function* readChunks(
+  { path, compression }: InputFile,
+  onRead: (bytes: number) => void = () => {},
+): AsyncGenerator<Buffer, void, undefined> {
   const file = createReadStream(path, { highWaterMark: 1 << 18 });
-  if (compression === 'none') return yield* file as AsyncIterable<Buffer>;
+  if (compression === 'none') {
+    for await (const chunk of file as AsyncIterable<Buffer>) {
+      onRead(file.bytesRead);
+      yield chunk;
+    }
+    return;
+  }
   const plain = decompressors[compression]();
   // Not pipeline(): if the consumer stops early, it waits for an end that a zstd decompressor never signals.
   file.on('error', (error) => plain.destroy(error));
   file.pipe(plain);
   try {
-    yield* plain as AsyncIterable<Buffer>;
+    for await (const chunk of plain as AsyncIterable<Buffer>) {
+      onRead(file.bytesRead);
+      yield chunk;
+    }
   } finally {
     plain.destroy();
     file.destroy();
@@ -234,13 +294,17 @@ interface InputLine {
 
 /**
  * Yields the lines of a file in batches, one for each chunk that is read. Empty lines are skipped. A line longer than
- * `bytesMax` is truncated.
+ * `bytesMax` is truncated. `onRead`: see `readChunks`.
  */
-export async function* readLines(source: InputFile, bytesMax: number): AsyncGenerator<InputLine[], void, undefined> {
+export async function* readLines(
+  source: InputFile,
+  bytesMax: number,
+  onRead?: (bytes: number) => void,
+): AsyncGenerator<InputLine[], void, undefined> {
   let rest: Buffer = Buffer.alloc(0);
   let skipping = false;
   const isEmpty = (line: InputLine): boolean => line.text.trim() === '';
-  for await (const chunk of readChunks(source)) {
+  for await (const chunk of readChunks(source, onRead)) {
     const lines: InputLine[] = [];
     let bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline)) {

@@ -40,6 +40,18 @@ const publishedColumnNames: readonly string[] = [
   'outcome',
 ];
 
+/** Columns of a market row that are read by name. */
+export const marketColumnNames: readonly string[] = [
+  ...publishedColumnNames,
+  'opens_at',
+  'views',
+  'first_seen',
+  'last_seen',
+  'observed_at',
+  'generated_at',
+  'extra',
+];
+
 /**
  * Reads a row of a market list. Columns have the names of the published markets table, or those of the configured
  * paths. Rows published by one archive become identical rows in another. A row without canonical_id uses its symbol.

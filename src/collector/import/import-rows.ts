@@ -1,3 +1,4 @@
+import type { EpochUnit, TimeUnit } from '../../archive/query/read-rows.ts';
 import { isSymbolName } from '../../base/symbol-name.ts';
 import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
@@ -6,7 +7,10 @@ import { dayMs, minuteMs } from '../../base/window.ts';
 
 /** How the rows of a file are read. */
 export interface TickRowRules extends TimeRules {
-  readonly priceScale: PriceScale;
+  /** Null: prices are stored as they are. */
+  readonly priceScale: PriceScale | null;
+  /** Whether numbers in text have a comma as the decimal separator, and no point. */
+  readonly hasDecimalComma: boolean;
 }
 
 /**
@@ -23,8 +27,11 @@ export const defaultRowRules: TickRowRules = {
   zone: null,
   unit: 'ms',
   truncates: false,
-  priceScale: { factor: 1, divisor: 1 },
+  priceScale: null,
+  hasDecimalComma: false,
 };
+
+const unscaled: PriceScale = { factor: 1, divisor: 1 };
 
 /** Parses a positive decimal number of at most 15 digits, e.g. `0.01`. Undefined for anything else. */
 export function parsePriceScale(text: string): PriceScale | undefined {
@@ -43,8 +50,6 @@ export interface RawTickRows {
   readonly tText?: readonly unknown[];
   readonly p: readonly unknown[];
   readonly isLocalTime: boolean;
-  /** Whether a price may be text, as in CSV. */
-  readonly hasTextPrices: boolean;
   /** The row as received, if the reader has it. Otherwise it is formatted from the columns. */
   formatRaw?(row: number): string;
 }
@@ -66,7 +71,7 @@ export interface RowSink {
  * the range of the time, as for polled ticks.
  */
 export function readRows(rows: RawTickRows, rules: TickRowRules, sink: RowSink): void {
-  const { factor, divisor } = rules.priceScale;
+  const { factor, divisor } = rules.priceScale ?? unscaled;
   for (let i = 0; i < rows.symbol.length; i++) {
     const symbol = rows.symbol[i];
     if (typeof symbol !== 'string' || !isSymbolName(symbol)) {
@@ -75,7 +80,7 @@ export function readRows(rows: RawTickRows, rules: TickRowRules, sink: RowSink):
       continue;
     }
     const t = parseRowTime(rows, i, rules);
-    const p = parsePrice(rows.p[i], rows.hasTextPrices);
+    const p = parsePrice(rows.p[i], rules.hasDecimalComma);
     if (typeof t !== 'number') sink.reject(symbol, { reason: `t ${t.reason}`, raw: formatRawRow(rows, i) });
     else if (typeof p !== 'number') sink.reject(symbol, { reason: `p ${p.reason}`, raw: formatRawRow(rows, i) });
     else if (!Number.isInteger(t) || !Number.isFinite(p)) {
@@ -85,25 +90,29 @@ export function readRows(rows: RawTickRows, rules: TickRowRules, sink: RowSink):
   }
 }
 
-function parseRowTime(rows: RawTickRows, i: number, rules: TimeRules): ParsedTime {
+function parseRowTime(rows: RawTickRows, i: number, rules: TickRowRules): ParsedTime {
   const t = rows.t[i];
   if (typeof t === 'number') {
     if (!Number.isFinite(t)) return t;
     if (!rules.truncates && !Number.isInteger(t)) return tooFineError;
     return rows.isLocalTime ? resolveLocalTime(Math.floor(t), rules.zone) : Math.floor(t);
   }
-  if (typeof t === 'string' && t.trim() !== '') return parseTimeText(t, rules);
+  if (typeof t === 'string' && t.trim() !== '')
+    return parseTimeText(rules.hasDecimalComma ? t.replace(',', '.') : t, rules);
   const text = rows.tText?.[i];
   if (typeof text === 'string') return { reason: 'is not a whole number of milliseconds' };
   return { reason: t === null || t === undefined || t === '' ? 'is missing' : 'is not a number' };
 }
 
 /** Parses a number, or text in the form that JSON and spreadsheets write. Anything ambiguous is rejected. */
-function parsePrice(p: unknown, mayBeText: boolean): number | { reason: string } {
+function parsePrice(p: unknown, hasDecimalComma: boolean): number | { reason: string } {
   if (typeof p === 'number') return p;
   if (p === null || p === undefined || p === '') return { reason: 'is missing' };
-  if (typeof p !== 'string' || !mayBeText) return { reason: 'is not a number' };
-  const text = p.trim();
+  if (typeof p !== 'string') return { reason: 'is not a number' };
+  const trimmed = p.trim();
+  if (!hasDecimalComma && /^[+-]?\d*,\d+$/.test(trimmed)) return decimalCommaError;
+  if (hasDecimalComma && trimmed.includes('.')) return { reason: 'has a decimal point, not a decimal comma' };
+  const text = hasDecimalComma ? trimmed.replace(',', '.') : trimmed;
   if (/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) return Number(text);
   return { reason: /^[+-]?(nan|inf(inity)?)$/i.test(text) ? 'is not finite' : 'is not a number' };
 }
@@ -190,8 +199,7 @@ export type ParsedTime = number | { readonly reason: string };
 const timestampPattern =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,12}))?)?)? ?(?:(Z|UTC)|([+-])(\d\d)(?::?(\d\d))?)?$/i;
 
-/** The unit of numeric Unix timestamps. */
-export type TimeUnit = 's' | 'ms' | 'us' | 'ns';
+export type { EpochUnit, TimeUnit };
 
 /** How the times of a file are read. */
 interface TimeRules {
@@ -204,8 +212,20 @@ interface TimeRules {
 }
 
 /** Exponent of the power of ten that converts a unit to milliseconds. */
-const unitExponent: Readonly<Record<TimeUnit, number>> = { s: 3, ms: 0, us: -3, ns: -6 };
+const unitExponent: Readonly<Record<EpochUnit, number>> = { s: 3, ms: 0, us: -3, ns: -6 };
 
+const msPerUnit: readonly (readonly [unit: EpochUnit, ms: number])[] = [
+  ['s', 1000],
+  ['ms', 1],
+  ['us', 1e-3],
+  ['ns', 1e-6],
+];
+
+/** The unit in which a number is a time between the years 2000 and 2100; null if there is none. There is never a second one. */
+export const findTimeUnit = (value: number): EpochUnit | null =>
+  msPerUnit.find(([, ms]) => value * ms >= timeMin && value * ms < timeEnd)?.[0] ?? null;
+
+const decimalCommaError = { reason: 'is not a number, unless it has a decimal comma (see --decimal-comma)' } as const;
 const tooFineError = { reason: 'is finer than a millisecond (see --truncate-time)' } as const;
 
 const numberPattern = /^(-?)(\d{1,22})(?:\.(\d{1,12}))?$/;
@@ -218,7 +238,12 @@ const numberPattern = /^(-?)(\d{1,22})(?:\.(\d{1,12}))?$/;
 export function parseTimeText(text: string, { zone, unit, truncates }: TimeRules): ParsedTime {
   const trimmed = text.trim();
   const digits = numberPattern.exec(trimmed);
-  if (digits !== null) return parseDigits(digits[1]!, digits[2]!, digits[3] ?? '', unitExponent[unit], truncates);
+  if (digits !== null) {
+    const [, sign, whole, fraction = ''] = digits as unknown as [string, string, string, string?];
+    const numberUnit = unit === 'auto' ? findTimeUnit(Number(trimmed)) : unit;
+    if (numberUnit === null) return { reason: 'is not a time between the years 2000 and 2100 in any unit' };
+    return parseDigits(sign, whole, fraction, unitExponent[numberUnit], truncates);
+  }
   const match = timestampPattern.exec(trimmed);
   if (match === null) return { reason: 'is not a time' };
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', utc, sign, zh, zm = '0'] = match;
@@ -259,4 +284,4 @@ export function isWithoutZone(text: string): boolean {
   return match !== null && match[8] === undefined && match[9] === undefined;
 }
 
-export type ImportDataset = 'ticks' | 'markets';
+export type ImportDataset = 'ticks' | 'markets' | 'orderbooks';

@@ -1,4 +1,4 @@
-import type { ColumnRename } from '../../archive/query/read-rows.ts';
+import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
@@ -14,15 +14,17 @@ import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset, TickRowRules } from './import-rows.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { openImportThreads, openPageReader, type PageRead, type PageReader } from './page-workers.ts';
-import { type CheckRules, checkRows, type FileFault, type RowPlan } from './preflight.ts';
+import { type CheckRules, checkRows, type RowPlan, suggestFlags } from './preflight.ts';
 import {
   checkCompressedParquet,
   createLazyReader,
   type ImportContext,
   importFile,
   importSavedPage,
+  type RejectedRecord,
 } from './read-rows.ts';
 import { type FileCounts, isOverShare, suggestFlag } from './rejected-rows.ts';
+import type { FileFault } from './row-columns.ts';
 
 export interface ImportFlags {
   readonly paths: readonly string[];
@@ -32,6 +34,8 @@ export interface ImportFlags {
   readonly rows: TickRowRules;
   /** Columns of rows that have a different name in the file. */
   readonly renames: readonly ColumnRename[];
+  /** Only rows that match all of these are imported. */
+  readonly filters: readonly ColumnFilter[];
   /** Declared coverage of each symbol in the rows. Null: nothing is declared. */
   readonly covers: Window | null;
   /** Whether imported prices take precedence over polled ones. */
@@ -51,6 +55,8 @@ export interface CheckedFile extends FileCounts {
   readonly isOverShare: boolean;
   /** Flags with which more of its rows would be accepted. */
   readonly flags: readonly string[];
+  /** Columns that are not imported. */
+  readonly unused: readonly string[];
 }
 
 /** Files whose beginnings passed the checks. */
@@ -62,10 +68,11 @@ interface ImportInput {
   readonly plans: ReadonlyMap<ImportFile, RowPlan | FileFault>;
 }
 
-const toCheckRules = ({ settings }: Context, { dataset, rows, renames }: ImportFlags): CheckRules => ({
+const toCheckRules = ({ settings }: Context, { dataset, rows, renames, filters }: ImportFlags): CheckRules => ({
   dataset,
   rows,
   renames,
+  filters,
   paths: settings.source,
 });
 
@@ -81,6 +88,11 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
     throw new UsageError('--covers applies to row files only: saved pages state their own coverage.');
   if (flags.preferred && files.every((file) => file.format === 'raw'))
     throw new UsageError('--prefer does not apply to raw responses: they keep the precedence of polled data.');
+  const bookPage = flags.dataset === 'orderbooks' ? files.find(({ format }) => format === 'pages') : undefined;
+  if (bookPage !== undefined)
+    throw new UsageError(
+      `${bookPage.path} is a saved page: order books are imported from rows (--format ndjson, csv or parquet) or from raw responses.`,
+    );
   const plans = new Map<ImportFile, RowPlan | FileFault>();
   const lazy = createLazyReader('');
   try {
@@ -132,17 +144,18 @@ async function importToArchive(
   const display = await context.startDisplay('import', total, 'bytes');
   let done = 0;
   let bytes = 0;
+  let currentBytes = 0;
   const shared = {
     run,
     rules: toCheckRules(context, flags),
     writer,
-    onRejected: (what: string, reason: string, path: string) =>
+    onRejected: (what: RejectedRecord, reason: string, path: string) =>
       countRejected(rejectedGroups, `${what}\n${reason}`, path),
     onTorn: (path: string, bytes: number) =>
       run.warnings.push(`${path} ends within a response: its last ${bytes} bytes were ignored.`),
-    onProgress: () =>
+    onProgress: (share = 0) =>
       display.update({
-        done: bytes,
+        done: bytes + Math.floor(share * currentBytes),
         ticks: writer.ticks,
         note: `${formatNumber(done)}/${formatNumber(files.length)} files`,
       }),
@@ -156,29 +169,40 @@ async function importToArchive(
       if (faults.has(file)) run.failures.push(createFailure(`${file.path}: ${faults.get(file)}`));
     faults.clear();
   };
-  const endFile = (file: ImportFile, fault: string | null): void => {
+  const endFile = async (file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> => {
     const counts = writer.rowCounter.endFile();
     const isOver = !isResponseFile(file) && isOverShare(counts, shareMax);
-    const helpful = new Set(counts.reasons.map(suggestFlag).filter((flag) => flag !== null));
-    checked.push({ path: file.path, ...counts, fault, isOverShare: isOver, flags: [...helpful] });
+    // A look at the first rows finds all flags at once; the reasons are those of all rows.
+    const guessed =
+      isOver && plan !== undefined ? await suggestFlags(file, await lazy.reader(), shared.rules, plan) : [];
+    const flags = joinFlags(guessed, counts.reasons.map(suggestFlag));
+    checked.push({ path: file.path, ...counts, fault, isOverShare: isOver, flags, unused: plan?.unused ?? [] });
     if (fault !== null) faults.set(file, fault);
     done++;
     bytes += file.bytes;
+    currentBytes = 0;
     importContext.onProgress();
   };
   /** Imports a file. `page`: the content of a saved page if it was read ahead. */
   const importOne = async (file: ImportFile, page: PageRead | null = null): Promise<void> => {
     context.signal.throwIfAborted();
-    const plan = plans.get(file);
+    currentBytes = file.bytes;
+    const checkedPlan = plans.get(file);
+    let plan = checkedPlan !== undefined && 'fault' in checkedPlan ? undefined : checkedPlan;
+    let fault: string | null = null;
     try {
-      if (plan !== undefined && 'fault' in plan) throw new UnreadableFileError(plan.fault);
+      if (checkedPlan !== undefined && 'fault' in checkedPlan) throw new UnreadableFileError(checkedPlan.fault);
       if (file.format === 'pages') await importSavedPage(importContext, file, page ?? reader.readPage(file));
-      else await importFile(importContext, file, plan);
-      endFile(file, null);
+      else if (file.format === 'raw') await importContext.replay.take(file);
+      else {
+        plan ??= await checkCompressedParquet(importContext, file);
+        await importFile(importContext, file, plan);
+      }
     } catch (error) {
       if (!(error instanceof UnreadableFileError)) throw error;
-      endFile(file, error.message);
+      fault = error.message;
     }
+    await endFile(file, plan, fault);
   };
   const importContext: ImportContext = {
     ...shared,
@@ -188,7 +212,8 @@ async function importToArchive(
     replay: openRawReplay(shared),
   };
   const bytesMax = context.settings.upstream.responseBytesMax;
-  const reader = openPageReader({ dataset: flags.dataset, futureMs, scratch, bytesMax }, threads);
+  const pageDataset = flags.dataset === 'orderbooks' ? null : flags.dataset;
+  const reader = openPageReader({ dataset: pageDataset, futureMs, scratch, bytesMax }, threads);
   try {
     // Check compressed Parquet before anything is written, like the other formats.
     for (const file of files)
@@ -224,8 +249,28 @@ async function importToArchive(
   }
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;
-  run.warnings.push(...formatWarnings(input, rejectedGroups));
+  run.warnings.push(...formatWarnings(input, rejectedGroups), ...formatUnused(checked));
 }
+
+/** Flags from two sources, each flag once. */
+function joinFlags(first: readonly string[], second: readonly (string | null)[]): string[] {
+  const nameOf = (flag: string): string => flag.split(' ')[0]!;
+  const names = new Set(first.map(nameOf));
+  return [...first, ...new Set(second.filter((flag) => flag !== null && !names.has(nameOf(flag))))] as string[];
+}
+
+/** Warnings that name the columns that were not imported, one for each set of columns. */
+const formatUnused = (files: readonly CheckedFile[]): string[] =>
+  [...Map.groupBy(files, ({ unused }) => unused.join(', '))]
+    .filter(([columns]) => columns !== '')
+    .slice(0, reasonsMax)
+    .map(([columns, of]) => `Columns that no dataset takes were not imported: ${columns} (${formatPaths(of)}).`);
+
+const formatPaths = (files: readonly { readonly path: string }[]): string =>
+  `${files
+    .slice(0, pathsMax)
+    .map(({ path }) => path)
+    .join(', ')}${files.length > pathsMax ? ', …' : ''}`;
 
 const createFailure = (reason: string, flags: readonly string[] = []): RunFailure => ({
   ...createJobFailure('input file', reason),
@@ -259,9 +304,10 @@ async function declareRowCoverage(run: Run, { flags, files, plans }: ImportInput
     run.warnings.push('No coverage was declared because some files could not be read: see the failures.');
     return;
   }
-  const tickFiles = files.filter(
-    (file) => !isResponseFile(file) && (plans.get(file) as RowPlan)?.dataset !== 'markets',
-  );
+  const tickFiles = files.filter((file) => {
+    const plan = plans.get(file) as RowPlan | undefined;
+    return !isResponseFile(file) && (plan === undefined || plan.dataset === 'ticks');
+  });
   const writtenAt = tickFiles.reduce((latest, file) => Math.max(latest, file.writtenAt), Number.NEGATIVE_INFINITY);
   const window = intersectTwo(flags.covers, { from: timeMin, to: Math.min(writtenAt, timeEnd) });
   if (window.to < flags.covers.to) {
@@ -290,8 +336,7 @@ function countRejected(rejectedGroups: Map<string, RejectedGroup>, key: string, 
 }
 
 function formatWarnings({ ignored }: ImportInput, rejectedGroups: ReadonlyMap<string, RejectedGroup>): string[] {
-  const named = (paths: readonly string[]): string =>
-    `${paths.slice(0, pathsMax).join(', ')}${paths.length > pathsMax ? ', …' : ''}`;
+  const named = (paths: readonly string[]): string => formatPaths(paths.map((path) => ({ path })));
   const skipped = ignored.length === 0 ? [] : [`Skipped files of unknown type: ${named(ignored)}.`];
   const rejected = [...rejectedGroups].map(([key, { count, paths }]) => {
     const [what, reason] = key.split('\n');

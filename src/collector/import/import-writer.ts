@@ -1,6 +1,7 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MarketFacts } from '../../archive/format/market.ts';
+import type { BookSide, OrderBookSnapshot } from '../../archive/format/order-book.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
 import {
   appendQuarantined,
@@ -23,6 +24,7 @@ import {
 } from '../../archive/publish/import-buffer.ts';
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
+import { timeMin } from '../../base/time.ts';
 import type { Window } from '../../base/window.ts';
 import { validateTicks } from '../paging/observation.ts';
 import type { MarketsPoll } from '../paging/poll-markets.ts';
@@ -74,6 +76,8 @@ export interface ImportWriter {
   addBook(record: Omit<BookRecord, 'runId'>): Promise<void>;
   addMarketsPoll(poll: MarketsPoll): Promise<void>;
   addMarkets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
+  /** Adds an order book from a row. */
+  addSnapshot(symbol: string, snapshot: OrderBookSnapshot): Promise<void>;
   /** Adds coverage that the user declared. */
   addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
   /** Makes buffered records durable in the journal. */
@@ -206,9 +210,16 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     if (pendingMarkets.length >= marketsMax) await writeMarkets();
   }
 
+  /** An imported snapshot is as old as its time: a poll of the same moment was made later, and has precedence. */
+  async function acceptBook({ symbol, t, bids, asks }: ImportedBook): Promise<void> {
+    const snapshots = [{ t, bids: toSide(bids), asks: toSide(asks) }];
+    await books.add({ runId, symbol, observedAt: t, snapshots, rejected: [], understood: false });
+  }
+
   async function acceptHeld(item: StagedItem): Promise<void> {
     if (item.kind === 'read') await accept(item.read);
     else if (item.kind === 'markets') await acceptMarkets(item.markets);
+    else if (item.kind === 'book') await acceptBook(item.book);
     else await journalRejected(item.items, item.dropped);
   }
 
@@ -270,6 +281,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     },
     rows: {
       accept(symbol, t, p) {
+        if (rowCounter.isShowing && t >= timeMin && t <= futureMs) rowCounter.show({ symbol, t, p });
         tickBuffer ??= createTickBuffer(bufferTicksMax);
         tickBuffer.add(symbol, t, p);
         ticks++;
@@ -315,6 +327,18 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       if (held !== undefined) held.append({ kind: 'markets', markets });
       else await acceptMarkets(markets);
     },
+    async addSnapshot(symbol, snapshot) {
+      symbols.add(symbol);
+      const { t, bids, asks } = snapshot;
+      const book = { symbol, t, bids: listSide(bids), asks: listSide(asks) };
+      if (rowCounter.isShowing) {
+        const bestOf = ({ prices }: BookSide): number | null => prices[0] ?? null;
+        const levels = { bids: bids.prices.length, asks: asks.prices.length };
+        rowCounter.show({ symbol, t, best_bid: bestOf(bids), best_ask: bestOf(asks), ...levels });
+      }
+      if (held !== undefined) held.append({ kind: 'book', book });
+      else await acceptBook(book);
+    },
     async addDeclaredCoverage(covered, window, fetchedAt) {
       const none = { ticks: { t: new Float64Array(0), p: new Float64Array(0) }, rejected: [] };
       for (const symbol of covered)
@@ -338,7 +362,25 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
 type StagedItem =
   | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
   | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
-  | { readonly kind: 'markets'; readonly markets: ImportedMarkets };
+  | { readonly kind: 'markets'; readonly markets: ImportedMarkets }
+  | { readonly kind: 'book'; readonly book: ImportedBook };
+
+/** A snapshot as plain JSON; each side has its prices and its quantities, best first. */
+interface ImportedBook {
+  readonly symbol: string;
+  readonly t: number;
+  readonly bids: ImportedSide;
+  readonly asks: ImportedSide;
+}
+
+type ImportedSide = readonly [prices: readonly number[], quantities: readonly number[]];
+
+const listSide = ({ prices, quantities }: BookSide): ImportedSide => [[...prices], [...quantities]];
+
+const toSide = ([prices, quantities]: ImportedSide): BookSide => ({
+  prices: Float64Array.from(prices),
+  quantities: Float64Array.from(quantities),
+});
 
 export interface ImportedMarkets {
   readonly facts: readonly MarketFacts[];

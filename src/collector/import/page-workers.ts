@@ -15,7 +15,7 @@ export { mergePart } from '../steps/merge-workers.ts';
 
 /** How saved pages are read. */
 export interface PageRules {
-  readonly dataset: ImportDataset | null;
+  readonly dataset: Exclude<ImportDataset, 'orderbooks'> | null;
   /** Latest time accepted, epoch ms. */
   readonly futureMs: number;
   /** Maximum size of a file. */

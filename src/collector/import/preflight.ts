@@ -1,5 +1,6 @@
 import type { RecordPaths } from '../../archive/format/parse-market.ts';
 import {
+  type ColumnFilter,
   type ColumnRename,
   canBePrice,
   canBeSymbol,
@@ -10,14 +11,30 @@ import {
   type RowReader,
 } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
+import { formatNumber } from '../../base/format-quantity.ts';
 import { formatErrorLine, type ImportFile, readBeginning, readLines } from './files.ts';
+import { type FileSample, type GivenFlags, guessFlags, looksLikeCents } from './guess-flags.ts';
 import { type ImportDataset, isWithoutZone, type TickRowRules } from './import-rows.ts';
+import {
+  detectDataset,
+  type FileFault,
+  formatCell,
+  hasLevelRows,
+  listFields,
+  listUnusedColumns,
+  matchesFilters,
+  readField,
+  renameColumns,
+  resolveColumns,
+} from './row-columns.ts';
 
 export interface CheckRules {
   readonly dataset: ImportDataset | null;
   readonly rows: TickRowRules;
   /** Columns that have a different name in the file. */
   readonly renames: readonly ColumnRename[];
+  /** Only rows that match all of these are imported. */
+  readonly filters: readonly ColumnFilter[];
   readonly paths: RecordPaths;
 }
 
@@ -26,11 +43,25 @@ export interface RowPlan {
   readonly dataset: ImportDataset;
   /** Null for NDJSON, which is read line by line. */
   readonly rows: { readonly file: RowFile; readonly columns: readonly RowColumn[] } | null;
+  /** The columns that have a different name in the file, and the filters, as the file spells them. */
+  readonly renames: readonly ColumnRename[];
+  readonly filters: readonly ColumnFilter[];
+  /** Columns of the file that are not imported. */
+  readonly unused: readonly string[];
 }
 
-/** A file in a folder that cannot be imported, with the reason as a clause. The other files are imported. */
-export interface FileFault {
-  readonly fault: string;
+/** What the first rows of a file show that the flags do not allow for. */
+interface Inspection {
+  readonly plan: RowPlan;
+  readonly lacksZone: boolean;
+  readonly hasCents: boolean;
+  /** The flags that a look at the first rows suggests. */
+  advise(): string | undefined;
+}
+
+/** A fault of a file, and the flags with which it may be imported. */
+interface GuessedFault extends FileFault {
+  readonly advice?: string;
 }
 
 export const lineBytesMax = 1 << 20;
@@ -40,7 +71,8 @@ const sampleRows = 1000;
 /**
  * Checks the beginning of a row file: whether the required columns are present and its times can be parsed. `unpacked`:
  * path of the decompressed file for compressed Parquet.
- * @throws UsageError for times without a zone if none is given, and for any fault in a file that was named explicitly
+ * @throws UsageError for times without a zone if none is given, for prices that may be in cents if no scale is given, and
+ * for any fault in a file that was named explicitly
  */
 export async function checkRows(
   file: ImportFile,
@@ -49,11 +81,23 @@ export async function checkRows(
   unpacked?: string,
 ): Promise<RowPlan | FileFault> {
   const result = await inspectRows(file, reader, rules, unpacked);
-  if ('fault' in result && file.isNamed) throw new UsageError(`${file.path}: ${result.fault}.`);
-  if ('fault' in result || !result.lacksZone || rules.rows.zone !== null) return result;
-  throw new UsageError(
-    `${file.path}: timestamps without a time zone. Use --tz to name the zone, e.g. --tz UTC or --tz America/New_York.`,
-  );
+  if ('fault' in result) {
+    const { fault, advice } = result;
+    if (file.isNamed) throw new UsageError(`${file.path}: ${fault}.${advice === undefined ? '' : ` ${advice}`}`);
+    return { fault };
+  }
+  const faults = [
+    ...(result.lacksZone && rules.rows.zone === null
+      ? ['timestamps without a time zone. Use --tz to name the zone, e.g. --tz UTC or --tz America/New_York']
+      : []),
+    ...(result.hasCents
+      ? [
+          'the prices look like cents. Use --price-scale 0.01 to divide them by 100, or --price-scale 1 to store them as they are',
+        ]
+      : []),
+  ];
+  if (faults.length === 0) return result.plan;
+  throw new UsageError([`${file.path}: ${faults.join('; ')}.`, result.advise() ?? ''].join(' ').trimEnd());
 }
 
 async function inspectRows(
@@ -61,7 +105,7 @@ async function inspectRows(
   reader: RowReader,
   rules: CheckRules,
   unpacked: string | undefined,
-): Promise<(RowPlan & { lacksZone: boolean }) | FileFault> {
+): Promise<Inspection | GuessedFault> {
   try {
     return file.format === 'ndjson'
       ? await inspectLines(file, rules)
@@ -71,55 +115,108 @@ async function inspectRows(
   }
 }
 
-async function inspectLines(
-  file: ImportFile,
-  rules: CheckRules,
-): Promise<(RowPlan & { lacksZone: boolean }) | FileFault> {
+/** The flags that a look at the first rows suggests, as a sentence, with the flags on a line of their own. */
+function formatAdvice(sample: FileSample, given: GivenFlags): string | undefined {
+  const guess = guessFlags(sample, given);
+  if (guess === null || guess.readable === 0) return undefined;
+  const { clauses, flags, rows, readable } = guess;
+  return `${clauses.join('; ')}. Of the first ${formatNumber(rows)} rows, ${formatNumber(readable)} can be read with:\n  ${flags.join(' ')}`;
+}
+
+/** A fault of the columns, with advice if there is some. */
+function adviseOn({ fault }: FileFault, sample: FileSample, given: GivenFlags): GuessedFault {
+  const advice = formatAdvice(sample, given);
+  return advice === undefined ? { fault } : { fault, advice };
+}
+
+async function inspectLines(file: ImportFile, rules: CheckRules): Promise<Inspection | GuessedFault> {
   for await (const lines of readLines(file, lineBytesMax)) {
-    const parsedRows = lines
-      .slice(0, sampleRows)
-      .map(({ text, fault }) => (fault === null ? parseJsonObject(text) : null));
-    const objects = parsedRows.filter((row) => row !== null);
+    const head = lines.slice(0, sampleRows);
+    const objects = head
+      .map(({ text, fault }) => (fault === null ? parseJsonObject(text) : null))
+      .filter((row) => row !== null);
     if (objects.length === 0) return { fault: 'no JSON object in the first lines' };
-    const missing = findMissingColumns(rules.renames, [...new Set(objects.flatMap((row) => Object.keys(row)))]);
-    if (missing !== undefined) return missing;
-    const rows = objects.map((row) => renameColumns(row, rules.renames));
-    const names = new Set(rows.flatMap((row) => Object.keys(row)));
-    const dataset = detectDataset([...names], rules.dataset, rules.paths);
-    if (typeof dataset === 'object') return dataset;
+    const names = listFields(objects);
+    const found = resolveColumns(names, rules);
+    if ('fault' in found) return found;
+    const { renames, filters } = found;
+    const matching = objects.filter((row) => matchesFilters(row, filters));
+    // The first rows that match may come later.
+    const rows = (matching.length > 0 ? matching : objects).map((row) => renameColumns(row, renames));
+    const present = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+    const dataset = detectDataset(present, rules.dataset, rules.paths);
+    if (dataset === 'orderbooks' && hasLevelRows(present))
+      return { fault: 'order books with one level a row can be imported from CSV and Parquet only' };
+    const given = { ...rules, ...found };
+    const sample = (): FileSample => sampleLines(head.map(({ text }) => text));
+    if (typeof dataset === 'object') return adviseOn(dataset, sample(), given);
     const isLocal = (t: unknown): boolean => typeof t === 'string' && isWithoutZone(t);
-    return { dataset, rows: null, lacksZone: dataset === 'ticks' && rows.some((row) => isLocal(row.t)) };
+    const prices = rows.map(({ p }) => p);
+    return {
+      plan: { dataset, rows: null, renames, filters, unused: listUnusedColumns(names, dataset, found) },
+      lacksZone: dataset !== 'markets' && rows.some((row) => isLocal(row.t)),
+      hasCents: dataset === 'ticks' && hasCents(prices, rules.rows),
+      advise: () => formatAdvice(sample(), { ...given, dataset }),
+    };
   }
   return { fault: 'empty file' };
 }
 
-/** Returns a fault if a column named by --columns is missing. */
-function findMissingColumns(renames: readonly ColumnRename[], names: readonly string[]): FileFault | undefined {
-  const missing = renames.map(([, fileName]) => fileName).filter((fileName) => !names.includes(fileName));
-  if (missing.length === 0) return undefined;
-  return {
-    fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} named by --columns (${formatFoundColumns(names)})`,
-  };
+/** The rows of JSON lines as text: numbers with the digits that the line has. */
+function sampleLines(texts: readonly string[]): FileSample {
+  const objects = texts.map((text) => parseJsonObject(text, allNumbers)).filter((row) => row !== null);
+  const names = listFields(objects);
+  return { names, rows: objects.map((row) => names.map((name) => formatCell(readField(row, name)))) };
 }
 
-const formatFoundColumns = (names: readonly string[]): string =>
-  `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
-
-/** Renames the columns of a row to the names used by the import. */
-export function renameColumns(row: Record<string, unknown>, renames: readonly ColumnRename[]): Record<string, unknown> {
-  if (renames.length === 0) return row;
-  const rest = Object.entries(row).filter(([name]) => !renames.some((pair) => pair.includes(name)));
-  const read = renames.flatMap(([name, fileName]) => (Object.hasOwn(row, fileName) ? [[name, row[fileName]]] : []));
-  return Object.fromEntries([...rest, ...read]);
-}
+/** Whether prices are probably in cents, and no scale is given. */
+const hasCents = (prices: readonly unknown[], { priceScale, hasDecimalComma }: TickRowRules): boolean => {
+  if (priceScale !== null) return false;
+  const text = (price: unknown): string => (hasDecimalComma ? String(price).replace(',', '.') : String(price));
+  return looksLikeCents(
+    prices.filter((price) => price !== null && price !== undefined && price !== '').map((price) => Number(text(price))),
+  );
+};
 
 /**
- * Parses the JSON object in a line. Null if it is not an object. `exact`: keep the numbers of this field as text,
- * because a double cannot hold all digits of a time in nanoseconds.
+ * The flags with which more rows of a file can be read, from a look at its first rows. Empty if that shows none.
+ * @param plan as `checkRows` returned it
  */
-export function parseJsonObject(text: string, exact?: string): Record<string, unknown> | null {
+export async function suggestFlags(
+  file: ImportFile,
+  reader: RowReader,
+  rules: CheckRules,
+  plan: RowPlan,
+): Promise<readonly string[]> {
+  if (plan.dataset === 'markets') return [];
+  const given = { ...rules, dataset: plan.dataset, renames: plan.renames, filters: plan.filters };
+  if (plan.rows === null) {
+    for await (const lines of readLines(file, lineBytesMax)) {
+      const texts = lines.slice(0, sampleRows).map(({ text }) => text);
+      return guessFlags(sampleLines(texts), given)?.flags ?? [];
+    }
+    return [];
+  }
+  const sample = await sampleTable(reader, plan.rows.file, plan.rows.columns);
+  return guessFlags(sample, { ...given, renames: [], filters: [] })?.flags ?? [];
+}
+
+async function sampleTable(reader: RowReader, file: RowFile, columns: readonly RowColumn[]): Promise<FileSample> {
+  const rows: (string | null)[][] = [];
+  for await (const texts of reader.readTexts(file, columns, { limit: sampleRows }))
+    for (let i = 0; i < (texts[0]?.length ?? 0); i++) rows.push(texts.map((column) => column[i]!));
+  return { names: columns.map(({ name }) => name), rows };
+}
+
+const allNumbers = Symbol('all numbers');
+
+/**
+ * Parses the JSON object in a line. Null if it is not an object. `exact`: keep the numbers of this field, or of all
+ * fields, as text, because a double cannot hold all digits of a time in nanoseconds.
+ */
+export function parseJsonObject(text: string, exact?: string | typeof allNumbers): Record<string, unknown> | null {
   const keepText = (name: string, value: unknown, context?: { readonly source?: string }): unknown =>
-    name === exact && typeof value === 'number' ? (context?.source ?? value) : value;
+    (exact === allNumbers || name === exact) && typeof value === 'number' ? (context?.source ?? value) : value;
   try {
     const value: unknown = JSON.parse(text.replace(/^\ufeff/, ''), exact === undefined ? undefined : keepText);
     return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -135,37 +232,44 @@ async function inspectTable(
   reader: RowReader,
   rules: CheckRules,
   unpacked: string | undefined,
-): Promise<(RowPlan & { lacksZone: boolean }) | FileFault> {
+): Promise<Inspection | GuessedFault> {
   const source = await toRowFile(file, unpacked);
   if ('fault' in source) return source;
-  const { renames } = rules;
-  const names = (await reader.readColumns(source)).map(({ name }) => name);
-  const missing = findMissingColumns(renames, names);
-  if (missing !== undefined) return missing;
+  const ownColumns = await reader.readColumns(source);
+  const names = ownColumns.map(({ name }) => name);
+  const found = resolveColumns(names, rules);
+  if ('fault' in found) return found;
+  const { renames, filters } = found;
   const isReplaced = (name: string): boolean =>
     renames.some(([read]) => read.toLowerCase() === name.toLowerCase()) && !renames.some(([, read]) => read === name);
-  const rowFile = renames.length === 0 ? source : { ...source, renames, replaced: names.filter(isReplaced) };
+  const rowFile = { ...source, renames, filters, replaced: names.filter(isReplaced) };
   const columns = await reader.readColumns(rowFile);
   const dataset = detectDataset(
     columns.map(({ name }) => name),
     rules.dataset,
     rules.paths,
   );
-  if (typeof dataset === 'object') return dataset;
-  const rows = { file: rowFile, columns };
-  if (dataset === 'markets') return { dataset, rows, lacksZone: false };
+  if (typeof dataset === 'object')
+    return adviseOn(dataset, await sampleTable(reader, source, ownColumns), { ...rules, ...found });
+  const unused = listUnusedColumns(names, dataset, found);
+  const plan = { dataset, rows: { file: rowFile, columns }, renames, filters, unused };
+  if (dataset === 'markets') return { plan, lacksZone: false, hasCents: false, advise: () => undefined };
   const type = (name: string): string => columns.find((column) => column.name === name)!.type;
   if (!canBeSymbol(type('symbol'))) return { fault: `column symbol is ${type('symbol')}, not text` };
   if (!canBeTime(type('t'))) return { fault: `column t is ${type('t')}, not a time` };
-  if (!canBePrice(type('p'))) return { fault: `column p is ${type('p')}, not a number` };
-  let hasLocalTimes = isLocalTime(type('t'));
-  if (type('t') === 'VARCHAR') {
-    for await (const { t } of reader.readTicks(rowFile, columns, rules.rows.unit)) {
-      hasLocalTimes = t.some((text) => typeof text === 'string' && isWithoutZone(text));
-      break;
-    }
-  }
-  return { dataset, rows, lacksZone: hasLocalTimes };
+  if (dataset === 'ticks' && !canBePrice(type('p'))) return { fault: `column p is ${type('p')}, not a number` };
+  const sample = await sampleTable(reader, rowFile, columns);
+  const valuesOf = (name: string): (string | null)[] => {
+    const c = sample.names.indexOf(name);
+    return sample.rows.map((row) => row[c]!);
+  };
+  const hasLocalTexts = type('t') === 'VARCHAR' && valuesOf('t').some((text) => text !== null && isWithoutZone(text));
+  return {
+    plan,
+    lacksZone: isLocalTime(type('t')) || hasLocalTexts,
+    hasCents: dataset === 'ticks' && hasCents(valuesOf('p'), rules.rows),
+    advise: () => formatAdvice(sample, { ...rules, dataset, renames: [], filters: [] }),
+  };
 }
 
 async function toRowFile(file: ImportFile, unpacked: string | undefined): Promise<RowFile | FileFault> {
@@ -176,32 +280,6 @@ async function toRowFile(file: ImportFile, unpacked: string | undefined): Promis
   const head = parseCsvHeader(beginning.toString('utf8'));
   if (head === undefined) return { fault: 'the first line is not a header with unique column names' };
   return { format: 'csv', path, compression, ...head };
-}
-
-const tickColumnNames = ['symbol', 't', 'p'];
-
-/**
- * Detects the dataset of rows with these columns. If there is none, returns the reason as a clause. `expected`: the expected
- * dataset, or null.
- */
-export function detectDataset(
-  names: readonly string[],
-  expected: ImportDataset | null,
-  { symbolPaths, fieldPaths }: RecordPaths,
-): ImportDataset | FileFault {
-  const columns = new Set(names);
-  const missing = tickColumnNames.filter((name) => !columns.has(name));
-  const top = (paths: readonly string[]): boolean => paths.some((path) => columns.has(path.split('/')[0]!));
-  const isList = columns.has('canonical_id') || columns.has('symbol') || top(symbolPaths);
-  const hasMarketColumns = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
-  if (expected !== 'markets' && missing.length === 0) return 'ticks';
-  if (expected === 'markets' && isList) return 'markets';
-  if (expected === null && columns.has('canonical_id')) return 'markets';
-  if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return 'markets';
-  const foundText = formatFoundColumns(names);
-  if (expected === 'markets') return { fault: `missing column symbol or canonical_id (${foundText})` };
-  const hint = expected === null ? '; a market list has a canonical_id column or needs --dataset markets' : '';
-  return { fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} (${foundText})${hint}` };
 }
 
 const csvDelimiters = [',', ';', '\t', '|'];
@@ -235,5 +313,5 @@ function splitCsvLine(line: string, delimiter: string): string[] {
     } else field += char;
   }
   // The index column of a pandas data frame has no name.
-  return [...fields, field].map((name, i) => (name === '' ? `column_${i}` : name));
+  return [...fields, field].map((name, i) => (name.trim() === '' ? `column_${i}` : name.trim()));
 }

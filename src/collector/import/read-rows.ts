@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { parseMarket } from '../../archive/format/parse-market.ts';
-import { isLocalTime, openRowReader, type RowReader } from '../../archive/query/read-rows.ts';
+import { isLocalTime, openRowReader, type RowColumn, type RowReader } from '../../archive/query/read-rows.ts';
 import type { Run } from '../run/run.ts';
 import {
   decompressFile,
@@ -10,12 +10,14 @@ import {
   readLines,
   UnreadableFileError,
 } from './files.ts';
+import { type BookRow, joinLevels, readBookRow } from './import-books.ts';
 import { parseTypedColumns, readMarketRow } from './import-market.ts';
 import type { RawReplay } from './import-raw.ts';
 import { type RawTickRows, readRows, truncateRaw } from './import-rows.ts';
 import type { ImportWriter } from './import-writer.ts';
 import type { PageRead } from './page-workers.ts';
-import { type CheckRules, checkRows, lineBytesMax, parseJsonObject, type RowPlan, renameColumns } from './preflight.ts';
+import { type CheckRules, checkRows, lineBytesMax, parseJsonObject, type RowPlan } from './preflight.ts';
+import { formatCell, hasLevelRows, matchesFilters, readField, renameColumns } from './row-columns.ts';
 
 /** State shared by the files of an import. */
 export interface ImportContext {
@@ -30,21 +32,31 @@ export interface ImportContext {
   reader(): Promise<RowReader>;
   readonly replay: RawReplay;
   /** Called for each rejected file, response or record that is not a tick. */
-  onRejected(what: 'page' | 'response' | 'market record', reason: string, path: string): void;
-  onProgress(): void;
+  onRejected(what: RejectedRecord, reason: string, path: string): void;
+  /** `share`: how much of the current file has been read, 0 to 1. */
+  onProgress(share?: number): void;
 }
 
-/** Imports one file of rows or raw responses, to its end or up to a fault. Anything before the fault is imported. */
-export async function importFile(context: ImportContext, file: ImportFile, plan: RowPlan | undefined): Promise<void> {
-  if (file.format === 'raw') return await context.replay.take(file);
-  const rows = plan ?? (await checkCompressedParquet(context, file));
-  if (file.format === 'csv') await checkCsvLines(context, file);
+/** What was rejected, if it is not a tick. */
+export type RejectedRecord = 'page' | 'response' | 'market record' | 'order book';
+
+/** Imports one file of rows, to its end or up to a fault. Anything before the fault is imported. */
+export async function importFile(context: ImportContext, file: ImportFile, rows: RowPlan): Promise<void> {
+  const rowCount = await countRows(context, file, rows);
   try {
-    if (rows.dataset === 'markets') await importMarketRows(context, file, rows);
-    else await importTickRows(context, file, rows);
+    if (rows.dataset === 'markets') await importMarketRows(context, file, rows, rowCount);
+    else if (rows.dataset === 'orderbooks') await importBookRows(context, file, rows, rowCount);
+    else await importTickRows(context, file, rows, rowCount);
   } finally {
     if (!context.run.context.signal.aborted) await context.writer.flushRows(file.writtenAt);
   }
+}
+
+/** The number of rows of a table, about; null for JSON lines. Checks the lines of a CSV file. */
+async function countRows(context: ImportContext, file: ImportFile, { rows }: RowPlan): Promise<number | null> {
+  if (rows === null) return null;
+  if (file.format === 'csv') return await checkCsvLines(context, file);
+  return await (await context.reader()).countParquetRows(rows.file).catch(() => null);
 }
 
 /** Decompresses a Parquet file, because Parquet is read from its end, and checks it. */
@@ -74,17 +86,28 @@ const csvLineBytesMax = 2_000_000;
 
 /**
  * Detects faults that DuckDB ignores: a truncated compressed CSV, which it reads as a shorter file with a truncated
- * last price, and lines that never end.
+ * last price, and lines that never end. Returns about how many lines the file has, from the length of the first ones.
  */
-async function checkCsvLines({ run }: ImportContext, file: ImportFile): Promise<void> {
+async function checkCsvLines({ run }: ImportContext, file: ImportFile): Promise<number> {
   let length = 0;
+  let bytes = 0;
+  let lineBytes = 0;
   for await (const chunk of wrapReadErrors(readChunks(file))) {
     run.context.signal.throwIfAborted();
+    if (bytes === 0)
+      lineBytes =
+        chunk.length /
+        Math.max(
+          1,
+          chunk.reduce((n, byte) => n + Number(byte === 10), 0),
+        );
+    bytes += chunk.length;
     const ends = [chunk.indexOf(10), chunk.indexOf(13)].filter((at) => at >= 0);
     length += ends.length === 0 ? chunk.length : Math.min(...ends);
     if (length > csvLineBytesMax) throw new UnreadableFileError(`contains a line longer than ${csvLineBytesMax} bytes`);
     if (ends.length > 0) length = chunk.length - 1 - Math.max(chunk.lastIndexOf(10), chunk.lastIndexOf(13));
   }
+  return bytes / Math.max(1, lineBytes);
 }
 
 /** Imports a saved page. @throws UnreadableFileError if it could not be read */
@@ -108,61 +131,158 @@ export async function importSavedPage(
   }
 }
 
-async function importTickRows(context: ImportContext, file: ImportFile, { rows }: RowPlan): Promise<void> {
+/** Reports how much of a file has been read: by its rows, or by its bytes for JSON lines, whose number is unknown. */
+function trackShare(context: ImportContext, file: ImportFile, rowCount: number | null) {
+  let done = 0;
+  const report = (n: number, total: number): void => context.onProgress(Math.min(1, n / Math.max(1, total)));
+  return {
+    onRows(rows: number): void {
+      done += rows;
+      if (rowCount !== null) report(done, rowCount);
+    },
+    /** `bytes`: read so far, compressed if the file is. */
+    onBytes: (bytes: number): void => report(bytes, file.bytes),
+  };
+}
+
+async function importTickRows(
+  context: ImportContext,
+  file: ImportFile,
+  plan: RowPlan,
+  rowCount: number | null,
+): Promise<void> {
   const { writer, rules } = context;
+  const { rows } = plan;
+  const { onRows, onBytes } = trackShare(context, file, rowCount);
   const importRows = async (raw: RawTickRows): Promise<void> => {
     readRows(raw, rules.rows, writer.rows);
     await writer.flushWhenFull(file.writtenAt);
-    context.onProgress();
+    onRows(raw.symbol.length);
   };
   const rejectLine = async (reason: string, text: string): Promise<void> => {
     writer.rows.reject(null, { reason, raw: truncateRaw(text) });
     await writer.flushWhenFull(file.writtenAt);
   };
   if (rows === null) {
-    const timeColumn = rules.renames.find(([name]) => name === 't')?.[1] ?? 't';
-    const exact = rules.rows.unit === 'ms' ? undefined : timeColumn;
-    for await (const lines of readJsonRows(file, rules, exact)) {
-      const parsedRows: { row: Record<string, unknown>; text: string }[] = [];
-      for (const { row, text, reason } of lines) {
-        if (row === null) await rejectLine(reason, text);
-        else parsedRows.push({ row, text });
+    const own = (name: string): string => plan.renames.find(([read]) => read === name)?.[1] ?? name;
+    for await (const lines of readJsonLines(file, plan, rules, onBytes)) {
+      const parsedRows: JsonLine[] = [];
+      for (const line of lines) {
+        if (line.row === null) await rejectLine(line.reason, line.text);
+        else parsedRows.push(line);
       }
-      const column = (name: string): unknown[] =>
-        parsedRows.map(({ row }) => (Object.hasOwn(row, name) ? row[name] : null));
+      const column = (name: string): unknown[] => {
+        const ownName = own(name);
+        return parsedRows.map(({ row }) => readField(row!, ownName));
+      };
       const columns = { symbol: column('symbol'), t: column('t'), p: column('p') };
-      await importRows({ ...columns, isLocalTime: false, hasTextPrices: false, formatRaw: (i) => parsedRows[i]!.text });
+      await importRows({ ...columns, isLocalTime: false, formatRaw: (i) => parsedRows[i]!.text });
     }
     return;
   }
   const reader = await context.reader();
-  const { type } = rows.columns.find(({ name }) => name === 't')!;
-  const options = { isLocalTime: isLocalTime(type), hasTextPrices: true };
+  const isLocal = isLocalTime(typeOf(rows.columns, 't'));
   for await (const columns of wrapReadErrors(reader.readTicks(rows.file, rows.columns, rules.rows.unit)))
-    await importRows({ ...columns, ...options });
+    await importRows({ ...columns, isLocalTime: isLocal });
   await rejectBadLines(reader, (reason, text) => rejectLine(`the line cannot be read: ${reason}`, text));
 }
 
-interface JsonRow {
+const typeOf = (columns: readonly RowColumn[], name: string): string =>
+  columns.find((column) => column.name === name)!.type;
+
+/** Imports order books, one snapshot a row. They cover nothing, because nobody asked for those moments. */
+async function importBookRows(
+  context: ImportContext,
+  file: ImportFile,
+  plan: RowPlan,
+  rowCount: number | null,
+): Promise<void> {
+  const { writer, rules, futureMs, onRejected } = context;
+  const { rows } = plan;
+  const { onRows, onBytes } = trackShare(context, file, rowCount);
+  const rejectRow = (reason: string, text: string): void => {
+    writer.rowCounter.reject(reason, truncateRaw(text));
+    onRejected('order book', reason, file.path);
+  };
+  const importRow = async (row: BookRow, text?: string): Promise<void> => {
+    const read = readBookRow(row, rules.rows, futureMs);
+    if ('reason' in read) return rejectRow(read.reason, text ?? JSON.stringify(row));
+    writer.rowCounter.accept();
+    await writer.addSnapshot(read.symbol, read.snapshot);
+  };
+  if (rows === null) {
+    const paths = bookColumns.map((name) => plan.renames.find(([read]) => read === name)?.[1] ?? name);
+    for await (const lines of readJsonLines(file, plan, rules, onBytes)) {
+      for (const { row, text, reason } of lines) {
+        if (row === null) rejectRow(reason, text);
+        else {
+          const [symbol, t, bids, asks] = paths.map((path) => formatCell(readField(row, path)));
+          await importRow({ symbol: symbol!, t: t!, bids: bids!, asks: asks! }, text);
+        }
+      }
+    }
+    return;
+  }
+  const reader = await context.reader();
+  const hasLevels = hasLevelRows(rows.columns.map(({ name }) => name));
+  const read = <K extends string>(names: readonly K[], sortedBy: readonly string[] = []) =>
+    readTextRows(reader, rows, names, sortedBy, onRows);
+  if (hasLevels) {
+    const levels = joinLevels(rules.rows, file.path);
+    const importBook = async (book: BookRow | null): Promise<void> => {
+      if (book !== null) await importRow(book);
+    };
+    for await (const row of read(levelColumns, ['symbol', 't'])) await importBook(levels.add(row));
+    await importBook(levels.end());
+  } else for await (const row of read(bookColumns)) await importRow(row);
+  await rejectBadLines(reader, (reason, text) => rejectRow(`the line cannot be read: ${reason}`, text));
+}
+
+const bookColumns = ['symbol', 't', 'bids', 'asks'] as const;
+const levelColumns = ['symbol', 't', 'side', 'price', 'quantity'] as const;
+
+/** Yields rows of a table with these columns as text; null for a column that the table does not have. */
+async function* readTextRows<K extends string>(
+  reader: RowReader,
+  { file, columns }: NonNullable<RowPlan['rows']>,
+  names: readonly K[],
+  sortedBy: readonly string[],
+  onRows: (rows: number) => void,
+): AsyncGenerator<Record<K, string | null>, void, undefined> {
+  const present = columns.filter(({ name }) => names.some((one) => one === name));
+  for await (const texts of wrapReadErrors(reader.readTexts(file, present, { sortedBy }))) {
+    for (let i = 0; i < texts[0]!.length; i++)
+      yield Object.fromEntries(
+        names.map((name) => [name, texts[present.findIndex((column) => column.name === name)]?.[i] ?? null]),
+      ) as Record<K, string | null>;
+    onRows(texts[0]!.length);
+  }
+}
+
+interface JsonLine {
   readonly text: string;
-  /** The columns under the names used by the import. Null if the line cannot be used. */
+  /** The object in the line, under the file's own names. Null if the line cannot be used. */
   readonly row: Record<string, unknown> | null;
   /** Why the line cannot be used. */
   readonly reason: string;
 }
 
-/** Yields the rows of an NDJSON file in batches. `exact`: see `parseJsonObject`. */
-async function* readJsonRows(
+/** Yields the lines of an NDJSON file that match the filters, in batches. Times keep the digits that a double has not. */
+async function* readJsonLines(
   file: ImportFile,
-  { renames }: CheckRules,
-  exact?: string,
-): AsyncGenerator<JsonRow[], void, undefined> {
-  for await (const lines of wrapReadErrors(readLines(file, lineBytesMax)))
-    yield lines.map(({ text, fault }) => {
-      const object = fault === null ? parseJsonObject(text, exact) : null;
-      const row = object === null ? null : renameColumns(object, renames);
-      return { text, row, reason: fault ?? 'the line is not a JSON object' };
-    });
+  { dataset, filters, renames }: RowPlan,
+  { rows: { unit } }: CheckRules,
+  onBytes: (bytes: number) => void,
+): AsyncGenerator<JsonLine[], void, undefined> {
+  const timeColumn = renames.find(([name]) => name === 't')?.[1] ?? 't';
+  const exact = unit === 'ms' || dataset === 'markets' ? undefined : timeColumn.slice(timeColumn.lastIndexOf('/') + 1);
+  for await (const lines of wrapReadErrors(readLines(file, lineBytesMax, onBytes)))
+    yield lines
+      .map(({ text, fault }) => {
+        const row = fault === null ? parseJsonObject(text, exact) : null;
+        return { text, row, reason: fault ?? 'the line is not a JSON object' };
+      })
+      .filter(({ row }) => row === null || filters.length === 0 || matchesFilters(row, filters));
 }
 
 /** Rejects the lines that DuckDB could not read. DuckDB reads everything after an unterminated quote as one line. */
@@ -178,7 +298,14 @@ async function rejectBadLines(
   if (hasUnclosedQuote) throw new UnreadableFileError('unterminated quote: not all rows after it could be read');
 }
 
-async function importMarketRows(context: ImportContext, file: ImportFile, { rows }: RowPlan): Promise<void> {
+async function importMarketRows(
+  context: ImportContext,
+  file: ImportFile,
+  plan: RowPlan,
+  rowCount: number | null,
+): Promise<void> {
+  const { rows } = plan;
+  const { onRows, onBytes } = trackShare(context, file, rowCount);
   const { writer, rules, futureMs, onRejected } = context;
   const {
     paths,
@@ -190,24 +317,33 @@ async function importMarketRows(context: ImportContext, file: ImportFile, { rows
     writer.rowCounter.reject(reason, truncateRaw(text));
     onRejected('market record', reason, file.path);
   };
-  const importRow = async (row: Record<string, unknown>): Promise<void> => {
+  const importRow = async (row: Readonly<Record<string, unknown>>): Promise<void> => {
     const seen = readMarketRow(row, options);
     if ('reason' in seen) return rejectRow(seen.reason, JSON.stringify(row));
     writer.rowCounter.accept();
+    const [first] = seen.facts;
+    if (writer.rowCounter.isShowing && first !== undefined) {
+      const { canonicalId, symbol, question } = first;
+      const times = { first_seen: seen.firstSeen, last_seen: seen.lastSeen };
+      writer.rowCounter.show({ canonical_id: canonicalId, symbol, question, ...times });
+    }
     await writer.addMarkets(seen.facts, seen.firstSeen, seen.lastSeen);
   };
   if (rows === null) {
-    for await (const lines of readJsonRows(file, rules))
+    for await (const lines of readJsonLines(file, plan, rules, onBytes)) {
       for (const { row, text, reason } of lines) {
         if (row === null) rejectRow(reason, text);
-        else await importRow(row);
+        else await importRow(renameColumns(row, plan.renames));
       }
+    }
     return;
   }
   const reader = await context.reader();
-  for await (const records of wrapReadErrors(reader.readRecords(rows.file)))
+  for await (const records of wrapReadErrors(reader.readRecords(rows.file))) {
     for (const record of records)
       await importRow(rows.file.format === 'csv' ? parseTypedColumns(record, paths) : record);
+    onRows(records.length);
+  }
   await rejectBadLines(reader, rejectRow);
 }
 

@@ -1,6 +1,5 @@
 import type { QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
-import { timeEnd, timeMin } from '../../base/time.ts';
-import type { TimeUnit } from './import-rows.ts';
+import { type EpochUnit, findTimeUnit } from './import-rows.ts';
 
 /** Row counts of one file, with the reasons for rejected rows. */
 export interface FileCounts {
@@ -8,7 +7,12 @@ export interface FileCounts {
   readonly rejected: number;
   /** In descending order of frequency. */
   readonly reasons: readonly RejectedReason[];
+  /** The first accepted rows, as they are stored. */
+  readonly firstRows: readonly StoredRow[];
 }
+
+/** A row as the archive stores it. Times are epoch ms. */
+export type StoredRow = Readonly<Record<string, string | number | null>>;
 
 interface RejectedReason {
   readonly reason: string;
@@ -21,6 +25,10 @@ interface RejectedReason {
 export interface RowCounter {
   accept(rows?: number): void;
   reject(reason: string, raw: string): void;
+  /** Whether `show` takes more rows of the current file. */
+  readonly isShowing: boolean;
+  /** Keeps one of the first rows of the current file for display. */
+  show(row: StoredRow): void;
   /** Returns the counts of the current file and starts the next one. */
   endFile(): FileCounts;
 }
@@ -29,8 +37,12 @@ export interface RowCounter {
 const reasonsMax = 20;
 const otherReasons = 'other reasons';
 
+/** Rows of a file that are shown. */
+const shownRowsMax = 5;
+
 export function createRowCounter(): RowCounter {
   let rows = 0;
+  let firstRows: StoredRow[] = [];
   let reasons = new Map<string, { count: number; readonly first: string }>();
   return {
     accept(count = 1) {
@@ -43,12 +55,19 @@ export function createRowCounter(): RowCounter {
       if (known === undefined) reasons.set(key, { count: 1, first: raw });
       else known.count++;
     },
+    get isShowing() {
+      return firstRows.length < shownRowsMax;
+    },
+    show(row) {
+      firstRows.push(row);
+    },
     endFile() {
       const reasonList = [...reasons].map(([reason, { count, first }]) => ({ reason, count, first }));
-      const counts = { rows, rejected: 0, reasons: reasonList.sort((a, b) => b.count - a.count) };
+      const counts = { rows, rejected: 0, reasons: reasonList.sort((a, b) => b.count - a.count), firstRows };
       for (const { count } of reasonList) counts.rejected += count;
       rows = 0;
       reasons = new Map();
+      firstRows = [];
       return counts;
     },
   };
@@ -61,22 +80,18 @@ export const isOverShare = ({ rows, rejected }: FileCounts, shareMax: number): b
 export function suggestFlag({ reason, first }: RejectedReason): string | null {
   if (reason.includes('--truncate-time')) return '--truncate-time';
   if (reason.includes('--tz')) return '--tz UTC';
+  if (reason.includes('--decimal-comma')) return '--decimal-comma';
   if (!reason.startsWith('t ')) return null;
   const unit = guessTimeUnit(first);
   return unit === null ? null : `--time-unit ${unit}`;
 }
 
-const unitsByMs: readonly (readonly [unit: TimeUnit, msPerUnit: number])[] = [
-  ['s', 1000],
-  ['us', 1e-3],
-  ['ns', 1e-6],
-];
-
 /** The unit in which the `t` of a row lies between the years 2000 and 2100. Null if there is none, or if `t` is not a number. */
-function guessTimeUnit(raw: string): TimeUnit | null {
+function guessTimeUnit(raw: string): EpochUnit | null {
   // Parsed from the text, which has all digits. A double may not.
   const t = Number(/"t":\s*"?(-?\d+(?:\.\d+)?)"?\s*[,}]/.exec(raw)?.[1] ?? Number.NaN);
-  return unitsByMs.find(([, ms]) => t * ms >= timeMin && t * ms < timeEnd)?.[0] ?? null;
+  const unit = findTimeUnit(t);
+  return unit === 'ms' ? null : unit;
 }
 
 /** Buffers rejected input of consecutive files for the quarantine. The size per file is limited. */

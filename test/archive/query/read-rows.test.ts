@@ -168,3 +168,45 @@ describe('rows of CSV', () => {
     expect(bad).toBe(1);
   });
 });
+
+describe('columns as text', () => {
+  const textsOf = async (file: RowFile, options?: Parameters<RowReader['readTexts']>[2]): Promise<unknown[][]> => {
+    const rows: unknown[][] = [];
+    for await (const texts of reader.readTexts(file, await reader.readColumns(file), options))
+      for (let i = 0; i < texts[0]!.length; i++) rows.push(texts.map((column) => column[i]));
+    return rows;
+  };
+
+  test('have the digits of numbers, times and lists', async () => {
+    const file = await parquet(
+      "SELECT 1783771200000000000::DOUBLE AS a, 0.1::DOUBLE AS b, TIMESTAMPTZ '2026-07-11 12:00:00.123456+00' AS c, TIMESTAMP_NS '2026-07-11 12:00:00.123456789' AS d, [[0.45, 100]] AS e, [{'price': 0.45, 'size': 7}] AS f, NULL::VARCHAR AS g, 9007199254740993 AS h",
+    );
+    expect(await textsOf(file)).toEqual([
+      [
+        '1783771200000000000',
+        '0.1',
+        '2026-07-11 12:00:00.123456+00',
+        '2026-07-11 12:00:00.123456789',
+        '[[0.45, 100.00]]',
+        "[{'price': 0.45, 'size': 7}]",
+        null,
+        '9007199254740993',
+      ],
+    ]);
+  });
+
+  test('are filtered, sorted and limited, and counted without the filter', async () => {
+    const file = await parquet(
+      "SELECT 9 - i AS t, CASE WHEN i % 2 = 0 THEN 'it''s' ELSE 'x' END AS \"the kind\" FROM range(10) r(i)",
+    );
+    const filtered = { ...file, filters: [{ column: 'the kind', value: "it's" }] };
+    expect(await textsOf(filtered)).toEqual(['9', '7', '5', '3', '1'].map((t) => [t, "it's"]));
+    expect(await textsOf(filtered, { sortedBy: ['t'], limit: 2 })).toEqual([
+      ['1', "it's"],
+      ['3', "it's"],
+    ]);
+    const renamed = { ...filtered, renames: [['kind', 'the kind']] as const };
+    expect(await textsOf(renamed, { limit: 1 })).toEqual([['9', "it's"]]);
+    expect(await reader.countParquetRows(filtered)).toBe(10);
+  });
+});

@@ -5,6 +5,8 @@ import { openTimeZone, utcZone } from '../../../src/base/time-zone.ts';
 import {
   createTickBuffer,
   defaultRowRules,
+  type EpochUnit,
+  type ImportDataset,
   isWithoutZone,
   parsePriceScale,
   parseTimeText,
@@ -15,7 +17,8 @@ import {
   type TickRowRules,
   truncateRaw,
 } from '../../../src/collector/import/import-rows.ts';
-import { detectDataset, parseCsvHeader } from '../../../src/collector/import/preflight.ts';
+import { parseCsvHeader } from '../../../src/collector/import/preflight.ts';
+import { detectDataset } from '../../../src/collector/import/row-columns.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);
@@ -92,7 +95,7 @@ describe('rows', () => {
   ) => {
     const out: { accepted: unknown[]; rejected: unknown[] } = { accepted: [], rejected: [] };
     readRows(
-      { isLocalTime: false, hasTextPrices: true, ...rows },
+      { isLocalTime: false, ...rows },
       { ...defaultRowRules, zone, ...rules },
       {
         accept: (...tick) => out.accepted.push(tick),
@@ -128,7 +131,8 @@ describe('rows', () => {
     ['A', 1e12, '', 'A', 'p is missing'],
     ['A', 1e12, undefined, 'A', 'p is missing'],
     ['A', 1e12, 'n/a', 'A', 'p is not a number'],
-    ['A', 1e12, '0,5', 'A', 'p is not a number'],
+    ['A', 1e12, '0,5', 'A', 'p is not a number, unless it has a decimal comma (see --decimal-comma)'],
+    ['A', 1e12, '1.234,5', 'A', 'p is not a number'],
     ['A', 1e12, '0x10', 'A', 'p is not a number'],
     ['A', 1e12, {}, 'A', 'p is not a number'],
     ['A', 1e12, Number.NaN, 'A', 'p is not finite'],
@@ -140,9 +144,31 @@ describe('rows', () => {
     expect(rejected).toEqual([[owner, reason, expect.any(String)]]);
   });
 
-  test('have no text prices in formats with numbers', () => {
-    const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['0.5'], hasTextPrices: false });
-    expect(rejected).toEqual([['A', 'p is not a number', '{"symbol":"A","t":1000000000000,"p":"0.5"}']]);
+  test('have decimal commas on demand, and no points then', () => {
+    const rows = {
+      symbol: ['A', 'A', 'A', 'A'],
+      t: ['1000000000,001', 1e12, 1e12, 1e12],
+      p: ['0,25', ',5', '0.5', 0.75],
+    };
+    expect(read(rows, utcZone, { hasDecimalComma: true, unit: 's' })).toEqual({
+      accepted: [
+        ['A', 1e12 + 1, 0.25],
+        ['A', 1e12, 0.5],
+        ['A', 1e12, 0.75],
+      ],
+      rejected: [['A', 'p has a decimal point, not a decimal comma', expect.any(String)]],
+    });
+  });
+
+  test('have times in the unit in which each is a time, if that is asked for', () => {
+    const t = ['1000000000', '1000000000.5', '1000000000001', '1000000000002000', '1000000000003000000', '5', '1e12'];
+    const rows = { symbol: t.map(() => 'A'), t, p: t.map(() => 1) };
+    const { accepted, rejected } = read(rows, utcZone, { unit: 'auto' });
+    expect(accepted.map((row) => (row as [string, number])[1] - 1e12)).toEqual([0, 500, 1, 2, 3]);
+    expect(rejected.map((row) => (row as [string, string])[1])).toEqual([
+      't is not a time between the years 2000 and 2100 in any unit',
+      't is not a time',
+    ]);
   });
 
   test('have times truncated to milliseconds on demand', () => {
@@ -152,7 +178,7 @@ describe('rows', () => {
     expect(read(rows, utcZone, { truncates: true })).toEqual({ accepted: t.map(() => ['A', 1e12, 1]), rejected: [] });
   });
 
-  test.each<[TickRowRules['unit'], string, string]>([
+  test.each<[EpochUnit, string, string]>([
     ['s', '1000000000.001', '1000000000.0010001'],
     ['ms', '1000000000001', '1000000000001.1'],
     ['us', '1000000000001000', '1000000000001001'],
@@ -292,7 +318,7 @@ describe('the columns of a file', () => {
   };
   const paths = { symbolPaths: ['symbol', 'venues/*/ticker'], fieldPaths: list };
 
-  test.each<[string[], 'ticks' | 'markets' | null, unknown]>([
+  test.each<[string[], ImportDataset | null, unknown]>([
     [['p', 'symbol', 't', 'more'], null, 'ticks'],
     [['symbol', 't', 'p', 'canonical_id'], 'markets', 'markets'],
     [['canonical_id', 'venues'], null, 'markets'],
@@ -311,6 +337,15 @@ describe('the columns of a file', () => {
     [numbers(12), null, { fault: expect.stringMatching(/\(found: 1, 2, .*, 11, 12\)/) }],
     [numbers(13), null, { fault: expect.stringMatching(/\(found: 1, 2, .*, 11, 12, …\)/) }],
     [[], null, { fault: expect.stringMatching(/\(found: none\)/) }],
+    [['symbol', 't', 'bids', 'asks'], null, 'orderbooks'],
+    [['symbol', 't', 'bids'], null, 'orderbooks'],
+    [['symbol', 't', 'side', 'level', 'price', 'quantity'], null, 'orderbooks'],
+    // These may be trades.
+    [['symbol', 't', 'side', 'price', 'quantity'], null, { fault: expect.stringMatching(/missing column p /) }],
+    [['symbol', 't', 'side', 'price', 'quantity'], 'orderbooks', 'orderbooks'],
+    [['symbol', 't', 'p', 'bids', 'asks'], null, 'ticks'],
+    [['symbol', 't', 'p', 'bids', 'asks'], 'orderbooks', 'orderbooks'],
+    [['symbol', 't', 'p'], 'orderbooks', { fault: expect.stringMatching(/missing columns bids, asks/) }],
   ])('%j with dataset %s', (names, given, expected) => {
     expect(detectDataset(names, given, paths)).toEqual(expected);
   });
@@ -328,6 +363,7 @@ describe('the columns of a file', () => {
     ['symbol\tt\tp', { names: ['symbol', 't', 'p'], delimiter: '\t' }],
     [',symbol,t,p\n0,A,1,2', { names: ['column_0', 'symbol', 't', 'p'], delimiter: ',' }],
     ['"a,""b""",p\n', { names: ['a,"b"', 'p'], delimiter: ',' }],
+    [' symbol ; t;p\n', { names: ['symbol', 't', 'p'], delimiter: ';' }],
     ['t,t,p\n', undefined],
     ['symbol,t,p,P\n', undefined],
     ['', undefined],

@@ -41,6 +41,7 @@ test('imported files with all lost ticks restore a loss, and those with fewer ar
       format: null,
       rows: defaultRowRules,
       renames: [],
+      filters: [],
       rejectedShareMax: 1,
       showCheck: null,
       covers: lost,

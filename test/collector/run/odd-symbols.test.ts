@@ -226,6 +226,7 @@ describe('symbols of any name', () => {
         format: null,
         rows: defaultRowRules,
         renames: [],
+        filters: [],
         rejectedShareMax: 1,
         showCheck: null,
         covers: null,

@@ -125,6 +125,7 @@ export function startImport(lake: Lake): Started {
     format: null,
     rows: defaultRowRules,
     renames: [],
+    filters: [],
     rejectedShareMax: 1,
     showCheck: null,
     covers: null,

@@ -1,0 +1,79 @@
+import { formatCount, formatNumber } from '../base/format-quantity.ts';
+import { formatIsoUtc } from '../base/time.ts';
+import type { CheckedFile } from '../collector/import/import-step.ts';
+import type { StoredRow } from '../collector/import/rejected-rows.ts';
+import { renderList } from './table.ts';
+import { escapeControls, type TerminalStyle } from './terminal-style.ts';
+
+const reasonsShown = 5;
+const filesShown = 20;
+
+/**
+ * Formats the result of a dry run of an import: for each file its counts, the first rows as they would be stored, the reasons
+ * for rejected rows, the flags that help, and the columns that are not imported.
+ */
+export function formatDryRun(files: readonly CheckedFile[], isJson: boolean, style: TerminalStyle): string {
+  if (isJson) {
+    const checked = files.map(({ path, rows, rejected, reasons, fault, isOverShare, flags, firstRows, unused }) => ({
+      path,
+      rows,
+      rejected,
+      is_over_share: isOverShare,
+      fault,
+      flags,
+      reasons: reasons.slice(0, reasonsShown),
+      first_rows: firstRows,
+      unused_columns: unused,
+    }));
+    return `${JSON.stringify({ files: checked.slice(0, filesShown), files_count: files.length })}\n`;
+  }
+  const more = files.length > filesShown ? [`… and ${formatCount(files.length - filesShown, 'file')} more`] : [];
+  return `${[...files.slice(0, filesShown).flatMap((file) => formatFile(file, style)), ...more].join('\n')}\n`;
+}
+
+function formatFile(file: CheckedFile, style: TerminalStyle): string[] {
+  const { rows, rejected, reasons, fault, isOverShare, flags, firstRows, unused } = file;
+  const overText = isOverShare ? ': too many, nothing would be imported' : '';
+  const shareText = rejected > 0 ? ` (${((100 * rejected) / rows).toFixed(1)} %)` : '';
+  return [
+    `${escapeControls(file.path)}: ${formatCount(rows, 'row')}, ${formatNumber(rejected)} rejected${shareText}${overText}`,
+    ...(fault === null ? [] : [`  ${escapeControls(fault)}`]),
+    ...reasons
+      .slice(0, reasonsShown)
+      .map((r) => `  ${formatNumber(r.count)} × ${r.reason}, first ${escapeControls(r.first.slice(0, 120))}`),
+    ...(flags.length === 0 ? [] : [`  add ${flags.join(' ')}`]),
+    ...(unused.length === 0
+      ? []
+      : [`  not imported, because no dataset takes them: ${escapeControls(unused.join(', '))}`]),
+    ...(firstRows.length === 0 ? [] : [formatRows(firstRows, style)]),
+  ];
+}
+
+/** The first rows as a table, indented. */
+function formatRows(rows: readonly StoredRow[], style: TerminalStyle): string {
+  const names = Object.keys(rows[0]!);
+  const cells = Object.fromEntries(
+    names.map((name) => [name, (row: StoredRow) => formatValue(name, row[name] ?? null)]),
+  );
+  const kinds = Object.fromEntries(
+    names.map((name) => [
+      name,
+      name !== 't' && typeof rows[0]![name] === 'number' ? ('number' as const) : ('text' as const),
+    ]),
+  );
+  const width = style.width === null ? null : style.width - 2;
+  const table = renderList(rows, cells, { ...style, width }, `the first ${formatCount(rows.length, 'row')}`, kinds);
+  return table
+    .trimEnd()
+    .split('\n')
+    .map((line) => `  ${line}`)
+    .join('\n');
+}
+
+/** Times are epoch ms in `t` and in columns that end in `_seen`. */
+const formatValue = (name: string, value: string | number | null): string =>
+  value === null
+    ? ''
+    : typeof value === 'number' && (name === 't' || name.endsWith('_seen'))
+      ? formatIsoUtc(value)
+      : String(value);

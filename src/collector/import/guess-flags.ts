@@ -1,0 +1,344 @@
+import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
+import { isSymbolName } from '../../base/symbol-name.ts';
+import { utcZone } from '../../base/time-zone.ts';
+import { parseLevels, readBookRow } from './import-books.ts';
+import {
+  type EpochUnit,
+  findTimeUnit,
+  type ImportDataset,
+  isWithoutZone,
+  parsePriceScale,
+  parseTimeText,
+  readRows,
+  type TickRowRules,
+} from './import-rows.ts';
+import { findMissingColumns, listReadColumns } from './row-columns.ts';
+
+// What the columns of a file may mean, and the flags with which its rows can be read. A guess is printed and never used.
+
+/** The first rows of a file as text: `rows[i][c]` is the value of column `names[c]`. */
+export interface FileSample {
+  readonly names: readonly string[];
+  readonly rows: readonly (readonly (string | null)[])[];
+}
+
+/** How the import was told to read the rows. */
+export interface GivenFlags {
+  readonly dataset: ImportDataset | null;
+  readonly renames: readonly ColumnRename[];
+  readonly filters: readonly ColumnFilter[];
+  readonly rows: TickRowRules;
+}
+
+export interface FlagGuess {
+  /** Flags to add to those given; a `--columns` among them replaces the one given. */
+  readonly flags: readonly string[];
+  /** What the columns look like, one clause each. */
+  readonly clauses: readonly string[];
+  /** Rows of the sample that match the filters, and how many of them can be read with the flags. */
+  readonly rows: number;
+  readonly readable: number;
+}
+
+type Role = 'symbol' | 't' | 'p' | 'bids' | 'asks';
+
+/** Names that feeds use for a role, most likely first: in lower case, without punctuation, the last part of a path. */
+const roleNames: Readonly<Record<Role, readonly string[]>> = {
+  symbol:
+    'symbol ticker marketticker market contract instrument tokenid assetid marketid conditionid slug marketslug security sym'.split(
+      ' ',
+    ),
+  t: 't timestamp ts time datetime tsms timestampms createdtime createdat eventtime tradetime exchangetime recordedat receivedat observedat epoch unixtime date'.split(
+    ' ',
+  ),
+  p: 'p price lastprice last yesprice tradeprice px mid midprice close probability prob value cents pricedollars lastpricedollars yespricedollars'.split(
+    ' ',
+  ),
+  bids: 'bids bid buys buy'.split(' '),
+  asks: 'asks ask offers offer sells sell'.split(' '),
+};
+
+const roleMeanings: Readonly<Record<Role, string>> = {
+  symbol: 'the symbol',
+  t: 'the time',
+  p: 'the price',
+  bids: 'the bids',
+  asks: 'the asks',
+};
+
+/** Share of a column's values that must fit a role. The others may be of another kind of row, or damaged. */
+const fitShareMin = 0.8;
+
+/** Guesses how to read the rows of a sample. Null if it does not know a column for each role, or nothing to add. */
+export function guessFlags(sample: FileSample, given: GivenFlags): FlagGuess | null {
+  const columnOf = (name: string): (string | null)[] => {
+    const c = sample.names.indexOf(name);
+    return sample.rows.map((row) => row[c] ?? null);
+  };
+  const dataset = guessDataset(sample, given, columnOf);
+  const found = guessColumns(sample.names, given, dataset, columnOf);
+  if (found === null) return null;
+  const { columns, guessed } = found;
+  const filters = given.filters.length > 0 ? given.filters : guessFilters(sample, [...columns.values()], columnOf);
+  const isChosen = chooseRows(sample, filters, columnOf);
+  const chosen = (role: Role): (string | null)[] =>
+    columns.has(role) ? columnOf(columns.get(role)!).filter((_, i) => isChosen[i]) : [];
+  const times = guessTimeRules(present(chosen('t')), given.rows);
+  const prices = guessPriceRules(listPrices(dataset, chosen), given.rows);
+  const rules = { ...given.rows, ...times.rules, ...prices.rules };
+  const clauses = [...columns]
+    .filter(([role]) => guessed.has(role) || (role === 't' ? times : prices).clauses.length > 0)
+    .filter(([role]) => guessed.has(role) || role === 't' || role === (dataset === 'ticks' ? 'p' : 'bids'))
+    .map(([role, own]) => {
+      const details = role === 't' ? times.clauses : role === 'p' || role === 'bids' ? prices.clauses : [];
+      return `${own} looks like ${roleMeanings[role]}${details.length > 0 ? ` (${details.join(', ')})` : ''}`;
+    });
+  const newFilters = given.filters.length > 0 ? [] : filters;
+  for (const { column, value } of newFilters) clauses.push(`${column} is ${value} in the rows that have them`);
+  const flags = [
+    ...(given.dataset === null && dataset === 'orderbooks' && guessed.size > 0 ? ['--dataset orderbooks'] : []),
+    ...(guessed.size === 0 ? [] : [formatColumnsFlag([...columns])]),
+    ...newFilters.map(({ column, value }) => `--where ${quoteWord(`${column}=${value}`)}`),
+    ...times.flags,
+    ...prices.flags,
+  ];
+  if (flags.length === 0) return null;
+  const rows = isChosen.filter(Boolean).length;
+  return { flags, clauses, rows, readable: countReadable(dataset, columns, rules, chosen) };
+}
+
+/** Prices, or the prices of all levels. */
+function listPrices(dataset: ImportDataset, chosen: (role: Role) => (string | null)[]): string[] {
+  if (dataset === 'ticks') return present(chosen('p'));
+  return [...chosen('bids'), ...chosen('asks')].flatMap(
+    (text) => (text === null ? null : parseLevels(text))?.map(({ price }) => String(price)) ?? [],
+  );
+}
+
+const present = (values: readonly (string | null)[]): string[] =>
+  values.filter((value): value is string => value !== null && value.trim() !== '');
+
+function guessDataset(
+  { names }: FileSample,
+  { dataset, renames }: GivenFlags,
+  columnOf: (name: string) => (string | null)[],
+): ImportDataset {
+  if (dataset !== null) return dataset;
+  const given = new Set(renames.map(([name]) => name));
+  if (given.has('p')) return 'ticks';
+  if (given.has('bids') || given.has('asks')) return 'orderbooks';
+  const has = (role: Role): boolean =>
+    names.some((name) => roleNames[role].includes(normalizeName(name)) && fits[role](present(columnOf(name))));
+  return !has('p') && (has('bids') || has('asks')) ? 'orderbooks' : 'ticks';
+}
+
+/** Finds a column for each role. Null if there is none for one of them. `guessed`: the roles whose column is a guess. */
+function guessColumns(
+  names: readonly string[],
+  { renames }: GivenFlags,
+  dataset: ImportDataset,
+  columnOf: (name: string) => (string | null)[],
+): { readonly columns: ReadonlyMap<Role, string>; readonly guessed: ReadonlySet<Role> } | null {
+  if (dataset === 'markets') return null;
+  const columns = new Map<Role, string>();
+  const guessed = new Set<Role>();
+  const taken = new Set<string>();
+  const roles = listReadColumns(dataset) as readonly Role[];
+  for (const role of roles) {
+    const known = renames.find(([name]) => name === role)?.[1] ?? names.find((name) => name === role);
+    if (known === undefined) continue;
+    columns.set(role, known);
+    taken.add(known);
+  }
+  for (const role of roles) {
+    if (columns.has(role)) continue;
+    const free = names.filter((name) => !taken.has(name) && !/[=,]/.test(name));
+    const fitting = free.filter((name) => fits[role](present(columnOf(name))));
+    const rank = (name: string): number => roleNames[role].indexOf(normalizeName(name));
+    const [named] = fitting.filter((name) => rank(name) >= 0).sort((a, b) => rank(a) - rank(b));
+    // Without a known name, a column is only guessed if no other one fits.
+    const own = named ?? (role === 'symbol' || role === 't' ? onlyOne(fitting) : undefined);
+    if (own === undefined) continue;
+    columns.set(role, own);
+    guessed.add(role);
+    taken.add(own);
+  }
+  return findMissingColumns([...columns.keys()], dataset).length > 0 ? null : { columns, guessed };
+}
+
+const onlyOne = <T>(values: readonly T[]): T | undefined => (values.length === 1 ? values[0] : undefined);
+
+const normalizeName = (name: string): string =>
+  name
+    .slice(name.lastIndexOf('/') + 1)
+    .toLowerCase()
+    .replace(/[^a-z0-9]/g, '');
+
+const fitsMost = (values: readonly string[], isFitting: (value: string) => boolean): boolean =>
+  values.length > 0 && values.filter(isFitting).length >= fitShareMin * values.length;
+
+const numberPattern = /^[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?$/i;
+
+const isTime = (text: string): boolean =>
+  numberPattern.test(text.trim())
+    ? findTimeUnit(Number(text.replace(',', '.'))) !== null
+    : typeof parseTimeText(text, { zone: utcZone, unit: 'ms', truncates: true }) === 'number';
+
+const fits: Readonly<Record<Role, (values: readonly string[]) => boolean>> = {
+  symbol: (values) => fitsMost(values, (text) => isSymbolName(text) && !isTime(text) && !/^[[{]/.test(text)),
+  t: (values) => fitsMost(values, isTime),
+  p: (values) => fitsMost(values, (text) => numberPattern.test(text.trim()) && !isTime(text)),
+  bids: (values) => fitsMost(values, (text) => parseLevels(text) !== null),
+  asks: (values) => fitsMost(values, (text) => parseLevels(text) !== null),
+};
+
+interface RuleGuess {
+  readonly rules: Partial<TickRowRules>;
+  readonly flags: readonly string[];
+  /** What the values look like. */
+  readonly clauses: readonly string[];
+}
+
+const unitNames: Readonly<Record<EpochUnit, string>> = {
+  s: 'in seconds',
+  ms: 'in milliseconds',
+  us: 'in microseconds',
+  ns: 'in nanoseconds',
+};
+
+/** The rules with which times can be read, as far as they differ from those given. */
+function guessTimeRules(values: readonly string[], given: TickRowRules): RuleGuess {
+  const rules: { unit?: TickRowRules['unit']; truncates?: boolean; zone?: TickRowRules['zone'] } = {};
+  const flags: string[] = [];
+  const clauses: string[] = [];
+  const numbers = values.filter((text) => numberPattern.test(text.trim())).map((text) => text.replace(',', '.'));
+  const units = new Set(numbers.map((text) => findTimeUnit(Number(text))).filter((unit) => unit !== null));
+  const [unit] = units;
+  const needed = units.size > 1 ? 'auto' : unit;
+  if (needed !== undefined && needed !== given.unit && given.unit !== 'auto') {
+    rules.unit = needed;
+    flags.push(`--time-unit ${needed}`);
+    clauses.push(needed === 'auto' ? [...units].map((one) => unitNames[one]).join(' and ') : unitNames[needed]);
+  }
+  if (given.zone === null && values.some(isWithoutZone)) {
+    rules.zone = utcZone;
+    flags.push('--tz UTC');
+    clauses.push('without a time zone: --tz names it, UTC is only an example');
+  }
+  const read = { zone: utcZone, unit: rules.unit ?? given.unit, truncates: false };
+  const isTooFine = (text: string): boolean => {
+    const t = parseTimeText(text, read);
+    return typeof t !== 'number' && t.reason.includes('--truncate-time');
+  };
+  if (!given.truncates && [...numbers, ...values].some(isTooFine)) {
+    rules.truncates = true;
+    flags.push('--truncate-time');
+    clauses.push('finer than a millisecond');
+  }
+  return { rules, flags, clauses };
+}
+
+/** The rules with which prices can be read, as far as they differ from those given. */
+function guessPriceRules(values: readonly string[], given: TickRowRules): RuleGuess {
+  const hasComma = values.some((text) => text.includes(',')) && !values.some((text) => text.includes('.'));
+  const isComma = hasComma && !given.hasDecimalComma;
+  const isCents =
+    given.priceScale === null && looksLikeCents(values.map((text) => Number(text.replace(',', '.').trim())));
+  return {
+    rules: {
+      ...(isComma ? { hasDecimalComma: true } : {}),
+      ...(isCents ? { priceScale: parsePriceScale('0.01')! } : {}),
+    },
+    flags: [...(isComma ? ['--decimal-comma'] : []), ...(isCents ? ['--price-scale 0.01'] : [])],
+    clauses: [...(isComma ? ['with a decimal comma'] : []), ...(isCents ? ['in cents'] : [])],
+  };
+}
+
+/**
+ * Whether prices may be in cents or percent: all lie between 0 and 100, at least one above 1, and they are whole numbers or
+ * mostly above 1.
+ */
+export function looksLikeCents(prices: readonly number[]): boolean {
+  const finite = prices.filter(Number.isFinite);
+  const above = finite.filter((price) => price > 1).length;
+  return (
+    above > 0 &&
+    finite.every((price) => price >= 0 && price <= 100) &&
+    (finite.every(Number.isInteger) || above >= finite.length / 2)
+  );
+}
+
+/** Maximum number of different values of a column that tells kinds of rows apart. */
+const kindsMax = 20;
+
+/**
+ * Finds the filter that selects the rows with all columns, if other rows lack some: a recorded connection also has its own
+ * messages.
+ */
+function guessFilters(
+  { names, rows }: FileSample,
+  columns: readonly string[],
+  columnOf: (name: string) => (string | null)[],
+): ColumnFilter[] {
+  const values = columns.map(columnOf);
+  const isWhole = rows.map((_, i) => values.every((column) => (column[i] ?? '') !== ''));
+  const whole = isWhole.filter(Boolean).length;
+  if (whole === 0 || rows.length - whole <= 0.01 * rows.length) return [];
+  for (const name of names) {
+    if (columns.includes(name) || /[=,]/.test(name)) continue;
+    const column = columnOf(name);
+    const kinds = new Set(column);
+    const ofWhole = new Set(column.filter((_, i) => isWhole[i]));
+    const [kind] = ofWhole;
+    if (kinds.size > kindsMax || ofWhole.size !== 1 || kind === null || kind === undefined) continue;
+    if (column.every((value, i) => value !== kind || isWhole[i])) return [{ column: name, value: kind }];
+  }
+  return [];
+}
+
+function chooseRows(
+  { rows }: FileSample,
+  filters: readonly ColumnFilter[],
+  columnOf: (name: string) => (string | null)[],
+): boolean[] {
+  const columns = filters.map(({ column, value }) => ({ values: columnOf(column), value }));
+  return rows.map((_, i) => columns.every(({ values, value }) => values[i] === value));
+}
+
+/** The number of rows of the sample that can be read. */
+function countReadable(
+  dataset: ImportDataset,
+  columns: ReadonlyMap<Role, string>,
+  rules: TickRowRules,
+  chosen: (role: Role) => (string | null)[],
+): number {
+  let readable = 0;
+  const [symbol, t] = [chosen('symbol'), chosen('t')];
+  if (dataset === 'ticks') {
+    readRows({ symbol, t, p: chosen('p'), isLocalTime: false }, rules, {
+      accept: () => void readable++,
+      reject: () => {},
+    });
+    return readable;
+  }
+  const [bids, asks] = [chosen('bids'), chosen('asks')];
+  for (let i = 0; i < symbol.length; i++) {
+    const row = {
+      symbol: symbol[i] ?? null,
+      t: t[i] ?? null,
+      bids: columns.has('bids') ? (bids[i] ?? null) : null,
+      asks: columns.has('asks') ? (asks[i] ?? null) : null,
+    };
+    if (!('reason' in readBookRow(row, rules, Number.POSITIVE_INFINITY))) readable++;
+  }
+  return readable;
+}
+
+const formatColumnsFlag = (columns: readonly (readonly [Role, string])[]): string => {
+  const pairs = columns.filter(([role, own]) => own !== role).map(([role, own]) => `${role}=${own}`);
+  return `--columns ${quoteWord(pairs.join(','))}`;
+};
+
+/** Quotes a word for a shell, if it needs quotes. */
+const quoteWord = (word: string): string =>
+  /^[\w=,./:@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

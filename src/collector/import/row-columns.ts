@@ -1,0 +1,178 @@
+import type { RecordPaths } from '../../archive/format/parse-market.ts';
+import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
+import { marketColumnNames } from './import-market.ts';
+import type { ImportDataset } from './import-rows.ts';
+
+// Which columns of a file hold which columns of the datasets. In JSON lines, a column may lie in nested objects: then its
+// name is a path, such as `msg/price`.
+
+/** A file that cannot be imported, with the reason as a clause. In a folder, the other files are imported. */
+export interface FileFault {
+  readonly fault: string;
+}
+
+const tickColumnNames = ['symbol', 't', 'p'];
+const bookSideNames = ['bids', 'asks'];
+/** Columns of order books with one level a row, as oddslake publishes them. `level` is not read: prices give the order. */
+const bookLevelNames = ['side', 'price', 'quantity'];
+
+/** Columns that a dataset reads. */
+export const listReadColumns = (dataset: ImportDataset): readonly string[] =>
+  dataset === 'ticks'
+    ? tickColumnNames
+    : dataset === 'orderbooks'
+      ? ['symbol', 't', ...bookSideNames, ...bookLevelNames, 'level']
+      : marketColumnNames;
+
+const readColumnNames = [
+  ...new Set([...tickColumnNames, ...bookSideNames, ...bookLevelNames, 'level', ...marketColumnNames]),
+];
+
+/** Whether rows hold one level each, rather than both sides of an order book. */
+export const hasLevelRows = (names: readonly string[]): boolean =>
+  bookLevelNames.every((name) => names.includes(name)) && !bookSideNames.some((name) => names.includes(name));
+
+/**
+ * Finds the columns that --columns and --where name, and those that have the name of a dataset's column in another case.
+ * A name that only differs in case is found if there is exactly one.
+ * @param names columns of the file
+ */
+export function resolveColumns(
+  names: readonly string[],
+  given: { readonly renames: readonly ColumnRename[]; readonly filters: readonly ColumnFilter[] },
+): { readonly renames: readonly ColumnRename[]; readonly filters: readonly ColumnFilter[] } | FileFault {
+  const exact = new Set(names);
+  const byLowerCase = Map.groupBy(names, (name) => name.toLowerCase());
+  const find = (name: string): string | undefined => {
+    if (exact.has(name)) return name;
+    const [found, ...others] = byLowerCase.get(name.toLowerCase()) ?? [];
+    return others.length === 0 ? found : undefined;
+  };
+  for (const [flag, wanted] of [
+    ['--columns', given.renames.map(([, own]) => own)],
+    ['--where', given.filters.map(({ column }) => column)],
+  ] as const) {
+    const missing = wanted.filter((name) => find(name) === undefined);
+    if (missing.length > 0)
+      return {
+        fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} named by ${flag} (${formatFoundColumns(names)})`,
+      };
+  }
+  const renames = given.renames.map(([name, own]): ColumnRename => [name, find(own)!]);
+  const used = new Set(renames.flat());
+  for (const name of readColumnNames) {
+    const own = find(name);
+    if (own !== undefined && own !== name && !used.has(name) && !used.has(own)) renames.push([name, own]);
+  }
+  const filters = given.filters.map(({ column, value }) => ({ column: find(column)!, value }));
+  return { renames: renames.filter(([name, own]) => name !== own), filters };
+}
+
+export const formatFoundColumns = (names: readonly string[]): string =>
+  `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
+
+/**
+ * Detects the dataset of rows with these columns. If there is none, returns the reason as a clause. `expected`: the expected
+ * dataset, or null.
+ */
+export function detectDataset(
+  names: readonly string[],
+  expected: ImportDataset | null,
+  { symbolPaths, fieldPaths }: RecordPaths,
+): ImportDataset | FileFault {
+  const columns = new Set(names);
+  const top = (paths: readonly string[]): boolean => paths.some((path) => columns.has(path.split('/')[0]!));
+  const isList = columns.has('canonical_id') || columns.has('symbol') || top(symbolPaths);
+  const hasMarketColumns = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
+  const hasSides = bookSideNames.some((name) => columns.has(name));
+  // Trades may have a side, a price and a quantity too, but no level.
+  const hasBooks =
+    columns.has('symbol') && columns.has('t') && (hasSides || (hasLevelRows(names) && columns.has('level')));
+  const missing = findMissingColumns(names, expected ?? 'ticks');
+  if ((expected === null || expected === 'ticks') && missing.length === 0) return 'ticks';
+  if (expected === 'orderbooks' && missing.length === 0) return 'orderbooks';
+  if (expected === null && hasBooks && !columns.has('p')) return 'orderbooks';
+  if (expected === 'markets' && isList) return 'markets';
+  if (expected === null && columns.has('canonical_id')) return 'markets';
+  if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return 'markets';
+  const foundText = formatFoundColumns(names);
+  if (expected === 'markets') return { fault: `missing column symbol or canonical_id (${foundText})` };
+  const hint = expected === null ? '; a market list has a canonical_id column or needs --dataset markets' : '';
+  return { fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} (${foundText})${hint}` };
+}
+
+/** The columns without which no row can be read. Of the two sides of an order book, one suffices, or one level a row. */
+export function findMissingColumns(names: readonly string[], dataset: ImportDataset): string[] {
+  const columns = new Set(names);
+  if (dataset === 'ticks') return tickColumnNames.filter((name) => !columns.has(name));
+  if (dataset === 'markets') return [];
+  const sides = bookSideNames.some((name) => columns.has(name)) || hasLevelRows(names) ? [] : bookSideNames;
+  return [...['symbol', 't'].filter((name) => !columns.has(name)), ...sides];
+}
+
+/** The columns of a file that its dataset does not read. A column without a name, such as the index of pandas, is left out. */
+export function listUnusedColumns(
+  names: readonly string[],
+  dataset: ImportDataset,
+  { renames, filters }: { readonly renames: readonly ColumnRename[]; readonly filters: readonly ColumnFilter[] },
+): string[] {
+  // A market keeps all fields without a column in `extra`.
+  if (dataset === 'markets') return [];
+  const replaced = new Set(renames.map(([name]) => name));
+  const used = new Set(listReadColumns(dataset).filter((name) => !replaced.has(name)));
+  for (const [name, own] of renames) if (listReadColumns(dataset).includes(name)) used.add(own);
+  for (const { column } of filters) used.add(column);
+  return names.filter((name) => !used.has(name) && !/^column_\d+$/.test(name));
+}
+
+type JsonRow = Readonly<Record<string, unknown>>;
+
+/** The value of a column in a JSON row; null if the row does not have it. */
+export function readField(row: JsonRow, name: string): unknown {
+  if (Object.hasOwn(row, name)) return row[name];
+  if (!name.includes('/')) return null;
+  let value: unknown = row;
+  for (const key of name.split('/')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return null;
+    value = (value as JsonRow)[key];
+  }
+  return value;
+}
+
+/** Whether a JSON row has the value of each filter, as text. */
+export const matchesFilters = (row: JsonRow, filters: readonly ColumnFilter[]): boolean =>
+  filters.every(({ column, value }) => formatCell(readField(row, column)) === value);
+
+/** A value as text: null stays null, and objects become JSON. */
+export function formatCell(value: unknown): string | null {
+  if (value === null || value === undefined) return null;
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+/** Renames the columns of a row to the names used by the import. */
+export function renameColumns(row: Record<string, unknown>, renames: readonly ColumnRename[]): Record<string, unknown> {
+  if (renames.length === 0) return row;
+  const rest = Object.entries(row).filter(([name]) => !renames.some((pair) => pair.includes(name)));
+  const read = renames.flatMap(([name, own]) => {
+    const value = readField(row, own);
+    return value === null && !Object.hasOwn(row, own) ? [] : [[name, value]];
+  });
+  return Object.fromEntries([...rest, ...read]);
+}
+
+/** Maximum depth of nested objects whose fields are listed. */
+const depthMax = 4;
+
+/** The columns of JSON rows, those in nested objects as paths. Lists are one column. */
+export function listFields(rows: readonly JsonRow[]): string[] {
+  const names = new Set<string>();
+  const add = (row: JsonRow, prefix: string, depth: number): void => {
+    for (const [name, value] of Object.entries(row)) {
+      if (typeof value === 'object' && value !== null && !Array.isArray(value) && depth < depthMax)
+        add(value as JsonRow, `${prefix}${name}/`, depth + 1);
+      else names.add(`${prefix}${name}`);
+    }
+  };
+  for (const row of rows) add(row, '', 1);
+  return [...names];
+}
