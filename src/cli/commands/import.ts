@@ -53,7 +53,11 @@ export function addImport(shell: CliContext): void {
       '--columns <t=ts,...>',
       'columns with other names than symbol, t and p (order books: symbol, t, bids, asks), e.g. t=ts,symbol=ticker,p=msg/price',
     )
-    .option('--where <column=value>', 'import only rows whose column has this value; repeatable', collect, [])
+    .addOption(
+      new Option('--where <column=value>', 'import only rows whose column has this value; can be repeated')
+        .argParser(collect)
+        .default([], 'none'),
+    )
     .addOption(
       new Option(
         '--time-unit <unit>',

@@ -172,10 +172,12 @@ async function importToArchive(
   const endFile = async (file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> => {
     const counts = writer.rowCounter.endFile();
     const isOver = !isResponseFile(file) && isOverShare(counts, shareMax);
-    // A look at the first rows finds all flags at once; the reasons are those of all rows.
+    // A look at the first rows finds all flags at once. The reasons are those of all rows, but of a wrong unit, for example,
+    // they suggest flags that its right one does not need.
     const guessed =
       isOver && plan !== undefined ? await suggestFlags(file, await lazy.reader(), shared.rules, plan) : [];
-    const flags = joinFlags(guessed, counts.reasons.map(suggestFlag));
+    const reasonFlags = new Set(counts.reasons.map(suggestFlag).filter((flag) => flag !== null));
+    const flags = guessed.length > 0 ? guessed : [...reasonFlags];
     checked.push({ path: file.path, ...counts, fault, isOverShare: isOver, flags, unused: plan?.unused ?? [] });
     if (fault !== null) faults.set(file, fault);
     done++;
@@ -250,13 +252,6 @@ async function importToArchive(
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;
   run.warnings.push(...formatWarnings(input, rejectedGroups), ...formatUnused(checked));
-}
-
-/** Flags from two sources, each flag once. */
-function joinFlags(first: readonly string[], second: readonly (string | null)[]): string[] {
-  const nameOf = (flag: string): string => flag.split(' ')[0]!;
-  const names = new Set(first.map(nameOf));
-  return [...first, ...new Set(second.filter((flag) => flag !== null && !names.has(nameOf(flag))))] as string[];
 }
 
 /** Warnings that name the columns that were not imported, one for each set of columns. */
