@@ -1,5 +1,4 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { parse, stringify } from 'yaml';
 import type { ColumnFilter, ColumnRename } from '../archive/query/read-rows.ts';
 import { UsageError } from '../base/errors.ts';
 
@@ -41,7 +40,9 @@ export const mappingChoices = {
  * `price_scale`, `decimal_comma`, `tz`.
  * @throws UsageError that names the file and the key
  */
-export function readMapping(path: string): ImportMapping {
+export async function readMapping(path: string): Promise<ImportMapping> {
+  // Loaded on demand: the help of a command lists the choices above.
+  const { parse } = await import('yaml');
   let value: unknown;
   try {
     value = parse(readFileSync(path, 'utf8'));
@@ -79,7 +80,8 @@ function parseValue(path: string, key: keyof typeof keys, value: unknown): unkno
 }
 
 /** Formats a mapping as the content of a mapping file. */
-export function formatMapping(mapping: ImportMapping): string {
+async function formatMapping(mapping: ImportMapping): Promise<string> {
+  const { stringify } = await import('yaml');
   const values: Record<string, unknown> = {};
   for (const [key, { field }] of Object.entries(keys)) {
     const value = mapping[field];
@@ -93,10 +95,11 @@ export function formatMapping(mapping: ImportMapping): string {
 }
 
 /** Writes a mapping file, whole or not at all. @throws UsageError if it cannot be written */
-export function saveMapping(path: string, mapping: ImportMapping): void {
+export async function saveMapping(path: string, mapping: ImportMapping): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`;
+  const content = await formatMapping(mapping);
   try {
-    writeFileSync(temporary, formatMapping(mapping));
+    writeFileSync(temporary, content);
     renameSync(temporary, path);
   } catch (error) {
     throw new UsageError(`--save-mapping ${path}: cannot be written: ${(error as Error).message}`, { cause: error });

@@ -7,11 +7,9 @@ import type { Window } from '../../base/window.ts';
 import { type PriceScale, parsePriceScale, type TimeUnit } from '../../collector/import/import-rows.ts';
 import type { ImportFlags } from '../../collector/import/import-step.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
-import { formatDryRun } from '../format-dry-run.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { type ImportMapping, mappingChoices, readMapping, saveMapping } from '../import-mapping.ts';
 import { runJobCommand } from '../run-job.ts';
-import { getTerminalStyle } from '../terminal-style.ts';
 
 interface ImportOptions extends CommonFlags {
   readonly dataset?: string;
@@ -95,41 +93,51 @@ export function addImport(shell: CliContext): void {
       'import',
       flags,
       shell.jobs.import,
-      (): ImportFlags => {
-        const mapping = resolveMapping(flags);
-        if (flags.saveMapping !== undefined) saveMapping(flags.saveMapping, mapping);
-        return {
-          paths,
-          dataset: (mapping.dataset as ImportFlags['dataset'] | undefined) ?? null,
-          format: (mapping.format as ImportFlags['format'] | undefined) ?? null,
-          rows: {
-            zone: mapping.tz === undefined ? null : openTimeZone(mapping.tz),
-            unit: (mapping.timeUnit as TimeUnit | undefined) ?? 'ms',
-            truncates: mapping.truncateTime === true,
-            priceScale: mapping.priceScale === undefined ? null : readPriceScale(mapping.priceScale),
-            hasDecimalComma: mapping.decimalComma === true,
-          },
-          renames: (mapping.columns ?? []).filter(([name, column]) => name !== column),
-          filters: mapping.where ?? [],
-          rejectedShareMax: flags.allowRejected === undefined ? null : parseRejectedShare(flags.allowRejected),
-          showCheck:
-            flags.dryRun === true
-              ? (files) =>
-                  process.stdout.write(formatDryRun(files, flags.json === true, getTerminalStyle(process.stdout)))
-              : null,
-          covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
-          preferred: flags.prefer === 'import',
-        };
+      async (): Promise<ImportFlags> => {
+        const mapping = await resolveMapping(flags);
+        const parsed = toImportFlags(paths, flags, mapping);
+        if (flags.saveMapping !== undefined) await saveMapping(flags.saveMapping, mapping);
+        return flags.dryRun === true ? { ...parsed, showCheck: await openDryRunPrinter(flags) } : parsed;
       },
       flags.dryRun,
     ),
   );
 }
 
+/** Prints the result of a dry run. Loaded on demand, because it draws tables. */
+async function openDryRunPrinter({ json }: ImportOptions): Promise<ImportFlags['showCheck']> {
+  const [{ formatDryRun }, { getTerminalStyle }] = await Promise.all([
+    import('../format-dry-run.ts'),
+    import('../terminal-style.ts'),
+  ]);
+  return (files) => process.stdout.write(formatDryRun(files, json === true, getTerminalStyle(process.stdout)));
+}
+
+function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: ImportMapping): ImportFlags {
+  return {
+    paths,
+    dataset: (mapping.dataset as ImportFlags['dataset'] | undefined) ?? null,
+    format: (mapping.format as ImportFlags['format'] | undefined) ?? null,
+    rows: {
+      zone: mapping.tz === undefined ? null : openTimeZone(mapping.tz),
+      unit: (mapping.timeUnit as TimeUnit | undefined) ?? 'ms',
+      truncates: mapping.truncateTime === true,
+      priceScale: mapping.priceScale === undefined ? null : readPriceScale(mapping.priceScale),
+      hasDecimalComma: mapping.decimalComma === true,
+    },
+    renames: (mapping.columns ?? []).filter(([name, column]) => name !== column),
+    filters: mapping.where ?? [],
+    rejectedShareMax: flags.allowRejected === undefined ? null : parseRejectedShare(flags.allowRejected),
+    showCheck: null,
+    covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
+    preferred: flags.prefer === 'import',
+  };
+}
+
 const collect = (value: string, values: readonly string[]): string[] => [...values, value];
 
 /** The flags that say how rows are read: those of the mapping file, replaced by those on the command line. */
-function resolveMapping(flags: ImportOptions): ImportMapping {
+async function resolveMapping(flags: ImportOptions): Promise<ImportMapping> {
   const given: ImportMapping = {
     ...(flags.format === undefined ? {} : { format: flags.format }),
     ...(flags.dataset === undefined ? {} : { dataset: flags.dataset }),
@@ -141,7 +149,7 @@ function resolveMapping(flags: ImportOptions): ImportMapping {
     ...(flags.decimalComma === undefined ? {} : { decimalComma: flags.decimalComma }),
     ...(flags.tz === undefined ? {} : { tz: flags.tz }),
   };
-  return flags.mapping === undefined ? given : { ...readMapping(flags.mapping), ...given };
+  return flags.mapping === undefined ? given : { ...(await readMapping(flags.mapping)), ...given };
 }
 
 function parseFilter(value: string): ColumnFilter {
