@@ -156,7 +156,10 @@ describe('a feed is imported by the command that the first one suggests', () => 
     const suggested = suggestedFlags(refused.stderr);
     expect(suggested.join(' ')).toBe('--dataset orderbooks --columns symbol=asset_id,t=timestamp');
     const args = ['import', path, '--output', output, ...common, ...suggested];
-    expect(await run(args)).toMatchObject({ code: 0 });
+    const taken = await run(args);
+    expect(taken.code, taken.stderr).toBe(0);
+    expect(taken.stdout).toMatch(/books +2 of 2 symbols · 50 snapshots/);
+    expect((await run(['symbols', '--output', output])).stdout).toContain('KXRAIN-26NOV20');
     const sql =
       'SELECT symbol, epoch_ms(t) AS t, side, level, price, quantity FROM orderbooks ORDER BY t, side DESC, level';
     const read = async () => JSON.parse((await run(['sql', sql, '--format', 'json', '--output', output])).stdout);
@@ -171,6 +174,9 @@ describe('a feed is imported by the command that the first one suggests', () => 
     expect(await read()).toEqual(expected);
     const coverage = await run(['sql', 'SELECT count(*) AS n FROM coverage', '--format', 'json', '--output', output]);
     expect(JSON.parse(coverage.stdout)).toEqual([{ n: 0 }]);
+    const covers = await run([...args, '--covers', '2026-07-11..2026-07-12']);
+    expect(covers.code).toBe(2);
+    expect(covers.stderr).toMatch(/--covers applies to ticks only/);
     const bad = put(folder(), 'bad.csv', `symbol,t,bids,asks\n${'A,1783771200000,many,few\n'.repeat(3)}`);
     const rejected = await run(['import', bad, '--output', output, ...common]);
     expect(rejected.code).toBe(4);

@@ -104,6 +104,12 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
   } finally {
     await lazy.close();
   }
+  const isNotTicks = (file: ImportFile): boolean => {
+    const plan = plans.get(file);
+    return isResponseFile(file) || (plan !== undefined && !('fault' in plan) && plan.dataset !== 'ticks');
+  };
+  if (flags.covers !== null && files.every(isNotTicks))
+    throw new UsageError('--covers applies to ticks only: the rows of these files are of another dataset.');
   return { flags, files, ignored, plans };
 }
 

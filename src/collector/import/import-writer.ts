@@ -16,6 +16,7 @@ import {
   type TickRecord,
 } from '../../archive/journal/journal.ts';
 import { appendBooks, type BookRecord, computeBookLoad, readJournalLoad } from '../../archive/journal/journal-books.ts';
+import { ensureSymbol } from '../../archive/journal/symbols.ts';
 import {
   type ImportedCoverage,
   type ImportedSymbolTicks,
@@ -76,8 +77,8 @@ export interface ImportWriter {
   addBook(record: Omit<BookRecord, 'runId'>): Promise<void>;
   addMarketsPoll(poll: MarketsPoll): Promise<void>;
   addMarkets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
-  /** Adds an order book from a row. */
-  addSnapshot(symbol: string, snapshot: OrderBookSnapshot): Promise<void>;
+  /** Adds an order book from a row. `seenAt`: modification time of the file, epoch ms. */
+  addSnapshot(symbol: string, snapshot: OrderBookSnapshot, seenAt: number): Promise<void>;
   /** Adds coverage that the user declared. */
   addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
   /** Makes buffered records durable in the journal. */
@@ -125,6 +126,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   const rejectBuffer = createRejectBuffer(fileBytesMax);
   const symbols = new Set<string>();
   const rowSymbols = new Set<string>();
+  const bookSymbols = new Set<string>();
   let tickBuffer: TickBuffer | undefined;
   let buffer = openImportBuffer(runId, rank, state.identity.parts);
   let spillFile: SpillFile | undefined;
@@ -211,7 +213,15 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   }
 
   /** An imported snapshot is as old as its time: a poll of the same moment was made later, and has precedence. */
-  async function acceptBook({ symbol, t, bids, asks }: ImportedBook): Promise<void> {
+  async function acceptBook({ symbol, seenAt, t, bids, asks }: ImportedBook): Promise<void> {
+    if (!bookSymbols.has(symbol)) {
+      ensureSymbol(state.db, symbol, seenAt);
+      bookSymbols.add(symbol);
+      run.bookCounts.planned++;
+      run.bookCounts.done++;
+    }
+    run.bookCounts.snapshots++;
+    if (bids[0].length + asks[0].length === 0) run.bookCounts.empty++;
     const snapshots = [{ t, bids: toSide(bids), asks: toSide(asks) }];
     await books.add({ runId, symbol, observedAt: t, snapshots, rejected: [], understood: false });
   }
@@ -327,10 +337,10 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       if (held !== undefined) held.append({ kind: 'markets', markets });
       else await acceptMarkets(markets);
     },
-    async addSnapshot(symbol, snapshot) {
+    async addSnapshot(symbol, snapshot, seenAt) {
       symbols.add(symbol);
       const { t, bids, asks } = snapshot;
-      const book = { symbol, t, bids: listSide(bids), asks: listSide(asks) };
+      const book = { symbol, seenAt, t, bids: listSide(bids), asks: listSide(asks) };
       if (rowCounter.isShowing) {
         const bestOf = ({ prices }: BookSide): number | null => prices[0] ?? null;
         const levels = { bids: bids.prices.length, asks: asks.prices.length };
@@ -368,6 +378,7 @@ type StagedItem =
 /** A snapshot as plain JSON; each side has its prices and its quantities, best first. */
 interface ImportedBook {
   readonly symbol: string;
+  readonly seenAt: number;
   readonly t: number;
   readonly bids: ImportedSide;
   readonly asks: ImportedSide;

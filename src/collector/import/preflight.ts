@@ -144,7 +144,7 @@ async function inspectLines(file: ImportFile, rules: CheckRules): Promise<Inspec
     // The first rows that match may come later.
     const rows = (matching.length > 0 ? matching : objects).map((row) => renameColumns(row, renames));
     const present = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-    const dataset = detectDataset(present, rules.dataset, rules.paths);
+    const dataset = detectDataset(present, rules.dataset, rules.paths, names);
     if (dataset === 'orderbooks' && hasLevelRows(present))
       return { fault: 'order books with one level a row can be imported from CSV and Parquet only' };
     const given = { ...rules, ...found };
@@ -248,6 +248,7 @@ async function inspectTable(
     columns.map(({ name }) => name),
     rules.dataset,
     rules.paths,
+    names,
   );
   if (typeof dataset === 'object')
     return adviseOn(dataset, await sampleTable(reader, source, ownColumns), { ...rules, ...found });

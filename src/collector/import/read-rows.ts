@@ -208,7 +208,7 @@ async function importBookRows(
     const read = readBookRow(row, rules.rows, futureMs);
     if ('reason' in read) return rejectRow(read.reason, text ?? JSON.stringify(row));
     writer.rowCounter.accept();
-    await writer.addSnapshot(read.symbol, read.snapshot);
+    await writer.addSnapshot(read.symbol, read.snapshot, file.writtenAt);
   };
   if (rows === null) {
     const paths = bookColumns.map((name) => plan.renames.find(([read]) => read === name)?.[1] ?? name);

@@ -59,6 +59,8 @@ export function resolveColumns(
       };
   }
   const renames = given.renames.map(([name, own]): ColumnRename => [name, find(own)!]);
+  const twice = renames.find(([, own], i) => renames.findIndex((pair) => pair[1] === own) < i);
+  if (twice !== undefined) return { fault: `column ${twice[1]} is named twice by --columns` };
   const used = new Set(renames.flat());
   for (const name of readColumnNames) {
     const own = find(name);
@@ -73,12 +75,13 @@ export const formatFoundColumns = (names: readonly string[]): string =>
 
 /**
  * Detects the dataset of rows with these columns. If there is none, returns the reason as a clause. `expected`: the expected
- * dataset, or null.
+ * dataset, or null. `ownNames`: the columns as the file names them, for the reason.
  */
 export function detectDataset(
   names: readonly string[],
   expected: ImportDataset | null,
   { symbolPaths, fieldPaths }: RecordPaths,
+  ownNames: readonly string[] = names,
 ): ImportDataset | FileFault {
   const columns = new Set(names);
   const top = (paths: readonly string[]): boolean => paths.some((path) => columns.has(path.split('/')[0]!));
@@ -95,7 +98,7 @@ export function detectDataset(
   if (expected === 'markets' && isList) return 'markets';
   if (expected === null && columns.has('canonical_id')) return 'markets';
   if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return 'markets';
-  const foundText = formatFoundColumns(names);
+  const foundText = formatFoundColumns(ownNames);
   if (expected === 'markets') return { fault: `missing column symbol or canonical_id (${foundText})` };
   const hint = expected === null ? '; a market list has a canonical_id column or needs --dataset markets' : '';
   return { fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} (${foundText})${hint}` };

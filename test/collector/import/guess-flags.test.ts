@@ -150,6 +150,14 @@ describe('columns', () => {
     expect(resolveColumns(['Ticker', 'TICKER'], { renames: [['symbol', 'ticker']], filters: [] })).toEqual({
       fault: 'missing column ticker named by --columns (found: Ticker, TICKER)',
     });
+    const twice = {
+      renames: [
+        ['symbol', 'X'],
+        ['t', 'x'],
+      ] as const,
+      filters: [],
+    };
+    expect(resolveColumns(['x', 'p'], twice)).toEqual({ fault: 'column x is named twice by --columns' });
     expect(resolveColumns(['Type'], { renames: [], filters: [{ column: 'type', value: 'a' }] })).toEqual({
       renames: [],
       filters: [{ column: 'Type', value: 'a' }],
