@@ -8,6 +8,9 @@
  * the rate without a job and the mean over whole intervals with their jobs: what the service keeps up for a long time. While
  * a job runs it may be less than what is then sent; the rate of that time is printed too.
  *
+ * RSS is not what is in use: V8 keeps the memory of its largest heap, which is that of the longest backlog so far. The column
+ * `used` is the least JS heap and external memory of an interval, as `/metrics` states them.
+ *
  * Requests are sent at fixed times, whether earlier ones have been answered or not, and latency counts from the time at
  * which a request was due: a service that pauses does not pause the measurement.
  *
@@ -138,6 +141,24 @@ const residentMiB = (): number => {
     return Number.NaN;
   }
 };
+
+/** The least JS heap and external memory since the last call, in MiB: what remains after a collection, unlike RSS. */
+let usedMiBMin = Number.POSITIVE_INFINITY;
+function takeUsedMiB(): number {
+  const least = usedMiBMin;
+  usedMiBMin = Number.POSITIVE_INFINITY;
+  return Number.isFinite(least) ? least : Number.NaN;
+}
+async function sampleUsed(): Promise<void> {
+  try {
+    const text = await (await fetch(`http://127.0.0.1:${servicePort}/metrics`)).text();
+    const readMetric = (name: string): number => Number(new RegExp(`^${name} (\\d+)`, 'm').exec(text)?.[1]);
+    const bytes = readMetric('nodejs_heap_size_used_bytes') + readMetric('nodejs_external_memory_bytes');
+    if (bytes > 0) usedMiBMin = Math.min(usedMiBMin, bytes / 1024 ** 2);
+  } catch {
+    // It is down.
+  }
+}
 
 const url = `http://127.0.0.1:${servicePort}`;
 let pool = new Pool(url, { connections: 256, pipelining: 1 });
@@ -416,6 +437,7 @@ interface Row {
   readonly p50: number;
   readonly p99: number;
   readonly residentMiB: number;
+  readonly usedMiB: number;
   readonly errors: number;
   readonly isFaulty: boolean;
 }
@@ -424,7 +446,7 @@ const quantile = (sorted: readonly number[], q: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
 
 async function report(): Promise<void> {
-  console.log('minute  requests  errors  refused   p50 ms   p99 ms   RSS MiB  events');
+  console.log('minute  requests  errors  refused   p50 ms   p99 ms   RSS MiB  used MiB  events');
   for (let i = 1; i <= intervals; i++) {
     await sleep(Math.max(0, beganAt + i * intervalMs - performance.now()));
     const ended = interval;
@@ -437,6 +459,7 @@ async function report(): Promise<void> {
       p50: quantile(sorted, 0.5),
       p99: quantile(sorted, 0.99),
       residentMiB: residentMiB(),
+      usedMiB: takeUsedMiB(),
       errors,
       isFaulty: ended.events.length > 0,
     };
@@ -449,6 +472,7 @@ async function report(): Promise<void> {
       row.p50.toFixed(1).padStart(8),
       row.p99.toFixed(1).padStart(8),
       row.residentMiB.toFixed(0).padStart(9),
+      row.usedMiB.toFixed(0).padStart(9),
     ];
     console.log(`${cells.join(' ')}  ${ended.events.join('; ')}`);
     for (const [text, count] of [...ended.errors].slice(0, 5)) console.log(`        ${count} × ${text}`);
@@ -457,7 +481,9 @@ async function report(): Promise<void> {
   }
 }
 
+const sampling = setInterval(() => void sampleUsed(), 2000);
 await Promise.all([sendAll(), collect(), report()]);
+clearInterval(sampling);
 
 const median = (values: readonly number[]): number =>
   quantile(
@@ -475,6 +501,7 @@ console.log(
 for (const [name, of] of [
   ['p99 ms', 'p99'],
   ['RSS MiB', 'residentMiB'],
+  ['used MiB', 'usedMiB'],
 ] as const)
   console.log(
     `${name}: ${median(first.map((row) => row[of])).toFixed(1)} in the first third, ${median(last.map((row) => row[of])).toFixed(1)} in the last`,
