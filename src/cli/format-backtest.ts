@@ -8,6 +8,7 @@ import {
   chooseDigits,
   createObjectiveFormat,
   formatAmount,
+  formatCosts,
   formatDecimals,
   formatDollars,
   formatObjective,
@@ -38,10 +39,12 @@ export function formatBacktest(result: BacktestResult, style: TerminalStyle): st
 }
 
 function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): string {
-  const { request, summary, coverage, archive, equity } = result;
+  const { request, summary, coverage, archive, equity, assumptions } = result;
+  const note = assumptions?.note ?? null;
   const { trades, contracts, symbols_traded } = summary;
   const objective = request.objective;
   const lines: (readonly [name: string, value: string])[] = [
+    ...(note === null ? [] : [['note', note] as const]),
     ['strategy', formatStrategyName(result)],
     ['', formatParameters(result.strategy.parameters)],
     ['window', `${formatWindow(result)}${result.grid === null ? '' : ', held out'}`],
@@ -56,6 +59,7 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
         ? `none: ${summary.ticks === 0 ? 'no ticks in the window' : 'the conditions were never met'}`
         : `${formatNumber(trades)} of ${formatCount(roundContracts(contracts), 'contract')}, ${formatShare(summary.win_rate)} won, fees ${formatAmount(summary.fees)}`,
     ],
+    ...(assumptions === null ? [] : [['costs', formatCosts(assumptions)] as const]),
     ['pnl', `${formatDollars(summary.total_pnl)} in total, ${formatDollars(summary.avg_pnl)} per trade`],
     [
       'risk',
@@ -75,7 +79,9 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
   const width = Math.max(...lines.map(([name]) => name.length));
   const text = lines
     .filter(([, value]) => value !== '')
-    .map(([name, value]) => formatIndented(`  ${name.padEnd(width)}  `, value, style, name === objective))
+    .map(([name, value]) =>
+      formatIndented(`  ${name.padEnd(width)}  `, value, style, name === objective || name === 'note'),
+    )
     .join('');
   const warning = formatUncoveredWarning(coverage);
   return warning === null ? text : `${text}${formatIndented(`  ${'warning'.padEnd(width)}  `, warning, style, true)}`;

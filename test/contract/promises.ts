@@ -56,6 +56,8 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
     '--param',
     '--grid',
     '--held-out',
+    '--fees',
+    '--whole-contracts',
     '--out',
     '--save',
     '--user',

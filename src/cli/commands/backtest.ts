@@ -4,7 +4,7 @@ import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { parseDuration } from '../../base/time.ts';
 import { formatParameters } from '../../report/backtest-figures.ts';
-import type { BacktestRequestFlags, NamedValue } from '../backtest-request.ts';
+import type { BacktestRequestFlags, FeesJson, NamedValue } from '../backtest-request.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -63,14 +63,16 @@ export function addBacktest(shell: CliContext): void {
   withExamples(show, showExamples);
   withCommonFlags(show, flagsUnusedByReaders).action((id: string, flags: ShowFlags) =>
     withArchive(flags, version, async (archive, context) => {
-      const [{ getSavedBacktest }, { requirePageTarget, printBacktest, writeBacktestPage }] = await Promise.all([
-        import('../../server/local-backtests.ts'),
-        import('../format-backtest.ts'),
-      ]);
+      const [{ getSavedBacktest }, { parseSavedResult }, { requirePageTarget, printBacktest, writeBacktestPage }] =
+        await Promise.all([
+          import('../../server/local-backtests.ts'),
+          import('../../backtest/result.ts'),
+          import('../format-backtest.ts'),
+        ]);
       const file = flags.out === undefined ? null : requirePageTarget(archive, flags.out);
       const row = await getSavedBacktest(context, archive, id);
       if (row.result === null) throw new UsageError(createNoResultError(row));
-      const result = JSON.parse(row.result);
+      const result = parseSavedResult(row.result);
       const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
       printBacktest({ result, id, page }, flags, { isNew: false });
     }),
@@ -118,6 +120,8 @@ function addBacktestRun(shell: CliContext, backtest: Command): void {
     .addOption(createParamOption())
     .addOption(createGridOption())
     .addOption(createHeldOutOption())
+    .addOption(createFeesOption())
+    .addOption(createWholeContractsOption())
     .option('--out <file>', 'write an HTML page with charts; replaces an existing file atomically')
     .option('--save', "save the backtest to the service's database, owned by --user")
     .option('--user <user>', 'owner of the saved strategies and, with --save, of the backtest (default: local)')
@@ -171,13 +175,14 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
 const notes = `
 An order is filled at the first tick after its decision, from a recent order book if there is one; the position is held until
 exit or settlement. A grid is evaluated on all but the end of the window; the best parameters are then run on that held-out
-end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h. See
-docs/BACKTESTS.md; docs/STRATEGIES.md explains how to write a strategy. --strict: exit 4 if much of the window is not
-covered.`;
+end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h. The
+first line says if the result leaves out fees or the spread. See docs/BACKTESTS.md; docs/STRATEGIES.md explains how to write a
+strategy. --strict: exit 4 if much of the window is not covered.`;
 
 const examples = `
   oddslake backtest run buy_and_hold --category crypto --objective brier
   oddslake backtest run threshold --param buy_below=0.1 --from 2026-07-01 --to 2026-08-01 --out page.html
+  oddslake backtest run favourite_longshot --source kalshi --fees kalshi
   oddslake backtest run mean_reversion --objective sharpe --grid window_ms=1h,6h,1d --grid enter_beyond=1.5,2,3
   oddslake backtest run mine.json --save`;
 
@@ -185,6 +190,18 @@ const createObjectiveOption = (): Option =>
   new Option('--objective <name>', 'performance measure to report; it also selects the best point of a grid')
     .choices(objectiveNames)
     .default('total_pnl');
+
+const createFeesOption = (): Option =>
+  new Option(
+    '--fees <schedule>',
+    "fees of a venue in place of the strategy's, or none: kalshi, or polymarket,rate=0.05; with further fields such as kalshi,liquidity=maker",
+  ).argParser(parseFees);
+
+const createWholeContractsOption = (): Option =>
+  new Option(
+    '--whole-contracts <choice>',
+    'whether to round orders down to whole contracts (default: as in the strategy, else yes with kalshi fees)',
+  ).choices(['yes', 'no']);
 
 const createParamOption = (): Option =>
   new Option('--param <name=value>', 'value of a strategy parameter; can be repeated')
@@ -218,6 +235,16 @@ export function describeExecutables(all: readonly BuiltinStrategy[]): Record<str
   });
   const sharedText = formatSubset(all[0]!.strategy.parameters, (name) => shared.includes(name));
   return { ...Object.fromEntries(terms), 'all of them': `(${sharedText})` };
+}
+
+/** Parses `kalshi,liquidity=maker` to the fees of a strategy. Their fields are validated with the request. */
+function parseFees(text: string): FeesJson {
+  const [schedule = '', ...fields] = text.split(',').map((part) => part.trim());
+  if (schedule === 'none' && fields.length === 0) return {};
+  const parsed = fields.map((field) =>
+    parseNamed(field, (value) => (value.trim() === '' || Number.isNaN(Number(value)) ? value.trim() : Number(value))),
+  );
+  return { schedule, ...Object.fromEntries(parsed) };
 }
 
 function parseNamed<T>(text: string, read: (value: string, name: string) => T): NamedValue<T> {
