@@ -59,6 +59,8 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
     '--fees',
     '--whole-contracts',
     '--out',
+    '--trades',
+    '--csv-safe',
     '--save',
     '--user',
     '--workspace',

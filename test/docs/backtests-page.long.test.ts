@@ -24,7 +24,7 @@ test('the commands of docs/BACKTESTS.md do what the page says', async (context) 
   const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
   const env: Record<string, string> = { PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8' };
   const type = (code: string) => promisify(execFile)('sh', ['-euc', code], { cwd, env });
-  const [first, own, fees, grid, http, ...more] = blocks('sh');
+  const [first, own, fees, trades, grid, http, ...more] = blocks('sh');
   expect(more).toEqual([]);
 
   const { stdout: simple } = await type(first!);
@@ -44,6 +44,8 @@ test('the commands of docs/BACKTESTS.md do what the page says', async (context) 
     expect.stringContaining('kalshi fees, slippage 0.01, whole contracts; '),
     expect.stringContaining('polymarket fees, slippage 0; '),
   ]);
+  await type(trades!);
+  expect(existsSync(join(cwd, 'trades.parquet'))).toBe(true);
   const { stdout: gridOutput } = await type(grid!);
   expect(gridOutput).toContain('6 points\n');
 

@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { decodeRows } from '../../src/archive/parquet/rows.ts';
+import { tradeColumns } from '../../src/backtest/data/trade-files.ts';
 import type { BacktestResult } from '../../src/backtest/result.ts';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
 import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
@@ -137,6 +139,46 @@ test('--fees and --whole-contracts replace those of the strategy', async () => {
     const { code, stderr } = await backtest(lake, 'run', 'buy_and_hold', '--fees', ...fees.split(' '));
     expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
   }
+});
+
+test('--trades writes all trades to a file, atomically', async () => {
+  const lake = await backtestLake();
+  const out = folder();
+  const csv = join(out, 'trades.csv');
+  writeFileSync(csv, 'what was there');
+  const { trades_file, ...result } = (await resultOf(lake, 'buy_and_hold', '--trades', csv)) as BacktestResult & {
+    trades_file: object;
+  };
+  const bytes = readFileSync(csv);
+  expect(trades_file).toEqual({ file: csv, rows: 3, bytes: bytes.length, sha256: sha256(bytes) });
+  expect(readdirSync(out)).toEqual(['trades.csv']);
+  const [header, ...lines] = bytes.toString('utf8').trimEnd().split('\n');
+  expect(header).toMatch(/^symbol,rule,side,contracts,decided_at,filled_at,/);
+  expect(lines.map((line) => line.split(',')[0])).toEqual(result.trades.items.map(({ symbol }) => symbol));
+  expect(lines.map((line) => line.split(',')[0])).toEqual(['RAIN', 'SNOW', 'TEAM']);
+
+  const parquet = join(out, 'trades.parquet');
+  const { stderr } = await backtest(lake, 'run', 'buy_and_hold', '--trades', parquet);
+  expect(stderr).toContain(`wrote ${parquet}, 3 trades, `);
+  const rows = decodeRows(tradeColumns, readFileSync(parquet));
+  const names = tradeColumns.map(({ name }) => name);
+  expect(rows.map((row) => Object.fromEntries(names.map((name, c) => [name, row[c]])))).toEqual(result.trades.items);
+
+  const safe = join(out, 'safe.csv');
+  expect((await backtest(lake, 'run', 'buy_and_hold', '--trades', safe, '--csv-safe')).code).toBe(0);
+  expect(readFileSync(safe)).toEqual(bytes);
+  for (const [args, message] of [
+    [['--trades', join(out, 'trades.txt')], 'must end in .parquet or .csv'],
+    [['--trades', join(lake, 'trades.csv')], `--trades ${join(lake, 'trades.csv')} is inside the archive`],
+    [['--trades', parquet, '--csv-safe'], '--csv-safe requires --trades with a file that ends in .csv'],
+    [['--csv-safe'], '--csv-safe requires --trades'],
+    [['--trades', csv, '--out', csv], '--out and --trades name the same file'],
+  ] as const) {
+    const { code, stderr } = await backtest(lake, 'run', 'buy_and_hold', ...args);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+  }
+  const { code } = await backtest(lake, 'run', 'buy_and_hold', '--symbol', 'NOBODY', '--trades', csv);
+  expect([code, readFileSync(csv)]).toEqual([2, bytes]);
 });
 
 test('a grid is chosen in sample, listed best first, and evaluated on held-out data', async () => {
