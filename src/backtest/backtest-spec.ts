@@ -1,7 +1,13 @@
 import { type ObjectiveName, objectiveNames } from './engine/objectives.ts';
 import { type Fault, finiteRange, JsonValidator, type NumberRange } from './strategy/json-validator.ts';
-import { countPoints, parseStrategy, pointsMax } from './strategy/parse-strategy.ts';
-import { type Strategy, strategyLimits } from './strategy/strategy.ts';
+import {
+  countPoints,
+  parseFixedFees,
+  parseStrategy,
+  parseWholeContracts,
+  pointsMax,
+} from './strategy/parse-strategy.ts';
+import { type Fees, type Strategy, strategyLimits } from './strategy/strategy.ts';
 
 /** Request of a backtest, from POST /api/v1/research/backtest or `oddslake backtest run`. */
 export interface BacktestSpec {
@@ -19,6 +25,9 @@ export interface BacktestSpec {
   readonly grid: Readonly<Record<string, readonly number[]>>;
   /** Share of the window, at its end, that is held out to evaluate the grid point chosen on the rest. */
   readonly held_out: number;
+  /** Replace those of the strategy; null: as in the strategy. Without parameters. */
+  readonly fees: Fees | null;
+  readonly whole_contracts: boolean | null;
 }
 
 /** A built-in or saved strategy by name, or a strategy in the request. */
@@ -44,9 +53,10 @@ export function parseBacktestSpec(json: unknown): { spec: BacktestSpec } | { fau
   const reader = new JsonValidator();
   const object = reader.object(json, '', {
     required: ['entry_executable', 'objective'],
-    optional: ['symbols', 'filter', 'from', 'to', 'parameters', 'grid', 'held_out'],
+    optional: ['symbols', 'filter', 'from', 'to', 'parameters', 'grid', 'held_out', 'fees', 'whole_contracts'],
   });
   const { symbols = null, filter = {}, from = null, to = null, parameters = {}, grid = {}, held_out } = object;
+  const { fees = null, whole_contracts = null } = object;
   const spec = {
     entry_executable: parseExecutable(reader, object.entry_executable),
     objective: reader.oneOf(object.objective, 'objective', objectiveNames),
@@ -58,10 +68,17 @@ export function parseBacktestSpec(json: unknown): { spec: BacktestSpec } | { fau
     grid: parseGrid(reader, grid),
     held_out:
       held_out === undefined ? heldOutShareDefault : reader.number(held_out, 'held_out', { min: 0.05, max: 0.9 }),
+    fees: fees === null ? null : parseFixedFees(reader, fees, 'fees'),
+    whole_contracts: parseWholeContracts(reader, whole_contracts, 'whole_contracts'),
   };
   if (spec.from !== null && spec.to !== null && spec.from >= spec.to) reader.fault('to', 'must be after from');
   return reader.faults.length > 0 ? { faults: reader.faults } : { spec };
 }
+
+/** Adds the fields that saved requests of older versions do not have. */
+export const addSpecDefaults = (
+  spec: Omit<BacktestSpec, 'fees' | 'whole_contracts'> & Partial<BacktestSpec>,
+): BacktestSpec => ({ ...spec, fees: spec.fees ?? null, whole_contracts: spec.whole_contracts ?? null });
 
 function parseExecutable(reader: JsonValidator, json: unknown): ExecutableSpec {
   const at = 'entry_executable';

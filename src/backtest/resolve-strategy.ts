@@ -63,15 +63,21 @@ const createStrategyError = (field: 'name' | 'version', reason: string) =>
   new InvalidBacktestError([{ name: `entry_executable.${field}`, reason }]);
 
 /**
- * Binds the parameters of a strategy at every point of a grid.
+ * Sets the fees and whole contracts of a request, and binds the parameters of its strategy at every point of a grid.
  * @throws InvalidBacktestError
  */
-export const bindGridPoints = (
+export function bindGridPoints(
   points: readonly ParameterPoint[],
-  { parameters }: BacktestSpec,
-  { strategy }: ResolvedStrategy,
-): Strategy[] =>
-  points.map((point) => {
+  { parameters, fees, whole_contracts, grid }: BacktestSpec,
+  resolved: ResolvedStrategy,
+): Strategy[] {
+  const strategy = {
+    ...resolved.strategy,
+    fees: fees ?? resolved.strategy.fees,
+    whole_contracts: whole_contracts ?? resolved.strategy.whole_contracts ?? null,
+  };
+  if (fees !== null) requireNoUnusedFees(resolved.strategy, strategy, { parameters, grid });
+  return points.map((point) => {
     const duplicate = Object.keys(point).find((name) => Object.hasOwn(parameters, name));
     if (duplicate !== undefined)
       throw new InvalidBacktestError([{ name: `parameters.${duplicate}`, reason: 'is also in the grid' }]);
@@ -79,6 +85,23 @@ export const bindGridPoints = (
     if ('faults' in bound) throw new InvalidBacktestError(bound.faults.map((fault) => toPointFault(fault, point)));
     return bound.strategy;
   });
+}
+
+/** Throws for a value of a parameter that only the replaced fees used: it would be ignored. */
+function requireNoUnusedFees(
+  before: Strategy,
+  after: Strategy,
+  given: Pick<BacktestSpec, 'parameters' | 'grid'>,
+): void {
+  const isUsed = (strategy: Strategy, name: string): boolean =>
+    JSON.stringify(strategy).includes(`"parameter":${JSON.stringify(name)}`);
+  const faults = (['parameters', 'grid'] as const).flatMap((field) =>
+    Object.keys(given[field])
+      .filter((name) => isUsed(before, name) && !isUsed(after, name))
+      .map((name) => ({ name: `${field}.${name}`, reason: 'has no effect: fees replaces the fees that use it' })),
+  );
+  if (faults.length > 0) throw new InvalidBacktestError(faults);
+}
 
 /** Reports a fault at the place where the value was given. */
 function toPointFault({ name, reason }: Fault, point: ParameterPoint): Fault {

@@ -1,6 +1,7 @@
 import { compareUtf8 } from '../base/symbol-name.ts';
 import type { Window } from '../base/window.ts';
-import type { BacktestSpec } from './backtest-spec.ts';
+import { type BacktestAssumptions, describeAssumptions } from './assumptions.ts';
+import { addSpecDefaults, type BacktestSpec } from './backtest-spec.ts';
 import { findBest, objectives } from './engine/objectives.ts';
 import type { RunTotals, SymbolRow } from './engine/run-series.ts';
 import type { Trade } from './engine/simulate.ts';
@@ -15,6 +16,8 @@ export interface BacktestResult {
   readonly strategy: Strategy;
   /** Version of a saved strategy, otherwise null. */
   readonly strategy_version: number | null;
+  /** Null in a saved result of an older version, which did not record them. */
+  readonly assumptions: BacktestAssumptions | null;
   /** Window of the following results; with a grid, the held-out window. */
   readonly from: number;
   readonly to: number;
@@ -90,6 +93,12 @@ export interface ArchiveUsed {
   readonly files_sha256: string;
 }
 
+/** Parses a saved result. Adds the fields that results of older versions do not have. */
+export function parseSavedResult(json: string): BacktestResult {
+  const result = JSON.parse(json) as BacktestResult;
+  return { ...result, request: addSpecDefaults(result.request), assumptions: result.assumptions ?? null };
+}
+
 /** Maximum number of symbols in a result: half of them with the largest gains, half with the largest losses. */
 const symbolsMax = 1000;
 
@@ -153,6 +162,7 @@ export function createBacktestResult(context: ResultContext, span: Window, runTo
     request,
     strategy,
     strategy_version,
+    assumptions: describeAssumptions(strategy, totals),
     ...span,
     value: computeObjective(request.objective),
     summary: {

@@ -16,7 +16,12 @@ export interface BacktestRequestFlags {
   readonly param: readonly NamedValue<number>[];
   readonly grid: readonly NamedValue<readonly number[]>[];
   readonly heldOut?: number;
+  readonly fees?: FeesJson;
+  readonly wholeContracts?: 'yes' | 'no';
 }
+
+/** Fees in the format of a strategy, not validated. */
+export type FeesJson = Readonly<Record<string, string | number>>;
 
 export type NamedValue<T> = readonly [name: string, value: T];
 
@@ -43,6 +48,8 @@ export async function buildBacktestRequest(strategyArg: string, flags: BacktestR
     parameters: collectByName('--param', flags.param),
     grid: collectByName('--grid', flags.grid),
     ...(flags.heldOut === undefined ? {} : { held_out: flags.heldOut }),
+    fees: flags.fees ?? null,
+    whole_contracts: flags.wholeContracts === undefined ? null : flags.wholeContracts === 'yes',
   });
   if ('spec' in parsed) return parsed.spec;
   throw toUsageError(parsed.faults, strategyArg);
@@ -58,6 +65,7 @@ const flagsByField: Readonly<Record<string, string>> = {
   from: '--from',
   to: '--to',
   held_out: '--held-out',
+  fees: '--fees',
   parameters: '--param',
   grid: '--grid',
   'filter.categories': '--category',

@@ -1,13 +1,16 @@
 import type { Archive } from '../archive/open-archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
+import { inferTradesFormat, type TradesFormat } from '../backtest/data/trade-files.ts';
 import type { SymbolRow } from '../backtest/engine/run-series.ts';
 import type { BacktestResult } from '../backtest/result.ts';
+import { UsageError } from '../base/errors.ts';
 import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import type { Context } from '../context/context.ts';
 import {
   chooseDigits,
   createObjectiveFormat,
   formatAmount,
+  formatCosts,
   formatDecimals,
   formatDollars,
   formatObjective,
@@ -21,6 +24,7 @@ import {
   noValue,
   sortBestFirst,
 } from '../report/backtest-figures.ts';
+import type { WrittenTrades } from '../server/local-backtests.ts';
 import type { CommonFlags } from './command-context.ts';
 import { renderTable, wrapText } from './table.ts';
 import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';
@@ -38,10 +42,12 @@ export function formatBacktest(result: BacktestResult, style: TerminalStyle): st
 }
 
 function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): string {
-  const { request, summary, coverage, archive, equity } = result;
+  const { request, summary, coverage, archive, equity, assumptions } = result;
+  const note = assumptions?.note ?? null;
   const { trades, contracts, symbols_traded } = summary;
   const objective = request.objective;
   const lines: (readonly [name: string, value: string])[] = [
+    ...(note === null ? [] : [['note', note] as const]),
     ['strategy', formatStrategyName(result)],
     ['', formatParameters(result.strategy.parameters)],
     ['window', `${formatWindow(result)}${result.grid === null ? '' : ', held out'}`],
@@ -56,6 +62,7 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
         ? `none: ${summary.ticks === 0 ? 'no ticks in the window' : 'the conditions were never met'}`
         : `${formatNumber(trades)} of ${formatCount(roundContracts(contracts), 'contract')}, ${formatShare(summary.win_rate)} won, fees ${formatAmount(summary.fees)}`,
     ],
+    ...(assumptions === null ? [] : [['costs', formatCosts(assumptions)] as const]),
     ['pnl', `${formatDollars(summary.total_pnl)} in total, ${formatDollars(summary.avg_pnl)} per trade`],
     [
       'risk',
@@ -75,7 +82,9 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
   const width = Math.max(...lines.map(([name]) => name.length));
   const text = lines
     .filter(([, value]) => value !== '')
-    .map(([name, value]) => formatIndented(`  ${name.padEnd(width)}  `, value, style, name === objective))
+    .map(([name, value]) =>
+      formatIndented(`  ${name.padEnd(width)}  `, value, style, name === objective || name === 'note'),
+    )
     .join('');
   const warning = formatUncoveredWarning(coverage);
   return warning === null ? text : `${text}${formatIndented(`  ${'warning'.padEnd(width)}  `, warning, style, true)}`;
@@ -190,7 +199,7 @@ function formatCalibration({ calibration }: BacktestResult, style: TerminalStyle
 
 const formatSigned = (value: number): string => `${value > 0 ? '+' : ''}${formatDecimals(value, 4)}`;
 
-export interface WrittenBacktestPage {
+export interface WrittenFile {
   readonly file: string;
   readonly bytes: number;
   readonly sha256: string;
@@ -200,13 +209,27 @@ export interface WrittenBacktestPage {
 export const requirePageTarget = ({ disk, layout }: Archive, path: string): string =>
   requireWritableTarget(disk, layout.root, path);
 
+/** Resolves the path and format of `--trades`. Throws UsageError for another extension, or if it is not writable. */
+export function requireTradesTarget(
+  { disk, layout }: Archive,
+  path: string,
+  isCsvSafe: boolean,
+): { file: string; format: TradesFormat } {
+  const format = inferTradesFormat(path);
+  if (format === null) throw new UsageError(`--trades ${path} must end in .parquet or .csv.`);
+  if (isCsvSafe && format !== 'csv')
+    throw new UsageError('--csv-safe requires --trades with a file that ends in .csv.');
+  const file = requireWritableTarget(disk, layout.root, path, '--trades');
+  return { file, format: isCsvSafe ? 'csv_safe' : format };
+}
+
 /** Writes the page of a backtest atomically. */
 export async function writeBacktestPage(
   { disk }: Archive,
   { random, version }: Context,
   file: string,
   result: BacktestResult,
-): Promise<WrittenBacktestPage> {
+): Promise<WrittenFile> {
   // Loaded lazily: the plotting library is slow to load, and few commands need it.
   const { renderBacktestPage } = await import('../report/backtest-page.ts');
   const id = Math.floor(random() * 36 ** 8).toString(36);
@@ -221,17 +244,22 @@ interface PrintedBacktest {
   readonly result: BacktestResult;
   /** ID if it is saved, otherwise null. */
   readonly id: string | null;
-  readonly page: WrittenBacktestPage | null;
+  readonly page: WrittenFile | null;
+  readonly trades: WrittenTrades | null;
 }
 
 /** Prints a backtest as text with next steps, or as one JSON line. */
 export function printBacktest(
-  { result, id, page }: PrintedBacktest,
+  { result, id, page, trades }: PrintedBacktest,
   flags: Pick<CommonFlags, 'json' | 'quiet'>,
   { isNew }: { readonly isNew: boolean },
 ): void {
   if (flags.json === true) {
-    const extra = { ...(id === null ? {} : { id }), ...(page === null ? {} : { page }) };
+    const extra = {
+      ...(id === null ? {} : { id }),
+      ...(page === null ? {} : { page }),
+      ...(trades === null ? {} : { trades_file: trades }),
+    };
     process.stdout.write(`${JSON.stringify({ ...result, ...extra })}\n`);
     return;
   }
@@ -239,8 +267,14 @@ export function printBacktest(
   if (flags.quiet === true) return;
   const lines = [
     ...(page === null ? [] : [`wrote ${page.file}, ${formatBytes(page.bytes)}: open it in a browser`]),
+    ...(trades === null
+      ? []
+      : [`wrote ${trades.file}, ${formatCount(trades.rows, 'trade')}, ${formatBytes(trades.bytes)}`]),
     ...(id === null || !isNew ? [] : [`saved as ${id}; to show it: oddslake backtest show ${id}`]),
     ...(page === null ? ['--out page.html writes a page with charts, trades and all symbols'] : []),
+    ...(trades === null && isNew && result.trades.count > result.trades.items.length
+      ? ['--trades trades.parquet writes all trades']
+      : []),
     ...(id === null && isNew ? ['--save saves it for oddslake backtest list and the service'] : []),
   ];
   process.stderr.write(`${lines.join('\n')}\n`);

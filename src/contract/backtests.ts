@@ -16,6 +16,7 @@ const byName = <S extends TSchema>(values: S, description: string) =>
 const numbersByName = (description: string) => byName(number, description);
 
 const Strategy = Type.Unsafe<object>({ $ref: '#/components/schemas/StrategyDefinition' });
+const Fees = Type.Unsafe<object>({ $ref: '#/components/schemas/StrategyFees' });
 
 const executable = { name: Type.String({ minLength: 1, maxLength: 200, description: 'Name of the strategy.' }) };
 
@@ -89,6 +90,12 @@ export const BacktestRequest = Type.Object(
           'Share of the window, at its end, that is held out. The best point of a grid is selected without it and rated on it.',
       }),
     ),
+    fees: Type.Optional(
+      nullable(Fees, 'Replaces the fees of the strategy; its numbers cannot be parameters. Null or absent: no change.'),
+    ),
+    whole_contracts: Type.Optional(
+      nullable(Type.Boolean(), 'Replaces whole_contracts of the strategy. Null or absent: no change.'),
+    ),
     save: Type.Optional(
       Type.Boolean({
         default: false,
@@ -134,6 +141,8 @@ const RequestEcho = Type.Object(
     parameters: numbersByName('As requested.'),
     grid: byName(Type.Array(number), 'As requested; an empty grid is a single run.'),
     held_out: Type.Number({ description: 'As requested.' }),
+    fees: nullable(Fees, 'As requested; null: those of the strategy.'),
+    whole_contracts: nullable(Type.Boolean(), 'As requested; null: as in the strategy.'),
   },
   { title: 'BacktestRequestEcho', description: 'The request, with defaults filled in.' },
 );
@@ -171,6 +180,8 @@ const SymbolRow = Type.Object(
   { title: 'BacktestSymbol' },
 );
 
+const fillBases = ['tick', 'book'] as const;
+
 const Trade = Type.Object(
   {
     symbol: text,
@@ -184,17 +195,43 @@ const Trade = Type.Object(
     exit_price: Type.Number({
       description: 'Dollars received per contract: at the sale or settlement, or the value at the end of the window.',
     }),
+    entry_fill: oneOf(fillBases, 'Whether the entry was filled at the price of a tick or from an order book.'),
+    exit_fill: nullable(
+      oneOf(fillBases, 'Whether the contracts were sold at the price of a tick or to an order book.'),
+      'Null if they were not sold.',
+    ),
     exit_reason: oneOf(['sold', 'settled', 'open'], 'How the trade ended.'),
     exit_decided_at: nullable(
       epochMs,
       'Time of the tick at which the exit was decided, epoch milliseconds; null without such a decision.',
     ),
     exited_at: Type.Integer({ description: 'When the trade ended, epoch milliseconds.' }),
-    entry_fees: Type.Number({ description: 'Dollars paid at the entry.' }),
+    entry_fees: Type.Number({
+      description:
+        'Dollars paid at the entry; if the position is sold in parts, the share of this part in the fee of the order.',
+    }),
     exit_fees: Type.Number({ description: 'Dollars paid at the exit; a settlement is free.' }),
     pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
   },
   { title: 'BacktestTrade' },
+);
+
+const Assumptions = Type.Object(
+  {
+    note: nullable(
+      text,
+      'What the result leaves out, in one sentence, such as fills at tick prices without fees or spread; null if nothing, or without trades.',
+    ),
+    fees: oneOf(
+      ['none', 'per_contract', 'kalshi', 'polymarket'],
+      'The fees in the result: `per_contract` are numbers of the strategy, the others are fee schedules.',
+    ),
+    slippage: Type.Number({ description: 'Dollars per contract that were added to or subtracted from tick prices.' }),
+    whole_contracts: Type.Boolean({ description: 'Whether orders were rounded down to whole contracts.' }),
+    tick_fills: Count('Fills at the price of a tick, which is neither bid nor ask.'),
+    book_fills: Count('Fills from an order book.'),
+  },
+  { title: 'BacktestAssumptions' },
 );
 
 const Calibration = Type.Object(
@@ -241,6 +278,10 @@ const resultFields = {
   strategy_version: nullable(
     Type.Integer({ minimum: 1 }),
     'Version of the stored strategy; null for any other strategy.',
+  ),
+  assumptions: nullable(
+    Assumptions,
+    'Costs that the result contains, and what its fills rest on; null in a saved result of an older version.',
   ),
   from: Type.Integer({
     description: 'Start of the window of these results, epoch milliseconds; for a grid, of the held-out part.',

@@ -1,6 +1,7 @@
+import type { BacktestAssumptions } from '../backtest/assumptions.ts';
 import { type ObjectiveName, objectives } from '../backtest/engine/objectives.ts';
 import type { BacktestResult, GridResult } from '../backtest/result.ts';
-import { formatNumber } from '../base/format-quantity.ts';
+import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 
@@ -91,6 +92,14 @@ export const formatStrategyName = ({
   strategy_version,
 }: Pick<BacktestResult, 'request' | 'strategy_version'>): string =>
   `${request.entry_executable.name}${strategy_version === null ? '' : ` (version ${strategy_version})`}`;
+
+/** `kalshi fees, slippage 0.01, whole contracts; 12 fills at tick prices, 3 from order books`. */
+export function formatCosts(assumptions: BacktestAssumptions): string {
+  const { fees, slippage, whole_contracts, tick_fills, book_fills } = assumptions;
+  const feesText = fees === 'none' ? 'no fees' : fees === 'per_contract' ? 'fees per contract' : `${fees} fees`;
+  const terms = [feesText, `slippage ${formatPlainNumber(slippage)}`, ...(whole_contracts ? ['whole contracts'] : [])];
+  return `${terms.join(', ')}; ${formatCount(tick_fills, 'fill')} at tick prices, ${formatNumber(book_fills)} from order books`;
+}
 
 /** Share of the symbols' lifetime without coverage above which a result has a warning. */
 export const uncoveredShareMax = 0.05;

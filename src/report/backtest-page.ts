@@ -9,6 +9,7 @@ import {
   chooseDigits,
   createObjectiveFormat,
   formatAmount,
+  formatCosts,
   formatDecimals,
   formatDollars,
   formatObjective,
@@ -41,11 +42,13 @@ const tradesShownMax = 50;
 
 /** Renders a backtest as one self-contained HTML page. The same result gives the same text. */
 export function renderBacktestPage(result: BacktestResult, version: string): string {
-  const { strategy, coverage } = result;
+  const { strategy, coverage, assumptions } = result;
+  const note = assumptions?.note ?? null;
   const warning = formatUncoveredWarning(coverage);
   const body = [
-    html`<h1>${formatStrategyName(result)}</h1>
-<p class="note">${formatParameters(strategy.parameters)}</p>
+    html`<h1>${formatStrategyName(result)}</h1>\n`,
+    ...(note === null ? [] : [html`<p class="warning">${note}</p>\n`]),
+    html`<p class="note">${formatParameters(strategy.parameters)}</p>
 <p class="note">Backtest on ${formatWindow(result)}${result.grid === null ? '' : ', held out: not used to choose the grid point'}.</p>
 `,
     ...(warning === null ? [] : [html`<p class="warning">${warning[0]!.toUpperCase()}${warning.slice(1)}.</p>\n`]),
@@ -225,7 +228,7 @@ function renderTrades({ trades: { count, items } }: BacktestResult): Html[] {
 }
 
 /** Inputs of the backtest, for reproducing it. */
-function renderProvenance({ request, strategy, coverage, archive }: BacktestResult): Html {
+function renderProvenance({ request, strategy, coverage, archive, assumptions }: BacktestResult): Html {
   const hash = (text: string): Html => html`<span class="hash">${text}</span>`;
   const { symbols: namedSymbols, filter } = request;
   const chosenText = [
@@ -239,6 +242,7 @@ function renderProvenance({ request, strategy, coverage, archive }: BacktestResu
       ['Manifest', hash(archive.manifest_sha256)],
       ['Files', html`${formatNumber(archive.files)}, ${hash(archive.files_sha256)}`],
       ['Symbols', chosenText.join(' ')],
+      ...(assumptions === null ? [] : [['Costs', formatCosts(assumptions)] as const]),
       [
         'Coverage',
         coverage.gap_share === null

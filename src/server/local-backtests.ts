@@ -1,6 +1,8 @@
 import { join } from 'node:path';
 import type { Archive } from '../archive/open-archive.ts';
+import { writeFileAtomically } from '../archive/read/export-file.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
+import type { SortedTrades, TradesFormat } from '../backtest/data/trade-files.ts';
 import { type ResolvedStrategy, resolveStrategy } from '../backtest/resolve-strategy.ts';
 import type { BacktestResult } from '../backtest/result.ts';
 import { runBacktest } from '../backtest/run/run-backtest.ts';
@@ -27,12 +29,24 @@ export interface LocalBacktestRequest {
   readonly owner: BacktestOwner;
   /** Whether the result is saved for the user. */
   readonly save: boolean;
+  /** File for all trades, null for none. It must be writable; an existing file is replaced atomically. */
+  readonly trades: { readonly file: string; readonly format: TradesFormat } | null;
 }
 
-/** The result, and the ID of the saved backtest; null if it is not saved. */
 export interface LocalBacktestResult {
   readonly result: BacktestResult;
+  /** ID of the saved backtest; null if it is not saved. */
   readonly id: string | null;
+  /** The file with all trades; null if none was requested. */
+  readonly trades: WrittenTrades | null;
+}
+
+/** A file with all trades of a backtest. */
+export interface WrittenTrades {
+  readonly file: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
 }
 
 /**
@@ -42,7 +56,7 @@ export interface LocalBacktestResult {
 export async function runLocalBacktest(
   context: Context,
   archive: Archive,
-  { request, owner, save }: LocalBacktestRequest,
+  { request, owner, save, trades: tradesTarget }: LocalBacktestRequest,
   progress: (done: number, total: number) => void,
 ): Promise<LocalBacktestResult> {
   const { clock, random, settings, signal, threads } = context;
@@ -51,8 +65,15 @@ export async function runLocalBacktest(
   const resolved = await resolveLocalStrategy(context, archive, request, columns, save);
   const id = createObjectId(context);
   const created_at = clock.nowMs();
-  const result = await runBacktest(archive, request, resolved, { random, signal, threads, progress });
-  if (!save) return { result, id: null };
+  let trades: WrittenTrades | null = null;
+  const saveTrades = async (sorted: SortedTrades): Promise<void> => {
+    const { file, format } = tradesTarget!;
+    const written = await writeFileAtomically(archive.disk, file, id, sorted.encode(format));
+    trades = { file, rows: sorted.count, ...written };
+  };
+  const runContext = { random, signal, threads, progress, ...(tradesTarget !== null && { saveTrades }) };
+  const result = await runBacktest(archive, request, resolved, runContext);
+  if (!save) return { result, id: null, trades };
   const row = {
     ...columns,
     id,
@@ -71,7 +92,7 @@ export async function runLocalBacktest(
   await withDatabase(context, archive, ({ db }) =>
     createBacktestStore(db, readLeaseId(archive, random)).addFinished(row, savedBacktestsMax),
   );
-  return { result, id };
+  return { result, id, trades };
 }
 
 async function resolveLocalStrategy(

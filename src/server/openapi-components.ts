@@ -1,5 +1,5 @@
 import recordedExamples from '../contract/examples.json' with { type: 'json' };
-import { strategySchemas } from '../contract/strategies.ts';
+import { strategySchemas } from '../contract/strategy-language.ts';
 
 type JsonObject = Record<string, unknown>;
 

@@ -91,12 +91,30 @@ const rule = fc.record(
 
 const cost = fc.oneof(fc.constant(0), fc.double({ min: 0, max: 0.1, noNaN: true }));
 
+const contractFees = fc.record({ per_contract: cost, of_notional: cost, of_variance: cost }, { requiredKeys: [] });
+const feeSchedule = fc.oneof(
+  fc.record(
+    {
+      schedule: fc.constant('kalshi'),
+      liquidity: few('taker', 'maker'),
+      multiplier: few(0, 0.5, 1, 2),
+      rounding: few('cent', 'centicent'),
+    },
+    { requiredKeys: ['schedule'] },
+  ),
+  fc.record(
+    { schedule: fc.constant('polymarket'), rate: few(0, 0.04, 0.07), exponent: few(1, 2) },
+    { requiredKeys: ['schedule', 'rate'] },
+  ),
+);
+
 export const strategyJson = fc.record(
   {
     parameters: fc.constant(parameters),
     rules: fc.array(rule, { minLength: 1, maxLength: 3 }),
-    fees: fc.record({ per_contract: cost, of_notional: cost, of_variance: cost }, { requiredKeys: [] }),
+    fees: fc.oneof<fc.Arbitrary<object>[]>(contractFees, feeSchedule),
     slippage: cost,
+    whole_contracts: few(true, false, null),
   },
   { requiredKeys: ['parameters', 'rules'] },
 );

@@ -22,6 +22,8 @@ test('fills in defaults', () => {
       parameters: {},
       grid: {},
       held_out: 0.3,
+      fees: null,
+      whole_contracts: null,
     },
   });
 });

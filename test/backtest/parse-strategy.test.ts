@@ -23,7 +23,16 @@ test('fills in defaults', () => {
     rules: [{ ...rule, exit: null, entries_max: null }],
     fees: { per_contract: 0, of_notional: 0, of_variance: 0 },
     slippage: 0,
+    whole_contracts: null,
   });
+  const feesOf = (fees: object) => strategyOf({ rules: [rule], fees }).fees;
+  expect(feesOf({ schedule: 'kalshi' })).toEqual({
+    schedule: 'kalshi',
+    liquidity: 'taker',
+    multiplier: 1,
+    rounding: 'cent',
+  });
+  expect(feesOf({ schedule: 'polymarket', rate: 0.05 })).toEqual({ schedule: 'polymarket', rate: 0.05, exponent: 1 });
 });
 
 test('names the field of each fault', () => {
@@ -33,7 +42,7 @@ test('names the field of each fault', () => {
   expect(faultsOf({ rules: [] })).toEqual({ rules: 'must have 1 to 8 members' });
   expect(faultsOf({ rules: rule })).toEqual({ rules: 'must be a list' });
   expect(faultsOf({ rules: [rule], code: 'x' })).toEqual({
-    code: 'is unknown: expected one of rules, parameters, fees, slippage',
+    code: 'is unknown: expected one of rules, parameters, fees, slippage, whole_contracts',
   });
   expect(ofRule({ side: 'maybe' })).toEqual({ 'rules[0].side': 'must be one of yes, no' });
   expect(ofRule({ size: {} })).toEqual({ 'rules[0].size': 'must have one of contracts and dollars' });
@@ -53,6 +62,24 @@ test('names the field of each fault', () => {
     'fees.per_contract': 'must be a number',
     'fees.of_profit': 'is unknown: expected one of per_contract, of_notional, of_variance',
   });
+  const ofFees = (fees: unknown) => faultsOf({ rules: [rule], fees });
+  expect(ofFees({ schedule: 'manifold' })).toEqual({ 'fees.schedule': 'must be one of kalshi, polymarket' });
+  expect(ofFees({ schedule: null })).toEqual({ 'fees.schedule': 'must be a string of 1 to 40 characters' });
+  expect(ofFees({ schedule: 'kalshi', liquidity: 'both', multiplier: 11, rounding: 1, rate: 0.07 })).toEqual({
+    'fees.rate': 'is unknown: expected one of schedule, liquidity, multiplier, rounding',
+    'fees.liquidity': 'must be one of taker, maker',
+    'fees.multiplier': 'must be from 0 to 10',
+    'fees.rounding': 'must be one of cent, centicent',
+  });
+  expect(ofFees({ schedule: 'polymarket' })).toEqual({ 'fees.rate': 'is missing' });
+  expect(ofFees({ schedule: 'polymarket', rate: 2, exponent: 1.5 })).toEqual({
+    'fees.rate': 'must be from 0 to 1',
+    'fees.exponent': 'must be a whole number',
+  });
+  expect(ofFees({ schedule: 'polymarket', rate: { parameter: 'r' } })).toEqual({
+    'fees.rate.parameter': 'r is not a parameter of the strategy',
+  });
+  expect(faultsOf({ rules: [rule], whole_contracts: 1 })).toEqual({ whole_contracts: 'must be true or false' });
   expect(faultsOf({ rules: [rule], slippage: -0.1 })).toEqual({ slippage: 'must be from 0 to 1' });
   expect(faultsOf({ rules: [rule], parameters: { 'A b': 1, b: 'x' } })).toEqual({
     'parameters.A b': 'must be a name of at most 40 characters a-z, 0-9 and _, starting with a letter',
@@ -173,6 +200,8 @@ const requestJson = {
   parameters: { a: 1 },
   grid: { b: [1, 2] },
   held_out: 0.5,
+  fees: { schedule: 'kalshi', multiplier: 1 },
+  whole_contracts: true,
 };
 
 test('invalid input gives faults and never throws', () => {

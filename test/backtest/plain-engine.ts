@@ -49,7 +49,7 @@ interface Held {
   readonly cost: number;
 }
 
-const numberOf = (quantity: Quantity, strategy: Strategy): number =>
+const numberOf = (quantity: Quantity, strategy: Pick<Strategy, 'parameters'>): number =>
   typeof quantity === 'number' ? quantity : strategy.parameters[quantity.parameter]! * (quantity.times ?? 1);
 
 const worthOf = (side: Rule['side'], price: number): number => (side === 'yes' ? price : 1 - price);
@@ -121,41 +121,85 @@ function isTrue(condition: Condition, known: Known, strategy: Strategy, open: He
 
 type Order = { readonly contracts: number } | { readonly dollars: number };
 
+interface Filled {
+  readonly contracts: number;
+  /** Mean price. */
+  readonly each: number;
+  readonly levels: readonly Level[];
+}
+
 /** Contracts and price of a fill. */
-function filled(order: Order, levels: readonly Level[]): { contracts: number; each: number } {
+function filled(order: Order, levels: readonly Level[]): Filled {
   let left = 'contracts' in order ? order.contracts : order.dollars;
   let [contracts, money] = [0, 0];
   const prices = new Set<number>();
+  const takenLevels: Level[] = [];
   for (const [each, quantity] of levels) {
     if (each < 0 || each > 1 || quantity <= 0 || ('dollars' in order && each === 0)) continue;
     const taken = Math.min(quantity, 'dollars' in order ? Math.min(contractsMax, left / each) : left);
     left -= 'dollars' in order ? taken * each : taken;
     contracts += taken;
     prices.add(each);
+    takenLevels.push([each, taken]);
     money += taken * each;
     if (left <= 1e-12) break;
   }
   // A mean of equal prices would have a rounding error.
-  return { contracts, each: prices.size === 1 ? [...prices][0]! : money / contracts };
+  return { contracts, each: prices.size === 1 ? [...prices][0]! : money / contracts, levels: takenLevels };
+}
+
+const floored = (contracts: number): number => Math.floor(contracts + 1e-9);
+
+/** A fill of whole contracts. */
+function filledWhole(order: Order, levels: readonly Level[]): Filled {
+  const contracts = floored(filled(order, levels).contracts);
+  return contracts === 0 ? { contracts: 0, each: 0, levels: [] } : { ...filled({ contracts }, levels), contracts };
+}
+
+/** The fee of an order in doubles, whose errors are far smaller than the steps to which it is rounded. */
+function feeOf({ fees, parameters }: Strategy, { contracts, each, levels }: Filled, buys: boolean): number {
+  const number = (quantity: Quantity): number => numberOf(quantity, { parameters });
+  if (!('schedule' in fees)) {
+    const { per_contract, of_notional, of_variance } = fees;
+    return contracts * (number(per_contract) + number(of_notional) * each + number(of_variance) * each * (1 - each));
+  }
+  const decimals = levels.map(([p, c]) => ({ p: Number(p.toFixed(9)), c: Number(c.toFixed(6)) }));
+  if (fees.schedule === 'polymarket') {
+    const sum = decimals.reduce((total, { p, c }) => total + c * (p * (1 - p)) ** fees.exponent, 0);
+    return Math.floor(number(fees.rate) * sum * 1e5 + 1e-7) / 1e5;
+  }
+  const rate = fees.liquidity === 'taker' ? 0.07 : 0.0175;
+  const model = decimals.reduce((total, { p, c }) => total + rate * number(fees.multiplier) * c * p * (1 - p), 0);
+  const tradeFee = Math.ceil(model * 1e6 - 1e-6) / 1e6;
+  const money = decimals.reduce((total, { p, c }) => total + c * p, 0);
+  const steps = fees.rounding === 'cent' ? 100 : 10_000;
+  return buys
+    ? Math.ceil((money + tradeFee) * steps - 1e-6) / steps - money
+    : money - Math.floor((money - tradeFee) * steps + 1e-6) / steps;
 }
 
 export const plainTrades = (series: SymbolSeries, strategy: Strategy, span: Window): Trade[] =>
   strategy.rules.flatMap((rule, index) => playedRule(series, strategy, rule, index, span));
 
+interface PlainPosition {
+  contracts: number;
+  readonly bought: number;
+  readonly fee: number;
+}
+
 function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index: number, span: Window): Trade[] {
   const { side, size } = rule;
   const number = (quantity: Quantity): number => numberOf(quantity, strategy);
-  const { per_contract, of_notional, of_variance } = strategy.fees;
-  const feeOf = (each: number) =>
-    number(per_contract) + number(of_notional) * each + number(of_variance) * each * (1 - each);
   const slippage = number(strategy.slippage);
+  const isWhole = strategy.whole_contracts ?? ('schedule' in strategy.fees && strategy.fees.schedule === 'kalshi');
+  if (isWhole && 'contracts' in size && number(size.contracts) < 1) return [];
   const closing = series.settlement?.at ?? Number.POSITIVE_INFINITY;
   const moments = [...series.t].filter((t) => t >= span.from && t < span.to && t < closing);
   const trades: Trade[] = [];
   let pending: number | null = null;
   let usedBook: number | null = null;
   let entries = 0;
-  let open: { contracts: number; entry_price: number; decided_at: number; filled_at: number; price: number } | null =
+  let open: (Pick<Trade, 'entry_price' | 'decided_at' | 'filled_at' | 'price' | 'entry_fill'> & PlainPosition) | null =
     null;
 
   const levelsOf = (buys: boolean, known: Known): readonly Level[] | null => {
@@ -171,11 +215,11 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
   const close = (
     contracts: number,
     exitPrice: number,
-    how: Pick<Trade, 'exit_reason' | 'exit_decided_at' | 'exited_at'>,
+    exit_fees: number,
+    how: Pick<Trade, 'exit_reason' | 'exit_decided_at' | 'exited_at' | 'exit_fill'>,
   ): void => {
-    const { contracts: _, ...entry } = open!;
-    const entry_fees = contracts * feeOf(entry.entry_price);
-    const exit_fees = how.exit_reason === 'sold' ? contracts * feeOf(exitPrice) : 0;
+    const { contracts: _, bought, fee, ...entry } = open!;
+    const entry_fees = (fee * contracts) / bought;
     const pnl = contracts * (exitPrice - entry.entry_price) - entry_fees - exit_fees;
     trades.push({
       symbol: series.symbol,
@@ -203,19 +247,41 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
             ? { contracts: number(size.contracts) }
             : { dollars: number(size.dollars) };
       const levels: readonly Level[] | null = levelsOf(open === null, known);
-      const { contracts, each }: { contracts: number; each: number } =
-        levels === null ? { contracts: 0, each: 0 } : filled(order, levels);
-      if (contracts === 0) continue;
-      const book = known.books.at(-1);
-      usedBook = book !== undefined && now - book.t <= bookAgeMsMax ? book.t : usedBook;
-      if (open === null) {
-        entries++;
-        open = { contracts, entry_price: each, decided_at: pending, filled_at: now, price };
-      } else {
-        close(contracts, each, { exit_reason: 'sold', exit_decided_at: pending, exited_at: now });
-        open.contracts -= contracts;
-        if (open.contracts > 1e-12) continue;
-        open = null;
+      const best = levels?.find(([each, quantity]) => each > 0 && each <= 1 && quantity > 0);
+      const isTooSmall =
+        isWhole && open === null && 'dollars' in order && best !== undefined && floored(order.dollars / best[0]) < 1;
+      if (!isTooSmall) {
+        const fill: Filled | null = levels === null ? null : (isWhole ? filledWhole : filled)(order, levels);
+        if (fill === null || fill.contracts === 0) continue;
+        const [contracts, each]: [number, number] = [fill.contracts, fill.each];
+        const book = known.books.at(-1);
+        const hasBook = book !== undefined && now - book.t <= bookAgeMsMax;
+        usedBook = hasBook ? book.t : usedBook;
+        const basis = hasBook ? 'book' : 'tick';
+        const fee = feeOf(strategy, fill, open === null);
+        if (open === null) {
+          entries++;
+          open = {
+            contracts,
+            bought: contracts,
+            fee,
+            entry_price: each,
+            decided_at: pending,
+            filled_at: now,
+            price,
+            entry_fill: basis,
+          };
+        } else {
+          close(contracts, each, fee, {
+            exit_reason: 'sold',
+            exit_decided_at: pending,
+            exited_at: now,
+            exit_fill: basis,
+          });
+          open.contracts -= contracts;
+          if (open.contracts > 1e-12) continue;
+          open = null;
+        }
       }
       pending = null;
     }
@@ -229,7 +295,8 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
     const { settlement } = series;
     const last = knownAt(series, moments.at(-1)!).p.at(-1)!;
     const settled = settlement !== null && settlement.at < span.to;
-    close(open.contracts, worthOf(side, settled ? settlement.outcome : Math.min(1, Math.max(0, last))), {
+    close(open.contracts, worthOf(side, settled ? settlement.outcome : Math.min(1, Math.max(0, last))), 0, {
+      exit_fill: null,
       exit_reason: settled ? 'settled' : 'open',
       exit_decided_at: null,
       exited_at: settled ? settlement.at : moments.at(-1)!,

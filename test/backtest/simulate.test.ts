@@ -22,6 +22,8 @@ test('fills orders at the tick after the decision', () => {
       price: 0.25,
       entry_price: 0.25,
       exit_price: 0.55,
+      entry_fill: 'tick',
+      exit_fill: 'tick',
       exit_reason: 'sold',
       exit_decided_at: at(3),
       exited_at: at(4),
@@ -65,6 +67,8 @@ test('settles positions at the outcome without a fee, and then stops', () => {
     expect.objectContaining({
       entry_price: 0.2,
       exit_price: 1,
+      entry_fill: 'tick',
+      exit_fill: null,
       exit_reason: 'settled',
       exit_decided_at: null,
       exited_at: at(3),
@@ -157,7 +161,7 @@ test('fills from the latest order book at the tick', () => {
   const books = [bookAt(1, [[0.2, 50]], [[0.45, 50]]), bookAt(1.5, [], [[0.99, 50]])];
   const [trade] = play(priced([0.3, 0.3, 0.3], { books }), {}, { slippage: 0.1 });
   // Fills from a book have no slippage.
-  expect(trade).toMatchObject({ filled_at: at(1), price: 0.3, entry_price: 0.45 });
+  expect(trade).toMatchObject({ filled_at: at(1), price: 0.3, entry_price: 0.45, entry_fill: 'book' });
 });
 
 test('ignores a book that is too old', () => {
@@ -198,6 +202,59 @@ test('fills in part from a thin book, and sells the rest to later books', () => 
     [1, 0.4, 0.7, at(5), at(1)],
   ]);
   expect(trades.map(({ entry_fees }) => entry_fees)).toEqual([0.04, 0.01, 0.01]);
+});
+
+test('a part of a position pays the fee of its own order, and its share of that of the entry', () => {
+  const books = [bookAt(1, [], [[0.5, 10]]), bookAt(2, [[0.5, 4]], []), bookAt(3, [[0.4, 100]], [])];
+  const series = priced([0.4, 0.4, 0.4, 0.4, 0.4], { books });
+  const trades = play(
+    series,
+    { exit: { all: [] }, size: { contracts: 10 }, entries_max: 1 },
+    { fees: { schedule: 'kalshi' } },
+  );
+  // 0.07 × 10 × 0.25 = 0.175, 0.07 × 4 × 0.25 = 0.07 and 0.07 × 6 × 0.24 = 0.1008, rounded up to cents.
+  expect(trades.map(({ contracts, exit_fees }) => [contracts, exit_fees])).toEqual([
+    [4, 0.07],
+    [6, 0.11],
+  ]);
+  expect(trades.map(({ entry_fees }) => entry_fees)).toEqual([expect.closeTo(0.072, 12), expect.closeTo(0.108, 12)]);
+  expect(trades[1]!.pnl).toBeCloseTo(6 * (0.4 - 0.5) - 0.108 - 0.11, 12);
+});
+
+test('trades whole contracts with the fees of Kalshi, or on request', () => {
+  const series = priced([0.3, 0.3, 0.3]);
+  const contractsOf = (size: object, rest: object): number[] =>
+    play(series, { size }, rest).map(({ contracts }) => contracts);
+  const kalshi = { schedule: 'kalshi' };
+  expect(contractsOf({ contracts: 2.7 }, { fees: kalshi })).toEqual([2]);
+  expect(contractsOf({ dollars: 1 }, { fees: kalshi })).toEqual([3]);
+  expect(contractsOf({ contracts: 2.7 }, { fees: kalshi, whole_contracts: false })).toEqual([2.7]);
+  expect(contractsOf({ contracts: 2.7 }, {})).toEqual([2.7]);
+  expect(contractsOf({ contracts: 2.7 }, { whole_contracts: true })).toEqual([2]);
+  expect(contractsOf({ contracts: 2.7 }, { fees: { schedule: 'polymarket', rate: 0.05 } })).toEqual([2.7]);
+  // Less than one contract.
+  expect(contractsOf({ contracts: 0.7 }, { fees: kalshi })).toEqual([]);
+  expect(contractsOf({ dollars: 0.2 }, { fees: kalshi })).toEqual([]);
+});
+
+test('drops a decision whose order is smaller than one contract, and decides again', () => {
+  // Decided at 0.55 and at 0.52, whose orders are not placed at 0.52 and 0.6; decided at 0.45 and filled at 0.3.
+  const series = priced([0.55, 0.52, 0.6, 0.45, 0.3, 0.2]);
+  const rule = { entry: { measure: 'price', below: 0.56 }, size: { dollars: 0.5 } };
+  expect(play(series, rule, { whole_contracts: true })).toEqual([
+    expect.objectContaining({ decided_at: at(3), filled_at: at(4), contracts: 1, entry_price: 0.3 }),
+  ]);
+  expect(play(series, rule)[0]).toMatchObject({ decided_at: at(0), filled_at: at(1) });
+});
+
+test('waits for a book with at least one whole contract', () => {
+  const books = [bookAt(1, [], [[0.4, 0.5]]), bookAt(2, [], [[0.4, 1.5]])];
+  const series = priced([0.4, 0.4, 0.4, 0.4], { books });
+  expect(play(series, { size: { contracts: 3 } }, { whole_contracts: true })[0]).toMatchObject({
+    decided_at: at(0),
+    filled_at: at(2),
+    contracts: 1,
+  });
 });
 
 test('an empty book fills nothing until it is too old or replaced', () => {

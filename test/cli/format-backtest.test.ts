@@ -24,6 +24,7 @@ test('prints a summary and tables of a backtest', () => {
   total_pnl  +12.50 dollars
   symbols    200 tested, 100 traded, 1,234,567 ticks
   trades     60 of 60 contracts, 50.0 % won, fees 0.00
+  costs      kalshi fees, slippage 0.01, whole contracts; 60 fills at tick prices, 60 from order books
   pnl        +12.50 in total, +0.0125 per trade
   risk       drawdown 3.5000, sharpe 1.23, brier 0.1234
   equity     ▁▁▂▂▃▃▄▄▄▄▄▃▃▃▂▂▂▂▂▂▂▃▃▄▄▅▆▆▇█████████▇▇▇▆▆▆▆▇▇█
@@ -62,6 +63,16 @@ price       ticks  mean price  share of yes   off by   brier
   );
   expect(text).toMatch(/^0\.0 – 0\.1 +10,000 +0\.0500 +0\.0000 +-0\.0500 +0\.1000$/m);
   expect(text.trimEnd().split('\n').at(-1)).toBe('54,000 ticks of symbols that settled in the window');
+});
+
+test('begins with what the result leaves out', () => {
+  const note = 'Filled at tick prices, not bid and ask, without fees or spread.';
+  const [first, second] = formatBacktest(createResult({ note }), away).split('\n');
+  expect([first, second]).toEqual([`  note       ${note}`, '  strategy   threshold']);
+  // A saved result of an older version.
+  const old = formatBacktest({ ...createResult(), assumptions: null }, away);
+  expect(old).toMatch(/^ {2}strategy {3}threshold\n/);
+  expect(old).not.toContain('costs');
 });
 
 test.each([80, 120])('fits a terminal of %i columns with any symbol names', (width) => {

@@ -5,7 +5,7 @@ import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { objectiveNames } from '../../src/backtest/engine/objectives.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { BacktestRequest, BacktestResult, objectives } from '../../src/contract/backtests.ts';
-import { strategySchemas } from '../../src/contract/strategies.ts';
+import { strategySchemas } from '../../src/contract/strategy-language.ts';
 import { createTradedArchive, runDirectly, threshold } from '../server/backtesting.ts';
 
 // Checks that the OpenAPI schemas of backtests agree with the parser and the engine.
@@ -69,6 +69,14 @@ test('the schema and the parser accept the same requests', () => {
     [{ ...plain, grid: { buy_below: 0.1 } }, false],
     [{ ...plain, held_out: 0.95 }, false],
     [{ ...plain, held_out: 0 }, false],
+    [{ ...plain, fees: null, whole_contracts: null }, true],
+    [{ ...plain, fees: { per_contract: 0.01 }, whole_contracts: true }, true],
+    [{ ...plain, fees: { schedule: 'kalshi', rounding: 'centicent' } }, true],
+    [{ ...plain, fees: { schedule: 'polymarket', rate: 0.05, exponent: 2 } }, true],
+    [{ ...plain, fees: { schedule: 'polymarket' } }, false],
+    [{ ...plain, fees: { schedule: 'kalshi', rate: 0.07 } }, false],
+    [{ ...plain, fees: 'kalshi' }, false],
+    [{ ...plain, whole_contracts: 'yes' }, false],
     [{ ...plain, more: 1 }, false],
   ] as const) {
     const told = JSON.stringify(body).slice(0, 200);

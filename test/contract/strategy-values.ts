@@ -89,16 +89,36 @@ const rule = fc.record(
   { requiredKeys: ['side', 'entry', 'size'] },
 );
 
+const feeSchedule = fc.oneof(
+  fc.record(
+    {
+      schedule: fc.constant('kalshi'),
+      liquidity: fc.constantFrom('taker', 'maker'),
+      multiplier: quantity({ min: 0, max: 10 }),
+      rounding: fc.constantFrom('cent', 'centicent'),
+    },
+    { requiredKeys: ['schedule'] },
+  ),
+  fc.record(
+    { schedule: fc.constant('polymarket'), rate: quantity(share), exponent: fc.integer({ min: 1, max: 4 }) },
+    { requiredKeys: ['schedule', 'rate'] },
+  ),
+);
+
 /** A valid strategy. */
 export const goodStrategy: fc.Arbitrary<unknown> = fc
   .record(
     {
       rules: fc.array(rule, { minLength: 1, maxLength: 8 }),
-      fees: fc.record(
-        { per_contract: quantity(share), of_notional: quantity(share), of_variance: quantity(share) },
-        { requiredKeys: [] },
+      fees: fc.oneof<fc.Arbitrary<object>[]>(
+        fc.record(
+          { per_contract: quantity(share), of_notional: quantity(share), of_variance: quantity(share) },
+          { requiredKeys: [] },
+        ),
+        feeSchedule,
       ),
       slippage: quantity(share),
+      whole_contracts: fc.constantFrom(true, false, null),
     },
     { requiredKeys: ['rules'] },
   )
@@ -124,6 +144,8 @@ const misfit = fc.oneof(
     'return',
     'gain',
     'category',
+    'kalshi',
+    'polymarket',
     [],
     {},
     -1,
@@ -156,6 +178,11 @@ const names = [
   'rules',
   'fees',
   'slippage',
+  'whole_contracts',
+  'schedule',
+  'liquidity',
+  'rate',
+  'exponent',
   'side',
   'entry',
   'exit',

@@ -24,10 +24,12 @@ test('the commands of docs/BACKTESTS.md do what the page says', async (context) 
   const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
   const env: Record<string, string> = { PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8' };
   const type = (code: string) => promisify(execFile)('sh', ['-euc', code], { cwd, env });
-  const [first, own, grid, http, ...more] = blocks('sh');
+  const [first, own, fees, trades, grid, http, ...more] = blocks('sh');
   expect(more).toEqual([]);
 
   const { stdout: simple } = await type(first!);
+  const [, noteLine] = /```text\n(.*\n)```/.exec(text)!;
+  expect(simple.startsWith(noteLine!)).toBe(true);
   // The second run: RAIN bought at 0.4 and sold by its settlement, SNOW at 0.1.
   expect(simple.match(/^ {2}total_pnl {2}.*$/gm)).toEqual([
     '  total_pnl  +0.6500 dollars',
@@ -37,6 +39,13 @@ test('the commands of docs/BACKTESTS.md do what the page says', async (context) 
   const { stdout: saved } = await type(own!);
   expect(saved).toMatch(/^ {2}strategy +dip\n {13}dip 0\.1\n/);
   expect(saved).toMatch(/^\w+ +done +dip +\S+ +total_pnl +\S+ +local/m);
+  const { stdout: withFees } = await type(fees!);
+  expect(withFees.match(/^ {2}costs .*$/gm)).toEqual([
+    expect.stringContaining('kalshi fees, slippage 0.01, whole contracts; '),
+    expect.stringContaining('polymarket fees, slippage 0; '),
+  ]);
+  await type(trades!);
+  expect(existsSync(join(cwd, 'trades.parquet'))).toBe(true);
   const { stdout: gridOutput } = await type(grid!);
   expect(gridOutput).toContain('6 points\n');
 

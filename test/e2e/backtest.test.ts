@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { decodeRows } from '../../src/archive/parquet/rows.ts';
+import { tradeColumns } from '../../src/backtest/data/trade-files.ts';
 import type { BacktestResult } from '../../src/backtest/result.ts';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
 import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
@@ -27,6 +29,7 @@ test('buy and hold gives the results computed by hand, as text and JSON', async 
     'request',
     'strategy',
     'strategy_version',
+    'assumptions',
     'from',
     'to',
     'value',
@@ -49,6 +52,7 @@ test('buy and hold gives the results computed by hand, as text and JSON', async 
     summary: { symbols: 3, symbols_traded: 3, ticks: 9, trades: 3, contracts: 3, fees: 0, win_rate: 2 / 3 },
     coverage: { gap_ms: 0, gap_share: 0 },
     archive: { generation: 1, manifest_sha256: sha256(readFileSync(join(lake, 'manifest.json'))) },
+    assumptions: { fees: 'none', slippage: 0, whole_contracts: false, tick_fills: 3, book_fills: 0 },
   });
   expect(result.symbols.items.map(({ symbol, outcome }) => [symbol, outcome])).toEqual([
     ['RAIN', 1],
@@ -61,7 +65,9 @@ test('buy and hold gives the results computed by hand, as text and JSON', async 
 
   const { code, stdout, stderr } = await backtest(lake, 'run', 'buy_and_hold');
   expect(code).toBe(0);
-  expect(stdout).toMatch(/^ {2}strategy {3}buy_and_hold\n/);
+  const note = 'Filled at tick prices, not bid and ask, without fees or spread.';
+  expect(result.assumptions!.note).toBe(note);
+  expect(stdout.split('\n').slice(0, 2)).toEqual([`  note       ${note}`, '  strategy   buy_and_hold']);
   expect(stdout).toMatch(/^ {2}total_pnl {2}\+0\.6500 dollars$/m);
   expect(stdout).toMatch(/^ {2}trades {5}3 of 3 contracts, 66\.7 % won, fees 0\.00$/m);
   expect(stdout).toContain(`  manifest   ${result.archive.manifest_sha256}\n`);
@@ -98,6 +104,81 @@ test('selects by symbols, categories, sources and times, and sets parameters', a
   expect(later.value).toBeCloseTo(0.9, 12);
   const hours = await resultOf(lake, 'momentum', '--param', 'window_ms=2h', '--param', 'move_beyond=0');
   expect(hours.strategy.parameters).toMatchObject({ window_ms: 2 * hourMs, move_beyond: 0 });
+});
+
+test('--fees and --whole-contracts replace those of the strategy', async () => {
+  const lake = await backtestLake();
+  const kalshi = await resultOf(lake, 'buy_and_hold', '--fees', 'kalshi', '--param', 'contracts=2.5');
+  // Two contracts at 0.4, 0.2 and 0.5: 0.0336, 0.0224 and 0.035, each rounded up to a cent.
+  expect(kalshi.summary).toMatchObject({ contracts: 6, fees: expect.closeTo(0.04 + 0.03 + 0.04, 12) });
+  expect(kalshi.assumptions).toEqual({
+    note: 'Filled at tick prices, not bid and ask, without spread.',
+    fees: 'kalshi',
+    slippage: 0,
+    whole_contracts: true,
+    tick_fills: 3,
+    book_fills: 0,
+  });
+  expect(kalshi.request.fees).toEqual(kalshi.strategy.fees);
+  const fractional = ['--whole-contracts', 'no', '--param', 'contracts=2.5'];
+  const maker = 'kalshi,liquidity=maker,multiplier=0.5,rounding=centicent';
+  const cheaper = await resultOf(lake, 'buy_and_hold', '--fees', maker, ...fractional);
+  // 2.5 contracts: 0.00525, 0.0035 and 0.00546875, each rounded up to 0.0001.
+  expect(cheaper.summary).toMatchObject({ contracts: 7.5, fees: expect.closeTo(0.0053 + 0.0035 + 0.0055, 12) });
+  const polymarket = await resultOf(lake, 'buy_and_hold', '--fees', 'polymarket,rate=0.05', '--whole-contracts', 'yes');
+  expect(polymarket.summary.fees).toBeCloseTo(0.05 * (0.24 + 0.16 + 0.25), 12);
+  expect(polymarket.assumptions).toMatchObject({ fees: 'polymarket', whole_contracts: true });
+  expect((await resultOf(lake, 'buy_and_hold', '--fees', 'none')).assumptions).toMatchObject({ fees: 'none' });
+  for (const [fees, message] of [
+    ['manifold', '--fees schedule: must be one of kalshi, polymarket'],
+    ['polymarket', '--fees rate: is missing'],
+    ['kalshi,liquidity=both', '--fees liquidity: must be one of taker, maker'],
+    ['kalshi,rate', 'Expected name=value.'],
+    ['kalshi --param fee_per_contract=1', '--param fee_per_contract: has no effect'],
+  ] as const) {
+    const { code, stderr } = await backtest(lake, 'run', 'buy_and_hold', '--fees', ...fees.split(' '));
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+  }
+});
+
+test('--trades writes all trades to a file, atomically', async () => {
+  const lake = await backtestLake();
+  const out = folder();
+  const csv = join(out, 'trades.csv');
+  writeFileSync(csv, 'what was there');
+  const { trades_file, ...result } = (await resultOf(lake, 'buy_and_hold', '--trades', csv)) as BacktestResult & {
+    trades_file: object;
+  };
+  const bytes = readFileSync(csv);
+  expect(trades_file).toEqual({ file: csv, rows: 3, bytes: bytes.length, sha256: sha256(bytes) });
+  expect(readdirSync(out)).toEqual(['trades.csv']);
+  const [header, ...lines] = bytes.toString('utf8').trimEnd().split('\n');
+  expect(header).toMatch(/^symbol,rule,side,contracts,decided_at,filled_at,/);
+  expect(lines.map((line) => line.split(',')[0])).toEqual(result.trades.items.map(({ symbol }) => symbol));
+  expect(lines.map((line) => line.split(',')[0])).toEqual(['RAIN', 'SNOW', 'TEAM']);
+
+  const parquet = join(out, 'trades.parquet');
+  const { stderr } = await backtest(lake, 'run', 'buy_and_hold', '--trades', parquet);
+  expect(stderr).toContain(`wrote ${parquet}, 3 trades, `);
+  const rows = decodeRows(tradeColumns, readFileSync(parquet));
+  const names = tradeColumns.map(({ name }) => name);
+  expect(rows.map((row) => Object.fromEntries(names.map((name, c) => [name, row[c]])))).toEqual(result.trades.items);
+
+  const safe = join(out, 'safe.csv');
+  expect((await backtest(lake, 'run', 'buy_and_hold', '--trades', safe, '--csv-safe')).code).toBe(0);
+  expect(readFileSync(safe)).toEqual(bytes);
+  for (const [args, message] of [
+    [['--trades', join(out, 'trades.txt')], 'must end in .parquet or .csv'],
+    [['--trades', join(lake, 'trades.csv')], `--trades ${join(lake, 'trades.csv')} is inside the archive`],
+    [['--trades', parquet, '--csv-safe'], '--csv-safe requires --trades with a file that ends in .csv'],
+    [['--csv-safe'], '--csv-safe requires --trades'],
+    [['--trades', csv, '--out', csv], '--out and --trades name the same file'],
+  ] as const) {
+    const { code, stderr } = await backtest(lake, 'run', 'buy_and_hold', ...args);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+  }
+  const { code } = await backtest(lake, 'run', 'buy_and_hold', '--symbol', 'NOBODY', '--trades', csv);
+  expect([code, readFileSync(csv)]).toEqual([2, bytes]);
 });
 
 test('a grid is chosen in sample, listed best first, and evaluated on held-out data', async () => {

@@ -155,6 +155,19 @@ describe('a backtest', () => {
     expect(done.length).toBeGreaterThan(0);
   });
 
+  test('writes all trades to a file', async () => {
+    const root = join(scratchFolder(), 'lake');
+    await publishHistory(root);
+    const spec = { entry_executable: { name: 'buy_and_hold' }, objective: 'total_pnl' };
+    const tradesFile = join(root, '../trades.csv');
+    await runBacktest(root, spec, { threads: 1, tradesFile });
+    const [header, ...lines] = readFileSync(tradesFile, 'utf8').trimEnd().split('\n');
+    expect(header).toMatch(/^symbol,rule,side,/);
+    expect(lines.map((line) => line.split(',')[0])).toEqual(['AAA', 'BBB']);
+    for (const wrong of ['trades.txt', join(root, 'trades.csv')])
+      await expect(runBacktest(root, spec, { tradesFile: wrong })).rejects.toThrow(UsageError);
+  });
+
   test('names every fault of its request', async () => {
     const error = await runBacktest('nowhere', { objective: 'luck', from: 'then' }).catch((thrown) => thrown);
     expect(error).toBeInstanceOf(InvalidBacktestError);

@@ -56,6 +56,14 @@ test('warns of missing coverage, and says that there were no trades', () => {
   expect(idle).not.toContain('<h2>Equity</h2>');
 });
 
+test('begins with what the result leaves out', () => {
+  const note = 'Filled at tick prices, not bid and ask, without fees or spread.';
+  expect(page({ note })).toContain(`<h1>threshold</h1>\n<p class="warning">${note}</p>\n`);
+  expect(page({})).toContain('kalshi fees, slippage 0.01, whole contracts');
+  const old = renderBacktestPage({ ...createResult(), assumptions: null }, '1');
+  expect(old).not.toMatch(/class="warning"|slippage 0\.01/);
+});
+
 test('escapes untrusted text in tables, plots and code', () => {
   const text = page({ symbols: rubbish });
   expect(text).not.toMatch(/<script>globalThis|<img src=x|<b>bold/);

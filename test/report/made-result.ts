@@ -21,6 +21,8 @@ const trade = (i: number, rest: Partial<Trade> = {}): Trade => ({
   price: 0.4,
   entry_price: 0.4,
   exit_price: 0.5,
+  entry_fill: 'tick',
+  exit_fill: 'book',
   exit_reason: 'sold',
   exit_decided_at: from + hourMs,
   exited_at: from + hourMs + 1,
@@ -46,10 +48,17 @@ export interface Making {
   readonly symbols?: readonly string[];
   readonly gapShare?: number;
   readonly trades?: number;
+  readonly note?: string | null;
 }
 
 /** Half of the trades gain. The values of grid points decrease. */
-export function createResult({ grid = {}, symbols = [], gapShare = 0, trades = 60 }: Making = {}): BacktestResult {
+export function createResult({
+  grid = {},
+  symbols = [],
+  gapShare = 0,
+  trades = 60,
+  note = null,
+}: Making = {}): BacktestResult {
   const read = parseBacktestSpec({
     entry_executable: { name: 'threshold' },
     objective: 'total_pnl',
@@ -70,6 +79,14 @@ export function createResult({ grid = {}, symbols = [], gapShare = 0, trades = 6
     request: read.spec,
     strategy: bound.strategy,
     strategy_version: null,
+    assumptions: {
+      note,
+      fees: 'kalshi',
+      slippage: 0.01,
+      whole_contracts: true,
+      tick_fills: trades,
+      book_fills: trades,
+    },
     from,
     to: t.at(-1)!,
     value: 12.5,

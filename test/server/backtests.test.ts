@@ -26,6 +26,8 @@ describe('a saved backtest', () => {
       ...threshold,
       entry_executable: { name: 'threshold', version: null, strategy: null },
       held_out: 0.3,
+      fees: null,
+      whole_contracts: null,
       symbols: null,
       filter: { categories: [], sources: [] },
       from: null,

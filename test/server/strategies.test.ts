@@ -37,6 +37,7 @@ describe('a strategy', () => {
         parameters: {},
         fees: { per_contract: 0, of_notional: 0, of_variance: 0 },
         slippage: 0,
+        whole_contracts: null,
         rules: [{ side: 'yes', entry: { all: [] }, exit: null, size: { contracts: 1 }, entries_max: null }],
       },
     });

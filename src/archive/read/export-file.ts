@@ -29,15 +29,15 @@ export function inferExportFormat(path: string): ExportFormat {
   );
 }
 
-/** Resolves the path of a file that may be created or replaced. @throws UsageError if it may not */
-export function requireWritableTarget(disk: Disk, root: string, path: string): string {
+/** Resolves the path of a file that may be created or replaced. @throws UsageError, which names `flag`, if it may not */
+export function requireWritableTarget(disk: Disk, root: string, path: string, flag = '--out'): string {
   const target = disk.realPath(path);
   if (isInside(disk, target, root))
-    throw new UsageError(`--out ${path} is inside the archive ${root}: readers would treat it as archive data.`);
+    throw new UsageError(`${flag} ${path} is inside the archive ${root}: readers would treat it as archive data.`);
   if (disk.size(target) !== null && !disk.isFile(target))
-    throw new UsageError(`--out ${path} exists and is not a regular file.`);
+    throw new UsageError(`${flag} ${path} exists and is not a regular file.`);
   if (!disk.isFolder(dirname(target)))
-    throw new UsageError(`--out ${path}: there is no folder ${dirname(target)}. Create it first.`);
+    throw new UsageError(`${flag} ${path}: there is no folder ${dirname(target)}. Create it first.`);
   return target;
 }
 

@@ -56,11 +56,13 @@ export const tradesMax = 1000;
 /**
  * Runs a plan on symbols, in order.
  * @param throwIfStopped called regularly; ends the run by throwing
+ * @param onTrades called with all trades of each symbol, if the plan is detailed
  */
 export function runSeries(
   plan: RunPlan,
   allSeries: readonly SymbolSeries[],
   throwIfStopped: () => void = () => {},
+  onTrades: (trades: readonly Trade[]) => void = () => {},
 ): RunTotals {
   const { strategies, spans, isDetailed } = plan;
   const samples = spans.map(computeSampleTimes);
@@ -77,6 +79,7 @@ export function runSeries(
         addTrades(totals[s]![k]!, series, newTrades, samples[s]!);
         if (!isDetailed) continue;
         symbols.push(toSymbolRow(series, newTrades, span));
+        onTrades(newTrades);
         for (const trade of newTrades) trades.push(trade);
         if (trades.length > 10 * tradesMax) trades = selectFirstTrades(trades);
       }

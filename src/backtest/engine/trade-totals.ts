@@ -1,7 +1,8 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { dayMs, hourMs, minuteMs, type Window } from '../../base/window.ts';
+import { toSidePrice } from './fills.ts';
 import type { SymbolSeries } from './series.ts';
-import { type Trade, toSidePrice } from './simulate.ts';
+import type { Trade } from './simulate.ts';
 
 /** Totals over symbols, from which objectives are computed. */
 export interface TradeTotals {
@@ -12,6 +13,9 @@ export interface TradeTotals {
   /** Dollars. */
   pnl: number;
   fees: number;
+  /** Number of fills at the prices of ticks, and from order books. Each fill of an order that is filled in parts counts. */
+  tickFills: number;
+  bookFills: number;
   /** Number of settled trades, and their sum of (price at the fill - outcome)². */
   settled: number;
   brier: number;
@@ -26,20 +30,25 @@ export const createTradeTotals = (samples: SampleTimes): TradeTotals => ({
   contracts: 0,
   pnl: 0,
   fees: 0,
+  tickFills: 0,
+  bookFills: 0,
   settled: 0,
   brier: 0,
   gainedSamples: new Float64Array(samples.t.length),
   heldSamples: new Float64Array(samples.t.length),
 });
 
-/** Adds the trades of one symbol, in order. */
+/** Adds the trades of one symbol, in the order in which `simulate` returns them. */
 export function addTrades(
   totals: TradeTotals,
   series: SymbolSeries,
   trades: readonly Trade[],
   samples: SampleTimes,
 ): void {
+  let previous: Trade | undefined;
   for (const trade of trades) {
+    countFills(totals, trade, previous);
+    previous = trade;
     totals.trades++;
     if (trade.pnl > 0) totals.wins++;
     totals.contracts += trade.contracts;
@@ -53,6 +62,16 @@ export function addTrades(
   }
 }
 
+/** Counts the fills of a trade. The parts of a position are adjacent and share the fill of their entry. */
+function countFills(totals: TradeTotals, trade: Trade, previous: Trade | undefined): void {
+  const isSamePosition = previous?.rule === trade.rule && previous.filled_at === trade.filled_at;
+  const fills = isSamePosition ? [trade.exit_fill] : [trade.entry_fill, trade.exit_fill];
+  for (const basis of fills) {
+    if (basis === 'tick') totals.tickFills++;
+    if (basis === 'book') totals.bookFills++;
+  }
+}
+
 /** Adds other totals. Floating-point sums depend on the order: merge in a fixed order for reproducible results. */
 export function mergeTradeTotals(to: TradeTotals, other: TradeTotals): void {
   to.trades += other.trades;
@@ -60,6 +79,8 @@ export function mergeTradeTotals(to: TradeTotals, other: TradeTotals): void {
   to.contracts += other.contracts;
   to.pnl += other.pnl;
   to.fees += other.fees;
+  to.tickFills += other.tickFills;
+  to.bookFills += other.bookFills;
   to.settled += other.settled;
   to.brier += other.brier;
   for (let k = 0; k < to.gainedSamples.length; k++) {

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import type { Window } from '../../base/window.ts';
 import { openWorkerPool } from '../../base/worker-threads.ts';
@@ -9,8 +10,11 @@ import type { BatchPlan, BatchTask, CoverageTask, TaskFailure, TaskResult } from
 
 /** A pool of worker threads for batches. */
 export interface BatchWorkers {
-  /** Runs batches, at least one, and merges their totals in order. */
-  runBatches(batches: readonly Batch[], plan: BatchPlan): Promise<RunTotals>;
+  /**
+   * Runs batches, at least one, and merges their totals in order.
+   * @param tradesFolder folder to which all trades are written (`trade-files.ts`); null if they are not needed
+   */
+  runBatches(batches: readonly Batch[], plan: BatchPlan, tradesFolder?: string | null): Promise<RunTotals>;
   /** Computes uncovered time, concurrently with batches. */
   computeCoverage(lifetimes: readonly LifetimeWindow[], span: Window): Promise<CoverageTotals>;
   close(): Promise<void>;
@@ -63,14 +67,14 @@ export async function openBatchWorkers(
     }
   }
 
-  function createBatchTask(batch: Batch, plan: BatchPlan): BatchTask {
+  function createBatchTask(batch: Batch, plan: BatchPlan, tradesPrefix: string | null): BatchTask {
     const all = [...batch.members, ...batch.otherVenues];
     const window = { from: plan.readFrom, to: plan.span.to };
     const symbols = all.map(({ symbol }) => symbol);
     const { sources, tickRows, hasRowsOutsideWindow } = data.findFiles(symbols, window, plan.statesFrom);
     const ticks = all.reduce((total, member) => total + estimateTicksIn(member, window), 0);
     const filter = { time: hasRowsOutsideWindow, symbols: ticks < ownRowsShareMin * tickRows };
-    return { ...taskBase, sources, batch, plan, filter };
+    return { ...taskBase, sources, batch, plan, filter, tradesPrefix };
   }
 
   /** @throws the error of the task */
@@ -82,14 +86,15 @@ export async function openBatchWorkers(
   }
 
   return {
-    async runBatches(batches, plan) {
+    async runBatches(batches, plan, tradesFolder = null) {
       const queue: Promise<TaskOutcome<RunTotals>>[] = [];
       let startedCount = 0;
       let total: RunTotals | undefined;
       for (let i = 0; i < batches.length; i++) {
         while (startedCount < batches.length && queue.length < threads * queuedPerThreadMax) {
+          const tradesPrefix = tradesFolder === null ? null : join(tradesFolder, `batch-${startedCount}`);
           const batch = batches[startedCount++]!;
-          queue.push(startTask('runBatchTask', () => createBatchTask(batch, plan)));
+          queue.push(startTask('runBatchTask', () => createBatchTask(batch, plan, tradesPrefix)));
         }
         const totals = await awaitResult(queue.shift()!);
         total = total === undefined ? totals : mergeRunTotals(total, totals);

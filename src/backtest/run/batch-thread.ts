@@ -9,8 +9,10 @@ import { type CoverageTotals, computeCoverageTotals, type LifetimeWindow } from 
 import { findSharedWindows, readMarketStates } from '../data/markets.ts';
 import { openOrderBookStore, readOrderBooks } from '../data/order-book-store.ts';
 import { readTicks, type TickReadFilter, TooManyTicksError } from '../data/tick-columns.ts';
+import { openTradeSpill } from '../data/trade-files.ts';
 import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../engine/run-series.ts';
 import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../engine/series.ts';
+import type { Trade } from '../engine/simulate.ts';
 
 // Worker thread of a run: loads and simulates batches, and computes the coverage. The thread and its DuckDB end with the run.
 
@@ -27,6 +29,8 @@ export interface BatchTask extends WorkerTask {
   readonly batch: Batch;
   readonly plan: BatchPlan;
   readonly filter: TickReadFilter;
+  /** Path prefix of the files for all trades, see `openTradeSpill`; null if they are not needed. */
+  readonly tradesPrefix: string | null;
 }
 
 /** Computes the uncovered time of lifetimes. */
@@ -56,9 +60,13 @@ export async function openThread({ root, scratch }: Pick<WorkerTask, 'root' | 's
 }
 
 export const runBatchTask = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
-  runTask(task, (query, cancellation) =>
-    runBatch(query, task.batch, task.plan, task.filter, { scratch: task.scratch, ...cancellation }),
-  );
+  runTask(task, async (query, cancellation) => {
+    const spill = task.tradesPrefix === null ? null : openTradeSpill(task.tradesPrefix);
+    const context = { scratch: task.scratch, ...cancellation, ...(spill !== null && { onTrades: spill.add }) };
+    const totals = await runBatch(query, task.batch, task.plan, task.filter, context);
+    spill?.end();
+    return totals;
+  });
 
 export const computeCoverageTask = (task: CoverageTask): Promise<TaskResult<CoverageTotals>> =>
   runTask(task, (query, { signal }) => computeCoverageTotals(query, task.lifetimes, signal));
@@ -114,6 +122,8 @@ export interface BatchPlan {
 interface BatchContext extends Cancellation {
   /** Folder for temporary files, created if needed. */
   readonly scratch: string;
+  /** Called with all trades of each symbol of a detailed run. */
+  onTrades?(trades: readonly Trade[]): void;
 }
 
 /** A batch with more than this multiple of the estimated maximum of ticks is split in halves. */
@@ -156,10 +166,11 @@ export async function runBatch(
   const bookStore = openOrderBookStore(scratch);
   try {
     const books = plan.hasBooks ? await readOrderBooks(query, times, plan.span, bookStore, signal) : new Map();
-    return runSeries(plan.runPlan, createSeries(batch, ticks, states, books), () => {
+    const throwIfStopped = (): void => {
       checkStopped();
       signal.throwIfAborted();
-    });
+    };
+    return runSeries(plan.runPlan, createSeries(batch, ticks, states, books), throwIfStopped, context.onTrades);
   } finally {
     bookStore.close();
   }

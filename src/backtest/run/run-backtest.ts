@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { Random } from '../../base/ports.ts';
 import type { Window } from '../../base/window.ts';
@@ -14,6 +15,7 @@ import {
 } from '../data/batches.ts';
 import { type CoverageTotals, clipLifetimes } from '../data/coverage-gaps.ts';
 import { readMarketIndex } from '../data/markets.ts';
+import { type SortedTrades, withSortedTrades } from '../data/trade-files.ts';
 import { computeSampleTimes } from '../engine/trade-totals.ts';
 import { bindGridPoints, InvalidBacktestError, type ResolvedStrategy } from '../resolve-strategy.ts';
 import { type BacktestResult, createBacktestResult, createGridResult, splitWindow } from '../result.ts';
@@ -32,6 +34,11 @@ export interface BacktestRunContext {
   readonly ticksMax?: number;
   /** Called with the number of finished batches and their total. */
   progress(done: number, total: number): void;
+  /**
+   * Called once with all trades of the result, which lists only the first ones. They can be read until the returned promise is
+   * resolved. Without it, the other trades are not kept.
+   */
+  saveTrades?(trades: SortedTrades): Promise<void>;
 }
 
 /**
@@ -44,7 +51,7 @@ export async function runBacktest(
   archive: Archive,
   spec: BacktestSpec,
   resolved: ResolvedStrategy,
-  { random, signal, threads, progress, ticksMax = Number.POSITIVE_INFINITY }: BacktestRunContext,
+  { random, signal, threads, progress, saveTrades, ticksMax = Number.POSITIVE_INFINITY }: BacktestRunContext,
 ): Promise<BacktestResult> {
   const points = expandGrid(spec.grid);
   const strategies = bindGridPoints(points, spec, resolved);
@@ -94,7 +101,10 @@ export async function runBacktest(
     }
     // The same lookback as for the grid, so that the values are the same.
     const plan = { strategies: [chosenStrategy!], spans: [resultWindow], isDetailed: true };
-    const totals = await workers.runBatches(resultBatches, createBatchPlan(resultWindow, span, plan));
+    const tradesFolder = saveTrades === undefined ? null : join(data.scratch, 'trades');
+    const totals = await workers.runBatches(resultBatches, createBatchPlan(resultWindow, span, plan), tradesFolder);
+    if (saveTrades !== undefined && tradesFolder !== null)
+      await withSortedTrades(tradesFolder, data.scratch, signal, saveTrades);
     const coverage = toCoverageShare(await uncovered);
     const resultContext = {
       request: spec,

@@ -36,6 +36,7 @@ const createBuiltinStrategy = (
     rules,
     fees: { per_contract: useParameter('fee_per_contract'), of_notional: 0, of_variance: 0 },
     slippage: useParameter('slippage'),
+    whole_contracts: null,
   },
 });
 

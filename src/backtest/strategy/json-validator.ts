@@ -74,6 +74,12 @@ export class JsonValidator {
     return value;
   }
 
+  /** Returns false for an invalid value. */
+  boolean(json: unknown, at: string): boolean {
+    if (typeof json !== 'boolean') this.fault(at, 'must be true or false');
+    return json === true;
+  }
+
   text(json: unknown, at: string, lengthMax: number): string {
     if (typeof json === 'string' && json.isWellFormed() && json.length >= 1 && json.length <= lengthMax) return json;
     this.fault(at, `must be a string of 1 to ${lengthMax} characters`);

@@ -3,8 +3,13 @@ import {
   boundNames,
   type CategoryTest,
   type Condition,
+  type ContractFees,
   contractsMax,
   type Fees,
+  feeLimits,
+  feeSchedules,
+  kalshiLiquidities,
+  kalshiRoundings,
   type Measure,
   measureNames,
   type NumberTest,
@@ -19,11 +24,13 @@ import {
   windowMsMax,
 } from './strategy.ts';
 
-const noFees: Fees = { per_contract: 0, of_notional: 0, of_variance: 0 };
+const noFees: ContractFees = { per_contract: 0, of_notional: 0, of_variance: 0 };
 
 const shareRange: NumberRange = { min: 0, max: 1 };
 const sizeRange: NumberRange = { min: 1e-6, max: contractsMax };
 const countRange: NumberRange = { min: 1, max: 1e6 };
+const multiplierRange: NumberRange = { min: 0, max: feeLimits.multiplier };
+const exponentRange: NumberRange = { min: 1, max: feeLimits.exponent };
 const windowRange: NumberRange = { min: 1, max: windowMsMax };
 
 /** Parses a strategy from JSON. Returns all faults of an invalid strategy. */
@@ -39,9 +46,10 @@ function parseStrategyFields(reader: JsonValidator, json: unknown, at: string): 
     rules,
     fees = {},
     slippage = 0,
+    whole_contracts = null,
   } = reader.object(json, at, {
     required: ['rules'],
-    optional: ['parameters', 'fees', 'slippage'],
+    optional: ['parameters', 'fees', 'slippage', 'whole_contracts'],
   });
   const parsedParameters = parseParameters(reader, parameters, reader.path(at, 'parameters'));
   const scope: ParseScope = { reader, parameters: parsedParameters, conditions: 0 };
@@ -53,6 +61,7 @@ function parseStrategyFields(reader: JsonValidator, json: unknown, at: string): 
     rules: parsed,
     fees: parseFees(scope, fees, reader.path(at, 'fees')),
     slippage: parseQuantity(scope, slippage, reader.path(at, 'slippage'), shareRange),
+    whole_contracts: parseWholeContracts(reader, whole_contracts, reader.path(at, 'whole_contracts')),
   };
   if (scope.conditions > strategyLimits.conditions)
     reader.fault(rulesAt, `has ${scope.conditions} conditions, more than ${strategyLimits.conditions}`);
@@ -107,11 +116,45 @@ function parseSize(scope: ParseScope, json: unknown, at: string): Size {
   return name === 'dollars' ? { dollars: value } : { contracts: value };
 }
 
+export const parseWholeContracts = (reader: JsonValidator, json: unknown, at: string): boolean | null =>
+  json === null ? null : reader.boolean(json, at);
+
+/** Parses fees outside a strategy, which cannot refer to parameters. */
+export const parseFixedFees = (reader: JsonValidator, json: unknown, at: string): Fees =>
+  parseFees({ reader, parameters: {}, conditions: 0 }, json, at);
+
 function parseFees(scope: ParseScope, json: unknown, at: string): Fees {
-  const parsed = scope.reader.object(json, at, { required: [], optional: Object.keys(noFees) });
-  const fee = (name: keyof Fees): Quantity =>
+  const { reader } = scope;
+  const object = reader.object(json, at);
+  if (Object.hasOwn(object, 'schedule')) return parseFeeSchedule(scope, object, at);
+  const parsed = reader.object(json, at, { required: [], optional: Object.keys(noFees) });
+  const fee = (name: keyof ContractFees): Quantity =>
     Object.hasOwn(parsed, name) ? parseQuantity(scope, parsed[name], `${at}.${name}`, shareRange) : noFees[name];
   return { per_contract: fee('per_contract'), of_notional: fee('of_notional'), of_variance: fee('of_variance') };
+}
+
+function parseFeeSchedule(scope: ParseScope, object: Record<string, unknown>, at: string): Fees {
+  const { reader } = scope;
+  const scheduleAt = `${at}.schedule`;
+  // A text, because oneOf accepts undefined.
+  const schedule = reader.oneOf(reader.text(object.schedule, scheduleAt, 40), scheduleAt, feeSchedules);
+  if (object.schedule !== schedule) return noFees;
+  if (schedule === 'kalshi') {
+    const fields = { required: ['schedule'], optional: ['liquidity', 'multiplier', 'rounding'] };
+    const { liquidity = 'taker', multiplier = 1, rounding = 'cent' } = reader.object(object, at, fields);
+    return {
+      schedule,
+      liquidity: reader.oneOf(liquidity, `${at}.liquidity`, kalshiLiquidities),
+      multiplier: parseQuantity(scope, multiplier, `${at}.multiplier`, multiplierRange),
+      rounding: reader.oneOf(rounding, `${at}.rounding`, kalshiRoundings),
+    };
+  }
+  const { rate, exponent = 1 } = reader.object(object, at, { required: ['schedule', 'rate'], optional: ['exponent'] });
+  return {
+    schedule,
+    rate: parseQuantity(scope, rate, `${at}.rate`, shareRange),
+    exponent: reader.integer(exponent, `${at}.exponent`, exponentRange),
+  };
 }
 
 /** Context of a condition. */

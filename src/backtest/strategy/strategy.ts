@@ -12,6 +12,11 @@ export interface Strategy {
   readonly fees: Fees;
   /** Added to the price of a buy and subtracted from that of a sale. Does not apply to fills from an order book. */
   readonly slippage: Quantity;
+  /**
+   * Whether orders are rounded down to whole contracts, and not placed below one contract. Null: as the fee schedule implies
+   * (`tradesWholeContracts`).
+   */
+  readonly whole_contracts: boolean | null;
 }
 
 /** A number, or a parameter multiplied by `times` (default 1). */
@@ -39,15 +44,55 @@ export type Side = 'yes' | 'no';
 /** Size in contracts, or in dollars at the price of the fill. */
 export type Size = { readonly contracts: Quantity } | { readonly dollars: Quantity };
 
-/** Fees per contract bought or sold; their sum applies. A settlement is free. */
-export interface Fees {
+/** A settlement is free. */
+export type Fees = ContractFees | KalshiFees | PolymarketFees;
+
+/** Fees per contract bought or sold, not rounded; their sum applies. */
+export interface ContractFees {
   /** Dollars per contract. */
   readonly per_contract: Quantity;
   /** Share of the price paid or received. */
   readonly of_notional: Quantity;
-  /** Share of p (1 - p), the fee model of Kalshi (0.07). Kalshi's rounding per order is not modelled. */
+  /** Share of p (1 - p), where p is the price. */
   readonly of_variance: Quantity;
 }
+
+/**
+ * The trading fees of Kalshi for series with a quadratic fee, of each order: `engine/fees.ts` has the formula and its sources.
+ * Series with a flat fee are not covered.
+ */
+export interface KalshiFees {
+  readonly schedule: 'kalshi';
+  /** A taker pays 0.07 p (1 - p) per contract, a maker 0.0175 p (1 - p). Most series have no fee for makers. */
+  readonly liquidity: (typeof kalshiLiquidities)[number];
+  /** Factor of the series, `fee_multiplier` in Kalshi's list of series: usually 1. */
+  readonly multiplier: Quantity;
+  /** Precision of the member's balance: a cent, or a centicent (0.0001 dollars) for direct members. */
+  readonly rounding: (typeof kalshiRoundings)[number];
+}
+
+/** The taker fees of Polymarket, of each order: `engine/fees.ts` has the formula and its sources. */
+export interface PolymarketFees {
+  readonly schedule: 'polymarket';
+  /** `feeSchedule.rate` of the market. It differs between categories and has changed over time. */
+  readonly rate: Quantity;
+  /** `feeSchedule.exponent` of the market, a whole number: usually 1. */
+  readonly exponent: number;
+}
+
+export const feeSchedules = ['kalshi', 'polymarket'] as const;
+export const kalshiLiquidities = ['taker', 'maker'] as const;
+export const kalshiRoundings = ['cent', 'centicent'] as const;
+
+/** Maximum multiplier of a series, and exponent of a market. */
+export const feeLimits = { multiplier: 10, exponent: 4 } as const;
+
+/**
+ * Whether a strategy trades whole contracts only. By default it does with the fees of Kalshi, whose contracts are whole in
+ * most markets; shares of Polymarket are not.
+ */
+export const tradesWholeContracts = ({ fees, whole_contracts }: Pick<Strategy, 'fees' | 'whole_contracts'>): boolean =>
+  whole_contracts ?? ('schedule' in fees && fees.schedule === 'kalshi');
 
 /** An empty `all` is true, an empty `any` is false. */
 export type Condition =

@@ -4,7 +4,7 @@ import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { parseDuration } from '../../base/time.ts';
 import { formatParameters } from '../../report/backtest-figures.ts';
-import type { BacktestRequestFlags, NamedValue } from '../backtest-request.ts';
+import type { BacktestRequestFlags, FeesJson, NamedValue } from '../backtest-request.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -15,7 +15,13 @@ import {
   withCommonFlags,
 } from '../command-context.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
-import { createFromOption, createIntegerParser, createSymbolOption, createToOption } from '../options.ts';
+import {
+  createCsvSafeOption,
+  createFromOption,
+  createIntegerParser,
+  createSymbolOption,
+  createToOption,
+} from '../options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 interface ListFlags extends CommonFlags {
@@ -63,16 +69,18 @@ export function addBacktest(shell: CliContext): void {
   withExamples(show, showExamples);
   withCommonFlags(show, flagsUnusedByReaders).action((id: string, flags: ShowFlags) =>
     withArchive(flags, version, async (archive, context) => {
-      const [{ getSavedBacktest }, { requirePageTarget, printBacktest, writeBacktestPage }] = await Promise.all([
-        import('../../server/local-backtests.ts'),
-        import('../format-backtest.ts'),
-      ]);
+      const [{ getSavedBacktest }, { parseSavedResult }, { requirePageTarget, printBacktest, writeBacktestPage }] =
+        await Promise.all([
+          import('../../server/local-backtests.ts'),
+          import('../../backtest/result.ts'),
+          import('../format-backtest.ts'),
+        ]);
       const file = flags.out === undefined ? null : requirePageTarget(archive, flags.out);
       const row = await getSavedBacktest(context, archive, id);
       if (row.result === null) throw new UsageError(createNoResultError(row));
-      const result = JSON.parse(row.result);
+      const result = parseSavedResult(row.result);
       const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
-      printBacktest({ result, id, page }, flags, { isNew: false });
+      printBacktest({ result, id, page, trades: null }, flags, { isNew: false });
     }),
   );
 }
@@ -91,6 +99,8 @@ const showExamples = `
 
 interface BacktestRunFlags extends CommonFlags, BacktestRequestFlags {
   readonly out?: string;
+  readonly trades?: string;
+  readonly csvSafe?: boolean;
   readonly save?: boolean;
   readonly user?: string;
   readonly workspace?: string;
@@ -118,7 +128,11 @@ function addBacktestRun(shell: CliContext, backtest: Command): void {
     .addOption(createParamOption())
     .addOption(createGridOption())
     .addOption(createHeldOutOption())
+    .addOption(createFeesOption())
+    .addOption(createWholeContractsOption())
     .option('--out <file>', 'write an HTML page with charts; replaces an existing file atomically')
+    .option('--trades <file>', 'write all trades to a .parquet or .csv file; replaces an existing file atomically')
+    .addOption(createCsvSafeOption())
     .option('--save', "save the backtest to the service's database, owned by --user")
     .option('--user <user>', 'owner of the saved strategies and, with --save, of the backtest (default: local)')
     .option('--workspace <workspace>', "workspace, as in that user's tokens (default: none)");
@@ -139,13 +153,14 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
   const { buildBacktestRequest, toUsageError } = await import('../backtest-request.ts');
   // Usage errors must end the command before the archive is opened.
   if (flags.user === '') throw new UsageError('--user must not be empty.');
+  if (flags.csvSafe === true && flags.trades === undefined) throw new UsageError('--csv-safe requires --trades.');
   const request = await buildBacktestRequest(strategy, flags);
   await withArchive(flags, shell.version, async (archive, context) => {
     const [
       { runLocalBacktest },
       { InvalidBacktestError },
       { formatUncoveredWarning },
-      { requirePageTarget, printBacktest, writeBacktestPage },
+      { requirePageTarget, requireTradesTarget, printBacktest, writeBacktestPage },
     ] = await Promise.all([
       import('../../server/local-backtests.ts'),
       import('../../backtest/resolve-strategy.ts'),
@@ -153,14 +168,19 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
       import('../format-backtest.ts'),
     ]);
     const file = flags.out === undefined ? null : requirePageTarget(archive, flags.out);
+    const tradesTarget =
+      flags.trades === undefined ? null : requireTradesTarget(archive, flags.trades, flags.csvSafe === true);
+    if (file !== null && file === tradesTarget?.file) throw new UsageError('--out and --trades name the same file.');
     const owner = { user: flags.user ?? 'local', workspace: flags.workspace ?? null };
     const display = await context.startDisplay('backtest', 1, 'batches');
     try {
       const progress = (done: number, total: number): void => display.update({ done, total });
-      const job = { request, owner, save: flags.save === true };
-      const { result, id } = await runLocalBacktest(context, archive, job, progress).finally(() => display.stop());
+      const job = { request, owner, save: flags.save === true, trades: tradesTarget };
+      const { result, id, trades } = await runLocalBacktest(context, archive, job, progress).finally(() =>
+        display.stop(),
+      );
       const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
-      printBacktest({ result, id, page }, flags, { isNew: true });
+      printBacktest({ result, id, page, trades }, flags, { isNew: true });
       if (context.strict && formatUncoveredWarning(result.coverage) !== null) shell.setExitCode(exitCodes.incomplete);
     } catch (error) {
       throw error instanceof InvalidBacktestError ? toUsageError(error.faults, strategy) : error;
@@ -171,13 +191,15 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
 const notes = `
 An order is filled at the first tick after its decision, from a recent order book if there is one; the position is held until
 exit or settlement. A grid is evaluated on all but the end of the window; the best parameters are then run on that held-out
-end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h. See
-docs/BACKTESTS.md; docs/STRATEGIES.md explains how to write a strategy. --strict: exit 4 if much of the window is not
-covered.`;
+end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h. The
+first line says if the result leaves out fees or the spread. --trades writes the trades of the printed result, sorted by fill
+time, symbol and rule. See docs/BACKTESTS.md; docs/STRATEGIES.md explains how to write a strategy. --strict: exit 4 if much
+of the window is not covered.`;
 
 const examples = `
   oddslake backtest run buy_and_hold --category crypto --objective brier
   oddslake backtest run threshold --param buy_below=0.1 --from 2026-07-01 --to 2026-08-01 --out page.html
+  oddslake backtest run favourite_longshot --source kalshi --fees kalshi --trades trades.parquet
   oddslake backtest run mean_reversion --objective sharpe --grid window_ms=1h,6h,1d --grid enter_beyond=1.5,2,3
   oddslake backtest run mine.json --save`;
 
@@ -185,6 +207,18 @@ const createObjectiveOption = (): Option =>
   new Option('--objective <name>', 'performance measure to report; it also selects the best point of a grid')
     .choices(objectiveNames)
     .default('total_pnl');
+
+const createFeesOption = (): Option =>
+  new Option(
+    '--fees <schedule>',
+    "fees of a venue in place of the strategy's, or none: kalshi, or polymarket,rate=0.05; with further fields such as kalshi,liquidity=maker",
+  ).argParser(parseFees);
+
+const createWholeContractsOption = (): Option =>
+  new Option(
+    '--whole-contracts <choice>',
+    'whether to round orders down to whole contracts (default: as in the strategy, else yes with kalshi fees)',
+  ).choices(['yes', 'no']);
 
 const createParamOption = (): Option =>
   new Option('--param <name=value>', 'value of a strategy parameter; can be repeated')
@@ -218,6 +252,16 @@ export function describeExecutables(all: readonly BuiltinStrategy[]): Record<str
   });
   const sharedText = formatSubset(all[0]!.strategy.parameters, (name) => shared.includes(name));
   return { ...Object.fromEntries(terms), 'all of them': `(${sharedText})` };
+}
+
+/** Parses `kalshi,liquidity=maker` to the fees of a strategy. Their fields are validated with the request. */
+function parseFees(text: string): FeesJson {
+  const [schedule = '', ...fields] = text.split(',').map((part) => part.trim());
+  if (schedule === 'none' && fields.length === 0) return {};
+  const parsed = fields.map((field) =>
+    parseNamed(field, (value) => (value.trim() === '' || Number.isNaN(Number(value)) ? value.trim() : Number(value))),
+  );
+  return { schedule, ...Object.fromEntries(parsed) };
 }
 
 function parseNamed<T>(text: string, read: (value: string, name: string) => T): NamedValue<T> {

@@ -1,5 +1,5 @@
 import type { Archive } from '../../archive/open-archive.ts';
-import type { BacktestSpec } from '../../backtest/backtest-spec.ts';
+import { addSpecDefaults } from '../../backtest/backtest-spec.ts';
 import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-job.ts';
 import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import type { Clock, Log } from '../../base/ports.ts';
@@ -31,7 +31,7 @@ export const startBacktestRunner = ({ archive, jobs, threads, ticksMax, ...ports
           batches = total;
           progress(done, total);
         };
-        const spec = JSON.parse(request) as BacktestSpec;
+        const spec = addSpecDefaults(JSON.parse(request));
         const resolvedStrategy = { strategy: JSON.parse(strategy) as Strategy, version };
         const task = { spec, resolvedStrategy, threads, ticksMax };
         const { value, result } = await runBacktestInThread(archive, task, { signal, progress: reportProgress });

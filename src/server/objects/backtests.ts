@@ -1,4 +1,6 @@
 import type { Type } from 'typebox';
+import { addSpecDefaults } from '../../backtest/backtest-spec.ts';
+import { parseSavedResult } from '../../backtest/result.ts';
 import {
   type BacktestResult,
   BacktestsQuery,
@@ -37,7 +39,7 @@ export const toBacktestUrl = ({ id }: Pick<BacktestRow, 'id'>): string => `${pat
 const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
   id: row.id,
   state: row.state,
-  request: JSON.parse(row.request),
+  request: addSpecDefaults(JSON.parse(row.request)) as object as Type.Static<typeof Listed>['request'],
   strategy_version: row.strategy_version,
   value: row.value,
   progress: { batches_done: row.batches_done, batches_total: row.batches_total },
@@ -50,7 +52,8 @@ const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
 /** A backtest with its result. */
 export const toSavedBacktest = (row: BacktestRow): Type.Static<typeof SavedBacktest> => ({
   ...toListedBacktest(row),
-  result: row.result === null ? null : (JSON.parse(row.result) as Type.Static<typeof BacktestResult>),
+  // The types of the contract are mutable.
+  result: row.result === null ? null : (parseSavedResult(row.result) as object as Type.Static<typeof BacktestResult>),
 });
 
 /** `/api/v1/backtest`: the saved backtests of a user. */

@@ -1,0 +1,60 @@
+import { formatCount, formatNumber } from '../base/format-quantity.ts';
+import type { TradeTotals } from './engine/trade-totals.ts';
+import { resolveQuantity } from './strategy/parse-strategy.ts';
+import { type feeSchedules, type Strategy, tradesWholeContracts } from './strategy/strategy.ts';
+
+/** Costs that a result contains, and what its fills rest on. */
+export interface BacktestAssumptions {
+  /** What the result leaves out, in one sentence; null if nothing, or without trades. The first line of every output. */
+  readonly note: string | null;
+  /** `per_contract`: numbers of the strategy; otherwise the fee schedule. */
+  readonly fees: FeeKind;
+  /** Dollars per contract, for fills at tick prices. */
+  readonly slippage: number;
+  /** Whether orders were rounded down to whole contracts. */
+  readonly whole_contracts: boolean;
+  /** Number of fills at the price of a tick, which is neither bid nor ask, and from an order book. */
+  readonly tick_fills: number;
+  readonly book_fills: number;
+}
+
+type FeeKind = 'none' | 'per_contract' | (typeof feeSchedules)[number];
+
+export function describeAssumptions(
+  strategy: Strategy,
+  { tickFills, bookFills }: Pick<TradeTotals, 'tickFills' | 'bookFills'>,
+): BacktestAssumptions {
+  const fees = getFeeKind(strategy);
+  const slippage = resolveQuantity(strategy.slippage, strategy);
+  return {
+    note: createNote({ fees, slippage, tickFills, bookFills }),
+    fees,
+    slippage,
+    whole_contracts: tradesWholeContracts(strategy),
+    tick_fills: tickFills,
+    book_fills: bookFills,
+  };
+}
+
+function getFeeKind(strategy: Strategy): FeeKind {
+  const { fees } = strategy;
+  if ('schedule' in fees) return fees.schedule;
+  const all = [fees.per_contract, fees.of_notional, fees.of_variance];
+  return all.every((fee) => resolveQuantity(fee, strategy) === 0) ? 'none' : 'per_contract';
+}
+
+interface CostFacts {
+  readonly fees: FeeKind;
+  readonly slippage: number;
+  readonly tickFills: number;
+  readonly bookFills: number;
+}
+
+function createNote({ fees, slippage, tickFills, bookFills }: CostFacts): string | null {
+  if (tickFills + bookFills === 0) return null;
+  const hasNoSpread = tickFills > 0 && slippage === 0;
+  if (!hasNoSpread) return fees === 'none' ? 'Without fees.' : null;
+  const share =
+    bookFills === 0 ? 'Filled' : `${formatNumber(tickFills)} of ${formatCount(tickFills + bookFills, 'fill')}`;
+  return `${share} at tick prices, not bid and ask, ${fees === 'none' ? 'without fees or spread' : 'without spread'}.`;
+}

@@ -1,0 +1,136 @@
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname, extname, join } from 'node:path';
+import type { Column } from '../../archive/format/datasets.ts';
+import { type CellValue, encodeRows } from '../../archive/parquet/rows.ts';
+import { streamParquet } from '../../archive/parquet/streaming-writer.ts';
+import { openQuery, type Query } from '../../archive/query/query.ts';
+import { quoteIdentifier } from '../../archive/query/views.ts';
+import type { Trade } from '../engine/simulate.ts';
+import { memoryBytesMax } from './batches.ts';
+
+// All trades of a run. Each batch writes its trades to temporary files, in the order of its symbols; DuckDB then sorts them,
+// on disk if they do not fit in memory.
+
+const column = (name: keyof Trade, type: Column['type'], meaning: string): Column => ({
+  name,
+  type,
+  nullable: false,
+  meaning,
+});
+const optional = (name: keyof Trade, type: Column['type'], meaning: string): Column => ({
+  ...column(name, type, meaning),
+  nullable: true,
+});
+
+/** Columns of a file of trades, in file order. Prices and dollars as in `Trade`. */
+export const tradeColumns: readonly Column[] = [
+  column('symbol', 'string', 'market ticker at its venue'),
+  column('rule', 'int32', 'index of the rule in the strategy, from 0'),
+  column('side', 'string', 'side that was bought: yes or no'),
+  column('contracts', 'double', 'number of contracts'),
+  column('decided_at', 'timestamp', 'tick of the entry decision'),
+  column('filled_at', 'timestamp', 'tick of the entry fill'),
+  column('price', 'double', 'price of yes at the tick of the fill'),
+  column('entry_price', 'double', 'dollars paid per contract, without fees'),
+  column('exit_price', 'double', 'dollars received per contract, or the last price of an open trade'),
+  column('entry_fill', 'string', 'what the entry was filled at: tick or book'),
+  optional('exit_fill', 'string', 'what the sale was filled at: tick or book; null if not sold'),
+  column('exit_reason', 'string', 'sold, settled or open'),
+  optional('exit_decided_at', 'timestamp', 'tick of the exit decision; null if not sold'),
+  column('exited_at', 'timestamp', 'tick of the sale, time of settlement, or last tick'),
+  column('entry_fees', 'double', 'dollars'),
+  column('exit_fees', 'double', 'dollars'),
+  column('pnl', 'double', 'dollars, after fees'),
+];
+
+/** Position of a trade among those of its symbol, which orders the parts of one position. Only in the temporary files. */
+const sequenceColumn: Column = { name: 'seq', type: 'int32', nullable: false, meaning: 'order within the symbol' };
+
+/** Rows of one temporary file, which are held in memory. */
+const spilledRowsMax = 50_000;
+
+/** Writes trades to temporary files. */
+interface TradeSpill {
+  /** Adds all trades of one symbol. */
+  add(trades: readonly Trade[]): void;
+  /** Writes what is still in memory. */
+  end(): void;
+}
+
+/** @param prefix path of the files without their number and extension; the folder is created if needed */
+export function openTradeSpill(prefix: string, rowsMax = spilledRowsMax): TradeSpill {
+  let rows: CellValue[][] = [];
+  let files = 0;
+  const flush = (): void => {
+    if (rows.length === 0) return;
+    mkdirSync(dirname(prefix), { recursive: true });
+    writeFileSync(`${prefix}-${files++}.parquet`, encodeRows([...tradeColumns, sequenceColumn], rows));
+    rows = [];
+  };
+  return {
+    add(trades) {
+      for (const [seq, trade] of trades.entries()) {
+        rows.push([...tradeColumns.map(({ name }) => trade[name as keyof Trade]), seq]);
+        if (rows.length >= rowsMax) flush();
+      }
+    },
+    end: flush,
+  };
+}
+
+/** Formats of WriteFormat. */
+export type TradesFormat = 'parquet' | 'csv' | 'csv_safe';
+
+/** The format of a file by its extension; null for an unknown one. */
+export function inferTradesFormat(path: string): 'parquet' | 'csv' | null {
+  const extension = extname(path).toLowerCase();
+  return extension === '.parquet' ? 'parquet' : extension === '.csv' ? 'csv' : null;
+}
+
+/** All trades of a run, sorted by fill time, symbol and rule; the parts of a position in the order of their exits. */
+export interface SortedTrades {
+  readonly count: number;
+  /** Encodes the trades as one file. Memory does not grow with their number. */
+  encode(format: TradesFormat): AsyncGenerator<Uint8Array>;
+}
+
+/**
+ * Opens the trades of a folder of temporary files while `work` runs.
+ * @param scratch folder of DuckDB's own temporary files
+ */
+export async function withSortedTrades<T>(
+  folder: string,
+  scratch: string,
+  signal: AbortSignal,
+  work: (trades: SortedTrades) => Promise<T>,
+): Promise<T> {
+  const paths = existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : [];
+  const source = { dataset: 'trades', columns: [...tradeColumns, sequenceColumn], dated: false, paths };
+  const query = await openQuery([source], { threads: 2, memoryBytesMax, scratch });
+  try {
+    const [total] = await query.readRows('SELECT count(*)::DOUBLE AS n FROM trades', [], signal);
+    return await work({
+      count: Number(total!.n),
+      encode: (format) =>
+        format === 'parquet'
+          ? streamParquet(tradeColumns, query.readChunks([buildTradesSql(true)], signal), () => ({ deltaColumns: [] }))
+          : encodeTexts(query, format, signal),
+    });
+  } finally {
+    await query.close();
+  }
+}
+
+async function* encodeTexts(query: Query, format: 'csv' | 'csv_safe', signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  for await (const text of query.readTexts([buildTradesSql(false)], format, signal)) yield Buffer.from(text, 'utf8');
+}
+
+/** @param isNumeric whether times are epoch milliseconds, as the Parquet writer takes them */
+function buildTradesSql(isNumeric: boolean): string {
+  const columns = tradeColumns.map(({ name, type }) => {
+    const quoted = quoteIdentifier(name);
+    return isNumeric && type === 'timestamp' ? `epoch_ms(${quoted})::DOUBLE AS ${quoted}` : quoted;
+  });
+  // Qualified: the names alone would be those of the selected columns.
+  return `SELECT ${columns.join(', ')} FROM trades ORDER BY trades.filled_at, trades.symbol, trades."rule", trades.seq`;
+}
