@@ -244,7 +244,7 @@ export const createCoverageEndpoint = (service: HistoricalService): HistoricalEn
 /** The gaps of one symbol's ticks, as `oddslake gaps` lists them; the future is not a gap. */
 function createGapsPage(service: HistoricalService, query: HistoricalCoverageQuery, limitMax: number): object {
   const [facts, ...others] = findRequestedSymbols(service, query.symbol);
-  if (facts === undefined || others.length > 0 || query.dataset === 'orderbooks') return {};
+  if (facts === undefined || others.length > 0 || (query.dataset ?? 'ticks') !== 'ticks') return {};
   const { from, to } = parseWindowQuery(query);
   const nowMs = service.context.clock.nowMs();
   if (from !== null && from >= nowMs) return { gaps: [], gaps_count: 0 };
