@@ -4,7 +4,7 @@ import { dayMs, floorToDay } from '../base/window.ts';
 import type { Origin } from '../contract/raw-page.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import type { CoveredWindow, Evidence } from './format/coverage.ts';
-import { type DatasetName, datasets, readCoverageColumns } from './format/datasets.ts';
+import { type DatasetName, datasets, listReadColumns } from './format/datasets.ts';
 import type { ArchiveLayout } from './format/layout.ts';
 import { listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
 import { precedenceRanks } from './format/precedence.ts';
@@ -181,7 +181,7 @@ interface SymbolActivity {
   readonly inactiveSince: number | null;
 }
 
-const activityColumns = datasets.markets.filter(({ name }) =>
+const activityColumns = datasets.markets.columns.filter(({ name }) =>
   ['symbol', 'is_active', 'first_seen', 'last_seen'].includes(name),
 );
 
@@ -208,7 +208,7 @@ function readActivity(tree: PublishedTree, inactive: Set<string>): Map<string, S
 }
 
 function* readIntactRows(tree: PublishedTree, dataset: DatasetName): Generator<CellValue[]> {
-  const columns = dataset === 'coverage' ? readCoverageColumns : datasets[dataset];
+  const columns = listReadColumns(dataset);
   for (const file of tree.manifest.datasets[dataset].files) yield* readFileRows(tree, file, columns);
 }
 

@@ -75,7 +75,7 @@ test('rows of markets are sorted by market, symbol and first sight, with their f
     lastSeen: 4,
   };
   const [values] = toMarketRows([row({ ...full, opensAt: 77, extra: '{}' })]);
-  expect(Object.fromEntries(datasets.markets.map(({ name }, i) => [name, values![i]]))).toEqual({
+  expect(Object.fromEntries(datasets.markets.columns.map(({ name }, i) => [name, values![i]]))).toEqual({
     canonical_id: 'id',
     symbol: 'S',
     source: 'venue',

@@ -134,7 +134,7 @@ test('rows come in the format that was asked for, ticks and others', async () =>
       [0.5, 0.25],
     ];
   }
-  const columns = datasets.ticks;
+  const { columns } = datasets.ticks;
   const whole = async (format: 'parquet' | 'arrow' | 'arrow_stream'): Promise<Buffer> => {
     const all: Uint8Array[] = [];
     for await (const piece of encodeColumnar('ticks', columns, chunks(), format)) all.push(piece);

@@ -2,7 +2,7 @@ import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
 import { createDisk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { type Column, type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
+import { type DatasetDefinition, type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
@@ -57,7 +57,7 @@ test('the manifest tells of each file its day, rows, bytes, span and symbols, as
   expect(new Set(files.map(({ path }) => path.split('/')[0])).size).toBe(7);
   for (const file of files) {
     const dataset = file.path.split('/')[0] as DatasetName;
-    const columns: readonly Column[] = datasets[dataset];
+    const { columns }: DatasetDefinition = datasets[dataset];
     const bytes = readFileSync(join(root, file.path));
     const rows = decodeRows(columns, bytes);
     const column = (name: string): unknown[] => rows.map((row) => row[columns.findIndex((c) => c.name === name)]);

@@ -13,7 +13,7 @@ import {
   sumFileSizes,
   toManifestLost,
 } from '../../src/archive/format/manifest.ts';
-import { findColumnUnit, formatReadme } from '../../src/archive/publish/readme.ts';
+import { formatReadme } from '../../src/archive/publish/readme.ts';
 import { formatViewsFile, hasDailyCandles } from '../../src/archive/publish/views-sql.ts';
 import type { DayState } from '../../src/contract/completeness-counts.ts';
 
@@ -182,9 +182,7 @@ describe('the texts beside it', () => {
     expect(text).toContain('| p | double |  | fraction of 1 | price |');
     expect(text).toContain('| views | list of string |  |  | market lists that named it |');
     expect(text).toContain('| opens_at | timestamp(ms, UTC) | yes | ms since 1970, UTC | opening of the market |');
-    const unit = (name: string, type: 'string' | 'double' | 'int32') =>
-      findColumnUnit({ name, type, nullable: false, meaning: '' });
-    expect([unit('p', 'string'), unit('ticks', 'int32'), unit('none', 'double')]).toEqual(['', 'ticks', '']);
+    expect(text).toContain('| ticks | int64 |  | ticks | published ticks |');
   });
 
   test('have views that read daily candles only where they stand beside all ticks', () => {

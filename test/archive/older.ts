@@ -61,7 +61,7 @@ export function turnedBack(root: string): string {
 
 /** A file of coverage with the columns that it had before format 3. */
 function withoutEvidence(bytes: Uint8Array): Uint8Array {
-  const older = datasets.coverage.filter(({ name }) => name !== 'evidence' && name !== 'grain_ms');
+  const older = datasets.coverage.columns.filter(({ name }) => name !== 'evidence' && name !== 'grain_ms');
   return encodeRows(older, decodeRows(older, bytes));
 }
 

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { datasetNames, datasets } from '../../src/archive/format/datasets.ts';
 import type { PublishedFile } from '../../src/archive/format/manifest.ts';
-import { createFileFilter, datasetShapes } from '../../src/archive/publish/prune-files.ts';
+import { createFileFilter } from '../../src/archive/publish/prune-files.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { day0, dayMs } from './scratch.ts';
 
@@ -51,15 +50,4 @@ test('a symbol is looked for in its part alone, where days are split by symbol',
   expect(kept('ticks', [])).toHaveLength(parts);
   expect(kept('coverage', ['KXBTC-1'])).toHaveLength(parts);
   expect(kept('orderbooks', ['KXBTC-1'])).toEqual([a]);
-});
-
-test('every dataset is ordered and placed in time by columns that it has', () => {
-  for (const name of datasetNames) {
-    const { sortColumns, timeColumns } = datasetShapes[name];
-    const columns = new Map(datasets[name].map((column) => [column.name as string, column.type as string]));
-    for (const key of sortColumns) expect(columns.has(key), `${name}.${key}`).toBe(true);
-    expect(columns.get(sortColumns[0]!)).toBe('string');
-    if (timeColumns !== null)
-      expect([columns.get(timeColumns.first), columns.get(timeColumns.last)]).toEqual(['timestamp', 'timestamp']);
-  }
 });

@@ -193,7 +193,10 @@ function addCoverageRows(archive: Archive, rows: Parameters<typeof encodeRows>[1
   const manifest = JSON.parse(readFileSync(layout.manifestPath, 'utf8')) as Manifest;
   const [file] = manifest.datasets.coverage.files;
   const at = join(layout.root, file!.path);
-  const bytes = encodeRows(datasets.coverage, [...rows, ...decodeRows(datasets.coverage, readFileSync(at))]);
+  const bytes = encodeRows(datasets.coverage.columns, [
+    ...rows,
+    ...decodeRows(datasets.coverage.columns, readFileSync(at)),
+  ]);
   writeFileSync(at, bytes);
   Object.assign(file!, { sha256: sha256(bytes), bytes: bytes.length, rows: rows.length + file!.rows });
   writeFileSync(layout.manifestPath, formatManifest(manifest));

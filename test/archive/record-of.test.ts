@@ -144,8 +144,8 @@ describe('sort keys of rows', () => {
       ['m', 'A', 5],
     ];
     expect([0, 1].map(createRowKeyReader('markets', rows))).toEqual(expected);
-    expect([0, 1].map(readFileKeys('markets', encodeRows(datasets.markets, rows)))).toEqual(expected);
-    const without: Column[] = datasets.conflicts.filter(({ name }) => name !== 'seen_at');
+    expect([0, 1].map(readFileKeys('markets', encodeRows(datasets.markets.columns, rows)))).toEqual(expected);
+    const without: Column[] = datasets.conflicts.columns.filter(({ name }) => name !== 'seen_at');
     expect(() => readFileKeys('conflicts', encodeRows(without, [['A', 1, 2, 3]]))).toThrow('column seen_at is missing');
   });
 

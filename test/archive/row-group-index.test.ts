@@ -4,12 +4,7 @@ import { candleIntervals, computeCandles } from '../../src/archive/format/candle
 import { type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
 import { salvageRowGroups } from '../../src/archive/integrity/salvage-row-groups.ts';
 import { encodeBooks } from '../../src/archive/parquet/books-file.ts';
-import {
-  createFileRecord,
-  createRowKeyReader,
-  readFileKeys,
-  sortKeyColumns,
-} from '../../src/archive/parquet/row-group-index.ts';
+import { createFileRecord, createRowKeyReader, readFileKeys } from '../../src/archive/parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { decodeTicks, encodeCandles, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
@@ -40,8 +35,8 @@ const files: readonly (readonly [DatasetName, Uint8Array])[] = (() => {
   const books = { ...few, side: new Uint8Array(200), level: new Int32Array(200), price: few.p, quantity: few.p };
   const rowsOf = (dataset: DatasetName): CellValue[][] =>
     Array.from({ length: 130 }, (_, i) =>
-      datasets[dataset].map(({ type, name, nullable }): CellValue => {
-        if (sortKeyColumns[dataset][0] === name) return `k${String(i).padStart(3, '0')}`;
+      datasets[dataset].columns.map(({ type, name, nullable }): CellValue => {
+        if (datasets[dataset].order[0] === name) return `k${String(i).padStart(3, '0')}`;
         if (nullable && i % 3 === 0) return null;
         if (type === 'string') return `${name} ${i}`;
         if (type === 'strings') return ['x', `${i}`];
@@ -55,7 +50,7 @@ const files: readonly (readonly [DatasetName, Uint8Array])[] = (() => {
     ['candles_1h', encodeCandles(computeCandles(few, new Map(), candleIntervals['1h']), 10)],
     ...(['symbols', 'markets', 'coverage', 'conflicts'] as const).map((dataset): readonly [DatasetName, Uint8Array] => [
       dataset,
-      encodeRows(datasets[dataset], rowsOf(dataset), 50),
+      encodeRows(datasets[dataset].columns, rowsOf(dataset), 50),
     ]),
   ];
 })();
@@ -73,7 +68,7 @@ describe('the record of a file', () => {
       expect(sha256(bytes.subarray(group.start, group.end))).toBe(group.sha256);
     });
     expect(Buffer.compare(footer, bytes.subarray(bytes.length - footer.length))).toBe(0);
-    const rows = decodeRows(datasets[dataset], bytes);
+    const rows = decodeRows(datasets[dataset].columns, bytes);
     const keyAt = createRowKeyReader(dataset, rows);
     let row = 0;
     for (const group of groups) {
@@ -93,7 +88,7 @@ describe('the record of a file', () => {
 describe('salvage of a damaged file', () => {
   test.each(files)('of %s keeps every row group except that with the flipped bit', (dataset, bytes) => {
     const record = recorded(dataset, bytes);
-    const rows = decodeRows(datasets[dataset], bytes);
+    const rows = decodeRows(datasets[dataset].columns, bytes);
     const draw = drawFrom(7);
     for (let n = 0; n < 40; n++) {
       const at = draw.below(bytes.length);
@@ -113,7 +108,7 @@ describe('salvage of a damaged file', () => {
       const { first, last, rows: lostRows } = record.groups[damagedGroup]!;
       expect(lostRanges).toEqual([{ keys: { first, last }, rows: lostRows }]);
       const before = record.groups.slice(0, damagedGroup).reduce((sum, group) => sum + group.rows, 0);
-      expect(decodeRows(datasets[dataset], readableFile!, intactGroups)).toEqual([
+      expect(decodeRows(datasets[dataset].columns, readableFile!, intactGroups)).toEqual([
         ...rows.slice(0, before),
         ...rows.slice(before + lostRows),
       ]);

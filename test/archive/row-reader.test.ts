@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Column, type ColumnType, datasets, readCoverageColumns } from '../../src/archive/format/datasets.ts';
+import { type Column, type ColumnType, datasets, listReadColumns } from '../../src/archive/format/datasets.ts';
 import { decodeFlatRows } from '../../src/archive/parquet/row-reader.ts';
 import {
   type CellValue,
@@ -118,11 +118,11 @@ test('a day of coverage needs no Arrow', () => {
     null,
   ]);
   const read = rows.map((row) => row.slice(0, -1));
-  expect(decodeFlatRows(readCoverageColumns, encodeRows(datasets.coverage, rows))).toEqual(read);
+  expect(decodeFlatRows(listReadColumns('coverage'), encodeRows(datasets.coverage.columns, rows))).toEqual(read);
   // Files of an older format have no evidence.
-  const older = datasets.coverage.slice(0, 7);
+  const older = datasets.coverage.columns.slice(0, 7);
   const bytes = encodeRows(older, rows);
   const inferred = read.map((row) => row.with(7, 'inferred'));
-  expect(decodeFlatRows(readCoverageColumns, bytes)).toEqual(inferred);
-  expect(decodeRowsWithArrow(datasets.coverage, bytes)).toEqual(inferred.map((row) => [...row, null]));
+  expect(decodeFlatRows(listReadColumns('coverage'), bytes)).toEqual(inferred);
+  expect(decodeRowsWithArrow(datasets.coverage.columns, bytes)).toEqual(inferred.map((row) => [...row, null]));
 });

@@ -120,7 +120,9 @@ describe('rows of every type but lists', () => {
   });
 
   test('with a null in a required column are rejected', () => {
-    expect(() => encodeRows(datasets.conflicts, [['A', day0, null, 0.5, day0]])).toThrow('not nullable has a null');
+    expect(() => encodeRows(datasets.conflicts.columns, [['A', day0, null, 0.5, day0]])).toThrow(
+      'not nullable has a null',
+    );
   });
 });
 
@@ -148,7 +150,9 @@ test('candles decode as written in any row groups', () => {
   );
   for (const group of [1, 59, 60, 61, 122_880]) {
     const bytes = encodeCandles(candles, group);
-    expect(decodeRows(datasets.candles_1h, bytes)).toEqual(rows);
-    expect(decodeRows(datasets.candles_1h, encodeRowsWithArrow(datasets.candles_1h, rows, group))).toEqual(rows);
+    expect(decodeRows(datasets.candles_1h.columns, bytes)).toEqual(rows);
+    expect(
+      decodeRows(datasets.candles_1h.columns, encodeRowsWithArrow(datasets.candles_1h.columns, rows, group)),
+    ).toEqual(rows);
   }
 });

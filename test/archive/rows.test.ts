@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import {
   type Column,
   type ColumnType,
+  type DatasetDefinition,
   type DatasetName,
   datasetNames,
   datasets,
@@ -38,7 +39,7 @@ const rowOf = (columns: readonly Column[]): fc.Arbitrary<CellValue[]> =>
 
 describe('every dataset', () => {
   test.each(datasetNames)('%s decodes from Parquet as written, with nulls, emoji and lists', (name: DatasetName) => {
-    const columns: readonly Column[] = datasets[name];
+    const { columns }: DatasetDefinition = datasets[name];
     fc.assert(
       fc.property(fc.array(rowOf(columns), { minLength: 1, maxLength: 12 }), (rows) => {
         const bytes = encodeRows(columns, rows);
@@ -59,7 +60,7 @@ describe('every dataset', () => {
       boolean: 'BOOLEAN',
       strings: 'VARCHAR[]',
     };
-    const columns: readonly Column[] = datasets[name];
+    const { columns }: DatasetDefinition = datasets[name];
     const [row] = fc.sample(rowOf(columns), { numRuns: 1, seed });
     const path = join(scratchFolder(), 'x.parquet');
     writeFileSync(path, encodeRows(columns, [row!]));

@@ -159,7 +159,7 @@ export const publishedTicks = (root: string): string[] =>
 export const publishedRows = (root: string, dataset: Exclude<keyof typeof datasets, 'ticks'>) =>
   globSync(`${dataset}/**/*.parquet`, { cwd: root })
     .sort()
-    .flatMap((path) => decodeRows(datasets[dataset], readFileSync(join(root, path))));
+    .flatMap((path) => decodeRows(datasets[dataset].columns, readFileSync(join(root, path))));
 
 export const market = (symbol: string, rest: Partial<MarketFacts> = {}): MarketFacts => ({
   canonicalId: `id ${symbol}`,

@@ -60,7 +60,7 @@ describe('a streamed file', () => {
     );
   });
 
-  test.each(Object.entries(datasets))('without rows has the schema of %s', async (_, columns) => {
+  test.each(Object.entries(datasets))('without rows has the schema of %s', async (_, { columns }) => {
     const none = () => chunked(columns, [], 1);
     expect(decodeRows(columns, await readAll(streamParquet(columns, none(), noDelta)))).toEqual([]);
     const { schema, numRows } = tableFromIPC(await readAll(streamArrow(columns, none())));
@@ -84,7 +84,7 @@ describe('a streamed file', () => {
         isEnded = true;
       }
     }
-    const pieces = streamParquet(datasets.ticks, endless(), noDelta);
+    const pieces = streamParquet(datasets.ticks.columns, endless(), noDelta);
     let bytes = 0;
     while (bytes < 100_000) bytes += (await pieces.next()).value!.length;
     expect(produced).toBeGreaterThan(rowGroupRows);
@@ -102,8 +102,10 @@ describe('a streamed file', () => {
         for (let i = 0; i < chunkCount; i++) yield chunk;
         throw new Error('the disk is gone');
       }
-      await expect(readAll(streamParquet(datasets.ticks, breaking(), noDelta))).rejects.toThrow('the disk is gone');
-      await expect(readAll(streamArrow(datasets.ticks, breaking()))).rejects.toThrow('the disk is gone');
+      await expect(readAll(streamParquet(datasets.ticks.columns, breaking(), noDelta))).rejects.toThrow(
+        'the disk is gone',
+      );
+      await expect(readAll(streamArrow(datasets.ticks.columns, breaking()))).rejects.toThrow('the disk is gone');
     },
   );
 });

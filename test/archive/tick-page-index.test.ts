@@ -115,7 +115,7 @@ test('a truncated or changed file is an error or some ticks, and never hangs', (
 function storedAs(
   rows: readonly (readonly [string, number, number])[],
   properties: (builder: WriterPropertiesBuilder) => WriterPropertiesBuilder,
-  columns: readonly Column[] = datasets.ticks,
+  columns: readonly Column[] = datasets.ticks.columns,
 ): Uint8Array {
   const schema = toArrowSchema(columns);
   const children = columns.map(({ type }, c) =>
@@ -161,13 +161,13 @@ describe("a file stored differently from our writer's", () => {
       storedAs(
         rows,
         usual,
-        datasets.ticks.map((column) => ({ ...column, nullable: column.name === 'p' })),
+        datasets.ticks.columns.map((column) => ({ ...column, nullable: column.name === 'p' })),
       ),
       'a column is nullable',
     ],
     [
       'with other columns',
-      encodeRows(datasets.conflicts, [['A', 1, 0.5, 0.25, 2]]),
+      encodeRows(datasets.conflicts.columns, [['A', 1, 0.5, 0.25, 2]]),
       'does not have the columns of ticks',
     ],
     ['without content', new Uint8Array(7), ''],

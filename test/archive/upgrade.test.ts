@@ -99,7 +99,9 @@ test('upgrade publishes one generation of the current format and leaves ticks an
     was.datasets.coverage.files.map(({ path }) => path),
   );
   const columns = coverageNames(archive.layout.root);
-  expect(columns).toEqual(manifest.datasets.coverage.files.map(() => datasets.coverage.map(({ name }) => name)));
+  expect(columns).toEqual(
+    manifest.datasets.coverage.files.map(() => datasets.coverage.columns.map(({ name }) => name)),
+  );
   expect(publishedRows(archive.layout.root, 'coverage')).toEqual(coverage);
   expect(coverage.map((row) => row.slice(7))).toEqual(coverage.map(() => ['inferred', null]));
   expect((await verifyArchive(archive, null)).findings).toEqual([]);

@@ -79,7 +79,7 @@ describe('views.sql', () => {
     ]);
     expect(zone).toEqual([{ zone: 'UTC' }]);
     names.forEach((name, i) => {
-      const columns = datasets[name as keyof typeof datasets].map((column) => column.name);
+      const columns = datasets[name as keyof typeof datasets].columns.map((column) => column.name);
       expect(values(described[i]!).flat(), name).toEqual([...columns, ...(name === 'symbols' ? [] : ['date'])]);
       const rows = name === 'ticks' ? 12 : publishedRows(root, name as 'symbols').length;
       expect(described[names.length + i], name).toEqual([{ n: rows }]);

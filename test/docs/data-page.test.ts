@@ -44,7 +44,7 @@ test('the page names every column of markets that a later poll may change', () =
     }));
     return mergeMarkets([], polls).length === 1;
   });
-  const columns = new Set(datasets.markets.map(({ name }) => name));
+  const columns = new Set(datasets.markets.columns.map(({ name }) => name));
   const changeable = [...changed, 'last_seen'].filter((name) => columns.has(name));
   const [trap] = /^\| all \| a row of `markets` .*$/m.exec(readPage('docs/for-data-scientists.md')) ?? [''];
   const named = [...trap.split(' are from ')[0]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);

@@ -65,7 +65,7 @@ export async function truth(box: Sandbox, symbol: string): Promise<[bids: number
 
 export const bookCoverage = (output: string) =>
   globSync('coverage/date=*/*.parquet', { cwd: output })
-    .flatMap((path) => decodeRows(datasets.coverage, readFileSync(join(output, path))))
+    .flatMap((path) => decodeRows(datasets.coverage.columns, readFileSync(join(output, path))))
     .filter(([dataset]) => dataset === 'orderbooks');
 
 export const bookRequests = (box: Sandbox): number =>
@@ -73,6 +73,6 @@ export const bookRequests = (box: Sandbox): number =>
 
 /** Symbols that an archive knows from the lists. */
 export const listed = (output: string): string[] =>
-  decodeRows(datasets.symbols, readFileSync(join(output, 'symbols/part-00.parquet'))).map(
+  decodeRows(datasets.symbols.columns, readFileSync(join(output, 'symbols/part-00.parquet'))).map(
     ([symbol]) => symbol as string,
   );

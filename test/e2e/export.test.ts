@@ -121,7 +121,7 @@ test('exports rows of coverage and markets that overlap the window', async () =>
   const file = join(base, 'coverage.parquet');
   const overlapping = coverageOf(lake).filter((row) => row.from < to && row.to > from);
   expect((await exported(file, '--dataset', 'coverage', ...windowFlags)).rows).toBe(overlapping.length);
-  const rows = decodeRows(datasets.coverage, readFileSync(file));
+  const rows = decodeRows(datasets.coverage.columns, readFileSync(file));
   const names = rows.map((row) => row[1] as string);
   expect(names).toEqual([...names].sort());
   // The window ends at the start of the first row, which is therefore excluded.
@@ -130,7 +130,9 @@ test('exports rows of coverage and markets that overlap the window', async () =>
 
   const markets = join(base, 'markets.parquet');
   const all = await exported(markets, '--dataset', 'markets');
-  const lastSeen = Math.max(...decodeRows(datasets.markets, readFileSync(markets)).map((row) => row[12] as number));
+  const lastSeen = Math.max(
+    ...decodeRows(datasets.markets.columns, readFileSync(markets)).map((row) => row[12] as number),
+  );
   expect((await exported(markets, '--dataset', 'markets', '--from', String(lastSeen))).rows).toBe(all.rows);
   expect((await exported(markets, '--dataset', 'markets', '--from', String(lastSeen + 1))).rows).toBe(0);
   expect((await exported(join(base, 'symbols.csv'), '--dataset', 'symbols')).rows).toBe(symbols.length);
@@ -142,7 +144,7 @@ test('an empty slice is a file without rows, with header or schema', async () =>
   const said: Said[] = [];
   for (const name of names) said.push(await exported(join(base, name), ...empty));
   expect(said.map(({ rows }) => rows)).toEqual([0, 0, 0, 0]);
-  expect(decodeRows(datasets.ticks, readFileSync(join(base, 'none.parquet')))).toEqual([]);
+  expect(decodeRows(datasets.ticks.columns, readFileSync(join(base, 'none.parquet')))).toEqual([]);
   expect(tableFromIPC(readFileSync(join(base, 'none.arrow'))).schema.fields).toHaveLength(3);
   expect(readFileSync(join(base, 'none.csv'), 'utf8')).toBe('symbol,t,p\n');
   expect(readFileSync(join(base, 'none.ndjson'), 'utf8')).toBe('');

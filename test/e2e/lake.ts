@@ -234,7 +234,7 @@ export interface CoverageRow extends Window {
 export const coverageOf = (output: string): CoverageRow[] =>
   globSync('coverage/date=*/*.parquet', { cwd: output })
     .sort()
-    .flatMap((path) => decodeRows(datasets.coverage, readFileSync(join(output, path))))
+    .flatMap((path) => decodeRows(datasets.coverage.columns, readFileSync(join(output, path))))
     .filter(([dataset]) => dataset === 'ticks')
     .map((row) => ({
       symbol: row[1] as string,

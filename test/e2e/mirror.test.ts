@@ -43,7 +43,7 @@ type Row = readonly unknown[];
 const coverageRows = (output: string, dataset: string): Row[] =>
   globSync('coverage/date=*/*.parquet', { cwd: output })
     .sort()
-    .flatMap((path) => decodeRows(datasets.coverage, readFileSync(join(output, path))))
+    .flatMap((path) => decodeRows(datasets.coverage.columns, readFileSync(join(output, path))))
     .filter((row) => row[0] === dataset);
 
 /** Covered windows of each symbol, from any run. */
@@ -58,7 +58,7 @@ const covered = (output: string) =>
 /** The markets of the last poll, without earlier observation times. */
 function lastMarkets(output: string): Row[] {
   const rows = globSync('markets/date=*/*.parquet', { cwd: output }).flatMap((path) =>
-    decodeRows(datasets.markets, readFileSync(join(output, path))),
+    decodeRows(datasets.markets.columns, readFileSync(join(output, path))),
   );
   const last = Math.max(...rows.map((row) => row[12] as number));
   return rows.filter((row) => row[12] === last).map((row) => row.toSpliced(11, 1));

@@ -17,7 +17,7 @@ const set = (...settings: string[]): string[] => settings.flatMap((setting) => [
 const briefly = set('source.first_lookback_days=1');
 
 function rows(output: string, dataset: 'symbols' | 'markets' | 'coverage'): Record<string, CellValue>[] {
-  const columns = datasets[dataset];
+  const { columns } = datasets[dataset];
   return globSync(`${dataset}/**/*.parquet`, { cwd: output })
     .sort()
     .flatMap((path) => decodeRows(columns, readFileSync(join(output, path))))
@@ -279,7 +279,7 @@ describe('archive', () => {
     const names = new Set(globSync('ticks/*/*.parquet', { cwd: output }).map((path) => path.slice(-15)));
     expect(names).toEqual(new Set(['part-00.parquet', 'part-01.parquet', 'part-02.parquet']));
     for (const path of globSync('ticks/*/*.parquet', { cwd: output })) {
-      for (const [symbol] of decodeRows(datasets.ticks, readFileSync(join(output, path)))) {
+      for (const [symbol] of decodeRows(datasets.ticks.columns, readFileSync(join(output, path)))) {
         const hash = createHash('sha256')
           .update(symbol as string)
           .digest()

@@ -43,7 +43,7 @@ describe('an export', () => {
     const answered = await ask(url);
     const file = Buffer.from(await answered.arrayBuffer());
     expect([file.length, createHash('sha256').update(file).digest('hex')]).toEqual([bytes, sha256]);
-    expect(decodeRows(datasets.ticks, file).map(([symbol, t]) => [symbol, t])).toEqual(
+    expect(decodeRows(datasets.ticks.columns, file).map(([symbol, t]) => [symbol, t])).toEqual(
       Array.from({ length: 60 }, (_, i) => ['KX B', day0 + i * 60_000]),
     );
     expect(Object.fromEntries(answered.headers)).toMatchObject({

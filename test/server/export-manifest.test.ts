@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { datasetNames } from '../../src/archive/format/datasets.ts';
-import { datasetShapes } from '../../src/archive/publish/prune-files.ts';
+import { coveredDatasets, datasetNames, isDated } from '../../src/archive/format/datasets.ts';
 import { exportFormats as writable } from '../../src/archive/read/export-file.ts';
 import { exportDatasets, exportFormats, FilePath } from '../../src/contract/export.ts';
+import { HistoricalCoverageQuery } from '../../src/contract/historical.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 
@@ -82,10 +82,12 @@ test('rejects a future or invalid generation', async () => {
   expect((await json(`${path}?until=1`)).body).toMatchObject({ status: 400, errors: [{ name: 'until' }] });
 });
 
-test('the contract names every dataset and format, and the dated datasets', () => {
+test('the contract names every dataset and format, and the dated and the covered datasets', () => {
   expect([...exportDatasets].sort()).toEqual([...datasetNames].sort());
   expect(exportFormats).toEqual(writable);
-  const dated = datasetNames.filter((name) => datasetShapes[name].timeColumns !== null);
+  const dated = datasetNames.filter(isDated);
   const { enum: named } = FilePath.properties.dataset as unknown as { enum: string[] };
   expect([...named].sort()).toEqual([...dated].sort());
+  const { enum: covered } = HistoricalCoverageQuery.properties.dataset as unknown as { enum: string[] };
+  expect([...covered].sort()).toEqual(coveredDatasets);
 });

@@ -42,7 +42,7 @@ const arrowRows = (bytes: Buffer): unknown[][] => {
 };
 
 const rowsOf = (dataset: DatasetName, bytes: Buffer): unknown[][] => {
-  if (dataset !== 'ticks') return decodeRows(datasets[dataset], bytes) as unknown[][];
+  if (dataset !== 'ticks') return decodeRows(datasets[dataset].columns, bytes) as unknown[][];
   const { symbols, offsets, t, p } = decodeTicks(bytes);
   return symbols.flatMap((symbol, i) =>
     Array.from({ length: offsets[i + 1]! - offsets[i]! }, (_, k) => [symbol, t[offsets[i]! + k], p[offsets[i]! + k]]),
@@ -74,7 +74,7 @@ test('every format has the rows, columns and types of oddslake export', async ()
     const arrow = await body('arrow');
     expect(arrowRows(arrow), path).toEqual(rows);
     expect(tableFromIPC(arrow).schema.fields.map(({ name }) => name)).toEqual(
-      datasets[dataset].map(({ name }) => name),
+      datasets[dataset].columns.map(({ name }) => name),
     );
   }
 });
@@ -106,7 +106,7 @@ test('symbol, window, limit and filters apply to files, too', async () => {
   const found = (await text('markets?format=ndjson&q=bbb&resolved=true')).trimEnd().split('\n');
   expect(found.map((line) => JSON.parse(line).symbol)).toEqual(['BBB', 'BBB', 'BBB']);
   const candles = (await text('candles?interval=4h&format=ndjson&symbol=AAA')).trimEnd().split('\n');
-  expect(Object.keys(JSON.parse(candles[0]!))).toEqual(datasets.candles_1h.map(({ name }) => name));
+  expect(Object.keys(JSON.parse(candles[0]!))).toEqual(datasets.candles_1h.columns.map(({ name }) => name));
 });
 
 test('a file without rows has its header and schema', async () => {
@@ -115,10 +115,10 @@ test('a file without rows has its header and schema', async () => {
   expect(await (await ask(`${base}/ticks?format=ndjson`)).text()).toBe('');
   const arrow = Buffer.from(await (await ask(`${base}/candles?interval=5m&format=arrow`)).arrayBuffer());
   expect(tableFromIPC(arrow).schema.fields.map(({ name }) => name)).toEqual(
-    datasets.candles_1h.map(({ name }) => name),
+    datasets.candles_1h.columns.map(({ name }) => name),
   );
   const parquet = Buffer.from(await (await ask(`${base}/orderbooks?format=parquet`)).arrayBuffer());
-  expect(decodeRows(datasets.orderbooks, parquet)).toEqual([]);
+  expect(decodeRows(datasets.orderbooks.columns, parquet)).toEqual([]);
 });
 
 test('Accept selects by weight, format overrides it, and an unsupported type gives 406', async () => {

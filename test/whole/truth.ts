@@ -56,7 +56,7 @@ export function readFiles(root: string, manifest: Manifest, decoded: Decoded): F
         damaged.add(path);
         return [];
       }
-      const rows = decoded.get(sha256Expected) ?? decodeRows(datasets[name], bytes);
+      const rows = decoded.get(sha256Expected) ?? decodeRows(datasets[name].columns, bytes);
       decoded.set(sha256Expected, rows as CellValue[][]);
       return rows as CellValue[][];
     });

@@ -1,4 +1,5 @@
 import type { CandleInterval } from './candles.ts';
+
 /** Parquet types in the archive. `timestamp` is milliseconds, UTC; `strings` is a list of strings. */
 export type ColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
 
@@ -7,125 +8,296 @@ export interface Column {
   readonly type: ColumnType;
   readonly nullable: boolean;
   readonly meaning: string;
+  /** The unit of a number; default: none. The unit of a timestamp is the millisecond. */
+  readonly unit?: string;
   /** The version of the format that added the column; files of older formats do not have it. Default: the first. */
   readonly since?: number;
   /** The value for files of older formats, which do not have the column. */
   readonly absent?: string;
+  /** Set if no writer sets the column yet. Our readers skip it, because a nullable column needs the slower decoder. */
+  readonly isReserved?: true;
 }
 
-const column = (name: string, type: ColumnType, meaning: string): Column => ({ name, type, nullable: false, meaning });
-const optional = (name: string, type: ColumnType, meaning: string): Column => ({ name, type, nullable: true, meaning });
+/** The columns with the start and the end of a row's time; the same column twice if it is a moment. */
+export interface TimeColumns {
+  readonly first: string;
+  readonly last: string;
+  /** Whether the end belongs to the row's time. */
+  readonly isLastIncluded: boolean;
+}
 
-const defineCandleColumns = (interval: string): readonly Column[] => [
-  column('symbol', 'string', 'market ticker at its venue'),
-  column('t', 'timestamp', `start of the ${interval}`),
-  column('open', 'double', 'first price'),
-  column('high', 'double', 'highest price'),
-  column('low', 'double', 'lowest price'),
-  column('close', 'double', 'last price'),
-  column('ticks', 'int32', `ticks in the ${interval}, at least 1`),
-  column('covered', 'double', `covered share of the ${interval}`),
-];
-
-/** Every published dataset, with its columns in file order (CONTRACT, section 3). */
-export const datasets = {
-  ticks: [
-    column('symbol', 'string', 'market ticker at its venue'),
-    column('t', 'timestamp', 'time of the tick'),
-    column('p', 'double', 'price'),
-  ],
-  symbols: [
-    column('symbol', 'string', 'market ticker at its venue'),
-    optional('canonical_id', 'string', 'market identifier across venues'),
-    optional('source', 'string', 'venue'),
-    optional('question', 'string', 'what the market asks'),
-    optional('category', 'string', 'market category'),
-    optional('is_active', 'boolean', 'whether the market was active at the last poll'),
-    optional('opens_at', 'timestamp', 'opening of the market'),
-    optional('closes_at', 'timestamp', 'close of the market'),
-    optional('resolved_at', 'timestamp', 'when the outcome was settled'),
-    optional('outcome', 'double', 'settlement: 1, 0, or between'),
-    column('first_seen', 'timestamp', 'first poll or import that contained it'),
-    column('last_seen', 'timestamp', 'last poll or import that contained it'),
-    optional('first_tick', 'timestamp', 'earliest published tick'),
-    optional('last_tick', 'timestamp', 'latest published tick'),
-    column('ticks', 'int64', 'published ticks'),
-  ],
-  markets: [
-    column('canonical_id', 'string', 'market identifier across venues'),
-    optional('symbol', 'string', 'market ticker at its venue'),
-    optional('source', 'string', 'venue'),
-    column('views', 'strings', 'market lists that named it'),
-    optional('category', 'string', 'market category'),
-    optional('confidence', 'double', 'confidence of the match'),
-    optional('is_active', 'boolean', 'whether the market is active'),
-    optional('question', 'string', 'what the market asks'),
-    optional('closes_at', 'timestamp', 'close of the market'),
-    optional('resolved_at', 'timestamp', 'when the outcome was settled'),
-    optional('outcome', 'double', 'settlement: 1, 0, or between'),
-    column('first_seen', 'timestamp', 'first poll of the day that showed this state'),
-    column('last_seen', 'timestamp', 'last poll of the day that showed this state'),
-    optional('extra', 'string', 'JSON object of every field that has no column'),
-  ],
-  orderbooks: [
-    column('symbol', 'string', 'market ticker at its venue'),
-    column('t', 'timestamp', 'time of the snapshot'),
-    column('side', 'string', 'bid or ask'),
-    column('level', 'int32', 'from 0, best first; -1 in the one row of an empty book, whose side is bid'),
-    column('price', 'double', 'price; NaN in an empty book'),
-    column('quantity', 'double', 'quantity at that price, in the unit of the venue; 0 in an empty book'),
-  ],
-  candles_1h: defineCandleColumns('hour'),
-  candles_1d: defineCandleColumns('UTC day'),
-  coverage: [
-    column('dataset', 'string', 'dataset that was fetched: ticks or orderbooks'),
-    column('symbol', 'string', 'market ticker at its venue'),
-    column('t_from', 'timestamp', 'start of the window, inclusive'),
-    column('t_to', 'timestamp', 'end of the window, exclusive'),
-    column('ticks', 'int32', 'published ticks in the window; for order books, the snapshots in its responses'),
-    column('fetched_at', 'timestamp', 'when its response was generated; the earliest such time for joined windows'),
-    column('origin', 'string', 'poll, backfill or import'),
-    {
-      ...column('evidence', 'string', 'why it counts as covered: stated, confirmed, declared or inferred'),
-      since: 3,
-      absent: 'inferred',
-    },
-    {
-      ...optional(
-        'grain_ms',
-        'int64',
-        "the source's time step in milliseconds, if it does not provide individual ticks",
-      ),
-      since: 3,
-    },
-  ],
-  conflicts: [
-    column('symbol', 'string', 'market ticker at its venue'),
-    column('t', 'timestamp', 'time of the tick'),
-    column('kept', 'double', 'the price that was kept'),
-    column('dropped', 'double', 'the price that was dropped'),
-    column('seen_at', 'timestamp', 'when the other price was observed'),
-  ],
-} as const satisfies Record<string, readonly Column[]>;
+/** A published dataset: the facts that its writer, its readers and its documentation share. */
+export interface DatasetDefinition {
+  /** Its content, in a clause. */
+  readonly description: string;
+  /** In file order. */
+  readonly columns: readonly Column[];
+  /** The columns that identify a row: no two rows of a dataset have the same key. */
+  readonly key: readonly string[];
+  /**
+   * The columns by which the rows of a file are sorted, ascending; strings by their UTF-8 bytes, null as the empty string.
+   * The first is a string. Contains the key, so that the order of rows is unambiguous.
+   */
+  readonly order: readonly string[];
+  /** Null if a window of time does not select rows. */
+  readonly time: TimeColumns | null;
+  /**
+   * How the rows are split into files: by the UTC day of their time and, within a day, by the part of their symbol; by
+   * day only; or not at all.
+   */
+  readonly partition: 'day and part' | 'day' | 'none';
+  /**
+   * `collected`: the rows are from responses and imports, and a repair keeps the intact ones. `derived`: a repair rebuilds
+   * the rows from other datasets and the state database.
+   */
+  readonly source: 'collected' | 'derived';
+  readonly mergeRule: MergeRule;
+  /** Whether `coverage` lists the windows that were fetched. */
+  readonly hasCoverage: boolean;
+}
 
 /**
- * The coverage columns that readers decode: all but `grain_ms`, which is never set and would need the slow decoder,
- * since it is nullable.
+ * What a publish does with a row whose key is already published.
+ * - `precedence`: keeps the row with precedence; the price of the other row goes to `conflicts` (`merge.ts`)
+ * - `replace snapshot`: replaces all rows of the symbol and time by those of the snapshot with precedence (`order-book.ts`)
+ * - `extend state`: extends the time of the row while the state stays the same, and begins a new row otherwise (`market.ts`)
+ * - `overlay windows`: cuts windows so that no moment is in two rows; a proven window has precedence (`coverage.ts`)
+ * - `replace row`: replaces the row
+ * - `recompute`: computes all rows of the file again
  */
-export const readCoverageColumns: readonly Column[] = datasets.coverage.filter(({ name }) => name !== 'grain_ms');
+export type MergeRule =
+  | 'precedence'
+  | 'replace snapshot'
+  | 'extend state'
+  | 'overlay windows'
+  | 'replace row'
+  | 'recompute';
+
+const column = (name: string, type: ColumnType, meaning: string, unit?: string): Column => ({
+  name,
+  type,
+  nullable: false,
+  meaning,
+  ...(unit === undefined ? {} : { unit }),
+});
+const optional = (...facts: Parameters<typeof column>): Column => ({ ...column(...facts), nullable: true });
+
+const fraction = 'fraction of 1';
+
+const moment = { first: 't', last: 't', isLastIncluded: true } as const;
+
+const defineCandles = (interval: string) =>
+  ({
+    description: `open, high, low and close of each ${interval} with ticks`,
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t', 'timestamp', `start of the ${interval}`),
+      column('open', 'double', 'first price', fraction),
+      column('high', 'double', 'highest price', fraction),
+      column('low', 'double', 'lowest price', fraction),
+      column('close', 'double', 'last price', fraction),
+      column('ticks', 'int32', `ticks in the ${interval}, at least 1`, 'ticks'),
+      column('covered', 'double', `covered share of the ${interval}`, '0 to 1'),
+    ],
+    key: ['symbol', 't'],
+    order: ['symbol', 't'],
+    time: moment,
+    partition: 'day and part',
+    source: 'derived',
+    mergeRule: 'recompute',
+    hasCoverage: false,
+  }) as const satisfies DatasetDefinition;
+
+/** Every published dataset (CONTRACT, section 3). The manifest, views.sql and README.md list them in this order. */
+export const datasets = {
+  ticks: {
+    description: 'every tick once: one row per (symbol, t)',
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t', 'timestamp', 'time of the tick'),
+      column('p', 'double', 'price', fraction),
+    ],
+    key: ['symbol', 't'],
+    order: ['symbol', 't'],
+    time: moment,
+    partition: 'day and part',
+    source: 'collected',
+    mergeRule: 'precedence',
+    hasCoverage: true,
+  },
+  symbols: {
+    description: 'one row per symbol, with its last known state',
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      optional('canonical_id', 'string', 'market identifier across venues'),
+      optional('source', 'string', 'venue'),
+      optional('question', 'string', 'what the market asks'),
+      optional('category', 'string', 'market category'),
+      optional('is_active', 'boolean', 'whether the market was active at the last poll'),
+      optional('opens_at', 'timestamp', 'opening of the market'),
+      optional('closes_at', 'timestamp', 'close of the market'),
+      optional('resolved_at', 'timestamp', 'when the outcome was settled'),
+      optional('outcome', 'double', 'settlement: 1, 0, or between', fraction),
+      column('first_seen', 'timestamp', 'first poll or import that contained it'),
+      column('last_seen', 'timestamp', 'last poll or import that contained it'),
+      optional('first_tick', 'timestamp', 'earliest published tick'),
+      optional('last_tick', 'timestamp', 'latest published tick'),
+      column('ticks', 'int64', 'published ticks', 'ticks'),
+    ],
+    key: ['symbol'],
+    order: ['symbol'],
+    time: null,
+    partition: 'none',
+    source: 'derived',
+    mergeRule: 'recompute',
+    hasCoverage: false,
+  },
+  markets: {
+    description: 'the market lists, by day; a market has a new row whenever its state changes',
+    columns: [
+      column('canonical_id', 'string', 'market identifier across venues'),
+      optional('symbol', 'string', 'market ticker at its venue'),
+      optional('source', 'string', 'venue'),
+      column('views', 'strings', 'market lists that named it'),
+      optional('category', 'string', 'market category'),
+      optional('confidence', 'double', 'confidence of the match', '0 to 1'),
+      optional('is_active', 'boolean', 'whether the market is active'),
+      optional('question', 'string', 'what the market asks'),
+      optional('closes_at', 'timestamp', 'close of the market'),
+      optional('resolved_at', 'timestamp', 'when the outcome was settled'),
+      optional('outcome', 'double', 'settlement: 1, 0, or between', fraction),
+      column('first_seen', 'timestamp', 'first poll of the day that showed this state'),
+      column('last_seen', 'timestamp', 'last poll of the day that showed this state'),
+      optional('extra', 'string', 'JSON object of every field that has no column'),
+    ],
+    key: ['canonical_id', 'symbol', 'first_seen'],
+    order: ['canonical_id', 'symbol', 'first_seen'],
+    time: { first: 'first_seen', last: 'last_seen', isLastIncluded: true },
+    partition: 'day',
+    source: 'collected',
+    mergeRule: 'extend state',
+    hasCoverage: false,
+  },
+  orderbooks: {
+    description:
+      'order book snapshots of YES, one row per level; if a venue has only bids for both outcomes, an ask is 1 minus a bid for NO',
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t', 'timestamp', 'time of the snapshot'),
+      column('side', 'string', 'bid or ask'),
+      column('level', 'int32', 'from 0, best first; -1 in the one row of an empty book, whose side is bid', 'levels'),
+      column('price', 'double', 'price; NaN in an empty book', fraction),
+      column(
+        'quantity',
+        'double',
+        'quantity at that price, in the unit of the venue; 0 in an empty book',
+        'as defined by the venue',
+      ),
+    ],
+    key: ['symbol', 't', 'side', 'level'],
+    order: ['symbol', 't', 'side', 'level'],
+    time: moment,
+    partition: 'day and part',
+    source: 'collected',
+    mergeRule: 'replace snapshot',
+    hasCoverage: true,
+  },
+  candles_1h: defineCandles('hour'),
+  candles_1d: defineCandles('UTC day'),
+  coverage: {
+    description:
+      'the windows that were fetched; the archive has all ticks of these windows, and may lack ticks of other windows',
+    columns: [
+      column('dataset', 'string', 'dataset that was fetched: ticks or orderbooks'),
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t_from', 'timestamp', 'start of the window, inclusive'),
+      column('t_to', 'timestamp', 'end of the window, exclusive'),
+      column(
+        'ticks',
+        'int32',
+        'published ticks in the window; for order books, the snapshots in its responses',
+        'ticks',
+      ),
+      column('fetched_at', 'timestamp', 'when its response was generated; the earliest such time for joined windows'),
+      column('origin', 'string', 'poll, backfill or import'),
+      {
+        ...column('evidence', 'string', 'why it counts as covered: stated, confirmed, declared or inferred'),
+        since: 3,
+        absent: 'inferred',
+      },
+      {
+        ...optional(
+          'grain_ms',
+          'int64',
+          "the source's time step in milliseconds, if it does not provide individual ticks",
+          'ms',
+        ),
+        since: 3,
+        isReserved: true,
+      },
+    ],
+    key: ['dataset', 'symbol', 't_from'],
+    order: ['dataset', 'symbol', 't_from'],
+    time: { first: 't_from', last: 't_to', isLastIncluded: false },
+    partition: 'day',
+    source: 'derived',
+    mergeRule: 'overlay windows',
+    hasCoverage: false,
+  },
+  conflicts: {
+    description: 'prices that were dropped because another price of the same (symbol, t) has precedence',
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t', 'timestamp', 'time of the tick'),
+      column('kept', 'double', 'the price that was kept', fraction),
+      column('dropped', 'double', 'the price that was dropped', fraction),
+      column('seen_at', 'timestamp', 'when the other price was observed'),
+    ],
+    key: ['symbol', 't', 'seen_at', 'dropped'],
+    order: ['symbol', 't', 'seen_at', 'dropped'],
+    time: moment,
+    partition: 'day',
+    source: 'collected',
+    mergeRule: 'replace row',
+    hasCoverage: false,
+  },
+} as const satisfies Record<string, DatasetDefinition>;
 
 export type DatasetName = keyof typeof datasets;
+
+export const datasetNames = Object.keys(datasets) as DatasetName[];
+
+/** The names of the datasets whose definition has such a value in a field. */
+export type DatasetsWith<Field extends keyof DatasetDefinition, Value extends DatasetDefinition[Field]> = {
+  [Name in DatasetName]: (typeof datasets)[Name][Field] extends Value ? Name : never;
+}[DatasetName];
+
+/** Whether a dataset has a folder for each UTC day. */
+export const isDated = (name: DatasetName): boolean => datasets[name].partition !== 'none';
+
+/** Whether the files of a day are split by symbol. */
+export const isSplitBySymbol = (name: DatasetName): boolean => datasets[name].partition === 'day and part';
+
+/** A dataset whose fetched windows are listed in `coverage`. */
+export type CoveredDataset = DatasetsWith<'hasCoverage', true>;
+
+/** The covered datasets, in the sort order of `coverage`. */
+export const coveredDatasets: readonly CoveredDataset[] = datasetNames
+  .filter((name): name is CoveredDataset => datasets[name].hasCoverage)
+  .sort();
+
+/** The columns of a dataset that our readers decode. */
+export const listReadColumns = (name: DatasetName): readonly Column[] =>
+  (datasets[name].columns as readonly Column[]).filter(({ isReserved }) => isReserved !== true);
 
 /** The columns of a dataset, with a constant for those that files of this format version do not have. */
 export const listFileColumns = (
   name: DatasetName,
   formatVersion: number,
 ): readonly (Column & { readonly constant?: string | null })[] =>
-  (datasets[name] as readonly Column[]).map((column) =>
+  (datasets[name].columns as readonly Column[]).map((column) =>
     (column.since ?? 1) > formatVersion ? { ...column, constant: column.absent ?? null } : column,
   );
-
-export const datasetNames = Object.keys(datasets) as DatasetName[];
 
 /** The dataset that holds the candles of each interval. */
 export const candleDatasets = {

@@ -187,7 +187,7 @@ function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<strin
   const path = toDayPath('candles_1d', repair.day, part);
   const file = findManifestFile(repair.stage.base, 'candles_1d', path);
   if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
-  const rows = decodeRows(datasets.candles_1d, readPublishedFile(repair.archive, file));
+  const rows = decodeRows(datasets.candles_1d.columns, readPublishedFile(repair.archive, file));
   return new Map(rows.map((row) => [row[0] as string, row[6] as number]));
 }
 

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { compareLostWindows, withdrawCoverage } from '../format/coverage.ts';
-import { datasets } from '../format/datasets.ts';
+import { type DatasetName, type DatasetsWith, datasets } from '../format/datasets.ts';
 import { parsePartNumber, symbolsPath } from '../format/layout.ts';
 import { type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
@@ -52,8 +52,7 @@ export async function repairDamagedFiles(
   for (const [done, [day, dayFiles]] of days.entries()) {
     options.signal?.throwIfAborted();
     for (const one of dayFiles)
-      if (one.dataset === 'conflicts' || one.dataset === 'markets')
-        repairRows(archive, stage, one.dataset, one, losses);
+      if (isCollectedDayTable(one.dataset)) repairRows(archive, stage, one.dataset, one, losses);
     repairDay(
       archive,
       stage,
@@ -156,16 +155,22 @@ export function recountSymbols(
   return { symbols: out.sort((a, b) => compareUtf8(a.symbol, b.symbol)), changed };
 }
 
-/** Stages the intact rows of a day's conflicts or markets. The lost rows exist nowhere else. */
+/** A dataset with one file per day, whose lost rows exist nowhere else. */
+type CollectedDayTable = DatasetsWith<'partition', 'day'> & DatasetsWith<'source', 'collected'>;
+
+const isCollectedDayTable = (dataset: DatasetName): dataset is CollectedDayTable =>
+  datasets[dataset].partition === 'day' && datasets[dataset].source === 'collected';
+
+/** Stages the intact rows of a day's file. */
 function repairRows(
   archive: Archive,
   stage: Stage,
-  dataset: 'conflicts' | 'markets',
+  dataset: CollectedDayTable,
   { file, salvage }: DamagedFile,
   losses: RepairLosses,
 ): void {
   const { readableFile, intactGroups, lostRanges } = salvage();
-  const rows = readableFile === null ? [] : decodeRows(datasets[dataset], readableFile, intactGroups);
+  const rows = readableFile === null ? [] : decodeRows(datasets[dataset].columns, readableFile, intactGroups);
   if (rows.length > 0) stageDayTable(archive, stage, dataset, parseDayStart(file.date!), rows);
   else stageRemoval(stage, file.path);
   losses.rowsLost.set(file.path, file.rows - rows.length);

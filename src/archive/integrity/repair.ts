@@ -2,6 +2,7 @@ import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { sha256 } from '../disk/file-system.ts';
 import type { LostWindow } from '../format/coverage.ts';
+import { datasets } from '../format/datasets.ts';
 import { type ArchiveLayout, manifestName } from '../format/layout.ts';
 import {
   formatManifest,
@@ -186,7 +187,7 @@ function listRepairedFiles(
   return [
     ...restorable.map(({ finding }) => line(finding, 'restored', 0)),
     ...damaged.map(({ finding, dataset }) => {
-      const isDerived = dataset === 'symbols' || dataset === 'coverage' || dataset.startsWith('candles');
+      const isDerived = datasets[dataset].source === 'derived';
       const outcome = stage.removedPaths.has(finding.path) ? 'removed' : isDerived ? 'rebuilt' : 'salvaged';
       return line(finding, outcome, losses.rowsLost.get(finding.path) ?? 0);
     }),

@@ -1,6 +1,6 @@
 import { dayMs, intersectTwo, subtract, type Window } from '../../base/window.ts';
 import { type CoveredWindow, countCoverageTicks, joinForPublishing, overlayCoverage } from '../format/coverage.ts';
-import { readCoverageColumns } from '../format/datasets.ts';
+import { listReadColumns } from '../format/datasets.ts';
 import { canBeJoined, findNewestResponse, readSegments, readSegmentsIn } from '../journal/coverage-store.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
@@ -24,7 +24,7 @@ export function restoreCoverage(
 ): { coverage: DayCoverage; refilled: RestoredCoverage } {
   const { readableFile, intactGroups } = salvage();
   const coverage = parseCoverageRows(
-    readableFile === null ? [] : decodeRows(readCoverageColumns, readableFile, intactGroups),
+    readableFile === null ? [] : decodeRows(listReadColumns('coverage'), readableFile, intactGroups),
   );
   const restored: RestoredCoverage = new Map();
   const dayWindow = { from: day, to: day + dayMs };

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { sha256, toTemporaryPath } from '../disk/file-system.ts';
-import { type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
-import { manifestName } from '../format/layout.ts';
+import { datasetNames, datasets } from '../format/datasets.ts';
+import { manifestName, parseDatasetName } from '../format/layout.ts';
 import {
   formatChecksums,
   listManifestFiles,
@@ -147,10 +147,8 @@ function checkFileContent(archive: Archive, file: PublishedFile, records: FileRe
   const bytes = tryReadFile(archive, path);
   if (bytes === null) return { path, kind: 'missing' };
   if (bytes === undefined || sha256(bytes) !== file.sha256) return { path, kind: 'checksum mismatch' };
-  if (!hasRowGroups(archive.state.db, path, file.sha256)) {
-    const dataset = path.slice(0, path.indexOf('/')) as DatasetName;
-    records.push(createFileRecord(path, bytes, file.sha256, readFileKeys(dataset, bytes)));
-  }
+  if (!hasRowGroups(archive.state.db, path, file.sha256))
+    records.push(createFileRecord(path, bytes, file.sha256, readFileKeys(parseDatasetName(path), bytes)));
   return undefined;
 }
 
@@ -281,7 +279,9 @@ const formatRebuildAdvice = (path: string): string =>
 /** Totals of the published coverage of each symbol's ticks. */
 export type CoverageExtents = Map<string, CoverageExtent>;
 
-const extentColumns = datasets.coverage.filter(({ name }) => ['dataset', 'symbol', 't_from', 't_to'].includes(name));
+const extentColumns = datasets.coverage.columns.filter(({ name }) =>
+  ['dataset', 'symbol', 't_from', 't_to'].includes(name),
+);
 
 /** Adds the rows of a coverage file. @throws Error if it cannot be decoded */
 export function addCoverageExtents(extents: CoverageExtents, bytes: Uint8Array): void {

@@ -26,7 +26,7 @@ export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8A
     toDoubleData(part.price.slice(from, to)),
     toDoubleData(part.quantity.slice(from, to)),
   ]);
-  return encodeBatches(datasets.orderbooks, batches, chooseTimeEncoding(part.t), groupRows);
+  return encodeBatches(datasets.orderbooks.columns, batches, chooseTimeEncoding(part.t), groupRows);
 }
 
 const sideNames: readonly Uint8Array[] = [Buffer.from('ask'), Buffer.from('bid')];

@@ -1,20 +1,8 @@
 import { sha256 } from '../disk/file-system.ts';
-import { type DatasetName, datasets } from '../format/datasets.ts';
+import { type DatasetDefinition, type DatasetName, datasets } from '../format/datasets.ts';
 import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
 import { findFirstPage, magic, readFooter } from './metadata.ts';
 import { decodeArrowTable } from './rows.ts';
-
-/** The sort key of each dataset. No two rows share it. */
-export const sortKeyColumns: Readonly<Record<DatasetName, readonly string[]>> = {
-  ticks: ['symbol', 't'],
-  symbols: ['symbol'],
-  markets: ['canonical_id', 'symbol', 'first_seen'],
-  orderbooks: ['symbol', 't', 'side', 'level'],
-  candles_1h: ['symbol', 't'],
-  candles_1d: ['symbol', 't'],
-  coverage: ['dataset', 'symbol', 't_from'],
-  conflicts: ['symbol', 't', 'seen_at', 'dropped'],
-};
 
 /** Returns the sort key of row `row`, counted from 0. */
 export type KeyReader = (row: number) => SortKey;
@@ -38,7 +26,8 @@ export function createFileRecord(path: string, bytes: Uint8Array, hash: string, 
 /** Reads the sort keys from the file itself. */
 export function readFileKeys(dataset: DatasetName, bytes: Uint8Array): KeyReader {
   const table = decodeArrowTable(bytes);
-  const columns = sortKeyColumns[dataset].map((name) => {
+  const { order }: DatasetDefinition = datasets[dataset];
+  const columns = order.map((name) => {
     const column = table.getChild(name);
     if (column === null) throw new Error(`column ${name} is missing`);
     return column;
@@ -48,9 +37,8 @@ export function readFileKeys(dataset: DatasetName, bytes: Uint8Array): KeyReader
 
 /** Returns the sort keys of rows given as arrays in the dataset's column order. */
 export function createRowKeyReader(dataset: DatasetName, rows: readonly (readonly unknown[])[]): KeyReader {
-  const columnIndexes = sortKeyColumns[dataset].map((name) =>
-    datasets[dataset].findIndex((column) => column.name === name),
-  );
+  const { columns, order }: DatasetDefinition = datasets[dataset];
+  const columnIndexes = order.map((name) => columns.findIndex((column) => column.name === name));
   return (row) => columnIndexes.map((columnIndex) => (rows[row]![columnIndex] ?? null) as SortKey[number]);
 }
 
@@ -75,7 +63,7 @@ const readRowGroupRanges = (bytes: Uint8Array): RowGroupRange[] =>
     };
   });
 
-/** The values of a row's sort key, in the order of the key columns. Times are epoch milliseconds. */
+/** The values of a row's sort key: of the columns by which the dataset is ordered. Times are epoch milliseconds. */
 export type SortKey = readonly (string | number | null)[];
 
 /** One row group of a Parquet file. */

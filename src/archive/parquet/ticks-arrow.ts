@@ -9,7 +9,7 @@ import { rowGroupRows } from './writer.ts';
 /** Encodes the ticks of one part, at least one row. Deterministic: the same columns give the same bytes. */
 export function encodeTicksWithArrow(part: PartColumns, groupRows = rowGroupRows): Uint8Array {
   const batches = splitIntoBatches(part.t.length, groupRows, (from, to) => toTickBatch(part, from, to));
-  return encodeBatches(datasets.ticks, batches, chooseTimeEncoding(part.t), groupRows);
+  return encodeBatches(datasets.ticks.columns, batches, chooseTimeEncoding(part.t), groupRows);
 }
 
 /** Chooses the encoding of times. `t` holds the times of some or all ticks. */

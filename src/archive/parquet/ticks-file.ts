@@ -17,7 +17,7 @@ export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8A
 
 /** Opens a writer for the ticks of one part, to which symbols are added in order; see `PartFileWriter`. */
 export function openTickFileWriter(groupRows: number): { add(part: PartColumns): void; end(): Uint8Array } {
-  const file = openPartFileWriter(datasets.ticks, groupRows);
+  const file = openPartFileWriter(datasets.ticks.columns, groupRows);
   return {
     add: (part) => file.add({ symbolOffsets: part, values: { t: part.t, p: part.p } }),
     end: () => file.finish(),
@@ -159,5 +159,5 @@ function tryRead<T>(read: () => T): T | undefined {
  */
 export const encodeCandles = (candles: CandleColumns, groupRows = rowGroupRows): Uint8Array => {
   const { t, open, high, low, close, ticks, covered } = candles;
-  return encodePartFile(candles, datasets.candles_1h, { t, open, high, low, close, ticks, covered }, groupRows);
+  return encodePartFile(candles, datasets.candles_1h.columns, { t, open, high, low, close, ticks, covered }, groupRows);
 };

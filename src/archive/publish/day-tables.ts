@@ -2,7 +2,14 @@ import { compareUtf8 } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { Evidence, PublishedCoverage } from '../format/coverage.ts';
-import { type Column, datasets, readCoverageColumns } from '../format/datasets.ts';
+import {
+  type CoveredDataset,
+  coveredDatasets,
+  type DatasetDefinition,
+  type DatasetsWith,
+  datasets,
+  listReadColumns,
+} from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type Manifest } from '../format/manifest.ts';
 import type { MarketRow } from '../format/market.ts';
@@ -16,20 +23,13 @@ import { readPublishedFile } from '../read-published-file.ts';
 import { createEncodedFile, type FileStatistics } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 
-type DayTableName = 'coverage' | 'conflicts' | 'markets';
+/** A dataset with one file per day. */
+type DayTableName = DatasetsWith<'partition', 'day'>;
 
 function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, day: number): CellValue[][] {
   const file = findManifestFile(base, dataset, toDayPath(dataset, day, 0));
-  const columns = dataset === 'coverage' ? readCoverageColumns : datasets[dataset];
-  return file === undefined ? [] : decodeRows(columns, readPublishedFile(archive, file));
+  return file === undefined ? [] : decodeRows(listReadColumns(dataset), readPublishedFile(archive, file));
 }
-
-/** Indexes of the columns for a file's time span and symbols. */
-const rowBounds = {
-  coverage: { symbol: 1, from: 2, to: 3 },
-  conflicts: { symbol: 0, from: 1, to: 1 },
-  markets: { symbol: 1, from: 11, to: 12 },
-} as const;
 
 /** Stages the single file of a day in one of these datasets, from sorted rows. No file without rows. */
 export function stageDayTable(
@@ -40,16 +40,19 @@ export function stageDayTable(
   rows: readonly CellValue[][],
 ): void {
   if (rows.length === 0) return;
-  const { symbol, from, to } = rowBounds[dataset];
-  const columns: readonly Column[] = datasets[dataset];
-  const times = (column: number): number[] => rows.map((row) => row[column] as number);
+  const { time } = datasets[dataset];
+  const { columns }: DatasetDefinition = datasets[dataset];
+  const valuesOf = (name: string): CellValue[] => {
+    const index = columns.findIndex((column) => column.name === name);
+    return rows.map((row) => row[index]!);
+  };
   const statistics: FileStatistics = {
     date: formatDay(day),
     rows: rows.length,
-    t_min: times(from).reduce((a, b) => Math.min(a, b)),
-    // A window excludes its end, so its last moment is the millisecond before.
-    t_max: times(to).reduce((a, b) => Math.max(a, b)) - (dataset === 'coverage' ? 1 : 0),
-    symbols: new Set(rows.map((row) => row[symbol])).size,
+    t_min: (valuesOf(time.first) as number[]).reduce((a, b) => Math.min(a, b)),
+    // If the end is excluded, the last moment is the millisecond before.
+    t_max: (valuesOf(time.last) as number[]).reduce((a, b) => Math.max(a, b)) - (time.isLastIncluded ? 0 : 1),
+    symbols: new Set(valuesOf('symbol')).size,
   };
   const bytes = encodeRows(columns, rows, archive.groupRows);
   const keyAt = createRowKeyReader(dataset, rows);
@@ -57,10 +60,7 @@ export function stageDayTable(
 }
 
 /** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */
-export interface DayCoverage {
-  readonly ticks: Map<string, PublishedCoverage[]>;
-  readonly orderbooks: Map<string, PublishedCoverage[]>;
-}
+export type DayCoverage = Readonly<Record<CoveredDataset, Map<string, PublishedCoverage[]>>>;
 
 /**
  * Reads the published coverage of a UTC day; `day` is its midnight in epoch ms.
@@ -71,10 +71,10 @@ export const readDayCoverage = (archive: Archive, base: Manifest, day: number): 
 
 /** Groups coverage rows by dataset and symbol. */
 export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayCoverage {
-  const out: DayCoverage = { ticks: new Map(), orderbooks: new Map() };
+  const out = Object.fromEntries(coveredDatasets.map((dataset) => [dataset, new Map()])) as DayCoverage;
   for (const row of rows) {
     const [dataset, symbol, from, to, ticks, fetchedAt, origin, evidence] = row as [
-      keyof DayCoverage,
+      CoveredDataset,
       string,
       number,
       number,
@@ -97,9 +97,9 @@ export function applyBookCoverage({ orderbooks }: DayCoverage, responses: readon
     orderbooks.set(symbol, overlayBookCoverage(orderbooks.get(symbol) ?? [], ofSymbol));
 }
 
-/** Coverage rows sorted by key. The dataset names below are in sort order. */
+/** Coverage rows sorted by key. */
 export const toCoverageRows = (coverage: DayCoverage): CellValue[][] =>
-  (['orderbooks', 'ticks'] as const).flatMap((dataset) =>
+  coveredDatasets.flatMap((dataset) =>
     [...coverage[dataset]]
       .sort(([a], [b]) => compareUtf8(a, b))
       .flatMap(([symbol, list]) =>

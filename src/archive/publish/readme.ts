@@ -3,19 +3,6 @@ import { addDays, formatDay, formatIsoUtc } from '../../base/time.ts';
 import { type Column, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
 import { type Manifest, sumFileSizes } from '../format/manifest.ts';
 
-const datasetDescriptions: Record<DatasetName, string> = {
-  ticks: 'every tick once: one row per (symbol, t)',
-  symbols: 'one row per symbol, with its last known state',
-  markets: 'the market lists, by day; a market has a new row whenever its state changes',
-  orderbooks:
-    'order book snapshots of YES, one row per level; if a venue has only bids for both outcomes, an ask is 1 minus a bid for NO',
-  candles_1h: 'open, high, low and close of each hour with ticks',
-  candles_1d: 'open, high, low and close of each UTC day with ticks',
-  coverage:
-    'the windows that were fetched; the archive has all ticks of these windows, and may lack ticks of other windows',
-  conflicts: 'prices that were dropped because another price of the same (symbol, t) has precedence',
-};
-
 const columnTypeNames: Record<Column['type'], string> = {
   string: 'string',
   timestamp: 'timestamp(ms, UTC)',
@@ -26,32 +13,8 @@ const columnTypeNames: Record<Column['type'], string> = {
   strings: 'list of string',
 };
 
-/** Units of numeric columns, by name. The unit of times is the millisecond. */
-const columnUnits: Readonly<Record<string, string>> = {
-  p: 'fraction of 1',
-  open: 'fraction of 1',
-  high: 'fraction of 1',
-  low: 'fraction of 1',
-  close: 'fraction of 1',
-  price: 'fraction of 1',
-  kept: 'fraction of 1',
-  dropped: 'fraction of 1',
-  outcome: 'fraction of 1',
-  confidence: '0 to 1',
-  covered: '0 to 1',
-  ticks: 'ticks',
-  level: 'levels',
-  quantity: 'as defined by the venue',
-  grain_ms: 'ms',
-};
-
 /** The unit of a column; empty if it has none. */
-export const findColumnUnit = ({ name, type }: Column): string =>
-  type === 'timestamp'
-    ? 'ms since 1970, UTC'
-    : type === 'double' || type.startsWith('int')
-      ? (columnUnits[name] ?? '')
-      : '';
+const formatColumnUnit = ({ type, unit = '' }: Column): string => (type === 'timestamp' ? 'ms since 1970, UTC' : unit);
 
 /** Formats the archive's README.md: its contents, its time range, its missing data, and how to load it. */
 export function formatReadme(manifest: Manifest): string {
@@ -112,7 +75,7 @@ function formatDatasetRow({ datasets: published }: Manifest, name: DatasetName):
   const { rows, bytes } = sumFileSizes(files);
   const size = bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
   const note = files.length === 0 ? ' (none yet, so there is no folder)' : '';
-  return `| ${name} | ${formatNumber(rows)} | ${files.length === 0 ? '' : size} | ${datasetDescriptions[name]}${note} |`;
+  return `| ${name} | ${formatNumber(rows)} | ${files.length === 0 ? '' : size} | ${datasets[name].description}${note} |`;
 }
 
 /** Maximum number of days, or ranges of days, in a list. The manifest lists all days. */
@@ -154,9 +117,9 @@ function formatDayList(days: readonly string[]): string {
 }
 
 function formatColumnTable(name: DatasetName): string {
-  const lines = datasets[name].map((c) => {
+  const lines = datasets[name].columns.map((c) => {
     const nullable = c.nullable ? 'yes' : '';
-    return `| ${c.name} | ${columnTypeNames[c.type]} | ${nullable} | ${findColumnUnit(c)} | ${c.meaning} |`;
+    return `| ${c.name} | ${columnTypeNames[c.type]} | ${nullable} | ${formatColumnUnit(c)} | ${c.meaning} |`;
   });
   return `### ${name}\n\n| column | type | null | unit | meaning |\n| --- | --- | --- | --- | --- |\n${lines.join('\n')}`;
 }

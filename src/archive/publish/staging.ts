@@ -222,7 +222,7 @@ export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly S
     t_max: symbols.reduce((max, facts) => Math.max(max, facts.lastSeen), Number.NEGATIVE_INFINITY),
     symbols: rows.length,
   };
-  const bytes = encodeRows(datasets.symbols, rows, archive.groupRows);
+  const bytes = encodeRows(datasets.symbols.columns, rows, archive.groupRows);
   stageFile(
     archive,
     stage,

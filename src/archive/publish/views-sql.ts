@@ -1,5 +1,13 @@
 import type { LostWindow } from '../format/coverage.ts';
-import { type Column, candleDatasets, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
+import {
+  type Column,
+  candleDatasets,
+  type DatasetDefinition,
+  type DatasetName,
+  datasetNames,
+  datasets,
+  isDated,
+} from '../format/datasets.ts';
 import type { Manifest } from '../format/manifest.ts';
 
 const sqlColumnTypes: Record<Column['type'], string> = {
@@ -34,14 +42,13 @@ ${[...views, ...definitions].join('\n')}`;
 }
 
 function formatDatasetView(name: DatasetName, manifest: Manifest): string {
-  const columns: readonly Column[] = datasets[name];
-  const isDated = name !== 'symbols';
+  const { columns }: DatasetDefinition = datasets[name];
   if (manifest.datasets[name].files.length === 0) {
     const typedColumns = columns.map((c) => `CAST(NULL AS ${sqlColumnTypes[c.type]}) AS ${c.name}`);
-    return `SELECT ${[...typedColumns, ...(isDated ? ['CAST(NULL AS DATE) AS date'] : [])].join(', ')} WHERE false`;
+    return `SELECT ${[...typedColumns, ...(isDated(name) ? ['CAST(NULL AS DATE) AS date'] : [])].join(', ')} WHERE false`;
   }
   const names = columns.map((c) => c.name);
-  return isDated
+  return isDated(name)
     ? `SELECT ${[...names, 'date'].join(', ')}
 FROM read_parquet('${name}/date=*/*.parquet', hive_partitioning = true, hive_types = {'date': DATE})`
     : `SELECT ${names.join(', ')}\nFROM read_parquet('${name}/*.parquet', hive_partitioning = false)`;

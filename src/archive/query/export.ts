@@ -2,7 +2,7 @@ import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
 import type { Archive } from '../open-archive.ts';
-import { createFileFilter, datasetShapes } from '../publish/prune-files.ts';
+import { createFileFilter } from '../publish/prune-files.ts';
 import { type ExportFormat, encodeColumnar, requireFileIntact, writeFileAtomically } from '../read/export-file.ts';
 import { openPinned } from './pinned-query.ts';
 import type { Query } from './query.ts';
@@ -63,7 +63,7 @@ export async function writeExport(
 ): Promise<ExportResult> {
   const { random, signal } = context;
   const { dataset, symbols, from, to, format, isCsvSafe = false, file, bytesMax = Number.POSITIVE_INFINITY } = spec;
-  const { sortColumns, timeColumns } = datasetShapes[dataset];
+  const { columns, order, time } = datasets[dataset];
   const isWanted = createFileFilter(archive.readManifest(), dataset, symbols, { from, to });
   const pinnedQuery = await openPinned(archive, { names: [dataset], wanted: isWanted, memoryBytesMax }, random);
   try {
@@ -75,10 +75,10 @@ export async function writeExport(
     }
     const slice: DatasetSlice = {
       dataset,
-      columns: datasets[dataset],
-      keys: sortColumns,
+      columns,
+      keys: order,
       symbols,
-      timeColumns,
+      timeColumns: time,
       from,
       to,
     };
@@ -181,5 +181,5 @@ export function streamSlice(
   }
   return format === 'csv' || format === 'csv_safe' || format === 'ndjson'
     ? texts(format)
-    : encodeColumnar(dataset, datasets[dataset], chunks(), format);
+    : encodeColumnar(dataset, datasets[dataset].columns, chunks(), format);
 }

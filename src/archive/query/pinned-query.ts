@@ -1,5 +1,5 @@
 import type { Random } from '../../base/ports.ts';
-import { type DatasetName, datasetNames, listFileColumns } from '../format/datasets.ts';
+import { type DatasetName, datasetNames, isDated, listFileColumns } from '../format/datasets.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import {
@@ -40,7 +40,7 @@ export async function openPinned(archive: Archive, slice: PinnedQueryScope, rand
   const sources = names.map((name) => ({
     dataset: name,
     columns: listFileColumns(name, pinned.manifest.format_version),
-    dated: name !== 'symbols',
+    dated: isDated(name),
     paths: pinned.listPaths(name),
   }));
   try {

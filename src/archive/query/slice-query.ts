@@ -1,3 +1,4 @@
+import type { TimeColumns } from '../format/datasets.ts';
 import type { QueryParameter } from './convert-values.ts';
 import type { DatasetColumnType, Query } from './query.ts';
 import type { Chunk } from './results.ts';
@@ -26,14 +27,6 @@ export interface DatasetSlice {
 export interface SqlCondition {
   readonly sql: string;
   readonly values: readonly QueryParameter[];
-}
-
-/** The columns with the start and end of a row's time; the same column twice if it is a moment. */
-interface TimeColumns {
-  readonly first: string;
-  readonly last: string;
-  /** Whether the end belongs to the row's time. */
-  readonly isLastIncluded: boolean;
 }
 
 /** Rows whose first key is from `first` to `last`, inclusive. */

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { findFirstAtOrAfter, findFirstIndex } from '../../base/binary-search.ts';
-import { type Column, type DatasetName, datasets } from '../format/datasets.ts';
+import { type DatasetDefinition, type DatasetName, datasets } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import {
   type ColumnValues,
@@ -43,12 +43,10 @@ export interface SymbolRowReader {
 export class UnsupportedFileError extends Error {}
 
 /** The first columns of the sort order, up to the symbol. */
-const keyColumns: Record<SymbolDataset, readonly string[]> = {
-  ticks: ['symbol'],
-  candles_1h: ['symbol'],
-  candles_1d: ['symbol'],
-  coverage: ['dataset', 'symbol'],
-};
+function listKeyColumns(dataset: SymbolDataset): readonly string[] {
+  const { order }: DatasetDefinition = datasets[dataset];
+  return order.slice(0, order.indexOf('symbol') + 1);
+}
 
 /** More rows of a symbol are not decoded as a whole, nor cached. */
 const wholeRowsMax = 65_536;
@@ -82,7 +80,7 @@ export function openSymbolRowReader(bytesMax: number): SymbolRowReader {
     const cached = indexes.get(file.sha256);
     if (cached !== undefined) return cached;
     const bytes = await readBytes();
-    const index = decode(file, () => indexSymbolRows(datasets[dataset], keyColumns[dataset], bytes));
+    const index = decode(file, () => indexSymbolRows(datasets[dataset].columns, listKeyColumns(dataset), bytes));
     indexes.set(file.sha256, index);
     // Indexing is the longest synchronous work. Under load, yielding takes tens of milliseconds.
     indexedBytes += indexedFileBytes + bytes.length;
@@ -104,9 +102,8 @@ export function openSymbolRowReader(bytesMax: number): SymbolRowReader {
       if (i === undefined) return noRows;
       const [first, end] = [index.offsets[i]!, index.offsets[i + 1]!];
       const bytes = await query.readBytes();
-      const names = (datasets[dataset] as readonly Column[])
-        .map(({ name }) => name)
-        .filter((name) => !keyColumns[dataset].includes(name));
+      const keyColumns = listKeyColumns(dataset);
+      const names = datasets[dataset].columns.map(({ name }) => name).filter((name) => !keyColumns.includes(name));
       const readRange = (from: number, to: number): SymbolRows => ({
         count: to - from,
         columns: Object.fromEntries(names.map((name) => [name, readIndexedColumn(bytes, index, name, from, to)])),

@@ -1,10 +1,11 @@
 import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../archive/disk/file-system.ts';
-import { type DatasetName, datasets, listFileColumns } from '../../archive/format/datasets.ts';
+import { type DatasetName, datasets, isSplitBySymbol, listFileColumns } from '../../archive/format/datasets.ts';
+import { parseDatasetName, parsePartNumber } from '../../archive/format/layout.ts';
 import type { PublishedFile } from '../../archive/format/manifest.ts';
 import type { Archive } from '../../archive/open-archive.ts';
-import { createFileFilter, datasetShapes } from '../../archive/publish/prune-files.ts';
+import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
 import type { DatasetFiles, Query } from '../../archive/query/query.ts';
 import { requireFileIntact } from '../../archive/read/export-file.ts';
@@ -87,8 +88,10 @@ export async function openBacktestData(
       to,
     });
   // The symbols dataset has no time.
-  const isNeeded = (file: PublishedFile): boolean =>
-    parseDatasetName(file) === 'symbols' || createFilter(parseDatasetName(file), range.symbols, range)(file);
+  const isNeeded = (file: PublishedFile): boolean => {
+    const name = parseDatasetName(file.path);
+    return name === 'symbols' || createFilter(name, range.symbols, range)(file);
+  };
   const { query, pinned, close } = await openPinned(archive, { names, wanted: isNeeded, memoryBytesMax }, random);
   try {
     const { manifest, manifestText, root, scratchFolder } = pinned;
@@ -101,12 +104,12 @@ export async function openBacktestData(
       }
     };
     const [symbolFiles = [], otherFiles = []] = [true, false].map((ofSymbols) =>
-      files.filter((file) => (parseDatasetName(file) === 'symbols') === ofSymbols),
+      files.filter(({ path }) => (parseDatasetName(path) === 'symbols') === ofSymbols),
     );
     await requireAll(symbolFiles, signal);
     const byPart = (name: DatasetName) =>
-      Map.groupBy(manifest.datasets[name].files.filter(isNeeded), (file) =>
-        datasetShapes[name].isSplitBySymbol ? parsePartNumber(file) : null,
+      Map.groupBy(manifest.datasets[name].files.filter(isNeeded), ({ path }) =>
+        isSplitBySymbol(name) ? parsePartNumber(path) : null,
       );
     const filesByPart = new Map(names.map((name) => [name, byPart(name)]));
     /** @param part null for datasets without parts */
@@ -132,7 +135,7 @@ export async function openBacktestData(
       scratch: scratchFolder,
       close,
       parts: manifest.parts,
-      hasBooks: files.some((file) => parseDatasetName(file) === 'orderbooks'),
+      hasBooks: files.some(({ path }) => parseDatasetName(path) === 'orderbooks'),
       publishedAt: manifest.created_at,
       archiveUsed: describeArchiveUsed(manifest.generation, manifestText, files),
       findFiles(symbols, window, statesFrom) {
@@ -145,7 +148,7 @@ export async function openBacktestData(
           sources: [
             ...ticks.map((one) => ({
               ...sourceOf('ticks', toTicksViewName(one.part), one.files),
-              columns: [...datasets.ticks, fileIndexColumn],
+              columns: [...datasets.ticks.columns, fileIndexColumn],
             })),
             sourceOf('orderbooks', 'orderbooks', books),
             sortedStates ??
@@ -161,11 +164,6 @@ export async function openBacktestData(
     throw error;
   }
 }
-
-/** Part number of a file. */
-const parsePartNumber = ({ path }: PublishedFile): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);
-
-const parseDatasetName = ({ path }: PublishedFile): DatasetName => path.slice(0, path.indexOf('/')) as DatasetName;
 
 function describeArchiveUsed(generation: number, manifestText: string, files: readonly PublishedFile[]): ArchiveUsed {
   // The format of SHA256SUMS.

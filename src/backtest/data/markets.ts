@@ -110,7 +110,7 @@ export function findSharedWindows(a: readonly KnownIds[], b: readonly KnownIds[]
 
 /** Columns of the markets dataset that are read for market states. */
 const stateNames = ['symbol', 'canonical_id', 'first_seen', 'last_seen', 'category', 'confidence', 'closes_at'];
-export const stateColumns = datasets.markets.filter(({ name }) => stateNames.includes(name));
+export const stateColumns = datasets.markets.columns.filter(({ name }) => stateNames.includes(name));
 
 /** SQL for the rows of the markets dataset first seen before `to`, which `readMarketStates` reads from a file. */
 export const createStatesQuery = (to: number): string =>

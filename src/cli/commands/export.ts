@@ -52,22 +52,20 @@ export function addExport(shell: CliContext): void {
     withContext(flags, shell.version, false, async (context) => {
       const [
         { openConfiguredArchive },
-        { datasetNames },
+        { datasetNames, datasets },
         { inferExportFormat, requireWritableTarget },
-        { datasetShapes },
         { writeExport },
       ] = await Promise.all([
         import('../../context/open-configured.ts'),
         import('../../archive/format/datasets.ts'),
         import('../../archive/read/export-file.ts'),
-        import('../../archive/publish/prune-files.ts'),
         import('../../archive/query/export.ts'),
       ]);
       const dataset = datasetNames.find((name) => name === flags.dataset);
       if (dataset === undefined)
         throw new UsageError(`--dataset ${flags.dataset}: expected one of ${datasetNames.join(', ')}.`);
       const range = parseTimeRange(flags);
-      if (datasetShapes[dataset].timeColumns === null && (range.from !== null || range.to !== null))
+      if (datasets[dataset].time === null && (range.from !== null || range.to !== null))
         throw new UsageError(
           `--from and --to cannot be used with --dataset ${dataset}: it has one row per symbol and no time column.`,
         );

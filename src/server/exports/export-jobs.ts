@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
-import type { DatasetName } from '../../archive/format/datasets.ts';
+import { type DatasetName, datasets } from '../../archive/format/datasets.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
-import { datasetShapes } from '../../archive/publish/prune-files.ts';
 import { hourMs } from '../../base/window.ts';
 import {
   ExportJob,
@@ -33,7 +32,7 @@ function requireValidExport({ archive }: ServiceContext, exportRequest: ExportJo
   const { dataset, from, to, format, csv_safe } = exportRequest;
   const symbols = [...new Set(exportRequest.symbols ?? [])];
   const unknown = symbols.filter((symbol) => readSymbol(archive.state.db, symbol) === undefined);
-  const timeless = datasetShapes[dataset as DatasetName].timeColumns === null;
+  const timeless = datasets[dataset as DatasetName].time === null;
   const errors = [
     ...unknown.map((symbol) => ({
       name: `symbols[${exportRequest.symbols!.indexOf(symbol)}]`,

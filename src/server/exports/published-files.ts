@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Type } from 'typebox';
 import { sha256 } from '../../archive/disk/file-system.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
+import { parseDatasetName } from '../../archive/format/layout.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { readCheckedManifest, readCheckedManifestText } from '../../archive/open-archive.ts';
 import { listChangedFiles, listRemovedPaths } from '../../archive/publish/prune-files.ts';
@@ -145,7 +146,7 @@ function createChangesPage({ current, clock }: ServiceContext, since: number, ke
       { code: 'invalid_parameter', errors: [{ name: 'since', reason: `must be at most ${generation}` }] },
     );
   }
-  const isPermitted = (path: string): boolean => isPermittedDataset(key, path.slice(0, path.indexOf('/')));
+  const isPermitted = (path: string): boolean => isPermittedDataset(key, parseDatasetName(path));
   const changed = listChangedFiles(manifest, since).filter(({ path }) => isPermitted(path));
   const files = changed.map((file) => ({ ...file, url: toFileUrl(file.path) }));
   return {

@@ -50,6 +50,7 @@ import {
   planDaySteps,
   planEachSymbol,
   planRangeSteps,
+  type TimedDataset,
 } from './scan-plan.ts';
 import type { RowSelection, SymbolPage } from './symbol-pages.ts';
 
@@ -87,21 +88,13 @@ function parsePageQuery(service: HistoricalService, rows: string, query: RowsQue
 function planPublishedSteps(
   service: HistoricalService,
   manifest: Manifest,
-  dataset: DatasetName,
-  timeColumn: string,
+  dataset: TimedDataset,
   pageRequest: RowPageRequest,
   createConditions?: CreateConditions,
 ): Iterable<ScanStep> {
   return pageRequest.symbols.length === 0
-    ? planRangeSteps(
-        manifest,
-        dataset,
-        timeColumn,
-        pageRequest,
-        readAllSymbols(service.context.archive.state.db),
-        createConditions,
-      )
-    : planEachSymbol(pageRequest, (request) => planDaySteps(manifest, dataset, timeColumn, request, createConditions));
+    ? planRangeSteps(manifest, dataset, pageRequest, readAllSymbols(service.context.archive.state.db), createConditions)
+    : planEachSymbol(pageRequest, (request) => planDaySteps(manifest, dataset, request, createConditions));
 }
 
 /** Condition for the rows of the symbols; none if the list is empty. */
@@ -181,7 +174,7 @@ const createDirectReader =
 export const createTicksEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalTicksQuery> => ({
   async readPage(query, signal) {
     const pageRequest = parsePageQuery(service, 'ticks', query, service.context.settings.service.ticksLimitMax);
-    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'ticks', 't', pageRequest);
+    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'ticks', pageRequest);
     const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, {
       readDirectly: createDirectReader(service, pageRequest, { dataset: 'ticks' }, signal),
     });
@@ -232,7 +225,7 @@ export const createCoverageEndpoint = (service: HistoricalService): HistoricalEn
       const limitMax = service.context.settings.service.rowsLimitMax;
       const pageRequest = parsePageQuery(service, `coverage ${query.dataset ?? 'ticks'}`, query, limitMax);
       const steps = (manifest: Manifest) =>
-        planPublishedSteps(service, manifest, 'coverage', 't_from', pageRequest, createConditions(query));
+        planPublishedSteps(service, manifest, 'coverage', pageRequest, createConditions(query));
       const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't_from', signal, {
         readDirectly: createDirectReader(
           service,
@@ -251,7 +244,7 @@ export const createCoverageEndpoint = (service: HistoricalService): HistoricalEn
 /** The gaps of one symbol's ticks, as `oddslake gaps` lists them; the future is not a gap. */
 function createGapsPage(service: HistoricalService, query: HistoricalCoverageQuery, limitMax: number): object {
   const [facts, ...others] = findRequestedSymbols(service, query.symbol);
-  if (facts === undefined || others.length > 0 || query.dataset === 'orderbooks') return {};
+  if (facts === undefined || others.length > 0 || (query.dataset ?? 'ticks') !== 'ticks') return {};
   const { from, to } = parseWindowQuery(query);
   const nowMs = service.context.clock.nowMs();
   if (from !== null && from >= nowMs) return { gaps: [], gaps_count: 0 };
@@ -269,7 +262,7 @@ export const createOrderBooksEndpoint = (
 ): HistoricalEndpoint<HistoricalOrderbooksQuery> => ({
   async readPage(query, signal) {
     const pageRequest = parsePageQuery(service, 'orderbooks', query, service.context.settings.service.rowsLimitMax);
-    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'orderbooks', 't', pageRequest);
+    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'orderbooks', pageRequest);
     const createReader = (): ReadSlice<OrderBookSnapshot> => {
       let levelsLeft = levelsMax;
       return async (query, slice, rowsMax) => {

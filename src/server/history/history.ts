@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type DatasetName, listFileColumns } from '../../archive/format/datasets.ts';
+import { type DatasetName, isDated, listFileColumns } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { type Archive, readCheckedManifest } from '../../archive/open-archive.ts';
 import { listViewDefinitions } from '../../archive/publish/views-sql.ts';
@@ -211,7 +211,7 @@ const createQueryOpener =
           paths.push((await pins.acquire(file, signal)).path);
         }
         const columns = listFileColumns(dataset, formatVersion);
-        sources.push({ dataset, columns, dated: dataset !== 'symbols', paths });
+        sources.push({ dataset, columns, dated: isDated(dataset), paths });
       }
       const query = await engine.openQuery(sources, defined);
       return {

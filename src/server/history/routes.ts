@@ -132,7 +132,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     endpoint: createCoverageEndpoint(service),
     datasets: ['coverage'],
     // The gaps of a symbol end at the time of the request, and depend on the journal.
-    isCacheable: ({ symbol, dataset }) => symbol === undefined || dataset === 'orderbooks',
+    isCacheable: ({ symbol, dataset = 'ticks' }) => symbol === undefined || dataset !== 'ticks',
   });
   add({
     path: paths.historicalOrderbooks,

@@ -1,7 +1,7 @@
-import { type DatasetName, datasets } from '../../archive/format/datasets.ts';
+import { type DatasetName, type DatasetsWith, datasets, type TimeColumns } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { createFileFilter, datasetShapes } from '../../archive/publish/prune-files.ts';
+import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import { listViewDefinitions } from '../../archive/publish/views-sql.ts';
 import type { QueryParameter } from '../../archive/query/convert-values.ts';
 import { type DatasetSlice, type SqlCondition, toSqlTimestamp } from '../../archive/query/slice-query.ts';
@@ -30,20 +30,23 @@ export function createCondition(
   return { sql: parts.length === 0 ? 'true' : parts.join(' AND '), values };
 }
 
+/** A dataset whose rows have a time. */
+export type TimedDataset = DatasetsWith<'time', TimeColumns>;
+
 /** A slice of a published dataset, restricted by `condition`. */
 export function createPublishedSlice(
   dataset: DatasetName,
   { from, to }: Pick<RowPageRequest, 'from' | 'to'>,
   condition: SqlCondition,
 ): DatasetSlice {
-  const { sortColumns, timeColumns } = datasetShapes[dataset];
-  return { dataset, columns: datasets[dataset], keys: sortColumns, symbols: [], timeColumns, from, to, condition };
+  const { columns, order, time } = datasets[dataset];
+  return { dataset, columns, keys: order, symbols: [], timeColumns: time, from, to, condition };
 }
 
-/** Condition for the rows after a position; `column` holds the time. */
-function formatAfterCondition(after: RowPosition, column: string, value: (one: QueryParameter) => string): string {
+/** Condition for the rows after a position; `timeColumn` orders a symbol's rows. */
+function formatAfterCondition(after: RowPosition, timeColumn: string, value: (one: QueryParameter) => string): string {
   const symbol = value(after.symbol);
-  return `symbol >= ${symbol} AND (symbol > ${symbol} OR ${column} > ${toSqlTimestamp(after.t)})`;
+  return `symbol >= ${symbol} AND (symbol > ${symbol} OR ${timeColumn} > ${toSqlTimestamp(after.t)})`;
 }
 
 /** The symbols of a page that are not on earlier pages. `after` is the time of the last row that was returned. */
@@ -72,12 +75,10 @@ export function* planEachSymbol(
 /**
  * Plans the steps of one symbol's page: its days in order, each step with as many days as are expected to fill the
  * page.
- * @param timeColumn the column that orders a symbol's rows
  */
 export function* planDaySteps(
   manifest: Manifest,
-  dataset: DatasetName,
-  timeColumn: string,
+  dataset: TimedDataset,
   pageRequest: OneSymbolRequest,
   createParts: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
 ): Generator<ScanStep> {
@@ -88,7 +89,7 @@ export function* planDaySteps(
   const condition = createCondition((value) => [
     ...createParts(value),
     `symbol = ${value(symbol)}`,
-    ...(after === null ? [] : [`${timeColumn} > ${toSqlTimestamp(after)}`]),
+    ...(after === null ? [] : [`${datasets[dataset].time.first} > ${toSqlTimestamp(after)}`]),
   ]);
   const slice = createPublishedSlice(dataset, pageRequest, condition);
   let at = 0;
@@ -135,8 +136,7 @@ function* planSymbolRanges(
 /** Plans the steps of a page of all symbols: ranges of symbols in order. */
 export function* planRangeSteps(
   manifest: Manifest,
-  dataset: DatasetName,
-  timeColumn: string,
+  dataset: TimedDataset,
   pageRequest: RowPageRequest,
   symbols: readonly Pick<SymbolFacts, 'symbol' | 'ticks'>[],
   createParts: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
@@ -148,7 +148,7 @@ export function* planRangeSteps(
   for (const { above, upTo } of planSymbolRanges(symbols, after?.symbol ?? null)) {
     const condition = createCondition((value) => [
       ...createParts(value),
-      ...formatRangeConditions(above, upTo, after, timeColumn, value),
+      ...formatRangeConditions(above, upTo, after, datasets[dataset].time.first, value),
     ]);
     yield { files, defined: [], slice: createPublishedSlice(dataset, pageRequest, condition) };
   }
@@ -213,12 +213,10 @@ export function planCandlePage(
   if (pageRequest.symbols.length === 0) {
     return published === null
       ? planComputedRanges(manifest, interval, pageRequest, symbols())
-      : planRangeSteps(manifest, published, 't', pageRequest, symbols());
+      : planRangeSteps(manifest, published, pageRequest, symbols());
   }
   return planEachSymbol(pageRequest, (request) =>
-    published === null
-      ? planComputedDays(manifest, interval, request)
-      : planDaySteps(manifest, published, 't', request),
+    published === null ? planComputedDays(manifest, interval, request) : planDaySteps(manifest, published, request),
   );
 }
 
@@ -285,7 +283,7 @@ export function createComputedStep(
   const coverageFilter = createFileFilter(manifest, 'coverage', [], { from: window.from, to: window.to + stepMs });
   const dataset = `candles_${interval}`;
   const macro = listViewDefinitions(false).find(({ name }) => name === 'candles')!.sql;
-  const names = datasets.candles_1h.map(({ name }) => name).join(', ');
+  const names = datasets.candles_1h.columns.map(({ name }) => name).join(', ');
   const view = `CREATE OR REPLACE VIEW ${dataset} AS SELECT ${names} FROM candles('${interval}', since := ${toSqlTimestamp(window.from)}, until := ${toSqlTimestamp(window.to)})`;
   const slice: DatasetSlice = { ...createPublishedSlice('candles_1h', { from, to }, condition), dataset };
   return {

@@ -1,4 +1,4 @@
-import { type Column, datasets } from '../../archive/format/datasets.ts';
+import { datasets } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import {
@@ -219,7 +219,7 @@ function addRows(
     for (let i = 0; i < count; i++) rows.push({ symbol, t: t[i]!, p: p[i]! });
     return;
   }
-  const names = (datasets[dataset] as readonly Column[]).map(({ name }) => name);
+  const names = datasets[dataset].columns.map(({ name }) => name);
   const [starts, ends] = [columns.t_from as Float64Array, columns.t_to as Float64Array];
   for (let i = 0; i < count; i++) {
     if (covered !== undefined && !(starts[i]! > after && starts[i]! < to && ends[i]! > from)) continue;

@@ -23,7 +23,7 @@ export function archiveFolder(name = "it's [a] date=2020-01-01") {
     put,
     ticks: (day: string, rows: readonly Tick[]) => put(`ticks/date=${day}/part-00.parquet`, ticksFile(rows)),
     rows: (dataset: 'symbols' | 'markets', path: string, rows: readonly (readonly CellValue[])[]) =>
-      put(path, encodeRows(datasets[dataset], rows)),
+      put(path, encodeRows(datasets[dataset].columns, rows)),
     remove: () => rmSync(base, { recursive: true, force: true }),
   };
 }
@@ -47,7 +47,7 @@ export type Paths = Partial<Record<keyof typeof datasets, readonly string[]>>;
 export const sourcesOf = (paths: Paths): DatasetFiles[] =>
   (Object.keys(datasets) as (keyof typeof datasets)[]).map((dataset) => ({
     dataset,
-    columns: datasets[dataset],
+    columns: datasets[dataset].columns,
     dated: dataset !== 'symbols',
     paths: paths[dataset] ?? [],
   }));

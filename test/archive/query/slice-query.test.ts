@@ -23,7 +23,7 @@ const paths = ['2026-06-01', '2026-06-02'].map((date) => archive.ticks(date, day
 
 const slice = (rest: Partial<DatasetSlice> = {}): DatasetSlice => ({
   dataset: 'ticks',
-  columns: datasets.ticks,
+  columns: datasets.ticks.columns,
   keys: ['symbol', 't'],
   symbols: [],
   from: null,

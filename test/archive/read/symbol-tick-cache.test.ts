@@ -80,7 +80,7 @@ test('reads the file each time without a cache, with the same result', () => {
 
 test('reads a file with another layout than our writer’s', () => {
   const bytes = encodeRows(
-    datasets.ticks.map((column) => ({ ...column, nullable: true })),
+    datasets.ticks.columns.map((column) => ({ ...column, nullable: true })),
     rows,
   );
   expect(() => indexTickFile(bytes)).toThrow();

@@ -97,7 +97,7 @@ test('passes errors of a thread on with their class', async () => {
   });
   const ticks = {
     dataset: toTicksViewName(0),
-    columns: [...datasets.ticks, fileIndexColumn],
+    columns: [...datasets.ticks.columns, fileIndexColumn],
     dated: true,
     paths: [bad],
   };

@@ -67,7 +67,7 @@ export function startAudit(
 
   function rowsOf(name: DatasetName, manifest: Manifest): CellValue[][] {
     return manifest.datasets[name].files.flatMap(({ path, sha256 }) => {
-      const rows = decoded.get(sha256) ?? decodeRows(datasets[name], readFileSync(join(root, path)));
+      const rows = decoded.get(sha256) ?? decodeRows(datasets[name].columns, readFileSync(join(root, path)));
       decoded.set(sha256, rows);
       return rows as CellValue[][];
     });

@@ -31,7 +31,7 @@ export function startCandlesAudit(root: string, reader: Reader) {
         const key = `${path} ${file?.sha256} ${ticks.sha256} ${covered?.sha256}`;
         if (file === undefined) yield `candles: ${path} is missing`;
         if (file === undefined || correct.has(key)) continue;
-        const published = decodeRows(datasets[name], readFileSync(join(root, path))) as unknown as Row[];
+        const published = decodeRows(datasets[name].columns, readFileSync(join(root, path))) as unknown as Row[];
         const expected = candlesOf(reader.file(ticks.path) ?? new Map(), coverage, intervalMs);
         const texts = published.map((row) => JSON.stringify(row)).sort();
         if (texts.join('\n') === expected.sort().join('\n')) correct.add(key);
