@@ -259,7 +259,7 @@ test('a mapping that was saved reads the next file of the feed, and flags have p
     ['timeunit: s', /unknown key timeunit/],
     ['time_unit: m', /time_unit is "m", expected one of s, ms, us, ns, auto/],
     ['columns: [a]', /columns is \["a"\], expected names and their columns/],
-    ['truncate_time: 1', /truncate_time is 1, expected true or false/],
+    ['truncate_time: 1', /truncate_time is "1", expected true or false/],
     ['- a', /expected keys and values/],
     ['a: [', /cannot be read/],
   ] as const) {

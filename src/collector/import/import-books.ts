@@ -51,12 +51,14 @@ function parseListText(text: string): unknown {
     return JSON.parse(trimmed);
   } catch {}
   // Only text of numbers and names, in which these characters can have no other meaning.
-  if (!/^[\w\s.,:+'()[\]{}-]*$/.test(trimmed)) return null;
+  if (!/^[\w\s.,:=+'()[\]{}-]*$/.test(trimmed)) return null;
   const json = trimmed
     .replaceAll("'", '"')
     .replaceAll('(', '[')
     .replaceAll(')', ']')
-    .replace(/,\s*\]/g, ']');
+    .replace(/,\s*\]/g, ']')
+    // A dict of Python and a map of DuckDB have numbers as keys.
+    .replace(/([{,]\s*)(\d[\w.+-]*)\s*[:=]/g, '$1"$2":');
   try {
     return JSON.parse(json);
   } catch {

@@ -14,7 +14,7 @@ import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset, TickRowRules } from './import-rows.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { openImportThreads, openPageReader, type PageRead, type PageReader } from './page-workers.ts';
-import { type CheckRules, checkRows, type RowPlan, suggestFlags } from './preflight.ts';
+import { type CheckRules, centsFault, checkRows, type RowPlan, suggestFlags } from './preflight.ts';
 import {
   checkCompressedParquet,
   createLazyReader,
@@ -53,6 +53,8 @@ export interface CheckedFile extends FileCounts {
   readonly fault: string | null;
   /** Whether too many of its rows are rejected, so that nothing is published. */
   readonly isOverShare: boolean;
+  /** Whether its prices may be in cents, and no scale is given, so that nothing is published. */
+  readonly hasCents: boolean;
   /** Flags with which more of its rows would be accepted. */
   readonly flags: readonly string[];
   /** Columns that are not imported. */
@@ -184,7 +186,17 @@ async function importToArchive(
       isOver && plan !== undefined ? await suggestFlags(file, await lazy.reader(), shared.rules, plan) : [];
     const reasonFlags = new Set(counts.reasons.map(suggestFlag).filter((flag) => flag !== null));
     const flags = guessed.length > 0 ? guessed : [...reasonFlags];
-    checked.push({ path: file.path, ...counts, fault, isOverShare: isOver, flags, unused: plan?.unused ?? [] });
+    // The first rows may not show it: they may all cost one cent.
+    const hasCents = counts.looksLikeCents && shared.rules.rows.priceScale === null;
+    checked.push({
+      path: file.path,
+      ...counts,
+      fault,
+      isOverShare: isOver,
+      hasCents,
+      flags,
+      unused: plan?.unused ?? [],
+    });
     if (fault !== null) faults.set(file, fault);
     done++;
     bytes += file.bytes;
@@ -240,6 +252,11 @@ async function importToArchive(
       run.failures.push(...over.map((file) => createFailure(formatOverShare(file, shareMax), file.flags)));
       return;
     }
+    const inCents = checked.filter((file) => file.hasCents);
+    if (inCents.length > 0) {
+      run.failures.push(...inCents.map(({ path }) => createFailure(`${path}: nothing was imported: ${centsFault}.`)));
+      return;
+    }
     await writer.release();
     for await (const { file, page } of readAhead(responseFiles, reader, threads)) await importOne(file, page);
     await importContext.replay.finish();
@@ -257,7 +274,19 @@ async function importToArchive(
   }
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;
-  run.warnings.push(...formatWarnings(input, rejectedGroups), ...formatUnused(checked));
+  run.warnings.push(
+    ...formatWarnings(input, rejectedGroups),
+    ...formatUnused(checked),
+    ...formatUnmatched(flags, checked),
+  );
+}
+
+/** A warning that names the files of which --where selects no row. */
+function formatUnmatched({ filters }: ImportFlags, files: readonly CheckedFile[]): string[] {
+  const empty = files.filter(({ rows, fault }) => rows === 0 && fault === null);
+  if (filters.length === 0 || empty.length === 0) return [];
+  const wanted = filters.map(({ column, value }) => `--where ${column}=${value}`).join(' ');
+  return [`No row matches ${wanted}: ${formatPaths(empty)}.`];
 }
 
 /** Warnings that name the columns that were not imported, one for each set of columns. */

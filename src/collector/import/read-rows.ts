@@ -217,7 +217,8 @@ async function importBookRows(
         if (row === null) rejectRow(reason, text);
         else {
           const [symbol, t, bids, asks] = paths.map((path) => formatCell(readField(row, path)));
-          await importRow({ symbol: symbol!, t: t!, bids: bids!, asks: asks! }, text);
+          if (symbol !== null && typeof readField(row, paths[0]!) !== 'string') rejectRow('symbol is not text', text);
+          else await importRow({ symbol: symbol!, t: t!, bids: bids!, asks: asks! }, text);
         }
       }
     }
@@ -267,23 +268,38 @@ interface JsonLine {
   readonly reason: string;
 }
 
-/** Yields the lines of an NDJSON file that match the filters, in batches. Times keep the digits that a double has not. */
+/** Yields the lines of an NDJSON file that match the filters, in batches. Times and symbols keep the digits that a double has not. */
 async function* readJsonLines(
   file: ImportFile,
   { dataset, filters, renames }: RowPlan,
   { rows: { unit } }: CheckRules,
   onBytes: (bytes: number) => void,
 ): AsyncGenerator<JsonLine[], void, undefined> {
-  const timeColumn = renames.find(([name]) => name === 't')?.[1] ?? 't';
-  const exact = unit === 'ms' || dataset === 'markets' ? undefined : timeColumn.slice(timeColumn.lastIndexOf('/') + 1);
+  const own = (name: string): string => renames.find(([read]) => read === name)?.[1] ?? name;
+  const symbolColumn = own('symbol');
+  const hasRows = dataset !== 'markets';
+  const columns = [
+    ...(unit === 'ms' || !hasRows ? [] : [own('t')]),
+    ...filters.filter(({ value }) => /^\d{16,}$/.test(value)).map(({ column }) => column),
+  ].map(toLastKey);
+  const exact = columns.length === 0 ? undefined : columns;
+  const parse = (text: string): Record<string, unknown> | null => {
+    const row = parseJsonObject(text, exact);
+    // The IDs of some venues are numbers of 77 digits.
+    if (row === null || !hasRows || typeof readField(row, symbolColumn) !== 'number') return row;
+    const exactRow = parseJsonObject(text, [...columns, toLastKey(symbolColumn)])!;
+    return /^\d+$/.test(String(readField(exactRow, symbolColumn))) ? exactRow : row;
+  };
   for await (const lines of wrapReadErrors(readLines(file, lineBytesMax, onBytes)))
     yield lines
       .map(({ text, fault }) => {
-        const row = fault === null ? parseJsonObject(text, exact) : null;
+        const row = fault === null ? parse(text) : null;
         return { text, row, reason: fault ?? 'the line is not a JSON object' };
       })
       .filter(({ row }) => row === null || filters.length === 0 || matchesFilters(row, filters));
 }
+
+const toLastKey = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
 /** Rejects the lines that DuckDB could not read. DuckDB reads everything after an unterminated quote as one line. */
 async function rejectBadLines(
