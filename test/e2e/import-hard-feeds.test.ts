@@ -104,6 +104,37 @@ test('values in a mapping are text, as they are written', async () => {
   expect([...ticksOf(output)]).toMatchObject([['A', [{ p: 0.25 }]]]);
 });
 
+test('an order book with one level a row is imported whole or not at all', async () => {
+  const files = folder();
+  const level = (t: string, side: string, of: number, price: number): string => `A,${t},${side},${of},${price},1\n`;
+  const write = (name: string, ...levels: string[]): string =>
+    put(files, name, `symbol,t,side,level,price,quantity\n${levels.join('')}`);
+  const one = level(`${day0}`, 'bid', 0, 0.4);
+  const more = level(`${day0}`, 'ask', 0, 0.5);
+  for (const [path, code, reason] of [
+    [
+      write('torn.csv', one, `A,${day0},bid,1\n`, more),
+      2,
+      /a line cannot be read .* its order book would be incomplete/,
+    ],
+    [write('nameless.csv', one, `,${day0},bid,1,0.3,1\n`), 2, /a level has no symbol/],
+    [write('twice.csv', one, more, one), 4, /bid level 0 is there twice/],
+    [write('side.csv', one, level(`${day0}`, 'YES', 0, 0.5)), 4, /side is "YES", expected bid or ask/],
+    [write('cents.csv', level(`${day0}`, 'bid', 0, 40)), 4, /Use --price-scale 0.01/],
+  ] as const) {
+    const refused = await run(['import', path, '--output', folder(), ...common]);
+    expect(refused.code, path).toBe(code);
+    expect(refused.stdout + refused.stderr).toMatch(reason);
+  }
+  const fine = write(
+    'fine.csv',
+    ...['5Z', '55Z', '555Z', '555001Z', '555002Z'].map((t) => level(`2026-07-11T00:00:00.${t}`, 'bid', 0, 0.4)),
+  );
+  const output = folder();
+  const taken = await run(['import', fine, '--output', output, ...common, '--truncate-time']);
+  expect(taken.code, taken.stderr).toBe(0);
+});
+
 test('the sides of an order book may map prices to quantities, as a dict or a map', async () => {
   const rows = [
     { symbol: 'A', t: day0, bids: { 0.4: 1 }, asks: { 0.5: 1 } },

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { parseMarket } from '../../archive/format/parse-market.ts';
 import { isLocalTime, openRowReader, type RowColumn, type RowReader } from '../../archive/query/read-rows.ts';
+import { UsageError } from '../../base/errors.ts';
 import type { Run } from '../run/run.ts';
 import {
   decompressFile,
@@ -206,7 +207,7 @@ async function importBookRows(
   };
   const importRow = async (row: BookRow, text?: string): Promise<void> => {
     const read = readBookRow(row, rules.rows, futureMs);
-    if ('reason' in read) return rejectRow(read.reason, text ?? JSON.stringify(row));
+    if ('reason' in read) return rejectRow(read.reason, text ?? JSON.stringify({ ...row, fault: undefined }));
     writer.rowCounter.accept();
     await writer.addSnapshot(read.symbol, read.snapshot, file.writtenAt);
   };
@@ -235,12 +236,17 @@ async function importBookRows(
     };
     for await (const row of read(levelColumns, ['symbol', 't'])) await importBook(levels.add(row));
     await importBook(levels.end());
+    for await (const { reason, text } of reader.readBadLines())
+      throw new UsageError(
+        `${file.path}: a line cannot be read (${reason}: ${truncateRaw(text).slice(0, lineCharsShown)}): its order book would be incomplete.`,
+      );
   } else for await (const row of read(bookColumns)) await importRow(row);
   await rejectBadLines(reader, (reason, text) => rejectRow(`the line cannot be read: ${reason}`, text));
 }
 
+const lineCharsShown = 120;
 const bookColumns = ['symbol', 't', 'bids', 'asks'] as const;
-const levelColumns = ['symbol', 't', 'side', 'price', 'quantity'] as const;
+const levelColumns = ['symbol', 't', 'side', 'level', 'price', 'quantity'] as const;
 
 /** Yields rows of a table with these columns as text; null for a column that the table does not have. */
 async function* readTextRows<K extends string>(

@@ -92,6 +92,8 @@ export function suggestFlag({ reason, first }: RejectedReason): string | null {
   if (reason.includes('--truncate-time')) return '--truncate-time';
   if (reason.includes('--tz')) return '--tz UTC';
   if (reason.includes('--decimal-comma')) return '--decimal-comma';
+  const price = /^price "?(\d+(?:\.\d+)?)"? is outside 0 to 1$/.exec(reason)?.[1];
+  if (price !== undefined && Number(price) <= 100) return '--price-scale 0.01';
   if (!reason.startsWith('t ')) return null;
   const unit = guessTimeUnit(first);
   return unit === null ? null : `--time-unit ${unit}`;
