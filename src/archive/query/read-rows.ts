@@ -208,9 +208,9 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
 /** Whether a type is a wall-clock time without a zone. */
 export const isLocalTime = (type: string): boolean => /^(TIMESTAMP(_S|_MS|_NS)?|DATETIME|DATE)$/.test(type);
 
-/** Whether a column of this type can be `t`, `symbol` or `p`. */
+/** Whether a column of this type can be `t`, `symbol` or `p`. A FLOAT holds current times in seconds to two minutes. */
 export const canBeTime = (type: string): boolean =>
-  isLocalTime(type) || /^(TIMESTAMP WITH TIME ZONE|VARCHAR)$/.test(type) || isNumber(type);
+  isLocalTime(type) || /^(TIMESTAMP WITH TIME ZONE|VARCHAR)$/.test(type) || (isNumber(type) && type !== 'FLOAT');
 export const canBeSymbol = (type: string): boolean => /^(VARCHAR|ENUM\(.*\)|UUID)$/s.test(type) || isInteger(type);
 export const canBePrice = (type: string): boolean => type === 'VARCHAR' || isNumber(type);
 

@@ -62,7 +62,7 @@ const roleNames: Readonly<Record<Role, readonly string[]>> = {
   t: 't timestamp ts time datetime tsms timestampms createdtime createdat eventtime tradetime exchangetime recordedat receivedat observedat epoch unixtime date'.split(
     ' ',
   ),
-  p: 'p price lastprice last yesprice tradeprice px mid midprice close probability prob value cents pricedollars lastpricedollars yespricedollars'.split(
+  p: 'p price lastprice lasttradeprice last yesprice tradeprice px mid midprice close probability prob value cents pricedollars lastpricedollars yespricedollars'.split(
     ' ',
   ),
   bids: 'bids bid buys buy'.split(' '),
@@ -78,10 +78,15 @@ const roleMeanings: Readonly<Record<Role, string>> = {
 };
 
 /** Names of columns that tell rows of one symbol apart whose prices are not the same thing. */
-const kindNames = 'outcome outcomename outcomeindex eventtype type event msgtype messagetype channel kind'.split(' ');
+const kindNames = 'outcome outcomename outcomeindex side eventtype type event msgtype messagetype channel kind'.split(
+  ' ',
+);
 
 /** Names of times at which no price was observed. */
 const otherTimePattern = /clos|expir|settl|resol|end|start|open|launch|first|until/;
+
+/** Names, or parts of paths, of prices of something else. */
+const otherPricePattern = /(^|[/_])(no|bid|ask)([/_]|$)/i;
 
 /** Share of a column's values that must fit a role. The others may be of another kind of row, or damaged. */
 const fitShareMin = 0.8;
@@ -181,7 +186,11 @@ function guessColumns(
     const free = names.filter((name) => !taken.has(name) && !/[=,]/.test(name));
     const fitting = free.filter((name) => fits[role](present(columnOf(name))));
     const rank = (name: string): number => roleNames[role].indexOf(normalizeName(name));
-    const [named] = fitting.filter((name) => rank(name) >= 0).sort((a, b) => rank(a) - rank(b));
+    // The bid of a candle is not its price.
+    const isOther = (name: string): number => Number(role === 'p' && otherPricePattern.test(name));
+    const [named] = fitting
+      .filter((name) => rank(name) >= 0)
+      .sort((a, b) => isOther(a) - isOther(b) || rank(a) - rank(b));
     // Without a known name, a column is only guessed if no other one fits.
     const only = role === 'symbol' || role === 't' ? onlyOne(fitting) : undefined;
     const own = named ?? (only !== undefined && role === 't' && !canBeObserved(only) ? undefined : only);
@@ -279,7 +288,11 @@ function guessTimeRules(values: readonly string[], given: TickRowRules): RuleGue
 /** The rules with which prices can be read, as far as they differ from those given. */
 function guessPriceRules(values: readonly string[], given: TickRowRules): RuleGuess {
   const hasComma = values.some((text) => text.includes(',')) && !values.some((text) => text.includes('.'));
-  const isComma = hasComma && !given.hasDecimalComma;
+  // The comma of 1,000 may separate thousands.
+  const isThousands =
+    values.some((text) => /^[1-9]\d{0,2}(,\d{3})+$/.test(text.trim())) &&
+    !values.some((text) => /^0?,/.test(text.trim()));
+  const isComma = hasComma && !isThousands && !given.hasDecimalComma;
   const isCents =
     given.priceScale === null && looksLikeCents(values.map((text) => Number(text.replace(',', '.').trim())));
   return {
@@ -344,7 +357,8 @@ function findMixedKinds(
     }
     if (![...kindsOf.values()].some((kinds) => kinds.size > 1)) continue;
     const kinds = [...new Set([...kindsOf.values()].flatMap((of) => [...of]))].slice(0, kindsShown);
-    if (kinds.every((kind) => /^(buy|sell|bid|ask|b|s)$/i.test(kind))) continue;
+    // Trades of both directions have prices of one kind.
+    if (kinds.every((kind) => /^(buy|sell|b|s)$/i.test(kind))) continue;
     return { filter: { column: name, value: kinds.find((kind) => /^yes$/i.test(kind)) ?? kinds[0]! }, values: kinds };
   }
   return null;

@@ -260,7 +260,10 @@ async function inspectTable(
   if (dataset === 'markets') return { plan, lacksZone: false, hasCents: false, advise: () => undefined };
   const type = (name: string): string => columns.find((column) => column.name === name)!.type;
   if (!canBeSymbol(type('symbol'))) return { fault: `column symbol is ${type('symbol')}, not text` };
-  if (!canBeTime(type('t'))) return { fault: `column t is ${type('t')}, not a time` };
+  if (!canBeTime(type('t')))
+    return {
+      fault: `column t is ${type('t')}, ${type('t') === 'FLOAT' ? 'which has too few digits for a time' : 'not a time'}`,
+    };
   if (dataset === 'ticks' && !canBePrice(type('p'))) return { fault: `column p is ${type('p')}, not a number` };
   const sample = await sampleTable(reader, rowFile, columns);
   const valuesOf = (name: string): (string | null)[] => {

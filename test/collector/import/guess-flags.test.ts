@@ -58,6 +58,11 @@ describe('the flags that are guessed', () => {
       ['--dataset orderbooks', '--columns symbol=asset_id,t=ts'],
     ],
     [
+      'the price of a candle, not its bid',
+      { symbol: 'A', t: '178377120{i}000', 'yes_bid/close': '0.4', 'yes_ask/close': '0.6', 'price/close': '0.5' },
+      ['--columns p=price/close'],
+    ],
+    [
       'order books beside other columns',
       { market: 'M', asset_id: 'A', ts: '178377120{i}000', bids: '[]', asks: '[[0.5, 7]]', hash: '0x1' },
       ['--dataset orderbooks', '--columns symbol=asset_id,t=ts'],
@@ -103,6 +108,7 @@ describe('the flags that are guessed', () => {
 
   test.each([
     ['outcome', ['No', 'Yes'], ['--where outcome=Yes']],
+    ['side', ['bid', 'ask'], ['--where side=bid']],
     ['event_type', ['last_trade_price', 'price_change'], ['--where event_type=last_trade_price']],
     ['type', ['buy', 'sell'], []],
   ])('select one kind of the rows of one symbol, by %s', (column, [one, other], flags) => {
