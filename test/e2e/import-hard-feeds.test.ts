@@ -66,6 +66,21 @@ test('a filter that selects no row is a warning', async () => {
   });
 });
 
+test('prices above 1 beside fractions, and symbols with spaces, are warnings', async () => {
+  const rows = Array.from({ length: 9 }, (_, i) => `A ,${day0 + i},${i < 3 ? 45 : 0.45}\n`);
+  const path = put(folder(), 'a.csv', `symbol,t,p\n${rows.join('')}`);
+  const args = ['import', path, '--output', folder(), ...common];
+  const shown = await run([...args, '--dry-run']);
+  expect(shown.stdout).toContain('  3 prices above 1\n');
+  expect(shown.stdout).toMatch(/"A " +2026-07-11T00:00:00Z +45\n/);
+  const spaces = 'Spaces at the start or end of 1 symbol were kept, first "A ".';
+  expect(JSON.parse((await run([...args, '--json'])).stdout).warnings).toEqual([
+    `3 prices above 1 were stored as received (${path}). --price-scale 1 confirms that.`,
+    spaces,
+  ]);
+  expect(JSON.parse((await run([...args, '--json', '--price-scale', '1'])).stdout).warnings).toEqual([spaces]);
+});
+
 test('--save-mapping replaces a mapping, and no other file', async () => {
   const files = folder();
   const text = `symbol,t,p\nA,${day0},0.5\n`;

@@ -335,7 +335,7 @@ function guessFilters(
 
 /**
  * Finds a column by whose values the rows of one symbol are of several kinds, such as two outcomes, with a filter that selects
- * the first kind, or YES. Null if there is none. `own`: the columns with a role, the symbol first.
+ * YES, or trades, or the first kind. Null if there is none. `own`: the columns with a role, the symbol first.
  */
 function findMixedKinds(
   sample: FileSample,
@@ -359,7 +359,10 @@ function findMixedKinds(
     const kinds = [...new Set([...kindsOf.values()].flatMap((of) => [...of]))].slice(0, kindsShown);
     // Trades of both directions have prices of one kind.
     if (kinds.every((kind) => /^(buy|sell|b|s)$/i.test(kind))) continue;
-    return { filter: { column: name, value: kinds.find((kind) => /^yes$/i.test(kind)) ?? kinds[0]! }, values: kinds };
+    return {
+      filter: { column: name, value: kinds.find((kind) => /^yes$|trade|ticker/i.test(kind)) ?? kinds[0]! },
+      values: kinds,
+    };
   }
   return null;
 }

@@ -12,6 +12,7 @@ import type { MergeThreads } from '../steps/merge-workers.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
 import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset, TickRowRules } from './import-rows.ts';
+import { countRejected, formatImportWarnings, type RejectedGroup } from './import-warnings.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { openImportThreads, openPageReader, type PageRead, type PageReader } from './page-workers.ts';
 import { type CheckRules, centsFault, checkRows, type RowPlan, suggestFlags } from './preflight.ts';
@@ -62,7 +63,7 @@ export interface CheckedFile extends FileCounts {
 }
 
 /** Files whose beginnings passed the checks. */
-interface ImportInput {
+export interface ImportInput {
   readonly flags: ImportFlags;
   readonly files: readonly ImportFile[];
   readonly ignored: readonly string[];
@@ -274,33 +275,8 @@ async function importToArchive(
   }
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;
-  run.warnings.push(
-    ...formatWarnings(input, rejectedGroups),
-    ...formatUnused(checked),
-    ...formatUnmatched(flags, checked),
-  );
+  run.warnings.push(...formatImportWarnings(input, checked, rejectedGroups, writer.symbols));
 }
-
-/** A warning that names the files of which --where selects no row. */
-function formatUnmatched({ filters }: ImportFlags, files: readonly CheckedFile[]): string[] {
-  const empty = files.filter(({ rows, fault }) => rows === 0 && fault === null);
-  if (filters.length === 0 || empty.length === 0) return [];
-  const wanted = filters.map(({ column, value }) => `--where ${column}=${value}`).join(' ');
-  return [`No row matches ${wanted}: ${formatPaths(empty)}.`];
-}
-
-/** Warnings that name the columns that were not imported, one for each set of columns. */
-const formatUnused = (files: readonly CheckedFile[]): string[] =>
-  [...Map.groupBy(files, ({ unused }) => unused.join(', '))]
-    .filter(([columns]) => columns !== '')
-    .slice(0, reasonsMax)
-    .map(([columns, of]) => `Columns that no dataset takes were not imported: ${columns} (${formatPaths(of)}).`);
-
-const formatPaths = (files: readonly { readonly path: string }[]): string =>
-  `${files
-    .slice(0, pathsMax)
-    .map(({ path }) => path)
-    .join(', ')}${files.length > pathsMax ? ', …' : ''}`;
 
 const createFailure = (reason: string, flags: readonly string[] = []): RunFailure => ({
   ...createJobFailure('input file', reason),
@@ -346,33 +322,6 @@ async function declareRowCoverage(run: Run, { flags, files, plans }: ImportInput
     );
   }
   if (!isEmpty(window)) await writer.addDeclaredCoverage(writer.rowSymbols, window, writtenAt);
-}
-
-interface RejectedGroup {
-  count: number;
-  readonly paths: Set<string>;
-}
-
-/** Number of paths shown per reason. */
-const pathsMax = 3;
-/** Number of reasons shown separately. */
-const reasonsMax = 20;
-
-function countRejected(rejectedGroups: Map<string, RejectedGroup>, key: string, path: string): void {
-  const known = rejectedGroups.get(key) ?? { count: 0, paths: new Set<string>() };
-  known.count++;
-  if (known.paths.size <= pathsMax) known.paths.add(path);
-  if (rejectedGroups.has(key) || rejectedGroups.size < reasonsMax) rejectedGroups.set(key, known);
-}
-
-function formatWarnings({ ignored }: ImportInput, rejectedGroups: ReadonlyMap<string, RejectedGroup>): string[] {
-  const named = (paths: readonly string[]): string => formatPaths(paths.map((path) => ({ path })));
-  const skipped = ignored.length === 0 ? [] : [`Skipped files of unknown type: ${named(ignored)}.`];
-  const rejected = [...rejectedGroups].map(([key, { count, paths }]) => {
-    const [what, reason] = key.split('\n');
-    return `${count} ${what}${count === 1 ? ' was' : 's were'} rejected: ${reason} (${named([...paths])}).`;
-  });
-  return [...skipped, ...rejected];
 }
 
 /** Minimum total size of saved pages for which worker threads are started. */

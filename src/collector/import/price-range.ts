@@ -7,6 +7,8 @@ export interface PriceRange {
    * or mostly above 1.
    */
   looksLikeCents(): boolean;
+  /** The number of prices above 1. */
+  readonly aboveOne: number;
 }
 
 export function createPriceRange(): PriceRange {
@@ -20,6 +22,9 @@ export function createPriceRange(): PriceRange {
       if (price > 1) above++;
       if (price < 0 || price > 100) outside++;
       if (Number.isInteger(price)) whole++;
+    },
+    get aboveOne() {
+      return above;
     },
     looksLikeCents: () => above > 0 && outside === 0 && (whole === count || above >= count / 2),
   };

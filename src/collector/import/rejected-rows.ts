@@ -10,6 +10,8 @@ export interface FileCounts {
   readonly reasons: readonly RejectedReason[];
   /** Whether the prices of the ticks may be in cents. */
   readonly looksLikeCents: boolean;
+  /** The number of prices of ticks that are above 1. */
+  readonly pricesAboveOne: number;
   /** The first accepted rows, as they are stored. */
   readonly firstRows: readonly StoredRow[];
 }
@@ -73,7 +75,15 @@ export function createRowCounter(): RowCounter {
     endFile() {
       const reasonList = [...reasons].map(([reason, { count, first }]) => ({ reason, count, first }));
       const sorted = reasonList.sort((a, b) => b.count - a.count);
-      const counts = { rows, rejected: 0, reasons: sorted, looksLikeCents: prices.looksLikeCents(), firstRows };
+      const { aboveOne: pricesAboveOne } = prices;
+      const counts = {
+        rows,
+        rejected: 0,
+        reasons: sorted,
+        looksLikeCents: prices.looksLikeCents(),
+        pricesAboveOne,
+        firstRows,
+      };
       for (const { count } of reasonList) counts.rejected += count;
       rows = 0;
       reasons = new Map();
