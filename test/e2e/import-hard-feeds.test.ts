@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runHere as run } from './here.ts';
@@ -94,6 +94,20 @@ test('--save-mapping replaces a mapping, and no other file', async () => {
   expect(refused.code).toBe(2);
   expect(refused.stderr).toMatch(/the file exists and is not a mapping/);
   expect(readFileSync(path, 'utf8')).toBe(text);
+});
+
+test('folders of a partitioned data set are named, and a column may have one filter', async () => {
+  const root = join(folder(), 'date=2026', 'ticker=A');
+  mkdirSync(root, { recursive: true });
+  const path = await writeParquet(join(root, 'a.parquet'), `SELECT ${day0} AS t, 0.5 AS p`);
+  const refused = await run(['import', path, '--output', folder(), ...common]);
+  expect(refused.code).toBe(2);
+  expect(refused.stderr).toMatch(
+    /missing column symbol .*; date=2026, ticker=A in the names of the folders are not read/,
+  );
+  const twice = await run(['import', path, '--output', folder(), ...common, '--where', 't=1', '--where', 't=2']);
+  expect(twice.code).toBe(2);
+  expect(twice.stderr).toMatch(/--where names t twice/);
 });
 
 test('a Parquet file with columns whose names differ only in case is refused', async () => {

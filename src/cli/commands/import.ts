@@ -149,6 +149,9 @@ async function resolveMapping(flags: ImportOptions): Promise<ImportMapping> {
     ...(flags.decimalComma === undefined ? {} : { decimalComma: flags.decimalComma }),
     ...(flags.tz === undefined ? {} : { tz: flags.tz }),
   };
+  const twice = given.where?.find(({ column }, i, all) => all.findIndex((other) => other.column === column) < i);
+  if (twice !== undefined)
+    throw new UsageError(`--where names ${twice.column} twice: a row has to match each --where, and has one value.`);
   return flags.mapping === undefined ? given : { ...(await readMapping(flags.mapping)), ...given };
 }
 

@@ -254,7 +254,11 @@ async function inspectTable(
     names,
   );
   if (typeof dataset === 'object')
-    return adviseOn(dataset, await sampleTable(reader, source, ownColumns), { ...rules, ...found });
+    return adviseOn(
+      { fault: `${dataset.fault}${describePartitions(file.path)}` },
+      await sampleTable(reader, source, ownColumns),
+      { ...rules, ...found },
+    );
   const unused = listUnusedColumns(names, dataset, found);
   const plan = { dataset, rows: { file: rowFile, columns }, renames, filters, unused };
   if (dataset === 'markets') return { plan, lacksZone: false, hasCents: false, advise: () => undefined };
@@ -277,6 +281,15 @@ async function inspectTable(
     hasCents: dataset === 'ticks' && hasCents(valuesOf('p'), rules.rows),
     advise: () => formatAdvice(sample, { ...rules, dataset, renames: [], filters: [] }),
   };
+}
+
+/** A clause that names the values in the names of folders of a partitioned data set. */
+function describePartitions(path: string): string {
+  const named = path
+    .split('/')
+    .slice(0, -1)
+    .filter((folder) => /^\w+=/.test(folder));
+  return named.length === 0 ? '' : `; ${named.join(', ')} in the names of the folders are not read`;
 }
 
 async function toRowFile(file: ImportFile, unpacked: string | undefined): Promise<RowFile | FileFault> {
