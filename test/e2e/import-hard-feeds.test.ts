@@ -66,19 +66,17 @@ test('a filter that selects no row is a warning', async () => {
   });
 });
 
-test('prices above 1 beside fractions, and symbols with spaces, are warnings', async () => {
+test('prices above 1 beside fractions are a warning', async () => {
   const rows = Array.from({ length: 9 }, (_, i) => `A ,${day0 + i},${i < 3 ? 45 : 0.45}\n`);
   const path = put(folder(), 'a.csv', `symbol,t,p\n${rows.join('')}`);
   const args = ['import', path, '--output', folder(), ...common];
   const shown = await run([...args, '--dry-run']);
   expect(shown.stdout).toContain('  3 prices above 1\n');
   expect(shown.stdout).toMatch(/"A " +2026-07-11T00:00:00Z +45\n/);
-  const spaces = 'Spaces at the start or end of 1 symbol were kept, first "A ".';
   expect(JSON.parse((await run([...args, '--json'])).stdout).warnings).toEqual([
     `3 prices above 1 were stored as received (${path}). --price-scale 1 confirms that.`,
-    spaces,
   ]);
-  expect(JSON.parse((await run([...args, '--json', '--price-scale', '1'])).stdout).warnings).toEqual([spaces]);
+  expect(JSON.parse((await run([...args, '--json', '--price-scale', '1'])).stdout).warnings).toEqual([]);
 });
 
 test('--save-mapping replaces a mapping, and no other file', async () => {
@@ -94,6 +92,10 @@ test('--save-mapping replaces a mapping, and no other file', async () => {
   expect(refused.code).toBe(2);
   expect(refused.stderr).toMatch(/the file exists and is not a mapping/);
   expect(readFileSync(path, 'utf8')).toBe(text);
+  // A file that is refused leaves no mapping behind.
+  const bad = ['import', put(files, 'b.csv', 'a,b\n1,2\n'), '--output', folder(), ...common];
+  expect(await run([...bad, '--save-mapping', join(files, 'bad.yaml')])).toMatchObject({ code: 2 });
+  expect(existsSync(join(files, 'bad.yaml'))).toBe(false);
 });
 
 test('folders of a partitioned data set are named, and a column may have one filter', async () => {
@@ -167,9 +169,17 @@ test('an order book with one level a row is imported whole or not at all', async
 test('the sides of an order book may map prices to quantities, as a dict or a map', async () => {
   const rows = [
     { symbol: 'A', t: day0, bids: { 0.4: 1 }, asks: { 0.5: 1 } },
+    { symbol: 'C', t: day0, bids: [['0,4', '10']], asks: {} },
     { symbol: 'B', t: day0, bids: '{0.4: 1, 0.3: 2}', asks: '{0.5=1.5}' },
   ];
   const path = put(folder(), 'a.ndjson', linesOf(rows));
-  const taken = await run(['import', path, '--output', folder(), ...common, '--json']);
+  const taken = await run(['import', path, '--output', folder(), ...common, '--decimal-comma', '--json']);
   expect(JSON.parse(taken.stdout)).toMatchObject({ exit_code: 0, warnings: [] });
+  const nested = put(
+    folder(),
+    'a.ndjson',
+    linesOf([{ Book: { ticker: 'A', ts: day0, Bids: { 0.4: 1 }, Asks: { 0.5: 1 } } }]),
+  );
+  const refused = await run(['import', nested, '--output', folder(), ...common]);
+  expect(refused.stderr).toContain('--columns symbol=Book/ticker,t=Book/ts,bids=Book/Bids,asks=Book/Asks');
 });

@@ -100,7 +100,10 @@ export function readBookRow(
   return { symbol, snapshot };
 }
 
-function scaleLevel({ price, quantity }: Level, { priceScale }: TickRowRules): Level {
+function scaleLevel(level: Level, { priceScale, hasDecimalComma }: TickRowRules): Level {
+  const read = (value: unknown): unknown =>
+    hasDecimalComma && typeof value === 'string' ? value.replace(',', '.') : value;
+  const [price, quantity] = [read(level.price), read(level.quantity)];
   const number = typeof price === 'string' && price.trim() !== '' ? Number(price) : price;
   if (priceScale === null || typeof number !== 'number') return { price, quantity };
   return { price: (number * priceScale.factor) / priceScale.divisor, quantity };

@@ -45,6 +45,8 @@ export interface ImportFlags {
   readonly rejectedShareMax: number | null;
   /** Check mode: called with the results, and nothing is imported. Null to import. */
   readonly showCheck: ((files: readonly CheckedFile[]) => void) | null;
+  /** Called once the beginnings of all files passed the checks. Null: nothing is called. */
+  readonly onPrepared: (() => Promise<void>) | null;
 }
 
 /** Result of reading a file, to its end or up to a fault. */
@@ -113,6 +115,7 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
   };
   if (flags.covers !== null && files.every(isNotTicks))
     throw new UsageError('--covers applies to ticks only: the rows of these files are of another dataset.');
+  await flags.onPrepared?.();
   return { flags, files, ignored, plans };
 }
 
@@ -275,7 +278,7 @@ async function importToArchive(
   }
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;
-  run.warnings.push(...formatImportWarnings(input, checked, rejectedGroups, writer.symbols));
+  run.warnings.push(...formatImportWarnings(input, checked, rejectedGroups));
 }
 
 const createFailure = (reason: string, flags: readonly string[] = []): RunFailure => ({

@@ -3,19 +3,16 @@ import type { CheckedFile, ImportInput } from './import-step.ts';
 
 // Warnings of an import that succeeded.
 
-/** All warnings. `symbols`: those of the imported rows. */
 export function formatImportWarnings(
   input: ImportInput,
   files: readonly CheckedFile[],
   rejectedGroups: ReadonlyMap<string, RejectedGroup>,
-  symbols: ReadonlySet<string>,
 ): string[] {
   return [
     ...formatWarnings(input, rejectedGroups),
     ...formatUnused(files),
     ...formatUnmatched(input, files),
     ...formatPricesAboveOne(input, files),
-    ...formatSpaces(symbols),
   ];
 }
 
@@ -26,16 +23,6 @@ function formatPricesAboveOne({ flags }: ImportInput, files: readonly CheckedFil
   const count = mixed.reduce((sum, { pricesAboveOne }) => sum + pricesAboveOne, 0);
   return [
     `${formatCount(count, 'price')} above 1 ${count === 1 ? 'was' : 'were'} stored as received (${formatPaths(mixed)}). --price-scale 1 confirms that.`,
-  ];
-}
-
-/** A warning for symbols that differ from others only in spaces that nobody sees. */
-function formatSpaces(symbols: ReadonlySet<string>): string[] {
-  const spaced = [...symbols].filter((symbol) => symbol !== symbol.trim());
-  const [first] = spaced;
-  if (first === undefined) return [];
-  return [
-    `Spaces at the start or end of ${formatCount(spaced.length, 'symbol')} were kept, first ${JSON.stringify(first)}.`,
   ];
 }
 

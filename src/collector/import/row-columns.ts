@@ -168,15 +168,19 @@ export function renameColumns(row: Record<string, unknown>, renames: readonly Co
   return Object.fromEntries([...rest, ...read]);
 }
 
+/** Whether the keys of a value are names of fields. A side of an order book may have prices as keys. */
+const hasFields = (value: object): boolean =>
+  !Array.isArray(value) && Object.keys(value).some((key) => !/^\d*\.?\d+$/.test(key));
+
 /** Maximum depth of nested objects whose fields are listed. */
 const depthMax = 4;
 
-/** The columns of JSON rows, those in nested objects as paths. Lists are one column. */
+/** The columns of JSON rows, those in nested objects as paths. Lists, and objects with numbers as keys, are one column. */
 export function listFields(rows: readonly JsonRow[]): string[] {
   const names = new Set<string>();
   const add = (row: JsonRow, prefix: string, depth: number): void => {
     for (const [name, value] of Object.entries(row)) {
-      if (typeof value === 'object' && value !== null && !Array.isArray(value) && depth < depthMax)
+      if (typeof value === 'object' && value !== null && hasFields(value) && depth < depthMax)
         add(value as JsonRow, `${prefix}${name}/`, depth + 1);
       else names.add(`${prefix}${name}`);
     }
