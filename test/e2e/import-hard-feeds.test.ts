@@ -37,6 +37,10 @@ test('symbols that are long numbers keep all their digits', async () => {
   const refused = await run(['import', rounded, '--output', folder(), ...common]);
   expect(refused.code).toBe(4);
   expect(refused.stdout + refused.stderr).toMatch(/1 × symbol is not text/);
+  const csv = put(files, 'c.csv', `symbol,t,p\n7.132104567925221e+76,${day0},0.5\n`);
+  const lost = await run(['import', csv, '--output', folder(), ...common]);
+  expect(lost.code).toBe(4);
+  expect(lost.stdout + lost.stderr).toMatch(/1 × symbol is a rounded number: its last digits are lost/);
 });
 
 test('prices in cents are refused although the first rows do not show them', async () => {
