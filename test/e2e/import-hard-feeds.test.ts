@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { runHere as run } from './here.ts';
 import { day0, put, writeParquet } from './import-lake.ts';
@@ -114,6 +115,15 @@ test('folders of a partitioned data set are named, and a column may have one fil
   const twice = await run(['import', path, '--output', folder(), ...common, '--where', 't=1', '--where', 't=2']);
   expect(twice.code).toBe(2);
   expect(twice.stderr).toMatch(/--where names t twice/);
+});
+
+test('the flags for compressed Parquet are on the line of its error', async () => {
+  const files = folder();
+  const path = await writeParquet(join(files, 'a.parquet'), `SELECT 'A' AS ticker, ${day0} AS ts, 0.5 AS price`);
+  writeFileSync(`${path}.gz`, gzipSync(readFileSync(path)));
+  const refused = await run(['import', `${path}.gz`, '--output', folder(), ...common]);
+  expect(refused.code).toBe(2);
+  expect(refused.stdout + refused.stderr).toContain('can be read with: --columns symbol=ticker,t=ts,p=price\n');
 });
 
 test('a Parquet file with columns whose names differ only in case is refused', async () => {

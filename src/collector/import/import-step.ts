@@ -301,6 +301,8 @@ function formatOverShare({ path, rows, rejected, reasons, flags }: CheckedFile, 
 const rawCharsShown = 120;
 
 const createUsageThrower = (file: ImportFile) => (error: unknown) => {
+  // A summary shows an error on one line.
+  if (error instanceof UsageError) throw new UsageError(error.message.replace(/\n +/g, ' '), { cause: error });
   throw error instanceof UnreadableFileError
     ? new UsageError(`${file.path}: ${error.message}.`, { cause: error })
     : error;
