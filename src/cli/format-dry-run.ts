@@ -1,6 +1,7 @@
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { CheckedFile } from '../collector/import/import-step.ts';
+import { centsFault } from '../collector/import/preflight.ts';
 import type { StoredRow } from '../collector/import/rejected-rows.ts';
 import { renderList } from './table.ts';
 import { escapeControls, type TerminalStyle } from './terminal-style.ts';
@@ -14,17 +15,21 @@ const filesShown = 20;
  */
 export function formatDryRun(files: readonly CheckedFile[], isJson: boolean, style: TerminalStyle): string {
   if (isJson) {
-    const checked = files.map(({ path, rows, rejected, reasons, fault, isOverShare, flags, firstRows, unused }) => ({
-      path,
-      rows,
-      rejected,
-      is_over_share: isOverShare,
-      fault,
-      flags,
-      reasons: reasons.slice(0, reasonsShown),
-      first_rows: firstRows,
-      unused_columns: unused,
-    }));
+    const checked = files.map(
+      ({ path, rows, rejected, reasons, fault, isOverShare, hasCents, pricesAboveOne, flags, firstRows, unused }) => ({
+        path,
+        rows,
+        rejected,
+        is_over_share: isOverShare,
+        has_cents: hasCents,
+        prices_above_one: pricesAboveOne,
+        fault,
+        flags,
+        reasons: reasons.slice(0, reasonsShown),
+        first_rows: firstRows,
+        unused_columns: unused,
+      }),
+    );
     return `${JSON.stringify({ files: checked.slice(0, filesShown), files_count: files.length })}\n`;
   }
   const more = files.length > filesShown ? [`… and ${formatCount(files.length - filesShown, 'file')} more`] : [];
@@ -32,7 +37,7 @@ export function formatDryRun(files: readonly CheckedFile[], isJson: boolean, sty
 }
 
 function formatFile(file: CheckedFile, style: TerminalStyle): string[] {
-  const { rows, rejected, reasons, fault, isOverShare, flags, firstRows, unused } = file;
+  const { rows, rejected, reasons, fault, isOverShare, hasCents, pricesAboveOne, flags, firstRows, unused } = file;
   const overText = isOverShare ? ': too many, nothing would be imported' : '';
   const shareText = rejected > 0 ? ` (${((100 * rejected) / rows).toFixed(1)} %)` : '';
   return [
@@ -41,6 +46,8 @@ function formatFile(file: CheckedFile, style: TerminalStyle): string[] {
     ...reasons
       .slice(0, reasonsShown)
       .map((r) => `  ${formatNumber(r.count)} × ${r.reason}, first ${escapeControls(r.first.slice(0, 120))}`),
+    ...(hasCents ? [`  nothing would be imported: ${centsFault}`] : []),
+    ...(hasCents || pricesAboveOne === 0 ? [] : [`  ${formatCount(pricesAboveOne, 'price')} above 1`]),
     ...(flags.length === 0 ? [] : [`  add ${flags.join(' ')}`]),
     ...(unused.length === 0
       ? []
@@ -76,4 +83,7 @@ const formatValue = (name: string, value: string | number | null): string =>
     ? ''
     : typeof value === 'number' && (name === 't' || name.endsWith('_seen'))
       ? formatIsoUtc(value)
-      : String(value);
+      : quoteSpaces(String(value));
+
+/** Shows the spaces at the ends of a text. */
+const quoteSpaces = (text: string): string => (text === text.trim() ? text : JSON.stringify(text));

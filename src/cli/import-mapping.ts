@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { ColumnFilter, ColumnRename } from '../archive/query/read-rows.ts';
 import { UsageError } from '../base/errors.ts';
 
@@ -45,7 +45,8 @@ export async function readMapping(path: string): Promise<ImportMapping> {
   const { parse } = await import('yaml');
   let value: unknown;
   try {
-    value = parse(readFileSync(path, 'utf8'));
+    // Every scalar is text, as it is written: 007 is not 7, and a token ID of 77 digits keeps them.
+    value = parse(readFileSync(path, 'utf8'), { schema: 'failsafe', logLevel: 'error' });
   } catch (error) {
     const [reason] = (error as Error).message.split('\n');
     throw new UsageError(`--mapping ${path}: cannot be read: ${reason}`, { cause: error });
@@ -66,16 +67,16 @@ function parseValue(path: string, key: keyof typeof keys, value: unknown): unkno
   const fail = (expected: string): never => {
     throw new UsageError(`--mapping ${path}: ${key} is ${JSON.stringify(value)}, expected ${expected}.`);
   };
-  if (kind === 'boolean') return typeof value === 'boolean' ? value : fail('true or false');
+  if (kind === 'boolean') return value === 'true' || value === 'false' ? value === 'true' : fail('true or false');
   if (kind === 'text') {
-    const text = typeof value === 'number' || typeof value === 'string' ? String(value) : fail('text');
+    const text = typeof value === 'string' ? value : fail('text');
     const choices: readonly string[] | undefined = mappingChoices[key as keyof typeof mappingChoices];
     return choices === undefined || choices.includes(text) ? text : fail(`one of ${choices.join(', ')}`);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return fail('names and their columns');
   return Object.entries(value).map(([name, own]) => {
-    if (typeof own !== 'string' && typeof own !== 'number' && typeof own !== 'boolean') return fail('names as text');
-    return key === 'columns' ? [name, String(own)] : { column: name, value: String(own) };
+    if (typeof own !== 'string') return fail('names as text');
+    return key === 'columns' ? [name, own] : { column: name, value: own };
   });
 }
 
@@ -94,8 +95,15 @@ async function formatMapping(mapping: ImportMapping): Promise<string> {
   return `# How oddslake import reads a feed: oddslake import FILE --mapping THIS_FILE\n${stringify(values)}`;
 }
 
-/** Writes a mapping file, whole or not at all. @throws UsageError if it cannot be written */
+/**
+ * Writes a mapping file, whole or not at all.
+ * @throws UsageError if it cannot be written, or if there is a file that is no mapping
+ */
 export async function saveMapping(path: string, mapping: ImportMapping): Promise<void> {
+  if (existsSync(path))
+    await readMapping(path).catch((error: unknown) => {
+      throw new UsageError(`--save-mapping ${path}: the file exists and is not a mapping.`, { cause: error });
+    });
   const temporary = `${path}.${process.pid}.tmp`;
   const content = await formatMapping(mapping);
   try {

@@ -200,7 +200,7 @@ test('order books that an archive exported are the same in another one', async (
   expect(await all(copy)).toBe(expected);
 });
 
-test('levels that are not in the order of time are refused', async () => {
+test('levels whose time is written in two ways are refused', async () => {
   const level = (t: string, price: number): string => `A,${t},bid,${price},1\n`;
   // The same time in two forms: the levels of one order book are apart.
   const text = `symbol,t,side,price,quantity\n${level('2026-07-11T00:00:00Z', 0.4)}${level('2026-07-11T00:00:01Z', 0.4)}${level('2026-07-11T02:00:00+02:00', 0.3)}`;
@@ -208,7 +208,7 @@ test('levels that are not in the order of time are refused', async () => {
   const args = ['import', put(folder(), 'a.csv', text), '--dataset', 'orderbooks', '--output', output, ...common];
   const refused = await run(args);
   expect(refused.code, refused.stderr).toBe(2);
-  expect(refused.stderr + refused.stdout).toMatch(/the levels of A are not in the order of time. Sort the file/);
+  expect(refused.stderr + refused.stdout).toMatch(/the time 2026-07-11T00:00:00Z of A is written in two ways/);
 });
 
 test('a dry run shows the first rows as they would be stored, and names what is not imported', async () => {
@@ -259,7 +259,7 @@ test('a mapping that was saved reads the next file of the feed, and flags have p
     ['timeunit: s', /unknown key timeunit/],
     ['time_unit: m', /time_unit is "m", expected one of s, ms, us, ns, auto/],
     ['columns: [a]', /columns is \["a"\], expected names and their columns/],
-    ['truncate_time: 1', /truncate_time is 1, expected true or false/],
+    ['truncate_time: 1', /truncate_time is "1", expected true or false/],
     ['- a', /expected keys and values/],
     ['a: [', /cannot be read/],
   ] as const) {

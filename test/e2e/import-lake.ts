@@ -48,6 +48,7 @@ export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {
   filters: [],
   rejectedShareMax: 1,
   showCheck: null,
+  onPrepared: null,
   ...rest,
 });
 

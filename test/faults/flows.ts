@@ -323,6 +323,7 @@ export const flows: readonly Flow[] = [
         filters: [],
         rejectedShareMax: 1,
         showCheck: null,
+        onPrepared: null,
         covers: null,
         preferred: false,
       };

@@ -1,5 +1,5 @@
 import { closeSync, openSync, readSync, writevSync } from 'node:fs';
-import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import { DiskFullError } from '../../base/errors.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 
 /**
@@ -56,8 +56,7 @@ function writeSpill(path: string, file: number, pieces: readonly Uint8Array[]): 
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error;
-    throw new OddslakeError(
-      exitCodes.unexpected,
+    throw new DiskFullError(
       `The disk is full: ${path} could not grow. An import needs 16 bytes per tick there until it is published. Free some space and run the import again; ticks that were not published yet were not imported.`,
       { cause: error },
     );

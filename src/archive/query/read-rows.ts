@@ -126,17 +126,26 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
   /**
    * Finds decimals that are too wide for DuckDB, which reads them as wrong numbers. The returned type names are not
    * accepted for any column.
+   * @throws Error if the names of two columns differ only in case, of which DuckDB renames one
    */
-  async function wideDecimals({ path }: RowFile & { format: 'parquet' }): Promise<Map<string, string>> {
-    const sql = `SELECT name, precision FROM parquet_schema(${quotePath({ path })}) WHERE precision > 38`;
-    const rows = await connection!.runAndReadAll(sql);
-    return new Map(rows.getRows().map(([name, digits]) => [String(name), `a decimal of ${digits} digits`]));
+  async function wideDecimals(file: RowFile & { format: 'parquet' }, names: readonly string[]) {
+    const sql = `SELECT name, precision FROM parquet_schema(${quotePath(file)})`;
+    const rows = (await connection!.runAndReadAll(sql)).getRows();
+    const own = new Set(rows.map(([name]) => String(name).toLowerCase()));
+    const isRenamed = (name: string): boolean =>
+      !own.has(name.toLowerCase()) && own.has(name.toLowerCase().replace(/_\d+$/, ''));
+    const renamed = file.renames === undefined ? names.find(isRenamed) : undefined;
+    if (renamed !== undefined)
+      throw new Error(`two columns are named ${renamed.replace(/_\d+$/, '')}, or their names differ only in case`);
+    const wide = rows.filter(([, digits]) => Number(digits ?? 0) > 38);
+    return new Map(wide.map(([name, digits]) => [String(name), `a decimal of ${digits} digits`]));
   }
   return {
     async readColumns(file) {
       const reader = await (await reconnect()).runAndReadAll(`DESCRIBE SELECT * FROM ${buildSourceSql(file)}`);
-      const wideTypes = file.format === 'parquet' ? await wideDecimals(file) : new Map<string, string>();
       const columns = reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }));
+      const names = columns.map(({ name }) => name);
+      const wideTypes = file.format === 'parquet' ? await wideDecimals(file, names) : new Map<string, string>();
       return columns.map(({ name, type }) => ({ name, type: wideTypes.get(name) ?? type }));
     },
     async *readTicks(file, columns, unit) {
@@ -199,9 +208,9 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
 /** Whether a type is a wall-clock time without a zone. */
 export const isLocalTime = (type: string): boolean => /^(TIMESTAMP(_S|_MS|_NS)?|DATETIME|DATE)$/.test(type);
 
-/** Whether a column of this type can be `t`, `symbol` or `p`. */
+/** Whether a column of this type can be `t`, `symbol` or `p`. A FLOAT holds current times in seconds to two minutes. */
 export const canBeTime = (type: string): boolean =>
-  isLocalTime(type) || /^(TIMESTAMP WITH TIME ZONE|VARCHAR)$/.test(type) || isNumber(type);
+  isLocalTime(type) || /^(TIMESTAMP WITH TIME ZONE|VARCHAR)$/.test(type) || (isNumber(type) && type !== 'FLOAT');
 export const canBeSymbol = (type: string): boolean => /^(VARCHAR|ENUM\(.*\)|UUID)$/s.test(type) || isInteger(type);
 export const canBePrice = (type: string): boolean => type === 'VARCHAR' || isNumber(type);
 

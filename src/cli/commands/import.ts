@@ -95,8 +95,9 @@ export function addImport(shell: CliContext): void {
       shell.jobs.import,
       async (): Promise<ImportFlags> => {
         const mapping = await resolveMapping(flags);
-        const parsed = toImportFlags(paths, flags, mapping);
-        if (flags.saveMapping !== undefined) await saveMapping(flags.saveMapping, mapping);
+        const target = flags.saveMapping;
+        const onPrepared = target === undefined ? null : () => saveMapping(target, mapping);
+        const parsed = { ...toImportFlags(paths, flags, mapping), onPrepared };
         return flags.dryRun === true ? { ...parsed, showCheck: await openDryRunPrinter(flags) } : parsed;
       },
       flags.dryRun,
@@ -129,6 +130,7 @@ function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: 
     filters: mapping.where ?? [],
     rejectedShareMax: flags.allowRejected === undefined ? null : parseRejectedShare(flags.allowRejected),
     showCheck: null,
+    onPrepared: null,
     covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
     preferred: flags.prefer === 'import',
   };
@@ -149,6 +151,9 @@ async function resolveMapping(flags: ImportOptions): Promise<ImportMapping> {
     ...(flags.decimalComma === undefined ? {} : { decimalComma: flags.decimalComma }),
     ...(flags.tz === undefined ? {} : { tz: flags.tz }),
   };
+  const twice = given.where?.find(({ column }, i, all) => all.findIndex((other) => other.column === column) < i);
+  if (twice !== undefined)
+    throw new UsageError(`--where names ${twice.column} twice: a row has to match each --where, and has one value.`);
   return flags.mapping === undefined ? given : { ...(await readMapping(flags.mapping)), ...given };
 }
 

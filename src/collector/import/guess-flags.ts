@@ -12,7 +12,8 @@ import {
   readRows,
   type TickRowRules,
 } from './import-rows.ts';
-import { findMissingColumns, listReadColumns } from './row-columns.ts';
+import { looksLikeCents } from './price-range.ts';
+import { findMissingColumns } from './row-columns.ts';
 
 // What the columns of a file may mean, and the flags with which its rows can be read. A guess is printed and never used.
 
@@ -42,16 +43,26 @@ export interface FlagGuess {
 
 type Role = 'symbol' | 't' | 'p' | 'bids' | 'asks';
 
-/** Names that feeds use for a role, most likely first: in lower case, without punctuation, the last part of a path. */
+/** The columns that may be guessed. Columns of levels are not. */
+const rolesOf: Readonly<Record<ImportDataset, readonly Role[]>> = {
+  ticks: ['symbol', 't', 'p'],
+  orderbooks: ['symbol', 't', 'bids', 'asks'],
+  markets: [],
+};
+
+/**
+ * Names that feeds use for a role, most likely first: in lower case, without punctuation, the last part of a path. A token
+ * comes before its market: the tokens of a market have different prices.
+ */
 const roleNames: Readonly<Record<Role, readonly string[]>> = {
   symbol:
-    'symbol ticker marketticker market contract instrument tokenid assetid marketid conditionid slug marketslug security sym'.split(
+    'symbol ticker marketticker tokenid assetid clobtokenid asset token instrument contract market marketid slug marketslug conditionid security sym'.split(
       ' ',
     ),
   t: 't timestamp ts time datetime tsms timestampms createdtime createdat eventtime tradetime exchangetime recordedat receivedat observedat epoch unixtime date'.split(
     ' ',
   ),
-  p: 'p price lastprice last yesprice tradeprice px mid midprice close probability prob value cents pricedollars lastpricedollars yespricedollars'.split(
+  p: 'p price lastprice lasttradeprice last yesprice tradeprice px mid midprice close probability prob value cents pricedollars lastpricedollars yespricedollars'.split(
     ' ',
   ),
   bids: 'bids bid buys buy'.split(' '),
@@ -66,6 +77,17 @@ const roleMeanings: Readonly<Record<Role, string>> = {
   asks: 'the asks',
 };
 
+/** Names of columns that tell rows of one symbol apart whose prices are not the same thing. */
+const kindNames = 'outcome outcomename outcomeindex side eventtype type event msgtype messagetype channel kind'.split(
+  ' ',
+);
+
+/** Names of times at which no price was observed. */
+const otherTimePattern = /clos|expir|settl|resol|end|start|open|launch|first|until/;
+
+/** Names, or parts of paths, of prices of something else. */
+const otherPricePattern = /(^|[/_])(no|bid|ask)([/_]|$)/i;
+
 /** Share of a column's values that must fit a role. The others may be of another kind of row, or damaged. */
 const fitShareMin = 0.8;
 
@@ -79,10 +101,15 @@ export function guessFlags(sample: FileSample, given: GivenFlags): FlagGuess | n
   const found = guessColumns(sample.names, given, dataset, columnOf);
   if (found === null) return null;
   const { columns, guessed } = found;
-  const filters = given.filters.length > 0 ? given.filters : guessFilters(sample, [...columns.values()], columnOf);
+  const own = [...columns.values()];
+  const kinds = given.filters.length > 0 ? [] : guessFilters(sample, own, columnOf);
+  const example =
+    given.filters.length > 0 || !guessed.has('symbol') ? null : findMixedKinds(sample, own, kinds, columnOf);
+  const filters = given.filters.length > 0 ? given.filters : [...kinds, ...(example === null ? [] : [example.filter])];
   const isChosen = chooseRows(sample, filters, columnOf);
   const chosen = (role: Role): (string | null)[] =>
     columns.has(role) ? columnOf(columns.get(role)!).filter((_, i) => isChosen[i]) : [];
+  if (guessed.has('t') && hasRepeatedDays(chosen('symbol'), chosen('t'))) return null;
   const times = guessTimeRules(present(chosen('t')), given.rows);
   const prices = guessPriceRules(listPrices(dataset, chosen), given.rows);
   const rules = { ...given.rows, ...times.rules, ...prices.rules };
@@ -94,7 +121,11 @@ export function guessFlags(sample: FileSample, given: GivenFlags): FlagGuess | n
       return `${own} looks like ${roleMeanings[role]}${details.length > 0 ? ` (${details.join(', ')})` : ''}`;
     });
   const newFilters = given.filters.length > 0 ? [] : filters;
-  for (const { column, value } of newFilters) clauses.push(`${column} is ${value} in the rows that have them`);
+  for (const { column, value } of kinds) clauses.push(`${column} is ${value} in the rows that have them`);
+  if (example !== null)
+    clauses.push(
+      `rows of one symbol differ in ${example.filter.column} (${example.values.join(', ')}), and their prices may be different things: --where selects one, ${example.filter.value} is only an example`,
+    );
   const flags = [
     ...(given.dataset === null && dataset === 'orderbooks' && guessed.size > 0 ? ['--dataset orderbooks'] : []),
     ...(guessed.size === 0 ? [] : [formatColumnsFlag([...columns])]),
@@ -143,7 +174,7 @@ function guessColumns(
   const columns = new Map<Role, string>();
   const guessed = new Set<Role>();
   const taken = new Set<string>();
-  const roles = listReadColumns(dataset) as readonly Role[];
+  const roles = rolesOf[dataset];
   for (const role of roles) {
     const known = renames.find(([name]) => name === role)?.[1] ?? names.find((name) => name === role);
     if (known === undefined) continue;
@@ -155,9 +186,14 @@ function guessColumns(
     const free = names.filter((name) => !taken.has(name) && !/[=,]/.test(name));
     const fitting = free.filter((name) => fits[role](present(columnOf(name))));
     const rank = (name: string): number => roleNames[role].indexOf(normalizeName(name));
-    const [named] = fitting.filter((name) => rank(name) >= 0).sort((a, b) => rank(a) - rank(b));
+    // The bid of a candle is not its price.
+    const isOther = (name: string): number => Number(role === 'p' && otherPricePattern.test(name));
+    const [named] = fitting
+      .filter((name) => rank(name) >= 0)
+      .sort((a, b) => isOther(a) - isOther(b) || rank(a) - rank(b));
     // Without a known name, a column is only guessed if no other one fits.
-    const own = named ?? (role === 'symbol' || role === 't' ? onlyOne(fitting) : undefined);
+    const only = role === 'symbol' || role === 't' ? onlyOne(fitting) : undefined;
+    const own = named ?? (only !== undefined && role === 't' && !canBeObserved(only) ? undefined : only);
     if (own === undefined) continue;
     columns.set(role, own);
     guessed.add(role);
@@ -165,6 +201,8 @@ function guessColumns(
   }
   return findMissingColumns([...columns.keys()], dataset).length > 0 ? null : { columns, guessed };
 }
+
+const canBeObserved = (name: string): boolean => !otherTimePattern.test(normalizeName(name));
 
 const onlyOne = <T>(values: readonly T[]): T | undefined => (values.length === 1 ? values[0] : undefined);
 
@@ -191,6 +229,15 @@ const fits: Readonly<Record<Role, (values: readonly string[]) => boolean>> = {
   bids: (values) => fitsMost(values, (text) => parseLevels(text) !== null),
   asks: (values) => fitsMost(values, (text) => parseLevels(text) !== null),
 };
+
+/** Whether times are days, several of one symbol the same: then the time of day is elsewhere. */
+function hasRepeatedDays(symbols: readonly (string | null)[], times: readonly (string | null)[]): boolean {
+  const days = times.map((t, i) => (t !== null && dayPattern.test(t) ? `${t} ${symbols[i]}` : null));
+  const present = days.filter((day) => day !== null);
+  return new Set(present).size < present.length;
+}
+
+const dayPattern = /^\d{4}-\d\d-\d\d(?:[T ]00:00:00(?:\.0+)?)?$/;
 
 interface RuleGuess {
   readonly rules: Partial<TickRowRules>;
@@ -241,7 +288,11 @@ function guessTimeRules(values: readonly string[], given: TickRowRules): RuleGue
 /** The rules with which prices can be read, as far as they differ from those given. */
 function guessPriceRules(values: readonly string[], given: TickRowRules): RuleGuess {
   const hasComma = values.some((text) => text.includes(',')) && !values.some((text) => text.includes('.'));
-  const isComma = hasComma && !given.hasDecimalComma;
+  // The comma of 1,000 may separate thousands.
+  const isThousands =
+    values.some((text) => /^[1-9]\d{0,2}(,\d{3})+$/.test(text.trim())) &&
+    !values.some((text) => /^0?,/.test(text.trim()));
+  const isComma = hasComma && !isThousands && !given.hasDecimalComma;
   const isCents =
     given.priceScale === null && looksLikeCents(values.map((text) => Number(text.replace(',', '.').trim())));
   return {
@@ -252,20 +303,6 @@ function guessPriceRules(values: readonly string[], given: TickRowRules): RuleGu
     flags: [...(isComma ? ['--decimal-comma'] : []), ...(isCents ? ['--price-scale 0.01'] : [])],
     clauses: [...(isComma ? ['with a decimal comma'] : []), ...(isCents ? ['in cents'] : [])],
   };
-}
-
-/**
- * Whether prices may be in cents or percent: all lie between 0 and 100, at least one above 1, and they are whole numbers or
- * mostly above 1.
- */
-export function looksLikeCents(prices: readonly number[]): boolean {
-  const finite = prices.filter(Number.isFinite);
-  const above = finite.filter((price) => price > 1).length;
-  return (
-    above > 0 &&
-    finite.every((price) => price >= 0 && price <= 100) &&
-    (finite.every(Number.isInteger) || above >= finite.length / 2)
-  );
 }
 
 /** Maximum number of different values of a column that tells kinds of rows apart. */
@@ -295,6 +332,42 @@ function guessFilters(
   }
   return [];
 }
+
+/**
+ * Finds a column by whose values the rows of one symbol are of several kinds, such as two outcomes, with a filter that selects
+ * YES, or trades, or the first kind. Null if there is none. `own`: the columns with a role, the symbol first.
+ */
+function findMixedKinds(
+  sample: FileSample,
+  own: readonly string[],
+  filters: readonly ColumnFilter[],
+  columnOf: (name: string) => (string | null)[],
+): { readonly filter: ColumnFilter; readonly values: readonly string[] } | null {
+  const isChosen = chooseRows(sample, filters, columnOf);
+  const values = own.map(columnOf);
+  const isWhole = (i: number): boolean => isChosen[i]! && values.every((column) => (column[i] ?? '') !== '');
+  const candidates = sample.names.filter((name) => kindNames.includes(normalizeName(name)) && !/[=,]/.test(name));
+  for (const name of candidates) {
+    if (own.includes(name)) continue;
+    const kindsOf = new Map<string, Set<string>>();
+    for (const [i, kind] of columnOf(name).entries()) {
+      if (!isWhole(i) || kind === null || kind === '') continue;
+      const symbol = values[0]![i]!;
+      kindsOf.set(symbol, (kindsOf.get(symbol) ?? new Set()).add(kind));
+    }
+    if (![...kindsOf.values()].some((kinds) => kinds.size > 1)) continue;
+    const kinds = [...new Set([...kindsOf.values()].flatMap((of) => [...of]))].slice(0, kindsShown);
+    // Trades of both directions have prices of one kind.
+    if (kinds.every((kind) => /^(buy|sell|b|s)$/i.test(kind))) continue;
+    return {
+      filter: { column: name, value: kinds.find((kind) => /^yes$|trade|ticker/i.test(kind)) ?? kinds[0]! },
+      values: kinds,
+    };
+  }
+  return null;
+}
+
+const kindsShown = 5;
 
 function chooseRows(
   { rows }: FileSample,

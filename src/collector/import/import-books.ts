@@ -1,8 +1,9 @@
 import type { OrderBookSnapshot } from '../../archive/format/order-book.ts';
 import { UsageError } from '../../base/errors.ts';
 import { isSymbolName } from '../../base/symbol-name.ts';
+import { formatIsoUtc } from '../../base/time.ts';
 import { parseOrderBooks } from '../order-books/parse-order-book.ts';
-import { parseTimeText, type TickRowRules } from './import-rows.ts';
+import { isRoundedNumber, parseTimeText, roundedReason, type TickRowRules } from './import-rows.ts';
 
 /** A row of order books, as text: one snapshot, whose sides are lists of levels. */
 export interface BookRow {
@@ -10,6 +11,8 @@ export interface BookRow {
   readonly t: string | null;
   readonly bids: string | null;
   readonly asks: string | null;
+  /** Why the row cannot be used. Null, or absent, if it can. */
+  readonly fault?: string | null;
 }
 
 interface Level {
@@ -51,12 +54,14 @@ function parseListText(text: string): unknown {
     return JSON.parse(trimmed);
   } catch {}
   // Only text of numbers and names, in which these characters can have no other meaning.
-  if (!/^[\w\s.,:+'()[\]{}-]*$/.test(trimmed)) return null;
+  if (!/^[\w\s.,:=+'()[\]{}-]*$/.test(trimmed)) return null;
   const json = trimmed
     .replaceAll("'", '"')
     .replaceAll('(', '[')
     .replaceAll(')', ']')
-    .replace(/,\s*\]/g, ']');
+    .replace(/,\s*\]/g, ']')
+    // A dict of Python and a map of DuckDB have numbers as keys.
+    .replace(/([{,]\s*)(\d[\w.+-]*)\s*[:=]/g, '$1"$2":');
   try {
     return JSON.parse(json);
   } catch {
@@ -74,9 +79,11 @@ export function readBookRow(
   rules: TickRowRules,
   futureMs: number,
 ): { readonly symbol: string; readonly snapshot: OrderBookSnapshot } | { readonly reason: string } {
-  const { symbol } = row;
+  const { symbol, fault = null } = row;
+  if (fault !== null) return { reason: fault };
   if (symbol === null || symbol === '') return { reason: 'symbol is missing' };
   if (!isSymbolName(symbol)) return { reason: 'symbol is not text' };
+  if (isRoundedNumber(symbol)) return { reason: roundedReason };
   const t = row.t === null || row.t.trim() === '' ? { reason: 'is missing' } : parseTimeText(row.t, rules);
   if (typeof t !== 'number') return { reason: `t ${t.reason}` };
   if ((row.bids ?? '') === '' && (row.asks ?? '') === '') return { reason: 'bids and asks are missing' };
@@ -94,7 +101,10 @@ export function readBookRow(
   return { symbol, snapshot };
 }
 
-function scaleLevel({ price, quantity }: Level, { priceScale }: TickRowRules): Level {
+function scaleLevel(level: Level, { priceScale, hasDecimalComma }: TickRowRules): Level {
+  const read = (value: unknown): unknown =>
+    hasDecimalComma && typeof value === 'string' ? value.replace(',', '.') : value;
+  const [price, quantity] = [read(level.price), read(level.quantity)];
   const number = typeof price === 'string' && price.trim() !== '' ? Number(price) : price;
   if (priceScale === null || typeof number !== 'number') return { price, quantity };
   return { price: (number * priceScale.factor) / priceScale.divisor, quantity };
@@ -105,48 +115,65 @@ export interface LevelRow {
   readonly symbol: string | null;
   readonly t: string | null;
   readonly side: string | null;
+  readonly level: string | null;
   readonly price: string | null;
   readonly quantity: string | null;
 }
 
 /** Joins rows that have the same symbol and the same text of a time, and follow one another, into rows of order books. */
 export interface LevelJoiner {
-  /** Adds a row; returns the order book that ended before it. */
+  /** Adds a row; returns the order book that ended before it. The rows of a symbol follow one another. */
   add(row: LevelRow): BookRow | null;
   /** Returns the last order book. */
   end(): BookRow | null;
 }
 
+interface JoinedBook {
+  readonly row: LevelRow;
+  readonly bids: unknown[];
+  readonly asks: unknown[];
+  /** Sides with the number of each level, or its price. */
+  readonly levels: Set<string>;
+  fault: string | null;
+}
+
 /**
- * @throws UsageError from `add` if levels of one symbol are not in the order of time: then the levels of an order book may be
- * apart, and each part of it would be taken for all of it
+ * @throws UsageError from `add` if a level cannot be assigned to an order book, or if the time of an order book is written in
+ * two ways: then each part of an order book would be taken for all of it
  */
 export function joinLevels(rules: TickRowRules, describeFile: string): LevelJoiner {
-  let current: { readonly row: LevelRow; readonly bids: unknown[]; readonly asks: unknown[] } | null = null;
-  const lastTimes = new Map<string, number>();
-  const toBook = (): BookRow | null =>
-    current === null
-      ? null
-      : {
-          symbol: current.row.symbol,
-          t: current.row.t,
-          bids: JSON.stringify(current.bids),
-          asks: JSON.stringify(current.asks),
-        };
+  let current: JoinedBook | null = null;
+  /** The times of the current symbol, and whether they are whole milliseconds. */
+  const times = new Map<number, boolean>();
+  const toBook = (): BookRow | null => {
+    if (current === null) return null;
+    const { row, bids, asks, fault } = current;
+    return { symbol: row.symbol, t: row.t, bids: JSON.stringify(bids), asks: JSON.stringify(asks), fault };
+  };
+  const checkTime = (symbol: string, text: string): void => {
+    const t = parseTimeText(text, rules);
+    if (typeof t !== 'number') return;
+    // Several order books of one millisecond differ once their times are truncated.
+    const isWhole = typeof parseTimeText(text, { ...rules, truncates: false }) === 'number';
+    if (isWhole && times.get(t) === true)
+      throw new UsageError(
+        `${describeFile}: the time ${formatIsoUtc(t)} of ${symbol} is written in two ways: the levels of its order book are apart.`,
+      );
+    times.set(t, isWhole);
+  };
   return {
     add(row) {
-      const isSame = current !== null && current.row.symbol === row.symbol && current.row.t === row.t;
+      const { symbol, t } = row;
+      if (symbol === null || symbol === '' || t === null || t.trim() === '')
+        throw new UsageError(
+          `${describeFile}: a level has no ${symbol === null || symbol === '' ? 'symbol' : 't'}: its order book is unknown, and would be incomplete.`,
+        );
+      const isSame = current !== null && current.row.symbol === symbol && current.row.t === t;
       const ended = isSame ? null : toBook();
       if (!isSame) {
-        const t = parseTimeText(row.t ?? '', rules);
-        if (typeof t === 'number' && row.symbol !== null) {
-          if (t <= (lastTimes.get(row.symbol) ?? Number.NEGATIVE_INFINITY))
-            throw new UsageError(
-              `${describeFile}: the levels of ${row.symbol} are not in the order of time. Sort the file by symbol and t.`,
-            );
-          lastTimes.set(row.symbol, t);
-        }
-        current = { row, bids: [], asks: [] };
+        if (current?.row.symbol !== symbol) times.clear();
+        checkTime(symbol, t);
+        current = { row, bids: [], asks: [], levels: new Set(), fault: null };
       }
       addLevel(current!, row);
       return ended;
@@ -155,13 +182,18 @@ export function joinLevels(rules: TickRowRules, describeFile: string): LevelJoin
   };
 }
 
-function addLevel({ bids, asks }: { bids: unknown[]; asks: unknown[] }, { side, price, quantity }: LevelRow): void {
+function addLevel(book: JoinedBook, { side, level, price, quantity }: LevelRow): void {
   const name = (side ?? '').trim().toLowerCase();
   // The one row of an empty order book.
   if (/^nan$/i.test(price ?? '') && Number(quantity) === 0) return;
-  const level = [price, quantity];
-  if (/^(bid|bids|buy)$/.test(name)) bids.push(level);
-  else if (/^(ask|asks|offer|sell)$/.test(name)) asks.push(level);
+  const isBid = /^(bid|bids|buy)$/.test(name);
   // Not a level: the whole order book is rejected.
-  else bids.push(side);
+  if (!isBid && !/^(ask|asks|offer|sell)$/.test(name)) {
+    book.fault ??= `side is ${JSON.stringify(side)}, expected bid or ask`;
+    return;
+  }
+  const key = `${isBid ? 'bid' : 'ask'} ${level === null || level === '' ? `price ${price}` : `level ${level}`}`;
+  if (book.levels.has(key)) book.fault ??= `${key} is there twice`;
+  book.levels.add(key);
+  (isBid ? book.bids : book.asks).push([price, quantity]);
 }

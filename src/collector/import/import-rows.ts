@@ -79,6 +79,10 @@ export function readRows(rows: RawTickRows, rules: TickRowRules, sink: RowSink):
       sink.reject(null, { reason: isMissing ? 'symbol is missing' : 'symbol is not text', raw: formatRawRow(rows, i) });
       continue;
     }
+    if (isRoundedNumber(symbol)) {
+      sink.reject(null, { reason: roundedReason, raw: formatRawRow(rows, i) });
+      continue;
+    }
     const t = parseRowTime(rows, i, rules);
     const p = parsePrice(rows.p[i], rules.hasDecimalComma);
     if (typeof t !== 'number') sink.reject(symbol, { reason: `t ${t.reason}`, raw: formatRawRow(rows, i) });
@@ -89,6 +93,11 @@ export function readRows(rows: RawTickRows, rules: TickRowRules, sink: RowSink):
     } else sink.accept(symbol, t, (p * factor) / divisor);
   }
 }
+
+/** Whether a symbol is a long token ID that a program wrote as a floating-point number: several IDs may become the same. */
+export const isRoundedNumber = (symbol: string): boolean => /^\d\.\d+e\+\d+$/i.test(symbol);
+
+export const roundedReason = 'symbol is a rounded number: its last digits are lost';
 
 function parseRowTime(rows: RawTickRows, i: number, rules: TickRowRules): ParsedTime {
   const t = rows.t[i];

@@ -12,9 +12,10 @@ import type { MergeThreads } from '../steps/merge-workers.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
 import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset, TickRowRules } from './import-rows.ts';
+import { countRejected, formatImportWarnings, type RejectedGroup } from './import-warnings.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { openImportThreads, openPageReader, type PageRead, type PageReader } from './page-workers.ts';
-import { type CheckRules, checkRows, type RowPlan, suggestFlags } from './preflight.ts';
+import { type CheckRules, centsFault, checkRows, type RowPlan, suggestFlags } from './preflight.ts';
 import {
   checkCompressedParquet,
   createLazyReader,
@@ -44,6 +45,8 @@ export interface ImportFlags {
   readonly rejectedShareMax: number | null;
   /** Check mode: called with the results, and nothing is imported. Null to import. */
   readonly showCheck: ((files: readonly CheckedFile[]) => void) | null;
+  /** Called once the beginnings of all files passed the checks. Null: nothing is called. */
+  readonly onPrepared: (() => Promise<void>) | null;
 }
 
 /** Result of reading a file, to its end or up to a fault. */
@@ -53,6 +56,8 @@ export interface CheckedFile extends FileCounts {
   readonly fault: string | null;
   /** Whether too many of its rows are rejected, so that nothing is published. */
   readonly isOverShare: boolean;
+  /** Whether its prices may be in cents, and no scale is given, so that nothing is published. */
+  readonly hasCents: boolean;
   /** Flags with which more of its rows would be accepted. */
   readonly flags: readonly string[];
   /** Columns that are not imported. */
@@ -60,7 +65,7 @@ export interface CheckedFile extends FileCounts {
 }
 
 /** Files whose beginnings passed the checks. */
-interface ImportInput {
+export interface ImportInput {
   readonly flags: ImportFlags;
   readonly files: readonly ImportFile[];
   readonly ignored: readonly string[];
@@ -110,6 +115,7 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
   };
   if (flags.covers !== null && files.every(isNotTicks))
     throw new UsageError('--covers applies to ticks only: the rows of these files are of another dataset.');
+  await flags.onPrepared?.();
   return { flags, files, ignored, plans };
 }
 
@@ -184,7 +190,17 @@ async function importToArchive(
       isOver && plan !== undefined ? await suggestFlags(file, await lazy.reader(), shared.rules, plan) : [];
     const reasonFlags = new Set(counts.reasons.map(suggestFlag).filter((flag) => flag !== null));
     const flags = guessed.length > 0 ? guessed : [...reasonFlags];
-    checked.push({ path: file.path, ...counts, fault, isOverShare: isOver, flags, unused: plan?.unused ?? [] });
+    // The first rows may not show it: they may all cost one cent.
+    const hasCents = counts.looksLikeCents && shared.rules.rows.priceScale === null;
+    checked.push({
+      path: file.path,
+      ...counts,
+      fault,
+      isOverShare: isOver,
+      hasCents,
+      flags,
+      unused: plan?.unused ?? [],
+    });
     if (fault !== null) faults.set(file, fault);
     done++;
     bytes += file.bytes;
@@ -240,6 +256,11 @@ async function importToArchive(
       run.failures.push(...over.map((file) => createFailure(formatOverShare(file, shareMax), file.flags)));
       return;
     }
+    const inCents = checked.filter((file) => file.hasCents);
+    if (inCents.length > 0) {
+      run.failures.push(...inCents.map(({ path }) => createFailure(`${path}: nothing was imported: ${centsFault}.`)));
+      return;
+    }
     await writer.release();
     for await (const { file, page } of readAhead(responseFiles, reader, threads)) await importOne(file, page);
     await importContext.replay.finish();
@@ -257,21 +278,8 @@ async function importToArchive(
   }
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;
-  run.warnings.push(...formatWarnings(input, rejectedGroups), ...formatUnused(checked));
+  run.warnings.push(...formatImportWarnings(input, checked, rejectedGroups));
 }
-
-/** Warnings that name the columns that were not imported, one for each set of columns. */
-const formatUnused = (files: readonly CheckedFile[]): string[] =>
-  [...Map.groupBy(files, ({ unused }) => unused.join(', '))]
-    .filter(([columns]) => columns !== '')
-    .slice(0, reasonsMax)
-    .map(([columns, of]) => `Columns that no dataset takes were not imported: ${columns} (${formatPaths(of)}).`);
-
-const formatPaths = (files: readonly { readonly path: string }[]): string =>
-  `${files
-    .slice(0, pathsMax)
-    .map(({ path }) => path)
-    .join(', ')}${files.length > pathsMax ? ', …' : ''}`;
 
 const createFailure = (reason: string, flags: readonly string[] = []): RunFailure => ({
   ...createJobFailure('input file', reason),
@@ -293,6 +301,8 @@ function formatOverShare({ path, rows, rejected, reasons, flags }: CheckedFile, 
 const rawCharsShown = 120;
 
 const createUsageThrower = (file: ImportFile) => (error: unknown) => {
+  // A summary shows an error on one line.
+  if (error instanceof UsageError) throw new UsageError(error.message.replace(/\n +/g, ' '), { cause: error });
   throw error instanceof UnreadableFileError
     ? new UsageError(`${file.path}: ${error.message}.`, { cause: error })
     : error;
@@ -317,33 +327,6 @@ async function declareRowCoverage(run: Run, { flags, files, plans }: ImportInput
     );
   }
   if (!isEmpty(window)) await writer.addDeclaredCoverage(writer.rowSymbols, window, writtenAt);
-}
-
-interface RejectedGroup {
-  count: number;
-  readonly paths: Set<string>;
-}
-
-/** Number of paths shown per reason. */
-const pathsMax = 3;
-/** Number of reasons shown separately. */
-const reasonsMax = 20;
-
-function countRejected(rejectedGroups: Map<string, RejectedGroup>, key: string, path: string): void {
-  const known = rejectedGroups.get(key) ?? { count: 0, paths: new Set<string>() };
-  known.count++;
-  if (known.paths.size <= pathsMax) known.paths.add(path);
-  if (rejectedGroups.has(key) || rejectedGroups.size < reasonsMax) rejectedGroups.set(key, known);
-}
-
-function formatWarnings({ ignored }: ImportInput, rejectedGroups: ReadonlyMap<string, RejectedGroup>): string[] {
-  const named = (paths: readonly string[]): string => formatPaths(paths.map((path) => ({ path })));
-  const skipped = ignored.length === 0 ? [] : [`Skipped files of unknown type: ${named(ignored)}.`];
-  const rejected = [...rejectedGroups].map(([key, { count, paths }]) => {
-    const [what, reason] = key.split('\n');
-    return `${count} ${what}${count === 1 ? ' was' : 's were'} rejected: ${reason} (${named([...paths])}).`;
-  });
-  return [...skipped, ...rejected];
 }
 
 /** Minimum total size of saved pages for which worker threads are started. */

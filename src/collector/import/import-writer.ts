@@ -292,6 +292,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     rows: {
       accept(symbol, t, p) {
         if (rowCounter.isShowing && t >= timeMin && t <= futureMs) rowCounter.show({ symbol, t, p });
+        rowCounter.addPrice(p);
         tickBuffer ??= createTickBuffer(bufferTicksMax);
         tickBuffer.add(symbol, t, p);
         ticks++;

@@ -13,8 +13,9 @@ import {
 import { UsageError } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
 import { formatErrorLine, type ImportFile, readBeginning, readLines } from './files.ts';
-import { type FileSample, type GivenFlags, guessFlags, looksLikeCents } from './guess-flags.ts';
+import { type FileSample, type GivenFlags, guessFlags } from './guess-flags.ts';
 import { type ImportDataset, isWithoutZone, type TickRowRules } from './import-rows.ts';
+import { looksLikeCents } from './price-range.ts';
 import {
   detectDataset,
   type FileFault,
@@ -64,6 +65,9 @@ interface GuessedFault extends FileFault {
   readonly advice?: string;
 }
 
+export const centsFault =
+  'the prices look like cents. Use --price-scale 0.01 to divide them by 100, or --price-scale 1 to store them as they are';
+
 export const lineBytesMax = 1 << 20;
 const headBytes = 1 << 16;
 const sampleRows = 1000;
@@ -90,11 +94,7 @@ export async function checkRows(
     ...(result.lacksZone && rules.rows.zone === null
       ? ['timestamps without a time zone. Use --tz to name the zone, e.g. --tz UTC or --tz America/New_York']
       : []),
-    ...(result.hasCents
-      ? [
-          'the prices look like cents. Use --price-scale 0.01 to divide them by 100, or --price-scale 1 to store them as they are',
-        ]
-      : []),
+    ...(result.hasCents ? [centsFault] : []),
   ];
   if (faults.length === 0) return result.plan;
   throw new UsageError([`${file.path}: ${faults.join('; ')}.`, result.advise() ?? ''].join(' ').trimEnd());
@@ -211,12 +211,15 @@ async function sampleTable(reader: RowReader, file: RowFile, columns: readonly R
 const allNumbers = Symbol('all numbers');
 
 /**
- * Parses the JSON object in a line. Null if it is not an object. `exact`: keep the numbers of this field, or of all
+ * Parses the JSON object in a line. Null if it is not an object. `exact`: keep the numbers of these fields, or of all
  * fields, as text, because a double cannot hold all digits of a time in nanoseconds.
  */
-export function parseJsonObject(text: string, exact?: string | typeof allNumbers): Record<string, unknown> | null {
+export function parseJsonObject(
+  text: string,
+  exact?: readonly string[] | typeof allNumbers,
+): Record<string, unknown> | null {
   const keepText = (name: string, value: unknown, context?: { readonly source?: string }): unknown =>
-    (exact === allNumbers || name === exact) && typeof value === 'number' ? (context?.source ?? value) : value;
+    typeof value === 'number' && (exact === allNumbers || exact?.includes(name)) ? (context?.source ?? value) : value;
   try {
     const value: unknown = JSON.parse(text.replace(/^\ufeff/, ''), exact === undefined ? undefined : keepText);
     return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -251,13 +254,20 @@ async function inspectTable(
     names,
   );
   if (typeof dataset === 'object')
-    return adviseOn(dataset, await sampleTable(reader, source, ownColumns), { ...rules, ...found });
+    return adviseOn(
+      { fault: `${dataset.fault}${describePartitions(file.path)}` },
+      await sampleTable(reader, source, ownColumns),
+      { ...rules, ...found },
+    );
   const unused = listUnusedColumns(names, dataset, found);
   const plan = { dataset, rows: { file: rowFile, columns }, renames, filters, unused };
   if (dataset === 'markets') return { plan, lacksZone: false, hasCents: false, advise: () => undefined };
   const type = (name: string): string => columns.find((column) => column.name === name)!.type;
   if (!canBeSymbol(type('symbol'))) return { fault: `column symbol is ${type('symbol')}, not text` };
-  if (!canBeTime(type('t'))) return { fault: `column t is ${type('t')}, not a time` };
+  if (!canBeTime(type('t')))
+    return {
+      fault: `column t is ${type('t')}, ${type('t') === 'FLOAT' ? 'which has too few digits for a time' : 'not a time'}`,
+    };
   if (dataset === 'ticks' && !canBePrice(type('p'))) return { fault: `column p is ${type('p')}, not a number` };
   const sample = await sampleTable(reader, rowFile, columns);
   const valuesOf = (name: string): (string | null)[] => {
@@ -271,6 +281,15 @@ async function inspectTable(
     hasCents: dataset === 'ticks' && hasCents(valuesOf('p'), rules.rows),
     advise: () => formatAdvice(sample, { ...rules, dataset, renames: [], filters: [] }),
   };
+}
+
+/** A clause that names the values in the names of folders of a partitioned data set. */
+function describePartitions(path: string): string {
+  const named = path
+    .split('/')
+    .slice(0, -1)
+    .filter((folder) => /^\w+=/.test(folder));
+  return named.length === 0 ? '' : `; ${named.join(', ')} in the names of the folders are not read`;
 }
 
 async function toRowFile(file: ImportFile, unpacked: string | undefined): Promise<RowFile | FileFault> {

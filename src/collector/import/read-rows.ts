@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { parseMarket } from '../../archive/format/parse-market.ts';
 import { isLocalTime, openRowReader, type RowColumn, type RowReader } from '../../archive/query/read-rows.ts';
+import { UsageError } from '../../base/errors.ts';
 import type { Run } from '../run/run.ts';
 import {
   decompressFile,
@@ -206,7 +207,7 @@ async function importBookRows(
   };
   const importRow = async (row: BookRow, text?: string): Promise<void> => {
     const read = readBookRow(row, rules.rows, futureMs);
-    if ('reason' in read) return rejectRow(read.reason, text ?? JSON.stringify(row));
+    if ('reason' in read) return rejectRow(read.reason, text ?? JSON.stringify({ ...row, fault: undefined }));
     writer.rowCounter.accept();
     await writer.addSnapshot(read.symbol, read.snapshot, file.writtenAt);
   };
@@ -217,7 +218,8 @@ async function importBookRows(
         if (row === null) rejectRow(reason, text);
         else {
           const [symbol, t, bids, asks] = paths.map((path) => formatCell(readField(row, path)));
-          await importRow({ symbol: symbol!, t: t!, bids: bids!, asks: asks! }, text);
+          if (symbol !== null && typeof readField(row, paths[0]!) !== 'string') rejectRow('symbol is not text', text);
+          else await importRow({ symbol: symbol!, t: t!, bids: bids!, asks: asks! }, text);
         }
       }
     }
@@ -234,12 +236,17 @@ async function importBookRows(
     };
     for await (const row of read(levelColumns, ['symbol', 't'])) await importBook(levels.add(row));
     await importBook(levels.end());
+    for await (const { reason, text } of reader.readBadLines())
+      throw new UsageError(
+        `${file.path}: a line cannot be read (${reason}: ${truncateRaw(text).slice(0, lineCharsShown)}): its order book would be incomplete.`,
+      );
   } else for await (const row of read(bookColumns)) await importRow(row);
   await rejectBadLines(reader, (reason, text) => rejectRow(`the line cannot be read: ${reason}`, text));
 }
 
+const lineCharsShown = 120;
 const bookColumns = ['symbol', 't', 'bids', 'asks'] as const;
-const levelColumns = ['symbol', 't', 'side', 'price', 'quantity'] as const;
+const levelColumns = ['symbol', 't', 'side', 'level', 'price', 'quantity'] as const;
 
 /** Yields rows of a table with these columns as text; null for a column that the table does not have. */
 async function* readTextRows<K extends string>(
@@ -267,23 +274,38 @@ interface JsonLine {
   readonly reason: string;
 }
 
-/** Yields the lines of an NDJSON file that match the filters, in batches. Times keep the digits that a double has not. */
+/** Yields the lines of an NDJSON file that match the filters, in batches. Times and symbols keep the digits that a double has not. */
 async function* readJsonLines(
   file: ImportFile,
   { dataset, filters, renames }: RowPlan,
   { rows: { unit } }: CheckRules,
   onBytes: (bytes: number) => void,
 ): AsyncGenerator<JsonLine[], void, undefined> {
-  const timeColumn = renames.find(([name]) => name === 't')?.[1] ?? 't';
-  const exact = unit === 'ms' || dataset === 'markets' ? undefined : timeColumn.slice(timeColumn.lastIndexOf('/') + 1);
+  const own = (name: string): string => renames.find(([read]) => read === name)?.[1] ?? name;
+  const symbolColumn = own('symbol');
+  const hasRows = dataset !== 'markets';
+  const columns = [
+    ...(unit === 'ms' || !hasRows ? [] : [own('t')]),
+    ...filters.filter(({ value }) => /^\d{16,}$/.test(value)).map(({ column }) => column),
+  ].map(toLastKey);
+  const exact = columns.length === 0 ? undefined : columns;
+  const parse = (text: string): Record<string, unknown> | null => {
+    const row = parseJsonObject(text, exact);
+    // The IDs of some venues are numbers of 77 digits.
+    if (row === null || !hasRows || typeof readField(row, symbolColumn) !== 'number') return row;
+    const exactRow = parseJsonObject(text, [...columns, toLastKey(symbolColumn)])!;
+    return /^\d+$/.test(String(readField(exactRow, symbolColumn))) ? exactRow : row;
+  };
   for await (const lines of wrapReadErrors(readLines(file, lineBytesMax, onBytes)))
     yield lines
       .map(({ text, fault }) => {
-        const row = fault === null ? parseJsonObject(text, exact) : null;
+        const row = fault === null ? parse(text) : null;
         return { text, row, reason: fault ?? 'the line is not a JSON object' };
       })
       .filter(({ row }) => row === null || filters.length === 0 || matchesFilters(row, filters));
 }
+
+const toLastKey = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
 /** Rejects the lines that DuckDB could not read. DuckDB reads everything after an unterminated quote as one line. */
 async function rejectBadLines(

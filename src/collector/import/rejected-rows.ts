@@ -1,5 +1,6 @@
 import type { QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
 import { type EpochUnit, findTimeUnit } from './import-rows.ts';
+import { createPriceRange } from './price-range.ts';
 
 /** Row counts of one file, with the reasons for rejected rows. */
 export interface FileCounts {
@@ -7,6 +8,10 @@ export interface FileCounts {
   readonly rejected: number;
   /** In descending order of frequency. */
   readonly reasons: readonly RejectedReason[];
+  /** Whether the prices of the ticks may be in cents. */
+  readonly looksLikeCents: boolean;
+  /** The number of prices of ticks that are above 1. */
+  readonly pricesAboveOne: number;
   /** The first accepted rows, as they are stored. */
   readonly firstRows: readonly StoredRow[];
 }
@@ -25,6 +30,8 @@ interface RejectedReason {
 export interface RowCounter {
   accept(rows?: number): void;
   reject(reason: string, raw: string): void;
+  /** Adds the price of a tick, before it is accepted or rejected. */
+  addPrice(price: number): void;
   /** Whether `show` takes more rows of the current file. */
   readonly isShowing: boolean;
   /** Keeps one of the first rows of the current file for display. */
@@ -42,6 +49,7 @@ const shownRowsMax = 5;
 
 export function createRowCounter(): RowCounter {
   let rows = 0;
+  let prices = createPriceRange();
   let firstRows: StoredRow[] = [];
   let reasons = new Map<string, { count: number; readonly first: string }>();
   return {
@@ -55,6 +63,9 @@ export function createRowCounter(): RowCounter {
       if (known === undefined) reasons.set(key, { count: 1, first: raw });
       else known.count++;
     },
+    addPrice(price) {
+      prices.add(price);
+    },
     get isShowing() {
       return firstRows.length < shownRowsMax;
     },
@@ -63,10 +74,20 @@ export function createRowCounter(): RowCounter {
     },
     endFile() {
       const reasonList = [...reasons].map(([reason, { count, first }]) => ({ reason, count, first }));
-      const counts = { rows, rejected: 0, reasons: reasonList.sort((a, b) => b.count - a.count), firstRows };
+      const sorted = reasonList.sort((a, b) => b.count - a.count);
+      const { aboveOne: pricesAboveOne } = prices;
+      const counts = {
+        rows,
+        rejected: 0,
+        reasons: sorted,
+        looksLikeCents: prices.looksLikeCents(),
+        pricesAboveOne,
+        firstRows,
+      };
       for (const { count } of reasonList) counts.rejected += count;
       rows = 0;
       reasons = new Map();
+      prices = createPriceRange();
       firstRows = [];
       return counts;
     },
@@ -81,6 +102,8 @@ export function suggestFlag({ reason, first }: RejectedReason): string | null {
   if (reason.includes('--truncate-time')) return '--truncate-time';
   if (reason.includes('--tz')) return '--tz UTC';
   if (reason.includes('--decimal-comma')) return '--decimal-comma';
+  const price = /^price "?(\d+(?:\.\d+)?)"? is outside 0 to 1$/.exec(reason)?.[1];
+  if (price !== undefined && Number(price) <= 100) return '--price-scale 0.01';
   if (!reason.startsWith('t ')) return null;
   const unit = guessTimeUnit(first);
   return unit === null ? null : `--time-unit ${unit}`;

@@ -44,7 +44,7 @@ export function resolveColumns(
   const exact = new Set(names);
   const byLowerCase = Map.groupBy(names, (name) => name.toLowerCase());
   const find = (name: string): string | undefined => {
-    if (exact.has(name)) return name;
+    if (exact.has(name) || holdsFields(name, names)) return name;
     const [found, ...others] = byLowerCase.get(name.toLowerCase()) ?? [];
     return others.length === 0 ? found : undefined;
   };
@@ -69,6 +69,10 @@ export function resolveColumns(
   const filters = given.filters.map(({ column, value }) => ({ column: find(column)!, value }));
   return { renames: renames.filter(([name, own]) => name !== own), filters };
 }
+
+/** Whether a name is that of an object in JSON lines whose fields are listed. */
+const holdsFields = (name: string, names: readonly string[]): boolean =>
+  names.some((field) => field.startsWith(`${name}/`));
 
 export const formatFoundColumns = (names: readonly string[]): string =>
   `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
@@ -125,7 +129,8 @@ export function listUnusedColumns(
   const used = new Set(listReadColumns(dataset).filter((name) => !replaced.has(name)));
   for (const [name, own] of renames) if (listReadColumns(dataset).includes(name)) used.add(own);
   for (const { column } of filters) used.add(column);
-  return names.filter((name) => !used.has(name) && !/^column_\d+$/.test(name));
+  const isUsed = (name: string): boolean => used.has(name) || [...used].some((one) => name.startsWith(`${one}/`));
+  return names.filter((name) => !isUsed(name) && !/^column_\d+$/.test(name));
 }
 
 type JsonRow = Readonly<Record<string, unknown>>;
@@ -163,15 +168,19 @@ export function renameColumns(row: Record<string, unknown>, renames: readonly Co
   return Object.fromEntries([...rest, ...read]);
 }
 
+/** Whether the keys of a value are names of fields. A side of an order book may have prices as keys. */
+const hasFields = (value: object): boolean =>
+  !Array.isArray(value) && Object.keys(value).some((key) => !/^\d*\.?\d+$/.test(key));
+
 /** Maximum depth of nested objects whose fields are listed. */
 const depthMax = 4;
 
-/** The columns of JSON rows, those in nested objects as paths. Lists are one column. */
+/** The columns of JSON rows, those in nested objects as paths. Lists, and objects with numbers as keys, are one column. */
 export function listFields(rows: readonly JsonRow[]): string[] {
   const names = new Set<string>();
   const add = (row: JsonRow, prefix: string, depth: number): void => {
     for (const [name, value] of Object.entries(row)) {
-      if (typeof value === 'object' && value !== null && !Array.isArray(value) && depth < depthMax)
+      if (typeof value === 'object' && value !== null && hasFields(value) && depth < depthMax)
         add(value as JsonRow, `${prefix}${name}/`, depth + 1);
       else names.add(`${prefix}${name}`);
     }

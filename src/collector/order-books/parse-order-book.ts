@@ -285,7 +285,7 @@ function getField(level: object, names: readonly string[]): unknown {
   const presentNames = names.filter((name) => Object.hasOwn(level, name));
   const values = presentNames.map((name) => (level as Record<string, unknown>)[name]);
   if (values.length === 0) throw new BookParseError(`a level has no ${names[0]}`);
-  if (values.some((value) => parseDecimal(value) !== parseDecimal(values[0])))
+  if (values.slice(1).some((value) => parseDecimal(value) !== parseDecimal(values[0])))
     throw new BookParseError(`a level has both ${presentNames[0]} and ${presentNames[1]}`);
   return values[0];
 }

@@ -27,11 +27,16 @@ interface ActionRule {
   action(summary: Summary, facts: ActionFacts): string | null;
 }
 
+/** Scratch files are written without a description of the error. */
+const isDiskFull = (thrown: unknown): boolean =>
+  thrown instanceof DiskFullError ||
+  (thrown instanceof Error && ['ENOSPC', 'EDQUOT'].includes((thrown as NodeJS.ErrnoException).code ?? ''));
+
 /** The first rule that applies decides: errors that ended the run, then missing data, then data worth inspecting. */
 const actionRules: readonly ActionRule[] = [
   { when: hasExitCode(exitCodes.usage), action: () => null },
   {
-    when: (_, { thrown }) => thrown instanceof DiskFullError,
+    when: (_, { thrown }) => isDiskFull(thrown),
     action: suggestRerun('Free disk space, then run it again'),
   },
   { when: hasExitCode(exitCodes.credential), action: suggestRerun('Set a valid API key, then run it again') },

@@ -1,12 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import {
-  type FileSample,
-  type GivenFlags,
-  guessFlags,
-  looksLikeCents,
-} from '../../../src/collector/import/guess-flags.ts';
+import { type FileSample, type GivenFlags, guessFlags } from '../../../src/collector/import/guess-flags.ts';
 import { parseLevels, readBookRow } from '../../../src/collector/import/import-books.ts';
 import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
+import { looksLikeCents } from '../../../src/collector/import/price-range.ts';
 import {
   listFields,
   listUnusedColumns,
@@ -62,6 +58,21 @@ describe('the flags that are guessed', () => {
       ['--dataset orderbooks', '--columns symbol=asset_id,t=ts'],
     ],
     [
+      'the price of a candle, not its bid',
+      { symbol: 'A', t: '178377120{i}000', 'yes_bid/close': '0.4', 'yes_ask/close': '0.6', 'price/close': '0.5' },
+      ['--columns p=price/close'],
+    ],
+    [
+      'order books beside other columns',
+      { market: 'M', asset_id: 'A', ts: '178377120{i}000', bids: '[]', asks: '[[0.5, 7]]', hash: '0x1' },
+      ['--dataset orderbooks', '--columns symbol=asset_id,t=ts'],
+    ],
+    [
+      'the token of a market, whose tokens have different prices',
+      { market: 'M', slug: 'm', asset_id: 'A{i}', timestamp: '178377120{i}000', price: '0.5' },
+      ['--columns symbol=asset_id,t=timestamp,p=price'],
+    ],
+    [
       'order books in cents',
       { symbol: 'A', t: '178377120{i}000', bids: '[[40, 100]]', asks: "[{'price': 50, 'size': 7}]" },
       ['--price-scale 0.01'],
@@ -95,6 +106,19 @@ describe('the flags that are guessed', () => {
     expect([none.rows, none.readable]).toEqual([15, 10]);
   });
 
+  test.each([
+    ['outcome', ['No', 'Yes'], ['--where outcome=Yes']],
+    ['side', ['bid', 'ask'], ['--where side=bid']],
+    ['event_type', ['last_trade_price', 'price_change'], ['--where event_type=last_trade_price']],
+    ['type', ['buy', 'sell'], []],
+  ])('select one kind of the rows of one symbol, by %s', (column, [one, other], flags) => {
+    const ofOne = sampleOf({ market: 'M', [column]: one!, timestamp: '178377120{i}000', price: '0.4' });
+    const ofOther = sampleOf({ market: 'M', [column]: other!, timestamp: '178377120{i}000', price: '0.6' });
+    const guess = guessFlags({ names: ofOne.names, rows: [...ofOne.rows, ...ofOther.rows] }, given)!;
+    expect(guess.flags).toEqual(['--columns symbol=market,t=timestamp,p=price', ...flags]);
+    expect(guess.clauses.join()).toMatch(flags.length > 0 ? /is only an example/ : /price/);
+  });
+
   test('keep what was given, and add nothing to what suffices', () => {
     const sample = sampleOf({ ticker: 'A', other: 'B', ts: '178377120{i}', price: '45' });
     const renames = [['symbol', 'other']] as const;
@@ -110,6 +134,8 @@ describe('the flags that are guessed', () => {
       'two columns of times with unknown names',
       { symbol: 'A', began: '178377120{i}000', ended: '178377120{i}000', p: '0.5' },
     ],
+    ['days whose times are in another column', { symbol: 'A', date: '2026-07-11', time: '12:00:0{i}', p: '0.5' }],
+    ['a time at which no price was observed', { symbol: 'A', close_time: '178377120{i}000', p: '0.5' }],
     ['a column of the right name with other values', { symbol: 'A', t: '178377120{i}000', price: 'cheap' }],
     ['names that --columns cannot hold', { 'a,b': 'A', t: '178377120{i}000', p: '0.5' }],
   ])('are none for %s', (_, columns) => {

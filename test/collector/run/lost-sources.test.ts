@@ -44,6 +44,7 @@ test('imported files with all lost ticks restore a loss, and those with fewer ar
       filters: [],
       rejectedShareMax: 1,
       showCheck: null,
+      onPrepared: null,
       covers: lost,
       preferred: false,
     });

@@ -229,6 +229,7 @@ describe('symbols of any name', () => {
         filters: [],
         rejectedShareMax: 1,
         showCheck: null,
+        onPrepared: null,
         covers: null,
         preferred: false,
       };

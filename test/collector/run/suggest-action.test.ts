@@ -75,6 +75,9 @@ test('suggests an action for the error that ended a run', () => {
   expect(suggestAfterError(new DiskFullError('The disk is full.'))).toBe(
     'Free disk space, then run it again: oddslake nightly --output lake',
   );
+  expect(suggestAfterError(Object.assign(new Error('write'), { code: 'ENOSPC' }))).toBe(
+    'Free disk space, then run it again: oddslake nightly --output lake',
+  );
   expect(suggestAfterError(upstream('credential'))).toBe(
     'Set a valid API key, then run it again: oddslake nightly --output lake',
   );

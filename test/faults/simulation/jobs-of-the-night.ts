@@ -128,6 +128,7 @@ export function startImport(lake: Lake): Started {
     filters: [],
     rejectedShareMax: 1,
     showCheck: null,
+    onPrepared: null,
     covers: null,
   };
   return schedule(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.4) });

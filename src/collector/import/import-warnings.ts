@@ -1,0 +1,75 @@
+import { formatCount } from '../../base/format-quantity.ts';
+import type { CheckedFile, ImportInput } from './import-step.ts';
+
+// Warnings of an import that succeeded.
+
+export function formatImportWarnings(
+  input: ImportInput,
+  files: readonly CheckedFile[],
+  rejectedGroups: ReadonlyMap<string, RejectedGroup>,
+): string[] {
+  return [
+    ...formatWarnings(input, rejectedGroups),
+    ...formatUnused(files),
+    ...formatUnmatched(input, files),
+    ...formatPricesAboveOne(input, files),
+  ];
+}
+
+/** A warning for prices above 1 beside prices below, some of which may be in cents. */
+function formatPricesAboveOne({ flags }: ImportInput, files: readonly CheckedFile[]): string[] {
+  const mixed = files.filter(({ pricesAboveOne }) => pricesAboveOne > 0);
+  if (flags.rows.priceScale !== null || mixed.length === 0) return [];
+  const count = mixed.reduce((sum, { pricesAboveOne }) => sum + pricesAboveOne, 0);
+  return [
+    `${formatCount(count, 'price')} above 1 ${count === 1 ? 'was' : 'were'} stored as received (${formatPaths(mixed)}). --price-scale 1 confirms that.`,
+  ];
+}
+
+/** A warning that names the files of which --where selects no row. */
+function formatUnmatched({ flags: { filters } }: ImportInput, files: readonly CheckedFile[]): string[] {
+  const empty = files.filter(({ rows, fault }) => rows === 0 && fault === null);
+  if (filters.length === 0 || empty.length === 0) return [];
+  const wanted = filters.map(({ column, value }) => `--where ${column}=${value}`).join(' ');
+  return [`No row matches ${wanted}: ${formatPaths(empty)}.`];
+}
+
+/** Warnings that name the columns that were not imported, one for each set of columns. */
+const formatUnused = (files: readonly CheckedFile[]): string[] =>
+  [...Map.groupBy(files, ({ unused }) => unused.join(', '))]
+    .filter(([columns]) => columns !== '')
+    .slice(0, reasonsMax)
+    .map(([columns, of]) => `Columns that no dataset takes were not imported: ${columns} (${formatPaths(of)}).`);
+
+const formatPaths = (files: readonly { readonly path: string }[]): string =>
+  `${files
+    .slice(0, pathsMax)
+    .map(({ path }) => path)
+    .join(', ')}${files.length > pathsMax ? ', …' : ''}`;
+
+export interface RejectedGroup {
+  count: number;
+  readonly paths: Set<string>;
+}
+
+/** Number of paths shown per reason. */
+const pathsMax = 3;
+/** Number of reasons shown separately. */
+const reasonsMax = 20;
+
+export function countRejected(rejectedGroups: Map<string, RejectedGroup>, key: string, path: string): void {
+  const known = rejectedGroups.get(key) ?? { count: 0, paths: new Set<string>() };
+  known.count++;
+  if (known.paths.size <= pathsMax) known.paths.add(path);
+  if (rejectedGroups.has(key) || rejectedGroups.size < reasonsMax) rejectedGroups.set(key, known);
+}
+
+function formatWarnings({ ignored }: ImportInput, rejectedGroups: ReadonlyMap<string, RejectedGroup>): string[] {
+  const named = (paths: readonly string[]): string => formatPaths(paths.map((path) => ({ path })));
+  const skipped = ignored.length === 0 ? [] : [`Skipped files of unknown type: ${named(ignored)}.`];
+  const rejected = [...rejectedGroups].map(([key, { count, paths }]) => {
+    const [what, reason] = key.split('\n');
+    return `${count} ${what}${count === 1 ? ' was' : 's were'} rejected: ${reason} (${named([...paths])}).`;
+  });
+  return [...skipped, ...rejected];
+}
