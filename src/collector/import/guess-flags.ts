@@ -1,6 +1,7 @@
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { isSymbolName } from '../../base/symbol-name.ts';
 import { utcZone } from '../../base/time-zone.ts';
+import { quoteShellWord } from '../run/suggest-action.ts';
 import { parseLevels, readBookRow } from './import-books.ts';
 import {
   type EpochUnit,
@@ -23,10 +24,12 @@ export interface FileSample {
   readonly rows: readonly (readonly (string | null)[])[];
 }
 
-/** How the import was told to read the rows. */
+/** The flags of the command that say how rows are read. */
 export interface GivenFlags {
   readonly dataset: ImportDataset | null;
+  /** Columns that have a different name in the file. */
   readonly renames: readonly ColumnRename[];
+  /** Only rows that match all of these are imported. */
   readonly filters: readonly ColumnFilter[];
   readonly rows: TickRowRules;
 }
@@ -129,7 +132,7 @@ export function guessFlags(sample: FileSample, given: GivenFlags): FlagGuess | n
   const flags = [
     ...(given.dataset === null && dataset === 'orderbooks' && guessed.size > 0 ? ['--dataset orderbooks'] : []),
     ...(guessed.size === 0 ? [] : [formatColumnsFlag([...columns])]),
-    ...newFilters.map(({ column, value }) => `--where ${quoteWord(`${column}=${value}`)}`),
+    ...newFilters.map(({ column, value }) => `--where ${quoteShellWord(`${column}=${value}`)}`),
     ...times.flags,
     ...prices.flags,
   ];
@@ -409,9 +412,5 @@ function countReadable(
 
 const formatColumnsFlag = (columns: readonly (readonly [Role, string])[]): string => {
   const pairs = columns.filter(([role, own]) => own !== role).map(([role, own]) => `${role}=${own}`);
-  return `--columns ${quoteWord(pairs.join(','))}`;
+  return `--columns ${quoteShellWord(pairs.join(','))}`;
 };
-
-/** Quotes a word for a shell, if it needs quotes. */
-const quoteWord = (word: string): string =>
-  /^[\w=,./:@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

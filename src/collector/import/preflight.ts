@@ -29,13 +29,7 @@ import {
   resolveColumns,
 } from './row-columns.ts';
 
-export interface CheckRules {
-  readonly dataset: ImportDataset | null;
-  readonly rows: TickRowRules;
-  /** Columns that have a different name in the file. */
-  readonly renames: readonly ColumnRename[];
-  /** Only rows that match all of these are imported. */
-  readonly filters: readonly ColumnFilter[];
+export interface CheckRules extends GivenFlags {
   readonly paths: RecordPaths;
 }
 
