@@ -202,20 +202,38 @@ export const datasets = {
     mergeRule: 'replace snapshot',
     hasCoverage: true,
   },
+  quotes: {
+    description: 'best bid and ask, one row per (symbol, t); null where a side has no offer, or where no size is known',
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t', 'timestamp', 'time of the quote'),
+      optional('bid', 'double', 'highest price at which somebody offers to buy', fraction),
+      optional('ask', 'double', 'lowest price at which somebody offers to sell', fraction),
+      optional('bid_size', 'double', 'quantity offered at the bid', 'as defined by the venue'),
+      optional('ask_size', 'double', 'quantity offered at the ask', 'as defined by the venue'),
+    ],
+    key: ['symbol', 't'],
+    order: ['symbol', 't'],
+    time: moment,
+    partition: 'day and part',
+    source: 'collected',
+    mergeRule: 'precedence',
+    hasCoverage: true,
+  },
   candles_1h: defineCandles('hour'),
   candles_1d: defineCandles('UTC day'),
   coverage: {
     description:
       'the windows that were fetched; the archive has all ticks of these windows, and may lack ticks of other windows',
     columns: [
-      column('dataset', 'string', 'dataset that was fetched: ticks or orderbooks'),
+      column('dataset', 'string', 'dataset that was fetched: ticks, orderbooks or quotes'),
       column('symbol', 'string', 'market ticker at its venue'),
       column('t_from', 'timestamp', 'start of the window, inclusive'),
       column('t_to', 'timestamp', 'end of the window, exclusive'),
       column(
         'ticks',
         'int32',
-        'published ticks in the window; for order books, the snapshots in its responses',
+        'published ticks in the window; for quotes, its quotes; for order books, the snapshots in its responses',
         'ticks',
       ),
       column('fetched_at', 'timestamp', 'when its response was generated; the earliest such time for joined windows'),
@@ -261,6 +279,26 @@ export const datasets = {
     mergeRule: 'replace row',
     hasCoverage: false,
   },
+  quote_conflicts: {
+    description: 'quotes that were dropped because another quote of the same (symbol, t) has precedence',
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t', 'timestamp', 'time of the quote'),
+      column('seen_at', 'timestamp', 'when the dropped quote was observed, or the kept one if that was later'),
+      column('seq', 'int32', 'from 0: number of the dropped quote among those of the same symbol, t and seen_at'),
+      optional('bid', 'double', 'the bid that was dropped', fraction),
+      optional('ask', 'double', 'the ask that was dropped', fraction),
+      optional('bid_size', 'double', 'the bid_size that was dropped', 'as defined by the venue'),
+      optional('ask_size', 'double', 'the ask_size that was dropped', 'as defined by the venue'),
+    ],
+    key: ['symbol', 't', 'seen_at', 'seq'],
+    order: ['symbol', 't', 'seen_at', 'seq'],
+    time: moment,
+    partition: 'day',
+    source: 'collected',
+    mergeRule: 'replace row',
+    hasCoverage: false,
+  },
 } as const satisfies Record<string, DatasetDefinition>;
 
 export type DatasetName = keyof typeof datasets;
@@ -271,6 +309,20 @@ export const datasetNames = Object.keys(datasets) as DatasetName[];
 export type DatasetsWith<Field extends keyof DatasetDefinition, Value extends DatasetDefinition[Field]> = {
   [Name in DatasetName]: (typeof datasets)[Name][Field] extends Value ? Name : never;
 }[DatasetName];
+
+/**
+ * The datasets whose rows are a symbol, a time and numbers, and that are stored by the generic code of `series.ts`. Ticks
+ * are of this form too; their own code is faster, and shares the merge rule.
+ */
+export type SeriesDataset = 'quotes';
+
+export const seriesDatasets: readonly SeriesDataset[] = ['quotes'];
+
+/** The dataset that keeps the dropped rows of a series. */
+export const conflictDatasets = { quotes: 'quote_conflicts' } as const satisfies Record<SeriesDataset, DatasetName>;
+
+/** The columns with the numbers of a series, in file order. */
+export const listValueColumns = (dataset: SeriesDataset): readonly Column[] => datasets[dataset].columns.slice(2);
 
 /** Whether a dataset has a folder for each UTC day. */
 export const isDated = (name: DatasetName): boolean => datasets[name].partition !== 'none';

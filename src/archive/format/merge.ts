@@ -24,6 +24,17 @@ export interface MergedPart {
   readonly added: ReadonlyMap<string, number>;
 }
 
+/**
+ * How two values of `p` compare. Ticks have prices there. A series of several numbers has the index of its row, and compares
+ * the rows (`series.ts`), so that all datasets share this merge.
+ */
+export interface ValueOrder {
+  isSame(a: number, b: number): boolean;
+  isGreater(a: number, b: number): boolean;
+}
+
+const priceOrder: ValueOrder = { isSame: (a, b) => a === b, isGreater: (a, b) => a > b };
+
 /** Reusable output buffers. They grow on demand; reuse avoids zeroing and page faults for every part. */
 export interface MergeBuffers {
   t: Float64Array;
@@ -34,12 +45,14 @@ export interface MergeBuffers {
  * Merges new chunks into a part. Pure: the same observations give the same columns, regardless of their order and
  * grouping. In the tallies, `accepted` counts the rows added and `conflicts` the ticks whose key has another price.
  * @param buffers buffers for the output columns, which stay valid until the buffers are passed in again
+ * @param order how the values of `p` compare
  */
 export function mergePart(
   old: PartColumns,
   chunks: readonly TickChunk[],
   known: KnownPrecedence,
   buffers: MergeBuffers = { t: emptyPart.t, p: emptyPart.p },
+  order: ValueOrder = priceOrder,
 ): MergedPart {
   const bySymbol = groupChunksBySymbol(chunks);
   const newSymbols = [...bySymbol.keys()].sort(compareUtf8);
@@ -57,6 +70,7 @@ export function mergePart(
     precedence: createPrecedenceRecorder(),
     tallies: new Map(),
     knownPrecedence: known,
+    order,
   };
   const symbols: string[] = [];
   const offsets = new Float64Array(old.symbols.length + newSymbols.length + 1);
@@ -264,6 +278,7 @@ function appendDuplicateRun(
   knownWindow: PrecedenceWindow | undefined,
 ): number {
   const { t, p, source, chunks, tallies } = fresh;
+  const { order } = out;
   const chunkIndex = source[i]!;
   const chunk = chunks[chunkIndex]!;
   // Without a precedence window, the precedence of each key is looked up on its own.
@@ -272,13 +287,13 @@ function appendDuplicateRun(
   let n = 0;
   for (; n < lengthMax; n++) {
     const time = t[i + n]!;
-    if (time !== old.t[oldRow + n] || p[i + n] !== old.p[oldRow + n] || time >= limit || source[i + n] !== chunkIndex)
-      break;
+    if (time !== old.t[oldRow + n] || time >= limit || source[i + n] !== chunkIndex) break;
+    if (!order.isSame(p[i + n]!, old.p[oldRow + n]!)) break;
     if (i + n + 1 < t.length && t[i + n + 1] === time) break;
   }
   if (n === 0) return 0;
   tallies[chunkIndex]!.duplicates += n;
-  const winner = hasPrecedence(chunk, 0, knownWindow, 0) ? chunk : knownWindow;
+  const winner = hasPrecedence(chunk, knownWindow, false) ? chunk : knownWindow;
   out.precedence.recordRun(t[i]!, t[i + n - 1]!, winner, !hasSamePrecedence(knownWindow, winner));
   copyRows(out, old, oldRow, oldRow + n);
   return n;
@@ -307,6 +322,7 @@ interface MergeOutput {
   readonly precedence: PrecedenceRecorder;
   readonly tallies: Map<string, RunTally>;
   readonly knownPrecedence: KnownPrecedence;
+  readonly order: ValueOrder;
 }
 
 /** The new ticks of one symbol, sorted by time. `source` is an index into `chunks`. */
@@ -333,17 +349,18 @@ function resolveKey(
   knownWindow: PrecedenceWindow | undefined,
 ): void {
   const { symbol, p, source, chunks, tallies } = fresh;
+  const { order } = out;
   const time = fresh.t[i]!;
   const first = chunks[source[i]!]!;
   const isHeld = heldAt >= 0;
   const before = isHeld ? old.p[heldAt]! : p[i]!;
   let differs = false;
-  for (let k = i; k < end; k++) if (p[k] !== before) differs = true;
+  for (let k = i; k < end; k++) if (!order.isSame(p[k]!, before)) differs = true;
   let winner: Precedence = isHeld ? (knownWindow ?? out.knownPrecedence.inferPrecedence(symbol, time)) : first;
   let price = before;
   for (let k = i; k < end; k++) {
     const chunk = chunks[source[k]!]!;
-    if (!hasPrecedence(chunk, p[k]!, winner, price)) continue;
+    if (!hasPrecedence(chunk, winner, order.isGreater(p[k]!, price))) continue;
     winner = chunk;
     price = p[k]!;
   }
@@ -352,7 +369,7 @@ function resolveKey(
   let accepted = isHeld;
   for (let k = i; k < end; k++) {
     const tally = tallies[source[k]!]!;
-    if (p[k] !== before) tally.conflicts++;
+    if (!order.isSame(p[k]!, before)) tally.conflicts++;
     else if (accepted) tally.duplicates++;
     else {
       accepted = true;
@@ -363,7 +380,7 @@ function resolveKey(
   // Without a known observation time there is no precedence to store.
   if (Number.isFinite(winner.observedAt)) out.precedence.record(time, winner, !hasSamePrecedence(knownWindow, winner));
   else out.precedence.pause();
-  if (!isHeld || price !== before) out.isChanged = true;
+  if (!isHeld || !order.isSame(price, before)) out.isChanged = true;
   out.t[out.length] = time;
   out.p[out.length++] = price;
 }
@@ -381,7 +398,7 @@ function recordConflicts(
   const seen = new Set<string>();
   const add = (dropped: number, seenAt: number): void => {
     const name = `${seenAt} ${dropped}`;
-    if (dropped === keptPrice || seen.has(name)) return;
+    if (out.order.isSame(dropped, keptPrice) || seen.has(name)) return;
     seen.add(name);
     out.conflicts.push({ symbol, t: t[i]!, kept: keptPrice, dropped, seenAt });
   };

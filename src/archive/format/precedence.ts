@@ -119,6 +119,6 @@ export function overlayPrecedence(
 export const hasSamePrecedence = (a: Precedence | undefined, b: Precedence): boolean =>
   a !== undefined && a.rank === b.rank && a.observedAt === b.observedAt;
 
-/** Whether observation `a` wins over observation `b` of the same key. */
-export const hasPrecedence = (a: Precedence, aPrice: number, b: Precedence, bPrice: number): boolean =>
-  a.rank !== b.rank ? a.rank > b.rank : a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : aPrice > bPrice;
+/** Whether observation `a` wins over observation `b` of the same key. `isGreater`: whether the value of `a` is greater. */
+export const hasPrecedence = (a: Precedence, b: Precedence, isGreater: boolean): boolean =>
+  a.rank !== b.rank ? a.rank > b.rank : a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : isGreater;

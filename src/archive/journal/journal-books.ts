@@ -14,6 +14,7 @@ import {
 } from './journal.ts';
 import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
+import { readSeriesLoad } from './journal-series.ts';
 import type { State } from './state.ts';
 
 /** One parsed response of the order book route, written in one transaction. */
@@ -231,6 +232,7 @@ export function readJournalLoad(db: Database): number {
     countJournaledTicks(db) +
     ticksPerRejected * count('journal_rejected') +
     ticksPerCoveredDay * (count('journal_cover') + count('journal_withdrawn')) +
-    readBookLoad(db)
+    readBookLoad(db) +
+    readSeriesLoad(db)
   );
 }

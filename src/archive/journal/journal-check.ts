@@ -14,9 +14,18 @@ const countedTables = [
   'journal_markets',
   'journal_books',
   'journal_book_cover',
+  'journal_series',
+  'journal_series_cover',
 ] as const;
 /** Tables whose rows belong to one day and part. */
-const binnedTables = ['journal_ticks', 'journal_cover', 'journal_withdrawn', 'journal_books'] as const;
+const binnedTables = [
+  'journal_ticks',
+  'journal_cover',
+  'journal_withdrawn',
+  'journal_books',
+  'journal_series',
+  'journal_series_cover',
+] as const;
 type BinnedTable = (typeof binnedTables)[number];
 
 /** The contents of the journal at one moment. */
@@ -71,11 +80,19 @@ export function indexJournal(db: Database): JournalIndex {
 }
 
 /** Lists the (day, part) pairs of all records with ticks, coverage or withdrawals, sorted. */
-export const listTickBins = ({ bins }: JournalIndex): JournalBin[] => {
-  const both = [...bins.get('journal_ticks')!, ...bins.get('journal_cover')!, ...bins.get('journal_withdrawn')!];
-  const byKey = new Map(both.map(({ day, part }) => [`${day} ${part}`, { day, part }]));
+export const listTickBins = (index: JournalIndex): JournalBin[] =>
+  joinBins(index, ['journal_ticks', 'journal_cover', 'journal_withdrawn']);
+
+/** Lists the (day, part) pairs of all records with rows or coverage of series, sorted. */
+export const listSeriesBins = (index: JournalIndex): JournalBin[] =>
+  joinBins(index, ['journal_series', 'journal_series_cover']);
+
+function joinBins({ bins }: JournalIndex, tables: readonly BinnedTable[]): JournalBin[] {
+  const byKey = new Map(
+    tables.flatMap((table) => bins.get(table)!).map(({ day, part }) => [`${day} ${part}`, { day, part }]),
+  );
   return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
-};
+}
 
 /** The index of a publish without journal records. */
 export const emptyIndex: JournalIndex = { end: 0, bins: new Map(binnedTables.map((table) => [table, []])) };
@@ -204,7 +221,7 @@ export function dropJournalDamage(db: Database, { rows, doubtfulSymbols, ticksBy
       db.run(`delete from ${table} where ${table === 'journal_markets' ? 'record_id' : 'id'} = ?`, id);
   }
   let windows = 0;
-  for (const table of ['journal_cover', 'journal_book_cover']) {
+  for (const table of ['journal_cover', 'journal_book_cover', 'journal_series_cover']) {
     if (doubtfulSymbols === null) windows += db.run(`delete from ${table}`).changes;
     else
       for (const symbol of doubtfulSymbols) windows += db.run(`delete from ${table} where symbol = ?`, symbol).changes;
@@ -290,6 +307,19 @@ export const journalRowColumns = {
   journal_markets: ['record_id', 'observed_at', 'payload'],
   journal_books: ['record_id', 'symbol', 'day', 'part', 't', 'observed_at', 'bids', 'n', 'price', 'quantity'],
   journal_book_cover: ['record_id', 'symbol', 'at', 'snapshots'],
+  journal_series: ['record_id', 'dataset', 'symbol', 'day', 'part', 'n', 't', 'v'],
+  journal_series_cover: [
+    'record_id',
+    'dataset',
+    'symbol',
+    'day',
+    'part',
+    't_from',
+    't_to',
+    'fetched_at',
+    'origin',
+    'evidence',
+  ],
 } as const satisfies Record<string, readonly string[]>;
 
 type JournalRowTable = keyof typeof journalRowColumns;
@@ -395,13 +425,9 @@ export function consumeJournal(db: Database, bins: readonly JournalBin[], end: n
   for (const recordId of polls) db.run('delete from journal_markets where record_id = ?', recordId);
   db.run('delete from journal_rejected where record_id <= ?', end);
   db.run(
-    `delete from journal where id <= ?
-       and not exists (select 1 from journal_ticks where record_id = journal.id)
-       and not exists (select 1 from journal_cover where record_id = journal.id)
-       and not exists (select 1 from journal_withdrawn where record_id = journal.id)
-       and not exists (select 1 from journal_markets where record_id = journal.id)
-       and not exists (select 1 from journal_books where record_id = journal.id)
-       and not exists (select 1 from journal_book_cover where record_id = journal.id)`,
+    `delete from journal where id <= ? and ${countedTables
+      .map((table) => `not exists (select 1 from ${table} where record_id = journal.id)`)
+      .join(' and ')}`,
     end,
   );
   // A damaged part is not published, so records kept for it have fewer rows now.
@@ -409,9 +435,6 @@ export function consumeJournal(db: Database, bins: readonly JournalBin[], end: n
 }
 
 /** Counts the rows of a record of `journal`, without rejected input. */
-const countRowsSql = `(select count(*) from journal_ticks where record_id = journal.id)
-  + (select count(*) from journal_cover where record_id = journal.id)
-  + (select count(*) from journal_withdrawn where record_id = journal.id)
-  + (select count(*) from journal_markets where record_id = journal.id)
-  + (select count(*) from journal_books where record_id = journal.id)
-  + (select count(*) from journal_book_cover where record_id = journal.id)`;
+const countRowsSql = countedTables
+  .map((table) => `(select count(*) from ${table} where record_id = journal.id)`)
+  .join(' + ');

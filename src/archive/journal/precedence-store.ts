@@ -1,4 +1,6 @@
 import { dayMs, floorToDay, isWithin, type Window } from '../../base/window.ts';
+import type { CoveredWindow } from '../format/coverage.ts';
+import type { SeriesDataset } from '../format/datasets.ts';
 import type { BookObservation, BookObservedAtLookup } from '../format/order-book.ts';
 import {
   type KnownPrecedence,
@@ -15,7 +17,7 @@ import type { Database } from './database.ts';
 export function openDayPrecedence(db: Database, day: number): KnownPrecedence {
   const window = { from: day, to: day + dayMs };
   return createKnownPrecedence({
-    windows: cacheLatest((symbol) => readPrecedenceWindows(db, symbol, day)),
+    windows: cacheLatest((symbol) => readPrecedenceWindows(db, 'ticks', symbol, day)),
     responses: cacheLatest((symbol) => readResponsesIn(db, symbol, window)),
   });
 }
@@ -34,7 +36,7 @@ export function readPrecedence(db: Database, day: number, symbols: Iterable<stri
     if (windows.length > 0) to.set(symbol, windows);
   };
   for (const symbol of symbols) {
-    add(out.windows, symbol, readPrecedenceWindows(db, symbol, day));
+    add(out.windows, symbol, readPrecedenceWindows(db, 'ticks', symbol, day));
     add(out.responses, symbol, readResponsesIn(db, symbol, window));
   }
   return out;
@@ -74,23 +76,72 @@ const readResponsesIn = (db: Database, symbol: string, { from, to }: Window): Co
     to,
   );
 
+/**
+ * Opens the known precedence of the published rows of a series on one UTC day. Where the state does not know it, the
+ * published coverage stands in, and rows without coverage are from imports.
+ * @param coverage published coverage of the day, by symbol
+ */
+export const openSeriesPrecedence = (
+  db: Database,
+  dataset: SeriesDataset,
+  day: number,
+  coverage: ReadonlyMap<string, readonly CoveredWindow[]>,
+): KnownPrecedence => ({
+  getWindows: cacheLatest((symbol) => readPrecedenceWindows(db, dataset, symbol, day)),
+  inferPrecedence(symbol, t) {
+    const window = coverage.get(symbol)?.find((one) => isWithin(t, one));
+    const rank = window === undefined || window.origin === 'import' ? precedenceRanks.import : precedenceRanks.poll;
+    return { rank, observedAt: window?.fetchedAt ?? Number.NEGATIVE_INFINITY };
+  },
+});
+
 /** Records the precedence that a merge determined. Must run inside the publish's transaction. */
-export function recordPrecedence(db: Database, changes: readonly PrecedenceWindow[]): void {
+export function recordPrecedence(
+  db: Database,
+  changes: readonly PrecedenceWindow[],
+  dataset: PrecedenceDataset = 'ticks',
+): void {
   const bySymbol = Map.groupBy(changes, ({ symbol }) => symbol);
   for (const [symbol, windows] of bySymbol) {
-    for (const [day, dayWindows] of Map.groupBy(windows, ({ from }) => floorToDay(from)))
-      writePrecedence(db, symbol, day, overlayPrecedence(readPrecedenceWindows(db, symbol, day), dayWindows));
+    for (const [day, dayWindows] of Map.groupBy(windows, ({ from }) => floorToDay(from))) {
+      const known = readPrecedenceWindows(db, dataset, symbol, day);
+      writePrecedence(db, dataset, symbol, day, overlayPrecedence(known, dayWindows));
+    }
   }
 }
 
+/** The datasets whose rows have a precedence. Ticks have a table of their own. */
+type PrecedenceDataset = 'ticks' | SeriesDataset;
+
 /** Replaces the windows of a symbol and UTC day. They are sorted and disjoint. */
-function writePrecedence(db: Database, symbol: string, day: number, windows: readonly PrecedenceWindow[]): void {
-  db.run('insert or replace into standings values (?, ?, ?)', symbol, day, packPrecedence(windows, day));
+function writePrecedence(
+  db: Database,
+  dataset: PrecedenceDataset,
+  symbol: string,
+  day: number,
+  windows: readonly PrecedenceWindow[],
+): void {
+  const packed = packPrecedence(windows, day);
+  if (dataset === 'ticks') db.run('insert or replace into standings values (?, ?, ?)', symbol, day, packed);
+  else db.run('insert or replace into series_standings values (?, ?, ?, ?)', dataset, symbol, day, packed);
 }
 
-function readPrecedenceWindows(db: Database, symbol: string, day: number): PrecedenceWindow[] {
-  const sql = 'select stretches from standings where symbol = ? and day = ?';
-  const row = db.one<{ stretches: Uint8Array }>(sql, symbol, day);
+function readPrecedenceWindows(
+  db: Database,
+  dataset: PrecedenceDataset,
+  symbol: string,
+  day: number,
+): PrecedenceWindow[] {
+  type Row = { stretches: Uint8Array };
+  const row =
+    dataset === 'ticks'
+      ? db.one<Row>('select stretches from standings where symbol = ? and day = ?', symbol, day)
+      : db.one<Row>(
+          'select stretches from series_standings where dataset = ? and symbol = ? and day = ?',
+          dataset,
+          symbol,
+          day,
+        );
   return row === undefined ? [] : unpackPrecedence(row.stretches, symbol, day);
 }
 

@@ -1,5 +1,6 @@
 import type { RunTally } from '../format/tick-columns.ts';
 import type { Database } from './database.ts';
+import { pruneSeriesCounts, takeOverSeriesCounts } from './series-counts.ts';
 
 export interface RunCounts {
   readonly fetched: number;
@@ -52,6 +53,7 @@ export function startRun(
          and started_at < (select max(started_at) from runs same where same.job = runs.job)`,
       runsMax,
     );
+    pruneSeriesCounts(db);
   });
 }
 
@@ -142,7 +144,9 @@ export function createInterruptedRunCheck(db: Database, runId: string): (otherId
 function takeOverInterruptedRuns(db: Database, runId: string): void {
   const unfinished = db.all<{ run_id: string }>(
     `select run_id from runs where finished_at is null and run_id <> ?
-       and accepted + duplicates + conflicts + recovered + published_added + published_lost > 0`,
+       and (accepted + duplicates + conflicts + recovered + published_added + published_lost > 0
+         or exists (select 1 from series_counts c
+           where c.run_id = runs.run_id and c.accepted + c.duplicates + c.conflicts + c.recovered > 0))`,
     runId,
   );
   for (const { run_id: brokenId } of unfinished) {
@@ -156,6 +160,7 @@ function takeOverInterruptedRuns(db: Database, runId: string): void {
          recovered = 0, published_added = 0, published_lost = 0 where run_id = ?`,
       brokenId,
     );
+    takeOverSeriesCounts(db, runId, brokenId);
   }
 }
 

@@ -246,5 +246,44 @@ create table tick_log_symbols (
 ) without rowid;
 `;
 
+/** Version 8 added quotes, as the first of the series: see format/series.ts. */
+const version8 = `
+-- Rows of a series of one symbol and UTC day: n times, and the columns of numbers one after another, n doubles each.
+create table journal_series (
+  id integer primary key, record_id integer not null, dataset text not null, symbol text not null, day integer not null,
+  part integer not null, n integer not null, t blob not null, v blob not null, checksum integer not null
+);
+create index journal_series_bin on journal_series (day, part, id);
+create index journal_series_record on journal_series (record_id);
+-- Windows that responses or files with rows of a series cover, split by day.
+create table journal_series_cover (
+  id integer primary key, record_id integer not null, dataset text not null, symbol text not null, day integer not null,
+  part integer not null, t_from integer not null, t_to integer not null, fetched_at integer not null,
+  origin text not null, evidence text not null, checksum integer not null
+);
+create index journal_series_cover_bin on journal_series_cover (day, part, id);
+create index journal_series_cover_record on journal_series_cover (record_id);
+-- Rank and observation time of published rows, as standings has them of ticks.
+create table series_standings (
+  dataset text not null, symbol text not null, day integer not null, stretches blob not null,
+  primary key (dataset, symbol, day)
+) without rowid;
+-- What became of the rows of a series that a run fetched.
+create table series_counts (
+  run_id text not null, dataset text not null, fetched integer not null default 0, quarantined integer not null default 0,
+  accepted integer not null default 0, duplicates integer not null default 0, conflicts integer not null default 0,
+  recovered integer not null default 0, primary key (run_id, dataset)
+) without rowid;
+`;
+
 /** The statements of each version, from 1. An older state is upgraded with those that it is missing. */
-export const schemaVersions: readonly string[] = [version1, version2, version3, version4, version5, version6, version7];
+export const schemaVersions: readonly string[] = [
+  version1,
+  version2,
+  version3,
+  version4,
+  version5,
+  version6,
+  version7,
+  version8,
+];

@@ -165,7 +165,7 @@ const physicalNumberTypes: Readonly<Partial<Record<ScalarColumnType, PhysicalNum
 
 /**
  * Encodes a Parquet file of rows grouped by symbol, at least one row. The first of `columns` is the symbol; the others
- * are taken from `values` by name.
+ * are taken from `values` by name. In a nullable column NaN is stored as null.
  */
 export function encodePartFile(
   symbolOffsets: SymbolOffsets,
@@ -210,7 +210,7 @@ export function openPartFileWriter(columns: readonly Column[], groupRows: number
     finish() {
       if (buffered !== undefined)
         file.addRowGroup(toFileColumns(buffered, columns), 0, buffered.symbolOffsets.offsets.at(-1)!);
-      return file.finish(columns.map(({ name, type }) => ({ name, type: type as ScalarColumnType, nullable: false })));
+      return file.finish(columns.map(({ name, type, nullable }) => ({ name, type: type as ScalarColumnType, nullable })));
     },
   };
 }
@@ -223,17 +223,33 @@ function toFileColumns({ symbolOffsets, values }: BufferedRows, [symbol, ...rest
       nullable: false,
       encodeChunk: (from, to) => encodeSymbolChunk(symbolOffsets, from, to, splitIntoPages(to - from)),
     },
-    ...rest.map(({ name, type }) => ({
+    ...rest.map(({ name, type, nullable }) => ({
       name,
       type: type as ScalarColumnType,
-      nullable: false,
+      nullable,
       encodeChunk: (from: number, to: number): ColumnChunk => {
         const slice = values[name]!.subarray(from, to);
         const numbers = slice instanceof Float64Array ? slice : Float64Array.from(slice);
-        return encodeNumberChunk(numbers, physicalNumberTypes[type as ScalarColumnType]!, splitIntoPages(to - from));
+        const physical = physicalNumberTypes[type as ScalarColumnType]!;
+        if (nullable) return encodeNullableNumbers(numbers, physical);
+        return encodeNumberChunk(numbers, physical, splitIntoPages(to - from));
       },
     })),
   ];
+}
+
+/** Encodes numbers, of which NaN is stored as null. */
+function encodeNullableNumbers(numbers: Float64Array, physical: PhysicalNumberType): ColumnChunk {
+  const present = numbers.filter((number) => !Number.isNaN(number));
+  let from = 0;
+  const pages = splitIntoPages(numbers.length).map((page): PageRange => {
+    const isPresent = Array.from(numbers.subarray(page.from, page.to), (number) => !Number.isNaN(number));
+    const to = isPresent.reduce((n, is) => n + Number(is), from);
+    const range = { from, to, rows: page.rows, definitionLevels: encodeDefinitionLevels(isPresent) };
+    from = to;
+    return range;
+  });
+  return encodeNumberChunk(present, physical, pages);
 }
 
 /**

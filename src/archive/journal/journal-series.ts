@@ -1,0 +1,214 @@
+import { computePartNumber } from '../../base/symbol-name.ts';
+import type { RejectedInput } from '../../base/ticks.ts';
+import { dayMs, floorToDay, splitByDay, type Window } from '../../base/window.ts';
+import type { Origin } from '../../contract/raw-page.ts';
+import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import { listValueColumns, type SeriesDataset } from '../format/datasets.ts';
+import type { SeriesChunk, SeriesRows } from '../format/series.ts';
+import { seek } from '../../base/binary-search.ts';
+import type { Database } from './database.ts';
+import { appendHeader, type JournalBin, ticksPerCoveredDay, ticksPerRejected, toBytes, toDoubles } from './journal.ts';
+import { assertIntact, assertRowCount, insertJournalRow, type JoinedHeader, type JournalIndex, selectWithHeader } from './journal-check.ts';
+import { appendRejected } from './journal-rejected.ts';
+import { addSeriesCounts } from './series-counts.ts';
+import type { State } from './state.ts';
+import { ensureSymbol } from './symbols.ts';
+
+/** One validated response or file with rows of a series, written in one transaction. */
+export interface SeriesRecord {
+  readonly runId: string;
+  readonly dataset: SeriesDataset;
+  readonly symbol: string;
+  /** When the response was generated or, for a file, when it was written; epoch ms. */
+  readonly observedAt: number;
+  readonly origin: Origin;
+  readonly rank: number;
+  /** Sorted by time. */
+  readonly rows: SeriesRows;
+  readonly rejected: readonly RejectedInput[];
+  readonly covered: readonly Omit<CoveredWindow, 'origin'>[];
+}
+
+/** Appends rows of series; durable when it returns. */
+export function appendSeries(state: State, records: readonly SeriesRecord[]): void {
+  state.db.transaction(() => {
+    for (const record of records) appendSeriesRecord(state, record);
+  });
+}
+
+function appendSeriesRecord({ db, identity }: State, record: SeriesRecord): void {
+  const { runId, dataset, symbol, observedAt, origin, rank, rows, rejected } = record;
+  // No publish would ever consume an empty record.
+  if (rows.t.length + rejected.length + record.covered.length === 0) return;
+  const part = computePartNumber(symbol, identity.parts);
+  const days = [...splitSeriesByDay(rows)];
+  const covered = record.covered.flatMap(({ from, to, fetchedAt, evidence }) =>
+    splitByDay({ from, to }).map((piece) => ({ ...piece, fetchedAt, evidence })),
+  );
+  const head = { run_id: runId, kind: dataset, symbol, asked_from: null, asked_to: null };
+  const { id, header } = appendHeader(
+    db,
+    { ...head, observed_at: observedAt, origin, rank },
+    days.length + covered.length,
+  );
+  for (const { day, t, values } of days) {
+    const joined = new Float64Array(t.length * values.length);
+    values.forEach((column, c) => {
+      joined.set(column, c * t.length);
+    });
+    const row = [id, dataset, symbol, day, part, t.length, toBytes(t), toBytes(joined)];
+    insertJournalRow(db, 'journal_series', header, row);
+  }
+  for (const { from, to, fetchedAt, evidence } of covered) {
+    const row = [id, dataset, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence];
+    insertJournalRow(db, 'journal_series_cover', header, row);
+  }
+  if (days.length + covered.length > 0) ensureSymbol(db, symbol, observedAt);
+  const items = rejected.map((item) => ({ symbol, at: observedAt, ...item }));
+  appendRejected(db, { id, runId, header }, items);
+  addSeriesCounts(db, runId, dataset, {
+    fetched: rows.t.length + rejected.length,
+    quarantined: rejected.length,
+  });
+}
+
+/** Splits sorted rows by UTC day. */
+function* splitSeriesByDay({ t, values }: SeriesRows): Generator<SeriesRows & { readonly day: number }> {
+  for (let from = 0; from < t.length; ) {
+    const day = floorToDay(t[from]!);
+    const to = seek(t, from + 1, t.length, day + dayMs);
+    yield { day, t: t.subarray(from, to), values: values.map((column) => column.subarray(from, to)) };
+    from = to;
+  }
+}
+
+/** Sorts rows by time. The sort is stable. */
+export function sortSeriesByTime(rows: SeriesRows): SeriesRows {
+  const { t, values } = rows;
+  let isSorted = true;
+  for (let i = 1; i < t.length && isSorted; i++) isSorted = t[i - 1]! <= t[i]!;
+  if (isSorted) return rows;
+  const order = Uint32Array.from(t, (_, i) => i).sort((a, b) => t[a]! - t[b]! || a - b);
+  const pick = (column: Float64Array): Float64Array => Float64Array.from(order, (row) => column[row]!);
+  return { t: pick(t), values: values.map(pick) };
+}
+
+/** Computes the cost of publishing a record, expressed as a number of ticks. */
+export function computeSeriesLoad({ dataset, rows, rejected, covered }: SeriesRecord): number {
+  const days = covered.reduce((sum, w) => sum + Math.ceil((w.to - floorToDay(w.from)) / dayMs), 0);
+  return (
+    rows.t.length * ticksPerRow(dataset) + ticksPerRejected * rejected.length + ticksPerCoveredDay * days
+  );
+}
+
+/** A row of a series costs as much as a tick for each of its numbers. */
+const ticksPerRow = (dataset: SeriesDataset): number => listValueColumns(dataset).length;
+
+/** Computes the cost of publishing the journaled series without rejected input, expressed as a number of ticks. */
+export function readSeriesLoad(db: Database): number {
+  const rows = db.all<{ dataset: SeriesDataset; n: number } & Record<string, never>>(
+    'select dataset, sum(n) as n from journal_series group by dataset',
+  );
+  const windows = db.one<{ n: number }>('select count(*) as n from journal_series_cover')!.n;
+  return rows.reduce((sum, { dataset, n }) => sum + n * ticksPerRow(dataset), ticksPerCoveredDay * windows);
+}
+
+/** The journaled rows and coverage of one (day, part), by dataset. */
+export interface JournaledSeries {
+  readonly dataset: SeriesDataset;
+  readonly chunks: readonly SeriesChunk[];
+  readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
+}
+
+/**
+ * Reads the rows and the coverage of one bin in the order of acceptance, by dataset.
+ * @throws JournalDamageError
+ */
+export function readSeriesBin(db: Database, bin: JournalBin, index: JournalIndex): JournaledSeries[] {
+  const chunks = [...readSeriesRows(db, bin, index.end)];
+  assertRowCount(index, 'journal_series', bin, chunks.length);
+  const windows = [...readSeriesCoverage(db, bin, index.end)];
+  assertRowCount(index, 'journal_series_cover', bin, windows.length);
+  const names = new Set([...chunks, ...windows].map(({ dataset }) => dataset));
+  return [...names].sort().map((dataset) => {
+    const covered = new Map<string, CoveredWindow[]>();
+    for (const { dataset: of, symbol, window } of windows) {
+      if (of !== dataset) continue;
+      const list = covered.get(symbol);
+      if (list === undefined) covered.set(symbol, [window]);
+      else list.push(window);
+    }
+    return { dataset, chunks: chunks.filter((chunk) => chunk.dataset === dataset), covered };
+  });
+}
+
+function* readSeriesRows(
+  db: Database,
+  { day, part }: JournalBin,
+  end: number,
+): Generator<SeriesChunk & { readonly dataset: SeriesDataset }> {
+  interface SeriesRow extends JoinedHeader {
+    readonly record_id: number;
+    readonly dataset: SeriesDataset;
+    readonly symbol: string;
+    readonly n: number;
+    readonly t: Uint8Array;
+    readonly v: Uint8Array;
+    readonly checksum: number;
+  }
+  const rows = db.iterate<SeriesRow>(
+    `${selectWithHeader('journal_series', 'record_id', 'dataset', 'symbol', 'n', 't', 'v')}
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    day,
+    part,
+    end,
+  );
+  for (const row of rows) {
+    const { record_id, dataset, symbol, n } = row;
+    assertIntact('journal_series', row, [record_id, dataset, symbol, day, part, n, row.t, row.v]);
+    const joined = toDoubles(row.v);
+    const values = listValueColumns(dataset).map((_, c) => joined.subarray(c * n, (c + 1) * n));
+    const { head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
+    yield { dataset, symbol, t: toDoubles(row.t), values, runId: runId!, observedAt, rank };
+  }
+}
+
+function* readSeriesCoverage(
+  db: Database,
+  { day, part }: JournalBin,
+  end: number,
+): Generator<{ readonly dataset: SeriesDataset; readonly symbol: string; readonly window: CoveredWindow }> {
+  interface CoverRow extends JoinedHeader {
+    readonly record_id: number;
+    readonly dataset: SeriesDataset;
+    readonly symbol: string;
+    readonly t_from: number;
+    readonly t_to: number;
+    readonly fetched_at: number;
+    readonly origin: Origin;
+    readonly evidence: Evidence;
+    readonly checksum: number;
+  }
+  const columns = ['record_id', 'dataset', 'symbol', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'];
+  const rows = db.iterate<CoverRow>(
+    `${selectWithHeader('journal_series_cover', ...columns)}
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    day,
+    part,
+    end,
+  );
+  for (const row of rows) {
+    const { record_id, dataset, symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin, evidence } = row;
+    const values = [record_id, dataset, symbol, day, part, from, to, fetchedAt, origin, evidence];
+    assertIntact('journal_series_cover', row, values);
+    yield { dataset, symbol, window: { from, to, fetchedAt, origin, evidence } };
+  }
+}
+
+/** Deletes published rows, inside the publish's transaction, before the journal's records are deleted. */
+export function consumeSeries(db: Database, bins: readonly JournalBin[], end: number): void {
+  for (const { day, part } of bins)
+    for (const table of ['journal_series', 'journal_series_cover'])
+      db.run(`delete from ${table} where day = ? and part = ? and record_id <= ?`, day, part, end);
+}
+

@@ -1,0 +1,176 @@
+import { datasets, listValueColumns, type SeriesDataset } from '../format/datasets.ts';
+import type { SeriesColumns } from '../format/series.ts';
+import { physicalTypes, readFooter, repetitions, type SchemaElement } from './metadata.ts';
+import { type CompressedPage, type DataPage, decompressPage, readColumnValues } from './page-decoder.ts';
+import { decodeArrowTable, type RowGroupIndexes } from './rows.ts';
+import { readColumnPages, selectRowGroups, visitTexts } from './tick-page-reader.ts';
+import { collectSymbolRuns, copyTimes, createColumnLookup } from './ticks-arrow.ts';
+import { openPartFileWriter, rowGroupRows } from './writer.ts';
+
+/** Encodes a part of a series, at least one row. Deterministic: the same columns give the same bytes. */
+export function encodeSeries(dataset: SeriesDataset, part: SeriesColumns, groupRows = rowGroupRows): Uint8Array {
+  const file = openSeriesFileWriter(dataset, groupRows);
+  file.add(part);
+  return file.end();
+}
+
+/** Opens a writer for one part, to which symbols are added in order. */
+export function openSeriesFileWriter(
+  dataset: SeriesDataset,
+  groupRows: number,
+): { add(part: SeriesColumns): void; end(): Uint8Array } {
+  const file = openPartFileWriter(datasets[dataset].columns, groupRows);
+  const names = listValueColumns(dataset).map(({ name }) => name);
+  return {
+    add(part) {
+      const values = Object.fromEntries(names.map((name, c) => [name, part.values[c]!]));
+      file.add({ symbolOffsets: part, values: { t: part.t, ...values } });
+    },
+    end: () => file.finish(),
+  };
+}
+
+/**
+ * Decodes a part written by `encodeSeries`, or some of its row groups. If the fast reader rejects the file, Arrow reads it
+ * or reports what is wrong with it. @throws Error if it cannot be read
+ */
+export function decodeSeries(dataset: SeriesDataset, bytes: Uint8Array, groups?: RowGroupIndexes): SeriesColumns {
+  try {
+    return decodeSeriesStrict(dataset, bytes, groups);
+  } catch {
+    return decodeSeriesWithArrow(dataset, bytes, groups);
+  }
+}
+
+/** The same, but only for files of our own writers. @throws Error if the file is stored differently */
+export function decodeSeriesStrict(
+  dataset: SeriesDataset,
+  bytes: Uint8Array,
+  groups?: RowGroupIndexes,
+): SeriesColumns {
+  const footer = readFooter(bytes);
+  requireSeriesColumns(dataset, footer.schema);
+  const pages = new Map(datasets[dataset].columns.map(({ name }): [string, DataPage[]] => [name, []]));
+  let rows = 0;
+  for (const group of selectRowGroups(footer, groups)) {
+    for (const { meta_data: meta } of group.columns) {
+      const list = pages.get(meta.path_in_schema[0]!)!;
+      for (const page of readColumnPages(bytes, meta, rows, group.num_rows)) list.push(page);
+    }
+    rows += group.num_rows;
+  }
+  const symbols: string[] = [];
+  const starts: number[] = [];
+  let row = 0;
+  visitTexts(bytes, pages.get('symbol')!, rows, (symbol, count) => {
+    if (symbols.at(-1) !== symbol) {
+      symbols.push(symbol);
+      starts.push(row);
+    }
+    row += count;
+  });
+  const values = listValueColumns(dataset).map(({ name, nullable }) =>
+    nullable
+      ? readNullableNumbers(bytes, pages.get(name)!, rows)
+      : readColumnValues(bytes, pages.get(name)!, 'double', 0, rows),
+  );
+  const t = readColumnValues(bytes, pages.get('t')!, 'int64', 0, rows);
+  return { symbols, offsets: Float64Array.from([...starts, rows]), t, values };
+}
+
+function requireSeriesColumns(dataset: SeriesDataset, schema: readonly SchemaElement[]): void {
+  const physical = { string: physicalTypes.text, timestamp: physicalTypes.int64, double: physicalTypes.double } as const;
+  const expected = datasets[dataset].columns.map(({ name, type, nullable }) => [
+    name,
+    physical[type],
+    nullable ? repetitions.optional : repetitions.required,
+  ]);
+  const actual = schema.slice(1).map(({ name, type, repetition_type }) => [name, type, repetition_type]);
+  if (JSON.stringify(actual) !== JSON.stringify(expected))
+    throw new Error(`a file does not have the columns of ${dataset}`);
+}
+
+/** Reads all rows of a nullable column of doubles; null becomes NaN. */
+function readNullableNumbers(file: Uint8Array, pages: readonly DataPage[], rows: number): Float64Array {
+  const bodies = new Map<CompressedPage, Uint8Array>();
+  const presence: Uint8Array[] = [];
+  let present = 0;
+  // The values of a page follow its definition levels, without the nulls.
+  const dense = pages.map((page) => {
+    const bytes = decompressPage(file, page);
+    const { bits, end, count } = readDefinitionLevels(bytes, page.rows);
+    const body = { ...page, firstRow: present, rows: count };
+    bodies.set(body, bytes.subarray(end));
+    presence.push(bits);
+    present += count;
+    return body;
+  });
+  const values = readColumnValues(file, dense, 'double', 0, present, (_, page) => bodies.get(page)!);
+  const out = new Float64Array(rows);
+  let row = 0;
+  let next = 0;
+  pages.forEach((page, i) => {
+    const bits = presence[i]!;
+    for (let r = 0; r < page.rows; r++)
+      out[row++] = ((bits[r >> 3]! >> (r & 7)) & 1) === 1 ? values[next++]! : Number.NaN;
+  });
+  if (row !== rows) throw new Error('pages are missing');
+  return out;
+}
+
+/**
+ * Reads the definition levels of a page as our writer stores them: one bit-packed run, a bit for each row.
+ * https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE
+ * @throws Error if they are stored differently
+ */
+function readDefinitionLevels(
+  bytes: Uint8Array,
+  rows: number,
+): { readonly bits: Uint8Array; readonly end: number; readonly count: number } {
+  const length = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(0, true);
+  const end = 4 + length;
+  let at = 4;
+  let header = 0;
+  for (let scale = 1; ; scale *= 128) {
+    const byte = bytes[at++];
+    if (byte === undefined || at > end) throw new Error('definition levels are truncated');
+    header += (byte & 127) * scale;
+    if (byte < 128) break;
+  }
+  const size = Math.ceil(rows / 8);
+  if (header % 2 !== 1 || (header - 1) / 2 !== size || end - at !== size || end > bytes.length)
+    throw new Error('definition levels are not one bit-packed run');
+  const bits = bytes.subarray(at, end);
+  let count = 0;
+  for (let r = 0; r < rows; r++) count += (bits[r >> 3]! >> (r & 7)) & 1;
+  return { bits, end, count };
+}
+
+/** Decodes a part with Arrow and parquet-wasm. @throws Error if it cannot be read */
+export function decodeSeriesWithArrow(
+  dataset: SeriesDataset,
+  bytes: Uint8Array,
+  groups?: RowGroupIndexes,
+): SeriesColumns {
+  const table = decodeArrowTable(bytes, groups);
+  const rows = table.numRows;
+  const names = listValueColumns(dataset).map(({ name }) => name);
+  const t = new Float64Array(rows);
+  const values = names.map(() => new Float64Array(rows));
+  const symbols: string[] = [];
+  const starts: number[] = [];
+  let row = 0;
+  for (const batch of table.batches) {
+    const column = createColumnLookup(batch);
+    copyTimes(column('t'), t, row);
+    names.forEach((name, c) => {
+      const data = column(name);
+      const out = values[c]!;
+      out.set(data.values.subarray(0, batch.numRows), row);
+      if (data.nullCount > 0) for (let i = 0; i < batch.numRows; i++) if (!data.getValid(i)) out[row + i] = Number.NaN;
+    });
+    collectSymbolRuns(column('symbol'), batch.numRows, row, symbols, starts);
+    row += batch.numRows;
+  }
+  return { symbols, offsets: Float64Array.from([...starts, row]), t, values };
+}
