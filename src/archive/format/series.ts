@@ -73,11 +73,7 @@ const compareNumbers = (a: number, b: number): number =>
  *
  * The merge runs on ticks whose value is the index of the row, so that there is one merge rule.
  */
-export function mergeSeries(
-  old: SeriesColumns,
-  chunks: readonly SeriesChunk[],
-  known: KnownPrecedence,
-): MergedSeries {
+export function mergeSeries(old: SeriesColumns, chunks: readonly SeriesChunk[], known: KnownPrecedence): MergedSeries {
   const rows = chunks.reduce((sum, { t }) => sum + t.length, old.t.length);
   const values = old.values.map((column, c) => {
     const all = new Float64Array(rows);

@@ -1,14 +1,21 @@
+import { seek } from '../../base/binary-search.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
-import { dayMs, floorToDay, splitByDay, type Window } from '../../base/window.ts';
+import { dayMs, floorToDay, splitByDay } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import { listValueColumns, type SeriesDataset } from '../format/datasets.ts';
 import type { SeriesChunk, SeriesRows } from '../format/series.ts';
-import { seek } from '../../base/binary-search.ts';
 import type { Database } from './database.ts';
 import { appendHeader, type JournalBin, ticksPerCoveredDay, ticksPerRejected, toBytes, toDoubles } from './journal.ts';
-import { assertIntact, assertRowCount, insertJournalRow, type JoinedHeader, type JournalIndex, selectWithHeader } from './journal-check.ts';
+import {
+  assertIntact,
+  assertRowCount,
+  insertJournalRow,
+  type JoinedHeader,
+  type JournalIndex,
+  selectWithHeader,
+} from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
 import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
@@ -96,9 +103,7 @@ export function sortSeriesByTime(rows: SeriesRows): SeriesRows {
 /** Computes the cost of publishing a record, expressed as a number of ticks. */
 export function computeSeriesLoad({ dataset, rows, rejected, covered }: SeriesRecord): number {
   const days = covered.reduce((sum, w) => sum + Math.ceil((w.to - floorToDay(w.from)) / dayMs), 0);
-  return (
-    rows.t.length * ticksPerRow(dataset) + ticksPerRejected * rejected.length + ticksPerCoveredDay * days
-  );
+  return rows.t.length * ticksPerRow(dataset) + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
 }
 
 /** A row of a series costs as much as a tick for each of its numbers. */
@@ -211,4 +216,3 @@ export function consumeSeries(db: Database, bins: readonly JournalBin[], end: nu
     for (const table of ['journal_series', 'journal_series_cover'])
       db.run(`delete from ${table} where day = ? and part = ? and record_id <= ?`, day, part, end);
 }
-

@@ -1,7 +1,9 @@
+import type { Data, Utf8 } from 'apache-arrow';
 import { datasets, listValueColumns, type SeriesDataset } from '../format/datasets.ts';
 import type { SeriesColumns } from '../format/series.ts';
-import { physicalTypes, readFooter, repetitions, type SchemaElement } from './metadata.ts';
+import { readFooter, repetitions, type SchemaElement } from './metadata.ts';
 import { type CompressedPage, type DataPage, decompressPage, readColumnValues } from './page-decoder.ts';
+import { physicalTypeByColumnType } from './row-reader.ts';
 import { decodeArrowTable, type RowGroupIndexes } from './rows.ts';
 import { readColumnPages, selectRowGroups, visitTexts } from './tick-page-reader.ts';
 import { collectSymbolRuns, copyTimes, createColumnLookup } from './ticks-arrow.ts';
@@ -43,11 +45,7 @@ export function decodeSeries(dataset: SeriesDataset, bytes: Uint8Array, groups?:
 }
 
 /** The same, but only for files of our own writers. @throws Error if the file is stored differently */
-export function decodeSeriesStrict(
-  dataset: SeriesDataset,
-  bytes: Uint8Array,
-  groups?: RowGroupIndexes,
-): SeriesColumns {
+export function decodeSeriesStrict(dataset: SeriesDataset, bytes: Uint8Array, groups?: RowGroupIndexes): SeriesColumns {
   const footer = readFooter(bytes);
   requireSeriesColumns(dataset, footer.schema);
   const pages = new Map(datasets[dataset].columns.map(({ name }): [string, DataPage[]] => [name, []]));
@@ -79,10 +77,9 @@ export function decodeSeriesStrict(
 }
 
 function requireSeriesColumns(dataset: SeriesDataset, schema: readonly SchemaElement[]): void {
-  const physical = { string: physicalTypes.text, timestamp: physicalTypes.int64, double: physicalTypes.double } as const;
   const expected = datasets[dataset].columns.map(({ name, type, nullable }) => [
     name,
-    physical[type],
+    physicalTypeByColumnType[type],
     nullable ? repetitions.optional : repetitions.required,
   ]);
   const actual = schema.slice(1).map(({ name, type, repetition_type }) => [name, type, repetition_type]);
@@ -169,7 +166,7 @@ export function decodeSeriesWithArrow(
       out.set(data.values.subarray(0, batch.numRows), row);
       if (data.nullCount > 0) for (let i = 0; i < batch.numRows; i++) if (!data.getValid(i)) out[row + i] = Number.NaN;
     });
-    collectSymbolRuns(column('symbol'), batch.numRows, row, symbols, starts);
+    collectSymbolRuns(column('symbol') as Data<Utf8>, batch.numRows, row, symbols, starts);
     row += batch.numRows;
   }
   return { symbols, offsets: Float64Array.from([...starts, row]), t, values };

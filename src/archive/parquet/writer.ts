@@ -210,7 +210,9 @@ export function openPartFileWriter(columns: readonly Column[], groupRows: number
     finish() {
       if (buffered !== undefined)
         file.addRowGroup(toFileColumns(buffered, columns), 0, buffered.symbolOffsets.offsets.at(-1)!);
-      return file.finish(columns.map(({ name, type, nullable }) => ({ name, type: type as ScalarColumnType, nullable })));
+      return file.finish(
+        columns.map(({ name, type, nullable }) => ({ name, type: type as ScalarColumnType, nullable })),
+      );
     },
   };
 }
