@@ -1,8 +1,8 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
-import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { datasetNames, datasets } from '../../src/archive/format/datasets.ts';
+import { type Disk, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { type DatasetName, datasetNames, datasets } from '../../src/archive/format/datasets.ts';
 import { formatVersion } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { evidenceSinceKey, getMeta } from '../../src/archive/journal/database.ts';
@@ -29,8 +29,8 @@ import {
   publishNow,
 } from './scratch.ts';
 
-/** An archive of format 1 with two generations, opened by today's code, and the text of its manifest. */
-async function older(): Promise<{ archive: Archive; text: string }> {
+/** An archive of an older format with two generations, opened by today's code, and the text of its manifest. */
+async function older(format = 1): Promise<{ archive: Archive; text: string }> {
   const first = opened();
   recordMarkets(first.state.db, [market('AAA')], now, true);
   append(first, answer('AAA', [[day0, 0.5]]), answer('BBB', [[day0 + dayMs, 0.5]]));
@@ -39,7 +39,7 @@ async function older(): Promise<{ archive: Archive; text: string }> {
   await publishNow(first);
   first.close();
   const { root } = first.layout;
-  const text = turnedBack(root);
+  const text = turnedBack(root, format);
   return { archive: opened({ root, create: false }), text };
 }
 
@@ -57,11 +57,24 @@ const upgrade = (archive: Archive) =>
 
 const both = ['ticks', 'symbols', 'markets', 'conflicts'] as const;
 
-/** The columns of each published file of coverage. */
-const coverageNames = (root: string): string[][] =>
-  globSync(join(root, 'coverage/*/*.parquet'))
-    .sort()
-    .map((path) => decodeArrowTable(readFileSync(path)).schema.fields.map(({ name }) => name));
+/** The columns of each published file, as in its schema. */
+const columnsByPath = (root: string) =>
+  new Map(
+    globSync('{ticks,symbols,markets,conflicts,coverage}/**/*.parquet', { cwd: root })
+      .sort()
+      .map((path) => [path, decodeArrowTable(readFileSync(join(root, path))).schema.fields.map(({ name }) => name)]),
+  );
+
+/** What `columnsByPath` returns for files that have every column of the current format. */
+const allColumns = (paths: Iterable<string>) =>
+  new Map(
+    [...paths].map((path) => [
+      path,
+      datasets[path.split('/')[0] as DatasetName].columns.map(({ name }) => name as string),
+    ]),
+  );
+
+const olderFormats = Array.from({ length: formatVersion - 1 }, (_, i) => i + 1);
 
 test('an older archive is read as it is, and nothing is published onto it', async () => {
   const { archive, text } = await older();
@@ -98,10 +111,8 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   expect(manifest.datasets.coverage.files.map(({ path }) => path)).toEqual(
     was.datasets.coverage.files.map(({ path }) => path),
   );
-  const columns = coverageNames(archive.layout.root);
-  expect(columns).toEqual(
-    manifest.datasets.coverage.files.map(() => datasets.coverage.columns.map(({ name }) => name)),
-  );
+  const columns = columnsByPath(archive.layout.root);
+  expect(columns).toEqual(allColumns(columns.keys()));
   expect(publishedRows(archive.layout.root, 'coverage')).toEqual(coverage);
   expect(coverage.map((row) => row.slice(7))).toEqual(coverage.map(() => ['inferred', null]));
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
@@ -121,6 +132,85 @@ test('a current archive is left as it is, and of two upgrades at once one finds 
   expect((await upgrade(archive)).files).toEqual([]);
   expect(hashes(root, '**/*')).toEqual(before);
 });
+
+test.each(olderFormats)(
+  'after an upgrade from format %i every file of a dataset has the same columns',
+  async (format) => {
+    const { archive } = await older(format);
+    const { root } = archive.layout;
+    const was = archive.readManifest();
+    expect(was.format_version).toBe(format);
+    const states = Object.values(was.days).map(({ state }) => state);
+    const { refused } = await upgrade(archive);
+    expect(refused).toEqual([]);
+    const columns = columnsByPath(root);
+    expect(columns).toEqual(allColumns(columns.keys()));
+    expect(Object.values(archive.readManifest().days).map(({ state }) => state)).toEqual(states);
+    // Coverage of formats 1 and 2 has no evidence, that of format 3 has.
+    expect(getMeta(archive.state.db, evidenceSinceKey)).toBe(format < 3 ? String(now) : undefined);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
+    const before = hashes(root, '**/*');
+    expect((await upgrade(archive)).files).toEqual([]);
+    expect(hashes(root, '**/*')).toEqual(before);
+    expect((await publishNow(archive)).manifest.format_version).toBe(formatVersion);
+  },
+);
+
+test('a damaged file is refused and left as it is, and rewritten by another upgrade once it is restored', async () => {
+  const { archive } = await older(2);
+  const { root } = archive.layout;
+  const [damaged, intact] = archive.readManifest().datasets.coverage.files.map(({ path }) => join(root, path));
+  const bytes = readFileSync(damaged!);
+  const flipped = Uint8Array.from(bytes);
+  flipped[bytes.length >> 1]! ^= 1;
+  writeFileSync(damaged!, flipped);
+  const first = await upgrade(archive);
+  expect(first.refused).toEqual([expect.stringMatching(/^coverage\/.* is damaged: its sha256 differs/)]);
+  expect(first.manifest.format_version).toBe(formatVersion);
+  expect(Buffer.compare(readFileSync(damaged!), flipped)).toBe(0);
+  const names = datasets.coverage.columns.map(({ name }) => name);
+  expect(columnsByPath(root).get(relative(root, intact!))).toEqual(names);
+
+  const before = hashes(root, '**/*');
+  expect((await upgrade(archive)).refused).toEqual(first.refused);
+  expect(hashes(root, '**/*')).toEqual(before);
+
+  writeFileSync(damaged!, bytes);
+  const { manifest, files, refused } = await upgrade(archive);
+  expect(refused).toEqual([]);
+  expect(files.map(({ path }) => path)).toEqual([relative(root, damaged!)]);
+  expect(manifest.generation).toBe(first.manifest.generation + 1);
+  expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
+  expect((await upgrade(archive)).files).toEqual([]);
+});
+
+test('an upgrade that was interrupted before its commit is repeated', async () => {
+  const { archive } = await older(2);
+  const { root } = archive.layout;
+  const before = hashes(root, '{ticks,symbols,markets,coverage}/**/*');
+  archive.close();
+  const failing = opened({ root, create: false, disk: failingAfterWrites(1) });
+  await expect(upgrade(failing)).rejects.toThrow(/no more writes/);
+  expect(failing.readManifest().format_version).toBe(2);
+  expect(hashes(root, '{ticks,symbols,markets,coverage}/**/*')).toEqual(before);
+  failing.close();
+  const again = opened({ root, create: false });
+  expect((await upgrade(again)).refused).toEqual([]);
+  expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
+});
+
+/** The system's disk, which fails after a number of files in staging. */
+function failingAfterWrites(count: number): Disk {
+  let written = 0;
+  return {
+    ...systemDisk,
+    write(path, bytes) {
+      if (path.includes('/staging/') && ++written > count) throw new Error('no more writes');
+      systemDisk.write(path, bytes);
+    },
+  };
+}
 
 test('the chain of manifests holds over the upgrade and after it', async () => {
   const { archive } = await older();

@@ -287,7 +287,7 @@ def test_order_books_are_taken(contested, tmp_path, rows):
 
 
 DAMAGES = {
-    "a newer format": ("I1", lambda a: set_in(a, format_version=4)),
+    "a newer format": ("I1", lambda a: set_in(a, format_version=5)),
     "a manifest that is cut off": ("I1", lambda a: (a.root / "manifest.json").write_text("{")),
     "a generation that is a text": ("I1", lambda a: set_in(a, generation="5")),
     "a hash that is none": ("I1", lambda a: set_of_file(a, sha256="0")),
@@ -394,7 +394,7 @@ def schema_of(dataset: str) -> pa.Schema:
 def write_archive(root: Path, ticks: list) -> Archive:
     """An archive as the page says that one can be written: ticks, symbols, and coverage of the day."""
     datasets = {name: {"files": []} for name in DATASETS}
-    manifest = {"format_version": 3, "generation": 1, "created_at": DAY, "writer": "test", "upstream": "format"}
+    manifest = {"format_version": 4, "generation": 1, "created_at": DAY, "writer": "test", "upstream": "format"}
     manifest |= {"parts": 4, "previous_sha256": None, "watermark": None, "reached": None, "days": {}}
     archive = Archive(root)
     archive.__dict__["manifest"] = manifest | {"datasets": datasets}
