@@ -1,17 +1,19 @@
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Disk, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type DatasetName, datasetNames, datasets } from '../../src/archive/format/datasets.ts';
 import { formatVersion } from '../../src/archive/format/manifest.ts';
+import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { evidenceSinceKey, getMeta } from '../../src/archive/journal/database.ts';
-import { countJournaledTicks } from '../../src/archive/journal/journal.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { appendMarkets, countJournaledTicks } from '../../src/archive/journal/journal.ts';
+import { readSymbol, recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { estimateRecheckCost } from '../../src/collector/paging/plan.ts';
+import { repairNow } from './damaged.ts';
 import { turnedBack } from './older.ts';
 import {
   answer,
@@ -29,10 +31,15 @@ import {
   publishNow,
 } from './scratch.ts';
 
+/** A record of a market with an outcome and fields that format 4 has columns for. */
+const settled = market('AAA', { outcome: 1, extra: '{"event":"E"}', outcomeSource: 'reported' });
+
 /** An archive of an older format with two generations, opened by today's code, and the text of its manifest. */
 async function older(format = 1): Promise<{ archive: Archive; text: string }> {
   const first = opened();
-  recordMarkets(first.state.db, [market('AAA')], now, true);
+  recordMarkets(first.state.db, [settled], now, true);
+  for (const observedAt of [day0, day0 + dayMs])
+    appendMarkets(first.state, { runId: 'run', observedAt, markets: [settled, market('BBB')] }, []);
   append(first, answer('AAA', [[day0, 0.5]]), answer('BBB', [[day0 + dayMs, 0.5]]));
   await publishNow(first);
   append(first, answer('AAA', [[day0 + 1, 0.6]]));
@@ -55,12 +62,22 @@ const upgrade = (archive: Archive) =>
     lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
   });
 
-const both = ['ticks', 'symbols', 'markets', 'conflicts'] as const;
+const both = ['ticks', 'conflicts'] as const;
+
+/** Rows of a dataset by column name. */
+const recordsOf = (root: string, name: 'symbols' | 'markets'): Record<string, unknown>[] =>
+  publishedRows(root, name).map((row) =>
+    Object.fromEntries(datasets[name].columns.map((column, i) => [column.name, row[i]])),
+  );
+
+/** The rows as an upgrade to format 4 changes them: every outcome was reported, and the other new columns are null. */
+const withSource = (rows: readonly Record<string, unknown>[]) =>
+  rows.map((row) => ({ ...row, outcome_source: row.outcome === null ? null : 'reported' }));
 
 /** The columns of each published file, as in its schema. */
-const columnsByPath = (root: string) =>
+const columnsByPath = (root: string, folders = 'ticks,symbols,markets,conflicts,coverage') =>
   new Map(
-    globSync('{ticks,symbols,markets,conflicts,coverage}/**/*.parquet', { cwd: root })
+    globSync(`{${folders}}/**/*.parquet`, { cwd: root })
       .sort()
       .map((path) => [path, decodeArrowTable(readFileSync(join(root, path))).schema.fields.map(({ name }) => name)]),
   );
@@ -99,6 +116,7 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   const was = archive.readManifest();
   const before = hashes(archive.layout.root, `{${both}}/**/*`);
   const coverage = publishedRows(archive.layout.root, 'coverage');
+  const [symbols, markets] = (['symbols', 'markets'] as const).map((name) => recordsOf(archive.layout.root, name));
   const { manifest } = await upgrade(archive);
   expect(manifest).toMatchObject({ format_version: formatVersion, generation: was.generation + 1, days: was.days });
   expect(Object.values(manifest.days).map(({ state }) => state)).toEqual(['incomplete', 'incomplete']);
@@ -107,6 +125,12 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   for (const name of both) expect(manifest.datasets[name]).toEqual(was.datasets[name]);
   expect(hashes(archive.layout.root, `{${both}}/**/*`)).toEqual(before);
   expect(Object.keys(JSON.parse(readFileSync(archive.layout.manifestPath, 'utf8')).datasets)).toEqual(datasetNames);
+  expect(recordsOf(archive.layout.root, 'symbols')).toEqual(withSource(symbols!));
+  expect(recordsOf(archive.layout.root, 'markets')).toEqual(withSource(markets!));
+  expect(markets).toHaveLength(4);
+  expect(withSource(markets!)).toContainEqual(
+    expect.objectContaining({ symbol: 'AAA', outcome_source: 'reported', event: null, extra: settled.extra }),
+  );
   // Nothing of an older format tells why it counts as covered.
   expect(manifest.datasets.coverage.files.map(({ path }) => path)).toEqual(
     was.datasets.coverage.files.map(({ path }) => path),
@@ -183,6 +207,61 @@ test('a damaged file is refused and left as it is, and rewritten by another upgr
   expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
   expect((await upgrade(archive)).files).toEqual([]);
+});
+
+test('a damaged day of markets is refused, and the other days and the symbols are rewritten', async () => {
+  const { archive } = await older(3);
+  const { root } = archive.layout;
+  const [first, second] = archive.readManifest().datasets.markets.files.map(({ path }) => path);
+  const bytes = readFileSync(join(root, first!)).map((byte, i) => (i === 40 ? byte ^ 1 : byte));
+  writeFileSync(join(root, first!), bytes);
+  const { refused, manifest } = await upgrade(archive);
+  expect(refused).toEqual([expect.stringMatching(/^markets\/.* is damaged/)]);
+  expect(manifest.format_version).toBe(4);
+  expect(Buffer.compare(readFileSync(join(root, first!)), bytes)).toBe(0);
+  const day = dirname(second!);
+  const rewritten = columnsByPath(root, `symbols,${day}`);
+  expect([...rewritten.keys()]).toEqual([second, 'symbols/part-00.parquet']);
+  expect(rewritten).toEqual(allColumns(rewritten.keys()));
+  await repairNow(archive);
+  expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
+  expect((await upgrade(archive)).files).toEqual([]);
+});
+
+test('market polls that an older version journaled are published with the columns of today', async () => {
+  const { archive } = await older(3);
+  const { root } = archive.layout;
+  const olderFacts = ({
+    canonicalId,
+    symbol,
+    source,
+    views,
+    category,
+    confidence,
+    isActive,
+    question,
+  }: MarketFacts) => ({
+    ...{ canonicalId, symbol, source, views, category, confidence, isActive, question },
+    ...{ opensAt: null, closesAt: null, resolvedAt: null, outcome: 0.5, extra: null },
+  });
+  const markets = [olderFacts(market('CCC'))] as unknown as MarketFacts[];
+  appendMarkets(archive.state, { runId: 'run', observedAt: day0 + 5, markets }, []);
+  await upgrade(archive);
+  await publishNow(archive);
+  expect(recordsOf(root, 'markets')).toContainEqual(
+    expect.objectContaining({ symbol: 'CCC', outcome: 0.5, outcome_source: 'reported', event: null, tick_size: null }),
+  );
+  expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
+});
+
+test('a state that is rebuilt from an archive of format 3 knows that its outcomes were reported', async () => {
+  const { archive } = await older(3);
+  const { root } = archive.layout;
+  archive.close();
+  rmSync(join(root, '.oddslake'), { recursive: true });
+  const again = opened({ root, create: false });
+  expect(readSymbol(again.state.db, 'AAA')).toMatchObject({ outcome: 1, outcomeSource: 'reported', event: null });
+  expect(readSymbol(again.state.db, 'BBB')).toMatchObject({ outcome: null, outcomeSource: null });
 });
 
 test('an upgrade that was interrupted before its commit is repeated', async () => {

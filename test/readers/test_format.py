@@ -356,6 +356,10 @@ DAMAGES = {
         "I21",
         lambda a: rewrite(a, "conflicts", lambda table: table.set_column(3, table.schema.field(3), table["kept"])),
     ),
+    "another source of the outcome": ("I22", lambda a: rewrite(a, "markets", with_value("outcome_source", "guessed"))),
+    "a source without an outcome": ("I22", lambda a: rewrite(a, "symbols", with_value("outcome_source", "reported"))),
+    "a hash of other rules": ("I22", lambda a: rewrite(a, "markets", with_value("rules_sha256", "0" * 64))),
+    "a tick size in cents": ("I22", lambda a: rewrite(a, "symbols", with_value("tick_size", 1.0))),
 }
 
 
@@ -417,7 +421,7 @@ def write_archive(root: Path, ticks: list) -> Archive:
         times = [t for _, t, _ in rows]
         add("ticks", f"ticks/{DATE}/part-{part:02}.parquet", rows, min(times), max(times))
     end, written = DAY + archives.DAY_MS, DAY + 2 * archives.DAY_MS
-    facts = [(symbol, *[None] * 9, DAY, written, min(ts), max(ts), len(ts)) for symbol, ts in by_symbol.items()]
+    facts = [(symbol, *[None] * 9, DAY, written, min(ts), max(ts), len(ts), *[None] * 9) for symbol, ts in by_symbol.items()]
     add("symbols", "symbols/part-00.parquet", facts, DAY, written)
     windows = [("ticks", s, DAY, end, len(ts), written, "import", "declared", None) for s, ts in by_symbol.items()]
     add("coverage", f"coverage/{DATE}/part-00.parquet", windows, DAY, end - 1)

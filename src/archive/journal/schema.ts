@@ -4,7 +4,7 @@
  * The `journal*` tables hold accepted data that is not yet published. `segments`, `standings` and the tick counts of
  * `symbols` describe what is published. Both change only in one transaction, so they are always consistent.
  */
-export const schemaVersion = 7;
+export const schemaVersion = 8;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
@@ -246,5 +246,29 @@ create table tick_log_symbols (
 ) without rowid;
 `;
 
+/** Version 8 added format 4 of the archive. */
+const version8 = `
+-- What market records say of outcome, event and trading rules. Every earlier outcome was stated by a record.
+alter table symbols add column outcome_source text;
+alter table symbols add column event text;
+alter table symbols add column exclusive integer;
+alter table symbols add column strike_low real;
+alter table symbols add column strike_high real;
+alter table symbols add column expected_end integer;
+alter table symbols add column rules_sha256 text;
+alter table symbols add column fee_schedule text;
+alter table symbols add column tick_size real;
+update symbols set outcome_source = 'reported' where outcome is not null;
+`;
+
 /** The statements of each version, from 1. An older state is upgraded with those that it is missing. */
-export const schemaVersions: readonly string[] = [version1, version2, version3, version4, version5, version6, version7];
+export const schemaVersions: readonly string[] = [
+  version1,
+  version2,
+  version3,
+  version4,
+  version5,
+  version6,
+  version7,
+  version8,
+];

@@ -1,10 +1,11 @@
 import { DamageError } from '../../base/errors.ts';
 import { type Column, type DatasetDefinition, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { getOlderOutcomeSource } from '../format/market-details.ts';
 import { type Database, getMeta, setMeta, upgradedKey } from '../journal/database.ts';
 import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
-import { decodeRows, encodeRows } from '../parquet/rows.ts';
+import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { createEncodedFile } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
@@ -47,7 +48,7 @@ export function stageOutdatedFiles(archive: Archive, stage: Stage): string[] {
   for (const { dataset, file } of listOutdatedFiles(archive.state.db, stage.base)) {
     const columns = listColumns(dataset);
     try {
-      const rows = decodeRows(columns, readPublishedFile(archive, file));
+      const rows = completeRows(columns, decodeRows(columns, readPublishedFile(archive, file)));
       const bytes = encodeRows(columns, rows, archive.groupRows);
       stageFile(archive, stage, createEncodedFile(dataset, file.path, bytes, file, createRowKeyReader(dataset, rows)));
     } catch (error) {
@@ -56,6 +57,13 @@ export function stageOutdatedFiles(archive: Archive, stage: Stage): string[] {
     }
   }
   return refused;
+}
+
+/** Sets the new columns whose values follow from older ones. The other new columns stay null. */
+function completeRows(columns: readonly Column[], rows: CellValue[][]): CellValue[][] {
+  const [outcomeAt, sourceAt] = ['outcome', 'outcome_source'].map((name) => columns.findIndex((c) => c.name === name));
+  if (sourceAt! >= 0) for (const row of rows) row[sourceAt!] ??= getOlderOutcomeSource(row[outcomeAt!]);
+  return rows;
 }
 
 /** Records an upgrade from an older format. Runs in the commit's transaction. */
