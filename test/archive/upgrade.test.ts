@@ -1,5 +1,6 @@
 import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
+import type { Field } from 'apache-arrow';
 import { expect, test } from 'vitest';
 import { type Disk, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type DatasetName, datasetNames, datasets } from '../../src/archive/format/datasets.ts';
@@ -10,6 +11,7 @@ import { evidenceSinceKey, getMeta } from '../../src/archive/journal/database.ts
 import { appendMarkets, countJournaledTicks } from '../../src/archive/journal/journal.ts';
 import { readSymbol, recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
+import { toArrowSchema } from '../../src/archive/parquet/arrow-data.ts';
 import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { estimateRecheckCost } from '../../src/collector/paging/plan.ts';
@@ -74,12 +76,14 @@ const recordsOf = (root: string, name: 'symbols' | 'markets'): Record<string, un
 const withSource = (rows: readonly Record<string, unknown>[]) =>
   rows.map((row) => ({ ...row, outcome_source: row.outcome === null ? null : 'reported' }));
 
-/** The columns of each published file, as in its schema. */
-const columnsByPath = (root: string, folders = 'ticks,symbols,markets,conflicts,coverage') =>
+const describeField = ({ name, type, nullable }: Field): string => `${name} ${nullable ? '?' : ''}${type}`;
+
+/** The columns of each published file, with types, as in its schema. */
+const columnsByPath = (root: string, folders = '{ticks,symbols,markets,conflicts,coverage}') =>
   new Map(
-    globSync(`{${folders}}/**/*.parquet`, { cwd: root })
+    globSync(`${folders}/**/*.parquet`, { cwd: root })
       .sort()
-      .map((path) => [path, decodeArrowTable(readFileSync(join(root, path))).schema.fields.map(({ name }) => name)]),
+      .map((path) => [path, decodeArrowTable(readFileSync(join(root, path))).schema.fields.map(describeField)]),
   );
 
 /** What `columnsByPath` returns for files that have every column of the current format. */
@@ -87,7 +91,7 @@ const allColumns = (paths: Iterable<string>) =>
   new Map(
     [...paths].map((path) => [
       path,
-      datasets[path.split('/')[0] as DatasetName].columns.map(({ name }) => name as string),
+      toArrowSchema(datasets[path.split('/')[0] as DatasetName].columns).fields.map(describeField),
     ]),
   );
 
@@ -192,8 +196,8 @@ test('a damaged file is refused and left as it is, and rewritten by another upgr
   expect(first.refused).toEqual([expect.stringMatching(/^coverage\/.* is damaged: its sha256 differs/)]);
   expect(first.manifest.format_version).toBe(formatVersion);
   expect(Buffer.compare(readFileSync(damaged!), flipped)).toBe(0);
-  const names = datasets.coverage.columns.map(({ name }) => name);
-  expect(columnsByPath(root).get(relative(root, intact!))).toEqual(names);
+  const day = dirname(relative(root, intact!));
+  expect(columnsByPath(root, day)).toEqual(allColumns([relative(root, intact!)]));
 
   const before = hashes(root, '**/*');
   expect((await upgrade(archive)).refused).toEqual(first.refused);
@@ -220,7 +224,7 @@ test('a damaged day of markets is refused, and the other days and the symbols ar
   expect(manifest.format_version).toBe(4);
   expect(Buffer.compare(readFileSync(join(root, first!)), bytes)).toBe(0);
   const day = dirname(second!);
-  const rewritten = columnsByPath(root, `symbols,${day}`);
+  const rewritten = columnsByPath(root, `{symbols,${day}}`);
   expect([...rewritten.keys()]).toEqual([second, 'symbols/part-00.parquet']);
   expect(rewritten).toEqual(allColumns(rewritten.keys()));
   await repairNow(archive);

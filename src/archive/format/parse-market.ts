@@ -286,7 +286,8 @@ function rebuildMarketRecord(
     if (row[fact] !== null) add([columnNames[fact]], row[fact]);
   const named = isFound ? namedSymbols : findSymbols(record(), paths.symbolPaths);
   const at = symbol === null ? undefined : named.get(symbol);
-  for (const [fact, names] of listFactPaths(paths)) {
+  for (const fact of factNames) {
+    const names = paths.fieldPaths[fact];
     if (row[fact] === null || (fact === 'outcomeSource' && row[fact] === defaultOutcomeSource)) continue;
     // A plain name that is still among the extra fields was not the column's source, even with the same value.
     const nestedPaths = names.filter((path) => path.includes('/'));
@@ -300,8 +301,7 @@ function rebuildMarketRecord(
 
 const columnNames = { confidence: 'confidence', category: 'category', isActive: 'is_active' } as const;
 
-const listFactPaths = ({ fieldPaths }: RecordPaths) =>
-  (Object.keys(factParsers) as (keyof typeof factParsers)[]).map((fact) => [fact, fieldPaths[fact]] as const);
+const factNames = Object.keys(factParsers) as (keyof typeof factParsers)[];
 
 /** Parses the extra fields of each row. Rows of one record mostly share them, so each distinct text is parsed once. */
 function parseExtras(rows: readonly MarketFacts[]): MarketRecord[] {
