@@ -19,6 +19,7 @@ import {
 } from '../../../src/collector/import/import-rows.ts';
 import { parseCsvHeader } from '../../../src/collector/import/preflight.ts';
 import { detectDataset } from '../../../src/collector/import/row-columns.ts';
+import { noDetailPaths } from '../../archive/format/facts.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);
@@ -315,6 +316,7 @@ describe('the columns of a file', () => {
     closesAt: [],
     resolvedAt: [],
     outcome: ['won'],
+    ...noDetailPaths,
   };
   const paths = { symbolPaths: ['symbol', 'venues/*/ticker'], fieldPaths: list };
 
