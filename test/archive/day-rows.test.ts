@@ -108,10 +108,10 @@ test('coverage is sorted by dataset and symbol, and is the same when its rows ar
   );
   const ofSymbols = fc.uniqueArray(fc.tuple(symbol, stretches), { selector: ([name]) => name });
   fc.assert(
-    fc.property(ofSymbols, ofSymbols, (ticks, orderbooks) => {
-      const coverage = { ticks: new Map(ticks), orderbooks: new Map(orderbooks) };
+    fc.property(ofSymbols, ofSymbols, ofSymbols, (ticks, orderbooks, quotes) => {
+      const coverage = { ticks: new Map(ticks), orderbooks: new Map(orderbooks), quotes: new Map(quotes) };
       const rows = toCoverageRows(coverage);
-      const wanted = (dataset: 'ticks' | 'orderbooks') =>
+      const wanted = (dataset: 'ticks' | 'orderbooks' | 'quotes') =>
         symbols.flatMap((name) =>
           (coverage[dataset].get(name) ?? []).map((s) => [
             dataset,
@@ -125,7 +125,7 @@ test('coverage is sorted by dataset and symbol, and is the same when its rows ar
             null,
           ]),
         );
-      expect(rows).toEqual([...wanted('orderbooks'), ...wanted('ticks')]);
+      expect(rows).toEqual([...wanted('orderbooks'), ...wanted('quotes'), ...wanted('ticks')]);
       expect(parseCoverageRows(rows)).toEqual(coverage);
     }),
   );

@@ -1,13 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { PublishedCoverage } from '../../src/archive/format/coverage.ts';
-import { countCoverageTicks } from '../../src/archive/format/coverage.ts';
-import {
-  computeLostWindows,
-  computeLostWindowsOfRestored,
-  computeRangeWindow,
-  subtractFromCoverage,
-} from '../../src/archive/integrity/repair-day.ts';
-import { computeKeyRange, type LostRange } from '../../src/archive/integrity/salvage-row-groups.ts';
+import { countCoverageTicks, subtractFromCoverage } from '../../src/archive/format/coverage.ts';
+import { computeLostWindows, computeLostWindowsOfRestored } from '../../src/archive/integrity/repair-day.ts';
+import { computeKeyRange, computeRangeWindow, type LostRange } from '../../src/archive/integrity/salvage-row-groups.ts';
 import type { SortKey } from '../../src/archive/parquet/row-group-index.ts';
 import { day0, dayMs } from './scratch.ts';
 

@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { datasetNames, datasets } from '../../src/archive/format/datasets.ts';
 import { createEmptyManifest, type Manifest } from '../../src/archive/format/manifest.ts';
+import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { appendBooks, type BookRecord } from '../../src/archive/journal/journal-books.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { formatReadme } from '../../src/archive/publish/readme.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow, scratchFolder } from './scratch.ts';
@@ -13,9 +15,12 @@ import { inFolder } from './views-folder.ts';
 const blocks = (text: string, language: string): string[] =>
   [...text.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, code]) => code!);
 
-async function published(): Promise<{ root: string; text: string; manifest: Manifest }> {
+async function published(
+  books: readonly BookRecord[] = [],
+): Promise<{ root: string; text: string; manifest: Manifest }> {
   const root = scratchFolder();
   const archive = opened({ root });
+  appendBooks(archive.state, books);
   archive.state.db.transaction(() => {
     const markets = [market('AAA')];
     appendMarkets(archive.state, { runId: 'run', observedAt: day0 + hourMs, markets }, []);
@@ -28,6 +33,16 @@ async function published(): Promise<{ root: string; text: string; manifest: Mani
   const { manifest } = await publishNow(archive, now + 3 * dayMs);
   return { root, manifest, text: readFileSync(join(root, 'README.md'), 'utf8') };
 }
+
+/** The book of a day that has no ticks. */
+const book: BookRecord = {
+  runId: 'run',
+  symbol: 'AAA',
+  observedAt: day0 + 3 * dayMs,
+  snapshots: [{ t: day0 + 3 * dayMs, bids: toBookSide([], 'highest'), asks: toBookSide([], 'lowest') }],
+  rejected: [],
+  understood: true,
+};
 
 describe("the archive's README", () => {
   test('shows the first and last day, and the missing and incomplete days', async () => {
@@ -74,8 +89,11 @@ describe("the archive's README", () => {
     }
   });
 
-  test('has SQL that runs in its folder, every statement with rows', async () => {
-    const { root, text } = await published();
+  test.each([
+    ['no order books', [], 6],
+    ['order books', [book], 8],
+  ] as const)('has SQL that runs in its folder, every statement with rows, with %s', async (_, books, count) => {
+    const { root, text } = await published(books);
     const statements = blocks(text, 'sql').flatMap((code) =>
       code
         .replace(/--.*$/gm, '')
@@ -83,7 +101,7 @@ describe("the archive's README", () => {
         .map((sql) => sql.trim())
         .filter((sql) => sql !== ''),
     );
-    expect(statements).toHaveLength(6);
+    expect(statements).toHaveLength(count);
     for (const [i, rows] of inFolder(root, statements).entries()) {
       expect(rows[0], statements[i]).toBeDefined();
       expect(rows[0], statements[i]).not.toHaveProperty('error');

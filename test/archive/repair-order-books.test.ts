@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { PublishedCoverage } from '../../src/archive/format/coverage.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
-import { repairOrderBooks } from '../../src/archive/integrity/repair-day.ts';
+import { repairOrderBooks } from '../../src/archive/integrity/repair-books.ts';
 import {
   type RepairLosses,
   type SalvagedFile,

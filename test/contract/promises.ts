@@ -243,6 +243,17 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
     grain_ms: '?Int64',
   },
   conflicts: { symbol: text, t: time, kept: number, dropped: number, seen_at: time },
+  quotes: { symbol: text, t: time, bid: `?${number}`, ask: `?${number}`, bid_size: `?${number}`, ask_size: `?${number}` },
+  quote_conflicts: {
+    symbol: text,
+    t: time,
+    seen_at: time,
+    seq: 'Int32',
+    bid: `?${number}`,
+    ask: `?${number}`,
+    bid_size: `?${number}`,
+    ask_size: `?${number}`,
+  },
 };
 
 /** Key columns of each dataset: rows are sorted by them and unique. */
@@ -255,6 +266,8 @@ export const keys: Readonly<Record<string, readonly string[]>> = {
   candles_1d: ['symbol', 't'],
   coverage: ['dataset', 'symbol', 't_from'],
   conflicts: ['symbol', 't', 'seen_at', 'dropped'],
+  quotes: ['symbol', 't'],
+  quote_conflicts: ['symbol', 't', 'seen_at', 'seq'],
 };
 
 export const manifestFields = [

@@ -20,6 +20,7 @@ test('sql has views and macros over the datasets', async () => {
     'symbols',
     'ticks',
     'ticks_with_markets',
+    'top_of_book',
   ]);
   // A query opens only the views that its statement uses.
   expect(await ask("SELECT sum(ticks)::INTEGER AS ticks FROM Candles('15m')")).toEqual([{ ticks: totalTicks(output) }]);

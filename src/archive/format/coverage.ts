@@ -256,3 +256,16 @@ export interface PublishedCoverage extends CoveredWindow {
 /** Adds the number of ticks to each window. `t` must be sorted. */
 export const countCoverageTicks = (windows: readonly CoveredWindow[], t: Float64Array): PublishedCoverage[] =>
   windows.map((window) => ({ ...window, ticks: countTicksInWindow(t, window) }));
+
+/** Coverage without the lost windows, with the ticks of the remaining windows recounted. */
+export function subtractFromCoverage(
+  covered: readonly PublishedCoverage[],
+  lost: readonly Window[],
+  t: Float64Array,
+): PublishedCoverage[] {
+  return covered.flatMap((coveredWindow) => {
+    const pieces = subtract([coveredWindow], lost);
+    if (pieces[0]?.from === coveredWindow.from && pieces[0].to === coveredWindow.to) return [coveredWindow];
+    return pieces.map((piece) => ({ ...coveredWindow, ...piece, ticks: countTicksInWindow(t, piece) }));
+  });
+}

@@ -285,7 +285,7 @@ export const datasets = {
       column('symbol', 'string', 'market ticker at its venue'),
       column('t', 'timestamp', 'time of the quote'),
       column('seen_at', 'timestamp', 'when the dropped quote was observed, or the kept one if that was later'),
-      column('seq', 'int32', 'from 0: number of the dropped quote among those of the same symbol, t and seen_at'),
+      column('seq', 'int32', 'from 0, among the dropped quotes of the same symbol, t and seen_at', 'quotes'),
       optional('bid', 'double', 'the bid that was dropped', fraction),
       optional('ask', 'double', 'the ask that was dropped', fraction),
       optional('bid_size', 'double', 'the bid_size that was dropped', 'as defined by the venue'),

@@ -1,25 +1,31 @@
-import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
-import { dayMs, intersect, overlaps, subtract, union, type Window } from '../../base/window.ts';
+import { computePartNumber } from '../../base/symbol-name.ts';
+import { dayMs, intersect, overlaps, union, type Window } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
-import { countCoverageTicks, type PublishedCoverage } from '../format/coverage.ts';
-import { candleDatasets, datasets } from '../format/datasets.ts';
+import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
+import { candleDatasets, datasets, seriesDatasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
-import { type BookColumns, emptyBooks } from '../format/order-book.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { Archive } from '../open-archive.ts';
-import { decodeBooks } from '../parquet/books-file.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { type DayCoverage, readDayCoverage, stageDayTable, toCoverageRows } from '../publish/day-tables.ts';
-import { encodeBookFile, encodeTickFile } from '../publish/encode-partition.ts';
+import { encodeTickFile } from '../publish/encode-partition.ts';
 import { listCandleIntervals, stageCandles } from '../publish/publish-day.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
 import { readPublishedFile } from '../read-published-file.ts';
+import { repairOrderBooks } from './repair-books.ts';
+import { repairSeries } from './repair-series.ts';
 import { type RestoredCoverage, restoreCoverage } from './restore-coverage.ts';
-import { computeKeyRange, type DamagedFile, type LostRange, type RepairLosses } from './salvage-row-groups.ts';
+import {
+  computeKeyRange,
+  computeRangeWindow,
+  type DamagedFile,
+  type LostRange,
+  type RepairLosses,
+} from './salvage-row-groups.ts';
 
 /** One UTC day under repair; `day` is its midnight, epoch ms. */
 interface DayRepair {
@@ -88,6 +94,10 @@ function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boo
   const { archive, stage, day, damagedFiles, losses, coverage, intervals } = repair;
   const books = damagedFiles.get(toDayPath('orderbooks', day, part));
   if (books !== undefined) repairOrderBooks(archive, stage, day, books, coverage.orderbooks, losses);
+  for (const dataset of seriesDatasets) {
+    const rows = damagedFiles.get(toDayPath(dataset, day, part));
+    if (rows !== undefined) repairSeries(archive, stage, day, dataset, rows, coverage[dataset], losses);
+  }
   const path = toDayPath('ticks', day, part);
   const ticks = damagedFiles.get(path);
   const candlePaths = intervals.map((interval) => toDayPath(candleDatasets[interval], day, part));
@@ -261,106 +271,4 @@ export function computeLostWindowsOfRestored(
     const ticks = countTicksInWindow(t, { from, to }) + (i === longest ? missing : elsewhere);
     return { dataset: 'ticks', symbol, from, to, ticks };
   });
-}
-
-/** The time span in which a range may have rows of a symbol, within a day; undefined if it can have none. */
-export function computeRangeWindow({ keys }: LostRange, symbol: string, day: number): Window | undefined {
-  const wholeDay = { from: day, to: day + dayMs };
-  if (keys === null) return wholeDay;
-  const [firstSymbol, firstTime] = keys.first as [string, number];
-  const [lastSymbol, lastTime] = keys.last as [string, number];
-  if (compareUtf8(symbol, firstSymbol) < 0 || compareUtf8(symbol, lastSymbol) > 0) return undefined;
-  return {
-    from: symbol === firstSymbol ? firstTime : wholeDay.from,
-    to: symbol === lastSymbol ? lastTime + 1 : wholeDay.to,
-  };
-}
-
-/** Coverage without the lost windows, with the ticks of the remaining windows recounted. */
-export function subtractFromCoverage(
-  covered: readonly PublishedCoverage[],
-  lost: readonly Window[],
-  t: Float64Array,
-): PublishedCoverage[] {
-  return covered.flatMap((coveredWindow) => {
-    const pieces = subtract([coveredWindow], lost);
-    if (pieces[0]?.from === coveredWindow.from && pieces[0].to === coveredWindow.to) return [coveredWindow];
-    return pieces.map((piece) => ({ ...coveredWindow, ...piece, ticks: countTicksInWindow(t, piece) }));
-  });
-}
-
-/**
- * Stages the intact order books of a part, and withdraws the coverage of the lost ones, as no upstream serves past
- * books. Drops snapshots with missing levels, because a partial order book is wrong.
- * @param coverage coverage of the day by symbol; changed in place
- */
-export function repairOrderBooks(
-  archive: Archive,
-  stage: Stage,
-  day: number,
-  { file, salvage }: DamagedFile,
-  coverage: Map<string, readonly PublishedCoverage[]>,
-  losses: RepairLosses,
-): void {
-  const { readableFile, intactGroups, lostRanges } = salvage();
-  const intact =
-    readableFile === null ? emptyBooks : dropCutSnapshots(decodeBooks(readableFile, intactGroups), lostRanges);
-  if (intact.t.length > 0) stageFile(archive, stage, encodeBookFile(file.path, day, intact, archive.groupRows));
-  else stageRemoval(stage, file.path);
-  const rows = file.rows - intact.t.length;
-  losses.rowsLost.set(file.path, rows);
-  losses.unrecoverable.push({ dataset: 'orderbooks', path: file.path, rows, ...computeKeyRange(lostRanges) });
-  const getTimes = indexTickTimes({ ...intact, p: intact.price });
-  for (const [symbol, covered] of coverage) {
-    if (toDayPath('orderbooks', day, computePartNumber(symbol, archive.state.identity.parts)) !== file.path) continue;
-    const lostWindows = lostRanges.flatMap((range) => listLostBookWindows(range, symbol, day, getTimes(symbol)));
-    const remaining = covered.flatMap((one) =>
-      subtract([one], lostWindows).map((piece) => ({
-        ...one,
-        ...piece,
-        ticks: Math.min(one.ticks, piece.to - piece.from),
-      })),
-    );
-    if (remaining.length > 0) coverage.set(symbol, remaining);
-    else coverage.delete(symbol);
-  }
-}
-
-/**
- * The window in which responses with a lost snapshot may have been generated: from its time up to the next intact
- * snapshot.
- */
-function listLostBookWindows(range: LostRange, symbol: string, day: number, t: Float64Array): Window[] {
-  const span = computeRangeWindow(range, symbol, day);
-  if (span === undefined) return [];
-  const next = t.find((moment) => moment >= span.to) ?? day + dayMs;
-  return [{ from: span.from, to: next }];
-}
-
-/** Drops snapshots that share their time and symbol with the first or last row of a lost range. */
-function dropCutSnapshots(books: BookColumns, lost: readonly LostRange[]): BookColumns {
-  const cutSnapshots = new Set(
-    lost.flatMap(({ keys }) => (keys === null ? [] : [keys.first, keys.last].map(([symbol, t]) => `${t} ${symbol}`))),
-  );
-  const rows: number[] = [];
-  const symbols: string[] = [];
-  const starts: number[] = [];
-  books.symbols.forEach((symbol, i) => {
-    const before = rows.length;
-    for (let row = books.offsets[i]!; row < books.offsets[i + 1]!; row++)
-      if (!cutSnapshots.has(`${books.t[row]} ${symbol}`)) rows.push(row);
-    if (rows.length === before) return;
-    symbols.push(symbol);
-    starts.push(before);
-  });
-  const pick = (values: Float64Array): Float64Array => Float64Array.from(rows, (row) => values[row]!);
-  return {
-    symbols,
-    offsets: Float64Array.from([...starts, rows.length]),
-    t: pick(books.t),
-    price: pick(books.price),
-    quantity: pick(books.quantity),
-    side: Uint8Array.from(rows, (row) => books.side[row]!),
-    level: Int32Array.from(rows, (row) => books.level[row]!),
-  };
 }

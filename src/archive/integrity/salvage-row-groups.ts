@@ -1,3 +1,5 @@
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { dayMs, type Window } from '../../base/window.ts';
 import { sha256 } from '../disk/file-system.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import type { DatasetName } from '../format/datasets.ts';
@@ -102,4 +104,17 @@ export interface RepairLosses {
 export function computeKeyRange(lost: readonly LostRange[]): { first: SortKey | null; last: SortKey | null } {
   const [first, last] = [lost[0]?.keys, lost.at(-1)?.keys];
   return { first: first?.first ?? null, last: last?.last ?? null };
+}
+
+/** The time span in which a range may have rows of a symbol, within a day; undefined if it can have none. */
+export function computeRangeWindow({ keys }: LostRange, symbol: string, day: number): Window | undefined {
+  const wholeDay = { from: day, to: day + dayMs };
+  if (keys === null) return wholeDay;
+  const [firstSymbol, firstTime] = keys.first as [string, number];
+  const [lastSymbol, lastTime] = keys.last as [string, number];
+  if (compareUtf8(symbol, firstSymbol) < 0 || compareUtf8(symbol, lastSymbol) > 0) return undefined;
+  return {
+    from: symbol === firstSymbol ? firstTime : wholeDay.from,
+    to: symbol === lastSymbol ? lastTime + 1 : wholeDay.to,
+  };
 }

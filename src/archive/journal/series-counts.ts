@@ -43,7 +43,10 @@ export function addSeriesTally(
   dataset: SeriesDataset,
   tally: RunTally,
 ): void {
-  if (!isBroken) return addSeriesCounts(db, ofRun, dataset, tally);
+  if (!isBroken) {
+    addSeriesCounts(db, ofRun, dataset, tally);
+    return;
+  }
   const { accepted, duplicates, conflicts } = tally;
   addSeriesCounts(db, runId, dataset, { recovered: accepted });
   addSeriesCounts(db, ofRun, dataset, { fetched: -(accepted + duplicates + conflicts) });

@@ -26,7 +26,8 @@ import { type Stage, stageFile } from './staging.ts';
 /** A dataset with one file per day. */
 type DayTableName = DatasetsWith<'partition', 'day'>;
 
-function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, day: number): CellValue[][] {
+/** Reads the published rows of a UTC day. @throws DamageError if the file is damaged */
+export function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, day: number): CellValue[][] {
   const file = findManifestFile(base, dataset, toDayPath(dataset, day, 0));
   return file === undefined ? [] : decodeRows(listReadColumns(dataset), readPublishedFile(archive, file));
 }

@@ -9,13 +9,15 @@ import {
   computeCandles,
   concatCandles,
 } from '../format/candles.ts';
-import { candleDatasets, type DatasetName } from '../format/datasets.ts';
+import { candleDatasets, type DatasetName, type SeriesDataset } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { askSide, type BookColumns } from '../format/order-book.ts';
+import type { SeriesColumns } from '../format/series.ts';
 import { assertPartOrder, type PartColumns } from '../format/tick-columns.ts';
 import { encodeBooks } from '../parquet/books-file.ts';
 import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
 import { createFileRecord, createSymbolKeyReader, type KeyReader } from '../parquet/row-group-index.ts';
+import { openSeriesFileWriter } from '../parquet/series-file.ts';
 import { encodeCandles, encodeTicks, openTickFileWriter } from '../parquet/ticks-file.ts';
 
 // Encodes the part files of a day from columns with at least one row. `day` is a UTC midnight in epoch ms, `groupRows`
@@ -108,10 +110,48 @@ export function openPartitionWriter(
   };
 }
 
+/** Encodes the file of a part of a series some symbols at a time; see `openPartitionWriter`. */
+export interface SeriesPartitionWriter {
+  /**
+   * Adds the rows of the next symbols in sort order.
+   * @throws Error if a row is outside the day or keys do not ascend; nothing is added then
+   */
+  add(columns: SeriesColumns): void;
+  /** Returns the file; undefined if there are no rows. */
+  finish(): EncodedFile | undefined;
+}
+
+/** @param bin `day` is a UTC midnight in epoch ms */
+export function openSeriesPartitionWriter(
+  dataset: SeriesDataset,
+  bin: { readonly day: number; readonly part: number },
+  groupRows: number,
+): SeriesPartitionWriter {
+  const file = openSeriesFileWriter(dataset, groupRows);
+  const keys = new Map<number, SortKey>();
+  let statistics: FileStatistics | undefined;
+  let last: string | undefined;
+  return {
+    add(columns) {
+      if (columns.t.length === 0) return;
+      assertPartOrder(columns, { from: bin.day, to: bin.day + dayMs }, last);
+      last = columns.symbols.at(-1);
+      file.add(columns);
+      collectRowGroupKeys(keys, columns, statistics?.rows ?? 0, groupRows);
+      statistics = joinFileStatistics(statistics, computeFileStatistics(bin.day, columns));
+    },
+    finish() {
+      if (statistics === undefined) return undefined;
+      const path = toDayPath(dataset, bin.day, bin.part);
+      return createEncodedFile(dataset, path, file.end(), statistics, (row) => keys.get(row)!);
+    },
+  };
+}
+
 /** Collects the keys of rows at which a row group may start or end; `rowsBefore` rows precede these. */
 function collectRowGroupKeys(
   keys: Map<number, SortKey>,
-  { symbols, offsets, t }: PartColumns,
+  { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
   rowsBefore: number,
   groupRows: number,
 ): void {

@@ -40,6 +40,7 @@ import {
   type PartitionPrecedence,
   pickSymbols,
 } from './merge-partition.ts';
+import type { SeriesCoverage } from './publish-series.ts';
 import { type Stage, stageFile, stageRemoval } from './staging.ts';
 
 /** The result of merging one part of one day. */
@@ -53,6 +54,8 @@ export interface DayInput {
   readonly bins: readonly JournalBin[];
   /** Order-book responses whose coverage is to be published. */
   readonly answers: readonly BookResponse[];
+  /** Coverage of series to publish; undefined if no series of the day was merged. */
+  readonly series: SeriesCoverage | undefined;
 }
 
 interface StageDaysInput {
@@ -145,6 +148,8 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
       signal?.throwIfAborted();
       const day = openDay(archive, stage, dayInput, input.late);
       if (day instanceof DamageError) {
+        // Its series are staged, and their coverage cannot be: the file was intact a moment ago.
+        if (dayInput.series !== undefined) throw day;
         outcome.refused.push(day.message);
         continue;
       }
@@ -263,7 +268,9 @@ function addBinResult(openedDay: OpenDay, bin: JournalBin, done: MergeSliceResul
 /** Stages the datasets with one file per day: coverage and conflicts. */
 function stageDayTables(archive: Archive, stage: Stage, { input, coverage, conflicts, mergedBins }: OpenDay): void {
   applyBookCoverage(coverage, input.answers);
-  if (mergedBins + input.answers.length === 0) return;
+  for (const [dataset, bySymbol] of input.series ?? [])
+    for (const [symbol, windows] of bySymbol) coverage[dataset].set(symbol, [...windows]);
+  if (mergedBins + input.answers.length === 0 && input.series === undefined) return;
   const rows = toCoverageRows(coverage);
   const path = toDayPath('coverage', input.day, 0);
   // All coverage of the day may have been withdrawn.

@@ -15,6 +15,7 @@ import { readCommitState, SupersededError } from '../journal/intent.ts';
 import { countJournaledTicks, type JournalBin, readMarketPolls } from '../journal/journal.ts';
 import { type BookResponse, consumeBooks } from '../journal/journal-books.ts';
 import { consumeJournal, emptyIndex, indexJournal, isJournalDamage } from '../journal/journal-check.ts';
+import { consumeSeries } from '../journal/journal-series.ts';
 import { takeWriteLock, type WriteLock } from '../journal/lock.ts';
 import { recordBooksObserved, recordPrecedence } from '../journal/precedence-store.ts';
 import {
@@ -24,6 +25,7 @@ import {
   addRunTally,
   createInterruptedRunCheck,
 } from '../journal/runs.ts';
+import { addSeriesTally } from '../journal/series-counts.ts';
 import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
@@ -39,6 +41,7 @@ import {
   stageDays,
   stageMissingCandles,
 } from './publish-day.ts';
+import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
 import {
   createNextManifest,
@@ -181,10 +184,11 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const source = joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]);
   const bins = source.listBins();
   const books = await stageBooks(archive, stage, index, options.signal);
+  const series = await stageSeries(archive, stage, index, options.signal);
   const intervals = listCandleIntervals(base, options.candles);
   let done = 0;
   const stagedDays = await stageDays(archive, stage, {
-    days: groupByDay(bins, books.answers),
+    days: groupByDay(bins, books.answers, series.coverage),
     source,
     end,
     intervals,
@@ -196,7 +200,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     onPart: () => options.onProgress?.(++done, bins.length),
   });
   const { bins: results, answers: coveredResponses } = stagedDays;
-  const refused = [...books.refused, ...stagedDays.refused];
+  const refused = [...books.refused, ...series.refused, ...stagedDays.refused];
   if (isUpgrade) refused.push(...stageLegacyCoverage(archive, stage));
   const missing = await stageMissingCandles(archive, stage, intervals, {
     signal: options.signal,
@@ -205,8 +209,8 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   refused.push(...missing.filter((message) => !refused.includes(message)));
   const polls = stageMarkets(archive, stage, end, refused);
   const hasRejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax ?? Number.POSITIVE_INFINITY);
-  const hasBooks = books.bins.length + coveredResponses.length > 0;
-  const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasBooks;
+  const hasOthers = books.bins.length + coveredResponses.length + series.bins.length > 0;
+  const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasOthers;
   if (!hasInput && !isUpgrade && options.judges !== true && !isPublishedCompletenessOutdated(archive, base, options)) {
     if (intake !== undefined) db.transaction(() => intake.commitTo(archive.state, []));
     return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused };
@@ -222,6 +226,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
     consumeBooks(db, books.bins, coveredResponses, end);
     recordBooksObserved(db, books.observed);
+    recordSeries(archive, options.runId, series, end);
     recordStagedFiles(archive, stage, manifest.created_at);
     recordPublish(archive, options, results, end, polls);
     if (base.format_version < 3 && base.generation > 0) setMeta(db, evidenceSinceKey, String(options.clock.nowMs()));
@@ -257,10 +262,30 @@ function countPublishedRows(base: Manifest, bins: readonly JournalBin[]): number
 }
 
 /** Groups the input by day, sorted. */
-function groupByDay(bins: readonly JournalBin[], responses: ReadonlyMap<number, readonly BookResponse[]>): DayInput[] {
+function groupByDay(
+  bins: readonly JournalBin[],
+  responses: ReadonlyMap<number, readonly BookResponse[]>,
+  series: ReadonlyMap<number, SeriesCoverage>,
+): DayInput[] {
   const byDay = Map.groupBy(bins, (bin) => bin.day);
-  const days = [...new Set([...byDay.keys(), ...responses.keys()])].sort((a, b) => a - b);
-  return days.map((day) => ({ day, bins: byDay.get(day) ?? [], answers: responses.get(day) ?? [] }));
+  const days = [...new Set([...byDay.keys(), ...responses.keys(), ...series.keys()])].sort((a, b) => a - b);
+  return days.map((day) => ({
+    day,
+    bins: byDay.get(day) ?? [],
+    answers: responses.get(day) ?? [],
+    series: series.get(day),
+  }));
+}
+
+/** Records the merged rows of series in the state database. Runs in the commit's transaction. */
+function recordSeries({ state: { db } }: Archive, runId: string, series: StagedSeries, end: number): void {
+  const isBrokenRun = createInterruptedRunCheck(db, runId);
+  for (const { dataset, precedence, tallies } of series.outcomes) {
+    recordPrecedence(db, precedence, dataset);
+    for (const [ofRun, tally] of tallies)
+      addSeriesTally(db, { runId, ofRun, isBroken: isBrokenRun(ofRun) }, dataset, tally);
+  }
+  consumeSeries(db, series.bins, end);
 }
 
 /** Stages market rows. Returns the journal records that were merged; skips days whose published file is damaged. */

@@ -50,7 +50,7 @@ SELECT date, count(*) FROM ticks WHERE is_covered(symbol, t - INTERVAL 1 HOUR) G
 SELECT * FROM candles_1h WHERE date = '${newest}' AND covered = 1;       -- fully covered hours
 \`\`\`
 
-${formatLoadingGuide(newest)}
+${formatLoadingGuide(newest, manifest.datasets.orderbooks.files.at(-1)?.date ?? null)}
 ## Columns
 
 Prices are fractions of 1: 0.37 is 37 cents for a claim on 1 dollar, or 37 %. Strings sort by their UTF-8 bytes.
@@ -124,8 +124,15 @@ function formatColumnTable(name: DatasetName): string {
   return `### ${name}\n\n| column | type | null | unit | meaning |\n| --- | --- | --- | --- | --- |\n${lines.join('\n')}`;
 }
 
-/** Formats the loading instructions, in Markdown. `day` is a day with ticks, YYYY-MM-DD. */
-const formatLoadingGuide = (day: string): string => `## Load it
+const formatBookQueries = (
+  day: string,
+): string => `-- The best bid and ask of each order book, and the quantity within 0.03 of them. An empty book is a row too.
+SELECT * FROM top_of_book WHERE date = '${day}' LIMIT 10;
+SELECT * FROM book_depth(0.03) WHERE date = '${day}' LIMIT 10;
+`;
+
+/** Formats the loading instructions, in Markdown. `day` is a day with ticks, `bookDay` one with order books; YYYY-MM-DD. */
+const formatLoadingGuide = (day: string, bookDay: string | null): string => `## Load it
 
 All examples run in this folder. **Scan the files again after a publish**, because a publish replaces files under the same names.
 
@@ -148,7 +155,7 @@ SELECT * FROM candles('15m', since := '${day}') LIMIT 10;
 SELECT * FROM candles_filled('4h', '${day}', DATE '${day}' + 1) LIMIT 10;
 -- Each tick with the state of its market at that time.
 SELECT symbol, t, p, category, is_active FROM ticks_with_markets WHERE date = '${day}' LIMIT 10;
-\`\`\`
+${bookDay === null ? '' : formatBookQueries(bookDay)}\`\`\`
 
 If you filter by \`date\`, or pass both ends to the macros, DuckDB opens only the files of these days. DuckDB opens a file twice
 within one query, and a publish may replace the file in between. During a publish use \`oddslake sql\`, which has the same views

@@ -101,6 +101,16 @@ const formedCandlesCte = `formed AS NOT MATERIALIZED (
   GROUP BY 1, 2
 )`;
 
+/**
+ * Largest difference of prices that count as equal. Doubles of decimal prices are inexact: 0.99 - 0.96 is greater than 0.03.
+ */
+const priceTolerance = '1e-9';
+
+// A join, not a window or a list: the best prices are found first, so that DuckDB keeps a fixed number of values for each
+// order book and not its levels. fsum, because the sequence of a parallel sum varies.
+const isBidWithin = `b.side = 'bid' AND o.bid - b.price <= o.reach`;
+const isAskWithin = `b.side = 'ask' AND b.price - o.ask <= o.reach`;
+
 const startColumn = 'make_timestamptz(1000 * i.ms) AS t';
 const dayColumn = 'CAST(make_timestamp(1000 * i.ms) AS DATE) AS date';
 
@@ -266,6 +276,51 @@ SELECT i.symbol, ${startColumn}, coalesce(i.open, i.close) AS open, coalesce(i.h
        ${dayColumn}
 FROM filled AS i
 ${coveredShare.joins}`,
+  },
+  {
+    name: 'book_depth',
+    needs: ['orderbooks'],
+    uses: [],
+    sql: `-- Each order book with the quantity and the number of levels whose price is within a distance of the best price of their
+-- side. The distance is inclusive. imbalance is (bid_depth - ask_depth) / (bid_depth + ask_depth), from -1 to 1. bid or ask
+-- is NULL if the side is empty, and imbalance if there is no quantity. If symbol, t or date is compared with a constant,
+-- only these rows are read:
+--   FROM book_depth(0.03) WHERE symbol = 'KXBTC' AND date = '2026-11-19'
+CREATE OR REPLACE MACRO book_depth(distance) AS TABLE
+SELECT d.symbol, d.t, d.bid, d.ask, d.bid_depth, d.ask_depth, d.bid_levels, d.ask_levels,
+       (d.bid_depth - d.ask_depth) / nullif(d.bid_depth + d.ask_depth, 0) AS imbalance, d.date
+FROM (
+  SELECT b.symbol, b.t, any_value(o.bid) AS bid, any_value(o.ask) AS ask,
+         coalesce(fsum(b.quantity) FILTER (WHERE ${isBidWithin}), 0) AS bid_depth,
+         coalesce(fsum(b.quantity) FILTER (WHERE ${isAskWithin}), 0) AS ask_depth,
+         CAST(count(*) FILTER (WHERE ${isBidWithin}) AS INTEGER) AS bid_levels,
+         CAST(count(*) FILTER (WHERE ${isAskWithin}) AS INTEGER) AS ask_levels,
+         b.date
+  FROM orderbooks AS b
+  JOIN (
+    SELECT f.symbol, f.t, f.date,
+           max(f.price) FILTER (WHERE f.side = 'bid' AND f.level = 0) AS bid,
+           max(f.price) FILTER (WHERE f.side = 'ask' AND f.level = 0) AS ask,
+           any_value(CASE WHEN CAST(distance AS DOUBLE) >= 0 THEN CAST(distance AS DOUBLE) + ${priceTolerance}
+                          ELSE error('a distance is a difference of prices, at least 0') END) AS reach
+    FROM orderbooks AS f WHERE f.level <= 0
+    GROUP BY f.symbol, f.t, f.date
+  ) AS o ON o.symbol = b.symbol AND o.t = b.t AND o.date = b.date
+  GROUP BY b.symbol, b.t, b.date
+) AS d`,
+  },
+  {
+    name: 'top_of_book',
+    needs: ['orderbooks'],
+    uses: ['book_depth'],
+    sql: `-- The best bid and ask of each order book. bid_quantity and ask_quantity are the whole quantity at the best price. The
+-- columns of an empty side are NULL; an empty book is a row without bid and ask. spread is 0 in a locked book and negative
+-- in a crossed book.
+CREATE OR REPLACE VIEW top_of_book AS
+SELECT d.symbol, d.t, d.bid, CASE WHEN d.bid_levels > 0 THEN d.bid_depth END AS bid_quantity,
+       d.ask, CASE WHEN d.ask_levels > 0 THEN d.ask_depth END AS ask_quantity,
+       (d.bid + d.ask) / 2 AS mid, d.ask - d.bid AS spread, d.imbalance, d.date
+FROM book_depth(0) AS d`,
   },
 ];
 

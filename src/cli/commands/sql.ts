@@ -63,6 +63,9 @@ const terms = {
   'candles_filled(step, since, until)':
     'a candle for every step, with the last close carried forward; covered is false in a gap',
   ticks_with_markets: 'every tick with the state of its market at the time of the tick',
+  top_of_book: 'best bid and ask of each order book, with quantities, mid price, spread and imbalance',
+  'book_depth(distance)':
+    'quantity, levels and imbalance of each order book within a distance of the best prices, e.g. 0.03',
   gaps: "windows of a symbol's lifetime that are not covered, between the first and the last covered time",
   'is_covered(symbol, t)': 'whether a time is covered',
   lifetimes: 'lifetime of each symbol; t_to is NULL while the symbol is live',
@@ -72,4 +75,5 @@ const examples = `
   oddslake sql "SELECT date, count(*) AS ticks, count(DISTINCT symbol) AS symbols FROM ticks GROUP BY 1 ORDER BY 1"
   oddslake sql "SELECT t, p FROM ticks WHERE date = '2026-11-19' AND symbol = 'KXBTC'" --format csv > btc.csv
   oddslake sql "FROM candles('15m', since := '2026-11-19', until := '2026-11-20') ORDER BY symbol, t"
-  oddslake sql "SELECT symbol, t, p, is_active FROM ticks_with_markets WHERE date = '2026-11-19'"`;
+  oddslake sql "SELECT symbol, t, p, is_active FROM ticks_with_markets WHERE date = '2026-11-19'"
+  oddslake sql "SELECT t, bid, ask, spread FROM top_of_book WHERE date = '2026-11-19' AND symbol = 'KXBTC' ORDER BY t"`;

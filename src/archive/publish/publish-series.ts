@@ -1,0 +1,240 @@
+import { DamageError } from '../../base/errors.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import {
+  type CoveredWindow,
+  countCoverageTicks,
+  joinForPublishing,
+  overlayCoverage,
+  type PublishedCoverage,
+} from '../format/coverage.ts';
+import { conflictDatasets, listValueColumns, type SeriesDataset, seriesDatasets } from '../format/datasets.ts';
+import { toDayPath } from '../format/layout.ts';
+import { findManifestFile } from '../format/manifest.ts';
+import type { PrecedenceWindow } from '../format/precedence.ts';
+import {
+  compareSeriesValues,
+  createEmptySeries,
+  mergeSeries,
+  type SeriesChunk,
+  type SeriesColumns,
+  type SeriesConflict,
+  splitSeries,
+} from '../format/series.ts';
+import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
+import type { JournalBin } from '../journal/journal.ts';
+import { type JournalIndex, listSeriesBins } from '../journal/journal-check.ts';
+import { type JournaledSeries, readSeriesBin } from '../journal/journal-series.ts';
+import { openSeriesPrecedence } from '../journal/precedence-store.ts';
+import type { Archive } from '../open-archive.ts';
+import type { CellValue } from '../parquet/rows.ts';
+import { decodeSeries } from '../parquet/series-file.ts';
+import { readPublishedFile } from '../read-published-file.ts';
+import { type DayCoverage, readDayConflicts, readDayCoverage, readDayRows, stageDayTable } from './day-tables.ts';
+import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
+import { type Stage, stageFile } from './staging.ts';
+
+/** The coverage of a day to publish, of the symbols whose rows or windows changed, by series. */
+export type SeriesCoverage = ReadonlyMap<SeriesDataset, ReadonlyMap<string, readonly PublishedCoverage[]>>;
+
+/** What a publish changes in a series, besides its files. */
+interface SeriesOutcome {
+  readonly dataset: SeriesDataset;
+  readonly precedence: readonly PrecedenceWindow[];
+  readonly tallies: ReadonlyMap<string, RunTally>;
+}
+
+/** The rows of series that a publish merges. */
+export interface StagedSeries {
+  readonly bins: readonly JournalBin[];
+  /** Coverage to publish, by UTC day. Each day with merged rows is in it. */
+  readonly coverage: ReadonlyMap<number, SeriesCoverage>;
+  readonly outcomes: readonly SeriesOutcome[];
+  /** One message per day or part that was skipped because a published file is damaged. Its input stays journaled. */
+  readonly refused: readonly string[];
+}
+
+/**
+ * Merges the journal's series into the published files and stages the changed ones. Holds one part in memory. The coverage
+ * is staged with that of the ticks (`publish-day.ts`), because one file holds both.
+ */
+export async function stageSeries(
+  archive: Archive,
+  stage: Stage,
+  index: JournalIndex,
+  signal: AbortSignal | undefined,
+): Promise<StagedSeries> {
+  const bins: JournalBin[] = [];
+  const coverage = new Map<number, SeriesCoverage>();
+  const outcomes: SeriesOutcome[] = [];
+  const refused: string[] = [];
+  for (const [day, dayBins] of Map.groupBy(listSeriesBins(index), (bin) => bin.day)) {
+    const opened = openSeriesDay(archive, stage, day);
+    if (opened instanceof DamageError) {
+      refused.push(opened.message);
+      continue;
+    }
+    for (const { part } of dayBins) {
+      const bin = { day, part };
+      signal?.throwIfAborted();
+      try {
+        // All parts are read before the first one is merged: a bin is published whole or not at all.
+        const inputs = readSeriesBin(archive.state.db, bin, index).map((input) => ({
+          ...input,
+          old: readSeriesPart(archive, stage, input.dataset, bin),
+        }));
+        for (const input of inputs) outcomes.push(stageSeriesBin(archive, stage, opened, bin, input));
+        bins.push(bin);
+      } catch (error) {
+        if (!(error instanceof DamageError)) throw error;
+        refused.push(error.message);
+      }
+      // Yield to signals and other work between parts.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    for (const [dataset, conflicts] of opened.conflicts)
+      stageDayTable(archive, stage, conflictDatasets[dataset], day, toSeriesConflictRows(conflicts));
+    coverage.set(day, opened.changed);
+  }
+  return { bins, coverage, outcomes, refused };
+}
+
+/** The coverage and the conflicts of a day while its parts are merged. */
+interface OpenSeriesDay {
+  readonly published: DayCoverage;
+  readonly conflicts: ReadonlyMap<SeriesDataset, SeriesConflict[]>;
+  readonly changed: ReadonlyMap<SeriesDataset, Map<string, readonly PublishedCoverage[]>>;
+}
+
+/** Reads the day's tables. Returns the error if one is damaged: without its coverage, no row of the day is published. */
+function openSeriesDay(archive: Archive, stage: Stage, day: number): OpenSeriesDay | DamageError {
+  try {
+    const published = readDayCoverage(archive, stage.base, day);
+    // Of ticks: the coverage of the day can only be staged if they can be read.
+    readDayConflicts(archive, stage.base, day);
+    const conflicts = new Map(
+      seriesDatasets.map((dataset) => [dataset, readSeriesConflicts(archive, stage, dataset, day)]),
+    );
+    return { published, conflicts, changed: new Map(seriesDatasets.map((dataset) => [dataset, new Map()])) };
+  } catch (error) {
+    if (error instanceof DamageError) return error;
+    throw error;
+  }
+}
+
+/** Maximum rows per slice, old and new together. A single symbol may have more. */
+const sliceRowsMax = 300_000;
+
+/** Reads the published rows of a part. @throws DamageError if the file is damaged */
+function readSeriesPart(archive: Archive, stage: Stage, dataset: SeriesDataset, bin: JournalBin): SeriesColumns {
+  const file = findManifestFile(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
+  return file === undefined
+    ? createEmptySeries(listValueColumns(dataset).length)
+    : decodeSeries(dataset, readPublishedFile(archive, file));
+}
+
+function stageSeriesBin(
+  archive: Archive,
+  stage: Stage,
+  openedDay: OpenSeriesDay,
+  bin: JournalBin,
+  { dataset, chunks, covered, old }: JournaledSeries & { readonly old: SeriesColumns },
+): SeriesOutcome {
+  const published = openedDay.published[dataset];
+  const known = openSeriesPrecedence(archive.state.db, dataset, bin.day, published);
+  const merged = mergeSeriesPart(dataset, bin, old, chunks, known, archive.groupRows);
+  if (merged.isChanged) stageFile(archive, stage, merged.file!);
+  const changed = openedDay.changed.get(dataset)!;
+  for (const symbol of new Set([...covered.keys(), ...chunks.map((chunk) => chunk.symbol)])) {
+    const before = published.get(symbol) ?? [];
+    const windows = joinForPublishing(overlayCoverage([...before.map(toCovered), ...(covered.get(symbol) ?? [])]));
+    if (windows.length > 0) changed.set(symbol, countCoverageTicks(windows, merged.getTimes(symbol)));
+  }
+  for (const conflict of merged.conflicts) openedDay.conflicts.get(dataset)!.push(conflict);
+  return { dataset, precedence: merged.precedence, tallies: merged.tallies };
+}
+
+const toCovered = ({ from, to, fetchedAt, origin, evidence }: PublishedCoverage): CoveredWindow => ({
+  from,
+  to,
+  fetchedAt,
+  origin,
+  evidence,
+});
+
+interface MergedSeriesPart {
+  readonly isChanged: boolean;
+  /** Undefined if there are no rows. */
+  readonly file: EncodedFile | undefined;
+  readonly conflicts: readonly SeriesConflict[];
+  readonly precedence: readonly PrecedenceWindow[];
+  readonly tallies: ReadonlyMap<string, RunTally>;
+  /** The times of a symbol's rows, sorted. */
+  getTimes(symbol: string): Float64Array;
+}
+
+/** Merges a part one slice of symbols at a time, to bound memory. The result does not depend on how it is sliced. */
+function mergeSeriesPart(
+  dataset: SeriesDataset,
+  bin: JournalBin,
+  old: SeriesColumns,
+  chunks: readonly SeriesChunk[],
+  known: Parameters<typeof mergeSeries>[2],
+  groupRows: number,
+): MergedSeriesPart {
+  const writer = openSeriesPartitionWriter(dataset, bin, groupRows);
+  const conflicts: SeriesConflict[] = [];
+  const precedence: PrecedenceWindow[] = [];
+  const tallies = new Map<string, RunTally>();
+  const times = new Map<string, Float64Array>();
+  let isChanged = false;
+  for (const slice of splitSeries(old, chunks, sliceRowsMax)) {
+    const merged = mergeSeries(slice.old, slice.chunks, known);
+    const { symbols, offsets, t } = merged.columns;
+    writer.add(merged.columns);
+    isChanged ||= merged.isChanged;
+    for (const conflict of merged.conflicts) conflicts.push(conflict);
+    for (const window of merged.precedence) precedence.push(window);
+    for (const [runId, tally] of merged.tallies) tallies.set(runId, addTallies(tallies.get(runId) ?? noTicks, tally));
+    symbols.forEach((symbol, i) => {
+      times.set(symbol, t.subarray(offsets[i]!, offsets[i + 1]!));
+    });
+  }
+  return {
+    isChanged,
+    file: isChanged ? writer.finish() : undefined,
+    conflicts,
+    precedence,
+    tallies,
+    getTimes: (symbol) => times.get(symbol) ?? new Float64Array(0),
+  };
+}
+
+/** Reads the published conflicts of a UTC day. @throws DamageError if the file is damaged */
+function readSeriesConflicts(archive: Archive, stage: Stage, dataset: SeriesDataset, day: number): SeriesConflict[] {
+  const width = listValueColumns(dataset).length;
+  return readDayRows(archive, stage.base, conflictDatasets[dataset], day).map((row) => {
+    const [symbol, t, seenAt] = row as [string, number, number];
+    const dropped = row.slice(4, 4 + width).map((value) => (value === null ? Number.NaN : (value as number)));
+    return { symbol, t, seenAt, dropped };
+  });
+}
+
+/** Conflict rows sorted by key. Equal rows of one symbol, t and seen_at are one; they are numbered in their order. */
+export function toSeriesConflictRows(conflicts: readonly SeriesConflict[]): CellValue[][] {
+  const sorted = [...conflicts].sort((a, b) => compareConflictKeys(a, b) || compareSeriesValues(a.dropped, b.dropped));
+  const rows: CellValue[][] = [];
+  let previous: SeriesConflict | undefined;
+  let seq = 0;
+  for (const conflict of sorted) {
+    const isSameKey = previous !== undefined && compareConflictKeys(previous, conflict) === 0;
+    if (isSameKey && compareSeriesValues(previous!.dropped, conflict.dropped) === 0) continue;
+    seq = isSameKey ? seq + 1 : 0;
+    const { symbol, t, seenAt, dropped } = conflict;
+    rows.push([symbol, t, seenAt, seq, ...dropped.map((value) => (Number.isNaN(value) ? null : value))]);
+    previous = conflict;
+  }
+  return rows;
+}
+
+const compareConflictKeys = (a: SeriesConflict, b: SeriesConflict): number =>
+  compareUtf8(a.symbol, b.symbol) || a.t - b.t || a.seenAt - b.seenAt;
