@@ -67,7 +67,7 @@ function formatRows(rows: readonly StoredRow[], style: TerminalStyle): string {
   const kinds = Object.fromEntries(
     names.map((name) => [
       name,
-      name !== 't' && typeof rows[0]![name] === 'number' ? ('number' as const) : ('text' as const),
+      name !== 't' && rows.some((row) => typeof row[name] === 'number') ? ('number' as const) : ('text' as const),
     ]),
   );
   const width = style.width === null ? null : style.width - 2;

@@ -63,7 +63,7 @@ export interface CheckedFile extends FileCounts {
   readonly hasCents: boolean;
   /** Flags with which more of its rows would be accepted. */
   readonly flags: readonly string[];
-  /** Columns that are not imported. */
+  /** Columns that are not imported. A file with several results has them in the first. */
   readonly unused: readonly string[];
   /** Flags with which one more dataset is imported, from the unused columns. Empty if there are none. */
   readonly moreFlags: readonly string[];
@@ -203,7 +203,7 @@ async function importToArchive(
     plan: RowPlan | undefined,
     dataset: ImportDataset | null,
     counts: FileCounts,
-  ): Promise<Omit<CheckedFile, 'fault'>> => {
+  ): Promise<Omit<CheckedFile, 'fault' | 'unused' | 'moreFlags'>> => {
     const isOver = !isResponseFile(file) && isOverShare(counts, shareMax);
     // A look at the first rows finds all flags at once. The reasons are those of all rows, but of a wrong unit, for example,
     // they suggest flags that its right one does not need.
@@ -218,16 +218,17 @@ async function importToArchive(
       // The first rows may not show it: they may all cost one cent.
       hasCents: counts.looksLikeCents && shared.rules.rows.priceScale === null,
       flags: guessed.length > 0 ? guessed : [...reasonFlags],
-      unused: plan?.unused ?? [],
-      moreFlags: plan?.moreFlags ?? [],
     };
   };
   const endFile = async (file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> => {
     const datasets = plan !== undefined && plan.datasets.length > 1 ? plan.datasets : [null];
-    for (const dataset of datasets) {
+    for (const [i, dataset] of datasets.entries()) {
       const isQuotes = dataset === 'quotes' || (dataset === null && plan?.datasets[0] === 'quotes');
       const counts = (isQuotes ? writer.quotes.rowCounter : writer.rowCounter).endFile();
-      checked.push({ ...(await checkDataset(file, plan, dataset, counts)), fault });
+      const result = await checkDataset(file, plan, dataset, counts);
+      // The columns are those of the file: its first result names them.
+      const { unused = [], moreFlags = [] } = (i === 0 ? plan : undefined) ?? {};
+      checked.push({ ...result, fault, unused, moreFlags });
     }
     if (plan !== undefined) usedPlans.set(file, plan);
     if (fault !== null) faults.set(file, fault);
