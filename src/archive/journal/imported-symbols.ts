@@ -1,8 +1,10 @@
 import type { RejectedInput } from '../../base/ticks.ts';
+import type { SeriesDataset } from '../format/datasets.ts';
 import type { MarketFacts } from '../format/market.ts';
 import type { Database } from './database.ts';
 import { appendHeader } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
+import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
 import { detailNames, toDetailValues } from './symbols.ts';
 
@@ -58,22 +60,25 @@ export interface QuarantinedInput extends RejectedInput {
 }
 
 /**
- * Journals rejected input that belongs to no known symbol. It is counted, and kept as received up to the run's
- * quarantine limit. `dropped` further inputs are counted but not kept.
+ * Journals rejected input that belongs to no record. It is counted as input of the dataset, and kept as received up to the
+ * run's quarantine limit. `dropped` further inputs are counted but not kept.
  */
-export function appendQuarantined({ db }: State, runId: string, items: readonly QuarantinedInput[], dropped = 0): void {
+export function appendQuarantined(
+  { db }: State,
+  runId: string,
+  dataset: 'ticks' | SeriesDataset,
+  items: readonly QuarantinedInput[],
+  dropped = 0,
+): void {
   const count = items.length + dropped;
   if (count === 0) return;
   db.transaction(() => {
-    const head = { run_id: runId, kind: 'ticks', symbol: null, asked_from: null, asked_to: null };
+    const head = { run_id: runId, kind: dataset, symbol: null, asked_from: null, asked_to: null };
     const record = appendHeader(db, { ...head, observed_at: items[0]?.at ?? 0, origin: 'import', rank: 0 }, 0);
     appendRejected(db, { ...record, runId }, items);
-    db.run(
-      `update runs set fetched = fetched + ?1, quarantined = quarantined + ?1, rejected_dropped = rejected_dropped + ?2
-       where run_id = ?3`,
-      count,
-      dropped,
-      runId,
-    );
+    db.run('update runs set rejected_dropped = rejected_dropped + ? where run_id = ?', dropped, runId);
+    if (dataset === 'ticks')
+      db.run('update runs set fetched = fetched + ?1, quarantined = quarantined + ?1 where run_id = ?2', count, runId);
+    else addSeriesCounts(db, runId, dataset, { fetched: count, quarantined: count });
   });
 }
