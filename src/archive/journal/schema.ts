@@ -4,7 +4,7 @@
  * The `journal*` tables hold accepted data that is not yet published. `segments`, `standings` and the tick counts of
  * `symbols` describe what is published. Both change only in one transaction, so they are always consistent.
  */
-export const schemaVersion = 7;
+export const schemaVersion = 8;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
