@@ -18,6 +18,7 @@ import {
 } from '../../../src/archive/format/series.ts';
 import type { RunTally } from '../../../src/archive/format/tick-columns.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
+import { share } from '../../harness/share.ts';
 
 // Merging series, tested against a plain model: all observations of a key in a list.
 
@@ -239,7 +240,7 @@ describe('merging a series', () => {
         const precedence = series.readPrecedence();
         expect(precedence).toEqual(precedence.map(([key]) => [key, kept.get(key)!.rank, kept.get(key)!.observedAt]));
       }),
-      { seed, numRuns: 400 },
+      { seed, numRuns: Math.ceil(share * 400) },
     );
   });
 
@@ -254,7 +255,7 @@ describe('merging a series', () => {
         expect(inBatches.added).toBe(inBatches.columns.t.length);
         expect(atOnce.added).toBe(inBatches.added);
       }),
-      { seed, numRuns: 400 },
+      { seed, numRuns: Math.ceil(share * 400) },
     );
   });
 
@@ -268,7 +269,7 @@ describe('merging a series', () => {
         const lines = (of: Series): string[] => of.conflicts.map(toConflictLine).sort();
         expect(lines(other)).toEqual(lines(series));
       }),
-      { seed, numRuns: 300 },
+      { seed, numRuns: Math.ceil(share * 300) },
     );
   });
 
@@ -283,7 +284,7 @@ describe('merging a series', () => {
         for (const { symbol, t, dropped } of conflicts)
           expect(rows).not.toContain(`${toKey(symbol, t)} ${toText(dropped)}`);
       }),
-      { seed, numRuns: 300 },
+      { seed, numRuns: Math.ceil(share * 300) },
     );
   });
 
@@ -299,7 +300,7 @@ describe('merging a series', () => {
         expect(counted).toBe(drawn.reduce((sum, [{ t }]) => sum + t.length, 0));
         expect(sums.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(columns.t.length);
       }),
-      { seed, numRuns: 300 },
+      { seed, numRuns: Math.ceil(share * 300) },
     );
   });
 
@@ -321,7 +322,7 @@ describe('merging a series', () => {
         expect(toLines(series.columns)).toEqual(before);
         expect(series.tallies.get('again') ?? { duplicates: 0 }).toMatchObject({ duplicates: rows });
       }),
-      { seed, numRuns: 200 },
+      { seed, numRuns: Math.ceil(share * 200) },
     );
   });
 
@@ -336,7 +337,7 @@ describe('merging a series', () => {
         expect(toLines(columns)).toEqual(lines);
         expect(chunks).toEqual(copy);
       }),
-      { seed, numRuns: 100 },
+      { seed, numRuns: Math.ceil(share * 100) },
     );
   });
 
@@ -440,7 +441,7 @@ describe('splitting a series', () => {
           expect(rows).toBeGreaterThan(0);
         }
       }),
-      { seed, numRuns: 300 },
+      { seed, numRuns: Math.ceil(share * 300) },
     );
   });
 
@@ -459,7 +460,7 @@ describe('splitting a series', () => {
         });
         expect(slices.length).toBeLessThanOrEqual(symbols.length);
       }),
-      { seed, numRuns: 300 },
+      { seed, numRuns: Math.ceil(share * 300) },
     );
   });
 
@@ -472,7 +473,7 @@ describe('splitting a series', () => {
         expect(slice.symbols).toEqual(columns.symbols.slice(first, end));
         expect(toLines(slice)).toEqual(toLines(columns).slice(columns.offsets[first]!, columns.offsets[end]!));
       }),
-      { seed, numRuns: 100 },
+      { seed, numRuns: Math.ceil(share * 100) },
     );
   });
 
