@@ -76,3 +76,25 @@ export const countQuotes = (archive: Archive, runId = 'run'): SeriesCounts =>
 
 /** The published files of quotes and of what belongs to them. */
 export const quoteFiles = '{quotes,quote_conflicts,coverage}/**/*.parquet';
+
+/**
+ * Runs whose counts of quotes do not add up, and quotes that no run or several runs counted as accepted or recovered.
+ * @param before quotes of runs that the state has lost
+ */
+export function findQuoteCountErrors(archive: Archive, before = 0): string[] {
+  const { db } = archive.state;
+  const runs = db.all<{ run_id: string }>("select run_id from series_counts where dataset = 'quotes'");
+  const counts = runs.map(({ run_id: runId }) => ({ runId, ...countQuotes(archive, runId) }));
+  const waiting = db.one<{ n: number | null }>('select sum(n) as n from journal_series')!.n ?? 0;
+  const total = publishedQuotes(archive.layout.root).length + waiting;
+  const sum = counts.reduce((all, { accepted, recovered }) => all + accepted + recovered, before);
+  return [
+    ...counts
+      .filter((run) => run.fetched !== run.accepted + run.duplicates + run.conflicts + run.quarantined)
+      .map((run) => `does not add up: ${JSON.stringify(run)}`),
+    ...counts
+      .filter((run) => Object.values(run).some((n) => (n as number) < 0))
+      .map((run) => `negative: ${JSON.stringify(run)}`),
+    ...(sum === total ? [] : [`${sum} quotes were accepted, ${total} are published or journaled`]),
+  ];
+}
