@@ -200,7 +200,8 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     onPart: () => options.onProgress?.(++done, bins.length),
   });
   const { bins: results, answers: coveredResponses } = stagedDays;
-  const refused = [...books.refused, ...series.refused, ...stagedDays.refused];
+  // Coverage and conflicts of a day are read for its series and for its ticks.
+  const refused = [...new Set([...books.refused, ...series.refused, ...stagedDays.refused])];
   if (isUpgrade) refused.push(...stageOutdatedFiles(archive, stage));
   const missing = await stageMissingCandles(archive, stage, intervals, {
     signal: options.signal,
