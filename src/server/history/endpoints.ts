@@ -283,7 +283,9 @@ export const createQuotesEndpoint = (service: HistoricalService): HistoricalEndp
   async readPage(query, signal) {
     const pageRequest = parsePageQuery(service, 'quotes', query, service.context.settings.service.rowsLimitMax);
     const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'quotes', pageRequest);
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, {
+      readDirectly: createDirectReader(service, pageRequest, { dataset: 'quotes' }, signal),
+    });
     return { quotes: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'quotes', 'quotes', query),
