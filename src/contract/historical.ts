@@ -101,6 +101,9 @@ export type HistoricalTicksQuery = Type.Static<typeof HistoricalTicksQuery>;
 export const HistoricalOrderbooksQuery = HistoricalTicksQuery;
 export type HistoricalOrderbooksQuery = HistoricalTicksQuery;
 
+export const HistoricalQuotesQuery = HistoricalTicksQuery;
+export type HistoricalQuotesQuery = HistoricalTicksQuery;
+
 export const HistoricalCandlesQuery = Type.Object(
   {
     interval: choice(
@@ -116,7 +119,7 @@ export type HistoricalCandlesQuery = Type.Static<typeof HistoricalCandlesQuery>;
 
 export const HistoricalCoverageQuery = Type.Object(
   {
-    dataset: Type.Optional(choice(['ticks', 'orderbooks'], 'Dataset that was fetched; ticks by default.')),
+    dataset: Type.Optional(choice(['ticks', 'orderbooks', 'quotes'], 'Dataset that was fetched; ticks by default.')),
     symbol: symbols,
     ...commonParameters,
   },
@@ -274,7 +277,8 @@ export const HistoricalCoverageResponse = Type.Object(
           t_to: Ms('End, exclusive'),
           ticks: Type.Integer({
             minimum: 0,
-            description: 'Number of published ticks in the window; for order books, of snapshots.',
+            description:
+              'Number of published ticks in the window; for quotes, of quotes; for order books, of snapshots.',
           }),
           fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
           origin: Type.String({ description: 'poll, backfill or import.' }),
@@ -328,4 +332,25 @@ export const HistoricalOrderbooksResponse = Type.Object(
     ...pageFields,
   },
   { title: 'HistoricalOrderBooksResponse' },
+);
+
+export const HistoricalQuotesResponse = Type.Object(
+  {
+    quotes: Type.Array(
+      Type.Object(
+        {
+          symbol: Type.String({ description: 'Symbol of the market.' }),
+          t: Ms('Time of the quote'),
+          bid: orNull('number', 'Highest price at which somebody offers to buy; null: nobody does.'),
+          ask: orNull('number', 'Lowest price at which somebody offers to sell; null: nobody does.'),
+          bid_size: orNull('number', 'Quantity offered at the bid, in units of the venue; null: unknown.'),
+          ask_size: orNull('number', 'Quantity offered at the ask, in units of the venue; null: unknown.'),
+        },
+        { title: 'Quote' },
+      ),
+      { description: 'Published quotes, sorted by symbol and t.' },
+    ),
+    ...pageFields,
+  },
+  { title: 'HistoricalQuotesResponse' },
 );

@@ -262,7 +262,14 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
     grain_ms: '?Int64',
   },
   conflicts: { symbol: text, t: time, kept: number, dropped: number, seen_at: time },
-  quotes: { symbol: text, t: time, bid: `?${number}`, ask: `?${number}`, bid_size: `?${number}`, ask_size: `?${number}` },
+  quotes: {
+    symbol: text,
+    t: time,
+    bid: `?${number}`,
+    ask: `?${number}`,
+    bid_size: `?${number}`,
+    ask_size: `?${number}`,
+  },
   quote_conflicts: {
     symbol: text,
     t: time,
@@ -337,6 +344,7 @@ export const routes = [
   'GET /api/v1/historical/candles',
   'GET /api/v1/historical/coverage',
   'GET /api/v1/historical/orderbooks',
+  'GET /api/v1/historical/quotes',
   'GET /api/v1/export',
   'POST /api/v1/export',
   'GET /api/v1/export/files/{dataset}/{date}/{part}',

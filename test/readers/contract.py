@@ -53,6 +53,9 @@ DATASETS = {
         "symbol:string t:timestamp side:string level:int32 price:double quantity:double",
         *("symbol t side level", "t", "t"),
     ),
+    "quotes": dataset(
+        "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?", "symbol t", "t", "t"
+    ),
     "candles_1h": dataset(CANDLES, "symbol t", "t", "t"),
     "candles_1d": dataset(CANDLES, "symbol t", "t", "t"),
     "coverage": dataset(
@@ -62,5 +65,9 @@ DATASETS = {
     ),
     "conflicts": dataset(
         "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp", "symbol t seen_at dropped", "t", "t"
+    ),
+    "quote_conflicts": dataset(
+        "symbol:string t:timestamp seen_at:timestamp seq:int32 bid:double? ask:double? bid_size:double? ask_size:double?",
+        *("symbol t seen_at seq", "t", "t"),
     ),
 }
