@@ -12,7 +12,7 @@ import { requireFileIntact } from '../../archive/read/export-file.ts';
 import type { Random } from '../../base/ports.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, type Window } from '../../base/window.ts';
-import { bookAgeMsMax } from '../engine/simulate.ts';
+import { bookAgeMsMax } from '../engine/book-lookup.ts';
 import type { ArchiveUsed } from '../result.ts';
 import { memoryBytesMax } from './batches.ts';
 import { createStatesQuery, stateColumns } from './markets.ts';

@@ -6,8 +6,8 @@ import { toSqlTimestamp } from '../../archive/query/slice-query.ts';
 import { quoteLiteral } from '../../archive/query/views.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Window } from '../../base/window.ts';
+import { bookAgeMsMax } from '../engine/book-lookup.ts';
 import type { Level, OrderBook, OrderBookSeries } from '../engine/series.ts';
-import { bookAgeMsMax } from '../engine/simulate.ts';
 
 /**
  * Stores the order books of a batch. The number of levels is not known in advance: beyond a bound, levels are written to a

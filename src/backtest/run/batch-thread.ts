@@ -232,6 +232,7 @@ function createSeries(
     ...(ticks.get(member.symbol) ?? emptyTicks),
     states: states.get(member.symbol) ?? [],
     books: books.get(member.symbol) ?? [],
+    quotes: [],
     otherVenues: findVenues(member),
   }));
 }

@@ -182,6 +182,7 @@ export function seriesOf(making: Making = asItIs): SymbolSeries[] {
       ...ticks[i]!,
       states: statesOf(i, making),
       books: booksOf(i, making),
+      quotes: [],
       settlement: outcome === null ? null : { at: resolvedAt!, outcome },
       otherVenues: venuesOf(i, making).map(({ other, together }) => ({ ...ticks[other]!, sharedWindows: together })),
     };
