@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 DAY_MS = 86_400_000
 INTERVALS = {"candles_1h": 3_600_000, "candles_1d": DAY_MS}
 PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes")
@@ -41,10 +41,14 @@ COLUMNS = {
     "ticks": "symbol:string t:timestamp p:double",
     "symbols": "symbol:string canonical_id:string? source:string? question:string? category:string? is_active:boolean?"
     " opens_at:timestamp? closes_at:timestamp? resolved_at:timestamp? outcome:double? first_seen:timestamp"
-    " last_seen:timestamp first_tick:timestamp? last_tick:timestamp? ticks:int64",
+    " last_seen:timestamp first_tick:timestamp? last_tick:timestamp? ticks:int64"
+    " outcome_source:string? event:string? exclusive:boolean? strike_low:double? strike_high:double?"
+    " expected_end:timestamp? rules_sha256:string? fee_schedule:string? tick_size:double?",
     "markets": "canonical_id:string symbol:string? source:string? views:strings category:string? confidence:double?"
     " is_active:boolean? question:string? closes_at:timestamp? resolved_at:timestamp? outcome:double?"
-    " first_seen:timestamp last_seen:timestamp extra:string?",
+    " first_seen:timestamp last_seen:timestamp extra:string?"
+    " outcome_source:string? event:string? exclusive:boolean? strike_low:double? strike_high:double?"
+    " expected_end:timestamp? rules:string? rules_sha256:string? fee_schedule:string? tick_size:double?",
     "orderbooks": "symbol:string t:timestamp side:string level:int32 price:double quantity:double",
     "quotes": "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?",
     "candles_1h": CANDLES,
@@ -511,6 +515,18 @@ class Checker:
                 is_object = False
             if not is_object:
                 self.fault("I19", path, f"extra of {key} is no JSON object")
+        self.check_details(path, table)
+        for rules, sha256 in zip(*columns_of(table, "rules", "rules_sha256")):
+            if sha256 != (None if rules is None else hashlib.sha256(rules.encode()).hexdigest()):
+                self.fault("I22", path, f"{sha256} is not the hash of the rules {rules!r}")
+
+    def check_details(self, path: str, table: pa.Table) -> None:
+        for symbol, *row in zip(*columns_of(table, "symbol", "outcome", "outcome_source", "tick_size")):
+            outcome, source, tick_size = row
+            if source not in (None, "reported", "derived") or (outcome is None and source is not None):
+                self.fault("I22", path, f"{symbol!r} has the outcome {outcome} from the source {source}")
+            if tick_size is not None and not 0 < tick_size < 1:
+                self.fault("I22", path, f"{symbol!r} has the tick size {tick_size}")
 
     def check_books(self, path: str, table: pa.Table) -> None:
         books = defaultdict(list)
@@ -526,6 +542,7 @@ class Checker:
             return
         told = {}
         for table in tables:
+            self.check_details("symbols", table)
             names = ("symbol", "first_seen", "last_seen", "ticks", "first_tick", "last_tick")
             for symbol, first_seen, last_seen, *ticks in zip(*columns_of(table, *names)):
                 told[symbol] = ticks

@@ -5,6 +5,7 @@ import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
+import { fullDetails } from '../archive/format/facts.ts';
 import { appendQuotes, type Quote, quote } from '../archive/quote-records.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { madeOnce } from './made-once.ts';
@@ -41,9 +42,13 @@ export const marketsOn = (day: number): MarketFacts[] =>
       canonicalId: `id-${i % 3}`,
       question: `Will ${symbol} rise above 100%?`,
       confidence: 0.9,
+      ...fullDetails,
+      outcomeSource: null,
       source: i % 2 === 0 ? 'kalshi' : 'polymarket',
       category: symbol === '🚀' && day > 0 ? 'space' : 'crypto',
-      ...(symbol === 'BBB' && day === 2 ? { isActive: false, resolvedAt: day0 + 2 * dayMs, outcome: 1 } : {}),
+      ...(symbol === 'BBB' && day === 2
+        ? { isActive: false, resolvedAt: day0 + 2 * dayMs, outcome: 1, outcomeSource: 'reported' as const }
+        : {}),
     }),
   );
 
