@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { detailColumns } from '../../../src/archive/format/market-details.ts';
 import { timeMin } from '../../../src/base/time.ts';
 import { openTimeZone, utcZone } from '../../../src/base/time-zone.ts';
 import { UnreadableResponseError } from '../../../src/client/response-body.ts';
 import { parseTypedColumns, readMarketRow } from '../../../src/collector/import/import-market.ts';
 import { readSavedPage } from '../../../src/collector/import/import-page.ts';
-import { noDetailPaths } from '../../archive/format/facts.ts';
+import { fullDetails, noDetailPaths } from '../../archive/format/facts.ts';
 
 const day = Date.UTC(2026, 6, 11);
 const times = { writtenAt: day + 9000, futureMs: day + 20_000 };
@@ -242,6 +243,37 @@ describe('a row of markets', () => {
     });
     expect(read({ symbol: 'A', ...columns, title: 't', venue: 'v' })).toMatchObject({
       facts: [{ question: 't', source: 'v' }],
+    });
+  });
+
+  const detailCells = Object.fromEntries(detailColumns.map(([field, column]) => [column, fullDetails[field]]));
+
+  test('that was published has its details again, also without extra fields', () => {
+    const published = { canonical_id: 'm', symbol: 'A', first_seen: day, last_seen: day, outcome: 0.5, ...detailCells };
+    const own = { extra: '{"event_ticker":"other","n":5}' };
+    for (const [more, extra] of [
+      [{}, null],
+      [{ extra: null }, null],
+      [own, own.extra],
+    ] as const) {
+      const seen = read({ ...published, ...more });
+      expect(seen).toMatchObject({ facts: [{ ...fullDetails, outcome: 0.5, extra }] });
+    }
+  });
+
+  test('of symbols has the hash of rules that it does not have in extra', () => {
+    const { rules: _, ...ofSymbol } = detailCells;
+    expect(read({ symbol: 'A', outcome: 1, ...ofSymbol })).toMatchObject({
+      facts: [{ ...fullDetails, rules: null, rulesSha256: null, extra: expect.stringContaining('rules_sha256') }],
+    });
+  });
+
+  test('of text has typed details', () => {
+    const texts = Object.fromEntries(Object.entries(detailCells).map(([name, value]) => [name, String(value)]));
+    expect(parseTypedColumns({ ...texts, event: '5', fee_schedule: 'true' }, rules.paths)).toEqual({
+      ...detailCells,
+      event: '5',
+      fee_schedule: 'true',
     });
   });
 
