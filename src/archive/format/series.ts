@@ -111,13 +111,29 @@ export function mergeSeries(old: SeriesColumns, chunks: readonly SeriesChunk[], 
   return {
     ...merged,
     columns: { symbols, offsets, t, values: values.map((column) => pickRows(column, kept)) },
-    conflicts: conflicts.map(({ symbol, t: time, seenAt, dropped }) => ({
-      symbol,
-      t: time,
-      seenAt,
-      dropped: values.map((column) => column[dropped]!),
-    })),
+    conflicts: dropRepeatedConflicts(
+      conflicts.map(({ symbol, t: time, seenAt, dropped }) => ({
+        symbol,
+        t: time,
+        seenAt,
+        dropped: values.map((column) => column[dropped]!),
+      })),
+    ),
   };
+}
+
+/** The merge tells rows apart by their index, so it lists equal ones of several chunks. Those of a key are adjacent. */
+function dropRepeatedConflicts(conflicts: readonly SeriesConflict[]): SeriesConflict[] {
+  const seen = new Set<string>();
+  let previous: SeriesConflict | undefined;
+  return conflicts.filter((conflict) => {
+    if (conflict.symbol !== previous?.symbol || conflict.t !== previous.t) seen.clear();
+    previous = conflict;
+    const name = `${conflict.seenAt} ${conflict.dropped.join(' ')}`;
+    const isNew = !seen.has(name);
+    seen.add(name);
+    return isNew;
+  });
 }
 
 function createRowIndexes(first: number, length: number): Float64Array {

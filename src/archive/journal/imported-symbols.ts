@@ -6,6 +6,7 @@ import { appendHeader } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
 import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
+import { detailNames, toDetailValues } from './symbols.ts';
 
 /**
  * Records the markets of an imported file, seen between `firstSeen` and `lastSeen` (epoch ms). Newer facts are kept;
@@ -23,9 +24,12 @@ export function recordImportedMarkets(
   for (const m of markets) {
     db.run(
       `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
-         outcome, first_seen, last_seen, last_active, inactive_since, listed)
-       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, iif(?6 is 1, ?12, null), iif(?6 is 0, ?12, null), 0)
-       on conflict do update set ${[...facts, 'outcome'].map(preferNewest).join(', ')},
+         outcome, first_seen, last_seen, last_active, inactive_since, listed, ${detailNames.join(', ')})
+       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, iif(?6 is 1, ?12, null), iif(?6 is 0, ?12, null), 0,
+         ${detailNames.map((_, i) => `?${i + 13}`).join(', ')})
+       on conflict do update set ${[...facts, 'outcome', ...detailNames.slice(1)].map(preferNewest).join(', ')},
+         outcome_source = iif(excluded.outcome is not null and (excluded.last_seen >= last_seen or outcome is null),
+           excluded.outcome_source, outcome_source),
          inactive_since = iif(excluded.last_seen >= last_seen and excluded.is_active is not null,
            iif(excluded.is_active = 0, coalesce(inactive_since, excluded.inactive_since), null), inactive_since),
          last_active = coalesce(max(last_active, excluded.last_active), last_active, excluded.last_active),
@@ -42,6 +46,7 @@ export function recordImportedMarkets(
       m.outcome,
       firstSeen,
       lastSeen,
+      ...toDetailValues(m),
     );
   }
 }

@@ -1,7 +1,9 @@
 import { crc32 } from 'node:zlib';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import type { SeriesDataset } from '../format/datasets.ts';
 import type { Database } from './database.ts';
 import type { JournalBin } from './journal.ts';
+import { addSeriesCounts } from './series-counts.ts';
 
 // Checks the journal for damage before a publish. Tables are scanned in full and not through their indices, because a
 // flipped bit in a table or an index can make the two disagree.
@@ -150,6 +152,8 @@ interface JournalDamage {
   readonly doubtfulSymbols: ReadonlySet<string> | null;
   /** Ticks in damaged rows, by run; rows whose run is uncertain are not counted. */
   readonly ticksByRun: ReadonlyMap<string, number>;
+  /** The same of series: the rows of each in damaged rows of the journal. */
+  readonly seriesRows: readonly { readonly runId: string; readonly dataset: SeriesDataset; readonly rows: number }[];
 }
 
 /** Compares the whole journal with its checksums. */
@@ -163,6 +167,7 @@ export function findJournalDamage(db: Database): JournalDamage {
     else symbols.add(symbol);
   };
   const ticksByRun = new Map<string, number>();
+  const seriesRows: { runId: string; dataset: SeriesDataset; rows: number }[] = [];
   for (const row of readHeaders(db)) {
     const { id, rows: rowsLeftOfRecord, checksum, ...header } = row;
     const isIntact = computeHeaderChecksum(header) === checksum;
@@ -191,16 +196,24 @@ export function findJournalDamage(db: Database): JournalDamage {
             ? "its record's header is damaged"
             : 'it does not match its checksum';
       rows.push({ table, id: row[idName] as number, reason, values: row });
-      if (table === 'journal_ticks' && header?.isIntact === true && typeof row.n === 'number')
-        ticksByRun.set(header.run_id, (ticksByRun.get(header.run_id) ?? 0) + row.n);
+      if (header?.isIntact === true) {
+        const { run_id: runId, kind } = header;
+        if (table === 'journal_ticks') ticksByRun.set(runId, (ticksByRun.get(runId) ?? 0) + countTimes(row.t));
+        // The header has the dataset too, and is intact.
+        if (table === 'journal_series')
+          seriesRows.push({ runId, dataset: kind as SeriesDataset, rows: countTimes(row.t) });
+      }
       if (table === 'journal_rejected' || table === 'journal_markets') continue;
       addDoubtful(isOwn ? (row.symbol as string) : header?.isIntact === true ? header.symbol : null);
     }
   }
   for (const { left: rowsLeftOfRecord, isIntact, symbol } of headers.values())
     if (rowsLeftOfRecord !== 0) addDoubtful(isIntact ? symbol : null);
-  return { rows, doubtfulSymbols: isAnySymbol ? null : symbols, ticksByRun };
+  return { rows, doubtfulSymbols: isAnySymbol ? null : symbols, ticksByRun, seriesRows };
 }
+
+/** The number of times in a damaged row. Not from its column `n`, which may be what is damaged. */
+const countTimes = (t: JournalValue | undefined): number => (t instanceof Uint8Array ? Math.floor(t.length / 8) : 0);
 
 export const hasJournalDamage = ({ rows, doubtfulSymbols }: JournalDamage): boolean =>
   rows.length > 0 || doubtfulSymbols === null || doubtfulSymbols.size > 0;
@@ -215,7 +228,10 @@ export function rebuildJournalIndices(db: Database): void {
  * that they are fetched again. Runs in the transaction of `findJournalDamage`, after the indices are rebuilt.
  * @returns the number of windows that are no longer journaled as covered
  */
-export function dropJournalDamage(db: Database, { rows, doubtfulSymbols, ticksByRun }: JournalDamage): number {
+export function dropJournalDamage(
+  db: Database,
+  { rows, doubtfulSymbols, ticksByRun, seriesRows }: JournalDamage,
+): number {
   for (const { table, id } of rows) {
     if (table !== 'journal')
       db.run(`delete from ${table} where ${table === 'journal_markets' ? 'record_id' : 'id'} = ?`, id);
@@ -234,6 +250,9 @@ export function dropJournalDamage(db: Database, { rows, doubtfulSymbols, ticksBy
   );
   for (const [runId, ticks] of ticksByRun)
     db.run('update runs set quarantined = quarantined + ? where run_id = ? and finished_at is null', ticks, runId);
+  for (const { runId, dataset, rows: quarantined } of seriesRows)
+    if (db.one('select 1 from runs where run_id = ? and finished_at is null', runId) !== undefined)
+      addSeriesCounts(db, runId, dataset, { quarantined });
   return windows;
 }
 

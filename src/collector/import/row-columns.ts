@@ -95,7 +95,10 @@ export function detectDatasets(
   const columns = new Set(names);
   const top = (paths: readonly string[]): boolean => paths.some((path) => columns.has(path.split('/')[0]!));
   const isList = columns.has('canonical_id') || columns.has('symbol') || top(symbolPaths);
-  const hasMarketColumns = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
+  // Other feeds, such as trades, have events and tick sizes too.
+  const { question, source, opensAt, closesAt, resolvedAt, outcome } = fieldPaths;
+  const marketPaths = [question, source, opensAt, closesAt, resolvedAt, outcome].flat();
+  const hasMarketColumns = top([...marketPaths, 'category', 'is_active', 'confidence']);
   const hasSides = bookSideNames.some((name) => columns.has(name));
   // Trades may have a side, a price and a quantity too, but no level.
   const hasBooks =

@@ -19,6 +19,7 @@ import {
 import { parseCsvHeader } from '../../../src/collector/import/preflight.ts';
 import { createTickBuffer } from '../../../src/collector/import/row-buffer.ts';
 import { detectDatasets } from '../../../src/collector/import/row-columns.ts';
+import { noDetailPaths } from '../../archive/format/facts.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);
@@ -315,6 +316,7 @@ describe('the columns of a file', () => {
     closesAt: [],
     resolvedAt: [],
     outcome: ['won'],
+    ...noDetailPaths,
   };
   const paths = { symbolPaths: ['symbol', 'venues/*/ticker'], fieldPaths: list };
 

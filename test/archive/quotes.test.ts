@@ -1,0 +1,639 @@
+import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { toDayPath } from '../../src/archive/format/layout.ts';
+import { toBookSide } from '../../src/archive/format/order-book.ts';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import type { TickRecord } from '../../src/archive/journal/journal.ts';
+import { appendBooks, type BookRecord, readJournalLoad } from '../../src/archive/journal/journal-books.ts';
+import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
+import { finishRun, readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
+import { quarantineLines } from '../harness/quarantine.ts';
+import { share } from '../harness/share.ts';
+import {
+  appendQuotes,
+  countQuotes,
+  findQuoteCountErrors,
+  publishedQuotes,
+  type Quote,
+  quote,
+  quoteAnswer,
+  quoteConflicts,
+  quoteCoverage,
+} from './quotes.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hashes,
+  hourMs,
+  now,
+  opened,
+  publishedRows,
+  publishNow,
+  scratchFolder,
+} from './scratch.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`quotes: SEED=${seed}`);
+
+const missing = Number.NaN;
+const hour = { from: day0, to: day0 + hourMs };
+
+describe('publishing quotes', () => {
+  test('writes each to the file of its day and symbol, with null for what is missing', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root, parts: 1 });
+    appendQuotes(
+      archive,
+      quoteAnswer('B', [[day0, 0.5, 0.6, missing, 0]]),
+      quoteAnswer('A', [
+        [day0 + dayMs - 1, 0.25, missing, 3, missing],
+        [day0 + dayMs, missing, missing, missing, missing],
+        [day0, missing, 1, missing, 7.5],
+      ]),
+    );
+    const { manifest, files } = await publishNow(archive);
+    expect(publishedQuotes(root)).toEqual([
+      ['A', day0, null, 1, null, 7.5],
+      ['A', day0 + dayMs - 1, 0.25, null, 3, null],
+      ['B', day0, 0.5, 0.6, null, 0],
+      ['A', day0 + dayMs, null, null, null, null],
+    ]);
+    expect(publishedRows(root, 'quotes')).toEqual(publishedQuotes(root));
+    expect(
+      manifest.datasets.quotes.files.map(({ path, date, rows, t_min, t_max, symbols }) => [
+        path,
+        date,
+        rows,
+        t_min,
+        t_max,
+        symbols,
+      ]),
+    ).toEqual([
+      [toDayPath('quotes', day0, 0), '2026-06-01', 3, day0, day0 + dayMs - 1, 2],
+      [toDayPath('quotes', day0 + dayMs, 0), '2026-06-02', 1, day0 + dayMs, day0 + dayMs, 1],
+    ]);
+    expect(files.map(({ path }) => path.split('/')[0])).toContain('quotes');
+    expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
+  });
+
+  test('leaves nothing journaled, and makes no generation without anything new', async () => {
+    const archive = opened();
+    appendQuotes(
+      archive,
+      quoteAnswer('A', [quote(day0, 0.5)], { windows: [hour], rejected: [{ reason: 'no number', raw: 'x' }] }),
+      quoteAnswer('B', [], { windows: [hour] }),
+    );
+    expect(readJournalLoad(archive.state.db)).toBeGreaterThan(0);
+    await publishNow(archive);
+    for (const table of ['journal', 'journal_series', 'journal_series_cover', 'journal_rejected'])
+      expect(archive.state.db.one(`select count(*) as n from ${table}`), table).toEqual({ n: 0 });
+    expect(readJournalLoad(archive.state.db)).toBe(0);
+    const before = hashes(archive.layout.root, '**/*');
+    const { manifest, files } = await publishNow(archive, now + dayMs);
+    expect([manifest.generation, files]).toEqual([1, []]);
+    expect(hashes(archive.layout.root, '**/*')).toEqual(before);
+  });
+
+  test('says nothing about ticks: no day to complete, no gap, no tick count', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    appendQuotes(archive, quoteAnswer('A', [quote(day0, 0.5)], { windows: [{ from: day0, to: day0 + dayMs }] }));
+    const { manifest } = await publishNow(archive);
+    expect(manifest.watermark).toBeNull();
+    expect(Object.values(manifest.completeness!.gaps).every((gaps) => gaps === 0)).toBe(true);
+    for (const state of Object.values(manifest.days)) expect(state).toMatchObject({ expected: 0, missing: [] });
+    expect(publishedRows(root, 'symbols').map((row) => [row[0], ...row.slice(12)])).toEqual([['A', null, null, 0]]);
+    expect(readRunCounts(archive.state.db, 'run')).toMatchObject({ fetched: 0, accepted: 0, quarantined: 0, added: 0 });
+    expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
+  });
+
+  test('covers what is declared, cut at midnight, with the number of quotes in it', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    const midnight = day0 + dayMs;
+    const windows = [{ from: midnight - hourMs, to: midnight + hourMs }];
+    appendQuotes(archive, quoteAnswer('A', [quote(midnight - 1, 0.1), quote(midnight, 0.2)], { windows }));
+    // Outside of what is declared.
+    appendQuotes(archive, quoteAnswer('A', [quote(midnight + hourMs, 0.3)]), quoteAnswer('B', [], { windows: [hour] }));
+    await publishNow(archive);
+    const rest = [now, 'import', 'declared', null];
+    const expected = [
+      ['quotes', 'B', hour.from, hour.to, 0, ...rest],
+      ['quotes', 'A', midnight - hourMs, midnight, 1, ...rest],
+      ['quotes', 'A', midnight, midnight + hourMs, 1, ...rest],
+    ];
+    const sorted = (rows: readonly unknown[][]) => rows.toSorted((a, b) => Number(a[2]) - Number(b[2]));
+    expect(sorted(quoteCoverage(root))).toEqual(sorted(expected));
+    // A later import adds a quote within, and its neighbor; coverage counts it and is otherwise the same.
+    const later = quoteAnswer('A', [quote(midnight + 1, 0.4)], { observedAt: now + 5 });
+    appendQuotes(archive, later);
+    await publishNow(archive);
+    expect(sorted(quoteCoverage(root))).toEqual(sorted(expected.with(2, expected[2]!.with(4, 2))));
+    const before = hashes(root, '{quotes,coverage,quote_conflicts}/**/*');
+    appendQuotes(archive, later);
+    await publishNow(archive);
+    expect(hashes(root, '{quotes,coverage,quote_conflicts}/**/*')).toEqual(before);
+  });
+
+  test('keeps rejected rows in the quarantine as received, and counts them', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    const rejected = [{ reason: 'bid above ask', raw: '{"bid":2,"ask":1}' }];
+    appendQuotes(archive, quoteAnswer('A', [quote(day0, 0.5)], { rejected }), quoteAnswer('B', [], { rejected }));
+    await publishNow(archive);
+    expect(quarantineLines(root).map((line) => JSON.parse(line) as object)).toEqual([
+      { run_id: 'run', symbol: 'A', at: now, ...rejected[0] },
+      { run_id: 'run', symbol: 'B', at: now, ...rejected[0] },
+    ]);
+    expect(countQuotes(archive)).toMatchObject({ fetched: 3, accepted: 1, quarantined: 2 });
+    // They are no ticks.
+    expect(readRunCounts(archive.state.db, 'run')).toMatchObject({ fetched: 0, quarantined: 0 });
+  });
+});
+
+describe('of two quotes of one moment', () => {
+  const cases: [string, Partial<SeriesRecord>, Partial<SeriesRecord>][] = [
+    ['the later observed', { observedAt: now }, { observedAt: now + 1 }],
+    [
+      'the preferred import, though it is older',
+      { rank: precedenceRanks.poll, origin: 'poll', observedAt: now + 9 },
+      { rank: precedenceRanks.preferred, observedAt: now },
+    ],
+    [
+      'the polled one before an import, though it is older',
+      { rank: precedenceRanks.import, observedAt: now + 9 },
+      { rank: precedenceRanks.poll, origin: 'poll', observedAt: now },
+    ],
+  ];
+  test.each(cases)(
+    '%s wins in any order, in one publish or two, and the other goes to quote_conflicts',
+    async (_, less, more) => {
+      const [low, high]: Quote[] = [
+        [day0, 0.9, missing, 1, missing],
+        [day0, 0.1, 0.2, missing, missing],
+      ] as unknown as Quote[];
+      const records = [quoteAnswer('A', [low!], less), quoteAnswer('A', [high!], more)];
+      const seenAt = Math.max(records[0]!.observedAt, records[1]!.observedAt);
+      for (const order of [records, records.toReversed()]) {
+        for (const batches of [[order], order.map((record) => [record])]) {
+          const root = scratchFolder();
+          let archive = opened({ root });
+          for (const batch of batches) {
+            appendQuotes(archive, ...batch);
+            await publishNow(archive);
+            // What decides is in the state, not in memory.
+            archive.close();
+            archive = opened({ root });
+          }
+          expect(publishedQuotes(root)).toEqual([['A', day0, 0.1, 0.2, null, null]]);
+          // Where the kept one was published first, the dropped one was seen when it came.
+          const isKeptFirst = batches.length === 2 && order[0] === records[1];
+          const at = isKeptFirst ? records[0]!.observedAt : batches.length === 2 ? records[1]!.observedAt : seenAt;
+          expect(quoteConflicts(root)).toEqual([['A', day0, at, 0, 0.9, null, 1, null]]);
+          expect(countQuotes(archive)).toEqual({
+            fetched: 2,
+            accepted: 1,
+            duplicates: 0,
+            conflicts: 1,
+            quarantined: 0,
+            recovered: 0,
+          });
+          archive.close();
+        }
+      }
+    },
+  );
+
+  test('that are equal, one is a duplicate and its later observation counts from then on', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    const same = quote(day0, 0.5, 0.6);
+    for (const observedAt of [now, now + 2]) {
+      appendQuotes(archive, quoteAnswer('A', [same], { observedAt }));
+      await publishNow(archive);
+    }
+    // Observed between the two: the equal one was seen later.
+    appendQuotes(archive, quoteAnswer('A', [quote(day0, 0.7)], { observedAt: now + 1 }));
+    await publishNow(archive);
+    expect(publishedQuotes(root)).toEqual([['A', day0, 0.5, 0.6, null, null]]);
+    expect(countQuotes(archive)).toMatchObject({ fetched: 3, accepted: 1, duplicates: 1, conflicts: 1 });
+    expect(quoteConflicts(root)).toEqual([['A', day0, now + 1, 0, 0.7, null, null, null]]);
+  });
+
+  test('each dropped one is listed once, numbered by seq, however often it comes again', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    const dropped = [quote(day0, missing, 0.9), quote(day0, 0.1), quote(day0, 0.1, 0.2), quote(day0, 0.3)];
+    appendQuotes(archive, quoteAnswer('A', [quote(day0, 0.5), quote(day0 + 1, 0.5)], { observedAt: now + 9 }));
+    await publishNow(archive);
+    // In halves, so that rows come between published ones, and again in one.
+    for (const some of [dropped.slice(1, 3), [dropped[3]!, dropped[0]!], dropped, dropped.toReversed()]) {
+      appendQuotes(archive, quoteAnswer('A', some));
+      appendQuotes(archive, quoteAnswer('A', some));
+      await publishNow(archive);
+    }
+    expect(quoteConflicts(root)).toEqual([
+      ['A', day0, now, 0, null, 0.9, null, null],
+      ['A', day0, now, 1, 0.1, null, null, null],
+      ['A', day0, now, 2, 0.1, 0.2, null, null],
+      ['A', day0, now, 3, 0.3, null, null, null],
+    ]);
+    // Another time of observation is another row, whose numbers begin again.
+    appendQuotes(archive, quoteAnswer('A', [quote(day0, 0.3), quote(day0 + 1, 0.4)], { observedAt: now + 1 }));
+    await publishNow(archive);
+    expect(quoteConflicts(root).slice(4)).toEqual([
+      ['A', day0, now + 1, 0, 0.3, null, null, null],
+      ['A', day0 + 1, now + 1, 0, 0.4, null, null, null],
+    ]);
+    const counts = countQuotes(archive);
+    expect(counts).toMatchObject({ accepted: 2, duplicates: 0, quarantined: 0 });
+    expect(findQuoteCountErrors(archive)).toEqual([]);
+    expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
+  });
+
+  test('-0 and 0 are the same', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    for (const zero of [-0, 0]) {
+      appendQuotes(archive, quoteAnswer('A', [quote(day0, zero, zero)]));
+      await publishNow(archive);
+    }
+    const [row] = publishedQuotes(root);
+    expect([row, Object.is(row![2], 0)]).toEqual([['A', day0, 0, 0, null, null], true]);
+    expect(countQuotes(archive)).toMatchObject({ accepted: 1, duplicates: 1, conflicts: 0 });
+  });
+});
+
+const anyNumber = fc.constantFrom(missing, 0, -0, 0.1, 0.1 + Number.EPSILON, 0.5);
+const symbols = ['AAA', 'BBB', '🚀 x', '\u{e000}'];
+
+/** Quotes around two midnights, with numbers that repeat and differ. Covers just their moments. */
+const anyQuotes = fc
+  .record({
+    symbol: fc.constantFrom(...symbols),
+    rows: fc.array(fc.tuple(fc.integer({ min: -20, max: 20 }), anyNumber, anyNumber, anyNumber, anyNumber), {
+      minLength: 1,
+      maxLength: 10,
+    }),
+    seen: fc.integer({ min: 0, max: 3 }),
+    rank: fc.constantFrom(...Object.values(precedenceRanks)),
+  })
+  .map(({ symbol, rows, seen, rank }) => {
+    const quotes = rows.map(([at, ...rest]): Quote => [day0 + dayMs + at * hourMs, ...rest]);
+    const windows = quotes.map(([t]) => ({ from: t, to: t + 1 }));
+    return quoteAnswer(symbol, quotes, { observedAt: now + seen, rank, windows });
+  });
+
+const anyTicks = fc
+  .record({
+    symbol: fc.constantFrom(...symbols),
+    hours: fc.array(fc.integer({ min: -20, max: 20 }), { minLength: 1, maxLength: 6 }),
+    price: fc.constantFrom(0.1, 0.5),
+    seen: fc.integer({ min: 0, max: 3 }),
+  })
+  .map(({ symbol, hours, price, seen }) => {
+    const pairs = hours.map((at) => [day0 + dayMs + at * hourMs, price] as const);
+    return answer(symbol, pairs, { observedAt: now + seen, windows: pairs.map(([t]) => ({ from: t, to: t + 1 })) });
+  });
+
+const anyBook = fc
+  .record({
+    symbol: fc.constantFrom(...symbols),
+    at: fc.integer({ min: -3, max: 3 }),
+    quantity: fc.integer({ min: 1, max: 3 }),
+    seen: fc.integer({ min: 0, max: 2 }),
+  })
+  .map(({ symbol, at, quantity, seen }): BookRecord => {
+    const t = day0 + dayMs + at * hourMs;
+    const bids = toBookSide([{ price: 0.3, quantity }], 'highest');
+    const snapshots = [{ t, bids, asks: toBookSide([], 'lowest') }];
+    return { runId: 'run', symbol, observedAt: t + seen, snapshots, rejected: [], understood: true };
+  });
+
+/** A journaled record of any dataset. */
+type AnyRecord = { quotes: SeriesRecord } | { ticks: TickRecord } | { books: BookRecord };
+const anyRecord: fc.Arbitrary<AnyRecord> = fc.oneof(
+  { weight: 2, arbitrary: anyQuotes.map((quotes) => ({ quotes })) },
+  { weight: 1, arbitrary: anyTicks.map((ticks) => ({ ticks })) },
+  { weight: 1, arbitrary: anyBook.map((books) => ({ books })) },
+);
+
+function appendAny(archive: Archive, record: AnyRecord): void {
+  const { db } = archive.state;
+  if (db.one("select 1 from runs where run_id = 'run'") === undefined) startRun(db, 'run', 'test', process.pid, now);
+  if ('quotes' in record) appendQuotes(archive, record.quotes);
+  else if ('ticks' in record) append(archive, record.ticks);
+  else appendBooks(archive.state, [record.books]);
+}
+
+describe('publishing any quotes', () => {
+  test('beside ticks and order books gives the same bytes for any batching and order', async () => {
+    const published = async (batches: readonly (readonly AnyRecord[])[]): Promise<object> => {
+      const root = scratchFolder();
+      const archive = opened({ root, parts: 2, groupRows: 8 });
+      for (const batch of batches) {
+        for (const record of batch) appendAny(archive, record);
+        await publishNow(archive, now, 'run', { candles: [] });
+      }
+      expect(archive.state.db.one('select count(*) as n from journal')).toEqual({ n: 0 });
+      expect(findQuoteCountErrors(archive)).toEqual([]);
+      archive.close();
+      return hashes(root, '{ticks,orderbooks,quotes,coverage}/**/*.parquet');
+    };
+    const cases = fc.array(fc.tuple(anyRecord, fc.integer({ min: 0, max: 3 }), fc.nat()), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    await fc.assert(
+      fc.asyncProperty(cases, async (drawn) => {
+        const atOnce = await published([drawn.map(([record]) => record)]);
+        const shuffled = drawn.toSorted(([, , a], [, , b]) => a - b);
+        const grouped = [...Map.groupBy(shuffled, ([, batch]) => batch).values()];
+        expect(await published(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
+        // Dataset after dataset.
+        const byDataset = [...Map.groupBy(shuffled, ([record]) => Object.keys(record)[0]).values()];
+        expect(await published(byDataset.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
+      }),
+      { seed, numRuns: Math.ceil(share * 20) },
+    );
+  });
+
+  test('keeps each key once, in order, and the counts of each run add up', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(anyQuotes, { minLength: 1, maxLength: 4 }), { maxLength: 4 }),
+        async (batches) => {
+          const root = scratchFolder();
+          const archive = opened({ root, parts: 2, groupRows: 5 });
+          for (const [i, batch] of batches.entries()) {
+            const runId = `run ${i}`;
+            const before = publishedQuotes(root).length;
+            const rejected = [{ reason: 'bad', raw: '{}' }];
+            appendQuotes(archive, ...batch.map((record) => ({ ...record, runId, rejected })));
+            const fetched = batch.reduce((sum, { rows }) => sum + rows.t.length + 1, 0);
+            expect(countQuotes(archive, runId)).toMatchObject({ fetched, quarantined: batch.length });
+            await publishNow(archive, now, runId, { candles: [] });
+            const counts = countQuotes(archive, runId);
+            expect(publishedQuotes(root).length - before).toBe(counts.accepted);
+            expect(counts).toMatchObject({ fetched, quarantined: batch.length, recovered: 0 });
+          }
+          expect(findQuoteCountErrors(archive)).toEqual([]);
+          const keys = publishedQuotes(root).map(([symbol, t]) => `${symbol} ${t}`);
+          expect(new Set(keys).size).toBe(keys.length);
+          const conflictKeys = quoteConflicts(root).map((row) => JSON.stringify(row.slice(0, 4)));
+          expect(new Set(conflictKeys).size).toBe(conflictKeys.length);
+          const conflictRows = quoteConflicts(root).map((row) => JSON.stringify(row.toSpliced(3, 1)));
+          expect(new Set(conflictRows).size).toBe(conflictRows.length);
+          for (const path of globSync('quotes/**/*.parquet', { cwd: root })) {
+            const rows = publishedRows(root, 'quotes').filter((row) =>
+              path.includes(new Date(row[1] as number).toISOString().slice(0, 10)),
+            );
+            expect(rows.length).toBeGreaterThan(0);
+          }
+          for (const [, symbol, from, to, ticks] of quoteCoverage(root)) {
+            const inside = publishedQuotes(root).filter(([of, t]) => of === symbol && from! <= t! && t! < to!);
+            expect(ticks).toBe(inside.length);
+          }
+          const coverage = quoteCoverage(root).map((row) => row[1] as string);
+          expect(coverage.length > 0 || batches.length === 0).toBe(true);
+          expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
+          archive.close();
+        },
+      ),
+      { seed, numRuns: Math.ceil(share * 15) },
+    );
+  });
+
+  test('gives the rows of a plain model: the greatest rank, time of observation and tuple of each key', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(anyQuotes, fc.nat(2)), { minLength: 1, maxLength: 8 }), async (drawn) => {
+        const root = scratchFolder();
+        const archive = opened({ root, parts: 3 });
+        for (const batch of [0, 1, 2]) {
+          appendQuotes(archive, ...drawn.filter(([, of]) => of === batch).map(([record]) => record));
+          await publishNow(archive, now, 'run', { candles: [] });
+        }
+        const best = new Map<string, { order: number[]; row: (string | number | null)[] }>();
+        for (const [{ symbol, rank, observedAt, rows }] of drawn) {
+          rows.t.forEach((t, i) => {
+            const values = rows.values.map((column) => column[i]! + 0);
+            const order = [rank, observedAt, ...values.map((value) => (Number.isNaN(value) ? -1 : value))];
+            const before = best.get(`${symbol} ${t}`);
+            const at = order.findIndex((value, k) => value !== before?.order[k]);
+            if (before !== undefined && (at < 0 || order[at]! < before.order[at]!)) return;
+            const row = [symbol, t, ...values.map((value) => (Number.isNaN(value) ? null : value))];
+            best.set(`${symbol} ${t}`, { order, row });
+          });
+        }
+        const byKey = (a: (string | number | null)[], b: (string | number | null)[]): number =>
+          compareUtf8(a[0] as string, b[0] as string) || Number(a[1]) - Number(b[1]);
+        const expected = [...best.values()].map(({ row }) => row).sort(byKey);
+        expect(publishedQuotes(root).sort(byKey)).toEqual(expected);
+        // Every other tuple that was seen is in quote_conflicts.
+        const listed = new Set(
+          quoteConflicts(root).map(([symbol, t, , , ...values]) => JSON.stringify([symbol, t, ...values])),
+        );
+        for (const [{ symbol, rows }] of drawn) {
+          rows.t.forEach((t, i) => {
+            const values = rows.values.map((column) => (Number.isNaN(column[i]!) ? null : column[i]! + 0));
+            const row = [symbol, t, ...values];
+            const isKept = JSON.stringify(best.get(`${symbol} ${t}`)!.row) === JSON.stringify(row);
+            if (!isKept) expect(listed).toContain(JSON.stringify(row));
+          });
+        }
+        archive.close();
+      }),
+      { seed, numRuns: Math.ceil(share * 15) },
+    );
+  });
+});
+
+/** Makes a run look like one whose process was killed. */
+const killRun = (archive: Archive, runId: string): unknown =>
+  archive.state.db.run('update runs set pid = 2147483646 where run_id = ?', runId);
+
+describe('an interrupted run', () => {
+  test('whose quotes were journaled: the run that publishes them recovers the new ones', async () => {
+    const archive = opened();
+    const rejected = [{ reason: 'bad', raw: '{}' }];
+    appendQuotes(archive, quoteAnswer('A', [quote(day0, 0.1)], { runId: 'before' }));
+    await publishNow(archive, now, 'before');
+    finishRun(archive.state.db, 'before', now, 0, '{}');
+    appendQuotes(
+      archive,
+      quoteAnswer('A', [quote(day0, 0.1), quote(day0, 0.2), quote(day0 + 1, 0.2), quote(day0 + dayMs, 0.3)], {
+        runId: 'broken',
+        rejected,
+      }),
+    );
+    killRun(archive, 'broken');
+    expect(countQuotes(archive, 'broken')).toMatchObject({ fetched: 5, accepted: 4, quarantined: 1 });
+    appendQuotes(archive, quoteAnswer('A', [quote(day0 + 1, 0.2), quote(day0 + 2, 0.4)], { runId: 'next' }));
+    await publishNow(archive, now, 'next');
+    expect(countQuotes(archive, 'next')).toEqual({
+      fetched: 2,
+      accepted: 1,
+      duplicates: 1,
+      conflicts: 0,
+      quarantined: 0,
+      recovered: 2,
+    });
+    expect(countQuotes(archive, 'broken')).toEqual({
+      fetched: 1,
+      accepted: 0,
+      duplicates: 0,
+      conflicts: 0,
+      quarantined: 1,
+      recovered: 0,
+    });
+    expect(findQuoteCountErrors(archive)).toEqual([]);
+  });
+
+  test('that had published some: the next run takes over what it accepted and recovered', async () => {
+    const archive = opened();
+    const { db } = archive.state;
+    appendQuotes(archive, quoteAnswer('A', [quote(day0, 0.1)], { runId: 'first' }));
+    killRun(archive, 'first');
+    appendQuotes(archive, quoteAnswer('A', [quote(day0 + 1, 0.2), quote(day0 + 1, 0.3)], { runId: 'second' }));
+    await publishNow(archive, now, 'second');
+    expect(countQuotes(archive, 'second')).toMatchObject({ fetched: 2, accepted: 1, conflicts: 1, recovered: 1 });
+    // It journals more, and dies.
+    appendQuotes(archive, quoteAnswer('A', [quote(day0 + 2, 0.2)], { runId: 'second' }));
+    killRun(archive, 'second');
+    startRun(db, 'third', 'test', process.pid, now);
+    expect(countQuotes(archive, 'third')).toMatchObject({ fetched: 0, accepted: 0, recovered: 2 });
+    await publishNow(archive, now, 'third');
+    expect(countQuotes(archive, 'third')).toMatchObject({ fetched: 0, accepted: 0, recovered: 3 });
+    for (const runId of ['first', 'second'])
+      expect(countQuotes(archive, runId)).toMatchObject({ fetched: 0, accepted: 0, recovered: 0, conflicts: 0 });
+    expect(findQuoteCountErrors(archive)).toEqual([]);
+    // Once taken over, they are not taken over again.
+    killRun(archive, 'third');
+    startRun(db, 'fourth', 'test', process.pid, now);
+    expect(countQuotes(archive, 'fourth').recovered).toBe(3);
+    expect(findQuoteCountErrors(archive)).toEqual([]);
+  });
+
+  test('that is still alive keeps its counts', async () => {
+    const archive = opened();
+    appendQuotes(archive, quoteAnswer('A', [quote(day0, 0.1)], { runId: 'alive' }));
+    startRun(archive.state.db, 'other', 'test', process.pid, now);
+    await publishNow(archive, now, 'other');
+    expect(countQuotes(archive, 'alive')).toMatchObject({ fetched: 1, accepted: 1 });
+    expect(countQuotes(archive, 'other')).toMatchObject({ recovered: 0 });
+  });
+
+  test('that is no longer recorded has no counts', async () => {
+    const archive = opened();
+    const { db } = archive.state;
+    appendQuotes(archive, quoteAnswer('A', [quote(day0, 0.1)], { runId: 'old' }));
+    finishRun(db, 'old', now, 0, '{}');
+    db.run("delete from runs where run_id = 'old'");
+    startRun(db, 'next', 'test', process.pid, now);
+    await publishNow(archive, now, 'next');
+    expect(findQuoteCountErrors(archive)).toEqual([]);
+    expect(countQuotes(archive, 'next').recovered).toBe(1);
+    expect(db.all("select * from series_counts where run_id = 'old'")).toEqual([]);
+  });
+});
+
+/** Flips a bit in the middle of a file. Returns its bytes before. */
+function flip(path: string): Uint8Array {
+  const bytes = readFileSync(path);
+  writeFileSync(path, bytes.with(bytes.length >> 1, bytes[bytes.length >> 1]! ^ 4));
+  return bytes;
+}
+
+describe('beside a damaged file', () => {
+  /** Two days of quotes and ticks in one part, with a conflict each. */
+  async function filled(root: string): Promise<Archive> {
+    const archive = opened({ root, parts: 1 });
+    for (const observedAt of [now, now + 1]) {
+      for (const day of [day0, day0 + dayMs]) {
+        appendQuotes(
+          archive,
+          quoteAnswer('A', [quote(day, observedAt - now)], { observedAt, windows: [{ from: day, to: day + 1 }] }),
+        );
+        append(archive, answer('A', [[day, (observedAt - now) / 10]], { observedAt }));
+      }
+    }
+    await publishNow(archive);
+    return archive;
+  }
+
+  test.each(['quotes', 'quote_conflicts', 'coverage', 'conflicts'] as const)(
+    '%s of a day keeps its quotes journaled, publishes the other day, and merges once it is whole again',
+    async (dataset) => {
+      const root = scratchFolder();
+      const archive = await filled(root);
+      const path = toDayPath(dataset, day0, 0);
+      const bytes = flip(join(root, path));
+      appendQuotes(
+        archive,
+        quoteAnswer('A', [quote(day0 + 1, 0.5), quote(day0 + dayMs + 1, 0.5)], {
+          observedAt: now + 2,
+          windows: [
+            { from: day0 + 1, to: day0 + 2 },
+            { from: day0 + dayMs + 1, to: day0 + dayMs + 2 },
+          ],
+        }),
+      );
+      append(archive, answer('A', [[day0 + 1, 0.5]], { observedAt: now + 2 }));
+      const { refused } = await publishNow(archive);
+      // One message for each damaged file.
+      expect(refused).toEqual([expect.stringContaining(`${path} is damaged`)]);
+      expect(archive.state.db.one('select count(*) as n from journal_series')).toEqual({ n: 1 });
+      expect(archive.state.db.one('select count(*) as n from journal_series_cover')).toEqual({ n: 1 });
+      const isTickMerged = dataset.startsWith('quote');
+      expect(archive.state.db.one('select count(*) as n from journal_ticks')).toEqual({ n: isTickMerged ? 0 : 1 });
+      writeFileSync(join(root, path), bytes);
+      expect(publishedQuotes(root).map((row) => row[1])).toEqual([day0, day0 + dayMs, day0 + dayMs + 1]);
+      expect(quoteCoverage(root).map((row) => row[2])).toEqual([day0, day0 + dayMs]);
+      expect((await publishNow(archive)).refused).toEqual([]);
+      expect(publishedQuotes(root).map((row) => row[1])).toEqual([day0, day0 + 1, day0 + dayMs, day0 + dayMs + 1]);
+      expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
+      expect(findQuoteCountErrors(archive)).toEqual([]);
+    },
+  );
+
+  test('a missing file of quotes is named, and nothing is merged into a new one', async () => {
+    const root = scratchFolder();
+    const archive = await filled(root);
+    const path = toDayPath('quotes', day0, 0);
+    rmSync(join(root, path));
+    appendQuotes(archive, quoteAnswer('A', [quote(day0 + 1, 0.5)]));
+    expect((await publishNow(archive)).refused).toEqual([`${path} is missing, although the manifest lists it.`]);
+    expect(globSync(path, { cwd: root })).toEqual([]);
+  });
+});
+
+describe('a damaged journal', () => {
+  test('counts the quotes of a damaged row as quarantined, and withdraws the coverage of its symbol', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root, parts: 1 });
+    const windows = [hour];
+    appendQuotes(
+      archive,
+      quoteAnswer('AAA', [quote(day0, 0.1), quote(day0 + 1, 0.2)], { windows }),
+      quoteAnswer('AAA', [quote(day0 + 2, 0.3)], { windows: [] }),
+      quoteAnswer('BBB', [quote(day0, 0.4)], { windows }),
+    );
+    archive.state.db.run("update journal_series set n = 3 where symbol = 'AAA' and n = 2");
+    const { quarantined } = await publishNow(archive);
+    expect(quarantined).toMatchObject({ rows: 1, windows: 1 });
+    expect(publishedQuotes(root).map((row) => row.slice(0, 2))).toEqual([
+      ['AAA', day0 + 2],
+      ['BBB', day0],
+    ]);
+    expect(quoteCoverage(root).map((row) => row[1])).toEqual(['BBB']);
+    expect(countQuotes(archive)).toMatchObject({ fetched: 4, accepted: 2, quarantined: 2 });
+    expect(findQuoteCountErrors(archive)).toEqual([]);
+  });
+});

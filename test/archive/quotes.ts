@@ -1,0 +1,100 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { appendSeries, type SeriesRecord, sortSeriesByTime } from '../../src/archive/journal/journal-series.ts';
+import { startRun } from '../../src/archive/journal/runs.ts';
+import { readSeriesCounts, type SeriesCounts } from '../../src/archive/journal/series-counts.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { decodeSeries } from '../../src/archive/parquet/series-file.ts';
+import type { Window } from '../../src/base/window.ts';
+import { now, publishedRows } from './scratch.ts';
+
+// Quotes in the tests of the archive. A missing number is NaN in memory and null in files.
+
+export type Quote = readonly [t: number, bid: number, ask: number, bidSize: number, askSize: number];
+
+/** The number of columns with numbers. */
+export const quoteWidth = 4;
+
+/** A quote without sizes. */
+export const quote = (t: number, bid: number, ask = Number.NaN): Quote => [t, bid, ask, Number.NaN, Number.NaN];
+
+/** An import of quotes that covers `windows`, by default nothing. */
+export function quoteAnswer(
+  symbol: string,
+  quotes: readonly Quote[],
+  { windows = [], ...rest }: Partial<SeriesRecord> & { windows?: readonly Window[] } = {},
+): SeriesRecord {
+  const observedAt = rest.observedAt ?? now;
+  const column = (index: number): Float64Array => Float64Array.from(quotes, (row) => row[index]!);
+  return {
+    runId: 'run',
+    dataset: 'quotes',
+    symbol,
+    observedAt,
+    origin: 'import',
+    rank: precedenceRanks.import,
+    rows: sortSeriesByTime({ t: column(0), values: [1, 2, 3, 4].map(column) }),
+    rejected: [],
+    covered: windows.map((window) => ({ ...window, fetchedAt: observedAt, evidence: 'declared' })),
+    ...rest,
+  };
+}
+
+/** Makes quotes durable, in one transaction, for runs that are then known. */
+export function appendQuotes(archive: Archive, ...records: SeriesRecord[]): void {
+  for (const runId of new Set(records.map((record) => record.runId))) {
+    if (archive.state.db.one('select 1 from runs where run_id = ?', runId) === undefined)
+      startRun(archive.state.db, runId, 'test', process.pid, now);
+  }
+  appendSeries(archive.state, records);
+}
+
+/** Every published quote as `[symbol, t, bid, ask, bid_size, ask_size]`, in the order of the files. */
+export const publishedQuotes = (root: string): (string | number | null)[][] =>
+  globSync('quotes/date=*/*.parquet', { cwd: root })
+    .sort()
+    .flatMap((path) => {
+      const { symbols, offsets, t, values } = decodeSeries('quotes', readFileSync(join(root, path)));
+      return symbols.flatMap((symbol, s) =>
+        Array.from({ length: offsets[s + 1]! - offsets[s]! }, (_, i) => {
+          const row = offsets[s]! + i;
+          const numbers = values.map((column) => (Number.isNaN(column[row]!) ? null : column[row]!));
+          return [symbol, t[row]!, ...numbers];
+        }),
+      );
+    });
+
+/** Published rows of `quote_conflicts`. */
+export const quoteConflicts = (root: string) => publishedRows(root, 'quote_conflicts');
+
+/** Published coverage rows of quotes. */
+export const quoteCoverage = (root: string) => publishedRows(root, 'coverage').filter((row) => row[0] === 'quotes');
+
+export const countQuotes = (archive: Archive, runId = 'run'): SeriesCounts =>
+  readSeriesCounts(archive.state.db, runId, 'quotes');
+
+/** The published files of quotes and of what belongs to them. */
+export const quoteFiles = '{quotes,quote_conflicts,coverage}/**/*.parquet';
+
+/**
+ * Runs whose counts of quotes do not add up, and quotes that no run or several runs counted as accepted or recovered.
+ * @param before quotes of runs that the state has lost
+ */
+export function findQuoteCountErrors(archive: Archive, before = 0): string[] {
+  const { db } = archive.state;
+  const runs = db.all<{ run_id: string }>("select run_id from series_counts where dataset = 'quotes'");
+  const counts = runs.map(({ run_id: runId }) => ({ runId, ...countQuotes(archive, runId) }));
+  const waiting = db.one<{ n: number | null }>('select sum(n) as n from journal_series')!.n ?? 0;
+  const total = publishedQuotes(archive.layout.root).length + waiting;
+  const sum = counts.reduce((all, { accepted, recovered }) => all + accepted + recovered, before);
+  return [
+    ...counts
+      .filter((run) => run.fetched !== run.accepted + run.duplicates + run.conflicts + run.quarantined)
+      .map((run) => `does not add up: ${JSON.stringify(run)}`),
+    ...counts
+      .filter((run) => Object.values(run).some((n) => (n as number) < 0))
+      .map((run) => `negative: ${JSON.stringify(run)}`),
+    ...(sum === total ? [] : [`${sum} quotes were accepted, ${total} are published or journaled`]),
+  ];
+}

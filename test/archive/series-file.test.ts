@@ -1,0 +1,391 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import { type SeriesColumns, sliceSeries } from '../../src/archive/format/series.ts';
+import { createFileRecord, createSymbolKeyReader, readFileKeys } from '../../src/archive/parquet/row-group-index.ts';
+import { type CellValue, decodeRows, encodeRowsWithArrow } from '../../src/archive/parquet/rows.ts';
+import {
+  decodeSeries,
+  decodeSeriesStrict,
+  decodeSeriesWithArrow,
+  encodeSeries,
+  openSeriesFileWriter,
+} from '../../src/archive/parquet/series-file.ts';
+import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
+import { drawFrom } from '../faults/draw.ts';
+import { share } from '../harness/share.ts';
+import { day0, scratchFolder } from './scratch.ts';
+
+// Files of a series, tested against parquet-wasm and DuckDB.
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`series-file: SEED=${seed}`);
+
+const pageRows = 20_480;
+
+/** Which rows of a column are missing. */
+const patterns = {
+  none: () => false,
+  all: () => true,
+  alternating: (row) => row % 2 === 1,
+  'first only': (row) => row === 0,
+  'last only': (row, rows) => row === rows - 1,
+  'all but the last': (row, rows) => row !== rows - 1,
+  'runs of 8': (row) => (row >> 3) % 2 === 0,
+  'runs of 13': (row) => Math.floor(row / 13) % 2 === 0,
+  'a whole page': (row) => row >= pageRows && row < 2 * pageRows,
+  random: (_, __, draw) => draw < 0.3,
+} as const satisfies Record<string, (row: number, rows: number, draw: number) => boolean>;
+type Pattern = keyof typeof patterns;
+
+/** How the numbers repeat; `distinct` 0: all differ. */
+interface Shape {
+  readonly sizes: readonly number[];
+  readonly names: readonly string[];
+  readonly nulls: readonly [Pattern, Pattern, Pattern, Pattern];
+  readonly distinct: number;
+}
+
+const special = [0, -0, 1e300, -1, Number.MIN_VALUE, -Number.MAX_VALUE, 0.1 + 0.2];
+
+function createSeries({ sizes, names, nulls, distinct }: Shape, from: number): SeriesColumns {
+  const draw = drawFrom(from);
+  const symbols = [...new Set(sizes.map((_, i) => `${names[i % names.length]}${i}`))].sort(compareUtf8);
+  const offsets = new Float64Array(symbols.length + 1);
+  symbols.forEach((_, i) => {
+    offsets[i + 1] = offsets[i]! + sizes[i]!;
+  });
+  const rows = offsets.at(-1)!;
+  const t = new Float64Array(rows);
+  symbols.forEach((_, s) => {
+    for (let row = offsets[s]!, time = day0; row < offsets[s + 1]!; row++) t[row] = time += 1 + draw.below(50);
+  });
+  const values = nulls.map((pattern, c) =>
+    Float64Array.from({ length: rows }, (_, row) => {
+      const chance = draw();
+      if (patterns[pattern](row, rows, chance)) return Number.NaN;
+      if (distinct === 0) return draw();
+      return c === 3 && row % 5 === 0 ? draw.one(special) : draw.below(distinct) / distinct;
+    }),
+  );
+  return { symbols, offsets, t, values };
+}
+
+const toBytes = ({ buffer, byteOffset, byteLength }: Float64Array): Buffer =>
+  Buffer.from(buffer, byteOffset, byteLength);
+
+function expectEqual(actual: SeriesColumns, expected: SeriesColumns): void {
+  expect(actual.symbols).toEqual(expected.symbols);
+  expect([...actual.offsets]).toEqual([...expected.offsets]);
+  expect(toBytes(actual.t).equals(toBytes(expected.t))).toBe(true);
+  expect(actual.values.length).toBe(expected.values.length);
+  actual.values.forEach((column, c) => {
+    // The bits of NaN are not stored. -0 and 0 differ.
+    const texts = [column, expected.values[c]!].map((numbers) =>
+      toBytes(numbers.map((n) => (Number.isNaN(n) ? Number.NaN : n))),
+    );
+    expect(texts[0]!.equals(texts[1]!), `column ${c}`).toBe(true);
+  });
+}
+
+const toRows = ({ symbols, offsets, t, values }: SeriesColumns): CellValue[][] =>
+  symbols.flatMap((symbol, s) =>
+    Array.from({ length: offsets[s + 1]! - offsets[s]! }, (_, i) => {
+      const row = offsets[s]! + i;
+      return [symbol, t[row]!, ...values.map((column) => (Number.isNaN(column[row]!) ? null : column[row]!))];
+    }),
+  );
+
+/** Rows `from` to `to`, as a reader of some row groups gets them. */
+function pickRows(series: SeriesColumns, ranges: readonly (readonly [number, number])[]): SeriesColumns {
+  const rows = ranges.flatMap(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i));
+  const symbols: string[] = [];
+  const starts: number[] = [];
+  rows.forEach((row, at) => {
+    const symbol = series.symbols[series.offsets.findLastIndex((offset) => offset <= row)]!;
+    if (symbols.at(-1) === symbol) return;
+    symbols.push(symbol);
+    starts.push(at);
+  });
+  const pick = (column: Float64Array): Float64Array => Float64Array.from(rows, (row) => column[row]!);
+  return {
+    symbols,
+    offsets: Float64Array.from([...starts, rows.length]),
+    t: pick(series.t),
+    values: series.values.map(pick),
+  };
+}
+
+/** Both readers of ours return what was written, and writing it again gives the same bytes. */
+function expectRoundTrip(series: SeriesColumns, groupRows?: number): Uint8Array {
+  const bytes = encodeSeries('quotes', series, groupRows);
+  expectEqual(decodeSeriesStrict('quotes', bytes), series);
+  expectEqual(decodeSeriesWithArrow('quotes', bytes), series);
+  expectEqual(decodeSeries('quotes', bytes), series);
+  expect(Buffer.compare(encodeSeries('quotes', decodeSeries('quotes', bytes), groupRows), bytes)).toBe(0);
+  return bytes;
+}
+
+const anyPattern = fc.constantFrom(...(Object.keys(patterns) as Pattern[]));
+const anyGroupRows = fc.constantFrom(7, 8, 9, 50, 257, 1000);
+const anyShape: fc.Arbitrary<Shape> = fc.record({
+  sizes: anyGroupRows.chain((rows) =>
+    fc.array(fc.constantFrom(1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 127, 128, 129, rows, rows + 1, rows - 1), {
+      minLength: 1,
+      maxLength: 8,
+    }),
+  ),
+  names: fc.array(
+    fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', '🚀', 'é', '￿', '\u{e000}', '\u0000x', 'A.B C?')),
+    { minLength: 1, maxLength: 5 },
+  ),
+  nulls: fc.tuple(anyPattern, anyPattern, anyPattern, anyPattern),
+  distinct: fc.constantFrom(0, 1, 2, 100, 256, 257, 1001),
+});
+
+describe('a file of a series', () => {
+  test('decodes with both readers in any row groups', () => {
+    fc.assert(
+      fc.property(anyShape, anyGroupRows, fc.nat(), (shape, rows, from) => {
+        expectRoundTrip(createSeries(shape, from), rows);
+      }),
+      { seed, numRuns: Math.ceil(share * 60) },
+    );
+  });
+
+  test.each(Object.keys(patterns) as Pattern[])('decodes with %s of the numbers missing', (pattern) => {
+    for (const rows of [1, 7, 8, 9, 63, 64, 65, 1000]) {
+      const nulls = [pattern, 'none', pattern, 'all'] as const;
+      expectRoundTrip(createSeries({ sizes: [rows], names: ['A'], nulls, distinct: 9 }, seed + rows), 50);
+    }
+  });
+
+  const longer = [
+    pageRows - 1,
+    pageRows,
+    pageRows + 1,
+    2 * pageRows + 7,
+    rowGroupRows - 1,
+    rowGroupRows,
+    rowGroupRows + 1,
+  ];
+  test.each(share === 1 ? longer : [pageRows + 1])('decodes with %i rows', (rows) => {
+    for (const nulls of [
+      ['a whole page', 'random', 'none', 'all but the last'],
+      ['alternating', 'last only', 'all', 'first only'],
+    ] as const)
+      for (const distinct of [0, 100])
+        expectRoundTrip(createSeries({ sizes: [3, rows - 5, 2], names: ['A'], nulls, distinct }, seed));
+  });
+
+  test('decodes from row groups of one row each', () => {
+    const nulls = ['none', 'alternating', 'all', 'first only'] as const;
+    expectRoundTrip(createSeries({ sizes: [3, 1, 5], names: ['A'], nulls, distinct: 2 }, seed), 1);
+  });
+
+  test('decodes any of its row groups', () => {
+    fc.assert(
+      fc.property(anyShape, fc.constantFrom(7, 8, 9, 50), fc.nat(), fc.nat(), (shape, rows, from, mask) => {
+        const series = createSeries(shape, from);
+        const bytes = encodeSeries('quotes', series, rows);
+        const all = Array.from({ length: Math.ceil(series.t.length / rows) }, (_, i) => i);
+        const groups = all.filter((i) => (mask >> (i % 30)) % 2 === 1);
+        const expected = pickRows(
+          series,
+          groups.map((i) => [i * rows, Math.min((i + 1) * rows, series.t.length)] as const),
+        );
+        expectEqual(decodeSeriesStrict('quotes', bytes, groups), expected);
+        if (groups.length > 0) expectEqual(decodeSeriesWithArrow('quotes', bytes, groups), expected);
+        expect(() => decodeSeries('quotes', bytes, [all.length])).toThrow();
+      }),
+      { seed, numRuns: Math.ceil(share * 40) },
+    );
+  });
+
+  test('decodes with the fast reader if parquet-wasm wrote it, or else with Arrow', () => {
+    fc.assert(
+      fc.property(anyShape, anyGroupRows, fc.nat(), (shape, rows, from) => {
+        const series = createSeries(shape, from);
+        const bytes = encodeRowsWithArrow(datasets.quotes.columns, toRows(series), rows);
+        expectEqual(decodeSeries('quotes', bytes), series);
+      }),
+      { seed, numRuns: Math.ceil(share * 30) },
+    );
+  });
+
+  test('has the rows that other readers of ours get', () => {
+    fc.assert(
+      fc.property(anyShape, anyGroupRows, fc.nat(), (shape, rows, from) => {
+        const series = createSeries(shape, from);
+        expect(decodeRows(datasets.quotes.columns, encodeSeries('quotes', series, rows))).toEqual(toRows(series));
+      }),
+      { seed, numRuns: Math.ceil(share * 20) },
+    );
+  });
+
+  test('has the same bytes however its symbols are added', () => {
+    fc.assert(
+      fc.property(
+        anyShape,
+        anyGroupRows,
+        fc.nat(),
+        fc.array(fc.nat(8), { maxLength: 8 }),
+        (shape, rows, from, cuts) => {
+          const series = createSeries(shape, from);
+          const ends = [0, ...new Set(cuts.map((cut) => Math.min(cut, series.symbols.length))), series.symbols.length];
+          ends.sort((a, b) => a - b);
+          const file = openSeriesFileWriter('quotes', rows);
+          const reused = series.values.map(() => new Float64Array(series.t.length));
+          for (const [i, end] of ends.entries()) {
+            if (i === 0 || end === ends[i - 1]) continue;
+            const part = sliceSeries(series, ends[i - 1]!, end);
+            // A caller may reuse its columns after it added them.
+            const values = part.values.map((column, c) => {
+              reused[c]!.fill(7);
+              reused[c]!.set(column);
+              return reused[c]!.subarray(0, column.length);
+            });
+            file.add({ ...part, t: part.t.slice(), values });
+          }
+          for (const column of reused) column.fill(8);
+          expect(Buffer.compare(file.end(), encodeSeries('quotes', series, rows))).toBe(0);
+        },
+      ),
+      { seed, numRuns: Math.ceil(share * 40) },
+    );
+  });
+
+  test('has a record of its row groups that equals the one that a verification makes', () => {
+    fc.assert(
+      fc.property(anyShape, anyGroupRows, fc.nat(), (shape, rows, from) => {
+        const series = createSeries(shape, from);
+        const bytes = encodeSeries('quotes', series, rows);
+        const record = createFileRecord(
+          'quotes/x',
+          bytes,
+          'x',
+          createSymbolKeyReader(series, (row) => [series.t[row]!]),
+        );
+        expect(createFileRecord('quotes/x', bytes, 'x', readFileKeys('quotes', bytes))).toEqual(record);
+        expect(record.groups.map((group) => group.rows).reduce((a, b) => a + b)).toBe(series.t.length);
+      }),
+      { seed, numRuns: Math.ceil(share * 20) },
+    );
+  });
+});
+
+test('DuckDB reads the same rows, types and nulls as from parquet-wasm, and no bound skips a row', async () => {
+  const folder = scratchFolder();
+  const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
+  const query = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
+  let file = 0;
+  await fc.assert(
+    fc.asyncProperty(anyShape, anyGroupRows, fc.nat(), async (shape, rows, from) => {
+      const series = createSeries(shape, from);
+      const [native, reference] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
+      writeFileSync(native, encodeSeries('quotes', series, rows));
+      writeFileSync(reference, encodeRowsWithArrow(datasets.quotes.columns, toRows(series), rows));
+      for (const sql of [
+        `describe from '%'`,
+        `from '%'`,
+        `select name, type, repetition_type, converted_type, logical_type from parquet_schema('%') offset 1`,
+        `select row_group_id, path_in_schema, stats_null_count, num_values from parquet_metadata('%') order by all`,
+        `select count(bid), count(ask), count(bid_size), count(ask_size) from '%'`,
+      ])
+        expect(await query(sql.replace('%', native)), sql).toEqual(await query(sql.replace('%', reference)));
+      // What is missing is null for SQL, never NaN.
+      expect(
+        await query(
+          `select count(*) from '${native}' where isnan(bid) or isnan(ask) or isnan(bid_size) or isnan(ask_size)`,
+        ),
+      ).toEqual([['0']]);
+      for (const name of ['bid', 'ask', 'bid_size', 'ask_size']) {
+        for (const where of [
+          `${name} is null`,
+          `${name} is not null`,
+          `${name} >= 0.5`,
+          `${name} = 0`,
+          `${name} < 0`,
+          `${name} > 1e299`,
+        ]) {
+          const sql = `select count(*) from '%' where ${where}`;
+          expect(await query(sql.replace('%', native)), sql).toEqual(await query(sql.replace('%', reference)));
+        }
+        // Bounds of each row group include its numbers.
+        const outside = await query(
+          `with bounds as (
+             select row_group_id as g, stats_min_value::double as lo, stats_max_value::double as hi
+             from parquet_metadata('${native}') where path_in_schema = '${name}'),
+           rows as (select file_row_number // ${rows} as g, ${name} as v from read_parquet('${native}', file_row_number = true))
+           select count(*) from rows join bounds using (g) where v is not null and (lo is null or v < lo or v > hi)`,
+        );
+        expect(outside).toEqual([['0']]);
+      }
+      const row = from % series.t.length;
+      const symbol = series.symbols[series.offsets.findLastIndex((offset) => offset <= row)]!;
+      if (!symbol.includes('\0')) {
+        const where = `symbol = '${symbol.replaceAll("'", "''")}' and t = make_timestamptz(${series.t[row]! * 1000})`;
+        expect(await query(`select count(*) from '${native}' where ${where}`)).toEqual([['1']]);
+      }
+    }),
+    { seed, numRuns: Math.ceil(share * 15) },
+  );
+  duckdb.closeSync();
+});
+
+describe('a damaged file of a series', () => {
+  const nulls = ['random', 'none', 'all', 'runs of 13'] as const;
+  const series = createSeries({ sizes: [40, 60, 30], names: ['A', '🚀'], nulls, distinct: 50 }, seed);
+  const bytes = encodeSeries('quotes', series, 50);
+
+  test('cannot be read if it is cut anywhere', () => {
+    for (let length = 0; length < bytes.length; length += length < 400 || length > bytes.length - 400 ? 1 : 37) {
+      expect(() => decodeSeriesStrict('quotes', bytes.subarray(0, length)), `${length}`).toThrow();
+      expect(() => decodeSeries('quotes', bytes.subarray(0, length)), `${length}`).toThrow();
+    }
+  });
+
+  test('with a flipped bit gives an error or as many rows as it says, and never hangs', () => {
+    const draw = drawFrom(seed);
+    let readable = 0;
+    for (let n = 0; n < 400; n++) {
+      const flipped = bytes.slice();
+      flipped[draw.below(flipped.length)]! ^= 1 << draw.below(8);
+      let read: SeriesColumns;
+      try {
+        read = decodeSeries('quotes', flipped);
+      } catch (error) {
+        expect(error).toBeDefined();
+        continue;
+      }
+      readable++;
+      expect(read.offsets.at(-1)).toBe(read.t.length);
+      for (const column of read.values) expect(column.length).toBe(read.t.length);
+    }
+    expect(readable).toBeLessThan(400);
+  });
+
+  test('of another dataset or with other columns is refused by the fast reader', () => {
+    const rows = toRows(series);
+    const without = datasets.quotes.columns.filter(({ name }) => name !== 'ask_size');
+    const others = [
+      encodeRowsWithArrow(
+        without,
+        rows.map((row) => row.slice(0, 5)),
+      ),
+      encodeRowsWithArrow(
+        datasets.quotes.columns.toReversed(),
+        rows.map((row) => row.toReversed()),
+      ),
+    ];
+    for (const file of others)
+      expect(() => decodeSeriesStrict('quotes', file)).toThrow('does not have the columns of quotes');
+    expect(() => decodeSeries('quotes', others[0]!)).toThrow('column ask_size is missing');
+    // Arrow finds columns by name.
+    expectEqual(decodeSeries('quotes', others[1]!), series);
+  });
+});
