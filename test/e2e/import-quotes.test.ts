@@ -348,6 +348,11 @@ test('files that cannot be quotes are refused', async () => {
     [[page, '--dataset', 'quotes'], /is a saved page: quotes are imported from rows/],
     [[write('a.csv', []), '--dataset', 'ticks,quotes'], /missing column p /],
     [[text, '--dataset', 'quotes'], /column bid is .*\[\], not a number/],
+    [
+      [write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: ticks,markets')],
+      /dataset is "ticks,markets", expected one of ticks, quotes, "ticks,quotes", markets/,
+    ],
+    [[write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: quotes, ticks')], /missing column p /],
     [[write('a.csv', []), '--dataset', 'quotes,markets'], /Allowed choices are ticks, quotes, "ticks,quotes", markets/],
   ] as const) {
     const refused = await run(['import', ...args, '--output', output, ...common]);
