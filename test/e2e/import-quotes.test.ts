@@ -228,6 +228,38 @@ describe('a wide file', () => {
     expect(hashes(mapped, 'ticks', 'quotes')).toEqual(hashes(output, 'ticks', 'quotes'));
   });
 
+  test('gives the same bytes from every format, however often it is published, and from an export', async () => {
+    const files = folder();
+    const rows = quotes.map((x, i) => ({ ...x, p: i % 4 === 1 ? null : 0.5 }));
+    const names = ['symbol', 't', 'p', 'bid', 'ask', 'bid_size', 'ask_size'] as const;
+    const csv = rows.map((row) => names.map((name) => row[name] ?? '').join()).join('\n');
+    const path = put(files, 'wide.csv', `${names.join()}\n${csv}\n`);
+    const nested = rows.map(({ symbol, ...msg }) => `${JSON.stringify({ symbol, msg })}\n`).join('');
+    const paths = names.slice(1).map((name) => `${name}=msg/${name}`);
+    const values = rows.map((x) => `('${x.symbol}', ${names.slice(1).map((name) => x[name] ?? 'NULL')})`);
+    const parquet = await writeParquet(
+      join(files, 'wide.parquet'),
+      `SELECT symbol, t::BIGINT AS t, p::DOUBLE AS p, bid::DOUBLE AS bid, ask::DOUBLE AS ask, bid_size::INTEGER AS bid_size, ask_size::DOUBLE AS ask_size FROM (VALUES ${values.join(', ')}) v(${names.join()})`,
+    );
+    const both = ['--dataset', 'ticks,quotes', ...common];
+    const bytesOf = async (...args: readonly string[]): Promise<readonly [string, unknown]> => {
+      const output = folder();
+      const taken = await run(['import', ...args, '--output', output]);
+      expect(taken.code, taken.stderr).toBe(0);
+      return [output, hashes(output, 'ticks', 'quotes', 'coverage')];
+    };
+    const [output, expected] = await bytesOf(path, ...both);
+    expect((await bytesOf(path, ...both, '--set', 'publish.journal_ticks_max=1'))[1]).toEqual(expected);
+    expect((await bytesOf(parquet, ...both))[1]).toEqual(expected);
+    const lines = put(files, 'wide.ndjson', nested);
+    expect((await bytesOf(lines, ...both, '--columns', paths.join()))[1]).toEqual(expected);
+    const exported = join(files, 'quotes.parquet');
+    const export_ = await run(['export', '--out', exported, '--dataset', 'quotes', '--output', output]);
+    expect(export_.code, export_.stderr).toBe(0);
+    const [copy] = await bytesOf(exported, ...common);
+    expect(hashes(copy, 'quotes')).toEqual(hashes(output, 'quotes'));
+  });
+
   test('is refused if too many rows of one dataset are rejected', async () => {
     const rows = Array.from({ length: 200 }, (_, i) => `A,${day0 + i},0.5,${i < 3 ? 'x' : 0.4}\n`);
     const path = put(folder(), 'a.csv', `symbol,t,p,bid\n${rows.join('')}`);
@@ -316,6 +348,11 @@ test('files that cannot be quotes are refused', async () => {
     [[page, '--dataset', 'quotes'], /is a saved page: quotes are imported from rows/],
     [[write('a.csv', []), '--dataset', 'ticks,quotes'], /missing column p /],
     [[text, '--dataset', 'quotes'], /column bid is .*\[\], not a number/],
+    [
+      [write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: ticks,markets')],
+      /dataset is "ticks,markets", expected one of ticks, quotes, "ticks,quotes", markets/,
+    ],
+    [[write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: quotes, ticks')], /missing column p /],
     [[write('a.csv', []), '--dataset', 'quotes,markets'], /Allowed choices are ticks, quotes, "ticks,quotes", markets/],
   ] as const) {
     const refused = await run(['import', ...args, '--output', output, ...common]);
