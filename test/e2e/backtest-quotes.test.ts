@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { OrderBook } from '../../src/backtest/engine/series.ts';
 import type { BacktestResult } from '../../src/backtest/result.ts';
 import { answer, append, day0, hourMs, now, opened, type Pairs, publishNow } from '../archive/scratch.ts';
-import { appendQuotes } from '../backtest/data/test-archive.ts';
+import { appendOrderBooks, appendQuotes } from '../backtest/data/test-archive.ts';
 import { runHere } from './here.ts';
 import { folder } from './lake.ts';
 
@@ -21,13 +21,17 @@ const quote = (t: number, bid: number, ask: number, [bidSize, askSize] = [all, a
 });
 
 /** An archive with these ticks and quotes. */
-async function lakeWith(quotes: Readonly<Record<string, readonly OrderBook[]>>): Promise<string> {
+async function lakeWith(
+  quotes: Readonly<Record<string, readonly OrderBook[]>>,
+  books: readonly OrderBook[] = [],
+): Promise<string> {
   const archive = opened({ root: join(folder(), 'lake') });
   for (const [symbol, ofSymbol] of Object.entries(prices)) {
     const pairs: Pairs = ofSymbol.map((p, i) => [hour(i), p]);
     append(archive, answer(symbol, pairs, { windows: [{ from: day0, to: hour(6) }] }));
   }
   for (const [symbol, ofSymbol] of Object.entries(quotes)) appendQuotes(archive, symbol, ofSymbol, now);
+  appendOrderBooks(archive, 'RAIN', books, now);
   await publishNow(archive);
   archive.close();
   return archive.layout.root;
@@ -148,4 +152,18 @@ test('a quote of more than a day ago is not used, nor one of another symbol or a
   const recent = await lakeWith({ RAIN: [quote(day0 - 23 * hourMs, 0.3, 0.5)] });
   const first = (await resultOf(recent, rain)).trades.items[0];
   expect(first).toMatchObject({ entry_price: 0.5, entry_fill: 'quote', exit_price: 0.6, exit_fill: 'tick' });
+});
+
+test('an order book fills for five minutes, and ends the quote before it for longer', async () => {
+  const quotes = [quote(day0 - 3 * hourMs, 0.3, 0.5), quote(hour(3), 0.55, 0.65)];
+  const basesOf = async (...times: number[]) => {
+    const books = times.map((t) => quote(t, 0.2, 0.8, [50, 50]));
+    const { trades } = await resultOf(await lakeWith({ RAIN: quotes }, books), rain);
+    return trades.items.flatMap(({ entry_fill, exit_fill }) => [entry_fill, exit_fill]);
+  };
+  expect(await basesOf()).toEqual(['quote', 'quote', 'quote', null]);
+  // Of the day before the window, and of the time of a quote.
+  expect(await basesOf(day0 - 2 * hourMs)).toEqual(['tick', 'quote', 'quote', null]);
+  expect(await basesOf(hour(1) - 5 * 60_000, hour(3))).toEqual(['book', 'book', 'tick', null]);
+  expect(await basesOf(hour(1) - 6 * 60_000)).toEqual(['tick', 'quote', 'quote', null]);
 });

@@ -200,6 +200,18 @@ test('order books that an archive exported are the same in another one', async (
   expect(await all(copy)).toBe(expected);
 });
 
+test('order books of raw responses are imported alone, if that is said', async () => {
+  const { output } = await collectedBooks();
+  const copy = folder();
+  const args = ['import', join(output, '.oddslake/raw'), '--dataset', 'orderbooks', '--output', copy, ...common];
+  const taken = await run([...args, '--json']);
+  expect(taken.code, taken.stderr).toBe(0);
+  const count = async (root: string, table: string) =>
+    (await run(['sql', `SELECT count(*) AS n FROM ${table}`, '--format', 'csv', '--output', root])).stdout;
+  expect(await count(copy, 'orderbooks')).toBe(await count(output, 'orderbooks'));
+  for (const table of ['ticks', 'markets']) expect(await count(copy, table), table).toBe('n\n0\n');
+});
+
 test('levels whose time is written in two ways are refused', async () => {
   const level = (t: string, price: number): string => `A,${t},bid,${price},1\n`;
   // The same time in two forms: the levels of one order book are apart.

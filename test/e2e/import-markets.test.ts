@@ -88,7 +88,7 @@ describe('an import of markets', () => {
     })) {
       const output = folder();
       const flags = ['source.name=box', ...set];
-      const summary = await importInto(output, [put(folder(), name, text)], { dataset: 'markets' }, flags);
+      const summary = await importInto(output, [put(folder(), name, text)], { datasets: ['markets'] }, flags);
       expect(summary, name).toMatchObject({ exit_code: 0, warnings: [] });
       expect(await read(output, `${select}, extra`, 'markets'), name).toEqual([
         { ...expected, extra: name === 'm.csv' ? '{"j":"5"}' : '{"j":5}' },

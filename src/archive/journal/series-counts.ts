@@ -49,7 +49,13 @@ export function addSeriesTally(
   }
   const { accepted, duplicates, conflicts } = tally;
   addSeriesCounts(db, runId, dataset, { recovered: accepted });
-  addSeriesCounts(db, ofRun, dataset, { fetched: -(accepted + duplicates + conflicts) });
+  // A run that is no longer recorded has no counts.
+  db.run(
+    'update series_counts set fetched = fetched - ? where run_id = ? and dataset = ?',
+    accepted + duplicates + conflicts,
+    ofRun,
+    dataset,
+  );
 }
 
 /**

@@ -93,7 +93,7 @@ export function guessFlags(sample: FileSample, given: GivenFlags): FlagGuess | n
     clauses.push(
       `rows of one symbol differ in ${example.filter.column} (${example.values.join(', ')}), and their prices may be different things: --where selects one, ${example.filter.value} is only an example`,
     );
-  clauses.push(...describeNoPrices(sample.names, guessed));
+  clauses.push(...describeNoPrices(sample.names, guessed), ...describeQuotes(sample, given, datasets, columns));
   const flags = [
     ...(given.datasets === null && !datasets.includes('ticks') && guessed.size > 0
       ? [`--dataset ${datasets.join(',')}`]
@@ -135,6 +135,18 @@ function describeNoPrices(names: readonly string[], guessed: ReadonlySet<Role>):
   const ofNo = names.filter((name) => noPricePattern.test(name) && /(bid|ask)/i.test(name));
   if (ofNo.length === 0 || !(guessed.has('bid') || guessed.has('ask'))) return [];
   return [`${ofNo.join(', ')}: prices of NO, which quotes of YES do not contain`];
+}
+
+/** A clause about quotes in a file of ticks. How to import them is said when its ticks can be read. */
+function describeQuotes(
+  sample: FileSample,
+  given: GivenFlags,
+  datasets: readonly ImportDataset[],
+  columns: ReadonlyMap<Role, string>,
+): string[] {
+  if (given.datasets !== null || !datasets.includes('ticks')) return [];
+  const both = guessBothFlags(sample, { renames: [...given.renames, ...columns] });
+  return both === null ? [] : ['there are quotes too: --dry-run with these flags says how to import them'];
 }
 
 /** Prices, or the prices of all levels. */

@@ -132,6 +132,23 @@ function quotesOf(i: number, { moment, future }: Making): OrderBook[] {
   });
 }
 
+/** Makes the order books of a symbol durable. */
+export function appendOrderBooks(
+  archive: Archive,
+  symbol: string,
+  books: readonly OrderBook[],
+  observedAt: number,
+): void {
+  const side = (levels: OrderBook['bids']) => levels.map(([price, quantity]) => ({ price, quantity }));
+  const snapshots: OrderBookSnapshot[] = books.map(({ t, bids, asks }) => ({
+    t,
+    bids: toBookSide(side(bids), 'highest'),
+    asks: toBookSide(side(asks), 'lowest'),
+  }));
+  if (snapshots.length > 0)
+    appendBooks(archive.state, [{ runId: 'run', symbol, observedAt, snapshots, rejected: [], understood: true }]);
+}
+
 /** Quotes as rows of the dataset: a missing value is NaN. */
 function toSeriesRows(quotes: readonly OrderBook[]) {
   const column = (of: (quote: OrderBook) => number | undefined) =>
@@ -198,14 +215,7 @@ async function fill(archive: Archive, making: Making): Promise<void> {
       { from: gap.to, to: day0 + days * dayMs },
     ];
     append(archive, answer(symbol, pairs, { windows }));
-    const snapshots: OrderBookSnapshot[] = booksOf(i, making).map(({ t, bids, asks }) => {
-      const side = (levels: OrderBook['bids']) => levels.map(([price, quantity]) => ({ price, quantity }));
-      return { t, bids: toBookSide(side(bids), 'highest'), asks: toBookSide(side(asks), 'lowest') };
-    });
-    if (snapshots.length > 0)
-      appendBooks(archive.state, [
-        { runId: 'run', symbol, observedAt: day0 + days * dayMs, snapshots, rejected: [], understood: true },
-      ]);
+    appendOrderBooks(archive, symbol, booksOf(i, making), day0 + days * dayMs);
     appendQuotes(archive, symbol, quotesOf(i, making), day0 + days * dayMs);
   }
   await publishNow(archive);
