@@ -95,8 +95,7 @@ def import_quotes(root: Path, name: str, quotes: list[Quote], written: float, *f
     file = root.parent / name
     file.write_text("".join(json.dumps(dict(zip(names, quote))) + "\n" for quote in quotes))
     os.utime(file, (written, written))
-    output = ("--output", str(root), "--no-progress", "--set", OUR_NAME)
-    oddslake("import", str(file), "--dataset", "quotes", *output, *flags)
+    oddslake("import", str(file), "--dataset", "quotes", "--output", str(root), "--no-progress", *flags)
 
 
 def add_odd(published: Archive, root: Path) -> Archive:
@@ -119,10 +118,11 @@ def add_odd(published: Archive, root: Path) -> Archive:
     os.utime(work / "markets.ndjson", (ODD_DAY / 1000 + 7200, ODD_DAY / 1000 + 7200))
     oddslake("import", str(work / "markets.ndjson"), "--dataset", "markets", *output)
     # The first file is older than the second, which has precedence.
+    named = ("--set", OUR_NAME)
     written = (ODD_DAY + 2 * DAY_MS) / 1000
     older = [(symbol, t, 0.125, None, None, 5.0) for symbol, t, *_ in odd_quotes()[::5]]
-    import_quotes(archive.root, "older-quotes.ndjson", older, written - 1)
-    import_quotes(archive.root, "quotes.ndjson", odd_quotes(), written, "--covers", covers)
+    import_quotes(archive.root, "older-quotes.ndjson", older, written - 1, *named)
+    import_quotes(archive.root, "quotes.ndjson", odd_quotes(), written, "--covers", covers, *named)
     return Archive(root)
 
 

@@ -377,8 +377,11 @@ class Checker:
             if pa.types.is_floating(one.type) and (dataset, one.name) != ("orderbooks", "price"):
                 if pc.any(pc.invert(pc.is_finite(table[one.name]))).as_py():
                     self.fault("I13", path, f"{one.name} is not finite")
-        if dataset == "ticks" and pc.any(pc.equal(flat(table["p"]).view(pa.int64()), -(2**63))).as_py():
-            self.fault("I13", path, "has a price of -0")
+        for name in {"ticks": ("p",), "quotes": QUOTE_VALUES}.get(dataset, ()):
+            if pc.any(pc.equal(flat(table[name]).view(pa.int64()), -(2**63))).as_py():
+                self.fault("I13", path, f"has a {name} of -0")
+        if dataset == "quotes" and pc.any(pc.and_(pc.is_null(table["bid"]), pc.is_null(table["ask"]))).as_py():
+            self.fault("I13", path, "has a quote without bid and ask")
 
     # Days
 
@@ -496,8 +499,10 @@ class Checker:
                     where = f"coverage of {symbol!r} on {date}"
                     self.fault("I15", where, f"{start} to {end} has {found} quotes, not {told}")
         for (symbol, t), dropped in day.dropped_quotes.items():
-            if day.quotes.get(symbol, {}).get(t) in (None, *dropped):
-                self.fault("I21", f"quote_conflicts of {symbol!r} at {t}", "no other quote was kept")
+            # A quote may be dropped and kept later. A repair may have lost it.
+            kept = day.quotes.get(symbol, {}).get(t)
+            if kept is not None and all(one == kept for one in dropped):
+                self.fault("I21", f"quote_conflicts of {symbol!r} at {t}", "the quote has no conflict with another one")
 
     def check_markets(self, path: str, table: pa.Table) -> None:
         last: dict = {}

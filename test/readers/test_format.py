@@ -65,6 +65,13 @@ def contested(work) -> Archive:
     polls = [{**market, "is_active": True, "first_seen": DAY}, {**market, "is_active": False, "first_seen": DAY + 1000}]
     markets.write_text("".join(f"{json.dumps(poll)}\n" for poll in polls))
     archives.oddslake("import", str(markets), "--dataset", "markets", "--output", str(root), *NAMED)
+    # Of the quotes at one time, the later observation and then the greater one has precedence.
+    covers = ("--covers", f"{DAY}..{DAY + archives.DAY_MS // 2}")
+    for written, bid in ((1, 0.25), (3, 0.125), (2, 0.5)):
+        quotes = [(symbol, DAY + 60_000 * i, bid, None, None, None) for symbol in SYMBOLS for i in range(written, 5)]
+        again = [(symbol, t, bid, 0.75, 10.0, None) for symbol, t, *_ in quotes[:2]]
+        file = f"contested-quotes-{written}.ndjson"
+        archives.import_quotes(root, file, quotes + again, written_at(written) / 1000, *covers, *NAMED)
     return Archive(root)
 
 
@@ -79,7 +86,7 @@ def test_every_archive_is_as_the_page_says(archive):
 
 def test_one_with_conflicts_and_late_ticks_is_as_the_page_says(contested):
     assert contested.rows("conflicts") > 50
-    assert contested.manifest["generation"] == 5
+    assert contested.manifest["generation"] == 8
     assert format_reader.check(contested.root) == []
 
 
@@ -132,6 +139,17 @@ def test_the_precedence_of_the_page_gives_the_ticks_and_conflicts_that_are_publi
     assert len(conflicts) > 200
 
 
+def test_the_precedence_of_the_page_gives_the_quotes_that_are_published(contested):
+    rows = rows_of(contested, "quotes", "symbol", "t", *format_reader.QUOTE_VALUES)
+    quotes = {(symbol, t): values for symbol, t, *values in rows}
+    at = [quotes["KX-A", DAY + 60_000 * i] for i in range(1, 5)]
+    assert at == [[0.25, 0.75, 10.0, None], [0.5, 0.75, 10.0, None], [0.125, 0.75, 10.0, None], [0.125, 0.75, 10.0, None]]
+    rows = rows_of(contested, "quote_conflicts", "symbol", "t", "seq", "bid", "ask")
+    dropped = [row for row in rows if row[0] == "KX-A"]
+    assert ("KX-A", DAY + 60_000, 0, 0.25, None) in dropped
+    assert len(dropped) == len(set(dropped)) > 5
+
+
 def rows_of(archive: Archive, dataset: str, *names: str):
     for file in archive.files(dataset):
         table = pq.read_table(archive.root / file["path"], partitioning=None)
@@ -174,7 +192,7 @@ def test_the_worked_examples_of_parts_are_right():
 def test_the_checker_knows_each_invariant_of_the_page():
     told = re.findall(r"^\| (I\d+) \|", PAGE, re.M)
     known = set(re.findall(r'"(I\d+)', Path(format_reader.__file__).read_text()))
-    assert told == [f"I{n}" for n in range(1, 22)]
+    assert told == [f"I{n}" for n in range(1, 23)]
     assert known == set(told)
 
 
@@ -221,6 +239,22 @@ def with_value(name: str, value, row: int = 0):
         values = plain.to_pylist()
         values[row] = value(values[row]) if callable(value) else value
         return table.set_column(at, kind, pa.array(values, plain.type).cast(kind.type))
+
+    return edit
+
+
+def as_kept(archive: Archive):
+    """The conflicts of quotes that exist, with the values of these quotes."""
+    names = format_reader.QUOTE_VALUES
+    kept = {(symbol, t): values for symbol, t, *values in rows_of(archive, "quotes", "symbol", "t", *names)}
+
+    def edit(table: pa.Table) -> pa.Table:
+        times = table["t"].cast(pa.int64()).to_pylist()
+        rows = [kept[key] for key in zip(table["symbol"].to_pylist(), times)]
+        for name, values in zip(names, zip(*rows)):
+            at = table.schema.get_field_index(name)
+            table = table.set_column(at, table.schema.field(at), pa.array(values, pa.float64()))
+        return table
 
     return edit
 
@@ -322,6 +356,12 @@ DAMAGES = {
     "a symbol with NUL": ("I13", lambda a: rewrite(a, "symbols", with_value("symbol", "\0"))),
     "a price that is no number": ("I13", lambda a: rewrite(a, "ticks", with_value("p", float("nan")))),
     "a price of -0": ("I13", lambda a: rewrite(a, "ticks", with_value("p", -0.0))),
+    "a quote without prices": (
+        "I13",
+        lambda a: rewrite(a, "quotes", lambda rows: with_value("ask", None)(with_value("bid", None)(rows))),
+    ),
+    "a size that is no number": ("I13", lambda a: rewrite(a, "quotes", with_value("bid_size", float("inf")))),
+    "a bid of -0": ("I13", lambda a: rewrite(a, "quotes", with_value("bid", -0.0))),
     "another evidence": ("I14", lambda a: rewrite(a, "coverage", with_value("evidence", "guessed"))),
     "windows that overlap": (
         "I14",
@@ -331,7 +371,8 @@ DAMAGES = {
             lambda rows: pa.concat_tables([rows.slice(0, 1), with_value("t_from", DAY + 1)(rows)]),
         ),
     ),
-    "a count of coverage": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1))),
+    "a count of coverage of quotes": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1))),
+    "a count of coverage": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1, -1))),
     "coverage of what is lost": (
         "I16",
         lambda a: set_in(
@@ -351,6 +392,7 @@ DAMAGES = {
     "a level left out": ("I20", lambda a: add_book(a, [LEVELS[0], LEVELS[3]])),
     "asks that fall": ("I20", lambda a: add_book(a, [LEVELS[0], ("ask", 1, 0.4, 1.0)])),
     "an empty book with levels": ("I20", lambda a: add_book(a, [("bid", -1, float("nan"), 0.0), LEVELS[2]])),
+    "a quote that lost against itself": ("I21", lambda a: rewrite(a, "quote_conflicts", as_kept(a))),
     "a price that won and is not there": ("I21", lambda a: rewrite(a, "conflicts", with_value("kept", 0.75))),
     "prices that lost against themselves": (
         "I21",

@@ -8,7 +8,8 @@ import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { writeExport } from '../../src/archive/query/export.ts';
 import { day0, dayMs, hourMs, opened, scratchFolder } from '../archive/scratch.ts';
-import { lake } from './historical-archive.ts';
+import { becomes, path as exportPath, type Job, post } from './exporting.ts';
+import { lake, quoted } from './historical-archive.ts';
 import { serving } from './serving.ts';
 
 const base = '/api/v1/historical';
@@ -105,6 +106,25 @@ AAA,2026-06-01T05:00:00.000Z,,0.75,,
   ];
   expect(rowsOf('quotes', await body('parquet'))).toEqual(rows);
   expect(arrowRows(await body('arrow'))).toEqual(rows);
+});
+
+test('an export job of quotes has the rows of the route', async () => {
+  const service = await serving(await lake());
+  const request = { dataset: 'quotes', symbols: quoted.slice(1), from: day0 + hourMs, to: day0 + 2 * dayMs };
+  const query = `from=${request.from}&to=${request.to}${request.symbols.map((symbol) => `&symbol=${encodeURIComponent(symbol)}`).join('')}`;
+  for (const format of ['csv', 'ndjson', 'parquet'] as const) {
+    const { status, body } = await service.json<Job>(exportPath, post({ ...request, format }));
+    expect(status).toBe(202);
+    const done = await becomes(service, body, 'done', 'failed');
+    expect(done.file).toMatchObject({ rows: 8 });
+    const [file, page] = await Promise.all(
+      [done.file!.url, `${base}/quotes?${query}&format=${format}`].map(async (url) =>
+        Buffer.from(await (await service.ask(url)).arrayBuffer()),
+      ),
+    );
+    if (format === 'parquet') expect(rowsOf('quotes', file!)).toEqual(rowsOf('quotes', page!));
+    else expect(file!.toString()).toBe(page!.toString());
+  }
 });
 
 test('symbol, window, limit and filters apply to files, too', async () => {

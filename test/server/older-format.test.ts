@@ -74,3 +74,15 @@ test.each([1, 3])('markets of an archive of format %i have no details, in pages,
     await close();
   }
 });
+
+test('an archive of format 1 has no quotes, and quotes in no view', async () => {
+  const archive = await older();
+  const { json } = await serving(archive);
+  for (const query of ['', '?symbol=AAA'])
+    expect((await json(`/api/v1/historical/quotes${query}`)).body).toMatchObject({ quotes: [], next_cursor: null });
+  for (const view of ['quotes', 'spreads', 'quotes_with_ticks', 'quote_conflicts']) {
+    const { query, close } = await openArchiveQuery(archive, `FROM ${view}`, Math.random);
+    expect(await query.readRows(`FROM ${view}`), view).toEqual([]);
+    await close();
+  }
+});

@@ -337,8 +337,9 @@ FROM quotes AS q`,
     needs: ['quotes', 'ticks'],
     uses: [],
     sql: `-- Each quote once, with the last tick of its symbol at or before it, however long ago; p and tick_t are NULL if there is
--- none. A condition on symbol selects the rows of both datasets, a condition on date or t only those of quotes: the last tick
--- may be of any earlier day. With a condition on tick_t, later ticks still take precedence.
+-- none. If symbol is compared with a constant, only its rows are read. date and t select quotes; ticks of all days are read,
+-- because the last tick may be of any earlier day:
+--   FROM quotes_with_ticks WHERE symbol = 'KXBTC' AND date = '2026-11-19'
 CREATE OR REPLACE VIEW quotes_with_ticks AS
 SELECT q.symbol, q.t, q.bid, q.ask, q.bid_size, q.ask_size, k.p, k.t AS tick_t, q.date
 FROM quotes AS q

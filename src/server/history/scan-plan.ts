@@ -1,5 +1,5 @@
 import { type DatasetName, type DatasetsWith, datasets, type TimeColumns } from '../../archive/format/datasets.ts';
-import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
+import { type Manifest, type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import { listViewDefinitions } from '../../archive/publish/views-sql.ts';
@@ -15,8 +15,8 @@ const filesFirstMax = 64;
 /** Number of files that a query opens in any case, because another file costs less than another query. */
 const filesMin = 16;
 
-/** Number of published ticks of the symbols read by the first query for a page of all symbols. */
-const ticksFirst = 200_000;
+/** Number of rows of the symbols read by the first query for a page of all symbols, estimated by their published ticks. */
+const rowsFirst = 200_000;
 
 /** Growth of these limits with each further query for a page. */
 const growthFactor = 4;
@@ -111,23 +111,27 @@ function findFilesEnd(files: readonly PublishedFile[], at: number, rows: number,
   return files.length;
 }
 
-/** Ranges of symbols in order; the last has no end. Each has about `growthFactor` times the ticks of the one before. */
+/**
+ * Ranges of symbols in order; the last has no end. Each has about `growthFactor` times the rows of the one before.
+ * @param rowsMin number of rows of a symbol with fewer ticks
+ */
 function* planSymbolRanges(
   symbols: readonly Pick<SymbolFacts, 'symbol' | 'ticks'>[],
   from: string | null,
+  rowsMin = 0,
 ): Generator<{ readonly above: string | null; readonly upTo: string | null }> {
   const sorted = symbols
     .filter(({ symbol }) => from === null || compareUtf8(symbol, from) >= 0)
     .sort((a, b) => compareUtf8(a.symbol, b.symbol));
   let above: string | null = null;
-  let ticks = 0;
-  let max = ticksFirst;
+  let rows = 0;
+  let max = rowsFirst;
   for (const one of sorted.slice(0, -1)) {
-    ticks += one.ticks;
-    if (ticks < max) continue;
+    rows += Math.max(rowsMin, one.ticks);
+    if (rows < max) continue;
     yield { above, upTo: one.symbol };
     above = one.symbol;
-    ticks = 0;
+    rows = 0;
     max *= growthFactor;
   }
   yield { above, upTo: null };
@@ -142,10 +146,12 @@ export function* planRangeSteps(
   createParts: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
 ): Generator<ScanStep> {
   const { after } = pageRequest;
-  const files = new Map([
-    [dataset, manifest.datasets[dataset].files.filter(createFileFilter(manifest, dataset, [], pageRequest))],
-  ]);
-  for (const { above, upTo } of planSymbolRanges(symbols, after?.symbol ?? null)) {
+  const selected = manifest.datasets[dataset].files.filter(createFileFilter(manifest, dataset, [], pageRequest));
+  const files = new Map([[dataset, selected]]);
+  // Quotes and order books do not depend on ticks: a symbol has at least the average number of rows.
+  const isIndependent = dataset !== 'ticks' && datasets[dataset].source === 'collected';
+  const rowsMin = isIndependent ? sumFileSizes(selected).rows / Math.max(1, symbols.length) : 0;
+  for (const { above, upTo } of planSymbolRanges(symbols, after?.symbol ?? null, rowsMin)) {
     const condition = createCondition((value) => [
       ...createParts(value),
       ...formatRangeConditions(above, upTo, after, datasets[dataset].time.first, value),
