@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
 import type { MarketFacts } from '../src/archive/format/market.ts';
+import { unknownDetails } from '../src/archive/format/market-details.ts';
 import { precedenceRanks } from '../src/archive/format/precedence.ts';
 import { appendMarkets, appendTicks } from '../src/archive/journal/journal.ts';
 import { startRun } from '../src/archive/journal/runs.ts';
@@ -37,6 +38,7 @@ for (let day = 0; day < days; day++) {
   const from = day0 + day * dayMs;
   const known = symbols.map(
     (symbol): MarketFacts => ({
+      ...unknownDetails,
       canonicalId: `id ${symbol}`,
       symbol,
       source: 'venue',

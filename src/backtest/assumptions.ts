@@ -13,26 +13,27 @@ export interface BacktestAssumptions {
   readonly slippage: number;
   /** Whether orders were rounded down to whole contracts. */
   readonly whole_contracts: boolean;
-  /** Number of fills at the price of a tick, which is neither bid nor ask, and from an order book. */
+  /** Number of fills at the price of a tick, which is neither bid nor ask, from an order book, and at a quote. */
   readonly tick_fills: number;
   readonly book_fills: number;
+  readonly quote_fills: number;
 }
 
 type FeeKind = 'none' | 'per_contract' | (typeof feeSchedules)[number];
 
-export function describeAssumptions(
-  strategy: Strategy,
-  { tickFills, bookFills }: Pick<TradeTotals, 'tickFills' | 'bookFills'>,
-): BacktestAssumptions {
+type FillCounts = Pick<TradeTotals, 'tickFills' | 'bookFills' | 'quoteFills'>;
+
+export function describeAssumptions(strategy: Strategy, fills: FillCounts): BacktestAssumptions {
   const fees = getFeeKind(strategy);
   const slippage = resolveQuantity(strategy.slippage, strategy);
   return {
-    note: createNote({ fees, slippage, tickFills, bookFills }),
+    note: createNote(fees, slippage, fills),
     fees,
     slippage,
     whole_contracts: tradesWholeContracts(strategy),
-    tick_fills: tickFills,
-    book_fills: bookFills,
+    tick_fills: fills.tickFills,
+    book_fills: fills.bookFills,
+    quote_fills: fills.quoteFills,
   };
 }
 
@@ -43,18 +44,12 @@ function getFeeKind(strategy: Strategy): FeeKind {
   return all.every((fee) => resolveQuantity(fee, strategy) === 0) ? 'none' : 'per_contract';
 }
 
-interface CostFacts {
-  readonly fees: FeeKind;
-  readonly slippage: number;
-  readonly tickFills: number;
-  readonly bookFills: number;
-}
-
-function createNote({ fees, slippage, tickFills, bookFills }: CostFacts): string | null {
-  if (tickFills + bookFills === 0) return null;
+/** Order books and quotes contain the spread. */
+function createNote(fees: FeeKind, slippage: number, { tickFills, bookFills, quoteFills }: FillCounts): string | null {
+  const fills = tickFills + bookFills + quoteFills;
+  if (fills === 0) return null;
   const hasNoSpread = tickFills > 0 && slippage === 0;
   if (!hasNoSpread) return fees === 'none' ? 'Without fees.' : null;
-  const share =
-    bookFills === 0 ? 'Filled' : `${formatNumber(tickFills)} of ${formatCount(tickFills + bookFills, 'fill')}`;
+  const share = tickFills === fills ? 'Filled' : `${formatNumber(tickFills)} of ${formatCount(fills, 'fill')}`;
   return `${share} at tick prices, not bid and ask, ${fees === 'none' ? 'without fees or spread' : 'without spread'}.`;
 }

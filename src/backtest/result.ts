@@ -96,7 +96,12 @@ export interface ArchiveUsed {
 /** Parses a saved result. Adds the fields that results of older versions do not have. */
 export function parseSavedResult(json: string): BacktestResult {
   const result = JSON.parse(json) as BacktestResult;
-  return { ...result, request: addSpecDefaults(result.request), assumptions: result.assumptions ?? null };
+  const { assumptions = null } = result as Partial<BacktestResult>;
+  return {
+    ...result,
+    request: addSpecDefaults(result.request),
+    assumptions: assumptions === null ? null : { ...assumptions, quote_fills: assumptions.quote_fills ?? 0 },
+  };
 }
 
 /** Maximum number of symbols in a result: half of them with the largest gains, half with the largest losses. */

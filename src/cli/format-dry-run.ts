@@ -1,6 +1,7 @@
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { CheckedFile } from '../collector/import/import-step.ts';
+import { formatMoreFlags } from '../collector/import/import-warnings.ts';
 import { centsFault } from '../collector/import/preflight.ts';
 import type { StoredRow } from '../collector/import/rejected-rows.ts';
 import { renderList } from './table.ts';
@@ -15,21 +16,21 @@ const filesShown = 20;
  */
 export function formatDryRun(files: readonly CheckedFile[], isJson: boolean, style: TerminalStyle): string {
   if (isJson) {
-    const checked = files.map(
-      ({ path, rows, rejected, reasons, fault, isOverShare, hasCents, pricesAboveOne, flags, firstRows, unused }) => ({
-        path,
-        rows,
-        rejected,
-        is_over_share: isOverShare,
-        has_cents: hasCents,
-        prices_above_one: pricesAboveOne,
-        fault,
-        flags,
-        reasons: reasons.slice(0, reasonsShown),
-        first_rows: firstRows,
-        unused_columns: unused,
-      }),
-    );
+    const checked = files.map(({ path, dataset, rows, rejected, reasons, fault, ...file }) => ({
+      path,
+      ...(dataset === null ? {} : { dataset }),
+      rows,
+      rejected,
+      is_over_share: file.isOverShare,
+      has_cents: file.hasCents,
+      prices_above_one: file.pricesAboveOne,
+      fault,
+      flags: file.flags,
+      reasons: reasons.slice(0, reasonsShown),
+      first_rows: file.firstRows,
+      unused_columns: file.unused,
+      more_flags: file.moreFlags,
+    }));
     return `${JSON.stringify({ files: checked.slice(0, filesShown), files_count: files.length })}\n`;
   }
   const more = files.length > filesShown ? [`… and ${formatCount(files.length - filesShown, 'file')} more`] : [];
@@ -37,11 +38,13 @@ export function formatDryRun(files: readonly CheckedFile[], isJson: boolean, sty
 }
 
 function formatFile(file: CheckedFile, style: TerminalStyle): string[] {
-  const { rows, rejected, reasons, fault, isOverShare, hasCents, pricesAboveOne, flags, firstRows, unused } = file;
+  const { dataset, rows, rejected, reasons, fault, isOverShare, hasCents, pricesAboveOne, flags, firstRows } = file;
+  const { unused, moreFlags } = file;
+  const name = dataset === null ? file.path : `${file.path}, ${dataset}`;
   const overText = isOverShare ? ': too many, nothing would be imported' : '';
   const shareText = rejected > 0 ? ` (${((100 * rejected) / rows).toFixed(1)} %)` : '';
   return [
-    `${escapeControls(file.path)}: ${formatCount(rows, 'row')}, ${formatNumber(rejected)} rejected${shareText}${overText}`,
+    `${escapeControls(name)}: ${formatCount(rows, 'row')}, ${formatNumber(rejected)} rejected${shareText}${overText}`,
     ...(fault === null ? [] : [`  ${escapeControls(fault)}`]),
     ...reasons
       .slice(0, reasonsShown)
@@ -49,9 +52,8 @@ function formatFile(file: CheckedFile, style: TerminalStyle): string[] {
     ...(hasCents ? [`  nothing would be imported: ${centsFault}`] : []),
     ...(hasCents || pricesAboveOne === 0 ? [] : [`  ${formatCount(pricesAboveOne, 'price')} above 1`]),
     ...(flags.length === 0 ? [] : [`  add ${flags.join(' ')}`]),
-    ...(unused.length === 0
-      ? []
-      : [`  not imported, because no dataset takes them: ${escapeControls(unused.join(', '))}`]),
+    ...(unused.length === 0 ? [] : [`  not imported: ${escapeControls(unused.join(', '))}`]),
+    ...(moreFlags.length === 0 ? [] : [`  ${escapeControls(formatMoreFlags(moreFlags))}`]),
     ...(firstRows.length === 0 ? [] : [formatRows(firstRows, style)]),
   ];
 }
@@ -65,7 +67,7 @@ function formatRows(rows: readonly StoredRow[], style: TerminalStyle): string {
   const kinds = Object.fromEntries(
     names.map((name) => [
       name,
-      name !== 't' && typeof rows[0]![name] === 'number' ? ('number' as const) : ('text' as const),
+      name !== 't' && rows.some((row) => typeof row[name] === 'number') ? ('number' as const) : ('text' as const),
     ]),
   );
   const width = style.width === null ? null : style.width - 2;

@@ -31,9 +31,24 @@ const keys = {
 /** Values that a text may have, for keys with few. */
 export const mappingChoices = {
   format: ['pages', 'csv', 'ndjson', 'parquet', 'raw'],
-  dataset: ['ticks', 'markets', 'orderbooks'],
+  dataset: ['ticks', 'quotes', 'ticks,quotes', 'markets', 'orderbooks'],
   time_unit: ['s', 'ms', 'us', 'ns', 'auto'],
 } as const;
+
+/** Finds the choice that names these datasets, in any order. Undefined if there is none. */
+export function findDatasets(text: string): string | undefined {
+  const sort = (list: string): string =>
+    list
+      .split(',')
+      .map((name) => name.trim())
+      .sort()
+      .join();
+  return mappingChoices.dataset.find((choice) => sort(choice) === sort(text));
+}
+
+/** Lists choices, of which one may contain a comma. */
+export const formatChoices = (choices: readonly string[]): string =>
+  choices.map((choice) => (choice.includes(',') ? `"${choice}"` : choice)).join(', ');
 
 /**
  * Reads a mapping file: YAML with the keys `format`, `dataset`, `columns`, `where`, `time_unit`, `truncate_time`,
@@ -71,7 +86,8 @@ function parseValue(path: string, key: keyof typeof keys, value: unknown): unkno
   if (kind === 'text') {
     const text = typeof value === 'string' ? value : fail('text');
     const choices: readonly string[] | undefined = mappingChoices[key as keyof typeof mappingChoices];
-    return choices === undefined || choices.includes(text) ? text : fail(`one of ${choices.join(', ')}`);
+    if (choices === undefined || choices.includes(text)) return text;
+    return (key === 'dataset' ? findDatasets(text) : undefined) ?? fail(`one of ${formatChoices(choices)}`);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return fail('names and their columns');
   return Object.entries(value).map(([name, own]) => {

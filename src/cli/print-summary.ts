@@ -1,5 +1,6 @@
 import stringWidth from 'string-width';
 import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
+import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, RecheckCounts, Summary } from '../collector/run/summary.ts';
@@ -126,8 +127,10 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
       textWidth,
     );
   const rows: [string, string[]][] = [];
-  if (summary.ticks.fetched > 0 || summary.recovered > 0 || symbols.planned > 0 || night !== undefined)
-    rows.push(['ticks', inLines(...formatTicks(summary))]);
+  const { quotes } = summary;
+  const hasTicks = summary.ticks.fetched > 0 || summary.recovered > 0 || night !== undefined;
+  if (hasTicks || (symbols.planned > 0 && quotes === undefined)) rows.push(['ticks', inLines(...formatTicks(summary))]);
+  if (quotes !== undefined) rows.push(['quotes', inLines(...formatRowCounts(quotes))]);
   if (symbols.planned > 0)
     rows.push([
       'symbols',
@@ -179,18 +182,21 @@ const formatRechecks = (rechecks: RecheckCounts): (string | null)[] => [
 const formatNonzero = (count: number, what: string): string | null =>
   count > 0 ? `${formatNumber(count)} ${what}` : null;
 
+function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)[] {
+  return [
+    `${formatNumber(accepted)} new`,
+    formatNonzero(counts.duplicates, 'duplicate'),
+    formatNonzero(counts.conflicts, 'conflicting'),
+    formatNonzero(counts.quarantined, 'quarantined'),
+    formatNonzero(counts.recovered, 'recovered from an earlier run'),
+  ];
+}
+
 function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
+  if (night === undefined) return formatRowCounts({ ...ticks, recovered });
   const quarantinedText = formatNonzero(ticks.quarantined, 'quarantined');
   const recoveredText = formatNonzero(recovered, 'recovered from an earlier run');
   const duplicatesText = formatNonzero(ticks.duplicates, 'duplicate');
-  if (night === undefined)
-    return [
-      `${formatNumber(ticks.accepted)} new`,
-      duplicatesText,
-      formatNonzero(ticks.conflicts, 'conflicting'),
-      quarantinedText,
-      recoveredText,
-    ];
   const { new: newCount, late, conflicts } = night.ticks;
   const ownCount = ticks.accepted + recovered;
   const ownText = ownCount === newCount.count ? null : `${formatNumber(ownCount)} of them in this run`;

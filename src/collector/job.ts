@@ -4,6 +4,7 @@ import { readOpenIntent } from '../archive/journal/intent.ts';
 import { readRecordedDamage } from '../archive/journal/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
+import { readSeriesCounts } from '../archive/journal/series-counts.ts';
 import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
@@ -257,7 +258,12 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     ...run.symbols,
     suspended: listActiveSuspended(db, getConfiguredSymbols(run.context)).length,
   };
-  const warnings = [...run.warnings, ...formatQuarantineWarnings(quarantined, countDroppedRejects(db, run.id))];
+  const quotes = readSeriesCounts(db, run.id, 'quotes');
+  const rejected = [
+    ...(quarantined > 0 ? [`${quarantined} unusable ticks`] : []),
+    ...(quotes.quarantined > 0 ? [`${quotes.quarantined} unusable quotes`] : []),
+  ];
+  const warnings = [...run.warnings, ...formatQuarantineWarnings(rejected, countDroppedRejects(db, run.id))];
   return {
     run_id: run.id,
     requests,
@@ -271,6 +277,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     completeness,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     orderbooks: run.bookCounts,
+    ...(quotes.fetched + quotes.recovered > 0 && { quotes }),
     damage: readRecordedDamage(run.archive.state.db),
     symbols,
     gaps: failures.filter((failure) => failure.symbol !== null).length,
@@ -289,9 +296,9 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   };
 }
 
-function formatQuarantineWarnings(quarantined: number, dropped: number): string[] {
-  if (quarantined === 0) return [];
-  const text = `${quarantined} unusable ticks were quarantined in .oddslake/quarantine`;
+function formatQuarantineWarnings(rejected: readonly string[], dropped: number): string[] {
+  if (rejected.length === 0) return [];
+  const text = `${rejected.join(' and ')} were quarantined in .oddslake/quarantine`;
   return [dropped === 0 ? `${text}.` : `${text}; ${dropped} of them were only counted, because it is full.`];
 }
 

@@ -180,7 +180,7 @@ const SymbolRow = Type.Object(
   { title: 'BacktestSymbol' },
 );
 
-const fillBases = ['tick', 'book'] as const;
+const fillBases = ['tick', 'book', 'quote'] as const;
 
 const Trade = Type.Object(
   {
@@ -195,9 +195,12 @@ const Trade = Type.Object(
     exit_price: Type.Number({
       description: 'Dollars received per contract: at the sale or settlement, or the value at the end of the window.',
     }),
-    entry_fill: oneOf(fillBases, 'Whether the entry was filled at the price of a tick or from an order book.'),
+    entry_fill: oneOf(
+      fillBases,
+      'Whether the entry was filled at the price of a tick, from an order book, or at a quote.',
+    ),
     exit_fill: nullable(
-      oneOf(fillBases, 'Whether the contracts were sold at the price of a tick or to an order book.'),
+      oneOf(fillBases, 'Whether the contracts were sold at the price of a tick, to an order book, or at a quote.'),
       'Null if they were not sold.',
     ),
     exit_reason: oneOf(['sold', 'settled', 'open'], 'How the trade ended.'),
@@ -230,6 +233,7 @@ const Assumptions = Type.Object(
     whole_contracts: Type.Boolean({ description: 'Whether orders were rounded down to whole contracts.' }),
     tick_fills: Count('Fills at the price of a tick, which is neither bid nor ask.'),
     book_fills: Count('Fills from an order book.'),
+    quote_fills: Count('Fills at a quote: buys at its ask, sales at its bid.'),
   },
   { title: 'BacktestAssumptions' },
 );

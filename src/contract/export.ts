@@ -4,7 +4,17 @@ import { CsvSafe, GenerationParameter, Limit } from './query-parameters.ts';
 /* Bulk export: the manifest and the published files. */
 
 /** The datasets with one folder per day. */
-const datedDatasets = ['ticks', 'markets', 'orderbooks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts'] as const;
+const datedDatasets = [
+  'ticks',
+  'markets',
+  'orderbooks',
+  'quotes',
+  'candles_1h',
+  'candles_1d',
+  'coverage',
+  'conflicts',
+  'quote_conflicts',
+] as const;
 export const exportDatasets = ['ticks', 'symbols', ...datedDatasets.slice(1)] as const;
 
 export const oneOf = (names: readonly string[], description: string) =>

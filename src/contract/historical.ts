@@ -101,6 +101,9 @@ export type HistoricalTicksQuery = Type.Static<typeof HistoricalTicksQuery>;
 export const HistoricalOrderbooksQuery = HistoricalTicksQuery;
 export type HistoricalOrderbooksQuery = HistoricalTicksQuery;
 
+export const HistoricalQuotesQuery = HistoricalTicksQuery;
+export type HistoricalQuotesQuery = HistoricalTicksQuery;
+
 export const HistoricalCandlesQuery = Type.Object(
   {
     interval: choice(
@@ -116,7 +119,7 @@ export type HistoricalCandlesQuery = Type.Static<typeof HistoricalCandlesQuery>;
 
 export const HistoricalCoverageQuery = Type.Object(
   {
-    dataset: Type.Optional(choice(['ticks', 'orderbooks'], 'Dataset that was fetched; ticks by default.')),
+    dataset: Type.Optional(choice(['ticks', 'orderbooks', 'quotes'], 'Dataset that was fetched; ticks by default.')),
     symbol: symbols,
     ...commonParameters,
   },
@@ -156,6 +159,21 @@ export const HistoricalMarketsResponse = Type.Object(
           question: orNull('string', 'Question of the market.'),
           confidence: orNull('number', 'Confidence of the match, from 0 to 1.'),
           ...state,
+          outcome_source: orNull(
+            'string',
+            'reported if a record states the outcome, derived if it was computed, for example from final prices.',
+          ),
+          event: orNull('string', 'Identifier of the event that the market belongs to.'),
+          exclusive: orNull('boolean', 'Whether the markets of the event exclude each other.'),
+          strike_low: orNull('number', 'Lower bound of the quantity for yes, in the unit of the venue.'),
+          strike_high: orNull('number', 'Upper bound of the quantity for yes, in the unit of the venue.'),
+          expected_end: MsOrNull('When the outcome is expected to be known'),
+          rules_sha256: orNull(
+            'string',
+            'SHA-256 of the UTF-8 text of the rules. The text is the column rules of the other formats.',
+          ),
+          fee_schedule: orNull('string', 'Fee schedule, as the record names it.'),
+          tick_size: orNull('number', 'Smallest step of the price, a fraction of 1.'),
           opens_at: MsOrNull('Opening time'),
           first_seen: Ms('First poll in the window that listed the market'),
           last_seen: Ms('Last poll in the window that listed the market'),
@@ -259,7 +277,8 @@ export const HistoricalCoverageResponse = Type.Object(
           t_to: Ms('End, exclusive'),
           ticks: Type.Integer({
             minimum: 0,
-            description: 'Number of published ticks in the window; for order books, of snapshots.',
+            description:
+              'Number of published ticks in the window; for quotes, of quotes; for order books, of snapshots.',
           }),
           fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
           origin: Type.String({ description: 'poll, backfill or import.' }),
@@ -313,4 +332,25 @@ export const HistoricalOrderbooksResponse = Type.Object(
     ...pageFields,
   },
   { title: 'HistoricalOrderBooksResponse' },
+);
+
+export const HistoricalQuotesResponse = Type.Object(
+  {
+    quotes: Type.Array(
+      Type.Object(
+        {
+          symbol: Type.String({ description: 'Symbol of the market.' }),
+          t: Ms('Time of the quote'),
+          bid: orNull('number', 'Highest price at which somebody offers to buy; null: nobody does.'),
+          ask: orNull('number', 'Lowest price at which somebody offers to sell; null: nobody does.'),
+          bid_size: orNull('number', 'Quantity offered at the bid, in units of the venue; null: unknown.'),
+          ask_size: orNull('number', 'Quantity offered at the ask, in units of the venue; null: unknown.'),
+        },
+        { title: 'Quote' },
+      ),
+      { description: 'Published quotes, sorted by symbol and t.' },
+    ),
+    ...pageFields,
+  },
+  { title: 'HistoricalQuotesResponse' },
 );

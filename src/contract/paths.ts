@@ -15,6 +15,7 @@ export const paths = {
   historicalCandles: '/api/v1/historical/candles',
   historicalCoverage: '/api/v1/historical/coverage',
   historicalOrderbooks: '/api/v1/historical/orderbooks',
+  historicalQuotes: '/api/v1/historical/quotes',
   export: '/api/v1/export',
   /** Describes the credential of the request; oddslake only. */
   me: '/api/v1/me',

@@ -93,12 +93,17 @@ export const formatStrategyName = ({
 }: Pick<BacktestResult, 'request' | 'strategy_version'>): string =>
   `${request.entry_executable.name}${strategy_version === null ? '' : ` (version ${strategy_version})`}`;
 
-/** `kalshi fees, slippage 0.01, whole contracts; 12 fills at tick prices, 3 from order books`. */
+/** `kalshi fees, slippage 0.01, whole contracts; 12 fills at tick prices, 3 from order books, 5 at quotes`. */
 export function formatCosts(assumptions: BacktestAssumptions): string {
-  const { fees, slippage, whole_contracts, tick_fills, book_fills } = assumptions;
+  const { fees, slippage, whole_contracts, tick_fills, book_fills, quote_fills } = assumptions;
   const feesText = fees === 'none' ? 'no fees' : fees === 'per_contract' ? 'fees per contract' : `${fees} fees`;
   const terms = [feesText, `slippage ${formatPlainNumber(slippage)}`, ...(whole_contracts ? ['whole contracts'] : [])];
-  return `${terms.join(', ')}; ${formatCount(tick_fills, 'fill')} at tick prices, ${formatNumber(book_fills)} from order books`;
+  const fills = [
+    `${formatCount(tick_fills, 'fill')} at tick prices`,
+    `${formatNumber(book_fills)} from order books`,
+    `${formatNumber(quote_fills)} at quotes`,
+  ];
+  return `${terms.join(', ')}; ${fills.join(', ')}`;
 }
 
 /** Share of the symbols' lifetime without coverage above which a result has a warning. */

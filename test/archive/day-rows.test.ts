@@ -2,12 +2,14 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import type { MarketRow } from '../../src/archive/format/market.ts';
+import { detailColumns } from '../../src/archive/format/market-details.ts';
 import {
   parseCoverageRows,
   toConflictRows,
   toCoverageRows,
   toMarketRows,
 } from '../../src/archive/publish/day-tables.ts';
+import { fullDetails } from './format/facts.ts';
 import { market } from './scratch.ts';
 
 /** Sorted by their UTF-8 bytes: the emoji stands after what UTF-16 puts behind it. */
@@ -74,7 +76,7 @@ test('rows of markets are sorted by market, symbol and first sight, with their f
     firstSeen: 3,
     lastSeen: 4,
   };
-  const [values] = toMarketRows([row({ ...full, opensAt: 77, extra: '{}' })]);
+  const [values] = toMarketRows([row({ ...full, opensAt: 77, extra: '{}', ...fullDetails })]);
   expect(Object.fromEntries(datasets.markets.columns.map(({ name }, i) => [name, values![i]]))).toEqual({
     canonical_id: 'id',
     symbol: 'S',
@@ -90,6 +92,7 @@ test('rows of markets are sorted by market, symbol and first sight, with their f
     first_seen: 3,
     last_seen: 4,
     extra: '{}',
+    ...Object.fromEntries(detailColumns.map(([field, column]) => [column, fullDetails[field]])),
   });
 });
 

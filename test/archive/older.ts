@@ -1,8 +1,8 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { datasets } from '../../src/archive/format/datasets.ts';
-import { formatChecksums, type Manifest } from '../../src/archive/format/manifest.ts';
+import { type Column, type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
+import { formatChecksums, type Manifest, type PublishedFile } from '../../src/archive/format/manifest.ts';
 import {
   type Database,
   manifestHashKey,
@@ -10,40 +10,46 @@ import {
   openDatabase,
   rootTextsKey,
   setMeta,
+  upgradedKey,
 } from '../../src/archive/journal/database.ts';
 import { schemaVersions } from '../../src/archive/journal/schema.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 
-/** What format 2 added: an archive of format 1 has none of it. */
-const added = ['orderbooks', 'candles_1h', 'candles_1d', 'views.sql'];
+/** The datasets and files that each format added. */
+const addedNames: Readonly<Record<number, readonly string[]>> = {
+  2: ['orderbooks', 'candles_1h', 'candles_1d', 'views.sql'],
+};
+
+/** The last version of the state database of each older format. */
+const stateVersions: Readonly<Record<number, number>> = { 1: 1, 2: 5, 3: 7 };
 
 /**
- * Turns an archive, which nobody has open, back to format 1. It is no archive that the first oddslake wrote: it is one
+ * Turns an archive, which nobody has open, back to an older format. It is no archive that an older oddslake wrote: it is one
  * of today with the datasets, columns, texts and tables taken away that came later, which is all that the formats differ by.
  * README.md is left as it is; nothing reads it. Returns the manifest's text.
  */
-export function turnedBack(root: string): string {
+export function turnedBack(root: string, format = 1): string {
+  const added = Object.entries(addedNames).flatMap(([since, names]) => (Number(since) > format ? names : []));
   for (const name of added) rmSync(join(root, name), { recursive: true, force: true });
   const path = join(root, 'manifest.json');
   const manifest = JSON.parse(readFileSync(path, 'utf8')) as Manifest;
-  for (const file of manifest.datasets.coverage.files) {
-    const bytes = withoutEvidence(readFileSync(join(root, file.path)));
-    writeFileSync(join(root, file.path), bytes);
-    Object.assign(file, { sha256: sha256(bytes), bytes: bytes.length });
-  }
   const kept = Object.fromEntries(Object.entries(manifest.datasets).filter(([name]) => !added.includes(name)));
-  const days = Object.fromEntries(
-    Object.entries(manifest.days).map(([day, { state, exceptions: _, ...rest }]) => [
-      day,
-      { complete: state === 'complete', ...rest },
-    ]),
-  );
-  const { reached: __, ...withoutReached } = manifest;
+  for (const [name, { files }] of Object.entries(kept) as [DatasetName, { files: readonly PublishedFile[] }][]) {
+    const columns: readonly Column[] = datasets[name].columns;
+    const older = columns.filter(({ since = 1 }) => since <= format);
+    if (older.length === columns.length) continue;
+    for (const file of files) {
+      const bytes = encodeRows(older, decodeRows(older, readFileSync(join(root, file.path))));
+      writeFileSync(join(root, file.path), bytes);
+      Object.assign(file, { sha256: sha256(bytes), bytes: bytes.length });
+    }
+  }
+  const { days, reached, ...rest } = manifest;
   const older = {
-    ...withoutReached,
-    days,
-    format_version: 1,
+    ...rest,
+    ...(format < 3 ? { days: withoutStates(days) } : { reached, days }),
+    format_version: format,
     writer: 'oddslake 0.0.1',
     datasets: kept,
   } as unknown as Manifest;
@@ -52,18 +58,21 @@ export function turnedBack(root: string): string {
   writeFileSync(join(root, 'SHA256SUMS'), formatChecksums(older));
 
   const db = openDatabase(toStateFilePath(join(root, '.oddslake')), 1000);
-  turnStateBack(db, 1);
-  db.run('delete from meta where key in (?, ?)', manifestTextKey, rootTextsKey);
+  turnStateBack(db, stateVersions[format]!);
+  db.run('delete from meta where key in (?, ?, ?)', manifestTextKey, rootTextsKey, upgradedKey);
   setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
   db.close();
   return text;
 }
 
-/** A file of coverage with the columns that it had before format 3. */
-function withoutEvidence(bytes: Uint8Array): Uint8Array {
-  const older = datasets.coverage.columns.filter(({ name }) => name !== 'evidence' && name !== 'grain_ms');
-  return encodeRows(older, decodeRows(older, bytes));
-}
+/** The days of a manifest as they were before format 3. */
+const withoutStates = (days: Manifest['days']) =>
+  Object.fromEntries(
+    Object.entries(days).map(([day, { state, exceptions: _, ...rest }]) => [
+      day,
+      { complete: state === 'complete', ...rest },
+    ]),
+  );
 
 /** Takes away from a state whatever came after a version of its schema, and gives back what was dropped, empty. */
 export function turnStateBack(db: Database, version: number): void {

@@ -36,7 +36,7 @@ test('only files whose times may lie in the half-open window are looked at', () 
 test('a symbol is looked for in its part alone, where days are split by symbol', () => {
   const parts = 16;
   const [a, b] = ['KXBTC-1', 'KXRAIN'].map((symbol) => computePartNumber(symbol, parts));
-  const kept = (dataset: 'ticks' | 'candles_1h' | 'coverage' | 'orderbooks', symbols: string[]) =>
+  const kept = (dataset: 'ticks' | 'candles_1h' | 'coverage' | 'orderbooks' | 'quotes', symbols: string[]) =>
     Array.from({ length: parts }, (_, part) => part).filter((part) =>
       createFileFilter(
         { parts },
@@ -49,5 +49,5 @@ test('a symbol is looked for in its part alone, where days are split by symbol',
   expect(kept('candles_1h', ['KXBTC-1'])).toEqual([a]);
   expect(kept('ticks', [])).toHaveLength(parts);
   expect(kept('coverage', ['KXBTC-1'])).toHaveLength(parts);
-  expect(kept('orderbooks', ['KXBTC-1'])).toEqual([a]);
+  for (const dataset of ['orderbooks', 'quotes'] as const) expect(kept(dataset, ['KXBTC-1'])).toEqual([a]);
 });

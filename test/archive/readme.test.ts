@@ -8,6 +8,7 @@ import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks, type BookRecord } from '../../src/archive/journal/journal-books.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { formatReadme } from '../../src/archive/publish/readme.ts';
+import { appendQuotes, type Quote, quote } from './quote-records.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow, scratchFolder } from './scratch.ts';
 import { inFolder } from './views-folder.ts';
 
@@ -17,10 +18,12 @@ const blocks = (text: string, language: string): string[] =>
 
 async function published(
   books: readonly BookRecord[] = [],
+  quotes: readonly Quote[] = [],
 ): Promise<{ root: string; text: string; manifest: Manifest }> {
   const root = scratchFolder();
   const archive = opened({ root });
   appendBooks(archive.state, books);
+  appendQuotes(archive, quotes);
   archive.state.db.transaction(() => {
     const markets = [market('AAA')];
     appendMarkets(archive.state, { runId: 'run', observedAt: day0 + hourMs, markets }, []);
@@ -90,10 +93,11 @@ describe("the archive's README", () => {
   });
 
   test.each([
-    ['no order books', [], 6],
-    ['order books', [book], 8],
-  ] as const)('has SQL that runs in its folder, every statement with rows, with %s', async (_, books, count) => {
-    const { root, text } = await published(books);
+    ['no order books or quotes', [], [], 6],
+    ['order books', [book], [], 8],
+    ['quotes', [], [quote('AAA', day0 + 3 * dayMs, 0.25, null)], 8],
+  ] as const)('has SQL that runs in its folder and returns rows, with %s', async (_, books, quotes, count) => {
+    const { root, text } = await published(books, quotes);
     const statements = blocks(text, 'sql').flatMap((code) =>
       code
         .replace(/--.*$/gm, '')

@@ -5,6 +5,7 @@ import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { computeSettledWindows } from '../../src/archive/format/coverage.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { formatManifest, type Manifest } from '../../src/archive/format/manifest.ts';
+import { detailColumns, type MarketDetails, unknownDetails } from '../../src/archive/format/market-details.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readAllSegments, readSegments } from '../../src/archive/journal/coverage-store.ts';
@@ -20,6 +21,7 @@ import {
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { floorToDay } from '../../src/base/window.ts';
+import { fullDetails } from './format/facts.ts';
 import {
   answer,
   append,
@@ -66,6 +68,40 @@ test('restores when symbols were last active from the daily market lists', async
   // For a symbol that is no longer listed, only the last poll that listed it is published.
   expect(before[1]).toMatchObject({ symbol: 'GONE', inactiveSince: day0 + dayMs });
   expect(after).toEqual(before.with(1, { ...before[1]!, inactiveSince: day0 + hourMs }));
+});
+
+test('keeps the details of symbols, which are published from the journal with the markets of their day', async () => {
+  const archive = opened();
+  const { rules: _, ...ofSymbol } = fullDetails;
+  const later = { ...fullDetails, exclusive: false, strikeLow: -1, outcomeSource: 'reported' as const };
+  poll(archive, day0, market('A', { outcome: 0.5, ...fullDetails }), market('PLAIN'));
+  poll(archive, day0 + hourMs, market('A', { outcome: 0.5, ...later }), market('PLAIN'));
+  append(archive, answer('A', [[day0, 0.5]]));
+  await publishNow(archive);
+  const { root } = archive.layout;
+  const rowsOf = (name: 'symbols' | 'markets') =>
+    publishedRows(root, name).map((row) =>
+      Object.fromEntries(datasets[name].columns.map((column, i) => [column.name, row[i]])),
+    );
+  const cells = (details: Partial<MarketDetails>) =>
+    Object.fromEntries(
+      detailColumns.flatMap(([field, column]) => (field in details ? [[column, details[field]]] : [])),
+    );
+  // The details of a row are those of its last poll, and do not begin a new one.
+  expect(rowsOf('markets')).toEqual([
+    expect.objectContaining({ symbol: 'A', last_seen: day0 + hourMs, ...cells(later) }),
+    expect.objectContaining({ symbol: 'PLAIN', ...cells(unknownDetails) }),
+  ]);
+  const { rules: __, ...symbolCells } = cells(later);
+  expect(rowsOf('symbols')[0]).toMatchObject({ symbol: 'A', ...symbolCells });
+  expect(rowsOf('symbols')[0]).not.toHaveProperty('rules');
+  const before = readAllSymbols(archive.state.db);
+  expect(before[0]).toMatchObject({ ...ofSymbol, exclusive: false, strikeLow: -1, outcomeSource: 'reported' });
+  const again = rebuilt(archive);
+  const withoutStart = (symbols: typeof before) => symbols.map(({ servedFrom: ___, ...facts }) => facts);
+  expect(withoutStart(readAllSymbols(again.state.db))).toEqual(withoutStart(before));
+  await publishNow(again);
+  expect(rowsOf('symbols')[0]).toMatchObject(symbolCells);
 });
 
 test('a suspended symbol is tried again, without effect on others', async () => {

@@ -5,6 +5,7 @@ import { onTestFinished } from 'vitest';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
+import { unknownDetails } from '../../src/archive/format/market-details.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { appendTicks, type TickRecord } from '../../src/archive/journal/journal.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
@@ -175,5 +176,7 @@ export const market = (symbol: string, rest: Partial<MarketFacts> = {}): MarketF
   resolvedAt: null,
   outcome: null,
   extra: null,
+  ...unknownDetails,
+  outcomeSource: (rest.outcome ?? null) === null ? null : 'reported',
   ...rest,
 });

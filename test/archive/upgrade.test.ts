@@ -1,17 +1,21 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import type { Field } from 'apache-arrow';
 import { expect, test } from 'vitest';
-import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { datasetNames, datasets } from '../../src/archive/format/datasets.ts';
+import { type Disk, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { type DatasetName, datasetNames, datasets } from '../../src/archive/format/datasets.ts';
 import { formatVersion } from '../../src/archive/format/manifest.ts';
+import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { evidenceSinceKey, getMeta } from '../../src/archive/journal/database.ts';
-import { countJournaledTicks } from '../../src/archive/journal/journal.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { appendMarkets, countJournaledTicks } from '../../src/archive/journal/journal.ts';
+import { readSymbol, recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
+import { toArrowSchema } from '../../src/archive/parquet/arrow-data.ts';
 import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { estimateRecheckCost } from '../../src/collector/paging/plan.ts';
+import { repairNow } from './damaged.ts';
 import { turnedBack } from './older.ts';
 import {
   answer,
@@ -29,17 +33,22 @@ import {
   publishNow,
 } from './scratch.ts';
 
-/** An archive of format 1 with two generations, opened by today's code, and the text of its manifest. */
-async function older(): Promise<{ archive: Archive; text: string }> {
+/** A record of a market with an outcome and fields that format 4 has columns for. */
+const settled = market('AAA', { outcome: 1, extra: '{"event":"E"}', outcomeSource: 'reported' });
+
+/** An archive of an older format with two generations, opened by today's code, and the text of its manifest. */
+async function older(format = 1): Promise<{ archive: Archive; text: string }> {
   const first = opened();
-  recordMarkets(first.state.db, [market('AAA')], now, true);
+  recordMarkets(first.state.db, [settled], now, true);
+  for (const observedAt of [day0, day0 + dayMs])
+    appendMarkets(first.state, { runId: 'run', observedAt, markets: [settled, market('BBB')] }, []);
   append(first, answer('AAA', [[day0, 0.5]]), answer('BBB', [[day0 + dayMs, 0.5]]));
   await publishNow(first);
   append(first, answer('AAA', [[day0 + 1, 0.6]]));
   await publishNow(first);
   first.close();
   const { root } = first.layout;
-  const text = turnedBack(root);
+  const text = turnedBack(root, format);
   return { archive: opened({ root, create: false }), text };
 }
 
@@ -55,13 +64,38 @@ const upgrade = (archive: Archive) =>
     lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
   });
 
-const both = ['ticks', 'symbols', 'markets', 'conflicts'] as const;
+const both = ['ticks', 'conflicts'] as const;
 
-/** The columns of each published file of coverage. */
-const coverageNames = (root: string): string[][] =>
-  globSync(join(root, 'coverage/*/*.parquet'))
-    .sort()
-    .map((path) => decodeArrowTable(readFileSync(path)).schema.fields.map(({ name }) => name));
+/** Rows of a dataset by column name. */
+const recordsOf = (root: string, name: 'symbols' | 'markets'): Record<string, unknown>[] =>
+  publishedRows(root, name).map((row) =>
+    Object.fromEntries(datasets[name].columns.map((column, i) => [column.name, row[i]])),
+  );
+
+/** The rows as an upgrade to format 4 changes them: every outcome was reported, and the other new columns are null. */
+const withSource = (rows: readonly Record<string, unknown>[]) =>
+  rows.map((row) => ({ ...row, outcome_source: row.outcome === null ? null : 'reported' }));
+
+const describeField = ({ name, type, nullable }: Field): string => `${name} ${nullable ? '?' : ''}${type}`;
+
+/** The columns of each published file, with types, as in its schema. */
+const columnsByPath = (root: string, folders = '{ticks,symbols,markets,conflicts,coverage}') =>
+  new Map(
+    globSync(`${folders}/**/*.parquet`, { cwd: root })
+      .sort()
+      .map((path) => [path, decodeArrowTable(readFileSync(join(root, path))).schema.fields.map(describeField)]),
+  );
+
+/** What `columnsByPath` returns for files that have every column of the current format. */
+const allColumns = (paths: Iterable<string>) =>
+  new Map(
+    [...paths].map((path) => [
+      path,
+      toArrowSchema(datasets[path.split('/')[0] as DatasetName].columns).fields.map(describeField),
+    ]),
+  );
+
+const olderFormats = Array.from({ length: formatVersion - 1 }, (_, i) => i + 1);
 
 test('an older archive is read as it is, and nothing is published onto it', async () => {
   const { archive, text } = await older();
@@ -86,6 +120,7 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   const was = archive.readManifest();
   const before = hashes(archive.layout.root, `{${both}}/**/*`);
   const coverage = publishedRows(archive.layout.root, 'coverage');
+  const [symbols, markets] = (['symbols', 'markets'] as const).map((name) => recordsOf(archive.layout.root, name));
   const { manifest } = await upgrade(archive);
   expect(manifest).toMatchObject({ format_version: formatVersion, generation: was.generation + 1, days: was.days });
   expect(Object.values(manifest.days).map(({ state }) => state)).toEqual(['incomplete', 'incomplete']);
@@ -94,14 +129,18 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   for (const name of both) expect(manifest.datasets[name]).toEqual(was.datasets[name]);
   expect(hashes(archive.layout.root, `{${both}}/**/*`)).toEqual(before);
   expect(Object.keys(JSON.parse(readFileSync(archive.layout.manifestPath, 'utf8')).datasets)).toEqual(datasetNames);
+  expect(recordsOf(archive.layout.root, 'symbols')).toEqual(withSource(symbols!));
+  expect(recordsOf(archive.layout.root, 'markets')).toEqual(withSource(markets!));
+  expect(markets).toHaveLength(4);
+  expect(withSource(markets!)).toContainEqual(
+    expect.objectContaining({ symbol: 'AAA', outcome_source: 'reported', event: null, extra: settled.extra }),
+  );
   // Nothing of an older format tells why it counts as covered.
   expect(manifest.datasets.coverage.files.map(({ path }) => path)).toEqual(
     was.datasets.coverage.files.map(({ path }) => path),
   );
-  const columns = coverageNames(archive.layout.root);
-  expect(columns).toEqual(
-    manifest.datasets.coverage.files.map(() => datasets.coverage.columns.map(({ name }) => name)),
-  );
+  const columns = columnsByPath(archive.layout.root);
+  expect(columns).toEqual(allColumns(columns.keys()));
   expect(publishedRows(archive.layout.root, 'coverage')).toEqual(coverage);
   expect(coverage.map((row) => row.slice(7))).toEqual(coverage.map(() => ['inferred', null]));
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
@@ -121,6 +160,140 @@ test('a current archive is left as it is, and of two upgrades at once one finds 
   expect((await upgrade(archive)).files).toEqual([]);
   expect(hashes(root, '**/*')).toEqual(before);
 });
+
+test.each(olderFormats)(
+  'after an upgrade from format %i every file of a dataset has the same columns',
+  async (format) => {
+    const { archive } = await older(format);
+    const { root } = archive.layout;
+    const was = archive.readManifest();
+    expect(was.format_version).toBe(format);
+    const states = Object.values(was.days).map(({ state }) => state);
+    const { refused } = await upgrade(archive);
+    expect(refused).toEqual([]);
+    const columns = columnsByPath(root);
+    expect(columns).toEqual(allColumns(columns.keys()));
+    expect(Object.values(archive.readManifest().days).map(({ state }) => state)).toEqual(states);
+    // Coverage of formats 1 and 2 has no evidence, that of format 3 has.
+    expect(getMeta(archive.state.db, evidenceSinceKey)).toBe(format < 3 ? String(now) : undefined);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
+    const before = hashes(root, '**/*');
+    expect((await upgrade(archive)).files).toEqual([]);
+    expect(hashes(root, '**/*')).toEqual(before);
+    expect((await publishNow(archive)).manifest.format_version).toBe(formatVersion);
+  },
+);
+
+test('a damaged file is refused and left as it is, and rewritten by another upgrade once it is restored', async () => {
+  const { archive } = await older(2);
+  const { root } = archive.layout;
+  const [damaged, intact] = archive.readManifest().datasets.coverage.files.map(({ path }) => join(root, path));
+  const bytes = readFileSync(damaged!);
+  const flipped = Uint8Array.from(bytes);
+  flipped[bytes.length >> 1]! ^= 1;
+  writeFileSync(damaged!, flipped);
+  const first = await upgrade(archive);
+  expect(first.refused).toEqual([expect.stringMatching(/^coverage\/.* is damaged: its sha256 differs/)]);
+  expect(first.manifest.format_version).toBe(formatVersion);
+  expect(Buffer.compare(readFileSync(damaged!), flipped)).toBe(0);
+  const day = dirname(relative(root, intact!));
+  expect(columnsByPath(root, day)).toEqual(allColumns([relative(root, intact!)]));
+
+  const before = hashes(root, '**/*');
+  expect((await upgrade(archive)).refused).toEqual(first.refused);
+  expect(hashes(root, '**/*')).toEqual(before);
+
+  writeFileSync(damaged!, bytes);
+  const { manifest, files, refused } = await upgrade(archive);
+  expect(refused).toEqual([]);
+  expect(files.map(({ path }) => path)).toEqual([relative(root, damaged!)]);
+  expect(manifest.generation).toBe(first.manifest.generation + 1);
+  expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
+  expect((await upgrade(archive)).files).toEqual([]);
+});
+
+test('a damaged day of markets is refused, and the other days and the symbols are rewritten', async () => {
+  const { archive } = await older(3);
+  const { root } = archive.layout;
+  const [first, second] = archive.readManifest().datasets.markets.files.map(({ path }) => path);
+  const bytes = readFileSync(join(root, first!)).map((byte, i) => (i === 40 ? byte ^ 1 : byte));
+  writeFileSync(join(root, first!), bytes);
+  const { refused, manifest } = await upgrade(archive);
+  expect(refused).toEqual([expect.stringMatching(/^markets\/.* is damaged/)]);
+  expect(manifest.format_version).toBe(4);
+  expect(Buffer.compare(readFileSync(join(root, first!)), bytes)).toBe(0);
+  const day = dirname(second!);
+  const rewritten = columnsByPath(root, `{symbols,${day}}`);
+  expect([...rewritten.keys()]).toEqual([second, 'symbols/part-00.parquet']);
+  expect(rewritten).toEqual(allColumns(rewritten.keys()));
+  await repairNow(archive);
+  expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
+  expect((await upgrade(archive)).files).toEqual([]);
+});
+
+test('market polls that an older version journaled are published with the columns of today', async () => {
+  const { archive } = await older(3);
+  const { root } = archive.layout;
+  const olderFacts = ({
+    canonicalId,
+    symbol,
+    source,
+    views,
+    category,
+    confidence,
+    isActive,
+    question,
+  }: MarketFacts) => ({
+    ...{ canonicalId, symbol, source, views, category, confidence, isActive, question },
+    ...{ opensAt: null, closesAt: null, resolvedAt: null, outcome: 0.5, extra: null },
+  });
+  const markets = [olderFacts(market('CCC'))] as unknown as MarketFacts[];
+  appendMarkets(archive.state, { runId: 'run', observedAt: day0 + 5, markets }, []);
+  await upgrade(archive);
+  await publishNow(archive);
+  expect(recordsOf(root, 'markets')).toContainEqual(
+    expect.objectContaining({ symbol: 'CCC', outcome: 0.5, outcome_source: 'reported', event: null, tick_size: null }),
+  );
+  expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
+});
+
+test('a state that is rebuilt from an archive of format 3 knows that its outcomes were reported', async () => {
+  const { archive } = await older(3);
+  const { root } = archive.layout;
+  archive.close();
+  rmSync(join(root, '.oddslake'), { recursive: true });
+  const again = opened({ root, create: false });
+  expect(readSymbol(again.state.db, 'AAA')).toMatchObject({ outcome: 1, outcomeSource: 'reported', event: null });
+  expect(readSymbol(again.state.db, 'BBB')).toMatchObject({ outcome: null, outcomeSource: null });
+});
+
+test('an upgrade that was interrupted before its commit is repeated', async () => {
+  const { archive } = await older(2);
+  const { root } = archive.layout;
+  const before = hashes(root, '{ticks,symbols,markets,coverage}/**/*');
+  archive.close();
+  const failing = opened({ root, create: false, disk: failingAfterWrites(1) });
+  await expect(upgrade(failing)).rejects.toThrow(/no more writes/);
+  expect(failing.readManifest().format_version).toBe(2);
+  expect(hashes(root, '{ticks,symbols,markets,coverage}/**/*')).toEqual(before);
+  failing.close();
+  const again = opened({ root, create: false });
+  expect((await upgrade(again)).refused).toEqual([]);
+  expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
+});
+
+/** The system's disk, which fails after a number of files in staging. */
+function failingAfterWrites(count: number): Disk {
+  let written = 0;
+  return {
+    ...systemDisk,
+    write(path, bytes) {
+      if (path.includes('/staging/') && ++written > count) throw new Error('no more writes');
+      systemDisk.write(path, bytes);
+    },
+  };
+}
 
 test('the chain of manifests holds over the upgrade and after it', async () => {
   const { archive } = await older();

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import type { Level, MarketState, OrderBook, SymbolSeries, Venue } from '../../src/backtest/engine/series.ts';
 import { union } from '../../src/base/window.ts';
-import { at, minute } from './series.ts';
+import { at, day, minute } from './series.ts';
 
-// Random symbols: prices that rest and jump, some of them invalid; books, some of them stale, thin or empty; changing market
-// states; other venues; optionally an outcome.
+// Random symbols: prices that rest and jump, some of them invalid; books and quotes, some of them stale, thin or empty; changing
+// market states; other venues; optionally an outcome.
 
 export const minutesMax = 60;
 
@@ -50,6 +50,16 @@ const levels = (sign: number) =>
   fc.array(level, { maxLength: 4 }).map((rows): Level[] => rows.sort((a, b) => sign * (a[0] - b[0])));
 const book: fc.Arbitrary<OrderBook> = fc.record({ t: moment, bids: levels(-1), asks: levels(1) });
 
+/** Sides with a known and an unknown size, and sides without an offer. */
+const quoteSide: fc.Arbitrary<Level[]> = fc.oneof(
+  { weight: 3, arbitrary: level.map((one): Level[] => [one]) },
+  { weight: 2, arbitrary: price.map((p): Level[] => [[p, Number.POSITIVE_INFINITY]]) },
+  { weight: 1, arbitrary: fc.constant(null).map((): Level[] => []) },
+);
+/** Some expire while the ticks last. */
+const quoteTime = fc.oneof({ weight: 4, arbitrary: moment }, { weight: 1, arbitrary: moment.map((t) => t - day) });
+const quote: fc.Arbitrary<OrderBook> = fc.record({ t: quoteTime, bids: quoteSide, asks: quoteSide });
+
 const state: fc.Arbitrary<MarketState> = fc.record({
   from: moment,
   category: fc.option(fc.constantFrom('sports', 'crypto', 'law')),
@@ -72,6 +82,7 @@ export const symbol: fc.Arbitrary<SymbolSeries> = fc
     ticks,
     states: fc.array(state, { maxLength: 4 }).map((rows) => orderOf(rows, ({ from }) => from)),
     books: fc.array(book, { maxLength: 20, size: 'max' }).map((rows) => orderOf(rows, ({ t }) => t)),
+    quotes: fc.array(quote, { maxLength: 12, size: 'max' }).map((rows) => orderOf(rows, ({ t }) => t)),
     settlement: fc.option(fc.record({ at: ending, outcome: fc.constantFrom(0, 1, 0.5) })),
     otherVenues: fc.array(venue, { maxLength: 2, size: 'max' }),
   })

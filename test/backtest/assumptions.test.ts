@@ -2,15 +2,20 @@ import { expect, test } from 'vitest';
 import { describeAssumptions } from '../../src/backtest/assumptions.ts';
 import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { simulate } from '../../src/backtest/engine/simulate.ts';
-import { addTrades, computeSampleTimes, createTradeTotals } from '../../src/backtest/engine/trade-totals.ts';
+import {
+  addTrades,
+  computeSampleTimes,
+  createTradeTotals,
+  mergeTradeTotals,
+} from '../../src/backtest/engine/trade-totals.ts';
 import { bindGridPoints, InvalidBacktestError } from '../../src/backtest/resolve-strategy.ts';
 import { parseSavedResult } from '../../src/backtest/result.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { createResult } from '../report/made-result.ts';
 import { at, priced, ruled } from './series.ts';
 
-const noteOf = (rest: object, tickFills: number, bookFills: number): string | null =>
-  describeAssumptions(ruled({}, rest), { tickFills, bookFills }).note;
+const noteOf = (rest: object, tickFills: number, bookFills: number, quoteFills = 0): string | null =>
+  describeAssumptions(ruled({}, rest), { tickFills, bookFills, quoteFills }).note;
 
 test('notes fills at tick prices without spread, and results without fees', () => {
   expect(noteOf({}, 5, 0)).toBe('Filled at tick prices, not bid and ask, without fees or spread.');
@@ -24,6 +29,13 @@ test('notes fills at tick prices without spread, and results without fees', () =
   expect(noteOf({}, 0, 5)).toBe('Without fees.');
   expect(noteOf({ fees: { of_variance: 0.07 }, slippage: 0.01 }, 5, 0)).toBe(null);
   expect(noteOf({ fees: { schedule: 'polymarket', rate: 0 } }, 0, 5)).toBe(null);
+  // Quotes have the spread, like order books.
+  expect(noteOf({}, 0, 0, 5)).toBe('Without fees.');
+  expect(noteOf({ fees: { schedule: 'kalshi' } }, 0, 1, 5)).toBe(null);
+  expect(noteOf({}, 2, 0, 5)).toBe('2 of 7 fills at tick prices, not bid and ask, without fees or spread.');
+  expect(noteOf({ fees: { schedule: 'kalshi' } }, 2, 1, 5)).toBe(
+    '2 of 8 fills at tick prices, not bid and ask, without spread.',
+  );
   // Without trades, nothing rests on prices.
   expect(noteOf({}, 0, 0)).toBe(null);
 });
@@ -35,10 +47,19 @@ test('states fees, slippage and contracts with bound parameters', () => {
     describeAssumptions(ruled({}, { parameters, fees, slippage: { parameter: 'slip', times: 0.5 } }), {
       tickFills: 3,
       bookFills: 4,
+      quoteFills: 5,
     }),
-  ).toEqual({ note: null, fees: 'kalshi', slippage: 0.01, whole_contracts: true, tick_fills: 3, book_fills: 4 });
+  ).toEqual({
+    note: null,
+    fees: 'kalshi',
+    slippage: 0.01,
+    whole_contracts: true,
+    tick_fills: 3,
+    book_fills: 4,
+    quote_fills: 5,
+  });
   const none = { parameters: { fee: 0 }, fees: { per_contract: { parameter: 'fee' } } };
-  expect(describeAssumptions(ruled({}, none), { tickFills: 0, bookFills: 0 })).toMatchObject({
+  expect(describeAssumptions(ruled({}, none), { tickFills: 0, bookFills: 0, quoteFills: 0 })).toMatchObject({
     fees: 'none',
     whole_contracts: false,
   });
@@ -62,7 +83,27 @@ test('counts every fill once', () => {
     [4, 'book'],
     [2, 'tick'],
   ]);
-  expect(totals).toMatchObject({ tickFills: 2, bookFills: 2 });
+  expect(totals).toMatchObject({ tickFills: 2, bookFills: 2, quoteFills: 0 });
+});
+
+test('counts the fills at quotes, also in merged totals', () => {
+  // Bought at the first quote, and sold to the second one in part and to the third one.
+  const [all, some] = [Number.POSITIVE_INFINITY, 4];
+  const quotes = [
+    { t: at(1), bids: [], asks: [[0.5, all] as const] },
+    { t: at(2), bids: [[0.4, some] as const], asks: [] },
+    { t: at(3), bids: [[0.3, all] as const], asks: [] },
+  ];
+  const series = priced([0.4, 0.4, 0.4, 0.4], { quotes });
+  const window = { from: at(0), to: at(100) };
+  const samples = computeSampleTimes(window);
+  const [totals, merged] = [createTradeTotals(samples), createTradeTotals(samples)];
+  const strategy = ruled({ exit: { all: [] }, size: { contracts: 10 }, entries_max: 1 });
+  addTrades(totals, series, simulate(series, strategy, window), samples);
+  expect(totals).toMatchObject({ trades: 2, tickFills: 0, bookFills: 0, quoteFills: 3 });
+  mergeTradeTotals(merged, totals);
+  mergeTradeTotals(merged, totals);
+  expect(merged.quoteFills).toBe(6);
 });
 
 const specOf = (rest: object) => {
@@ -95,6 +136,11 @@ test('reads saved results and requests of older versions', () => {
   const { fees, whole_contracts, ...request } = old.request;
   expect([fees, whole_contracts]).toEqual([null, null]);
   expect(parseSavedResult(JSON.stringify({ ...old, request }))).toEqual({ ...createResult(), assumptions: null });
+  // Results of versions without quotes do not have their count.
+  const { quote_fills: _q, ...withoutQuotes } = createResult().assumptions!;
+  expect(
+    parseSavedResult(JSON.stringify({ ...createResult(), assumptions: withoutQuotes })).assumptions!.quote_fills,
+  ).toBe(0);
   const text = JSON.stringify(createResult());
   expect(JSON.stringify(parseSavedResult(text))).toBe(text);
 });

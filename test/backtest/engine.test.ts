@@ -92,6 +92,10 @@ function spliced(past: SymbolSeries, future: SymbolSeries, moment: number): Symb
       ...listBooks(past.books).filter(({ t }) => t < moment),
       ...listBooks(future.books).filter(({ t }) => t >= moment),
     ],
+    quotes: [
+      ...listBooks(past.quotes).filter(({ t }) => t < moment),
+      ...listBooks(future.quotes).filter(({ t }) => t >= moment),
+    ],
     // Earlier settlements belong to the past.
     settlement: past.settlement !== null && past.settlement.at < moment ? past.settlement : laterOf(future, moment),
     otherVenues: past.otherVenues.map((other, i) => {

@@ -1,5 +1,6 @@
+import { bookAgeMsMax, quoteAgeMsMax } from '../../src/backtest/engine/book-lookup.ts';
 import type { Level, MarketState, OrderBook, OrderBookSeries, SymbolSeries } from '../../src/backtest/engine/series.ts';
-import { bookAgeMsMax, type Trade } from '../../src/backtest/engine/simulate.ts';
+import type { Trade } from '../../src/backtest/engine/simulate.ts';
 import {
   type Condition,
   contractsMax,
@@ -20,6 +21,7 @@ interface Known {
   readonly p: readonly number[];
   readonly states: readonly MarketState[];
   readonly books: readonly OrderBook[];
+  readonly quotes: readonly OrderBook[];
   /** Venues with a known match. */
   readonly others: readonly { readonly t: readonly number[]; readonly p: readonly number[] }[];
 }
@@ -27,7 +29,7 @@ interface Known {
 export const listBooks = (books: OrderBookSeries): OrderBook[] =>
   Array.from({ length: books.length }, (_, i) => books.at(i)!);
 
-function knownAt({ t, p, states, books, otherVenues }: SymbolSeries, now: number): Known {
+function knownAt({ t, p, states, books, quotes, otherVenues }: SymbolSeries, now: number): Known {
   const cut = (times: Float64Array, prices: Float64Array) => {
     const kept = [...times].flatMap((time, i) => (time <= now ? [[time, prices[i]!] as const] : []));
     return { t: kept.map(([time]) => time), p: kept.map(([, price]) => price) };
@@ -37,10 +39,25 @@ function knownAt({ t, p, states, books, otherVenues }: SymbolSeries, now: number
     ...cut(t, p),
     states: structuredClone(states.filter(({ from }) => from <= now)),
     books: structuredClone(listBooks(books).filter((book) => book.t <= now)),
+    quotes: structuredClone(listBooks(quotes).filter((quote) => quote.t <= now)),
     others: otherVenues
       .filter(({ sharedWindows }) => sharedWindows.some(({ from, to }) => from <= now && now < to))
       .map((other) => cut(other.t, other.p)),
   };
+}
+
+export interface PlainOffer extends OrderBook {
+  readonly basis: 'book' | 'quote';
+}
+
+/** The latest of all books and quotes, books last at equal times, if it is not too old. */
+export function findOffer({ now, books, quotes }: Pick<Known, 'now' | 'books' | 'quotes'>): PlainOffer | null {
+  const all: PlainOffer[] = [
+    ...quotes.map((quote) => ({ ...quote, basis: 'quote' as const })),
+    ...books.map((book) => ({ ...book, basis: 'book' as const })),
+  ];
+  const last = all.sort((a, b) => a.t - b.t).at(-1);
+  return last === undefined || now - last.t > (last.basis === 'book' ? bookAgeMsMax : quoteAgeMsMax) ? null : last;
 }
 
 interface Held {
@@ -197,7 +214,8 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
   const moments = [...series.t].filter((t) => t >= span.from && t < span.to && t < closing);
   const trades: Trade[] = [];
   let pending: number | null = null;
-  let usedBook: number | null = null;
+  /** Time of the last offer used, and the sides that are used. */
+  let used: { t: number; basis: string; sides: string[] } = { t: 0, basis: '', sides: [] };
   let entries = 0;
   let open: (Pick<Trade, 'entry_price' | 'decided_at' | 'filled_at' | 'price' | 'entry_fill'> & PlainPosition) | null =
     null;
@@ -205,12 +223,12 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
   const levelsOf = (buys: boolean, known: Known): readonly Level[] | null => {
     const price = known.p.at(-1)!;
     const each = worthOf(side, price);
-    const book = known.books.at(-1);
-    if (book === undefined || known.now - book.t > bookAgeMsMax)
+    const offer = findOffer(known);
+    if (offer === null)
       return [[buys ? Math.min(1, each + slippage) : Math.max(0, each - slippage), Number.POSITIVE_INFINITY]];
-    if (book.t === usedBook) return null;
-    const taken = (side === 'yes') === buys ? book.asks : book.bids;
-    return taken.map(([level, quantity]) => [worthOf(side, level), quantity]);
+    const takes = (side === 'yes') === buys ? 'asks' : 'bids';
+    if (offer.t === used.t && offer.basis === used.basis && used.sides.includes(takes)) return null;
+    return offer[takes].map(([level, quantity]) => [worthOf(side, level), quantity]);
   };
   const close = (
     contracts: number,
@@ -254,10 +272,15 @@ function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index:
         const fill: Filled | null = levels === null ? null : (isWhole ? filledWhole : filled)(order, levels);
         if (fill === null || fill.contracts === 0) continue;
         const [contracts, each]: [number, number] = [fill.contracts, fill.each];
-        const book = known.books.at(-1);
-        const hasBook = book !== undefined && now - book.t <= bookAgeMsMax;
-        usedBook = hasBook ? book.t : usedBook;
-        const basis = hasBook ? 'book' : 'tick';
+        const offer = findOffer(known);
+        const basis = offer?.basis ?? 'tick';
+        if (offer !== null) {
+          const takes = (side === 'yes') === (open === null) ? 'asks' : 'bids';
+          const isSame = offer.t === used.t && offer.basis === used.basis;
+          const hasSize = offer.basis === 'book' || offer[takes][0]![1] < Number.POSITIVE_INFINITY;
+          const taken = !hasSize ? [] : offer.basis === 'book' ? ['bids', 'asks'] : [takes];
+          used = { t: offer.t, basis: offer.basis, sides: [...(isSame ? used.sides : []), ...taken] };
+        }
         const fee = feeOf(strategy, fill, open === null);
         if (open === null) {
           entries++;

@@ -13,6 +13,7 @@ export const priced = (prices: readonly number[], rest: Partial<SymbolSeries> = 
   symbol: 'S',
   states: [],
   books: [],
+  quotes: [],
   settlement: null,
   otherVenues: [],
   t: Float64Array.from(prices, (_, i) => start + i * minute),

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
+import { bookAgeMsMax, quoteAgeMsMax } from '../../src/backtest/engine/book-lookup.ts';
 import type { OrderBook, SymbolSeries } from '../../src/backtest/engine/series.ts';
-import { bookAgeMsMax, simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
+import { simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
 import { at, everything, minute, priced, ruled, strategyOf } from './series.ts';
 
 const play = (series: SymbolSeries, ...rule: Parameters<typeof ruled>): Trade[] =>
@@ -268,6 +269,145 @@ test('an empty book fills nothing until it is too old or replaced', () => {
     filled_at: at(7),
     entry_price: 0.3,
   });
+});
+
+/** A quote; a null side is missing, and a null size unknown. */
+const quoteAt = (
+  minutes: number,
+  bid: number | null,
+  ask: number | null,
+  bidSize: number | null = null,
+  askSize: number | null = null,
+): OrderBook => {
+  const side = (price: number | null, size: number | null) =>
+    price === null ? [] : [[price, size ?? Number.POSITIVE_INFINITY] as const];
+  return { t: at(minutes), bids: side(bid, bidSize), asks: side(ask, askSize) };
+};
+const flat = (ticks: number): number[] => Array.from({ length: ticks }, () => 0.4);
+
+test('buys at the ask and sells at the bid of the quote in force, without slippage', () => {
+  const quotes = [quoteAt(0.5, 0.1, 0.2), quoteAt(1, 0.37, 0.43), quoteAt(2, 0.38, 0.44), quoteAt(2.5, 0.01, 0.02)];
+  const series = priced([0.4, 0.4, 0.41, 0.42], { quotes });
+  const [yes] = play(series, { exit: { all: [] }, size: { contracts: 10 } }, { slippage: 0.1 });
+  expect(yes).toMatchObject({
+    contracts: 10,
+    filled_at: at(1),
+    price: 0.4,
+    entry_price: 0.43,
+    entry_fill: 'quote',
+    exited_at: at(2),
+    exit_price: 0.38,
+    exit_fill: 'quote',
+  });
+  const [no] = play(series, { side: 'no', exit: { all: [] } });
+  expect(no).toMatchObject({ entry_fill: 'quote', exit_fill: 'quote', price: 0.4 });
+  expect([no!.entry_price, no!.exit_price]).toEqual([1 - 0.37, 1 - 0.44]);
+});
+
+test('a purchase takes at most the size of the ask, and a sale waits for the sizes of later bids', () => {
+  const quotes = [
+    quoteAt(1, 0.3, 0.5, 100, 6),
+    quoteAt(2, 0.35, 0.5, 4, 6),
+    quoteAt(4, 0.36, 0.5, 0, 6),
+    quoteAt(5, 0.37, 0.5, 100, 6),
+  ];
+  const rule = { exit: { all: [] }, size: { contracts: 10 }, entries_max: 1 };
+  const rows = play(priced(flat(7), { quotes }), rule).map(({ contracts, entry_price, exit_price, exited_at }) => [
+    contracts,
+    entry_price,
+    exit_price,
+    exited_at,
+  ]);
+  expect(rows).toEqual([
+    [4, 0.5, 0.35, at(2)],
+    [2, 0.5, 0.37, at(5)],
+  ]);
+  // Not even one whole contract: waits for the next quote.
+  const thin = [quoteAt(1, 0.3, 0.5, null, 0.5), quoteAt(3, 0.3, 0.45, null, 2.5)];
+  expect(play(priced(flat(5), { quotes: thin }), rule, { whole_contracts: true })[0]).toMatchObject({
+    filled_at: at(3),
+    contracts: 2,
+    entry_price: 0.45,
+  });
+});
+
+test('a side of known size is used once per quote and rule, one of unknown size any number of times', () => {
+  const often = (quotes: OrderBook[]) =>
+    play(priced(flat(9), { quotes }), { exit: { all: [] } }).map(({ filled_at, exited_at, exit_reason }) =>
+      exit_reason === 'sold' ? [filled_at, exited_at] : [filled_at],
+    );
+  expect(often([quoteAt(0, 0.3, 0.5)])).toEqual([
+    [at(1), at(2)],
+    [at(3), at(4)],
+    [at(5), at(6)],
+    [at(7), at(8)],
+  ]);
+  // The bid is not used by the purchase. The next purchase needs a new quote.
+  const known = quoteAt(0, 0.3, 0.5, 9, 9);
+  expect(often([known])).toEqual([[at(1), at(2)]]);
+  expect(often([known, quoteAt(6, 0.3, 0.5, 9, 9)])).toEqual([
+    [at(1), at(2)],
+    [at(6), at(7)],
+  ]);
+  expect(often([quoteAt(0, 0.3, 0.5, 9, null)])).toEqual([[at(1), at(2)], [at(3)]]);
+  // Every rule may use it.
+  const rule = { side: 'yes', entry: { all: [] }, size: { contracts: 1 } };
+  const both = simulate(priced(flat(3), { quotes: [known] }), strategyOf({ rules: [rule, rule] }), everything);
+  expect(both.map(({ entry_fill }) => entry_fill)).toEqual(['quote', 'quote']);
+});
+
+test('an unknown size fills an order in dollars, bounded as at a tick', () => {
+  const quotes = [quoteAt(1, null, 0.25)];
+  expect(play(priced(flat(3), { quotes }), { size: { dollars: 10 } })[0]).toMatchObject({ contracts: 40 });
+  const tiny = [quoteAt(1, null, 1e-9)];
+  expect(play(priced(flat(3), { quotes: tiny }), { size: { dollars: 100 } })[0]).toMatchObject({ contracts: 1e9 });
+});
+
+test('waits while the quote lacks the side that the order needs', () => {
+  const quotes = [quoteAt(1, 0.3, null), quoteAt(3, null, 0.5), quoteAt(5, 0.3, null)];
+  const rule = { exit: { all: [] }, entries_max: 1 };
+  expect(play(priced(flat(7), { quotes }), rule)[0]).toMatchObject({
+    filled_at: at(3),
+    entry_price: 0.5,
+    exit_decided_at: at(3),
+    exited_at: at(5),
+    exit_price: 0.3,
+  });
+  // A price outside [0, 1] is no offer.
+  expect(play(priced(flat(4), { quotes: [quoteAt(1, -0.2, 1.2), quoteAt(2, 0.3, 0.5)] }), {})[0]).toMatchObject({
+    filled_at: at(2),
+  });
+});
+
+test('a quote is in force for 24 hours', () => {
+  const last = quoteAgeMsMax / minute;
+  expect(last).toBe(24 * 60);
+  const paid = (minutes: number) => {
+    const t = Float64Array.of(at(minutes - 1), at(minutes));
+    return play({ ...priced([0.4, 0.4], { quotes: [quoteAt(0, 0.3, 0.5)] }), t }, {})[0]!.entry_price;
+  };
+  expect([paid(1), paid(last), paid(last + 1)]).toEqual([0.5, 0.5, 0.4]);
+});
+
+test('the later of quote and order book is used, and at equal times the order book', () => {
+  const paid = (books: OrderBook[], quotes: OrderBook[]) => {
+    const [trade] = play(priced(flat(12), { books, quotes }), { entry: { all: [] } });
+    return [trade!.entry_price, trade!.entry_fill];
+  };
+  const [book, quote] = [bookAt(0.5, [], [[0.6, 9]]), quoteAt(0.5, 0.3, 0.5)];
+  expect(paid([book], [])).toEqual([0.6, 'book']);
+  expect(paid([], [quote])).toEqual([0.5, 'quote']);
+  expect(paid([book], [quote])).toEqual([0.6, 'book']);
+  expect(paid([book], [quoteAt(0.6, 0.3, 0.5)])).toEqual([0.5, 'quote']);
+  expect(paid([{ ...book, t: at(0.6) }], [quote])).toEqual([0.6, 'book']);
+});
+
+test('an order book ends the quote before it, also when it is too old for a fill', () => {
+  const series = priced(flat(12), { books: [bookAt(1, [], [[0.6, 9]])], quotes: [quoteAt(0.5, 0.3, 0.5)] });
+  const from = { from: at(9), to: at(100) };
+  expect(simulate(series, ruled({}), from)[0]).toMatchObject({ entry_price: 0.4, entry_fill: 'tick' });
+  const later = { ...series, quotes: [...[series.quotes.at(0)!], quoteAt(8, 0.3, 0.5)] };
+  expect(simulate(later, ruled({}), from)[0]).toMatchObject({ entry_price: 0.5, entry_fill: 'quote' });
 });
 
 test('uses the market state known at the decision', () => {

@@ -24,7 +24,7 @@ test('prints a summary and tables of a backtest', () => {
   total_pnl  +12.50 dollars
   symbols    200 tested, 100 traded, 1,234,567 ticks
   trades     60 of 60 contracts, 50.0 % won, fees 0.00
-  costs      kalshi fees, slippage 0.01, whole contracts; 60 fills at tick prices, 60 from order books
+  costs      kalshi fees, slippage 0.01, whole contracts; 60 fills at tick prices, 60 from order books, 60 at quotes
   pnl        +12.50 in total, +0.0125 per trade
   risk       drawdown 3.5000, sharpe 1.23, brier 0.1234
   equity     ▁▁▂▂▃▃▄▄▄▄▄▃▃▃▂▂▂▂▂▂▂▃▃▄▄▅▆▆▇█████████▇▇▇▆▆▆▆▇▇█

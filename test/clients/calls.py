@@ -47,6 +47,9 @@ assert call(market, "list_historical_markets", symbol=symbol).markets[0].history
 assert isinstance(call(market, "list_historical_ticks", symbol=[symbol], limit=3).next_cursor, str)
 interval = models.ListHistoricalCandlesInterval("1h")
 assert all(candle.low <= candle.high for candle in call(market, "list_historical_candles", symbol=[symbol], interval=interval).candles)
+two_sided, one_sided = call(market, "list_historical_quotes").quotes
+assert 0 < two_sided.bid < two_sided.ask < 1 and two_sided.ask_size > 0
+assert one_sided.bid is None and one_sided.ask > 0 and one_sided.bid_size is None
 assert all(window.t_from < window.t_to for window in call(market, "list_historical_coverage", symbol=[symbol]).coverage)
 
 assert call(market, "get_manifest").datasets["ticks"].files

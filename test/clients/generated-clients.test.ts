@@ -5,9 +5,10 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import type { Clock } from '../../src/base/ports.ts';
 import { systemClock } from '../../src/base/system.ts';
-import { clockAt } from '../archive/scratch.ts';
+import { appendQuotes, quote } from '../archive/quote-records.ts';
+import { clockAt, publishNow } from '../archive/scratch.ts';
 import { project } from '../docs/kept-current.ts';
-import { collected } from '../e2e/books.ts';
+import { collected, listed } from '../e2e/books.ts';
 import { fixedNow, folder } from '../e2e/lake.ts';
 import { claims, crafted, hs256, secret } from '../server/forged-tokens.ts';
 import { serving } from '../server/serving.ts';
@@ -30,7 +31,10 @@ type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 
 /** A service over an archive filled from the sandbox, and a folder with its document. */
 async function startService() {
-  const { archive } = await collected();
+  const { archive, output } = await collected();
+  const [symbol] = listed(output);
+  appendQuotes(archive, [quote(symbol!, fixedNow - 1, 0.25, 0.5, 100), quote(symbol!, fixedNow, null, 0.5)]);
+  await publishNow(archive, fixedNow);
   const { url, key } = await serving(archive, { clock, set: [`service.tokens.secret=${secret}`] });
   const token = crafted(hs256, { ...claims, iat: fixedNow / 1000, exp: fixedNow / 1000 + 600, scope: 'research' });
   const text = await (await fetch(`${url}/api/v1/openapi.json`)).text();

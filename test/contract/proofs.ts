@@ -89,6 +89,10 @@ const fields: Proof = [
   settings,
   'field_paths say where a record has question, source, opens_at, closes_at, resolved_at and outcome',
 ];
+const details: Proof = [
+  'e2e/import-markets.test.ts',
+  'field_paths find event, exclusive, strikes, expected end, rules, fees, tick size and source of the outcome',
+];
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
 const delays: Proof = ['settings/load.test.ts', 'the minimum delay is at most the maximum'];
 const doctored: Proof = ['e2e/doctor.test.ts', 'reports no problem for a healthy archive, and changes nothing'];
@@ -307,6 +311,15 @@ export const proofs: Proofs = {
     'source.field_paths.closes_at': fields,
     'source.field_paths.resolved_at': fields,
     'source.field_paths.outcome': fields,
+    'source.field_paths.outcome_source': details,
+    'source.field_paths.event': details,
+    'source.field_paths.exclusive': details,
+    'source.field_paths.strike_low': details,
+    'source.field_paths.strike_high': details,
+    'source.field_paths.expected_end': details,
+    'source.field_paths.rules': details,
+    'source.field_paths.fee_schedule': details,
+    'source.field_paths.tick_size': details,
     'source.markets_limit': views,
     'source.linger_days': effect('linger_days is how long a symbol is polled after it turned inactive'),
     'source.suspend_after_days': effect('suspend_after_days days on which the service knows no such symbol suspend it'),

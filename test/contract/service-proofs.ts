@@ -151,6 +151,9 @@ export const serviceRoutes = {
   'GET /api/v1/historical/orderbooks': rows(
     'returns complete order book snapshots with best levels first, including empty ones',
   ),
+  'GET /api/v1/historical/quotes': rows(
+    'returns quotes sorted by symbol and time, with null for a missing side or size',
+  ),
   'GET /api/v1/export': at('server/export-manifest.test.ts')(
     'serves the manifest byte for byte, and 304 if the client has it',
   ),

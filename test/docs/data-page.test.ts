@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { type MarketFacts, mergeMarkets } from '../../src/archive/format/market.ts';
+import { detailColumns, unknownDetails } from '../../src/archive/format/market-details.ts';
+import { fullDetails } from '../archive/format/facts.ts';
 import { readPage } from './blocks.ts';
 
 // The traps of docs/for-data-scientists.md. test/readers runs its blocks.
@@ -19,6 +21,7 @@ const facts: MarketFacts = {
   resolvedAt: 1,
   outcome: 0,
   extra: 'one',
+  ...unknownDetails,
 };
 const others: MarketFacts = {
   canonicalId: 'b',
@@ -34,6 +37,7 @@ const others: MarketFacts = {
   resolvedAt: 2,
   outcome: 1,
   extra: 'two',
+  ...fullDetails,
 };
 
 test('the page names every column of markets that a later poll may change', () => {
@@ -45,7 +49,10 @@ test('the page names every column of markets that a later poll may change', () =
     return mergeMarkets([], polls).length === 1;
   });
   const columns = new Set(datasets.markets.columns.map(({ name }) => name));
-  const changeable = [...changed, 'last_seen'].filter((name) => columns.has(name));
+  const columnOf = new Map<string, string>(detailColumns);
+  const changeable = [...changed.map((name) => columnOf.get(name) ?? name), 'last_seen'].filter((name) =>
+    columns.has(name),
+  );
   const [trap] = /^\| all \| a row of `markets` .*$/m.exec(readPage('docs/for-data-scientists.md')) ?? [''];
   const named = [...trap.split(' are from ')[0]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
   expect(named.filter((name) => name !== 'markets').sort()).toEqual(changeable.sort());

@@ -52,7 +52,7 @@ test('buy and hold gives the results computed by hand, as text and JSON', async 
     summary: { symbols: 3, symbols_traded: 3, ticks: 9, trades: 3, contracts: 3, fees: 0, win_rate: 2 / 3 },
     coverage: { gap_ms: 0, gap_share: 0 },
     archive: { generation: 1, manifest_sha256: sha256(readFileSync(join(lake, 'manifest.json'))) },
-    assumptions: { fees: 'none', slippage: 0, whole_contracts: false, tick_fills: 3, book_fills: 0 },
+    assumptions: { fees: 'none', slippage: 0, whole_contracts: false, tick_fills: 3, book_fills: 0, quote_fills: 0 },
   });
   expect(result.symbols.items.map(({ symbol, outcome }) => [symbol, outcome])).toEqual([
     ['RAIN', 1],
@@ -118,6 +118,7 @@ test('--fees and --whole-contracts replace those of the strategy', async () => {
     whole_contracts: true,
     tick_fills: 3,
     book_fills: 0,
+    quote_fills: 0,
   });
   expect(kalshi.request.fees).toEqual(kalshi.strategy.fees);
   const fractional = ['--whole-contracts', 'no', '--param', 'contracts=2.5'];

@@ -176,7 +176,7 @@ describe('a feed is imported by the command that the first one suggests', () => 
     expect(JSON.parse(coverage.stdout)).toEqual([{ n: 0 }]);
     const covers = await run([...args, '--covers', '2026-07-11..2026-07-12']);
     expect(covers.code).toBe(2);
-    expect(covers.stderr).toMatch(/--covers applies to ticks only/);
+    expect(covers.stderr).toMatch(/--covers applies to ticks and quotes only/);
     const bad = put(folder(), 'bad.csv', `symbol,t,bids,asks\n${'A,1783771200000,many,few\n'.repeat(3)}`);
     const rejected = await run(['import', bad, '--output', output, ...common]);
     expect(rejected.code).toBe(4);
@@ -200,6 +200,18 @@ test('order books that an archive exported are the same in another one', async (
   expect(await all(copy)).toBe(expected);
 });
 
+test('order books of raw responses are imported alone, if that is said', async () => {
+  const { output } = await collectedBooks();
+  const copy = folder();
+  const args = ['import', join(output, '.oddslake/raw'), '--dataset', 'orderbooks', '--output', copy, ...common];
+  const taken = await run([...args, '--json']);
+  expect(taken.code, taken.stderr).toBe(0);
+  const count = async (root: string, table: string) =>
+    (await run(['sql', `SELECT count(*) AS n FROM ${table}`, '--format', 'csv', '--output', root])).stdout;
+  expect(await count(copy, 'orderbooks')).toBe(await count(output, 'orderbooks'));
+  for (const table of ['ticks', 'markets']) expect(await count(copy, table), table).toBe('n\n0\n');
+});
+
 test('levels whose time is written in two ways are refused', async () => {
   const level = (t: string, price: number): string => `A,${t},bid,${price},1\n`;
   // The same time in two forms: the levels of one order book are apart.
@@ -218,7 +230,8 @@ test('a dry run shows the first rows as they would be stored, and names what is 
   const args = ['import', path, '--output', output, ...common, ...flags];
   const shown = await run([...args, '--dry-run']);
   expect(shown.stdout).toContain(`${path}: 50 rows, 0 rejected\n`);
-  expect(shown.stdout).toContain('not imported, because no dataset takes them: bid, ask, volume\n');
+  const both = '--dataset ticks,quotes --columns symbol=ticker,t=timestamp,p=price imports ticks and quotes';
+  expect(shown.stdout).toContain(`  not imported: bid, ask, volume\n  ${both}\n`);
   expect(shown.stdout).toMatch(/KXBTCD-26NOV20-B90025 +2026-07-11T00:00:00Z +0\.2\n/);
   expect(shown.stdout).toMatch(/the first 5 rows/);
   const json = JSON.parse((await run([...args, '--dry-run', '--json'])).stdout.split('\n')[0]!);
@@ -228,7 +241,7 @@ test('a dry run shows the first rows as they would be stored, and names what is 
   const taken = await run([...args, '--json']);
   expect(JSON.parse(taken.stdout)).toMatchObject({
     exit_code: 0,
-    warnings: [`Columns that no dataset takes were not imported: bid, ask, volume (${path}).`],
+    warnings: [`Columns that were not imported: bid, ask, volume (${path}). ${both}.`],
   });
 });
 

@@ -39,7 +39,7 @@ export const sample: readonly Tick[] = ['alpha', 'b,"eta"', 'γ 😀'].flatMap((
 /** Accepts files with any share of rejected rows. */
 export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {}): ImportFlags => ({
   paths,
-  dataset: null,
+  datasets: null,
   format: null,
   covers: null,
   preferred: false,

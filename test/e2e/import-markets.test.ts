@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runHere as run } from './here.ts';
@@ -19,7 +20,8 @@ describe('an import of markets', () => {
     expect(summary).toMatchObject({ exit_code: 0, warnings: [], ticks: { fetched: 0 } });
     expect(hashes(other, 'markets')).toEqual(hashes(output, 'markets'));
     const known = async (archive: string): Promise<unknown> => {
-      const facts = 'symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, outcome';
+      const facts =
+        'symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, outcome, outcome_source';
       const sql = `SELECT ${facts} FROM symbols ORDER BY symbol`;
       return JSON.parse((await run(['sql', sql, '--output', archive, '--json'])).stdout);
     };
@@ -59,8 +61,46 @@ describe('an import of markets', () => {
     const [after, fresh] = await look();
     const firstSeen = new Date(yesterday - dayMs).toISOString();
     // No poll had resolved it yet; an inactive state two days earlier is outdated.
-    expect(after).toEqual({ ...before, first_seen: firstSeen, outcome: before!.outcome ?? 1 });
+    const outcome = { outcome: before!.outcome ?? 1, outcome_source: 'reported' };
+    expect(after).toEqual({ ...before, first_seen: firstSeen, ...outcome });
     expect(fresh).toMatchObject({ symbol: 'NEW', canonical_id: 'NEW', question: 'what?', is_active: true, outcome: 0 });
+  });
+
+  test('field_paths find event, exclusive, strikes, expected end, rules, fees, tick size and source of the outcome', async () => {
+    const fields = { a: 'derived', b: 'E', c: true, d: 1, e: 2.5, f: yesterday, g: 'If. 🌧', h: 'flat', i: 0.01 };
+    const names = ['outcome_source', 'event', 'exclusive', 'strike_low', 'strike_high', 'expected_end', 'rules'];
+    const columns = [...names, 'fee_schedule', 'tick_size'];
+    const values = Object.values({ ...fields, f: new Date(yesterday).toISOString() });
+    const rulesSha256 = hash('sha256', fields.g);
+    const expected = { ...Object.fromEntries(columns.map((name, i) => [name, values[i]])), rules_sha256: rulesSha256 };
+    const set = columns.map((name, i) => `source.field_paths.${name}=${Object.keys(fields)[i]}`);
+    const read = async (output: string, select: string, dataset: string): Promise<unknown[]> => {
+      const { stdout, code } = await run(['sql', `SELECT ${select} FROM ${dataset}`, '--output', output, '--json']);
+      expect(code).toBe(0);
+      return JSON.parse(stdout) as unknown[];
+    };
+    const select = [...columns, 'rules_sha256'].join(', ');
+    const rows = { 'm.ndjson': JSON.stringify({ symbol: 'A', outcome: 1, ...fields, j: 5 }) };
+    const csv = [Object.keys({ symbol: 0, outcome: 0, ...fields, j: 0 }), ['A', '1', ...Object.values(fields), '5']];
+    for (const [name, text] of Object.entries({
+      ...rows,
+      'm.csv': csv.map((line) => `${line.join(',')}\n`).join(''),
+    })) {
+      const output = folder();
+      const flags = ['source.name=box', ...set];
+      const summary = await importInto(output, [put(folder(), name, text)], { datasets: ['markets'] }, flags);
+      expect(summary, name).toMatchObject({ exit_code: 0, warnings: [] });
+      expect(await read(output, `${select}, extra`, 'markets'), name).toEqual([
+        { ...expected, extra: name === 'm.csv' ? '{"j":"5"}' : '{"j":5}' },
+      ]);
+      const { rules: _, ...ofSymbol } = expected as Record<string, unknown>;
+      expect(await read(output, select.replace('rules, ', ''), 'symbols'), name).toEqual([ofSymbol]);
+      // What one archive published becomes the same rows of another, without the paths.
+      const other = folder();
+      const [published] = Object.keys(hashes(output, 'markets'));
+      await importInto(other, [join(output, published!)], {}, ['source.name=box']);
+      expect(hashes(other, 'markets')).toEqual(hashes(output, 'markets'));
+    }
   });
 
   test('treats a saved response as a poll at its generated_at', async () => {

@@ -17,6 +17,10 @@ test('sql has views and macros over the datasets', async () => {
   const tables = ['candles_1d', 'candles_1h', 'conflicts', 'coverage', 'gaps', 'lifetimes', 'markets', 'orderbooks'];
   expect((await ask('SHOW TABLES')).map(({ name }) => name)).toEqual([
     ...tables,
+    'quote_conflicts',
+    'quotes',
+    'quotes_with_ticks',
+    'spreads',
     'symbols',
     'ticks',
     'ticks_with_markets',

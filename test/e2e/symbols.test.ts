@@ -38,6 +38,15 @@ test('symbols matches all words in any case, and counts omitted rows', async () 
     'last_tick',
     'ticks',
     'suspended_at',
+    'outcome_source',
+    'event',
+    'exclusive',
+    'strike_low',
+    'strike_high',
+    'expected_end',
+    'rules_sha256',
+    'fee_schedule',
+    'tick_size',
   ]);
   const { symbol, category } = all.symbols[0]!;
   const [head, tail] = [symbol.slice(0, 4).toUpperCase(), symbol.slice(-3).toLowerCase()];

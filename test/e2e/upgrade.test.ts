@@ -11,7 +11,7 @@ test('reads an older archive, and publishes into it only after oddslake upgrade'
   const box = await sandbox({ seed: 12, nowMs: fixedNow, markets: 4, ticksPerDay: 100 });
   expect((await job('backfill', box.url, output, '--from', '2025-06-13', '--to', '2025-06-14')).code).toBe(0);
   turnedBack(output);
-  const before = hashes(output, 'ticks', 'symbols', 'markets');
+  const before = hashes(output, 'ticks');
   const asked = box.stats().requests;
 
   const readers = [['status'], ['gaps'], ['symbols'], ['changes', '--since', '0'], ['verify']];
@@ -40,7 +40,7 @@ test('reads an older archive, and publishes into it only after oddslake upgrade'
     generation: 2,
     inferred: { windows: expect.any(Number), symbols: expect.any(Number), expected_requests: expect.any(Number) },
   });
-  expect(hashes(output, 'ticks', 'symbols', 'markets')).toEqual(before);
+  expect(hashes(output, 'ticks')).toEqual(before);
   const again = await runHere(['upgrade', '--output', output]);
   expect([again.code, again.stdout]).toEqual([0, `${output} already has format ${formatVersion}: nothing to do\n`]);
   expect((await runHere(['verify', '--output', output])).code).toBe(0);

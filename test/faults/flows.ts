@@ -316,7 +316,7 @@ export const flows: readonly Flow[] = [
     async run(parts) {
       const context = await contextIn(parts);
       const flags = {
-        dataset: null,
+        datasets: null,
         format: null,
         rows: defaultRowRules,
         renames: [],

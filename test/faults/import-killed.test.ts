@@ -1,6 +1,7 @@
 import { globSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Summary } from '../../src/collector/run/summary.ts';
 import { csvOf, importInto, put } from '../e2e/import-lake.ts';
 import { addsUp, dayMs, fixedNow, folder, hashes, run, sleep, start } from '../e2e/lake.ts';
 import { waitFor } from '../harness/limits.ts';
@@ -13,26 +14,13 @@ const yesterday = today - dayMs;
 
 /** Bytes of temporary files that a run has written. */
 const readTemporaryBytes = (output: string): number =>
-  globSync('.oddslake/pins/*import-*/ticks', { cwd: output }).reduce(
+  globSync('.oddslake/pins/*import-*/{ticks,quotes}', { cwd: output }).reduce(
     (sum, path) => sum + (statSync(join(output, path), { throwIfNoEntry: false })?.size ?? 0),
     0,
   );
 
-test('a killed import resumes to the same bytes as an undisturbed one', async () => {
-  const ticks = Array.from({ length: 120_000 }, (_, i) => ({
-    symbol: `S${(i * 7) % 40}`,
-    t: yesterday + Math.floor((i * 2 * dayMs) / 120_000),
-    p: ((i * 7919 + seed) % 1000) / 1000,
-  }));
-  const path = put(folder(), 'a.csv.gz', csvOf(ticks), fixedNow);
-  const covers = { from: yesterday, to: today + dayMs };
-  const undisturbed = folder();
-  expect((await importInto(undisturbed, [path], { covers })).ticks.accepted).toBe(120_000);
-  const expected = hashes(undisturbed, 'ticks', 'coverage');
-
-  const output = folder();
-  const flags = ['--covers', '2025-06-13..2025-06-15'];
-  const args = ['import', path, '--output', output, '--set', 'source.name=box', '--json', '--quiet', ...flags];
+/** Kills an import four times, the first time as soon as it has written temporary files, and then runs it to its end. */
+async function importKilled(output: string, args: readonly string[]): Promise<Summary> {
   let kills = 0;
   for (let round = 0; round < 4; round++) {
     const running = start(args);
@@ -51,9 +39,48 @@ test('a killed import resumes to the same bytes as an undisturbed one', async ()
   const last = await run(args);
   expect(last.code, last.stderr).toBe(0);
   expect(addsUp(last.summary)).toBe(true);
-  expect(hashes(output, 'ticks', 'coverage')).toEqual(expected);
   const verified = await run(['verify', '--output', output, '--json']);
   expect(verified.code, verified.stdout).toBe(0);
   // Unpacked input may be as large as the archive.
   expect(globSync('.oddslake/**/*import-*', { cwd: output })).toEqual([]);
+  return last.summary;
+}
+
+const covers = { from: yesterday, to: today + dayMs };
+const flags = ['--set', 'source.name=box', '--json', '--quiet', '--covers', '2025-06-13..2025-06-15'];
+
+test('a killed import resumes to the same bytes as an undisturbed one', async () => {
+  const ticks = Array.from({ length: 120_000 }, (_, i) => ({
+    symbol: `S${(i * 7) % 40}`,
+    t: yesterday + Math.floor((i * 2 * dayMs) / 120_000),
+    p: ((i * 7919 + seed) % 1000) / 1000,
+  }));
+  const path = put(folder(), 'a.csv.gz', csvOf(ticks), fixedNow);
+  const undisturbed = folder();
+  expect((await importInto(undisturbed, [path], { covers })).ticks.accepted).toBe(120_000);
+  const output = folder();
+  await importKilled(output, ['import', path, '--output', output, ...flags]);
+  expect(hashes(output, 'ticks', 'coverage')).toEqual(hashes(undisturbed, 'ticks', 'coverage'));
+});
+
+test('a killed import of ticks and quotes resumes to the same bytes as an undisturbed one', async () => {
+  const rows = Array.from({ length: 60_000 }, (_, i) => {
+    // Some times repeat, with other quotes.
+    const t = yesterday + Math.floor(((i - (i % 9 === 8 ? 40 : 0)) * 2 * dayMs) / 60_000);
+    const bid = ((i * 7919 + seed) % 900) / 1000;
+    return `S${(i * 7) % 40},${t},${i % 2 === 0 ? bid : ''},${bid},${i % 5 === 0 ? '' : bid + 0.01},${i % 100}\n`;
+  });
+  const path = put(folder(), 'a.csv.gz', `symbol,t,p,bid,ask,bid_size\n${rows.join('')}`, fixedNow);
+  const undisturbed = folder();
+  const whole = await importInto(undisturbed, [path], { covers, datasets: ['ticks', 'quotes'] });
+  expect(whole).toMatchObject({ exit_code: 0, quotes: { fetched: 60_000, quarantined: 0 } });
+  expect(whole.quotes!.conflicts).toBeGreaterThan(0);
+  const output = folder();
+  const args = ['import', path, '--output', output, ...flags, '--dataset', 'ticks,quotes'];
+  const { quotes } = await importKilled(output, args);
+  expect(quotes!.fetched).toBe(quotes!.accepted + quotes!.duplicates + quotes!.conflicts);
+  // What a killed run had journaled is recovered, and then it is a duplicate.
+  expect(quotes!.accepted + quotes!.recovered).toBeLessThanOrEqual(whole.quotes!.accepted);
+  const published = ['ticks', 'quotes', 'coverage', 'quote_conflicts'] as const;
+  expect(hashes(output, ...published)).toEqual(hashes(undisturbed, ...published));
 });

@@ -73,8 +73,34 @@ def odd_ticks() -> list[tuple[str, int, float]]:
     ]
 
 
+Quote = tuple[str, int, float | None, float | None, float | None, float | None]
+
+
+def odd_quotes() -> list[Quote]:
+    """Quotes with every combination of missing values that has a price; one symbol has quotes and no ticks."""
+    values = [
+        *((0.25, 0.5, 10.0, 20.0), (0.25, None, 10.0, None), (None, 0.5, None, 20.0), (0.1 + 0.2, 1 / 3, None, None)),
+        *((0.25, None, None, None), (0.0, 1.0, 5e-324, 0.0), (0.5, 0.25, 1.0, 1.0)),
+    ]
+    return [
+        (symbol, ODD_DAY + 3_600_000 * hour + s, *numbers)
+        for s, symbol in enumerate([*ODD_SYMBOLS, "no ticks 😀"])
+        for hour, numbers in enumerate(values)
+    ]
+
+
+def import_quotes(root: Path, name: str, quotes: list[Quote], written: float, *flags: str) -> None:
+    """Imports quotes from a file that was written at that time, in seconds."""
+    names = ("symbol", "t", "bid", "ask", "bid_size", "ask_size")
+    file = root.parent / name
+    file.write_text("".join(json.dumps(dict(zip(names, quote))) + "\n" for quote in quotes))
+    os.utime(file, (written, written))
+    output = ("--output", str(root), "--no-progress", "--set", OUR_NAME)
+    oddslake("import", str(file), "--dataset", "quotes", *output, *flags)
+
+
 def add_odd(published: Archive, root: Path) -> Archive:
-    """A copy with another publish into one of its days: symbols with odd names, one of them in two markets."""
+    """A copy with other publishes into one of its days: symbols with odd names, one of them in two markets, and quotes."""
     shutil.copytree(published.root, root)
     archive, work = Archive(root), root.parent
     ticks = [json.dumps({"symbol": s, "t": t, "p": p}) for s, t, p in odd_ticks()]
@@ -92,6 +118,11 @@ def add_odd(published: Archive, root: Path) -> Archive:
     # The modification time is the observation time.
     os.utime(work / "markets.ndjson", (ODD_DAY / 1000 + 7200, ODD_DAY / 1000 + 7200))
     oddslake("import", str(work / "markets.ndjson"), "--dataset", "markets", *output)
+    # The first file is older than the second, which has precedence.
+    written = (ODD_DAY + 2 * DAY_MS) / 1000
+    older = [(symbol, t, 0.125, None, None, 5.0) for symbol, t, *_ in odd_quotes()[::5]]
+    import_quotes(archive.root, "older-quotes.ndjson", older, written - 1)
+    import_quotes(archive.root, "quotes.ndjson", odd_quotes(), written, "--covers", covers)
     return Archive(root)
 
 

@@ -35,19 +35,26 @@ DATASETS = {
     "symbols": dataset(
         "symbol:string canonical_id:string? source:string? question:string? category:string? is_active:boolean?"
         " opens_at:timestamp? closes_at:timestamp? resolved_at:timestamp? outcome:double? first_seen:timestamp"
-        " last_seen:timestamp first_tick:timestamp? last_tick:timestamp? ticks:int64",
+        " last_seen:timestamp first_tick:timestamp? last_tick:timestamp? ticks:int64"
+        " outcome_source:string? event:string? exclusive:boolean? strike_low:double? strike_high:double?"
+        " expected_end:timestamp? rules_sha256:string? fee_schedule:string? tick_size:double?",
         *("symbol", "first_seen", "last_seen"),
         has_days=False,
     ),
     "markets": dataset(
         "canonical_id:string symbol:string? source:string? views:strings category:string? confidence:double?"
         " is_active:boolean? question:string? closes_at:timestamp? resolved_at:timestamp? outcome:double?"
-        " first_seen:timestamp last_seen:timestamp extra:string?",
+        " first_seen:timestamp last_seen:timestamp extra:string?"
+        " outcome_source:string? event:string? exclusive:boolean? strike_low:double? strike_high:double?"
+        " expected_end:timestamp? rules:string? rules_sha256:string? fee_schedule:string? tick_size:double?",
         *("canonical_id symbol first_seen", "first_seen", "last_seen"),
     ),
     "orderbooks": dataset(
         "symbol:string t:timestamp side:string level:int32 price:double quantity:double",
         *("symbol t side level", "t", "t"),
+    ),
+    "quotes": dataset(
+        "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?", "symbol t", "t", "t"
     ),
     "candles_1h": dataset(CANDLES, "symbol t", "t", "t"),
     "candles_1d": dataset(CANDLES, "symbol t", "t", "t"),
@@ -58,5 +65,9 @@ DATASETS = {
     ),
     "conflicts": dataset(
         "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp", "symbol t seen_at dropped", "t", "t"
+    ),
+    "quote_conflicts": dataset(
+        "symbol:string t:timestamp seen_at:timestamp seq:int32 bid:double? ask:double? bid_size:double? ask_size:double?",
+        *("symbol t seen_at seq", "t", "t"),
     ),
 }

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 DAY_MS = 86_400_000
 INTERVALS = {"candles_1h": 3_600_000, "candles_1d": DAY_MS}
-PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks")
+PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes")
+COVERED = ("ticks", "orderbooks", "quotes")
 ORIGINS = ("poll", "backfill", "import")
 EVIDENCE = ("stated", "confirmed", "declared", "inferred")
 DAY_STATES = ("complete", "provisional", "complete_with_exceptions", "incomplete", "empty")
@@ -40,27 +41,37 @@ COLUMNS = {
     "ticks": "symbol:string t:timestamp p:double",
     "symbols": "symbol:string canonical_id:string? source:string? question:string? category:string? is_active:boolean?"
     " opens_at:timestamp? closes_at:timestamp? resolved_at:timestamp? outcome:double? first_seen:timestamp"
-    " last_seen:timestamp first_tick:timestamp? last_tick:timestamp? ticks:int64",
+    " last_seen:timestamp first_tick:timestamp? last_tick:timestamp? ticks:int64"
+    " outcome_source:string? event:string? exclusive:boolean? strike_low:double? strike_high:double?"
+    " expected_end:timestamp? rules_sha256:string? fee_schedule:string? tick_size:double?",
     "markets": "canonical_id:string symbol:string? source:string? views:strings category:string? confidence:double?"
     " is_active:boolean? question:string? closes_at:timestamp? resolved_at:timestamp? outcome:double?"
-    " first_seen:timestamp last_seen:timestamp extra:string?",
+    " first_seen:timestamp last_seen:timestamp extra:string?"
+    " outcome_source:string? event:string? exclusive:boolean? strike_low:double? strike_high:double?"
+    " expected_end:timestamp? rules:string? rules_sha256:string? fee_schedule:string? tick_size:double?",
     "orderbooks": "symbol:string t:timestamp side:string level:int32 price:double quantity:double",
+    "quotes": "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?",
     "candles_1h": CANDLES,
     "candles_1d": CANDLES,
     "coverage": "dataset:string symbol:string t_from:timestamp t_to:timestamp ticks:int32 fetched_at:timestamp"
     " origin:string evidence:string grain_ms:int64?",
     "conflicts": "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp",
+    "quote_conflicts": "symbol:string t:timestamp seen_at:timestamp seq:int32"
+    " bid:double? ask:double? bid_size:double? ask_size:double?",
 }
 KEYS = {
     "ticks": ("symbol", "t"),
     "symbols": ("symbol",),
     "markets": ("canonical_id", "symbol", "first_seen"),
     "orderbooks": ("symbol", "t", "side", "level"),
+    "quotes": ("symbol", "t"),
     "candles_1h": ("symbol", "t"),
     "candles_1d": ("symbol", "t"),
     "coverage": ("dataset", "symbol", "t_from"),
     "conflicts": ("symbol", "t", "seen_at", "dropped"),
+    "quote_conflicts": ("symbol", "t", "seen_at", "seq"),
 }
+QUOTE_VALUES = ("bid", "ask", "bid_size", "ask_size")
 # First and last moment of a row.
 SPANS = {"coverage": ("t_from", "t_to"), "markets": ("first_seen", "last_seen"), "symbols": ("first_seen", "last_seen")}
 
@@ -103,6 +114,8 @@ class Day:
     coverage: dict = field(default_factory=dict)  # (dataset, symbol) -> [(t_from, t_to, ticks)]
     conflicts: dict = field(default_factory=dict)  # (symbol, t) -> [(kept, dropped)]
     ticks: dict = field(default_factory=dict)  # symbol -> Ticks
+    quotes: dict = field(default_factory=dict)  # symbol -> {t: (bid, ask, bid_size, ask_size)}
+    dropped_quotes: dict = field(default_factory=dict)  # (symbol, t) -> [(bid, ask, bid_size, ask_size)]
     candles: dict = field(default_factory=lambda: defaultdict(dict))  # dataset -> part -> table
     tables: dict = field(default_factory=dict)  # part -> table of ticks
 
@@ -386,6 +399,12 @@ class Checker:
             elif dataset == "conflicts":
                 for symbol, t, kept, dropped in zip(*columns_of(table, "symbol", "t", "kept", "dropped")):
                     day.conflicts.setdefault((symbol, t), []).append((kept, dropped))
+            elif dataset == "quotes":
+                for symbol, t, *values in zip(*columns_of(table, "symbol", "t", *QUOTE_VALUES)):
+                    day.quotes.setdefault(symbol, {})[t] = tuple(values)
+            elif dataset == "quote_conflicts":
+                for symbol, t, *values in zip(*columns_of(table, "symbol", "t", *QUOTE_VALUES)):
+                    day.dropped_quotes.setdefault((symbol, t), []).append(tuple(values))
             elif dataset == "markets":
                 self.check_markets(file["path"], table)
             else:
@@ -397,6 +416,8 @@ class Checker:
                 self.check_candles(date, day)
         if "ticks" not in unread:
             self.check_conflicts(date, day)
+        if not unread & {"quotes", "coverage"}:
+            self.check_quotes(date, day)
 
     def take_ticks(self, day: Day, table: pa.Table) -> None:
         t = memoryview(flat(table["t"]).buffers()[1]).cast("q")
@@ -412,7 +433,7 @@ class Checker:
         names = ("dataset", "symbol", "t_from", "t_to", "ticks", "origin", "evidence", "grain_ms")
         for dataset, symbol, start, end, ticks, origin, evidence, grain in zip(*columns_of(table, *names)):
             where = f"coverage of {symbol!r} on {date}"
-            if dataset not in ("ticks", "orderbooks") or origin not in ORIGINS or evidence not in EVIDENCE:
+            if dataset not in COVERED or origin not in ORIGINS or evidence not in EVIDENCE:
                 self.fault("I14", where, f"{dataset}, {origin}, {evidence}")
             if start >= end or start // DAY_MS != (end - 1) // DAY_MS:
                 self.fault("I14", where, f"{start} to {end} is no window of a day")
@@ -467,6 +488,17 @@ class Checker:
             if is_whole and (price not in kept or not kept - {price} <= dropped):
                 self.fault("I21", where, f"kept {sorted(kept)}, dropped {sorted(dropped)}, and the tick has {price}")
 
+    def check_quotes(self, date: str, day: Day) -> None:
+        for (dataset, symbol), windows in day.coverage.items():
+            for start, end, told in windows if dataset == "quotes" else ():
+                found = sum(start <= t < end for t in day.quotes.get(symbol, {}))
+                if found != told:
+                    where = f"coverage of {symbol!r} on {date}"
+                    self.fault("I15", where, f"{start} to {end} has {found} quotes, not {told}")
+        for (symbol, t), dropped in day.dropped_quotes.items():
+            if day.quotes.get(symbol, {}).get(t) in (None, *dropped):
+                self.fault("I21", f"quote_conflicts of {symbol!r} at {t}", "no other quote was kept")
+
     def check_markets(self, path: str, table: pa.Table) -> None:
         last: dict = {}
         names = ("canonical_id", "symbol", "views", "first_seen", "last_seen", "extra")
@@ -483,6 +515,18 @@ class Checker:
                 is_object = False
             if not is_object:
                 self.fault("I19", path, f"extra of {key} is no JSON object")
+        self.check_details(path, table)
+        for rules, sha256 in zip(*columns_of(table, "rules", "rules_sha256")):
+            if sha256 != (None if rules is None else hashlib.sha256(rules.encode()).hexdigest()):
+                self.fault("I22", path, f"{sha256} is not the hash of the rules {rules!r}")
+
+    def check_details(self, path: str, table: pa.Table) -> None:
+        for symbol, *row in zip(*columns_of(table, "symbol", "outcome", "outcome_source", "tick_size")):
+            outcome, source, tick_size = row
+            if source not in (None, "reported", "derived") or (outcome is None and source is not None):
+                self.fault("I22", path, f"{symbol!r} has the outcome {outcome} from the source {source}")
+            if tick_size is not None and not 0 < tick_size < 1:
+                self.fault("I22", path, f"{symbol!r} has the tick size {tick_size}")
 
     def check_books(self, path: str, table: pa.Table) -> None:
         books = defaultdict(list)
@@ -498,6 +542,7 @@ class Checker:
             return
         told = {}
         for table in tables:
+            self.check_details("symbols", table)
             names = ("symbol", "first_seen", "last_seen", "ticks", "first_tick", "last_tick")
             for symbol, first_seen, last_seen, *ticks in zip(*columns_of(table, *names)):
                 told[symbol] = ticks

@@ -287,7 +287,7 @@ def test_order_books_are_taken(contested, tmp_path, rows):
 
 
 DAMAGES = {
-    "a newer format": ("I1", lambda a: set_in(a, format_version=4)),
+    "a newer format": ("I1", lambda a: set_in(a, format_version=5)),
     "a manifest that is cut off": ("I1", lambda a: (a.root / "manifest.json").write_text("{")),
     "a generation that is a text": ("I1", lambda a: set_in(a, generation="5")),
     "a hash that is none": ("I1", lambda a: set_of_file(a, sha256="0")),
@@ -356,6 +356,10 @@ DAMAGES = {
         "I21",
         lambda a: rewrite(a, "conflicts", lambda table: table.set_column(3, table.schema.field(3), table["kept"])),
     ),
+    "another source of the outcome": ("I22", lambda a: rewrite(a, "markets", with_value("outcome_source", "guessed"))),
+    "a source without an outcome": ("I22", lambda a: rewrite(a, "symbols", with_value("outcome_source", "reported"))),
+    "a hash of other rules": ("I22", lambda a: rewrite(a, "markets", with_value("rules_sha256", "0" * 64))),
+    "a tick size in cents": ("I22", lambda a: rewrite(a, "symbols", with_value("tick_size", 1.0))),
 }
 
 
@@ -394,7 +398,7 @@ def schema_of(dataset: str) -> pa.Schema:
 def write_archive(root: Path, ticks: list) -> Archive:
     """An archive as the page says that one can be written: ticks, symbols, and coverage of the day."""
     datasets = {name: {"files": []} for name in DATASETS}
-    manifest = {"format_version": 3, "generation": 1, "created_at": DAY, "writer": "test", "upstream": "format"}
+    manifest = {"format_version": 4, "generation": 1, "created_at": DAY, "writer": "test", "upstream": "format"}
     manifest |= {"parts": 4, "previous_sha256": None, "watermark": None, "reached": None, "days": {}}
     archive = Archive(root)
     archive.__dict__["manifest"] = manifest | {"datasets": datasets}
@@ -417,7 +421,7 @@ def write_archive(root: Path, ticks: list) -> Archive:
         times = [t for _, t, _ in rows]
         add("ticks", f"ticks/{DATE}/part-{part:02}.parquet", rows, min(times), max(times))
     end, written = DAY + archives.DAY_MS, DAY + 2 * archives.DAY_MS
-    facts = [(symbol, *[None] * 9, DAY, written, min(ts), max(ts), len(ts)) for symbol, ts in by_symbol.items()]
+    facts = [(symbol, *[None] * 9, DAY, written, min(ts), max(ts), len(ts), *[None] * 9) for symbol, ts in by_symbol.items()]
     add("symbols", "symbols/part-00.parquet", facts, DAY, written)
     windows = [("ticks", s, DAY, end, len(ts), written, "import", "declared", None) for s, ts in by_symbol.items()]
     add("coverage", f"coverage/{DATE}/part-00.parquet", windows, DAY, end - 1)

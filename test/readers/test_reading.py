@@ -97,6 +97,13 @@ def test_every_value_matches_the_files(archive, tool, dataset):
     assert differences(found, expected_rows(archive, dataset)) == []
 
 
+def test_missing_numbers_of_quotes_are_null_and_others_unchanged(lake, tool):
+    table = canonical(tool.table(lake.folder("quotes")), "quotes")
+    assert table["ask"].null_count == 2 * table.num_rows // 7
+    columns = table.select(["symbol", "t", "bid", "ask", "bid_size", "ask_size"]).to_pydict()
+    assert set(zip(*columns.values())) == set(archives.odd_quotes())
+
+
 def test_odd_symbols_and_prices_are_unchanged(lake, tool):
     table = canonical(tool.table(lake.folder("ticks")), "ticks").to_pydict()
     odd = set(archives.ODD_SYMBOLS)

@@ -86,6 +86,7 @@ export function createResult({
       whole_contracts: true,
       tick_fills: trades,
       book_fills: trades,
+      quote_fills: trades,
     },
     from,
     to: t.at(-1)!,

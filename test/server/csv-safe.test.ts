@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
+import { appendQuotes, quote } from '../archive/quote-records.ts';
 import { answer, append, day0, hourMs, market, publishNow } from '../archive/scratch.ts';
 import { becomes, path as exportPath, type Job, post } from './exporting.ts';
 import { poll, snapshots } from './historical-archive.ts';
@@ -27,11 +28,23 @@ const formulas = madeOnce(async (archive) => {
       understood: true,
     })),
   );
+  appendQuotes(
+    archive,
+    symbols.map((symbol) => quote(symbol, day0 + hourMs, -0.25, null)),
+  );
   await publishNow(archive);
 });
 
 const base = '/api/v1/historical';
-const routes = ['markets?', 'ticks?', 'candles?interval=1h&', 'candles?interval=5m&', 'coverage?', 'orderbooks?'];
+const routes = [
+  'markets?',
+  'ticks?',
+  'candles?interval=1h&',
+  'candles?interval=5m&',
+  'coverage?',
+  'orderbooks?',
+  'quotes?',
+];
 
 /** The fields of CSV (RFC 4180). */
 const fieldsOf = (csv: string): string[] =>

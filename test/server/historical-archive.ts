@@ -5,6 +5,8 @@ import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
+import { fullDetails } from '../archive/format/facts.ts';
+import { appendQuotes, type Quote, quote } from '../archive/quote-records.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { madeOnce } from './made-once.ts';
 
@@ -40,9 +42,13 @@ export const marketsOn = (day: number): MarketFacts[] =>
       canonicalId: `id-${i % 3}`,
       question: `Will ${symbol} rise above 100%?`,
       confidence: 0.9,
+      ...fullDetails,
+      outcomeSource: null,
       source: i % 2 === 0 ? 'kalshi' : 'polymarket',
       category: symbol === '🚀' && day > 0 ? 'space' : 'crypto',
-      ...(symbol === 'BBB' && day === 2 ? { isActive: false, resolvedAt: day0 + 2 * dayMs, outcome: 1 } : {}),
+      ...(symbol === 'BBB' && day === 2
+        ? { isActive: false, resolvedAt: day0 + 2 * dayMs, outcome: 1, outcomeSource: 'reported' as const }
+        : {}),
     }),
   );
 
@@ -61,6 +67,19 @@ export const snapshots = (day: number, count: number) =>
     asks: toBookSide(i === 1 ? [] : [{ price: 0.5, quantity: 2 }], 'lowest'),
   }));
 
+/** Symbols with quotes. */
+export const quoted = ['AAA', "O'Neil; --", '🚀'];
+
+/** Quotes of one symbol on one day: with both sides and their sizes, and with one side of unknown size. */
+export const quotesOf = (symbol: string, day: number): Quote[] => {
+  const t = day0 + day * dayMs + quoted.indexOf(symbol);
+  return [
+    quote(symbol, t, 0.4 + day / 100, 0.5, 7.5),
+    quote(symbol, t + 60_000, 0.25, null),
+    quote(symbol, t + 5 * hourMs, null, 0.75),
+  ];
+};
+
 export const lake = madeOnce(async (archive) => {
   for (let day = 0; day < 3; day++) {
     poll(archive, day0 + day * dayMs + hourMs, marketsOn(day));
@@ -75,6 +94,10 @@ export const lake = madeOnce(async (archive) => {
         rejected: [],
         understood: true,
       })),
+    );
+    appendQuotes(
+      archive,
+      quoted.flatMap((symbol) => quotesOf(symbol, day)),
     );
   }
   await publishNow(archive);

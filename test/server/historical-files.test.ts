@@ -54,6 +54,7 @@ const routes: readonly (readonly [path: string, dataset: DatasetName])[] = [
   ['markets', 'markets'],
   ['candles?interval=1h', 'candles_1h'],
   ['orderbooks', 'orderbooks'],
+  ['quotes', 'quotes'],
 ];
 
 test('every format has the rows, columns and types of oddslake export', async () => {
@@ -77,6 +78,33 @@ test('every format has the rows, columns and types of oddslake export', async ()
       datasets[dataset].columns.map(({ name }) => name),
     );
   }
+});
+
+test('a missing number of a quote is empty in CSV, null in JSON lines, and null in Parquet and Arrow', async () => {
+  const { ask } = await serving(await lake());
+  const body = async (format: string) =>
+    Buffer.from(await (await ask(`${base}/quotes?symbol=AAA&to=${day0 + dayMs}&format=${format}`)).arrayBuffer());
+  expect((await body('csv')).toString()).toBe(`symbol,t,bid,ask,bid_size,ask_size
+AAA,2026-06-01T00:00:00.000Z,0.4,0.5,7.5,7.5
+AAA,2026-06-01T00:01:00.000Z,0.25,,,
+AAA,2026-06-01T05:00:00.000Z,,0.75,,
+`);
+  const lines = (await body('ndjson')).toString().trimEnd().split('\n');
+  expect(JSON.parse(lines[2]!)).toEqual({
+    symbol: 'AAA',
+    t: '2026-06-01T05:00:00.000Z',
+    bid: null,
+    ask: 0.75,
+    bid_size: null,
+    ask_size: null,
+  });
+  const rows = [
+    ['AAA', day0, 0.4, 0.5, 7.5, 7.5],
+    ['AAA', day0 + 60_000, 0.25, null, null, null],
+    ['AAA', day0 + 5 * hourMs, null, 0.75, null, null],
+  ];
+  expect(rowsOf('quotes', await body('parquet'))).toEqual(rows);
+  expect(arrowRows(await body('arrow'))).toEqual(rows);
 });
 
 test('symbol, window, limit and filters apply to files, too', async () => {

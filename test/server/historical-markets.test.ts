@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { fullDetails } from '../archive/format/facts.ts';
 import { day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 import { lake, pagesOf, poll, symbols, ticksOf } from './historical-archive.ts';
 import { serving } from './serving.ts';
@@ -28,6 +29,15 @@ test('returns a market in its last known state with its history', async () => {
       opens_at: null,
       resolved_at: day0 + 2 * dayMs,
       outcome: 1,
+      outcome_source: 'reported',
+      event: fullDetails.event,
+      exclusive: true,
+      strike_low: fullDetails.strikeLow,
+      strike_high: fullDetails.strikeHigh,
+      expected_end: fullDetails.expectedEnd,
+      rules_sha256: fullDetails.rulesSha256,
+      fee_schedule: fullDetails.feeSchedule,
+      tick_size: 0.001,
       first_seen: day0 + hourMs,
       last_seen: day0 + 2 * dayMs + hourMs,
       first_tick: ticks[0]![0],

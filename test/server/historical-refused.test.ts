@@ -8,7 +8,7 @@ import { serving, sharedServing } from './serving.ts';
 
 const service = sharedServing({}, lake.copyTo);
 const base = '/api/v1/historical';
-const routes = ['markets', 'ticks', 'candles?interval=1h', 'candles?interval=5m', 'coverage', 'orderbooks'];
+const routes = ['markets', 'ticks', 'candles?interval=1h', 'candles?interval=5m', 'coverage', 'orderbooks', 'quotes'];
 const withQuery = (route: string, query: string): string =>
   `${base}/${route}${route.includes('?') ? '&' : '?'}${query}`;
 
@@ -75,6 +75,8 @@ test('a cursor of another query gives 400, and not rows with some left out', asy
     'coverage?symbol=AAA',
     'orderbooks?',
     'orderbooks?symbol=AAA',
+    'quotes?',
+    'quotes?symbol=AAA',
   ];
   const cursors = new Map<string, string>();
   for (const query of queries) {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import { listGaps } from '../../src/archive/read/gaps.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
-import { lake, pagesOf, symbols, ticksOf } from './historical-archive.ts';
+import { lake, pagesOf, quoted, quotesOf, symbols, ticksOf } from './historical-archive.ts';
 import { serving } from './serving.ts';
 
 const base = '/api/v1/historical';
@@ -53,6 +53,7 @@ test('several symbols in one request are sorted, each once, in pages and in file
     ['candles?interval=5m', 'candles'],
     ['coverage?', 'coverage'],
     ['orderbooks?', 'orderbooks'],
+    ['quotes?', 'quotes'],
   ] as const) {
     const whole = (await json<Record<string, { symbol: string }[]>>(`${base}/${path}`)).body[list]!;
     const own = whole.filter(({ symbol }) => chosen.includes(symbol));
@@ -101,7 +102,7 @@ test('reduces a limit above the maximum of the service', async () => {
   for (const limit of [1_000_000_000, Number.MAX_SAFE_INTEGER])
     expect((await json(`${base}/ticks?limit=${limit}`)).body.count).toBe(4);
   expect((await json(`${base}/ticks`)).body.count).toBe(4);
-  for (const path of ['candles?interval=1h', 'candles?interval=15m', 'coverage?', 'orderbooks?', 'markets?'])
+  for (const path of ['candles?interval=1h', 'candles?interval=15m', 'coverage?', 'orderbooks?', 'quotes?', 'markets?'])
     expect((await json(`${base}/${path}&limit=1000`)).body.count).toBe(3);
 });
 
@@ -151,9 +152,11 @@ test('returns coverage, and for one symbol the gaps of oddslake gaps', async () 
     gaps: [],
     gaps_count: 0,
   });
-  const books = (await json(`${base}/coverage?symbol=AAA&dataset=orderbooks`)).body;
-  expect(books).not.toHaveProperty('gaps');
-  expect((books.coverage as { dataset: string }[]).every(({ dataset }) => dataset === 'orderbooks')).toBe(true);
+  for (const dataset of ['orderbooks', 'quotes']) {
+    const { body } = await json<{ coverage: { dataset: string }[] }>(`${base}/coverage?symbol=AAA&dataset=${dataset}`);
+    expect(body).not.toHaveProperty('gaps');
+    expect(new Set(body.coverage.map((window) => window.dataset))).toEqual(new Set([dataset]));
+  }
 });
 
 test('returns complete order book snapshots with best levels first, including empty ones', async () => {
@@ -181,6 +184,24 @@ test('returns complete order book snapshots with best levels first, including em
   }
 });
 
+test('returns quotes sorted by symbol and time, with null for a missing side or size', async () => {
+  const { json } = await serving(await lake());
+  const all = quoted.flatMap((symbol) => [0, 1, 2].flatMap((day) => quotesOf(symbol, day)));
+  expect(all.filter(({ bid, ask_size: size }) => bid === null || size === null)).toHaveLength(18);
+  const [from, to] = [day0 + 60_000, day0 + 2 * dayMs + 2];
+  const inWindow = all.filter(({ t }) => t >= from && t < to);
+  for (const limit of [1, 4, 1000]) {
+    const pages = (query: string) => pagesOf(json, `${base}/quotes?limit=${limit}${query}`, 'quotes');
+    expect((await pages('')).flat()).toEqual(all);
+    expect((await pages(`&from=${from}&to=${to}`)).flat()).toEqual(inWindow);
+    const named = ['🚀', 'AAA', 'BBB'].map((symbol) => `&symbol=${encodeURIComponent(symbol)}`).join('');
+    const own = inWindow.filter(({ symbol }) => symbol !== "O'Neil; --");
+    expect((await pages(`&from=${from}&to=${to}${named}`)).flat()).toEqual(own);
+  }
+  // A known symbol without quotes.
+  expect((await json(`${base}/quotes?symbol=BBB`)).body).toMatchObject({ quotes: [], count: 0, next_cursor: null });
+});
+
 test('an empty archive gives empty responses', async () => {
   const { json } = await serving(opened());
   for (const [path, name] of [
@@ -189,6 +210,7 @@ test('an empty archive gives empty responses', async () => {
     ['candles?interval=5m', 'candles'],
     ['coverage?', 'coverage'],
     ['orderbooks?', 'orderbooks'],
+    ['quotes?', 'quotes'],
     ['markets?', 'markets'],
   ] as [string, string][]) {
     const { status, body } = await json(`${base}/${path}`);

@@ -35,6 +35,7 @@ const scopes: Readonly<Record<string, 'read' | 'export' | null>> = {
   'get /api/v1/historical/candles': 'read',
   'get /api/v1/historical/coverage': 'read',
   'get /api/v1/historical/orderbooks': 'read',
+  'get /api/v1/historical/quotes': 'read',
   'get /api/v1/export': null,
   'post /api/v1/export': 'export',
   'get /api/v1/export/files/symbols/{part}': 'export',
@@ -99,6 +100,11 @@ test('a key reads only the datasets that it permits', async () => {
     candles_1d: ['1d', '1w'].map((interval) => `/api/v1/historical/candles?interval=${interval}&limit=1`),
     markets: ['/api/v1/markets?view=matched', '/api/v1/historical/markets?limit=1'],
     orderbooks: ['/api/v1/orderbook?symbol=AAA', '/api/v1/historical/orderbooks?limit=1'],
+    quotes: [
+      '/api/v1/historical/quotes?limit=1',
+      '/api/v1/historical/quotes?format=csv',
+      `/api/v1/export/files/quotes/${day}/part-00.parquet`,
+    ],
     coverage: ['/api/v1/historical/coverage?limit=1'],
     symbols: ['/api/v1/export/files/symbols/part-00.parquet'],
   };

@@ -46,6 +46,16 @@ const anyMarket: fc.Arbitrary<MarketFacts> = fc
     closesAt: time,
     resolvedAt: time,
     outcome: mostly<number | null>(null, 0, 1, 0.5),
+    outcomeSource: mostly<'reported' | 'derived' | null>(null, 'reported', 'derived'),
+    event: text,
+    exclusive: mostly<boolean | null>(null, true, false),
+    strikeLow: mostly<number | null>(null, -1, 0.5),
+    strikeHigh: mostly<number | null>(null, 0, 2e9),
+    expectedEnd: time,
+    rules: text,
+    rulesSha256: text,
+    feeSchedule: text,
+    tickSize: mostly<number | null>(null, 0.01, 0.001),
   })
   .map(({ id, symbol, ...rest }) => ({ ...market(symbol), canonicalId: id, ...rest }) as MarketFacts);
 

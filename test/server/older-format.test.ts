@@ -1,18 +1,25 @@
 import { expect, test } from 'vitest';
+import { symbolDetailColumns } from '../../src/archive/format/market-details.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
+import { fullDetails } from '../archive/format/facts.ts';
 import { turnedBack } from '../archive/older.ts';
-import { answer, append, day0, dayMs, hourMs, opened, publishNow } from '../archive/scratch.ts';
+import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 
 /** An archive of format 1, whose coverage has no column `evidence` and no column `grain_ms`. */
-async function older() {
+async function older(format = 1) {
   const first = opened();
+  for (const observedAt of [day0, day0 + dayMs]) {
+    const markets = [market('AAA', { outcome: 1, ...fullDetails }), market('BBB')];
+    appendMarkets(first.state, { runId: 'run', observedAt, markets }, []);
+  }
   for (const symbol of ['AAA', 'BBB'])
     append(first, answer(symbol, [[day0 + hourMs, 0.5]], { windows: [{ from: day0, to: day0 + dayMs }] }));
   await publishNow(first);
   const { root } = first.layout;
   first.close();
-  turnedBack(root);
+  turnedBack(root, format);
   return opened({ root, create: false });
 }
 
@@ -40,6 +47,28 @@ test('coverage of an archive of format 1 is inferred, in pages, files and SQL', 
   try {
     expect(await query.readRows('SELECT DISTINCT evidence, grain_ms FROM coverage')).toEqual([
       { evidence: 'inferred', grain_ms: null },
+    ]);
+  } finally {
+    await close();
+  }
+});
+
+test.each([1, 3])('markets of an archive of format %i have no details, in pages, files and SQL', async (format) => {
+  const archive = await older(format);
+  const { json, ask } = await serving(archive);
+  const nothing = Object.fromEntries(symbolDetailColumns.map(([, column]) => [column, null]));
+  // Pages of a search are read by DuckDB, others from memory.
+  for (const query of ['', '?q=AAA']) {
+    const { status, body } = await json<{ markets: unknown[] }>(`/api/v1/historical/markets${query}`);
+    expect(status, query).toBe(200);
+    expect(body.markets[0], query).toMatchObject({ symbol: 'AAA', outcome: 1, ...nothing });
+  }
+  const csv = await (await ask('/api/v1/historical/markets?format=csv')).text();
+  expect(csv.split('\n')[0]).toContain('extra,outcome_source,event,');
+  const { query, close } = await openArchiveQuery(archive, 'FROM markets', Math.random);
+  try {
+    expect(await query.readRows("SELECT DISTINCT event, exclusive, rules FROM markets WHERE symbol = 'AAA'")).toEqual([
+      { event: null, exclusive: null, rules: null },
     ]);
   } finally {
     await close();

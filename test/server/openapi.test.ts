@@ -87,6 +87,7 @@ test('every object schema is a named component, and every reference has a target
       'Market',
       'OrderBook',
       'Problem',
+      'Quote',
       'Tick',
     ]),
   );
@@ -142,6 +143,7 @@ test('every integer parameter has bounds, and every limit states the maximum to 
     '/api/v1/historical/candles': 'maximum of this service is 678',
     '/api/v1/historical/coverage': 'maximum of this service is 678',
     '/api/v1/historical/orderbooks': 'maximum of this service is 678',
+    '/api/v1/historical/quotes': 'maximum of this service is 678',
     '/api/v1/export/jobs': 'reduced to 2000',
     '/api/v1/strategies': 'reduced to 100',
     '/api/v1/bots': 'reduced to 100',

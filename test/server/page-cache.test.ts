@@ -16,7 +16,9 @@ const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`page cache: SEED=${seed}`);
 
 const base = '/api/v1/historical';
-const pages = ['markets', 'ticks', 'orderbooks', 'candles?interval=4h', 'coverage'].map((route) => `${base}/${route}`);
+const pages = ['markets', 'ticks', 'orderbooks', 'quotes', 'candles?interval=4h', 'coverage'].map(
+  (route) => `${base}/${route}`,
+);
 const uncached = ['service.cache_bytes_max=0'];
 
 /** The counters of the response cache. */
@@ -184,8 +186,9 @@ test('a cached page is the same as one that is read, byte for byte', async () =>
   const path = fc.oneof(
     queryOf().map((query) => `ticks?${query}`),
     queryOf().map((query) => `orderbooks?${query}`),
+    queryOf().map((query) => `quotes?${query}`),
     queryOf(interval).map((query) => `candles?${query}`),
-    queryOf(optional('dataset', fc.constantFrom('ticks', 'orderbooks'))).map((query) => `coverage?${query}`),
+    queryOf(optional('dataset', fc.constantFrom('ticks', 'orderbooks', 'quotes'))).map((query) => `coverage?${query}`),
     queryOf(optional('q', fc.constantFrom('rise', 'AAA', 'nothing')), optional('resolved', fc.boolean())).map(
       (query) => `markets?${query}`,
     ),

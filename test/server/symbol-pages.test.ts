@@ -8,11 +8,13 @@ import { DamageError } from '../../src/base/errors.ts';
 import {
   createCandlesEndpoint,
   createCoverageEndpoint,
+  createQuotesEndpoint,
   createTicksEndpoint,
 } from '../../src/server/history/endpoints.ts';
 import type { HistoricalService } from '../../src/server/history/historical-service.ts';
 import type { PinFile } from '../../src/server/history/history.ts';
 import { turnedBack } from '../archive/older.ts';
+import { appendQuotes, quote } from '../archive/quote-records.ts';
 import {
   answer,
   append,
@@ -55,9 +57,19 @@ const response = fc.record({
   windows: fc.uniqueArray(moment, { maxLength: 6 }),
 });
 
+const anyPrice = fc.option(fc.constantFrom(0, 0.5, 1, 1e-300, 0.1 + 0.2), { freq: 3 });
+
+const quotesArbitrary = fc.uniqueArray(
+  fc
+    .tuple(fc.constantFrom(...symbols), moment, anyPrice, anyPrice, fc.option(fc.constantFrom(0, 7.5)))
+    .map(([symbol, t, bid, ask, size]) => quote(symbol, t, bid, ask, size ?? undefined)),
+  { maxLength: 150, selector: ({ symbol, t }) => `${symbol} ${t}` },
+);
+
 const archiveParts = fc.record({
   parts: fc.constantFrom(1, 2, 4),
   groupRows: fc.constantFrom(5, 64, 100_000),
+  quotes: fc.array(quotesArbitrary, { maxLength: 2 }),
   publishes: fc.array(fc.array(response, { minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 3 }),
   candles: fc.constantFrom<('1h' | '1d')[]>([], ['1h'], ['1d'], ['1h', '1d']),
 });
@@ -77,12 +89,14 @@ async function createArchive({
   parts,
   groupRows,
   publishes,
+  quotes,
   candles,
 }: typeof archiveParts extends fc.Arbitrary<infer T> ? T : never) {
   const archive = opened({ root: scratchFolder(), parts, groupRows });
   // Known, but without ticks.
   append(archive, answer('quiet', [], { windows: [{ from: day0, to: day0 + hourMs }] }));
   for (const [i, responses] of publishes.entries()) {
+    appendQuotes(archive, quotes[i] ?? []);
     append(
       archive,
       ...responses.map(({ symbol, ticks, windows }) => {
@@ -135,6 +149,7 @@ test('pages of named symbols equal those of the DuckDB plan', async () => {
           (service, cursor) =>
             createCandlesEndpoint(service).readPage({ interval, ...rest, ...(cursor && { cursor }) }, signal),
           (service, cursor) => createCoverageEndpoint(service).readPage({ ...rest, ...(cursor && { cursor }) }, signal),
+          (service, cursor) => createQuotesEndpoint(service).readPage({ ...rest, ...(cursor && { cursor }) }, signal),
         ] as ((service: HistoricalService, cursor: string | undefined) => Promise<object>)[])
           pages += await requireEqualPages(fast.service, plain.service, read as ReadPage);
       }

@@ -84,6 +84,20 @@ const optional = (...facts: Parameters<typeof column>): Column => ({ ...column(.
 
 const fraction = 'fraction of 1';
 
+/** Columns that format 4 added to markets and, except for the text of the rules, to symbols. */
+const detailColumns = [
+  optional('outcome_source', 'string', 'reported if the record states the outcome, derived if it was computed'),
+  optional('event', 'string', 'identifier of the event that the market belongs to'),
+  optional('exclusive', 'boolean', 'whether the markets of the event exclude each other'),
+  optional('strike_low', 'double', 'lower bound of the quantity for yes', 'as defined by the venue'),
+  optional('strike_high', 'double', 'upper bound of the quantity for yes', 'as defined by the venue'),
+  optional('expected_end', 'timestamp', 'when the outcome is expected to be known'),
+  optional('rules', 'string', 'text of the rules by which the market is resolved'),
+  optional('rules_sha256', 'string', 'SHA-256 of the UTF-8 text of the rules, in hexadecimal'),
+  optional('fee_schedule', 'string', 'fee schedule, as the record names it'),
+  optional('tick_size', 'double', 'smallest step of the price', fraction),
+].map((one) => ({ ...one, since: 4 }));
+
 const moment = { first: 't', last: 't', isLastIncluded: true } as const;
 
 const defineCandles = (interval: string) =>
@@ -143,6 +157,7 @@ export const datasets = {
       optional('first_tick', 'timestamp', 'earliest published tick'),
       optional('last_tick', 'timestamp', 'latest published tick'),
       column('ticks', 'int64', 'published ticks', 'ticks'),
+      ...detailColumns.filter(({ name }) => name !== 'rules'),
     ],
     key: ['symbol'],
     order: ['symbol'],
@@ -169,6 +184,7 @@ export const datasets = {
       column('first_seen', 'timestamp', 'first poll of the day that showed this state'),
       column('last_seen', 'timestamp', 'last poll of the day that showed this state'),
       optional('extra', 'string', 'JSON object of every field that has no column'),
+      ...detailColumns,
     ],
     key: ['canonical_id', 'symbol', 'first_seen'],
     order: ['canonical_id', 'symbol', 'first_seen'],

@@ -6,9 +6,9 @@ import { type DatasetName, datasetNames } from './datasets.ts';
 
 /**
  * The archive format that this program writes. Format 2 added order books, candles and views.sql; format 3 added the
- * evidence of coverage and day states.
+ * evidence of coverage and day states. docs/FORMAT.md lists what format 4 added.
  */
-export const formatVersion = 3;
+export const formatVersion = 4;
 
 /** One published file. Times are epoch milliseconds; `t_max` is the time of the last row, inclusive. */
 export interface PublishedFile {

@@ -1,5 +1,7 @@
+import { type MarketDetails, type SymbolDetails, unknownDetails } from './market-details.ts';
+
 /** One market under one of its symbols, as observed in a poll of the market lists. Times are epoch milliseconds. */
-export interface MarketFacts {
+export interface MarketFacts extends MarketDetails {
   readonly canonicalId: string;
   /** Null in rows of other writers for a market without a ticker; parseMarket sets its canonical_id. */
   readonly symbol: string | null;
@@ -25,7 +27,10 @@ export interface MarketRow extends MarketFacts {
   readonly lastSeen: number;
 }
 
-/** A change in one of these fields starts a new row. The other fields follow the latest poll. */
+/**
+ * A change in one of these fields starts a new row (CONTRACT, section 3). The other fields follow the latest poll, also
+ * the source of the outcome.
+ */
 const hasSameState = (a: MarketFacts, b: MarketFacts): boolean =>
   a.source === b.source &&
   a.category === b.category &&
@@ -91,7 +96,7 @@ function splitMarketRow(row: MarketRow, fresh: MarketRow): MarketRow[] {
 }
 
 /** What the archive knows about a symbol, over all polls. Times are epoch milliseconds. */
-export interface SymbolFacts {
+export interface SymbolFacts extends SymbolDetails {
   readonly symbol: string;
   readonly canonicalId: string | null;
   readonly source: string | null;
@@ -126,8 +131,11 @@ export interface SymbolFacts {
   readonly triedAt: number | null;
 }
 
+const { rules: _, ...unknownSymbolDetails } = unknownDetails;
+
 /** Creates the facts of a configured symbol that is otherwise unknown. */
 export const createUnknownSymbol = (symbol: string, nowMs: number): SymbolFacts => ({
+  ...unknownSymbolDetails,
   symbol,
   canonicalId: null,
   source: null,

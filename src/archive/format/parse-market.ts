@@ -1,6 +1,8 @@
+import { hash } from 'node:crypto';
 import { isSymbolName } from '../../base/symbol-name.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import type { MarketFacts } from './market.ts';
+import type { MarketDetails, OutcomeSource } from './market-details.ts';
 
 /** Paths of the symbols and fields in a market record. `a/b` descends into objects; `*` matches every member. */
 export interface RecordPaths {
@@ -12,6 +14,15 @@ export interface RecordPaths {
     readonly closesAt: readonly string[];
     readonly resolvedAt: readonly string[];
     readonly outcome: readonly string[];
+    readonly outcomeSource: readonly string[];
+    readonly event: readonly string[];
+    readonly exclusive: readonly string[];
+    readonly strikeLow: readonly string[];
+    readonly strikeHigh: readonly string[];
+    readonly expectedEnd: readonly string[];
+    readonly rules: readonly string[];
+    readonly feeSchedule: readonly string[];
+    readonly tickSize: readonly string[];
   };
 }
 
@@ -79,8 +90,7 @@ function toMarketFacts(
 ): MarketFacts {
   // Fields that became columns. A field that could not be parsed stays in `extra`.
   const used = new Set(['canonical_id']);
-  const pick = <T>(paths: readonly string[], read: (value: unknown) => T | null): T | null =>
-    readFirstMatch(market, at, paths, read, (path) => used.add(path));
+  const pick: PickField = (paths, read) => readFirstMatch(market, at, paths, read, (path) => used.add(path));
   const facts = {
     canonicalId,
     symbol,
@@ -88,17 +98,43 @@ function toMarketFacts(
     views,
     category: pick(['category'], parseText),
     confidence: pick(['confidence'], parseFinite),
-    isActive: pick(['is_active'], (value) => (typeof value === 'boolean' ? value : null)),
+    isActive: pick(['is_active'], parseBoolean),
     question: pick(fieldPaths.question, parseText),
     closesAt: pick(fieldPaths.closesAt, parseInstantMs),
     resolvedAt: pick(fieldPaths.resolvedAt, parseInstantMs),
     outcome: pick(fieldPaths.outcome, parseOutcome),
   };
+  const details = parseDetails(fieldPaths, facts.outcome, pick);
+  // The hash can be computed again, so `extra` does not repeat it.
+  if (details.rulesSha256 !== null && market.rules_sha256 === details.rulesSha256) used.add('rules_sha256');
   for (const path of symbolPaths) if (!path.includes('/') && market[path] === symbol) used.add(path);
   const extraFields = Object.entries(market).filter(([name]) => !used.has(name));
   const extra = extraFields.length === 0 ? null : JSON.stringify(Object.fromEntries(extraFields));
   // The markets dataset has no column for the opening, so it also stays in `extra`.
-  return { ...facts, opensAt: pick(fieldPaths.opensAt, parseInstantMs), extra };
+  return { ...facts, ...details, opensAt: pick(fieldPaths.opensAt, parseInstantMs), extra };
+}
+
+/** The source of an outcome of which the record says nothing else. */
+const defaultOutcomeSource = 'reported';
+
+/** Picks the first valid value at the paths. */
+type PickField = <T>(paths: readonly string[], read: (value: unknown) => T | null) => T | null;
+
+function parseDetails(fieldPaths: RecordPaths['fieldPaths'], outcome: number | null, pick: PickField): MarketDetails {
+  const rules = pick(fieldPaths.rules, parseText);
+  return {
+    outcomeSource:
+      outcome === null ? null : (pick(fieldPaths.outcomeSource, parseOutcomeSource) ?? defaultOutcomeSource),
+    event: pick(fieldPaths.event, parseText),
+    exclusive: pick(fieldPaths.exclusive, parseBoolean),
+    strikeLow: pick(fieldPaths.strikeLow, parseFinite),
+    strikeHigh: pick(fieldPaths.strikeHigh, parseFinite),
+    expectedEnd: pick(fieldPaths.expectedEnd, parseInstantMs),
+    rules,
+    rulesSha256: rules === null ? null : hash('sha256', rules),
+    feeSchedule: pick(fieldPaths.feeSchedule, parseText),
+    tickSize: pick(fieldPaths.tickSize, parseTickSize),
+  };
 }
 
 /** Reads the first valid value at the paths for the symbol matched at `at`. */
@@ -129,9 +165,19 @@ const readFact = (
   market: MarketRecord,
   at: PathMatch | undefined,
   paths: readonly string[],
-): string | number | null => readFirstMatch<string | number>(market, at, paths, factParsers[fact], () => {});
+): string | number | boolean | null =>
+  readFirstMatch<string | number | boolean>(market, at, paths, factParsers[fact], () => {});
 
 const parseText = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
+
+const parseBoolean = (value: unknown): boolean | null => (typeof value === 'boolean' ? value : null);
+
+const parseOutcomeSource = (value: unknown): OutcomeSource | null =>
+  value === 'reported' || value === 'derived' ? value : null;
+
+/** Prices are fractions of 1, so a tick size of 1 or more has another unit, such as cents. */
+const parseTickSize = (value: unknown): number | null =>
+  typeof value === 'number' && value > 0 && value < 1 ? value : null;
 
 const parseFinite = (value: unknown): number | null => (Number.isFinite(value) ? (value as number) : null);
 
@@ -156,6 +202,15 @@ const factParsers = {
   closesAt: parseInstantMs,
   resolvedAt: parseInstantMs,
   outcome: parseOutcome,
+  outcomeSource: parseOutcomeSource,
+  event: parseText,
+  exclusive: parseBoolean,
+  strikeLow: parseFinite,
+  strikeHigh: parseFinite,
+  expectedEnd: parseInstantMs,
+  rules: parseText,
+  feeSchedule: parseText,
+  tickSize: parseTickSize,
 } as const;
 
 /**
@@ -231,8 +286,9 @@ function rebuildMarketRecord(
     if (row[fact] !== null) add([columnNames[fact]], row[fact]);
   const named = isFound ? namedSymbols : findSymbols(record(), paths.symbolPaths);
   const at = symbol === null ? undefined : named.get(symbol);
-  for (const [fact, names] of listFactPaths(paths)) {
-    if (row[fact] === null) continue;
+  for (const fact of factNames) {
+    const names = paths.fieldPaths[fact];
+    if (row[fact] === null || (fact === 'outcomeSource' && row[fact] === defaultOutcomeSource)) continue;
     // A plain name that is still among the extra fields was not the column's source, even with the same value.
     const nestedPaths = names.filter((path) => path.includes('/'));
     if (readFact(fact, record(), at, nestedPaths) === row[fact]) continue;
@@ -245,14 +301,7 @@ function rebuildMarketRecord(
 
 const columnNames = { confidence: 'confidence', category: 'category', isActive: 'is_active' } as const;
 
-const listFactPaths = ({ fieldPaths: { source, question, closesAt, resolvedAt, outcome } }: RecordPaths) =>
-  [
-    ['source', source],
-    ['question', question],
-    ['closesAt', closesAt],
-    ['resolvedAt', resolvedAt],
-    ['outcome', outcome],
-  ] as const;
+const factNames = Object.keys(factParsers) as (keyof typeof factParsers)[];
 
 /** Parses the extra fields of each row. Rows of one record mostly share them, so each distinct text is parsed once. */
 function parseExtras(rows: readonly MarketFacts[]): MarketRecord[] {

@@ -229,6 +229,9 @@ export const manifestTextKey = 'manifest_text';
  */
 export const evidenceSinceKey = 'evidence_since';
 
+/** JSON: the last upgrade from an older format; see publish/upgrade-files.ts. */
+export const upgradedKey = 'upgraded';
+
 /** JSON: the SHA-256 of each generated text at the root, by name. */
 export const rootTextsKey = 'root_texts_sha256';
 

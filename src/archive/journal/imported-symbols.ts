@@ -1,9 +1,12 @@
 import type { RejectedInput } from '../../base/ticks.ts';
+import type { SeriesDataset } from '../format/datasets.ts';
 import type { MarketFacts } from '../format/market.ts';
 import type { Database } from './database.ts';
 import { appendHeader } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
+import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
+import { detailNames, toDetailValues } from './symbols.ts';
 
 /**
  * Records the markets of an imported file, seen between `firstSeen` and `lastSeen` (epoch ms). Newer facts are kept;
@@ -21,9 +24,12 @@ export function recordImportedMarkets(
   for (const m of markets) {
     db.run(
       `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
-         outcome, first_seen, last_seen, last_active, inactive_since, listed)
-       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, iif(?6 is 1, ?12, null), iif(?6 is 0, ?12, null), 0)
-       on conflict do update set ${[...facts, 'outcome'].map(preferNewest).join(', ')},
+         outcome, first_seen, last_seen, last_active, inactive_since, listed, ${detailNames.join(', ')})
+       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, iif(?6 is 1, ?12, null), iif(?6 is 0, ?12, null), 0,
+         ${detailNames.map((_, i) => `?${i + 13}`).join(', ')})
+       on conflict do update set ${[...facts, 'outcome', ...detailNames.slice(1)].map(preferNewest).join(', ')},
+         outcome_source = iif(excluded.outcome is not null and (excluded.last_seen >= last_seen or outcome is null),
+           excluded.outcome_source, outcome_source),
          inactive_since = iif(excluded.last_seen >= last_seen and excluded.is_active is not null,
            iif(excluded.is_active = 0, coalesce(inactive_since, excluded.inactive_since), null), inactive_since),
          last_active = coalesce(max(last_active, excluded.last_active), last_active, excluded.last_active),
@@ -40,6 +46,7 @@ export function recordImportedMarkets(
       m.outcome,
       firstSeen,
       lastSeen,
+      ...toDetailValues(m),
     );
   }
 }
@@ -53,22 +60,25 @@ export interface QuarantinedInput extends RejectedInput {
 }
 
 /**
- * Journals rejected input that belongs to no known symbol. It is counted, and kept as received up to the run's
- * quarantine limit. `dropped` further inputs are counted but not kept.
+ * Journals rejected input that belongs to no record. It is counted as input of the dataset, and kept as received up to the
+ * run's quarantine limit. `dropped` further inputs are counted but not kept.
  */
-export function appendQuarantined({ db }: State, runId: string, items: readonly QuarantinedInput[], dropped = 0): void {
+export function appendQuarantined(
+  { db }: State,
+  runId: string,
+  dataset: 'ticks' | SeriesDataset,
+  items: readonly QuarantinedInput[],
+  dropped = 0,
+): void {
   const count = items.length + dropped;
   if (count === 0) return;
   db.transaction(() => {
-    const head = { run_id: runId, kind: 'ticks', symbol: null, asked_from: null, asked_to: null };
+    const head = { run_id: runId, kind: dataset, symbol: null, asked_from: null, asked_to: null };
     const record = appendHeader(db, { ...head, observed_at: items[0]?.at ?? 0, origin: 'import', rank: 0 }, 0);
     appendRejected(db, { ...record, runId }, items);
-    db.run(
-      `update runs set fetched = fetched + ?1, quarantined = quarantined + ?1, rejected_dropped = rejected_dropped + ?2
-       where run_id = ?3`,
-      count,
-      dropped,
-      runId,
-    );
+    db.run('update runs set rejected_dropped = rejected_dropped + ? where run_id = ?', dropped, runId);
+    if (dataset === 'ticks')
+      db.run('update runs set fetched = fetched + ?1, quarantined = quarantined + ?1 where run_id = ?2', count, runId);
+    else addSeriesCounts(db, runId, dataset, { fetched: count, quarantined: count });
   });
 }

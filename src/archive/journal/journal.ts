@@ -6,6 +6,7 @@ import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../../base
 import type { Origin } from '../../contract/raw-page.ts';
 import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import type { MarketFacts } from '../format/market.ts';
+import { completeDetails } from '../format/market-details.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
 import { recordOldestServedTick } from './coverage-store.ts';
@@ -399,8 +400,10 @@ function readMarketPoll(db: Database, recordId: number): JournaledMarkets | unde
   >(`${selectWithHeader('journal_markets', 'observed_at', 'payload')} where k.record_id = ?`, recordId);
   if (row === undefined) return undefined;
   assertIntact('journal_markets', row, [recordId, row.observed_at, row.payload]);
-  const markets = JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[];
-  return { recordId, observedAt: row.observed_at, markets };
+  const markets = JSON.parse(zstdDecompressSync(row.payload).toString()) as Parameters<
+    typeof completeDetails<MarketFacts>
+  >[0][];
+  return { recordId, observedAt: row.observed_at, markets: markets.map(completeDetails) };
 }
 
 /** Counts the journaled ticks of a run by bin. */

@@ -246,8 +246,20 @@ create table tick_log_symbols (
 ) without rowid;
 `;
 
-/** Version 8 added quotes, as the first of the series: see format/series.ts. */
+/** Version 8 added format 4 of the archive: facts of markets, and quotes as the first of the series (format/series.ts). */
 const version8 = `
+-- What market records say of outcome, event and trading rules. Every earlier outcome was stated by a record.
+alter table symbols add column outcome_source text;
+alter table symbols add column event text;
+alter table symbols add column exclusive integer;
+alter table symbols add column strike_low real;
+alter table symbols add column strike_high real;
+alter table symbols add column expected_end integer;
+alter table symbols add column rules_sha256 text;
+alter table symbols add column fee_schedule text;
+alter table symbols add column tick_size real;
+update symbols set outcome_source = 'reported' where outcome is not null;
+
 -- Rows of a series of one symbol and UTC day: n times, and the columns of numbers one after another, n doubles each.
 create table journal_series (
   id integer primary key, record_id integer not null, dataset text not null, symbol text not null, day integer not null,

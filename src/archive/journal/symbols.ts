@@ -1,5 +1,11 @@
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
+import {
+  getOlderOutcomeSource,
+  type OutcomeSource,
+  type SymbolDetails,
+  symbolDetailColumns,
+} from '../format/market-details.ts';
 import type { Database } from './database.ts';
 import type { ListedState } from './nightly-comparison.ts';
 
@@ -27,6 +33,15 @@ interface SymbolRow {
   unknown_since: number | null;
   suspended_at: number | null;
   tried_at: number | null;
+  outcome_source: OutcomeSource | null;
+  event: string | null;
+  exclusive: number | null;
+  strike_low: number | null;
+  strike_high: number | null;
+  expected_end: number | null;
+  rules_sha256: string | null;
+  fee_schedule: string | null;
+  tick_size: number | null;
 }
 
 const toSymbolFacts = (row: SymbolRow): SymbolFacts => ({
@@ -53,7 +68,26 @@ const toSymbolFacts = (row: SymbolRow): SymbolFacts => ({
   unknownSince: row.unknown_since,
   suspendedAt: row.suspended_at,
   triedAt: row.tried_at,
+  outcomeSource: row.outcome_source,
+  event: row.event,
+  exclusive: row.exclusive === null ? null : row.exclusive !== 0,
+  strikeLow: row.strike_low,
+  strikeHigh: row.strike_high,
+  expectedEnd: row.expected_end,
+  rulesSha256: row.rules_sha256,
+  feeSchedule: row.fee_schedule,
+  tickSize: row.tick_size,
 });
+
+/** The columns of the details in `symbols`, in the order of `toDetailValues`. The source of the outcome is the first. */
+export const detailNames: readonly string[] = symbolDetailColumns.map(([, column]) => column);
+
+/** The values of the columns `detailNames`. */
+export const toDetailValues = (details: SymbolDetails): (string | number | null)[] =>
+  symbolDetailColumns.map(([field]) => {
+    const value = details[field];
+    return typeof value === 'boolean' ? Number(value) : value;
+  });
 
 /** Reads every known symbol. SQLite's binary order is UTF-8 byte order. */
 export const readAllSymbols = (db: Database): SymbolFacts[] =>
@@ -128,9 +162,9 @@ export function recordMarkets(db: Database, markets: readonly MarketFacts[], atM
       const active = m.isActive === null ? null : Number(m.isActive);
       db.run(
         `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
-           outcome, first_seen, last_seen, last_active, inactive_since, listed, resolution_seen)
+           outcome, first_seen, last_seen, last_active, inactive_since, listed, resolution_seen, ${detailNames.join(', ')})
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, iif(?6 is 0, null, ?11), iif(?6 is 0, ?11, null), 1,
-           iif(?10 is not null or ?9 <= ?11, ?11, null))
+           iif(?10 is not null or ?9 <= ?11, ?11, null), ${detailNames.map((_, i) => `?${i + 12}`).join(', ')})
          on conflict do update set
            canonical_id = excluded.canonical_id, source = coalesce(excluded.source, source),
            question = coalesce(excluded.question, question), category = coalesce(excluded.category, category),
@@ -138,6 +172,11 @@ export function recordMarkets(db: Database, markets: readonly MarketFacts[], atM
            closes_at = coalesce(excluded.closes_at, closes_at),
            resolved_at = iif(${reopenedSql}, null, coalesce(excluded.resolved_at, resolved_at)),
            outcome = iif(${reopenedSql}, null, coalesce(excluded.outcome, outcome)),
+           outcome_source = iif(${reopenedSql}, null, iif(excluded.outcome is null, outcome_source, excluded.outcome_source)),
+           ${detailNames
+             .slice(1)
+             .map((name) => `${name} = coalesce(excluded.${name}, ${name})`)
+             .join(', ')},
            first_seen = min(first_seen, excluded.first_seen), last_seen = iif(listed = 0, excluded.last_seen, max(last_seen, excluded.last_seen)),
            last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
            inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),
@@ -156,6 +195,7 @@ export function recordMarkets(db: Database, markets: readonly MarketFacts[], atM
         m.resolvedAt,
         m.outcome,
         atMs,
+        ...toDetailValues(m),
       );
     }
     if (complete) {
@@ -300,15 +340,20 @@ export function setTickCounts(db: Database, counts: readonly TickCount[], nowMs:
 /** Restores a symbol from a row of the symbols dataset, in column order. */
 export function restoreSymbol(db: Database, row: readonly unknown[]): void {
   const [symbol, canonicalId, source, question, category, isActive, opensAt, closesAt, resolvedAt, outcome] = row;
-  const [firstSeen, lastSeen, firstTick, lastTick, ticks] = row.slice(10);
+  const [firstSeen, lastSeen, firstTick, lastTick, ticks, outcomeSource, ...details] = row.slice(10);
+  const detailValues = [
+    outcomeSource ?? getOlderOutcomeSource(outcome),
+    ...details.map((value) => (typeof value === 'boolean' ? Number(value) : value)),
+  ];
   const active = isActive === null ? null : Number(isActive);
   const values = [symbol, canonicalId, source, question, category, active, opensAt, closesAt, resolvedAt, outcome];
   db.run(
     `insert or replace into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at,
-       resolved_at, outcome, first_seen, last_seen, first_tick, last_tick, ticks, last_active, inactive_since, listed)
+       resolved_at, outcome, first_seen, last_seen, first_tick, last_tick, ticks, ${detailNames.join(', ')},
+       last_active, inactive_since, listed)
      values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-       iif(?6 is 0, null, ?12), iif(?6 is 0, ?12, null), ?2 is not null)`,
-    ...([...values, firstSeen, lastSeen, firstTick, lastTick, ticks] as (string | number | null)[]),
+       ${detailNames.map((_, i) => `?${i + 16}`).join(', ')}, iif(?6 is 0, null, ?12), iif(?6 is 0, ?12, null), ?2 is not null)`,
+    ...([...values, firstSeen, lastSeen, firstTick, lastTick, ticks, ...detailValues] as (string | number | null)[]),
   );
 }
 

@@ -1,5 +1,6 @@
 import type { Column, ColumnType } from '../format/datasets.ts';
 import { encodings, type FileMetaData, type RowGroup, readFooter, repetitions } from './metadata.ts';
+import { readNullableNumbers } from './nullable-column.ts';
 import { type DataPage, decompressPage, readColumnValues, visitIndexes } from './page-decoder.ts';
 import { physicalTypeByColumnType, toNumberType } from './row-reader.ts';
 import { decodePlainStrings, readColumnPages, visitTexts } from './tick-page-reader.ts';
@@ -16,11 +17,12 @@ export interface SymbolRowIndex {
 
 interface IndexedColumn {
   readonly type: ColumnType;
+  readonly isNullable: boolean;
   /** Null if all values are null. */
   readonly pages: readonly DataPage[] | null;
 }
 
-/** The values of a column; null if all of them are null. */
+/** The values of a column, with NaN for a missing number; null if all of them are null. */
 export type ColumnValues = Float64Array | readonly string[] | null;
 
 /**
@@ -47,18 +49,17 @@ function indexColumn(file: Uint8Array, { schema, row_groups: groups }: FileMetaD
   if (element.type !== physicalTypeByColumnType[column.type])
     throw new Error(`column ${column.name} has another physical type`);
   const chunks = groups.map((group) => ({ group, meta: findChunk(group, column.name) }));
-  if (element.repetition_type !== repetitions.required) {
-    if (chunks.some(({ group, meta }) => meta.statistics?.null_count !== group.num_rows))
-      throw new Error(`column ${column.name} has nulls and values`);
-    return { type: column.type, pages: null };
-  }
+  const isNullable = element.repetition_type !== repetitions.required;
+  if (isNullable && chunks.every(({ group, meta }) => meta.statistics?.null_count === group.num_rows))
+    return { type: column.type, isNullable, pages: null };
+  if (isNullable && column.type !== 'double') throw new Error(`column ${column.name} has nulls and values`);
   let row = 0;
   const pages = chunks.flatMap(({ group, meta }) => {
     const chunkPages = [...readColumnPages(file, meta, row, group.num_rows)];
     row += group.num_rows;
     return chunkPages;
   });
-  return { type: column.type, pages };
+  return { type: column.type, isNullable, pages };
 }
 
 function findChunk({ columns }: RowGroup, name: string): RowGroup['columns'][number]['meta_data'] {
@@ -122,11 +123,20 @@ export function readIndexedColumn(
   from: number,
   to: number,
 ): ColumnValues {
-  const { type, pages } = index.columns.get(name)!;
+  const { type, isNullable, pages } = index.columns.get(name)!;
   if (pages === null) return null;
+  if (isNullable) return readNullableRows(file, pages, from, to);
   return type === 'string'
     ? readTexts(file, pages, from, to)
     : readColumnValues(file, pages, toNumberType(type), from, to);
+}
+
+function readNullableRows(file: Uint8Array, pages: readonly DataPage[], from: number, to: number): Float64Array {
+  const needed = pages.filter(({ firstRow, rows }) => firstRow < to && firstRow + rows > from);
+  const first = needed[0]?.firstRow ?? from;
+  const rows = needed.reduce((sum, page) => sum + page.rows, 0);
+  if (first + rows < to) throw new Error('pages are missing');
+  return readNullableNumbers(file, needed, rows).slice(from - first, to - first);
 }
 
 function readTexts(file: Uint8Array, pages: readonly DataPage[], from: number, to: number): string[] {

@@ -13,6 +13,7 @@ import {
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type Manifest } from '../format/manifest.ts';
 import type { MarketRow } from '../format/market.ts';
+import { detailColumns, getOlderOutcomeSource } from '../format/market-details.ts';
 import { overlayBookCoverage } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
@@ -145,7 +146,7 @@ export const readDayMarkets = (archive: Archive, base: Manifest, day: number): M
       resolvedAt,
       outcome,
     ] = row;
-    const [firstSeen, lastSeen, extra] = row.slice(11);
+    const [firstSeen, lastSeen, extra, ...details] = row.slice(11);
     const facts = {
       canonicalId,
       symbol,
@@ -158,7 +159,17 @@ export const readDayMarkets = (archive: Archive, base: Manifest, day: number): M
       closesAt,
       resolvedAt,
     };
-    return { ...facts, opensAt: null, outcome, firstSeen, lastSeen, extra } as MarketRow;
+    const [outcomeSource = null] = details;
+    return {
+      ...facts,
+      ...Object.fromEntries(detailColumns.map(([field], i) => [field, details[i]])),
+      outcomeSource: outcomeSource ?? getOlderOutcomeSource(outcome),
+      opensAt: null,
+      outcome,
+      firstSeen,
+      lastSeen,
+      extra,
+    } as MarketRow;
   });
 
 /** Market rows sorted by canonical_id, symbol and first_seen. */
@@ -185,4 +196,5 @@ export const toMarketRows = (rows: readonly MarketRow[]): CellValue[][] =>
       m.firstSeen,
       m.lastSeen,
       m.extra,
+      ...detailColumns.map(([field]) => m[field]),
     ]);

@@ -1,7 +1,6 @@
 import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
-import { parseDayStart } from '../../base/time.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
@@ -29,7 +28,7 @@ import { addSeriesTally } from '../journal/series-counts.ts';
 import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
-import { readDayCoverage, readDayMarkets, stageDayTable, toCoverageRows, toMarketRows } from './day-tables.ts';
+import { readDayMarkets, stageDayTable, toMarketRows } from './day-tables.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
@@ -54,6 +53,7 @@ import {
   stageSymbols,
   startStage,
 } from './staging.ts';
+import { listOutdatedFiles, recordUpgrade, stageOutdatedFiles } from './upgrade-files.ts';
 
 export interface PublishOptions extends JudgeContext {
   readonly runId: string;
@@ -164,7 +164,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const base = archive.readManifest();
   const isUpgrade = options.upgrades === true;
   if (!isUpgrade) requireCurrentFormat(archive);
-  else if (base.format_version === formatVersion)
+  else if (base.format_version === formatVersion && listOutdatedFiles(db, base).length === 0)
     return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused: [] };
   const stage = startStage(archive, base, builtOn);
   try {
@@ -202,7 +202,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const { bins: results, answers: coveredResponses } = stagedDays;
   // Coverage and conflicts of a day are read for its series and for its ticks.
   const refused = [...new Set([...books.refused, ...series.refused, ...stagedDays.refused])];
-  if (isUpgrade) refused.push(...stageLegacyCoverage(archive, stage));
+  if (isUpgrade) refused.push(...stageOutdatedFiles(archive, stage));
   const missing = await stageMissingCandles(archive, stage, intervals, {
     signal: options.signal,
     onProgress: (candlesDone, total) => options.onProgress?.(bins.length + candlesDone, bins.length + total),
@@ -212,7 +212,13 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const hasRejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax ?? Number.POSITIVE_INFINITY);
   const hasOthers = books.bins.length + coveredResponses.length + series.bins.length > 0;
   const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasOthers;
-  if (!hasInput && !isUpgrade && options.judges !== true && !isPublishedCompletenessOutdated(archive, base, options)) {
+  const isFormatUpgrade = isUpgrade && base.format_version !== formatVersion;
+  if (
+    !hasInput &&
+    !isFormatUpgrade &&
+    options.judges !== true &&
+    !isPublishedCompletenessOutdated(archive, base, options)
+  ) {
     if (intake !== undefined) db.transaction(() => intake.commitTo(archive.state, []));
     return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused };
   }
@@ -230,30 +236,13 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     recordSeries(archive, options.runId, series, end);
     recordStagedFiles(archive, stage, manifest.created_at);
     recordPublish(archive, options, results, end, polls);
+    recordUpgrade(db, stage);
     if (base.format_version < 3 && base.generation > 0) setMeta(db, evidenceSinceKey, String(options.clock.nowMs()));
   });
   const lacking = results.flatMap((bin) => bin.lacking);
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file);
   const { latenessMs } = sumLateTicks(results);
   return { previousManifest: base, manifest, files, lacking, latenessMs, refused };
-}
-
-/**
- * Rewrites coverage with the columns that an older format lacks. Holds one day in memory.
- * @returns one message per day that was skipped because its published file is damaged
- */
-function stageLegacyCoverage(archive: Archive, stage: Stage): string[] {
-  const refused: string[] = [];
-  for (const { date } of stage.base.datasets.coverage.files) {
-    const day = parseDayStart(date!);
-    try {
-      stageDayTable(archive, stage, 'coverage', day, toCoverageRows(readDayCoverage(archive, stage.base, day)));
-    } catch (error) {
-      if (!(error instanceof DamageError)) throw error;
-      refused.push(error.message);
-    }
-  }
-  return refused;
 }
 
 /** Counts the published ticks in the given parts. */

@@ -50,7 +50,7 @@ SELECT date, count(*) FROM ticks WHERE is_covered(symbol, t - INTERVAL 1 HOUR) G
 SELECT * FROM candles_1h WHERE date = '${newest}' AND covered = 1;       -- fully covered hours
 \`\`\`
 
-${formatLoadingGuide(newest, manifest.datasets.orderbooks.files.at(-1)?.date ?? null)}
+${formatLoadingGuide(newest, findNewestDay(manifest, 'orderbooks'), findNewestDay(manifest, 'quotes'))}
 ## Columns
 
 Prices are fractions of 1: 0.37 is 37 cents for a claim on 1 dollar, or 37 %. Strings sort by their UTF-8 bytes.
@@ -59,6 +59,9 @@ Datasets with day folders also have a \`date\` column, from the folder's name.
 ${datasetNames.map(formatColumnTable).join('\n\n')}
 `;
 }
+
+const findNewestDay = ({ datasets: published }: Manifest, name: DatasetName): string | null =>
+  published[name].files.at(-1)?.date ?? null;
 
 function formatDaySpan({ days, watermark, reached }: Manifest): string {
   const known = Object.keys(days);
@@ -131,8 +134,15 @@ SELECT * FROM top_of_book WHERE date = '${day}' LIMIT 10;
 SELECT * FROM book_depth(0.03) WHERE date = '${day}' LIMIT 10;
 `;
 
-/** Formats the loading instructions, in Markdown. `day` is a day with ticks, `bookDay` one with order books; YYYY-MM-DD. */
-const formatLoadingGuide = (day: string, bookDay: string | null): string => `## Load it
+const formatQuoteQueries = (
+  day: string,
+): string => `-- Mid price and spread of each quote, and each quote with the last tick at or before it.
+SELECT * FROM spreads WHERE date = '${day}' LIMIT 10;
+SELECT * FROM quotes_with_ticks WHERE date = '${day}' LIMIT 10;
+`;
+
+/** Formats the loading instructions, in Markdown. The days have ticks, order books and quotes; YYYY-MM-DD. */
+const formatLoadingGuide = (day: string, bookDay: string | null, quoteDay: string | null): string => `## Load it
 
 All examples run in this folder. **Scan the files again after a publish**, because a publish replaces files under the same names.
 
@@ -155,7 +165,7 @@ SELECT * FROM candles('15m', since := '${day}') LIMIT 10;
 SELECT * FROM candles_filled('4h', '${day}', DATE '${day}' + 1) LIMIT 10;
 -- Each tick with the state of its market at that time.
 SELECT symbol, t, p, category, is_active FROM ticks_with_markets WHERE date = '${day}' LIMIT 10;
-${bookDay === null ? '' : formatBookQueries(bookDay)}\`\`\`
+${bookDay === null ? '' : formatBookQueries(bookDay)}${quoteDay === null ? '' : formatQuoteQueries(quoteDay)}\`\`\`
 
 If you filter by \`date\`, or pass both ends to the macros, DuckDB opens only the files of these days. DuckDB opens a file twice
 within one query, and a publish may replace the file in between. During a publish use \`oddslake sql\`, which has the same views

@@ -1,6 +1,7 @@
 import { closeSync, openSync, readSync, writevSync } from 'node:fs';
 import { DiskFullError } from '../../base/errors.ts';
 import type { TickColumns } from '../../base/ticks.ts';
+import type { SeriesRows } from '../format/series.ts';
 
 /**
  * Ticks in a scratch file, until their part is merged. An import may be larger than memory. The file need not be
@@ -17,25 +18,48 @@ export interface SpilledTicks {
 export interface SpillFile {
   /** Appends columns of equal length. @throws OddslakeError if the disk is full */
   append(ticks: TickColumns): SpilledTicks;
+  /** Appends rows of a series. @throws OddslakeError if the disk is full */
+  appendRows(rows: SeriesRows): SpilledRows;
   close(): void;
+}
+
+/** Rows of a series in a scratch file: their times, then each value column. */
+export interface SpilledRows {
+  readonly path: string;
+  /** Byte offset of the times. */
+  readonly offset: number;
+  readonly rowCount: number;
+  /** Number of value columns. */
+  readonly width: number;
 }
 
 /** Creates a scratch file; the path must not exist. */
 export function openSpillFile(path: string): SpillFile {
   const file = openSync(path, 'wx');
   let end = 0;
+  /** Appends columns one after the other. Returns the byte offset of the first. */
+  const appendColumns = (columns: readonly Float64Array[]): number => {
+    const from = end;
+    let remaining = columns.map(viewBytes);
+    for (let length = columns.reduce((sum, { byteLength }) => sum + byteLength, 0); length > 0; ) {
+      const written = writeSpill(path, file, remaining);
+      length -= written;
+      end += written;
+      remaining = dropBytes(remaining, written);
+    }
+    return from;
+  };
   return {
     append({ t, p }) {
-      const from = end;
-      let remaining = [viewBytes(t), viewBytes(p)];
-      for (let length = t.byteLength + p.byteLength; length > 0; ) {
-        const written = writeSpill(path, file, remaining);
-        length -= written;
-        remaining = dropBytes(remaining, written);
-      }
-      end += t.byteLength + p.byteLength;
+      const from = appendColumns([t, p]);
       return { path, timeOffset: from, priceOffset: from + t.byteLength, tickCount: t.length };
     },
+    appendRows: ({ t, values }) => ({
+      path,
+      offset: appendColumns([t, ...values]),
+      rowCount: t.length,
+      width: values.length,
+    }),
     close: () => closeSync(file),
   };
 }
@@ -57,7 +81,7 @@ function writeSpill(path: string, file: number, pieces: readonly Uint8Array[]): 
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error;
     throw new DiskFullError(
-      `The disk is full: ${path} could not grow. An import needs 16 bytes per tick there until it is published. Free some space and run the import again; ticks that were not published yet were not imported.`,
+      `The disk is full: ${path} could not grow. An import needs 16 bytes per tick and 40 bytes per quote there until it is published. Free some space and run the import again; what was not published yet was not imported.`,
       { cause: error },
     );
   }
@@ -84,6 +108,8 @@ const bytesPerValue = Float64Array.BYTES_PER_ELEMENT;
 export interface SpillReader {
   /** Returns the ticks of each slice, in a buffer that the next call reuses. */
   read(spilled: readonly SpilledTicks[]): TickColumns[];
+  /** Returns rows of a series, in new arrays. */
+  readRows(spilled: SpilledRows): SeriesRows;
   close(): void;
 }
 
@@ -130,6 +156,14 @@ export function openSpillReader(): SpillReader {
         }
         return columns;
       });
+    },
+    readRows({ path, offset, rowCount, width }) {
+      const all = new Float64Array(rowCount * (1 + width));
+      readInto(all, path, offset);
+      const [t, ...values] = Array.from({ length: 1 + width }, (_, c) =>
+        all.subarray(c * rowCount, (c + 1) * rowCount),
+      );
+      return { t: t!, values };
     },
     close() {
       spareBuffer = buffer;

@@ -15,6 +15,7 @@ import {
   toManifestLost,
 } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
+import { symbolDetailColumns } from '../format/market-details.ts';
 import { readAcceptedWindows } from '../journal/gap-records.ts';
 import {
   type CommitState,
@@ -214,6 +215,7 @@ export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly S
     facts.firstTick,
     facts.lastTick,
     facts.ticks,
+    ...symbolDetailColumns.map(([field]) => facts[field]),
   ]);
   const statistics: FileStatistics = {
     date: null,

@@ -322,6 +322,28 @@ SELECT d.symbol, d.t, d.bid, CASE WHEN d.bid_levels > 0 THEN d.bid_depth END AS 
        (d.bid + d.ask) / 2 AS mid, d.ask - d.bid AS spread, d.imbalance, d.date
 FROM book_depth(0) AS d`,
   },
+  {
+    name: 'spreads',
+    needs: ['quotes'],
+    uses: [],
+    sql: `-- Each quote with its mid price and its spread, which are NULL unless both sides have an offer. spread is 0 in a locked
+-- market and negative in a crossed market.
+CREATE OR REPLACE VIEW spreads AS
+SELECT q.symbol, q.t, q.bid, q.ask, (q.bid + q.ask) / 2 AS mid, q.ask - q.bid AS spread, q.date
+FROM quotes AS q`,
+  },
+  {
+    name: 'quotes_with_ticks',
+    needs: ['quotes', 'ticks'],
+    uses: [],
+    sql: `-- Each quote once, with the last tick of its symbol at or before it, however long ago; p and tick_t are NULL if there is
+-- none. A condition on symbol selects the rows of both datasets, a condition on date or t only those of quotes: the last tick
+-- may be of any earlier day. With a condition on tick_t, later ticks still take precedence.
+CREATE OR REPLACE VIEW quotes_with_ticks AS
+SELECT q.symbol, q.t, q.bid, q.ask, q.bid_size, q.ask_size, k.p, k.t AS tick_t, q.date
+FROM quotes AS q
+ASOF LEFT JOIN ticks AS k ON k.symbol = q.symbol AND q.t >= k.t`,
+  },
 ];
 
 /** Returns the definitions whose names occur in a statement, and the definitions that they use. */

@@ -36,15 +36,15 @@ export interface RowColumn {
   readonly type: string;
 }
 
-/** A few thousand rows of symbol, t and p as columns of equal length; null for NULL. */
-interface RawTickColumns {
+/** A few thousand rows of symbol, t and numbers as columns of equal length; null for NULL. */
+interface RawSeriesColumns {
   readonly symbol: readonly unknown[];
   /** Milliseconds, with a fraction if the file's times are finer; or text. */
   readonly t: readonly unknown[];
   /** Original text of each `t` that is not a whole number of milliseconds. */
   readonly tText: readonly unknown[];
-  /** Numbers, or text. */
-  readonly p: readonly unknown[];
+  /** Numbers, or text, by column. */
+  readonly values: Readonly<Record<string, readonly unknown[]>>;
 }
 
 /** A CSV line that does not match the header or is not UTF-8. */
@@ -62,12 +62,16 @@ export type TimeUnit = EpochUnit | 'auto';
 /** Streams the rows of files in bounded memory. Methods throw DuckDB's own errors for a broken file. */
 export interface RowReader {
   readColumns(file: RowFile): Promise<RowColumn[]>;
-  /** Reads the columns symbol, t and p, which must exist; `columns` is the result of `readColumns`. */
-  readTicks(
+  /**
+   * Reads the columns symbol, t and `valueNames`, which must exist; `columns` is the result of `readColumns`. `unit` is that of
+   * numeric times.
+   */
+  readSeries(
     file: RowFile,
     columns: readonly RowColumn[],
     unit: TimeUnit,
-  ): AsyncGenerator<RawTickColumns, void, undefined>;
+    valueNames: readonly string[],
+  ): AsyncGenerator<RawSeriesColumns, void, undefined>;
   /** Reads columns as text, one array for each column, in chunks of a few thousand rows. */
   readTexts(
     file: RowFile,
@@ -148,22 +152,23 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
       const wideTypes = file.format === 'parquet' ? await wideDecimals(file, names) : new Map<string, string>();
       return columns.map(({ name, type }) => ({ name, type: wideTypes.get(name) ?? type }));
     },
-    async *readTicks(file, columns, unit) {
+    async *readSeries(file, columns, unit, valueNames) {
       await reconnect();
       const type = (name: string): string => columns.find((column) => column.name === name)?.type ?? '';
       const t = buildMillisecondsSql(type('t'), unit);
       const text = isTextTime(type('t'), unit)
         ? 'NULL'
         : `CASE WHEN (${t}) IS NULL OR (${t}) % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
-      const p = buildPriceSql(type('p'));
+      const numbers = valueNames.map((name) => `, ${buildNumberSql(name, type(name))}`).join('');
       const names = file.format === 'parquet' ? await symbolNames(file) : [];
       const symbol =
         names.length === 0 ? 'CAST("symbol" AS VARCHAR)' : 'enum_code(CAST(CAST("symbol" AS VARCHAR) AS symbol_name))';
-      const sql = `SELECT ${symbol}, ${t}, ${text}, ${p} FROM ${buildSourceSql(file)}`;
+      const sql = `SELECT ${symbol}, ${t}, ${text}${numbers} FROM ${buildSourceSql(file)}`;
       for await (const { chunk } of chunks(sql)) {
-        const [read, time, tText, price] = [0, 1, 2, 3].map((column) => chunk.getColumnValues(column));
+        const [read, time, tText] = [0, 1, 2].map((column) => chunk.getColumnValues(column));
         const named = names.length === 0 ? read! : read!.map((code) => (code === null ? null : names[Number(code)]!));
-        yield { symbol: named, t: time!, tText: tText!, p: price! };
+        const values = valueNames.map((name, i) => [name, chunk.getColumnValues(3 + i)] as const);
+        yield { symbol: named, t: time!, tText: tText!, values: Object.fromEntries(values) };
       }
     },
     async *readTexts(file, columns, { limit, sortedBy = [] } = {}) {
@@ -208,11 +213,11 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
 /** Whether a type is a wall-clock time without a zone. */
 export const isLocalTime = (type: string): boolean => /^(TIMESTAMP(_S|_MS|_NS)?|DATETIME|DATE)$/.test(type);
 
-/** Whether a column of this type can be `t`, `symbol` or `p`. A FLOAT holds current times in seconds to two minutes. */
+/** Whether a column of this type can be `t`, `symbol`, or a price or size. A FLOAT holds current times in seconds to two minutes. */
 export const canBeTime = (type: string): boolean =>
   isLocalTime(type) || /^(TIMESTAMP WITH TIME ZONE|VARCHAR)$/.test(type) || (isNumber(type) && type !== 'FLOAT');
 export const canBeSymbol = (type: string): boolean => /^(VARCHAR|ENUM\(.*\)|UUID)$/s.test(type) || isInteger(type);
-export const canBePrice = (type: string): boolean => type === 'VARCHAR' || isNumber(type);
+export const canBeNumber = (type: string): boolean => type === 'VARCHAR' || isNumber(type);
 
 const isInteger = (type: string): boolean => /^U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)$/.test(type);
 const isNumber = (type: string): boolean => isInteger(type) || /^(FLOAT|DOUBLE|DECIMAL\(.*\))$/.test(type);
@@ -265,11 +270,12 @@ function buildTextSql({ name, type }: RowColumn): string {
 const buildHalfDivisionSql = (value: string, divisor: number): string =>
   `CAST(${value} // ${divisor} AS DOUBLE) + CASE WHEN ${value} % ${divisor} = 0 THEN 0 ELSE 0.5 END`;
 
-/** SQL for column `p` of a type; text stays text. */
-function buildPriceSql(type: string): string {
-  if (type === 'VARCHAR') return '"p"';
+/** SQL for a column with numbers of a type; text stays text. */
+function buildNumberSql(name: string, type: string): string {
+  const column = quoteColumnName(name);
+  if (type === 'VARCHAR') return column;
   // Converted through text, because dividing a long integer would round twice.
-  return type.startsWith('DECIMAL') ? 'CAST(CAST("p" AS VARCHAR) AS DOUBLE)' : 'CAST("p" AS DOUBLE)';
+  return type.startsWith('DECIMAL') ? `CAST(CAST(${column} AS VARCHAR) AS DOUBLE)` : `CAST(${column} AS DOUBLE)`;
 }
 
 function buildSourceSql(file: RowFile): string {

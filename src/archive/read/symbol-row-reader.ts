@@ -10,7 +10,7 @@ import {
 } from '../parquet/symbol-row-index.ts';
 
 /** Datasets whose files can be read by symbol. */
-export type SymbolDataset = Extract<DatasetName, 'ticks' | 'candles_1h' | 'candles_1d' | 'coverage'>;
+export type SymbolDataset = Extract<DatasetName, 'ticks' | 'quotes' | 'candles_1h' | 'candles_1d' | 'coverage'>;
 
 /** Rows of one symbol in one file, by column name, in the order of the file. */
 export interface SymbolRows {

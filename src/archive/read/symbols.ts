@@ -1,4 +1,5 @@
 import type { SymbolFacts } from '../format/market.ts';
+import type { OutcomeSource } from '../format/market-details.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import type { Archive } from '../open-archive.ts';
 
@@ -31,6 +32,15 @@ export interface ListedSymbol {
   readonly last_tick: number | null;
   readonly ticks: number;
   readonly suspended_at: number | null;
+  readonly outcome_source: OutcomeSource | null;
+  readonly event: string | null;
+  readonly exclusive: boolean | null;
+  readonly strike_low: number | null;
+  readonly strike_high: number | null;
+  readonly expected_end: number | null;
+  readonly rules_sha256: string | null;
+  readonly fee_schedule: string | null;
+  readonly tick_size: number | null;
 }
 
 /** Lists the symbols that match every word of `text`, ignoring case; all symbols if `text` has no words. */
@@ -74,4 +84,13 @@ const toListedSymbol = (facts: SymbolFacts, nowMs: number): ListedSymbol => ({
   last_tick: facts.lastTick,
   ticks: facts.ticks,
   suspended_at: facts.suspendedAt,
+  outcome_source: facts.outcomeSource,
+  event: facts.event,
+  exclusive: facts.exclusive,
+  strike_low: facts.strikeLow,
+  strike_high: facts.strikeHigh,
+  expected_end: facts.expectedEnd,
+  rules_sha256: facts.rulesSha256,
+  fee_schedule: facts.feeSchedule,
+  tick_size: facts.tickSize,
 });

@@ -12,7 +12,7 @@ import { requireFileIntact } from '../../archive/read/export-file.ts';
 import type { Random } from '../../base/ports.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, type Window } from '../../base/window.ts';
-import { bookAgeMsMax } from '../engine/simulate.ts';
+import { bookAgeMsMax, quoteAgeMsMax } from '../engine/book-lookup.ts';
 import type { ArchiveUsed } from '../result.ts';
 import { memoryBytesMax } from './batches.ts';
 import { createStatesQuery, stateColumns } from './markets.ts';
@@ -24,13 +24,14 @@ export interface BacktestData {
   readonly query: Query;
   readonly parts: number;
   readonly hasBooks: boolean;
+  readonly hasQuotes: boolean;
   /** Time of the publish, epoch ms. */
   readonly publishedAt: number;
   readonly archiveUsed: ArchiveUsed;
   /** Folder of the files, and folder for temporary files. */
   readonly root: string;
   readonly scratch: string;
-  /** Files with the ticks (by part) and order books of symbols in a window, and market states from `statesFrom`. */
+  /** Files with the ticks (by part), order books and quotes of symbols in a window, and market states from `statesFrom`. */
   findFiles(symbols: readonly string[], window: Window, statesFrom: number): BacktestFiles;
   /** Files of coverage in a window. */
   findCoverage(window: Window): DatasetFiles;
@@ -64,11 +65,12 @@ interface DataRange {
 /** Lookback for market states. Polled markets appear at least once within it. */
 const statesLookbackMs = 7 * dayMs;
 
-/** Lookback by dataset. */
-const lookbackMsByDataset: Partial<Record<DatasetName, number>> = {
+/** Lookback by dataset. An order book also replaces the quotes before it, so with quotes their lookback applies. */
+const createLookback = (hasQuotes: boolean): Partial<Record<DatasetName, number>> => ({
   markets: statesLookbackMs,
-  orderbooks: bookAgeMsMax,
-};
+  orderbooks: hasQuotes ? quoteAgeMsMax : bookAgeMsMax,
+  quotes: quoteAgeMsMax,
+});
 
 /** @throws DamageError if the symbols file does not match the manifest; `requireIntact` checks the other files */
 export async function openBacktestData(
@@ -78,23 +80,35 @@ export async function openBacktestData(
   signal: AbortSignal,
 ): Promise<BacktestData> {
   const names: readonly DatasetName[] = [
-    ...(['ticks', 'symbols', 'coverage', 'orderbooks'] as const),
+    ...(['ticks', 'symbols', 'coverage', 'orderbooks', 'quotes'] as const),
     ...(range.hasStates ? (['markets'] as const) : []),
   ];
   const manifestParts = { parts: archive.readManifest().parts };
-  const createFilter = (name: DatasetName, symbols: readonly string[], { from, to }: Pick<DataRange, 'from' | 'to'>) =>
-    createFileFilter(manifestParts, name, symbols, {
-      from: from === null ? null : from - (lookbackMsByDataset[name] ?? 0),
-      to,
-    });
-  // The symbols dataset has no time.
-  const isNeeded = (file: PublishedFile): boolean => {
-    const name = parseDatasetName(file.path);
-    return name === 'symbols' || createFilter(name, range.symbols, range)(file);
+  const createSelection = (hasQuotes: boolean) => {
+    const lookbackMsByDataset = createLookback(hasQuotes);
+    const createFilter = (
+      name: DatasetName,
+      symbols: readonly string[],
+      { from, to }: Pick<DataRange, 'from' | 'to'>,
+    ) =>
+      createFileFilter(manifestParts, name, symbols, {
+        from: from === null ? null : from - (lookbackMsByDataset[name] ?? 0),
+        to,
+      });
+    // The symbols dataset has no time.
+    const isNeeded = (file: PublishedFile): boolean => {
+      const name = parseDatasetName(file.path);
+      return name === 'symbols' || createFilter(name, range.symbols, range)(file);
+    };
+    return { createFilter, isNeeded };
   };
-  const { query, pinned, close } = await openPinned(archive, { names, wanted: isNeeded, memoryBytesMax }, random);
+  // Whether there are quotes is known only after the files are pinned.
+  const { isNeeded: wanted } = createSelection(true);
+  const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
   try {
     const { manifest, manifestText, root, scratchFolder } = pinned;
+    const hasQuotes = manifest.datasets.quotes.files.some(wanted);
+    const { createFilter, isNeeded } = createSelection(hasQuotes);
     const files = names.flatMap((name) => manifest.datasets[name].files.filter(isNeeded));
     const requireAll = async (someFiles: readonly PublishedFile[], signal: AbortSignal): Promise<void> => {
       for (const file of someFiles) {
@@ -136,13 +150,17 @@ export async function openBacktestData(
       close,
       parts: manifest.parts,
       hasBooks: files.some(({ path }) => parseDatasetName(path) === 'orderbooks'),
+      hasQuotes,
       publishedAt: manifest.created_at,
       archiveUsed: describeArchiveUsed(manifest.generation, manifestText, files),
       findFiles(symbols, window, statesFrom) {
         const of = [...new Set(symbols.map((symbol) => computePartNumber(symbol, manifest.parts)))];
         const ticks = of.map((part) => ({ part, files: filesOf('ticks', part, window) }));
         const tickFiles = ticks.flatMap((one) => one.files);
-        const books = of.flatMap((part) => filesOf('orderbooks', part, window));
+        const inParts = (name: 'orderbooks' | 'quotes'): DatasetFiles => {
+          const inWindow = of.flatMap((part) => filesOf(name, part, window));
+          return sourceOf(name, name, inWindow);
+        };
         const statesWindow = { ...window, from: statesFrom };
         return {
           sources: [
@@ -150,7 +168,8 @@ export async function openBacktestData(
               ...sourceOf('ticks', toTicksViewName(one.part), one.files),
               columns: [...datasets.ticks.columns, fileIndexColumn],
             })),
-            sourceOf('orderbooks', 'orderbooks', books),
+            inParts('orderbooks'),
+            inParts('quotes'),
             sortedStates ??
               sourceOf('markets', 'markets', range.hasStates ? filesOf('markets', null, statesWindow) : []),
           ],

@@ -6,11 +6,11 @@ import { toSqlTimestamp } from '../../archive/query/slice-query.ts';
 import { quoteLiteral } from '../../archive/query/views.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Window } from '../../base/window.ts';
+import { quoteAgeMsMax } from '../engine/book-lookup.ts';
 import type { Level, OrderBook, OrderBookSeries } from '../engine/series.ts';
-import { bookAgeMsMax } from '../engine/simulate.ts';
 
 /**
- * Stores the order books of a batch. The number of levels is not known in advance: beyond a bound, levels are written to a
+ * Stores the order books and quotes of a batch. The number of levels is not known in advance: beyond a bound, levels are written to a
  * file and read back one book at a time.
  */
 interface OrderBookStore {
@@ -138,41 +138,82 @@ interface PartialBook extends OrderBook {
   readonly asks: Level[];
 }
 
+/** Which order books or quotes to read: those of the symbols of `ticks`, in and shortly before `span`. */
+interface BookSelection {
+  /** Tick times by symbol, ascending. */
+  readonly ticks: ReadonlyMap<string, Float64Array>;
+  readonly span: Window;
+  /** Maximum age at a tick. */
+  readonly ageMsMax: number;
+}
+
 /**
  * Reads the order books that can fill an order: those that are the latest of their symbol, and not too old, at some
  * tick of the window. Skips other books, so that the result has at most as many books as ticks.
  * @param query single-threaded query over the order books, so that rows arrive in file order (within a symbol, sorted
  *   by time)
- * @param ticks tick times by symbol, ascending
  */
 export async function readOrderBooks(
   query: Query,
-  ticks: ReadonlyMap<string, Float64Array>,
-  span: Window,
+  selection: BookSelection,
   store: OrderBookStore,
   signal: AbortSignal,
 ): Promise<Map<string, OrderBookSeries>> {
-  const sql = `SELECT symbol, epoch_ms(t)::DOUBLE, side, price, quantity FROM orderbooks
-    WHERE ${formatSymbolCondition([...ticks.keys()])} AND t >= ${toSqlTimestamp(span.from - bookAgeMsMax)} AND t < ${toSqlTimestamp(span.to)}`;
-  const collectors = new Map<string, ReturnType<typeof createBookCollector>>();
+  const collectors = createCollectors(selection, store);
+  const sql = formatSelect('orderbooks', ['side', 'price', 'quantity'], selection);
   for await (const chunk of query.readChunks([sql], signal)) {
     const [names, moments, sides, prices, quantities] = chunk as readonly [
       ...[names: string[], moments: number[], sides: string[]],
       ...[prices: number[], quantities: number[]],
     ];
     for (let row = 0; row < names.length; row++) {
-      const symbol = names[row]!;
-      const times = ticks.get(symbol);
-      if (times === undefined) continue;
-      let collector = collectors.get(symbol);
-      if (collector === undefined) {
-        collector = createBookCollector(symbol, times, span, store.createSeries());
-        collectors.set(symbol, collector);
-      }
-      collector.row(moments[row]!, sides[row]!, prices[row]!, quantities[row]!);
+      const book = collectors.open(names[row]!, moments[row]!);
+      const price = prices[row]!;
+      // An empty book is one row without a price.
+      if (book !== null && Number.isFinite(price))
+        book[sides[row] === 'bid' ? 'bids' : 'asks'].push([price, quantities[row]!]);
     }
   }
-  return new Map([...collectors].map(([symbol, { end }]) => [symbol, end()]));
+  return collectors.end();
+}
+
+/**
+ * Reads the quotes that can fill an order, like `readOrderBooks`, as order books of at most one level per side. A missing bid
+ * or ask is an empty side, and a missing size is infinite.
+ * @param query single-threaded query over the quotes
+ */
+export async function readQuotes(
+  query: Query,
+  selection: Omit<BookSelection, 'ageMsMax'>,
+  store: OrderBookStore,
+  signal: AbortSignal,
+): Promise<Map<string, OrderBookSeries>> {
+  const ofQuotes = { ...selection, ageMsMax: quoteAgeMsMax };
+  const collectors = createCollectors(ofQuotes, store);
+  const sql = formatSelect('quotes', ['bid', 'bid_size', 'ask', 'ask_size'], ofQuotes);
+  for await (const chunk of query.readChunks([sql], signal)) {
+    const [names, moments, bids, bidSizes, asks, askSizes] = chunk as readonly [
+      ...[names: string[], moments: number[]],
+      ...[bids: (number | null)[], bidSizes: (number | null)[], asks: (number | null)[], askSizes: (number | null)[]],
+    ];
+    for (let row = 0; row < names.length; row++) {
+      const quote = collectors.open(names[row]!, moments[row]!);
+      if (quote === null) continue;
+      const [bid, ask] = [bids[row]!, asks[row]!];
+      if (bid !== null) quote.bids.push([bid, bidSizes[row] ?? Number.POSITIVE_INFINITY]);
+      if (ask !== null) quote.asks.push([ask, askSizes[row] ?? Number.POSITIVE_INFINITY]);
+    }
+  }
+  return collectors.end();
+}
+
+function formatSelect(
+  dataset: 'orderbooks' | 'quotes',
+  columns: readonly string[],
+  { ticks, span, ageMsMax }: BookSelection,
+): string {
+  return `SELECT symbol, epoch_ms(t)::DOUBLE, ${columns.join(', ')} FROM ${dataset}
+    WHERE ${formatSymbolCondition([...ticks.keys()])} AND t >= ${toSqlTimestamp(span.from - ageMsMax)} AND t < ${toSqlTimestamp(span.to)}`;
 }
 
 /** Maximum number of symbols in a query; with more, the whole range of symbols is read. */
@@ -185,8 +226,33 @@ function formatSymbolCondition(symbols: readonly string[]): string {
   return names.length > symbolsInQueryMax ? range : `${range} AND list_contains([${names.join(', ')}], symbol)`;
 }
 
-/** Collects the books of one symbol, and keeps those that a tick can use. */
-function createBookCollector(symbol: string, t: Float64Array, { from, to }: Window, series: StoredBookSeries) {
+/** Collects books by symbol, and keeps those that a tick can use. */
+function createCollectors({ ticks, span, ageMsMax }: BookSelection, store: OrderBookStore) {
+  const collectors = new Map<string, ReturnType<typeof createBookCollector>>();
+  return {
+    /** The book of a symbol at a time, to which levels are added; null if the symbol is not selected. */
+    open(symbol: string, time: number): PartialBook | null {
+      const times = ticks.get(symbol);
+      if (times === undefined) return null;
+      let collector = collectors.get(symbol);
+      if (collector === undefined) {
+        collector = createBookCollector(symbol, times, span, ageMsMax, store.createSeries());
+        collectors.set(symbol, collector);
+      }
+      return collector.open(time);
+    },
+    end: (): Map<string, OrderBookSeries> => new Map([...collectors].map(([symbol, { end }]) => [symbol, end()])),
+  };
+}
+
+/** Collects the books of one symbol. */
+function createBookCollector(
+  symbol: string,
+  t: Float64Array,
+  { from, to }: Window,
+  ageMsMax: number,
+  series: StoredBookSeries,
+) {
   let current: PartialBook | null = null;
   let tick = 0;
 
@@ -195,18 +261,16 @@ function createBookCollector(symbol: string, t: Float64Array, { from, to }: Wind
     if (current === null) return;
     const first = Math.max(current.t, from);
     while (tick < t.length && t[tick]! < first) tick++;
-    if (tick < t.length && t[tick]! < next && t[tick]! <= current.t + bookAgeMsMax) series.add(current);
+    if (tick < t.length && t[tick]! < next && t[tick]! <= current.t + ageMsMax) series.add(current);
   }
 
   return {
-    row(time: number, side: string, price: number, quantity: number): void {
-      if (current?.t !== time) {
-        if (current !== null && time < current.t) throw new Error(`the order books of ${symbol} are out of order`);
-        settle(time);
-        current = { t: time, bids: [], asks: [] };
-      }
-      // An empty book is one row without a price.
-      if (Number.isFinite(price)) current[side === 'bid' ? 'bids' : 'asks'].push([price, quantity]);
+    open(time: number): PartialBook {
+      if (current?.t === time) return current;
+      if (current !== null && time < current.t) throw new Error(`the order books of ${symbol} are out of order`);
+      settle(time);
+      current = { t: time, bids: [], asks: [] };
+      return current;
     },
     end(): OrderBookSeries {
       settle(to);

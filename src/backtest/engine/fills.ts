@@ -1,5 +1,6 @@
 import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import { contractsMax, type Rule, type Side, type Strategy, tradesWholeContracts } from '../strategy/strategy.ts';
+import type { TakenSide } from './book-lookup.ts';
 import { createFeeModel, type FeeModel, type Fill, type FilledLevel } from './fees.ts';
 import type { Level, OrderBook } from './series.ts';
 
@@ -60,12 +61,15 @@ const roundingError = 1e-12;
 
 const floorContracts = (contracts: number): number => Math.floor(contracts * (1 + roundingError));
 
-/** Fills a buy order from a book, possibly in part or with 0 contracts. Buying no takes the bids for yes. */
+/** Buying no takes the bids for yes. */
+export const getTakenSide = (side: Side, isBuy: boolean): TakenSide => ((side === 'yes') === isBuy ? 'asks' : 'bids');
+
+/** Fills a buy order from a book, possibly in part or with 0 contracts. */
 export const buyFromBook = (side: Side, book: OrderBook, orderSize: OrderSize, terms: TradingTerms): Fill =>
-  fillFromBook(side, side === 'yes' ? book.asks : book.bids, orderSize, terms);
+  fillFromBook(side, book[getTakenSide(side, true)], orderSize, terms);
 
 export const sellToBook = (side: Side, book: OrderBook, contracts: number, terms: TradingTerms): Fill =>
-  fillFromBook(side, side === 'yes' ? book.bids : book.asks, { contracts }, terms);
+  fillFromBook(side, book[getTakenSide(side, false)], { contracts }, terms);
 
 function fillFromBook(side: Side, levels: readonly Level[], orderSize: OrderSize, { isWhole }: TradingTerms): Fill {
   const fill = fillFromLevels(side, levels, orderSize);
@@ -86,8 +90,10 @@ function fillFromLevels(side: Side, levels: readonly Level[], orderSize: OrderSi
     // An order in dollars has no size at a price of 0, as in computeContracts.
     if ('dollars' in orderSize && each === 0) continue;
     const remaining = 'contracts' in orderSize ? orderSize.contracts - contracts : (orderSize.dollars - money) / each;
-    const isLast = remaining <= quantity;
-    const quantityTaken = isLast ? remaining : quantity;
+    // A quantity of unknown size fills any order, but an order in dollars is bounded as in computeContracts.
+    const available = quantity === Number.POSITIVE_INFINITY ? contractsMax : quantity;
+    const isLast = remaining <= available;
+    const quantityTaken = isLast ? remaining : available;
     if (!(quantityTaken > 0)) break;
     // The exact size of the order: a remainder from rounding would stay open and become a new order.
     contracts = isLast && 'contracts' in orderSize ? orderSize.contracts : contracts + quantityTaken;
@@ -115,7 +121,7 @@ export function isBelowOneContract(
     const { contracts, contractPrice } = buyAtTick(side, price, orderSize, terms);
     return contractPrice > 0 && contracts < 1;
   }
-  const levels = side === 'yes' ? book.asks : book.bids;
+  const levels = book[getTakenSide(side, true)];
   const best = levels.find(([price, quantity]) => {
     const each = toSidePrice(side, price);
     return each > 0 && each <= 1 && quantity > 0;

@@ -14,6 +14,8 @@ export interface SymbolSeries {
   readonly states: readonly MarketState[];
   /** Order books, sorted by `t`. */
   readonly books: OrderBookSeries;
+  /** Quotes as order books of at most one level per side, sorted by `t`. The quantity of an unknown size is infinite. */
+  readonly quotes: OrderBookSeries;
   readonly settlement: Settlement | null;
   readonly otherVenues: readonly Venue[];
 }

@@ -1,13 +1,15 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
-import { minuteMs, type Window } from '../../base/window.ts';
+import type { Window } from '../../base/window.ts';
 import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import type { Rule, Side, Strategy } from '../strategy/strategy.ts';
+import { createBookLookup, type FillBasis } from './book-lookup.ts';
 import { compileFindFirst, type FindFirstTick } from './conditions.ts';
 import type { DividedFee, Fill } from './fees.ts';
 import {
   buyAtTick,
   buyFromBook,
   createTradingTerms,
+  getTakenSide,
   isBelowOneContract,
   type OrderSize,
   resolveOrderSize,
@@ -51,17 +53,11 @@ export interface Trade {
   readonly pnl: number;
 }
 
-/** What an order was filled at: the price of a tick, or an order book. */
-export type FillBasis = 'tick' | 'book';
-
-/** Maximum age of an order book for a fill. */
-export const bookAgeMsMax = 5 * minuteMs;
-
 /**
  * Simulates a strategy on one symbol, tick by tick. A decision uses data up to its tick. The order is filled at the next tick
- * with a price in [0, 1]: from the latest order book, if it is recent and not yet used by an order of the rule, otherwise at
- * the price of the tick. With whole contracts, a decision is dropped if its order is smaller than one contract. Returns trades
- * by rule, in the order of fills.
+ * with a price in [0, 1]: from the latest order book or quote, see `createBookLookup`, or at the price of the tick if there is
+ * none. With whole contracts, a decision is dropped if its order is smaller than one contract. Returns trades by rule, in the
+ * order of fills.
  * @param span window of decisions and fills; earlier ticks are used only for lookback
  * @param throwIfStopped called every few thousand ticks; ends the run by throwing
  */
@@ -114,7 +110,7 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
   const measures = createMeasures(series, strategy);
   const entryFrom = compileFindFirst(rule.entry, strategy, measures, position);
   const exitFrom = rule.exit === null ? null : compileFindFirst(rule.exit, strategy, measures, position);
-  const bookOf = createBookLookup(series);
+  const books = createBookLookup(series);
   let entriesLeft = rule.entries_max === null ? Number.POSITIVE_INFINITY : resolveQuantity(rule.entries_max, strategy);
   let openPosition: OpenPosition | null = null;
   /** Tick of the pending decision, -1 if there is none. It is an entry if no position is open. */
@@ -135,13 +131,16 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
   function filled(i: number): (Fill & { readonly basis: FillBasis }) | 'waiting' | 'too small' {
     const price = p[i]!;
     if (!(price >= 0 && price <= 1)) return 'waiting';
-    const book = bookOf(i);
-    if (book === 'used') return 'waiting';
+    const takes = getTakenSide(side, openPosition === null);
+    const found = books.find(i, takes);
+    if (found === 'used') return 'waiting';
+    const book = found === null ? null : found.book;
     if (openPosition === null && isBelowOneContract(side, price, book, orderSize, terms)) return 'too small';
     const fill = openPosition === null ? buy(price, book) : sell(openPosition.contracts, price, book);
     if (!(fill.contracts > 0)) return 'waiting';
-    bookOf.use();
-    return { ...fill, basis: book === null ? 'tick' : 'book' };
+    if (found === null) return { ...fill, basis: 'tick' };
+    books.use(takes);
+    return { ...fill, basis: found.basis };
   }
   const buy = (price: number, book: OrderBook | null): Fill =>
     book === null ? buyAtTick(side, price, orderSize, terms) : buyFromBook(side, book, orderSize, terms);
@@ -203,7 +202,7 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
           exit_fees: terms.computeFee(fill, 'sell'),
         });
         openPosition.contracts -= fill.contracts;
-        // If the book is too thin, the remaining contracts are sold at later ticks.
+        // If the book or the quote is too thin, the remaining contracts are sold at later ticks.
         if (openPosition.contracts > 0) continue;
         openPosition = null;
         decidedTick = -1;
@@ -237,26 +236,4 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
     );
   }
   return trades;
-}
-
-/**
- * Finds the order book at a tick, for ascending ticks: the latest one that is not too old, 'used' if the last fill was from
- * the same book, null if there is none. `use` marks the returned book as used.
- */
-function createBookLookup({ t, books }: SymbolSeries): ((i: number) => OrderBook | 'used' | null) & { use(): void } {
-  let seenCount = 0;
-  let used = 0;
-  let [latest, next] = [undefined as OrderBook | undefined, books.at(0)];
-  const of = (i: number): OrderBook | 'used' | null => {
-    for (; next !== undefined && next.t <= t[i]!; next = books.at(seenCount)) {
-      latest = next;
-      seenCount++;
-    }
-    if (latest === undefined || latest.t < t[i]! - bookAgeMsMax) return null;
-    return used === seenCount ? 'used' : latest;
-  };
-  const use = (): void => {
-    used = seenCount;
-  };
-  return Object.assign(of, { use });
 }

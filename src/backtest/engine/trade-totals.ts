@@ -13,9 +13,10 @@ export interface TradeTotals {
   /** Dollars. */
   pnl: number;
   fees: number;
-  /** Number of fills at the prices of ticks, and from order books. Each fill of an order that is filled in parts counts. */
+  /** Number of fills by what they were filled at. Each fill of an order that is filled in parts counts. */
   tickFills: number;
   bookFills: number;
+  quoteFills: number;
   /** Number of settled trades, and their sum of (price at the fill - outcome)². */
   settled: number;
   brier: number;
@@ -32,6 +33,7 @@ export const createTradeTotals = (samples: SampleTimes): TradeTotals => ({
   fees: 0,
   tickFills: 0,
   bookFills: 0,
+  quoteFills: 0,
   settled: 0,
   brier: 0,
   gainedSamples: new Float64Array(samples.t.length),
@@ -69,6 +71,7 @@ function countFills(totals: TradeTotals, trade: Trade, previous: Trade | undefin
   for (const basis of fills) {
     if (basis === 'tick') totals.tickFills++;
     if (basis === 'book') totals.bookFills++;
+    if (basis === 'quote') totals.quoteFills++;
   }
 }
 
@@ -81,6 +84,7 @@ export function mergeTradeTotals(to: TradeTotals, other: TradeTotals): void {
   to.fees += other.fees;
   to.tickFills += other.tickFills;
   to.bookFills += other.bookFills;
+  to.quoteFills += other.quoteFills;
   to.settled += other.settled;
   to.brier += other.brier;
   for (let k = 0; k < to.gainedSamples.length; k++) {

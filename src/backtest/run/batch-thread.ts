@@ -7,9 +7,10 @@ import type { Window } from '../../base/window.ts';
 import { type Batch, type BatchSymbol, batchTicksMax, groupByMarket, memoryBytesMax } from '../data/batches.ts';
 import { type CoverageTotals, computeCoverageTotals, type LifetimeWindow } from '../data/coverage-gaps.ts';
 import { findSharedWindows, readMarketStates } from '../data/markets.ts';
-import { openOrderBookStore, readOrderBooks } from '../data/order-book-store.ts';
+import { openOrderBookStore, readOrderBooks, readQuotes } from '../data/order-book-store.ts';
 import { readTicks, type TickReadFilter, TooManyTicksError } from '../data/tick-columns.ts';
 import { openTradeSpill } from '../data/trade-files.ts';
+import { bookAgeMsMax, quoteAgeMsMax } from '../engine/book-lookup.ts';
 import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../engine/run-series.ts';
 import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../engine/series.ts';
 import type { Trade } from '../engine/simulate.ts';
@@ -116,6 +117,7 @@ export interface BatchPlan {
   readonly statesFrom: number;
   readonly hasStates: boolean;
   readonly hasBooks: boolean;
+  readonly hasQuotes: boolean;
 }
 
 /** Resources of a batch run. */
@@ -165,12 +167,18 @@ export async function runBatch(
   const times = new Map(symbols.map((symbol) => [symbol, ticks.get(symbol)!.t]));
   const bookStore = openOrderBookStore(scratch);
   try {
-    const books = plan.hasBooks ? await readOrderBooks(query, times, plan.span, bookStore, signal) : new Map();
+    const selection = { ticks: times, span: plan.span };
+    // A book that is too old for a fill still replaces the quotes before it.
+    const ageMsMax = plan.hasQuotes ? quoteAgeMsMax : bookAgeMsMax;
+    const books = plan.hasBooks
+      ? await readOrderBooks(query, { ...selection, ageMsMax }, bookStore, signal)
+      : new Map();
+    const quotes = plan.hasQuotes ? await readQuotes(query, selection, bookStore, signal) : new Map();
     const throwIfStopped = (): void => {
       checkStopped();
       signal.throwIfAborted();
     };
-    return runSeries(plan.runPlan, createSeries(batch, ticks, states, books), throwIfStopped, context.onTrades);
+    return runSeries(plan.runPlan, createSeries(batch, ticks, states, books, quotes), throwIfStopped, context.onTrades);
   } finally {
     bookStore.close();
   }
@@ -220,6 +228,7 @@ function createSeries(
   ticks: ReadonlyMap<string, TickColumns>,
   states: ReadonlyMap<string, readonly MarketState[]>,
   books: ReadonlyMap<string, OrderBookSeries>,
+  quotes: ReadonlyMap<string, OrderBookSeries>,
 ): SymbolSeries[] {
   const groups = Map.groupBy([...members, ...otherVenues], ({ marketGroup }) => marketGroup);
   const findVenues = (member: BatchSymbol): Venue[] =>
@@ -232,6 +241,7 @@ function createSeries(
     ...(ticks.get(member.symbol) ?? emptyTicks),
     states: states.get(member.symbol) ?? [],
     books: books.get(member.symbol) ?? [],
+    quotes: quotes.get(member.symbol) ?? [],
     otherVenues: findVenues(member),
   }));
 }

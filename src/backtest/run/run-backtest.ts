@@ -124,7 +124,7 @@ export async function runBacktest(
   }
 
   function createBatchPlan(window: Window, span: Window, plan: BatchPlan['runPlan']): BatchPlan {
-    const { parts, hasBooks } = data;
+    const { parts, hasBooks, hasQuotes } = data;
     return {
       runPlan: plan,
       parts,
@@ -133,6 +133,7 @@ export async function runBacktest(
       statesFrom: computeReadFrom(span.from, dependencies),
       hasStates: dependencies.needsStates,
       hasBooks,
+      hasQuotes,
     };
   }
 

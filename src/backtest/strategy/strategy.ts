@@ -10,7 +10,7 @@ export interface Strategy {
   /** Each rule holds at most one position per symbol, independent of other rules. */
   readonly rules: readonly Rule[];
   readonly fees: Fees;
-  /** Added to the price of a buy and subtracted from that of a sale. Does not apply to fills from an order book. */
+  /** Added to the price of a buy and subtracted from that of a sale. Does not apply to fills from an order book or at a quote. */
   readonly slippage: Quantity;
   /**
    * Whether orders are rounded down to whole contracts, and not placed below one contract. Null: as the fee schedule implies

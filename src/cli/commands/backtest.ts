@@ -189,8 +189,8 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
 }
 
 const notes = `
-An order is filled at the first tick after its decision, from a recent order book if there is one; the position is held until
-exit or settlement. A grid is evaluated on all but the end of the window; the best parameters are then run on that held-out
+An order is filled at the first tick after its decision: from a recent order book, or at the bid or ask in force, if there is
+one, otherwise at the price of the tick. The position is held until exit or settlement. A grid is evaluated on all but the end of the window; the best parameters are then run on that held-out
 end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h. The
 first line says if the result leaves out fees or the spread. --trades writes the trades of the printed result, sorted by fill
 time, symbol and rule. See docs/BACKTESTS.md; docs/STRATEGIES.md explains how to write a strategy. --strict: exit 4 if much

@@ -1,14 +1,26 @@
-import { Option } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
 import { parseTime } from '../../base/time.ts';
 import { openTimeZone } from '../../base/time-zone.ts';
 import type { Window } from '../../base/window.ts';
-import { type PriceScale, parsePriceScale, type TimeUnit } from '../../collector/import/import-rows.ts';
+import {
+  type ImportDataset,
+  type PriceScale,
+  parsePriceScale,
+  type TimeUnit,
+} from '../../collector/import/import-rows.ts';
 import type { ImportFlags } from '../../collector/import/import-step.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type ImportMapping, mappingChoices, readMapping, saveMapping } from '../import-mapping.ts';
+import {
+  findDatasets,
+  formatChoices,
+  type ImportMapping,
+  mappingChoices,
+  readMapping,
+  saveMapping,
+} from '../import-mapping.ts';
 import { runJobCommand } from '../run-job.ts';
 
 interface ImportOptions extends CommonFlags {
@@ -38,9 +50,9 @@ export function addImport(shell: CliContext): void {
     )
     .argument('<file|dir...>', 'files or folders (searched recursively)')
     .addOption(
-      new Option('--dataset <name>', 'dataset that the files contain (default: inferred from their columns)').choices(
-        mappingChoices.dataset,
-      ),
+      new Option('--dataset <name>', 'datasets that the files contain (default: one, inferred from their columns)')
+        .choices(mappingChoices.dataset)
+        .argParser(parseDatasets),
     )
     .addOption(
       new Option('--format <format>', 'file format (default: inferred from the file names)').choices(
@@ -49,7 +61,7 @@ export function addImport(shell: CliContext): void {
     )
     .option(
       '--columns <t=ts,...>',
-      'columns with other names than symbol, t and p (order books: symbol, t, bids, asks), e.g. t=ts,symbol=ticker,p=msg/price',
+      'columns with other names than symbol, t and p (quotes: symbol, t, bid, ask, bid_size, ask_size; order books: symbol, t, bids, asks), e.g. t=ts,symbol=ticker,p=msg/price',
     )
     .addOption(
       new Option('--where <column=value>', 'import only rows whose column has this value; can be repeated')
@@ -71,11 +83,15 @@ export function addImport(shell: CliContext): void {
     .option('--tz <zone>', 'time zone for timestamps that have none, e.g. UTC or America/New_York')
     .option('--mapping <file>', 'read the flags above from a file; flags on the command line have precedence')
     .option('--save-mapping <file>', 'write the flags above to a file, for --mapping')
-    .option('--covers <from..to>', 'declare that the rows contain every tick of their symbols in this window')
+    .option(
+      '--covers <from..to>',
+      'declare that the rows contain every tick, or every quote, of their symbols in this window',
+    )
     .addOption(
-      new Option('--prefer <which>', 'let imported prices replace polled prices of the same symbol and time').choices([
-        'import',
-      ]),
+      new Option(
+        '--prefer <which>',
+        'let imported prices and quotes replace polled ones of the same symbol and time',
+      ).choices(['import']),
     )
     .option(
       '--allow-rejected <share>',
@@ -117,7 +133,7 @@ async function openDryRunPrinter({ json }: ImportOptions): Promise<ImportFlags['
 function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: ImportMapping): ImportFlags {
   return {
     paths,
-    dataset: (mapping.dataset as ImportFlags['dataset'] | undefined) ?? null,
+    datasets: mapping.dataset === undefined ? null : (mapping.dataset.split(',') as ImportDataset[]),
     format: (mapping.format as ImportFlags['format'] | undefined) ?? null,
     rows: {
       zone: mapping.tz === undefined ? null : openTimeZone(mapping.tz),
@@ -134,6 +150,13 @@ function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: 
     covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
     preferred: flags.prefer === 'import',
   };
+}
+
+function parseDatasets(value: string): string {
+  const found = findDatasets(value);
+  if (found === undefined)
+    throw new InvalidArgumentError(`Allowed choices are ${formatChoices(mappingChoices.dataset)}.`);
+  return found;
 }
 
 const collect = (value: string, values: readonly string[]): string[] => [...values, value];
@@ -207,16 +230,18 @@ function parseRejectedShare(value: string): number {
 }
 
 const notes = `
-Tick rows have the columns symbol, t and p, in any case; t is a number (--time-unit) or a timestamp. Order book rows have
-symbol, t, bids and asks; a side is a list of [price, quantity]. --columns maps other names, in nested JSON by a path. Where a
-file cannot be read as it is, the error says what its columns look like and which flags may help: look at --dry-run then.
+Tick rows have the columns symbol, t and p, in any case; t is a number (--time-unit) or a timestamp. Quote rows have symbol, t,
+and bid or ask or both; bid_size and ask_size are optional, and a number may be missing. Order book rows have symbol, t, bids and
+asks; a side is a list of [price, quantity]. --dataset ticks,quotes imports both from the same rows. --columns maps other names,
+in nested JSON by a path. Where a file cannot be read as it is, the error says what its columns look like and which flags may
+help: look at --dry-run then.
 Saved pages are unmodified responses of the service (JSON, one per file); they cover only the range that they prove to be
 complete. Rows cover only the window given with --covers. All other windows remain gaps, which backfill fetches. Markets are
 rows with a symbol or canonical_id, or saved responses; source.field_paths maps their fields; first_seen, last_seen or
 observed_at say when they were seen, otherwise the modification time of the file. Rejected rows go to .oddslake/quarantine; if
 they exceed import.rejected_share_max of a file's rows, nothing is imported. Raw responses, which every job keeps in
 .oddslake/raw for raw.keep_days, can be imported to reprocess them, for example after a decoder fix. Importing a file again
-changes no ticks.`;
+changes no ticks and no quotes.`;
 
 const examples = `
   oddslake import --output lake saved-pages/
@@ -226,5 +251,6 @@ const examples = `
   oddslake import --output lake trades.csv --columns t=ts,symbol=ticker,p=cents --time-unit us --truncate-time --price-scale 0.01 --dry-run
   oddslake import --output lake feed.jsonl --where type=ticker --columns symbol=msg/market_ticker,t=msg/ts,p=msg/price --save-mapping feed.yaml
   oddslake import --output lake feed-2.jsonl --mapping feed.yaml
+  oddslake import --output lake wide.csv --dataset ticks,quotes --columns p=last,bid=yes_bid,ask=yes_ask --price-scale 0.01
   oddslake import --output new-lake ticks.ndjson.zst --set source.name=https://example.org
   oddslake import --output lake markets.parquet --dataset markets --set 'source.field_paths.outcome=["resolved_yes"]'`;

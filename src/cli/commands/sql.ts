@@ -66,6 +66,8 @@ const terms = {
   top_of_book: 'best bid and ask of each order book, with quantities, mid price, spread and imbalance',
   'book_depth(distance)':
     'quantity, levels and imbalance of each order book within a distance of the best prices, e.g. 0.03',
+  spreads: 'mid price and spread of each quote',
+  quotes_with_ticks: 'every quote with the last tick at or before it',
   gaps: "windows of a symbol's lifetime that are not covered, between the first and the last covered time",
   'is_covered(symbol, t)': 'whether a time is covered',
   lifetimes: 'lifetime of each symbol; t_to is NULL while the symbol is live',

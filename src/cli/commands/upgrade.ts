@@ -31,7 +31,8 @@ export function addUpgrade(shell: CliContext): void {
           onProgress: (done, total) => display.update({ done, total }),
         });
         display.stop();
-        if (refused.length > 0) throw new DamageError(`${refused.join(' ')} Run oddslake verify.`);
+        if (refused.length > 0)
+          throw new DamageError(`${refused.join(' ')} Run oddslake verify --repair, then repeat oddslake upgrade.`);
         // Of two concurrent upgrades, the second has nothing to do.
         const { format_version: from } = previousManifest;
         const { format_version: to, generation } = manifest;
@@ -45,7 +46,7 @@ export function addUpgrade(shell: CliContext): void {
         };
         const text =
           from === to
-            ? `${json.archive} already has format ${to}: nothing to do\n`
+            ? `${json.archive} already has format ${to}: ${files.length === 0 ? 'nothing to do' : `${formatCount(files.length, 'file')} of an older format rewritten, generation ${generation}`}\n`
             : `${json.archive}: upgraded from format ${from} to ${to}, generation ${generation}, ${formatCount(files.length, 'file')} written\n${formatInferredCost(json.inferred)}`;
         printResult(flags, json, () => text);
       } finally {

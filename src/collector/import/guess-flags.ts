@@ -1,8 +1,22 @@
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
-import { isSymbolName } from '../../base/symbol-name.ts';
 import { utcZone } from '../../base/time-zone.ts';
 import { quoteShellWord } from '../run/suggest-action.ts';
+import {
+  fits,
+  kindNames,
+  listRoles,
+  noPricePattern,
+  normalizeName,
+  numberPattern,
+  otherPricePattern,
+  otherTimePattern,
+  priceRoles,
+  type Role,
+  roleMeanings,
+  roleNames,
+} from './column-roles.ts';
 import { parseLevels, readBookRow } from './import-books.ts';
+import { readQuoteRows } from './import-quotes.ts';
 import {
   type EpochUnit,
   findTimeUnit,
@@ -26,7 +40,8 @@ export interface FileSample {
 
 /** The flags of the command that say how rows are read. */
 export interface GivenFlags {
-  readonly dataset: ImportDataset | null;
+  /** Null: inferred from the columns. */
+  readonly datasets: readonly ImportDataset[] | null;
   /** Columns that have a different name in the file. */
   readonly renames: readonly ColumnRename[];
   /** Only rows that match all of these are imported. */
@@ -44,106 +59,99 @@ export interface FlagGuess {
   readonly readable: number;
 }
 
-type Role = 'symbol' | 't' | 'p' | 'bids' | 'asks';
-
-/** The columns that may be guessed. Columns of levels are not. */
-const rolesOf: Readonly<Record<ImportDataset, readonly Role[]>> = {
-  ticks: ['symbol', 't', 'p'],
-  orderbooks: ['symbol', 't', 'bids', 'asks'],
-  markets: [],
-};
-
-/**
- * Names that feeds use for a role, most likely first: in lower case, without punctuation, the last part of a path. A token
- * comes before its market: the tokens of a market have different prices.
- */
-const roleNames: Readonly<Record<Role, readonly string[]>> = {
-  symbol:
-    'symbol ticker marketticker tokenid assetid clobtokenid asset token instrument contract market marketid slug marketslug conditionid security sym'.split(
-      ' ',
-    ),
-  t: 't timestamp ts time datetime tsms timestampms createdtime createdat eventtime tradetime exchangetime recordedat receivedat observedat epoch unixtime date'.split(
-    ' ',
-  ),
-  p: 'p price lastprice lasttradeprice last yesprice tradeprice px mid midprice close probability prob value cents pricedollars lastpricedollars yespricedollars'.split(
-    ' ',
-  ),
-  bids: 'bids bid buys buy'.split(' '),
-  asks: 'asks ask offers offer sells sell'.split(' '),
-};
-
-const roleMeanings: Readonly<Record<Role, string>> = {
-  symbol: 'the symbol',
-  t: 'the time',
-  p: 'the price',
-  bids: 'the bids',
-  asks: 'the asks',
-};
-
-/** Names of columns that tell rows of one symbol apart whose prices are not the same thing. */
-const kindNames = 'outcome outcomename outcomeindex side eventtype type event msgtype messagetype channel kind'.split(
-  ' ',
-);
-
-/** Names of times at which no price was observed. */
-const otherTimePattern = /clos|expir|settl|resol|end|start|open|launch|first|until/;
-
-/** Names, or parts of paths, of prices of something else. */
-const otherPricePattern = /(^|[/_])(no|bid|ask)([/_]|$)/i;
-
-/** Share of a column's values that must fit a role. The others may be of another kind of row, or damaged. */
-const fitShareMin = 0.8;
-
 /** Guesses how to read the rows of a sample. Null if it does not know a column for each role, or nothing to add. */
 export function guessFlags(sample: FileSample, given: GivenFlags): FlagGuess | null {
-  const columnOf = (name: string): (string | null)[] => {
-    const c = sample.names.indexOf(name);
-    return sample.rows.map((row) => row[c] ?? null);
-  };
-  const dataset = guessDataset(sample, given, columnOf);
-  const found = guessColumns(sample.names, given, dataset, columnOf);
+  const columnOf = openColumns(sample);
+  const datasets = guessDatasets(sample, given, columnOf);
+  const found = guessColumns(sample.names, given, datasets, columnOf);
   if (found === null) return null;
   const { columns, guessed } = found;
   const own = [...columns.values()];
-  const kinds = given.filters.length > 0 ? [] : guessFilters(sample, own, columnOf);
+  const isWhole = findWholeRows(sample, columns, datasets, columnOf);
+  const kinds = given.filters.length > 0 ? [] : guessFilters(sample, own, isWhole, columnOf);
   const example =
-    given.filters.length > 0 || !guessed.has('symbol') ? null : findMixedKinds(sample, own, kinds, columnOf);
+    given.filters.length > 0 || !guessed.has('symbol') ? null : findMixedKinds(sample, own, kinds, isWhole, columnOf);
   const filters = given.filters.length > 0 ? given.filters : [...kinds, ...(example === null ? [] : [example.filter])];
   const isChosen = chooseRows(sample, filters, columnOf);
   const chosen = (role: Role): (string | null)[] =>
     columns.has(role) ? columnOf(columns.get(role)!).filter((_, i) => isChosen[i]) : [];
   if (guessed.has('t') && hasRepeatedDays(chosen('symbol'), chosen('t'))) return null;
   const times = guessTimeRules(present(chosen('t')), given.rows);
-  const prices = guessPriceRules(listPrices(dataset, chosen), given.rows);
+  const prices = guessPriceRules(listPrices(datasets, chosen), given.rows);
   const rules = { ...given.rows, ...times.rules, ...prices.rules };
+  const price = [...columns.keys()].find((role) => priceRoles.includes(role));
   const clauses = [...columns]
-    .filter(([role]) => guessed.has(role) || (role === 't' ? times : prices).clauses.length > 0)
-    .filter(([role]) => guessed.has(role) || role === 't' || role === (dataset === 'ticks' ? 'p' : 'bids'))
-    .map(([role, own]) => {
-      const details = role === 't' ? times.clauses : role === 'p' || role === 'bids' ? prices.clauses : [];
-      return `${own} looks like ${roleMeanings[role]}${details.length > 0 ? ` (${details.join(', ')})` : ''}`;
-    });
+    .map(([role, name]) => {
+      const details = role === 't' ? times.clauses : role === price ? prices.clauses : [];
+      if (!guessed.has(role) && details.length === 0) return null;
+      return `${name} looks like ${roleMeanings[role]}${details.length > 0 ? ` (${details.join(', ')})` : ''}`;
+    })
+    .filter((clause) => clause !== null);
   const newFilters = given.filters.length > 0 ? [] : filters;
   for (const { column, value } of kinds) clauses.push(`${column} is ${value} in the rows that have them`);
   if (example !== null)
     clauses.push(
       `rows of one symbol differ in ${example.filter.column} (${example.values.join(', ')}), and their prices may be different things: --where selects one, ${example.filter.value} is only an example`,
     );
+  clauses.push(...describeNoPrices(sample.names, guessed), ...describeQuotes(sample, given, datasets, columns));
   const flags = [
-    ...(given.dataset === null && dataset === 'orderbooks' && guessed.size > 0 ? ['--dataset orderbooks'] : []),
+    ...(given.datasets === null && !datasets.includes('ticks') && guessed.size > 0
+      ? [`--dataset ${datasets.join(',')}`]
+      : []),
     ...(guessed.size === 0 ? [] : [formatColumnsFlag([...columns])]),
     ...newFilters.map(({ column, value }) => `--where ${quoteShellWord(`${column}=${value}`)}`),
     ...times.flags,
     ...prices.flags,
-  ];
+  ].filter((flag) => flag !== '');
   if (flags.length === 0) return null;
   const rows = isChosen.filter(Boolean).length;
-  return { flags, clauses, rows, readable: countReadable(dataset, columns, rules, chosen) };
+  return { flags, clauses, rows, readable: countReadable(datasets, columns, rules, chosen) };
+}
+
+/**
+ * The flags with which a file of ticks also feeds quotes, or a file of quotes also ticks. Null if it has no columns for both.
+ * @param sample with the names of the file
+ */
+export function guessBothFlags(sample: FileSample, { renames }: Pick<GivenFlags, 'renames'>): string[] | null {
+  const columnOf = openColumns(sample);
+  const found = guessColumns(sample.names, { renames }, ['ticks', 'quotes'], columnOf);
+  if (found === null) return null;
+  const { columns } = found;
+  const isUsable = (role: Role): boolean => columns.has(role) && fits[role](present(columnOf(columns.get(role)!)));
+  if (!isUsable('p') || !(isUsable('bid') || isUsable('ask'))) return null;
+  return ['--dataset ticks,quotes', formatColumnsFlag([...columns])].filter((flag) => flag !== '');
+}
+
+/** Returns the values of a column by its name. */
+const openColumns =
+  ({ names, rows }: FileSample) =>
+  (name: string): (string | null)[] => {
+    const c = names.indexOf(name);
+    return rows.map((row) => row[c] ?? null);
+  };
+
+/** A clause about prices of NO beside a guessed bid or ask, which is that of YES. */
+function describeNoPrices(names: readonly string[], guessed: ReadonlySet<Role>): string[] {
+  const ofNo = names.filter((name) => noPricePattern.test(name) && /(bid|ask)/i.test(name));
+  if (ofNo.length === 0 || !(guessed.has('bid') || guessed.has('ask'))) return [];
+  return [`${ofNo.join(', ')}: prices of NO, which quotes of YES do not contain`];
+}
+
+/** A clause about quotes in a file of ticks. How to import them is said when its ticks can be read. */
+function describeQuotes(
+  sample: FileSample,
+  given: GivenFlags,
+  datasets: readonly ImportDataset[],
+  columns: ReadonlyMap<Role, string>,
+): string[] {
+  if (given.datasets !== null || !datasets.includes('ticks')) return [];
+  const both = guessBothFlags(sample, { renames: [...given.renames, ...columns] });
+  return both === null ? [] : ['there are quotes too: --dry-run with these flags says how to import them'];
 }
 
 /** Prices, or the prices of all levels. */
-function listPrices(dataset: ImportDataset, chosen: (role: Role) => (string | null)[]): string[] {
-  if (dataset === 'ticks') return present(chosen('p'));
+function listPrices(datasets: readonly ImportDataset[], chosen: (role: Role) => (string | null)[]): string[] {
+  if (!datasets.includes('orderbooks')) return present([...chosen('p'), ...chosen('bid'), ...chosen('ask')]);
   return [...chosen('bids'), ...chosen('asks')].flatMap(
     (text) => (text === null ? null : parseLevels(text))?.map(({ price }) => String(price)) ?? [],
   );
@@ -152,32 +160,42 @@ function listPrices(dataset: ImportDataset, chosen: (role: Role) => (string | nu
 const present = (values: readonly (string | null)[]): string[] =>
   values.filter((value): value is string => value !== null && value.trim() !== '');
 
-function guessDataset(
+function guessDatasets(
   { names }: FileSample,
-  { dataset, renames }: GivenFlags,
+  { datasets, renames }: GivenFlags,
   columnOf: (name: string) => (string | null)[],
-): ImportDataset {
-  if (dataset !== null) return dataset;
+): readonly ImportDataset[] {
+  if (datasets !== null) return datasets;
   const given = new Set(renames.map(([name]) => name));
-  if (given.has('p')) return 'ticks';
-  if (given.has('bids') || given.has('asks')) return 'orderbooks';
-  const has = (role: Role): boolean =>
-    names.some((name) => roleNames[role].includes(normalizeName(name)) && fits[role](present(columnOf(name))));
-  return !has('p') && (has('bids') || has('asks')) ? 'orderbooks' : 'ticks';
+  if (given.has('p')) return ['ticks'];
+  if (given.has('bids') || given.has('asks')) return ['orderbooks'];
+  if (given.has('bid') || given.has('ask')) return ['quotes'];
+  const has = (role: Role): boolean => names.some((name) => isNamed(name, role) && fits[role](present(columnOf(name))));
+  if (has('p')) return ['ticks'];
+  if (has('bids') || has('asks')) return ['orderbooks'];
+  return has('bid') || has('ask') ? ['quotes'] : ['ticks'];
 }
 
-/** Finds a column for each role. Null if there is none for one of them. `guessed`: the roles whose column is a guess. */
+const quoteRoles: readonly Role[] = listRoles(['quotes']);
+
+/** Whether feeds use this name for a role. The names of a quote are those of YES. */
+const isNamed = (name: string, role: Role): boolean =>
+  roleNames[role].includes(normalizeName(name)) && !(quoteRoles.includes(role) && noPricePattern.test(name));
+
+/**
+ * Finds a column for each role. Null if there is none for one that is needed. `guessed`: the roles whose column is a guess.
+ */
 function guessColumns(
   names: readonly string[],
-  { renames }: GivenFlags,
-  dataset: ImportDataset,
+  { renames }: Pick<GivenFlags, 'renames'>,
+  datasets: readonly ImportDataset[],
   columnOf: (name: string) => (string | null)[],
 ): { readonly columns: ReadonlyMap<Role, string>; readonly guessed: ReadonlySet<Role> } | null {
-  if (dataset === 'markets') return null;
+  if (datasets.includes('markets')) return null;
   const columns = new Map<Role, string>();
   const guessed = new Set<Role>();
   const taken = new Set<string>();
-  const roles = rolesOf[dataset];
+  const roles = listRoles(datasets);
   for (const role of roles) {
     const known = renames.find(([name]) => name === role)?.[1] ?? names.find((name) => name === role);
     if (known === undefined) continue;
@@ -192,7 +210,7 @@ function guessColumns(
     // The bid of a candle is not its price.
     const isOther = (name: string): number => Number(role === 'p' && otherPricePattern.test(name));
     const [named] = fitting
-      .filter((name) => rank(name) >= 0)
+      .filter((name) => isNamed(name, role))
       .sort((a, b) => isOther(a) - isOther(b) || rank(a) - rank(b));
     // Without a known name, a column is only guessed if no other one fits.
     const only = role === 'symbol' || role === 't' ? onlyOne(fitting) : undefined;
@@ -202,36 +220,28 @@ function guessColumns(
     guessed.add(role);
     taken.add(own);
   }
-  return findMissingColumns([...columns.keys()], dataset).length > 0 ? null : { columns, guessed };
+  return findMissingColumns([...columns.keys()], datasets).length > 0 ? null : { columns, guessed };
+}
+
+/** Whether each row of the sample has a value for each role that it needs. A quote needs a bid or an ask. */
+function findWholeRows(
+  { rows }: FileSample,
+  columns: ReadonlyMap<Role, string>,
+  datasets: readonly ImportDataset[],
+  columnOf: (name: string) => (string | null)[],
+): boolean[] {
+  const isOptional = (role: Role): boolean =>
+    datasets.includes('quotes') && (quoteRoles.includes(role) || role === 'p') && role !== 'symbol' && role !== 't';
+  const values = [...columns].map(([role, name]) => ({ role, of: columnOf(name) }));
+  const needed = values.filter(({ role }) => !isOptional(role));
+  const oneOf = values.filter(({ role }) => isOptional(role) && priceRoles.includes(role));
+  const has = (i: number) => (column: { readonly of: readonly (string | null)[] }) => (column.of[i] ?? '') !== '';
+  return rows.map((_, i) => needed.every(has(i)) && (oneOf.length === 0 || oneOf.some(has(i))));
 }
 
 const canBeObserved = (name: string): boolean => !otherTimePattern.test(normalizeName(name));
 
 const onlyOne = <T>(values: readonly T[]): T | undefined => (values.length === 1 ? values[0] : undefined);
-
-const normalizeName = (name: string): string =>
-  name
-    .slice(name.lastIndexOf('/') + 1)
-    .toLowerCase()
-    .replace(/[^a-z0-9]/g, '');
-
-const fitsMost = (values: readonly string[], isFitting: (value: string) => boolean): boolean =>
-  values.length > 0 && values.filter(isFitting).length >= fitShareMin * values.length;
-
-const numberPattern = /^[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?$/i;
-
-const isTime = (text: string): boolean =>
-  numberPattern.test(text.trim())
-    ? findTimeUnit(Number(text.replace(',', '.'))) !== null
-    : typeof parseTimeText(text, { zone: utcZone, unit: 'ms', truncates: true }) === 'number';
-
-const fits: Readonly<Record<Role, (values: readonly string[]) => boolean>> = {
-  symbol: (values) => fitsMost(values, (text) => isSymbolName(text) && !isTime(text) && !/^[[{]/.test(text)),
-  t: (values) => fitsMost(values, isTime),
-  p: (values) => fitsMost(values, (text) => numberPattern.test(text.trim()) && !isTime(text)),
-  bids: (values) => fitsMost(values, (text) => parseLevels(text) !== null),
-  asks: (values) => fitsMost(values, (text) => parseLevels(text) !== null),
-};
 
 /** Whether times are days, several of one symbol the same: then the time of day is elsewhere. */
 function hasRepeatedDays(symbols: readonly (string | null)[], times: readonly (string | null)[]): boolean {
@@ -318,10 +328,9 @@ const kindsMax = 20;
 function guessFilters(
   { names, rows }: FileSample,
   columns: readonly string[],
+  isWhole: readonly boolean[],
   columnOf: (name: string) => (string | null)[],
 ): ColumnFilter[] {
-  const values = columns.map(columnOf);
-  const isWhole = rows.map((_, i) => values.every((column) => (column[i] ?? '') !== ''));
   const whole = isWhole.filter(Boolean).length;
   if (whole === 0 || rows.length - whole <= 0.01 * rows.length) return [];
   for (const name of names) {
@@ -344,18 +353,18 @@ function findMixedKinds(
   sample: FileSample,
   own: readonly string[],
   filters: readonly ColumnFilter[],
+  isWhole: readonly boolean[],
   columnOf: (name: string) => (string | null)[],
 ): { readonly filter: ColumnFilter; readonly values: readonly string[] } | null {
   const isChosen = chooseRows(sample, filters, columnOf);
-  const values = own.map(columnOf);
-  const isWhole = (i: number): boolean => isChosen[i]! && values.every((column) => (column[i] ?? '') !== '');
+  const symbols = columnOf(own[0]!);
   const candidates = sample.names.filter((name) => kindNames.includes(normalizeName(name)) && !/[=,]/.test(name));
   for (const name of candidates) {
     if (own.includes(name)) continue;
     const kindsOf = new Map<string, Set<string>>();
     for (const [i, kind] of columnOf(name).entries()) {
-      if (!isWhole(i) || kind === null || kind === '') continue;
-      const symbol = values[0]![i]!;
+      if (!isChosen[i] || !isWhole[i] || kind === null || kind === '') continue;
+      const symbol = symbols[i]!;
       kindsOf.set(symbol, (kindsOf.get(symbol) ?? new Set()).add(kind));
     }
     if (![...kindsOf.values()].some((kinds) => kinds.size > 1)) continue;
@@ -383,34 +392,47 @@ function chooseRows(
 
 /** The number of rows of the sample that can be read. */
 function countReadable(
-  dataset: ImportDataset,
+  datasets: readonly ImportDataset[],
   columns: ReadonlyMap<Role, string>,
   rules: TickRowRules,
   chosen: (role: Role) => (string | null)[],
 ): number {
+  const values = new Map([...columns.keys()].map((role) => [role, chosen(role)] as const));
+  const symbols = values.get('symbol')!;
   let readable = 0;
-  const [symbol, t] = [chosen('symbol'), chosen('t')];
-  if (dataset === 'ticks') {
-    readRows({ symbol, t, p: chosen('p'), isLocalTime: false }, rules, {
-      accept: () => void readable++,
-      reject: () => {},
-    });
-    return readable;
-  }
-  const [bids, asks] = [chosen('bids'), chosen('asks')];
-  for (let i = 0; i < symbol.length; i++) {
-    const row = {
-      symbol: symbol[i] ?? null,
-      t: t[i] ?? null,
-      bids: columns.has('bids') ? (bids[i] ?? null) : null,
-      asks: columns.has('asks') ? (asks[i] ?? null) : null,
-    };
-    if (!('reason' in readBookRow(row, rules, Number.POSITIVE_INFINITY))) readable++;
+  let isRead = false;
+  const sink = {
+    accept: () => {
+      isRead = true;
+    },
+    reject: () => {},
+  };
+  for (const [i, symbol] of symbols.entries()) {
+    isRead = false;
+    const cell = (role: Role): string | null => values.get(role)?.[i] ?? null;
+    if (datasets.includes('orderbooks')) {
+      const row = { symbol, t: cell('t'), bids: cell('bids'), asks: cell('asks') };
+      isRead = !('reason' in readBookRow(row, rules, Number.POSITIVE_INFINITY));
+    } else {
+      const row = { symbol: [symbol], t: [cell('t')], p: [cell('p')], isLocalTime: false };
+      const quote = {
+        bid: [cell('bid')],
+        ask: [cell('ask')],
+        bid_size: [cell('bid_size')],
+        ask_size: [cell('ask_size')],
+      };
+      const ticks = datasets.includes('ticks') ? sink : null;
+      if (datasets.includes('quotes'))
+        readQuoteRows({ ...row, ...quote }, rules, Number.POSITIVE_INFINITY, { quotes: sink, ticks });
+      else readRows(row, rules, sink);
+    }
+    if (isRead) readable++;
   }
   return readable;
 }
 
+/** The flag for columns that have another name; empty if all have the name of their role. */
 const formatColumnsFlag = (columns: readonly (readonly [Role, string])[]): string => {
   const pairs = columns.filter(([role, own]) => own !== role).map(([role, own]) => `${role}=${own}`);
-  return `--columns ${quoteShellWord(pairs.join(','))}`;
+  return pairs.length === 0 ? '' : `--columns ${quoteShellWord(pairs.join(','))}`;
 };

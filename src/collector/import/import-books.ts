@@ -1,9 +1,8 @@
 import type { OrderBookSnapshot } from '../../archive/format/order-book.ts';
 import { UsageError } from '../../base/errors.ts';
-import { isSymbolName } from '../../base/symbol-name.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { parseOrderBooks } from '../order-books/parse-order-book.ts';
-import { isRoundedNumber, parseTimeText, roundedReason, type TickRowRules } from './import-rows.ts';
+import { explainSymbol, isUsableSymbol, parseTimeText, type TickRowRules } from './import-rows.ts';
 
 /** A row of order books, as text: one snapshot, whose sides are lists of levels. */
 export interface BookRow {
@@ -81,9 +80,7 @@ export function readBookRow(
 ): { readonly symbol: string; readonly snapshot: OrderBookSnapshot } | { readonly reason: string } {
   const { symbol, fault = null } = row;
   if (fault !== null) return { reason: fault };
-  if (symbol === null || symbol === '') return { reason: 'symbol is missing' };
-  if (!isSymbolName(symbol)) return { reason: 'symbol is not text' };
-  if (isRoundedNumber(symbol)) return { reason: roundedReason };
+  if (!isUsableSymbol(symbol)) return { reason: explainSymbol(symbol) };
   const t = row.t === null || row.t.trim() === '' ? { reason: 'is missing' } : parseTimeText(row.t, rules);
   if (typeof t !== 'number') return { reason: `t ${t.reason}` };
   if ((row.bids ?? '') === '' && (row.asks ?? '') === '') return { reason: 'bids and asks are missing' };

@@ -1,4 +1,5 @@
 import type { MarketFacts } from '../../archive/format/market.ts';
+import { detailColumns } from '../../archive/format/market-details.ts';
 import { parseMarket, type RecordPaths } from '../../archive/format/parse-market.ts';
 import { timeMin } from '../../base/time.ts';
 import type { TimeZone } from '../../base/time-zone.ts';
@@ -38,6 +39,7 @@ const publishedColumnNames: readonly string[] = [
   'closes_at',
   'resolved_at',
   'outcome',
+  ...detailColumns.map(([, column]) => column),
 ];
 
 /** Columns of a market row that are read by name. */
@@ -147,6 +149,15 @@ const addColumnPaths = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPat
   closesAt: [...paths.closesAt, 'closes_at'],
   resolvedAt: [...paths.resolvedAt, 'resolved_at'],
   outcome: [...paths.outcome, 'outcome'],
+  outcomeSource: [...paths.outcomeSource, 'outcome_source'],
+  event: [...paths.event, 'event'],
+  exclusive: [...paths.exclusive, 'exclusive'],
+  strikeLow: [...paths.strikeLow, 'strike_low'],
+  strikeHigh: [...paths.strikeHigh, 'strike_high'],
+  expectedEnd: [...paths.expectedEnd, 'expected_end'],
+  rules: [...paths.rules, 'rules'],
+  feeSchedule: [...paths.feeSchedule, 'fee_schedule'],
+  tickSize: [...paths.tickSize, 'tick_size'],
 });
 
 /** Converts the text of CSV columns that may hold a number, a boolean or a time. */
@@ -154,9 +165,10 @@ export function parseTypedColumns(
   row: Readonly<Record<string, unknown>>,
   { fieldPaths }: RecordPaths,
 ): Record<string, unknown> {
-  const { opensAt, closesAt, resolvedAt, outcome } = fieldPaths;
-  const loose = new Set(['is_active', 'confidence', 'opens_at', 'closes_at', 'resolved_at', 'outcome']);
-  for (const path of [opensAt, closesAt, resolvedAt, outcome].flat()) loose.add(path);
+  const { opensAt, closesAt, resolvedAt, outcome, exclusive, strikeLow, strikeHigh, expectedEnd, tickSize } =
+    addColumnPaths(fieldPaths);
+  const loosePaths = [opensAt, closesAt, resolvedAt, outcome, exclusive, strikeLow, strikeHigh, expectedEnd, tickSize];
+  const loose = new Set(['is_active', 'confidence', ...loosePaths.flat()]);
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) => [
       name,

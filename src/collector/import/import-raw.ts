@@ -10,6 +10,7 @@ import type { Run } from '../run/run.ts';
 import { publishJournal } from '../steps/publish-step.ts';
 import { listLostTickWindows } from '../steps/track-lost-windows.ts';
 import { formatErrorLine, type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
+import type { ImportDataset } from './import-rows.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import type { CheckRules } from './preflight.ts';
 import {
@@ -29,7 +30,7 @@ export interface RawReplay {
 
 interface RawReplayContext {
   readonly run: Run;
-  readonly rules: Pick<CheckRules, 'dataset' | 'paths'>;
+  readonly rules: Pick<CheckRules, 'datasets' | 'paths'>;
   readonly writer: ImportWriter;
   /** Selects the responses to import. All of them if absent. */
   readonly isWanted?: (page: RawPage) => boolean;
@@ -67,10 +68,12 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
     }
   };
 
+  const isIncluded = (dataset: ImportDataset): boolean => rules.datasets?.includes(dataset) ?? true;
+
   async function replayPoll(): Promise<void> {
     const pages = lists;
     lists = [];
-    if (pages.length === 0 || rules.dataset === 'ticks') return;
+    if (pages.length === 0 || !isIncluded('markets')) return;
     try {
       const poll = await replayMarkets(pages, {
         clock,
@@ -97,7 +100,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
       listsPath = path;
       return;
     }
-    if (rules.dataset !== null && (rules.dataset === 'markets' || request.route === 'orderbook')) return;
+    if (!isIncluded(request.route === 'orderbook' ? 'orderbooks' : 'ticks')) return;
     try {
       if (request.route === 'orderbook') return await writer.addBook(replayBook(page, request.symbol, futureSkewMs));
       const raw = decodeRawTickResponse(page);
@@ -214,7 +217,7 @@ async function replayBatch(
   const replay = openRawReplay({
     run,
     writer,
-    rules: { dataset: 'ticks', paths: context.settings.source },
+    rules: { datasets: ['ticks'], paths: context.settings.source },
     isWanted: (page) => hasLostOverlap(page, (symbol) => lost.get(symbol) ?? []),
     onRejected: () => {},
     onTorn: () => {},

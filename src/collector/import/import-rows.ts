@@ -1,6 +1,6 @@
 import type { EpochUnit, TimeUnit } from '../../archive/query/read-rows.ts';
 import { isSymbolName } from '../../base/symbol-name.ts';
-import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
+import type { RejectedInput } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import type { TimeZone } from '../../base/time-zone.ts';
 import { dayMs, minuteMs } from '../../base/window.ts';
@@ -31,7 +31,7 @@ export const defaultRowRules: TickRowRules = {
   hasDecimalComma: false,
 };
 
-const unscaled: PriceScale = { factor: 1, divisor: 1 };
+export const unscaledPrices: PriceScale = { factor: 1, divisor: 1 };
 
 /** Parses a positive decimal number of at most 15 digits, e.g. `0.01`. Undefined for anything else. */
 export function parsePriceScale(text: string): PriceScale | undefined {
@@ -41,17 +41,21 @@ export function parsePriceScale(text: string): PriceScale | undefined {
   return { factor: Number(digits), divisor: 10 ** fraction.length };
 }
 
-/** Rows with symbol, t and p as stored in the file, as columns of equal length. */
-export interface RawTickRows {
+/** Rows with symbol and t as stored in the file, as columns of equal length. */
+export interface RawRows {
   readonly symbol: readonly unknown[];
   /** Numbers are milliseconds: since the epoch, or local time if `isLocalTime`. */
   readonly t: readonly unknown[];
   /** The text of each `t` that is not exact as a number. Others may be null. */
   readonly tText?: readonly unknown[];
-  readonly p: readonly unknown[];
   readonly isLocalTime: boolean;
   /** The row as received, if the reader has it. Otherwise it is formatted from the columns. */
   formatRaw?(row: number): string;
+}
+
+/** Rows of ticks. */
+export interface RawTickRows extends RawRows {
+  readonly p: readonly unknown[];
 }
 
 /** Maximum number of characters kept of a rejected row. */
@@ -71,35 +75,45 @@ export interface RowSink {
  * the range of the time, as for polled ticks.
  */
 export function readRows(rows: RawTickRows, rules: TickRowRules, sink: RowSink): void {
-  const { factor, divisor } = rules.priceScale ?? unscaled;
+  const { factor, divisor } = rules.priceScale ?? unscaledPrices;
+  const values = { p: rows.p };
+  const format = (i: number): string => formatRawRow(rows, i, values);
   for (let i = 0; i < rows.symbol.length; i++) {
     const symbol = rows.symbol[i];
-    if (typeof symbol !== 'string' || !isSymbolName(symbol)) {
-      const isMissing = symbol === null || symbol === undefined || symbol === '';
-      sink.reject(null, { reason: isMissing ? 'symbol is missing' : 'symbol is not text', raw: formatRawRow(rows, i) });
-      continue;
-    }
-    if (isRoundedNumber(symbol)) {
-      sink.reject(null, { reason: roundedReason, raw: formatRawRow(rows, i) });
+    if (!isUsableSymbol(symbol)) {
+      sink.reject(null, { reason: explainSymbol(symbol), raw: format(i) });
       continue;
     }
     const t = parseRowTime(rows, i, rules);
     const p = parsePrice(rows.p[i], rules.hasDecimalComma);
-    if (typeof t !== 'number') sink.reject(symbol, { reason: `t ${t.reason}`, raw: formatRawRow(rows, i) });
-    else if (typeof p !== 'number') sink.reject(symbol, { reason: `p ${p.reason}`, raw: formatRawRow(rows, i) });
+    if (typeof t !== 'number') sink.reject(symbol, { reason: `t ${t.reason}`, raw: format(i) });
+    else if (typeof p !== 'number') sink.reject(symbol, { reason: `p ${p.reason}`, raw: format(i) });
     else if (!Number.isInteger(t) || !Number.isFinite(p)) {
-      const reason = Number.isInteger(t) ? 'p is not finite' : 't is not a whole number of milliseconds';
-      sink.reject(symbol, { reason, raw: formatRawRow(rows, i) });
+      const reason = Number.isInteger(t) ? 'p is not finite' : notWholeReason;
+      sink.reject(symbol, { reason, raw: format(i) });
     } else sink.accept(symbol, t, (p * factor) / divisor);
   }
 }
 
+const notWholeReason = 't is not a whole number of milliseconds';
+
+/** Whether a value can be the symbol of a row; see `explainSymbol`. */
+export const isUsableSymbol = (symbol: unknown): symbol is string =>
+  typeof symbol === 'string' && isSymbolName(symbol) && !isRoundedNumber(symbol);
+
+/** Why a value is not a usable symbol. */
+export function explainSymbol(symbol: unknown): string {
+  if (symbol === null || symbol === undefined || symbol === '') return 'symbol is missing';
+  return typeof symbol === 'string' && isSymbolName(symbol) ? roundedReason : 'symbol is not text';
+}
+
 /** Whether a symbol is a long token ID that a program wrote as a floating-point number: several IDs may become the same. */
-export const isRoundedNumber = (symbol: string): boolean => /^\d\.\d+e\+\d+$/i.test(symbol);
+const isRoundedNumber = (symbol: string): boolean => /^\d\.\d+e\+\d+$/i.test(symbol);
 
-export const roundedReason = 'symbol is a rounded number: its last digits are lost';
+const roundedReason = 'symbol is a rounded number: its last digits are lost';
 
-function parseRowTime(rows: RawTickRows, i: number, rules: TickRowRules): ParsedTime {
+/** Parses the time of row `i`. The result may be a fraction of a millisecond, or not finite. */
+export function parseRowTime(rows: RawRows, i: number, rules: TickRowRules): ParsedTime {
   const t = rows.t[i];
   if (typeof t === 'number') {
     if (!Number.isFinite(t)) return t;
@@ -114,7 +128,7 @@ function parseRowTime(rows: RawTickRows, i: number, rules: TickRowRules): Parsed
 }
 
 /** Parses a number, or text in the form that JSON and spreadsheets write. Anything ambiguous is rejected. */
-function parsePrice(p: unknown, hasDecimalComma: boolean): number | { reason: string } {
+export function parsePrice(p: unknown, hasDecimalComma: boolean): number | { reason: string } {
   if (typeof p === 'number') return p;
   if (p === null || p === undefined || p === '') return { reason: 'is missing' };
   if (typeof p !== 'string') return { reason: 'is not a number' };
@@ -126,7 +140,12 @@ function parsePrice(p: unknown, hasDecimalComma: boolean): number | { reason: st
   return { reason: /^[+-]?(nan|inf(inity)?)$/i.test(text) ? 'is not finite' : 'is not a number' };
 }
 
-function formatRawRow(rows: RawTickRows, i: number): string {
+/** Formats row `i` as received. `values`: its columns beside symbol and t. */
+export function formatRawRow(
+  rows: RawRows,
+  i: number,
+  values: Readonly<Record<string, readonly unknown[] | undefined>>,
+): string {
   if (rows.formatRaw !== undefined) return truncateRaw(rows.formatRaw(i));
   const number = (value: unknown): unknown =>
     typeof value === 'number' && !Number.isFinite(value)
@@ -139,67 +158,8 @@ function formatRawRow(rows: RawTickRows, i: number): string {
       ? new Date(t).toISOString().slice(0, -1)
       : number(t);
   const t = rows.tText?.[i] ?? formatTime(rows.t[i]);
-  return truncateRaw(JSON.stringify({ symbol: rows.symbol[i], t, p: number(rows.p[i]) }));
-}
-
-/** Buffers ticks in file order and returns them grouped by symbol. Its size is bounded, so memory does not grow with the file. */
-export interface TickBuffer {
-  readonly length: number;
-  /** Throws RangeError if the buffer is full. */
-  add(symbol: string, t: number, p: number): void;
-  /** Yields the ticks of each symbol in input order, and empties the buffer. */
-  drain(): Generator<TickColumns & { readonly symbol: string }>;
-}
-
-export function createTickBuffer(ticksMax: number): TickBuffer {
-  const ids = new Map<string, number>();
-  const names: string[] = [];
-  const id = new Uint32Array(ticksMax);
-  const t = new Float64Array(ticksMax);
-  const p = new Float64Array(ticksMax);
-  let length = 0;
-  let latest: { readonly symbol: string | null; readonly id: number } = { symbol: null, id: 0 };
-  return {
-    get length() {
-      return length;
-    },
-    add(symbol, time, price) {
-      if (length === ticksMax) throw new RangeError(`more than ${ticksMax} ticks`);
-      if (symbol !== latest.symbol) {
-        let symbolId = ids.get(symbol);
-        if (symbolId === undefined) {
-          symbolId = names.push(symbol) - 1;
-          ids.set(symbol, symbolId);
-        }
-        latest = { symbol, id: symbolId };
-      }
-      id[length] = latest.id;
-      t[length] = time;
-      p[length++] = price;
-    },
-    *drain() {
-      const starts = new Uint32Array(names.length + 1);
-      for (let i = 0; i < length; i++) starts[id[i]! + 1]!++;
-      for (let i = 0; i < names.length; i++) starts[i + 1]! += starts[i]!;
-      const at = starts.slice();
-      const sortedT = new Float64Array(length);
-      const sortedP = new Float64Array(length);
-      for (let i = 0; i < length; i++) {
-        const to = at[id[i]!]!++;
-        sortedT[to] = t[i]!;
-        sortedP[to] = p[i]!;
-      }
-      const drained = [...names];
-      length = 0;
-      ids.clear();
-      names.length = 0;
-      latest = { symbol: null, id: 0 };
-      for (const [i, symbol] of drained.entries()) {
-        const [from, to] = [starts[i]!, starts[i + 1]!];
-        yield { symbol, t: sortedT.subarray(from, to), p: sortedP.subarray(from, to) };
-      }
-    },
-  };
+  const cells = Object.entries(values).map(([name, column]) => [name, number(column?.[i])] as const);
+  return truncateRaw(JSON.stringify({ symbol: rows.symbol[i], t, ...Object.fromEntries(cells) }));
 }
 
 /** A time in epoch milliseconds, or why it cannot be parsed. The reason completes "t …". */
@@ -293,4 +253,4 @@ export function isWithoutZone(text: string): boolean {
   return match !== null && match[8] === undefined && match[9] === undefined;
 }
 
-export type ImportDataset = 'ticks' | 'markets' | 'orderbooks';
+export type ImportDataset = 'ticks' | 'quotes' | 'markets' | 'orderbooks';

@@ -29,7 +29,8 @@ import type { FileFault } from './row-columns.ts';
 
 export interface ImportFlags {
   readonly paths: readonly string[];
-  readonly dataset: ImportDataset | null;
+  /** The datasets that the files feed. Null: inferred from their columns. */
+  readonly datasets: readonly ImportDataset[] | null;
   readonly format: ImportFormat | null;
   /** How times and prices of rows are read. */
   readonly rows: TickRowRules;
@@ -49,9 +50,11 @@ export interface ImportFlags {
   readonly onPrepared: (() => Promise<void>) | null;
 }
 
-/** Result of reading a file, to its end or up to a fault. */
+/** Result of reading a file, to its end or up to a fault. A file that feeds several datasets has one result for each. */
 export interface CheckedFile extends FileCounts {
   readonly path: string;
+  /** Null if the file feeds one dataset only. */
+  readonly dataset: ImportDataset | null;
   /** Why the file cannot be read to its end, as one clause. Null if it can. */
   readonly fault: string | null;
   /** Whether too many of its rows are rejected, so that nothing is published. */
@@ -60,8 +63,10 @@ export interface CheckedFile extends FileCounts {
   readonly hasCents: boolean;
   /** Flags with which more of its rows would be accepted. */
   readonly flags: readonly string[];
-  /** Columns that are not imported. */
+  /** Columns that are not imported. A file with several results has them in the first. */
   readonly unused: readonly string[];
+  /** Flags with which one more dataset is imported, from the unused columns. Empty if there are none. */
+  readonly moreFlags: readonly string[];
 }
 
 /** Files whose beginnings passed the checks. */
@@ -73,8 +78,8 @@ export interface ImportInput {
   readonly plans: ReadonlyMap<ImportFile, RowPlan | FileFault>;
 }
 
-const toCheckRules = ({ settings }: Context, { dataset, rows, renames, filters }: ImportFlags): CheckRules => ({
-  dataset,
+const toCheckRules = ({ settings }: Context, { datasets, rows, renames, filters }: ImportFlags): CheckRules => ({
+  datasets,
   rows,
   renames,
   filters,
@@ -93,11 +98,7 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
     throw new UsageError('--covers applies to row files only: saved pages state their own coverage.');
   if (flags.preferred && files.every((file) => file.format === 'raw'))
     throw new UsageError('--prefer does not apply to raw responses: they keep the precedence of polled data.');
-  const bookPage = flags.dataset === 'orderbooks' ? files.find(({ format }) => format === 'pages') : undefined;
-  if (bookPage !== undefined)
-    throw new UsageError(
-      `${bookPage.path} is a saved page: order books are imported from rows (--format ndjson, csv or parquet) or from raw responses.`,
-    );
+  checkResponseFiles(files, flags.datasets);
   const plans = new Map<ImportFile, RowPlan | FileFault>();
   const lazy = createLazyReader('');
   try {
@@ -109,14 +110,29 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
   } finally {
     await lazy.close();
   }
-  const isNotTicks = (file: ImportFile): boolean => {
+  const hasNoSeries = (file: ImportFile): boolean => {
     const plan = plans.get(file);
-    return isResponseFile(file) || (plan !== undefined && !('fault' in plan) && plan.dataset !== 'ticks');
+    return isResponseFile(file) || (plan !== undefined && !('fault' in plan) && !plan.datasets.some(canBeCovered));
   };
-  if (flags.covers !== null && files.every(isNotTicks))
-    throw new UsageError('--covers applies to ticks only: the rows of these files are of another dataset.');
+  if (flags.covers !== null && files.every(hasNoSeries))
+    throw new UsageError('--covers applies to ticks and quotes only: the rows of these files are of another dataset.');
   await flags.onPrepared?.();
   return { flags, files, ignored, plans };
+}
+
+/** Whether rows of a dataset cover what `--covers` says. */
+const canBeCovered = (dataset: ImportDataset): boolean => dataset === 'ticks' || dataset === 'quotes';
+
+/** @throws UsageError for a response file that has none of the datasets */
+function checkResponseFiles(files: readonly ImportFile[], datasets: ImportFlags['datasets']): void {
+  if (datasets === null || datasets.includes('ticks') || datasets.includes('markets')) return;
+  const page = files.find(({ format }) => format === 'pages' || (format === 'raw' && datasets.includes('quotes')));
+  if (page === undefined) return;
+  const [what, sources] = datasets.includes('quotes')
+    ? ['quotes are', 'rows (--format ndjson, csv or parquet)']
+    : ['order books are', 'rows (--format ndjson, csv or parquet) or from raw responses'];
+  const kind = page.format === 'pages' ? 'is a saved page' : 'contains raw responses';
+  throw new UsageError(`${page.path} ${kind}: ${what} imported from ${sources}.`);
 }
 
 /** Imports all files in order and publishes them. A file that cannot be read is a failure of the run; the others are imported. */
@@ -175,32 +191,46 @@ async function importToArchive(
   const shareMax = flags.rejectedShareMax ?? context.settings.import.rejectedShareMax;
   const checked: CheckedFile[] = [];
   const faults = new Map<ImportFile, string>();
+  const usedPlans = new Map<ImportFile, RowPlan>();
   /** Adds the files that could not be read to the failures, in input order. */
   const reportFaults = (): void => {
     for (const file of faults.size === 0 ? [] : files)
       if (faults.has(file)) run.failures.push(createFailure(`${file.path}: ${faults.get(file)}`));
     faults.clear();
   };
-  const endFile = async (file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> => {
-    const counts = writer.rowCounter.endFile();
+  const checkDataset = async (
+    file: ImportFile,
+    plan: RowPlan | undefined,
+    dataset: ImportDataset | null,
+    counts: FileCounts,
+  ): Promise<Omit<CheckedFile, 'fault' | 'unused' | 'moreFlags'>> => {
     const isOver = !isResponseFile(file) && isOverShare(counts, shareMax);
     // A look at the first rows finds all flags at once. The reasons are those of all rows, but of a wrong unit, for example,
     // they suggest flags that its right one does not need.
     const guessed =
       isOver && plan !== undefined ? await suggestFlags(file, await lazy.reader(), shared.rules, plan) : [];
     const reasonFlags = new Set(counts.reasons.map(suggestFlag).filter((flag) => flag !== null));
-    const flags = guessed.length > 0 ? guessed : [...reasonFlags];
-    // The first rows may not show it: they may all cost one cent.
-    const hasCents = counts.looksLikeCents && shared.rules.rows.priceScale === null;
-    checked.push({
+    return {
       path: file.path,
+      dataset,
       ...counts,
-      fault,
       isOverShare: isOver,
-      hasCents,
-      flags,
-      unused: plan?.unused ?? [],
-    });
+      // The first rows may not show it: they may all cost one cent.
+      hasCents: counts.looksLikeCents && shared.rules.rows.priceScale === null,
+      flags: guessed.length > 0 ? guessed : [...reasonFlags],
+    };
+  };
+  const endFile = async (file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> => {
+    const datasets = plan !== undefined && plan.datasets.length > 1 ? plan.datasets : [null];
+    for (const [i, dataset] of datasets.entries()) {
+      const isQuotes = dataset === 'quotes' || (dataset === null && plan?.datasets[0] === 'quotes');
+      const counts = (isQuotes ? writer.quotes.rowCounter : writer.rowCounter).endFile();
+      const result = await checkDataset(file, plan, dataset, counts);
+      // The columns are those of the file: its first result names them.
+      const { unused = [], moreFlags = [] } = (i === 0 ? plan : undefined) ?? {};
+      checked.push({ ...result, fault, unused, moreFlags });
+    }
+    if (plan !== undefined) usedPlans.set(file, plan);
     if (fault !== null) faults.set(file, fault);
     done++;
     bytes += file.bytes;
@@ -236,7 +266,7 @@ async function importToArchive(
     replay: openRawReplay(shared),
   };
   const bytesMax = context.settings.upstream.responseBytesMax;
-  const pageDataset = flags.dataset === 'orderbooks' ? null : flags.dataset;
+  const pageDataset = (['ticks', 'markets'] as const).find((dataset) => flags.datasets?.includes(dataset)) ?? null;
   const reader = openPageReader({ dataset: pageDataset, futureMs, scratch, bytesMax }, threads);
   try {
     // Check compressed Parquet before anything is written, like the other formats.
@@ -265,7 +295,7 @@ async function importToArchive(
     for await (const { file, page } of readAhead(responseFiles, reader, threads)) await importOne(file, page);
     await importContext.replay.finish();
     reportFaults();
-    await declareRowCoverage(run, input, writer);
+    await declareRowCoverage(run, flags.covers, usedPlans, writer);
     await writer.flushJournal();
     display.stop();
     await writer.publish();
@@ -276,8 +306,9 @@ async function importToArchive(
     reader.close();
     writer.close();
   }
-  run.symbols.planned += writer.symbols.size;
-  run.symbols.done += writer.symbols.size;
+  const { size } = new Set([...writer.symbols, ...writer.quotes.symbols]);
+  run.symbols.planned += size;
+  run.symbols.done += size;
   run.warnings.push(...formatImportWarnings(input, checked, rejectedGroups));
 }
 
@@ -290,12 +321,12 @@ const createFailure = (reason: string, flags: readonly string[] = []): RunFailur
 const reasonsShown = 3;
 
 /** The failure for a file with too many rejected rows: the first reasons, and the flags that would help. */
-function formatOverShare({ path, rows, rejected, reasons, flags }: CheckedFile, shareMax: number): string {
+function formatOverShare({ path, dataset, rows, rejected, reasons, flags }: CheckedFile, shareMax: number): string {
   const shown = reasons
     .slice(0, reasonsShown)
     .map(({ reason, count, first }) => `${formatNumber(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
   const help = flags.length > 0 ? ` Use ${flags.join(' ')}.` : '';
-  return `${path}: ${formatNumber(rejected)} of ${formatNumber(rows)} rows rejected, which exceeds the allowed share of ${shareMax}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
+  return `${path}: ${formatNumber(rejected)} of ${formatNumber(rows)} ${dataset ?? 'rows'} rejected, which exceeds the allowed share of ${shareMax}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
 }
 
 const rawCharsShown = 120;
@@ -308,25 +339,34 @@ const createUsageThrower = (file: ImportFile) => (error: unknown) => {
     : error;
 };
 
-/** Declares the coverage of each symbol in the rows, up to the last modification of the files. */
-async function declareRowCoverage(run: Run, { flags, files, plans }: ImportInput, writer: ImportWriter): Promise<void> {
-  if (flags.covers === null || writer.rowSymbols.size === 0) return;
+/** Declares the coverage of each symbol in the rows of each dataset, up to the last modification of its files. */
+async function declareRowCoverage(
+  run: Run,
+  covers: Window | null,
+  plans: ReadonlyMap<ImportFile, RowPlan>,
+  writer: ImportWriter,
+): Promise<void> {
+  if (covers === null || writer.rowSymbols.size + writer.quotes.symbols.size === 0) return;
   if (run.failures.length > 0) {
     run.warnings.push('No coverage was declared because some files could not be read: see the failures.');
     return;
   }
-  const tickFiles = files.filter((file) => {
-    const plan = plans.get(file) as RowPlan | undefined;
-    return !isResponseFile(file) && (plan === undefined || plan.dataset === 'ticks');
-  });
-  const writtenAt = tickFiles.reduce((latest, file) => Math.max(latest, file.writtenAt), Number.NEGATIVE_INFINITY);
-  const window = intersectTwo(flags.covers, { from: timeMin, to: Math.min(writtenAt, timeEnd) });
-  if (window.to < flags.covers.to) {
-    run.warnings.push(
-      `--covers ends after the last modification of the files, ${formatIsoUtc(writtenAt)}: coverage was declared up to that time only.`,
-    );
+  const warnings = new Set<string>();
+  for (const [dataset, symbols, target] of [
+    ['ticks', writer.rowSymbols, writer],
+    ['quotes', writer.quotes.symbols, writer.quotes],
+  ] as const) {
+    if (symbols.size === 0) continue;
+    const times = [...plans].filter(([, plan]) => plan.datasets.includes(dataset)).map(([{ writtenAt }]) => writtenAt);
+    const writtenAt = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY);
+    const window = intersectTwo(covers, { from: timeMin, to: Math.min(writtenAt, timeEnd) });
+    if (window.to < covers.to)
+      warnings.add(
+        `--covers ends after the last modification of the files, ${formatIsoUtc(writtenAt)}: coverage was declared up to that time only.`,
+      );
+    if (!isEmpty(window)) await target.addDeclaredCoverage(symbols, window, writtenAt);
   }
-  if (!isEmpty(window)) await writer.addDeclaredCoverage(writer.rowSymbols, window, writtenAt);
+  run.warnings.push(...warnings);
 }
 
 /** Minimum total size of saved pages for which worker threads are started. */

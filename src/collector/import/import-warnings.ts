@@ -28,7 +28,9 @@ function formatPricesAboveOne({ flags }: ImportInput, files: readonly CheckedFil
 
 /** A warning that names the files of which --where selects no row. */
 function formatUnmatched({ flags: { filters } }: ImportInput, files: readonly CheckedFile[]): string[] {
-  const empty = files.filter(({ rows, fault }) => rows === 0 && fault === null);
+  const empty = [...Map.groupBy(files, ({ path }) => path).values()]
+    .filter((results) => results.every(({ rows, fault }) => rows === 0 && fault === null))
+    .map(([result]) => result!);
   if (filters.length === 0 || empty.length === 0) return [];
   const wanted = filters.map(({ column, value }) => `--where ${column}=${value}`).join(' ');
   return [`No row matches ${wanted}: ${formatPaths(empty)}.`];
@@ -36,16 +38,22 @@ function formatUnmatched({ flags: { filters } }: ImportInput, files: readonly Ch
 
 /** Warnings that name the columns that were not imported, one for each set of columns. */
 const formatUnused = (files: readonly CheckedFile[]): string[] =>
-  [...Map.groupBy(files, ({ unused }) => unused.join(', '))]
-    .filter(([columns]) => columns !== '')
+  [...Map.groupBy(files, ({ unused, moreFlags }) => [unused.join(', '), ...moreFlags].join('\n'))]
+    .filter(([key]) => key !== '')
     .slice(0, reasonsMax)
-    .map(([columns, of]) => `Columns that no dataset takes were not imported: ${columns} (${formatPaths(of)}).`);
+    .map(([key, of]) => {
+      const [columns, ...flags] = key.split('\n');
+      const more = flags.length === 0 ? '' : ` ${formatMoreFlags(flags)}.`;
+      return `Columns that were not imported: ${columns} (${formatPaths(of)}).${more}`;
+    });
 
-const formatPaths = (files: readonly { readonly path: string }[]): string =>
-  `${files
-    .slice(0, pathsMax)
-    .map(({ path }) => path)
-    .join(', ')}${files.length > pathsMax ? ', …' : ''}`;
+/** A clause about the flags with which unused columns are imported. */
+export const formatMoreFlags = (flags: readonly string[]): string => `${flags.join(' ')} imports ticks and quotes`;
+
+function formatPaths(files: readonly { readonly path: string }[]): string {
+  const paths = [...new Set(files.map(({ path }) => path))];
+  return `${paths.slice(0, pathsMax).join(', ')}${paths.length > pathsMax ? ', …' : ''}`;
+}
 
 export interface RejectedGroup {
   count: number;

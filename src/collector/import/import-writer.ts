@@ -1,4 +1,3 @@
-import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MarketFacts } from '../../archive/format/market.ts';
 import type { BookSide, OrderBookSnapshot } from '../../archive/format/order-book.ts';
@@ -14,6 +13,7 @@ import {
   computeTickLoad,
   sortTicksByTime,
   type TickRecord,
+  ticksPerRejected,
 } from '../../archive/journal/journal.ts';
 import { appendBooks, type BookRecord, computeBookLoad, readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { ensureSymbol } from '../../archive/journal/symbols.ts';
@@ -33,9 +33,11 @@ import type { Run } from '../run/run.ts';
 import type { MergeThreads } from '../steps/merge-workers.ts';
 import { journalMarketsPoll } from '../steps/poll-steps.ts';
 import { publishJournal } from '../steps/publish-step.ts';
-import { readLines } from './files.ts';
-import { createTickBuffer, type RowSink, type TickBuffer } from './import-rows.ts';
+import type { RowSink } from './import-rows.ts';
+import { openQuoteWriter, type QuoteWriter } from './quote-writer.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
+import { createTickBuffer, rowsAtOnceMax, type TickBuffer } from './row-buffer.ts';
+import { openScratchList, type ScratchList } from './scratch-list.ts';
 
 /** The ticks of one symbol's rows. */
 type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
@@ -57,6 +59,8 @@ export interface ImportWriter {
   readonly rows: RowSink;
   /** Counts the rows of the current file. */
   readonly rowCounter: RowCounter;
+  /** Quotes of rows, with their own counts. */
+  readonly quotes: QuoteWriter;
   /**
    * From now on, writes all input to a scratch file and does not change the archive. Does not apply to responses, order
    * books and polls.
@@ -101,17 +105,14 @@ interface ImportWriterOptions {
 
 /** Number of rows that are buffered before they are grouped by symbol. */
 const bufferTicksMax = 1 << 20;
-/** Maximum number of rows between two calls of `flushWhenFull`. */
-const rowsAtOnceMax = 1 << 17;
 /** Number of entries in an import buffer that triggers a publish. Each takes a few hundred bytes. */
 const entriesMax = 1_000_000;
 /** Records per transaction. */
 const batchRecordsMax = 256;
 const rejectedMax = 1000;
 const marketsMax = 10_000;
-/** Load of publishing a market or a rejected row, in ticks. */
+/** Load of publishing a market, in ticks. */
 const ticksPerMarket = 20;
-const ticksPerRejected = 8;
 
 const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
@@ -170,6 +171,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     return { add, write };
   }
 
+  const quotes = openQuoteWriter(run, { rank, scratch, addLoad });
   const records = openBatch<TickRecord>((batch) => appendTicks(state, batch), computeTickLoad);
   const books = openBatch<BookRecord>((batch) => appendBooks(state, batch), computeBookLoad);
 
@@ -181,7 +183,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   }
 
   async function journalRejected(items: readonly QuarantinedInput[], added: number): Promise<void> {
-    appendQuarantined(state, runId, items, added);
+    appendQuarantined(state, runId, 'ticks', items, added);
     await addLoad(ticksPerRejected * items.length);
   }
 
@@ -278,6 +280,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     symbols,
     rowSymbols,
     rowCounter,
+    quotes,
     hold() {
       held = openScratchList(join(scratch, 'held'));
     },
@@ -288,6 +291,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       held = undefined;
       for await (const item of heldList.items()) await acceptHeld(item);
       heldList.close();
+      await quotes.release();
     },
     rows: {
       accept(symbol, t, p) {
@@ -307,11 +311,13 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       context.signal.throwIfAborted();
       if (tickBuffer !== undefined && tickBuffer.length >= bufferTicksMax - rowsAtOnceMax) await drain(observedAt);
       await rejectRows(observedAt, rejectedMax);
+      quotes.flushWhenFull(observedAt);
     },
     async flushRows(observedAt) {
       await drain(observedAt);
       await rejectRows(observedAt, 0);
       rejectBuffer.nextFile();
+      quotes.endFile(observedAt);
     },
     async addPage(read, rejected) {
       ticks += read.ticks.tickCount + rejected.length;
@@ -365,6 +371,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     close() {
       spillFile?.close();
       held?.close();
+      quotes.close();
     },
   };
 }
@@ -398,44 +405,4 @@ export interface ImportedMarkets {
   readonly facts: readonly MarketFacts[];
   readonly firstSeen: number;
   readonly lastSeen: number;
-}
-
-/**
- * A list in a scratch file. An import holds data there, without using memory, until it is certain that all of it can be
- * published. Items are plain JSON.
- */
-export interface ScratchList<T> {
-  append(item: T): void;
-  /** The items in insertion order. */
-  items(): AsyncGenerator<T, void, undefined>;
-  close(): void;
-}
-
-const scratchChunkBytes = 1 << 20;
-
-/** Creates a scratch file, which must not exist yet. */
-export function openScratchList<T>(path: string): ScratchList<T> {
-  const file = openSync(path, 'wx');
-  let pendingLines: string[] = [];
-  let pendingChars = 0;
-  const write = (): void => {
-    const bytes = Buffer.from(pendingLines.join(''));
-    for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
-    pendingLines = [];
-    pendingChars = 0;
-  };
-  return {
-    append(item) {
-      const line = `${JSON.stringify(item)}\n`;
-      pendingLines.push(line);
-      pendingChars += line.length;
-      if (pendingChars >= scratchChunkBytes) write();
-    },
-    async *items() {
-      write();
-      for await (const lines of readLines({ path, compression: 'none' }, Number.POSITIVE_INFINITY))
-        for (const { text } of lines) yield JSON.parse(text) as T;
-    },
-    close: () => closeSync(file),
-  };
 }

@@ -8,14 +8,13 @@ import { UnreadableResponseError } from '../../client/response-body.ts';
 import { type MergeThreads, openMergeThreads } from '../steps/merge-workers.ts';
 import { formatErrorLine, type ImportFile, readWholeFile } from './files.ts';
 import { readSavedPage, type SavedPage } from './import-page.ts';
-import type { ImportDataset } from './import-rows.ts';
 
 // The threads of an import use the exports of this module.
 export { mergePart } from '../steps/merge-workers.ts';
 
 /** How saved pages are read. */
 export interface PageRules {
-  readonly dataset: Exclude<ImportDataset, 'orderbooks'> | null;
+  readonly dataset: 'ticks' | 'markets' | null;
   /** Latest time accepted, epoch ms. */
   readonly futureMs: number;
   /** Maximum size of a file. */

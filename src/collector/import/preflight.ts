@@ -2,7 +2,7 @@ import type { RecordPaths } from '../../archive/format/parse-market.ts';
 import {
   type ColumnFilter,
   type ColumnRename,
-  canBePrice,
+  canBeNumber,
   canBeSymbol,
   canBeTime,
   isLocalTime,
@@ -13,17 +13,19 @@ import {
 import { UsageError } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
 import { formatErrorLine, type ImportFile, readBeginning, readLines } from './files.ts';
-import { type FileSample, type GivenFlags, guessFlags } from './guess-flags.ts';
+import { type FileSample, type GivenFlags, guessBothFlags, guessFlags } from './guess-flags.ts';
 import { type ImportDataset, isWithoutZone, type TickRowRules } from './import-rows.ts';
 import { looksLikeCents } from './price-range.ts';
 import {
-  detectDataset,
+  detectDatasets,
   type FileFault,
   formatCell,
   hasLevelRows,
   listFields,
+  listReadColumns,
   listUnusedColumns,
   matchesFilters,
+  quotePriceNames,
   readField,
   renameColumns,
   resolveColumns,
@@ -35,7 +37,8 @@ export interface CheckRules extends GivenFlags {
 
 /** A row file and what it contains. */
 export interface RowPlan {
-  readonly dataset: ImportDataset;
+  /** At least one. Several read the same rows. */
+  readonly datasets: readonly ImportDataset[];
   /** Null for NDJSON, which is read line by line. */
   readonly rows: { readonly file: RowFile; readonly columns: readonly RowColumn[] } | null;
   /** The columns that have a different name in the file, and the filters, as the file spells them. */
@@ -43,6 +46,8 @@ export interface RowPlan {
   readonly filters: readonly ColumnFilter[];
   /** Columns of the file that are not imported. */
   readonly unused: readonly string[];
+  /** Flags with which the file feeds one more dataset, from its unused columns. Empty if there are none. */
+  readonly moreFlags: readonly string[];
 }
 
 /** What the first rows of a file show that the flags do not allow for. */
@@ -138,19 +143,20 @@ async function inspectLines(file: ImportFile, rules: CheckRules): Promise<Inspec
     // The first rows that match may come later.
     const rows = (matching.length > 0 ? matching : objects).map((row) => renameColumns(row, renames));
     const present = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-    const dataset = detectDataset(present, rules.dataset, rules.paths, names);
-    if (dataset === 'orderbooks' && hasLevelRows(present))
-      return { fault: 'order books with one level a row can be imported from CSV and Parquet only' };
+    const datasets = detectDatasets(present, rules.datasets, rules.paths, names);
     const given = { ...rules, ...found };
     const sample = (): FileSample => sampleLines(head.map(({ text }) => text));
-    if (typeof dataset === 'object') return adviseOn(dataset, sample(), given);
+    if ('fault' in datasets) return adviseOn(datasets, sample(), given);
+    if (datasets.includes('orderbooks') && hasLevelRows(present))
+      return { fault: 'order books with one level a row can be imported from CSV and Parquet only' };
     const isLocal = (t: unknown): boolean => typeof t === 'string' && isWithoutZone(t);
-    const prices = rows.map(({ p }) => p);
+    const unused = listUnusedColumns(names, datasets, found);
+    const moreFlags = canFeedBoth(datasets, rules, unused) ? guessBothFlags(sample(), found) : null;
     return {
-      plan: { dataset, rows: null, renames, filters, unused: listUnusedColumns(names, dataset, found) },
-      lacksZone: dataset !== 'markets' && rows.some((row) => isLocal(row.t)),
-      hasCents: dataset === 'ticks' && hasCents(prices, rules.rows),
-      advise: () => formatAdvice(sample(), { ...given, dataset }),
+      plan: { datasets, rows: null, renames, filters, unused, moreFlags: moreFlags ?? [] },
+      lacksZone: !datasets.includes('markets') && rows.some((row) => isLocal(row.t)),
+      hasCents: havePricesInCents(datasets, rules.rows, (name) => rows.map((row) => row[name])),
+      advise: () => formatAdvice(sample(), { ...given, datasets }),
     };
   }
   return { fault: 'empty file' };
@@ -162,6 +168,21 @@ function sampleLines(texts: readonly string[]): FileSample {
   const names = listFields(objects);
   return { names, rows: objects.map((row) => names.map((name) => formatCell(readField(row, name)))) };
 }
+
+/** Whether a look for the columns of another dataset is worth it: the user named none, and there are unused columns. */
+const canFeedBoth = (datasets: readonly ImportDataset[], given: GivenFlags, unused: readonly string[]): boolean =>
+  given.datasets === null &&
+  unused.length > 0 &&
+  datasets.every((dataset) => dataset === 'ticks' || dataset === 'quotes');
+
+/** Whether the prices of ticks, or those of quotes, are probably in cents, and no scale is given. */
+const havePricesInCents = (
+  datasets: readonly ImportDataset[],
+  rules: TickRowRules,
+  valuesOf: (name: string) => readonly unknown[],
+): boolean =>
+  (datasets.includes('ticks') && hasCents(valuesOf('p'), rules)) ||
+  (datasets.includes('quotes') && hasCents(quotePriceNames.flatMap(valuesOf), rules));
 
 /** Whether prices are probably in cents, and no scale is given. */
 const hasCents = (prices: readonly unknown[], { priceScale, hasDecimalComma }: TickRowRules): boolean => {
@@ -182,8 +203,8 @@ export async function suggestFlags(
   rules: CheckRules,
   plan: RowPlan,
 ): Promise<readonly string[]> {
-  if (plan.dataset === 'markets') return [];
-  const given = { ...rules, dataset: plan.dataset, renames: plan.renames, filters: plan.filters };
+  if (plan.datasets.includes('markets')) return [];
+  const given = { ...rules, datasets: plan.datasets, renames: plan.renames, filters: plan.filters };
   if (plan.rows === null) {
     for await (const lines of readLines(file, lineBytesMax)) {
       const texts = lines.slice(0, sampleRows).map(({ text }) => text);
@@ -241,40 +262,51 @@ async function inspectTable(
     renames.some(([read]) => read.toLowerCase() === name.toLowerCase()) && !renames.some(([, read]) => read === name);
   const rowFile = { ...source, renames, filters, replaced: names.filter(isReplaced) };
   const columns = await reader.readColumns(rowFile);
-  const dataset = detectDataset(
+  const datasets = detectDatasets(
     columns.map(({ name }) => name),
-    rules.dataset,
+    rules.datasets,
     rules.paths,
     names,
   );
-  if (typeof dataset === 'object')
+  if ('fault' in datasets)
     return adviseOn(
-      { fault: `${dataset.fault}${describePartitions(file.path)}` },
+      { fault: `${datasets.fault}${describePartitions(file.path)}` },
       await sampleTable(reader, source, ownColumns),
       { ...rules, ...found },
     );
-  const unused = listUnusedColumns(names, dataset, found);
-  const plan = { dataset, rows: { file: rowFile, columns }, renames, filters, unused };
-  if (dataset === 'markets') return { plan, lacksZone: false, hasCents: false, advise: () => undefined };
+  const unused = listUnusedColumns(names, datasets, found);
+  const moreFlags = canFeedBoth(datasets, rules, unused)
+    ? guessBothFlags(await sampleTable(reader, source, ownColumns), found)
+    : null;
+  const plan = { datasets, rows: { file: rowFile, columns }, renames, filters, unused, moreFlags: moreFlags ?? [] };
+  if (datasets.includes('markets')) return { plan, lacksZone: false, hasCents: false, advise: () => undefined };
   const type = (name: string): string => columns.find((column) => column.name === name)!.type;
   if (!canBeSymbol(type('symbol'))) return { fault: `column symbol is ${type('symbol')}, not text` };
   if (!canBeTime(type('t')))
     return {
       fault: `column t is ${type('t')}, ${type('t') === 'FLOAT' ? 'which has too few digits for a time' : 'not a time'}`,
     };
-  if (dataset === 'ticks' && !canBePrice(type('p'))) return { fault: `column p is ${type('p')}, not a number` };
+  for (const name of listNumberColumns(datasets, columns))
+    if (!canBeNumber(type(name))) return { fault: `column ${name} is ${type(name)}, not a number` };
   const sample = await sampleTable(reader, rowFile, columns);
   const valuesOf = (name: string): (string | null)[] => {
     const c = sample.names.indexOf(name);
-    return sample.rows.map((row) => row[c]!);
+    return sample.rows.map((row) => row[c] ?? null);
   };
   const hasLocalTexts = type('t') === 'VARCHAR' && valuesOf('t').some((text) => text !== null && isWithoutZone(text));
   return {
     plan,
     lacksZone: isLocalTime(type('t')) || hasLocalTexts,
-    hasCents: dataset === 'ticks' && hasCents(valuesOf('p'), rules.rows),
-    advise: () => formatAdvice(sample, { ...rules, dataset, renames: [], filters: [] }),
+    hasCents: havePricesInCents(datasets, rules.rows, valuesOf),
+    advise: () => formatAdvice(sample, { ...rules, datasets, renames: [], filters: [] }),
   };
+}
+
+/** The columns of a table of ticks or quotes that hold numbers beside the time. Empty for other datasets. */
+export function listNumberColumns(datasets: readonly ImportDataset[], columns: readonly RowColumn[]): string[] {
+  const numbers = listReadColumns(datasets.filter((dataset) => dataset === 'ticks' || dataset === 'quotes'));
+  const present = new Set(columns.map(({ name }) => name));
+  return numbers.filter((name) => name !== 'symbol' && name !== 't' && present.has(name));
 }
 
 /** A clause that names the values in the names of folders of a partitioned data set. */

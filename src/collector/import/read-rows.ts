@@ -13,12 +13,20 @@ import {
 } from './files.ts';
 import { type BookRow, joinLevels, readBookRow } from './import-books.ts';
 import { parseTypedColumns, readMarketRow } from './import-market.ts';
+import { readQuoteRows } from './import-quotes.ts';
 import type { RawReplay } from './import-raw.ts';
-import { type RawTickRows, readRows, truncateRaw } from './import-rows.ts';
+import { type RawRows, readRows, truncateRaw } from './import-rows.ts';
 import type { ImportWriter } from './import-writer.ts';
 import type { PageRead } from './page-workers.ts';
-import { type CheckRules, checkRows, lineBytesMax, parseJsonObject, type RowPlan } from './preflight.ts';
-import { formatCell, hasLevelRows, matchesFilters, readField, renameColumns } from './row-columns.ts';
+import {
+  type CheckRules,
+  checkRows,
+  lineBytesMax,
+  listNumberColumns,
+  parseJsonObject,
+  type RowPlan,
+} from './preflight.ts';
+import { formatCell, hasLevelRows, listReadColumns, matchesFilters, readField, renameColumns } from './row-columns.ts';
 
 /** State shared by the files of an import. */
 export interface ImportContext {
@@ -45,9 +53,9 @@ export type RejectedRecord = 'page' | 'response' | 'market record' | 'order book
 export async function importFile(context: ImportContext, file: ImportFile, rows: RowPlan): Promise<void> {
   const rowCount = await countRows(context, file, rows);
   try {
-    if (rows.dataset === 'markets') await importMarketRows(context, file, rows, rowCount);
-    else if (rows.dataset === 'orderbooks') await importBookRows(context, file, rows, rowCount);
-    else await importTickRows(context, file, rows, rowCount);
+    if (rows.datasets.includes('markets')) await importMarketRows(context, file, rows, rowCount);
+    else if (rows.datasets.includes('orderbooks')) await importBookRows(context, file, rows, rowCount);
+    else await importSeriesRows(context, file, rows, rowCount);
   } finally {
     if (!context.run.context.signal.aborted) await context.writer.flushRows(file.writtenAt);
   }
@@ -146,45 +154,50 @@ function trackShare(context: ImportContext, file: ImportFile, rowCount: number |
   };
 }
 
-async function importTickRows(
+/** Imports ticks, quotes, or both from the same rows. */
+async function importSeriesRows(
   context: ImportContext,
   file: ImportFile,
   plan: RowPlan,
   rowCount: number | null,
 ): Promise<void> {
-  const { writer, rules } = context;
-  const { rows } = plan;
+  const { writer, rules, futureMs } = context;
+  const { rows, datasets } = plan;
   const { onRows, onBytes } = trackShare(context, file, rowCount);
-  const importRows = async (raw: RawTickRows): Promise<void> => {
-    readRows(raw, rules.rows, writer.rows);
+  const hasTicks = datasets.includes('ticks');
+  const sinks = { quotes: writer.quotes.rows, ticks: hasTicks ? writer.rows : null };
+  const importRows = async (raw: RawRows, values: Readonly<Record<string, readonly unknown[]>>): Promise<void> => {
+    if (datasets.includes('quotes')) readQuoteRows({ ...raw, ...values }, rules.rows, futureMs, sinks);
+    else readRows({ ...raw, p: values.p! }, rules.rows, writer.rows);
     await writer.flushWhenFull(file.writtenAt);
     onRows(raw.symbol.length);
   };
   const rejectLine = async (reason: string, text: string): Promise<void> => {
-    writer.rows.reject(null, { reason, raw: truncateRaw(text) });
+    (sinks.ticks ?? sinks.quotes).reject(null, { reason, raw: truncateRaw(text) });
     await writer.flushWhenFull(file.writtenAt);
   };
   if (rows === null) {
-    const own = (name: string): string => plan.renames.find(([read]) => read === name)?.[1] ?? name;
+    const names = listReadColumns(datasets);
+    const own = names.map((name) => plan.renames.find(([read]) => read === name)?.[1] ?? name);
     for await (const lines of readJsonLines(file, plan, rules, onBytes)) {
       const parsedRows: JsonLine[] = [];
       for (const line of lines) {
         if (line.row === null) await rejectLine(line.reason, line.text);
         else parsedRows.push(line);
       }
-      const column = (name: string): unknown[] => {
-        const ownName = own(name);
-        return parsedRows.map(({ row }) => readField(row!, ownName));
-      };
-      const columns = { symbol: column('symbol'), t: column('t'), p: column('p') };
-      await importRows({ ...columns, isLocalTime: false, formatRaw: (i) => parsedRows[i]!.text });
+      const columns = names.map((name, c) => [name, parsedRows.map(({ row }) => readField(row!, own[c]!))] as const);
+      const { symbol, t, ...values } = Object.fromEntries(columns);
+      await importRows({ symbol: symbol!, t: t!, isLocalTime: false, formatRaw: (i) => parsedRows[i]!.text }, values);
     }
     return;
   }
   const reader = await context.reader();
   const isLocal = isLocalTime(typeOf(rows.columns, 't'));
-  for await (const columns of wrapReadErrors(reader.readTicks(rows.file, rows.columns, rules.rows.unit)))
-    await importRows({ ...columns, isLocalTime: isLocal });
+  const names = listNumberColumns(datasets, rows.columns);
+  for await (const read of wrapReadErrors(reader.readSeries(rows.file, rows.columns, rules.rows.unit, names))) {
+    const { symbol, t, tText, values } = read;
+    await importRows({ symbol, t, tText, isLocalTime: isLocal }, values);
+  }
   await rejectBadLines(reader, (reason, text) => rejectLine(`the line cannot be read: ${reason}`, text));
 }
 
@@ -277,13 +290,13 @@ interface JsonLine {
 /** Yields the lines of an NDJSON file that match the filters, in batches. Times and symbols keep the digits that a double has not. */
 async function* readJsonLines(
   file: ImportFile,
-  { dataset, filters, renames }: RowPlan,
+  { datasets, filters, renames }: RowPlan,
   { rows: { unit } }: CheckRules,
   onBytes: (bytes: number) => void,
 ): AsyncGenerator<JsonLine[], void, undefined> {
   const own = (name: string): string => renames.find(([read]) => read === name)?.[1] ?? name;
   const symbolColumn = own('symbol');
-  const hasRows = dataset !== 'markets';
+  const hasRows = !datasets.includes('markets');
   const columns = [
     ...(unit === 'ms' || !hasRows ? [] : [own('t')]),
     ...filters.filter(({ value }) => /^\d{16,}$/.test(value)).map(({ column }) => column),

@@ -1,6 +1,7 @@
 import type { RecordPaths } from '../../archive/format/parse-market.ts';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { marketColumnNames } from './import-market.ts';
+import { quoteValueNames } from './import-quotes.ts';
 import type { ImportDataset } from './import-rows.ts';
 
 // Which columns of a file hold which columns of the datasets. In JSON lines, a column may lie in nested objects: then its
@@ -11,22 +12,26 @@ export interface FileFault {
   readonly fault: string;
 }
 
-const tickColumnNames = ['symbol', 't', 'p'];
 const bookSideNames = ['bids', 'asks'];
 /** Columns of order books with one level a row, as oddslake publishes them. `level` is not read: prices give the order. */
 const bookLevelNames = ['side', 'price', 'quantity'];
+/** The prices of a quote. A file of quotes has at least one of them. */
+export const quotePriceNames: readonly string[] = ['bid', 'ask'];
 
-/** Columns that a dataset reads. */
-export const listReadColumns = (dataset: ImportDataset): readonly string[] =>
-  dataset === 'ticks'
-    ? tickColumnNames
-    : dataset === 'orderbooks'
-      ? ['symbol', 't', ...bookSideNames, ...bookLevelNames, 'level']
-      : marketColumnNames;
+/** The columns that each dataset reads. */
+const readColumnNames: Readonly<Record<ImportDataset, readonly string[]>> = {
+  ticks: ['symbol', 't', 'p'],
+  quotes: ['symbol', 't', ...quoteValueNames],
+  orderbooks: ['symbol', 't', ...bookSideNames, ...bookLevelNames, 'level'],
+  markets: marketColumnNames,
+};
 
-const readColumnNames = [
-  ...new Set([...tickColumnNames, ...bookSideNames, ...bookLevelNames, 'level', ...marketColumnNames]),
+/** The columns that one of the datasets reads. */
+export const listReadColumns = (of: readonly ImportDataset[]): readonly string[] => [
+  ...new Set(of.flatMap((dataset) => readColumnNames[dataset])),
 ];
+
+const allColumnNames = listReadColumns(['ticks', 'quotes', 'orderbooks', 'markets']);
 
 /** Whether rows hold one level each, rather than both sides of an order book. */
 export const hasLevelRows = (names: readonly string[]): boolean =>
@@ -62,7 +67,7 @@ export function resolveColumns(
   const twice = renames.find(([, own], i) => renames.findIndex((pair) => pair[1] === own) < i);
   if (twice !== undefined) return { fault: `column ${twice[1]} is named twice by --columns` };
   const used = new Set(renames.flat());
-  for (const name of readColumnNames) {
+  for (const name of allColumnNames) {
     const own = find(name);
     if (own !== undefined && own !== name && !used.has(name) && !used.has(own)) renames.push([name, own]);
   }
@@ -78,56 +83,68 @@ export const formatFoundColumns = (names: readonly string[]): string =>
   `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
 
 /**
- * Detects the dataset of rows with these columns. If there is none, returns the reason as a clause. `expected`: the expected
- * dataset, or null. `ownNames`: the columns as the file names them, for the reason.
+ * Detects the datasets of rows with these columns. If there is none, returns the reason as a clause. `expected`: the expected
+ * datasets, or null: then rows have one dataset. `ownNames`: the columns as the file names them, for the reason.
  */
-export function detectDataset(
+export function detectDatasets(
   names: readonly string[],
-  expected: ImportDataset | null,
+  expected: readonly ImportDataset[] | null,
   { symbolPaths, fieldPaths }: RecordPaths,
   ownNames: readonly string[] = names,
-): ImportDataset | FileFault {
+): readonly ImportDataset[] | FileFault {
   const columns = new Set(names);
   const top = (paths: readonly string[]): boolean => paths.some((path) => columns.has(path.split('/')[0]!));
   const isList = columns.has('canonical_id') || columns.has('symbol') || top(symbolPaths);
-  const hasMarketColumns = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
+  // Other feeds, such as trades, have events and tick sizes too.
+  const { question, source, opensAt, closesAt, resolvedAt, outcome } = fieldPaths;
+  const marketPaths = [question, source, opensAt, closesAt, resolvedAt, outcome].flat();
+  const hasMarketColumns = top([...marketPaths, 'category', 'is_active', 'confidence']);
   const hasSides = bookSideNames.some((name) => columns.has(name));
   // Trades may have a side, a price and a quantity too, but no level.
   const hasBooks =
     columns.has('symbol') && columns.has('t') && (hasSides || (hasLevelRows(names) && columns.has('level')));
-  const missing = findMissingColumns(names, expected ?? 'ticks');
-  if ((expected === null || expected === 'ticks') && missing.length === 0) return 'ticks';
-  if (expected === 'orderbooks' && missing.length === 0) return 'orderbooks';
-  if (expected === null && hasBooks && !columns.has('p')) return 'orderbooks';
-  if (expected === 'markets' && isList) return 'markets';
-  if (expected === null && columns.has('canonical_id')) return 'markets';
-  if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return 'markets';
+  const missing = findMissingColumns(names, expected ?? ['ticks']);
   const foundText = formatFoundColumns(ownNames);
-  if (expected === 'markets') return { fault: `missing column symbol or canonical_id (${foundText})` };
+  if (expected?.includes('markets'))
+    return isList ? expected : { fault: `missing column symbol or canonical_id (${foundText})` };
+  if (missing.length === 0) return expected ?? ['ticks'];
+  if (expected === null && hasBooks && !columns.has('p')) return ['orderbooks'];
+  if (expected === null && columns.has('canonical_id')) return ['markets'];
+  if (expected === null && !columns.has('p') && findMissingColumns(names, ['quotes']).length === 0) return ['quotes'];
+  if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return ['markets'];
   const hint = expected === null ? '; a market list has a canonical_id column or needs --dataset markets' : '';
   return { fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} (${foundText})${hint}` };
 }
 
-/** The columns without which no row can be read. Of the two sides of an order book, one suffices, or one level a row. */
-export function findMissingColumns(names: readonly string[], dataset: ImportDataset): string[] {
+/**
+ * The columns without which no row can be read. Of the two sides of an order book, and of bid and ask, one suffices. An order
+ * book may also have one level a row.
+ */
+export function findMissingColumns(names: readonly string[], datasets: readonly ImportDataset[]): string[] {
   const columns = new Set(names);
-  if (dataset === 'ticks') return tickColumnNames.filter((name) => !columns.has(name));
-  if (dataset === 'markets') return [];
-  const sides = bookSideNames.some((name) => columns.has(name)) || hasLevelRows(names) ? [] : bookSideNames;
-  return [...['symbol', 't'].filter((name) => !columns.has(name)), ...sides];
+  const needed = datasets.flatMap((dataset): readonly string[] => {
+    if (dataset === 'ticks') return readColumnNames.ticks;
+    if (dataset === 'quotes')
+      return ['symbol', 't', ...(quotePriceNames.some((name) => columns.has(name)) ? [] : quotePriceNames)];
+    if (dataset === 'markets') return [];
+    const hasSides = bookSideNames.some((name) => columns.has(name)) || hasLevelRows(names);
+    return ['symbol', 't', ...(hasSides ? [] : bookSideNames)];
+  });
+  return [...new Set(needed)].filter((name) => !columns.has(name));
 }
 
-/** The columns of a file that its dataset does not read. A column without a name, such as the index of pandas, is left out. */
+/** The columns of a file that its datasets do not read. A column without a name, such as the index of pandas, is left out. */
 export function listUnusedColumns(
   names: readonly string[],
-  dataset: ImportDataset,
+  datasets: readonly ImportDataset[],
   { renames, filters }: { readonly renames: readonly ColumnRename[]; readonly filters: readonly ColumnFilter[] },
 ): string[] {
   // A market keeps all fields without a column in `extra`.
-  if (dataset === 'markets') return [];
+  if (datasets.includes('markets')) return [];
+  const read = listReadColumns(datasets);
   const replaced = new Set(renames.map(([name]) => name));
-  const used = new Set(listReadColumns(dataset).filter((name) => !replaced.has(name)));
-  for (const [name, own] of renames) if (listReadColumns(dataset).includes(name)) used.add(own);
+  const used = new Set(read.filter((name) => !replaced.has(name)));
+  for (const [name, own] of renames) if (read.includes(name)) used.add(own);
   for (const { column } of filters) used.add(column);
   const isUsed = (name: string): boolean => used.has(name) || [...used].some((one) => name.startsWith(`${one}/`));
   return names.filter((name) => !isUsed(name) && !/^column_\d+$/.test(name));

@@ -1,6 +1,7 @@
 import { type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
 import type { CountComparison, MarketChanges, NamedCount } from '../../archive/journal/nightly-comparison.ts';
 import type { DamageKind, RecordedDamage } from '../../archive/journal/published-files.ts';
+import type { SeriesCounts } from '../../archive/journal/series-counts.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
@@ -86,6 +87,8 @@ export interface Summary {
   readonly markets?: number;
   /** Counts of order books. */
   readonly orderbooks: BookCounts;
+  /** Counts of quotes; absent if the run neither fetched nor recovered any. */
+  readonly quotes?: SeriesCounts;
   readonly published: {
     readonly files: number;
     readonly rows: number;

@@ -10,6 +10,7 @@ import type {
   HistoricalCoverageQuery,
   HistoricalMarketsQuery,
   HistoricalOrderbooksQuery,
+  HistoricalQuotesQuery,
   HistoricalTicksQuery,
 } from '../../contract/historical.ts';
 import {
@@ -275,6 +276,19 @@ export const createOrderBooksEndpoint = (
     return { orderbooks: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'orderbooks', 'orderbooks', query),
+});
+
+/** GET /api/v1/historical/quotes */
+export const createQuotesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalQuotesQuery> => ({
+  async readPage(query, signal) {
+    const pageRequest = parsePageQuery(service, 'quotes', query, service.context.settings.service.rowsLimitMax);
+    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'quotes', pageRequest);
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, {
+      readDirectly: createDirectReader(service, pageRequest, { dataset: 'quotes' }, signal),
+    });
+    return { quotes: rows, ...envelope };
+  },
+  createSlice: (query) => createRowsSlice(service, 'quotes', 'quotes', query),
 });
 
 /** Maximum number of markets per response; each is returned with its history. */

@@ -1,5 +1,6 @@
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
+import { symbolDetailColumns } from '../../archive/format/market-details.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import type { CellValue, QueryParameter } from '../../archive/query/convert-values.ts';
 import { buildFromWhere, type DatasetSlice, type SqlCondition } from '../../archive/query/slice-query.ts';
@@ -46,9 +47,12 @@ export const selectMarketFiles = (
     ['symbols', manifest.datasets.symbols.files],
   ]);
 
+/** Columns of details in responses. The text of the rules is long, and its hash tells whether it changed. */
+export const responseDetails: readonly string[] = symbolDetailColumns.map(([, column]) => column);
+
 /** Columns of the latest state that responses contain or filters use. */
-const responseColumns =
-  'canonical_id, symbol, source, question, category, confidence, views, is_active, closes_at, resolved_at, outcome';
+const responseColumns = `canonical_id, symbol, source, question, category, confidence, views, is_active, closes_at,
+  resolved_at, outcome, ${responseDetails.join(', ')}`;
 
 /** Selects the states in the window; only those of one market if the filter names a market. */
 const formatNameConditions = (filter: MarketsQuery, value: (one: QueryParameter) => string): string => {
@@ -150,7 +154,7 @@ function formatPageQuery(
   SELECT (SELECT count(*) FROM matched) AS total, p.canonical_id, p.m.symbol AS symbol, p.m.source AS source,
          p.m.question AS question, p.m.category AS category, p.m.confidence AS confidence, p.m.views AS views,
          p.m.is_active AS is_active, k.opens_at, p.m.closes_at AS closes_at, p.m.resolved_at AS resolved_at,
-         p.m.outcome AS outcome, p.first_seen, p.last_seen, k.first_tick, k.last_tick, coalesce(k.ticks, 0) AS ticks,
+         p.m.outcome AS outcome, ${responseDetails.map((name) => `p.m.${name} AS ${name}`).join(', ')}, p.first_seen, p.last_seen, k.first_tick, k.last_tick, coalesce(k.ticks, 0) AS ticks,
          h.states, h.history
   FROM (SELECT 1) AS one LEFT JOIN page AS p ON true
   LEFT JOIN histories AS h ON h.canonical_id = p.canonical_id AND h.s = p.s

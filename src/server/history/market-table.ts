@@ -10,6 +10,7 @@ import {
   type MarketPosition,
   type MarketsPage,
   type MarketsQuery,
+  responseDetails,
   selectMarketFiles,
 } from './market-history.ts';
 
@@ -39,6 +40,8 @@ interface MarketState {
   readonly closes_at: number | null;
   readonly resolved_at: number | null;
   readonly outcome: number | null;
+  /** The columns `responseDetails`. */
+  readonly details: Readonly<Record<string, CellValue>>;
   readonly first_seen: number;
   readonly last_seen: number;
 }
@@ -68,8 +71,8 @@ interface MarketTable {
 }
 
 /** Estimated memory of one row without its texts, and with texts of usual length, in bytes. */
-const rowBytes = 300;
-const usualRowBytes = 600;
+const rowBytes = 400;
+const usualRowBytes = 800;
 
 /** Number of states to process before yielding: a few milliseconds of work. */
 const statesPerSlice = 10_000;
@@ -147,7 +150,8 @@ async function readTable(
   const ticks = new Map<string, SymbolTicks>();
   try {
     const statesSql = `SELECT canonical_id, symbol, source, question, category, confidence, views, is_active,
-      ${ms('closes_at')}, ${ms('resolved_at')}, outcome, ${ms('first_seen')}, ${ms('last_seen')} FROM markets`;
+      ${ms('closes_at')}, ${ms('resolved_at')}, outcome, ${ms('first_seen')}, ${ms('last_seen')},
+      ${responseDetails.map((name) => (name === 'expected_end' ? ms(name) : name)).join(', ')} FROM markets`;
     for await (const chunk of query.readChunks([statesSql], signal)) {
       for (let r = 0; r < chunk[0]!.length; r++) {
         const [
@@ -164,6 +168,7 @@ async function readTable(
           outcome,
           first,
           last,
+          ...details
         ] = chunk.map((column) => share(column[r]!));
         const state = {
           symbol,
@@ -176,6 +181,7 @@ async function readTable(
           closes_at: closes,
           resolved_at: resolved,
           outcome,
+          details: Object.fromEntries(details.map((value, i) => [responseDetails[i], value])),
           first_seen: first,
           last_seen: last,
         } as MarketState;
@@ -279,7 +285,8 @@ function toResponseItem(
   states: readonly MarketState[],
 ): Readonly<Record<string, CellValue>> {
   const latest = states.at(-1)!;
-  const { symbol, source, question, category, confidence, views, is_active, closes_at, resolved_at, outcome } = latest;
+  const { symbol, source, question, category, confidence, views, is_active, closes_at, resolved_at, outcome, details } =
+    latest;
   const known = symbol === null ? undefined : ticks.get(symbol);
   const history = joinEqualStates(states);
   return {
@@ -295,6 +302,7 @@ function toResponseItem(
     closes_at,
     resolved_at,
     outcome,
+    ...details,
     first_seen: states[0]!.first_seen,
     last_seen: states.reduce((max, state) => Math.max(max, state.last_seen), Number.NEGATIVE_INFINITY),
     first_tick: known?.first_tick ?? null,

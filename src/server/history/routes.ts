@@ -14,6 +14,7 @@ import {
   createCoverageEndpoint,
   createMarketsEndpoint,
   createOrderBooksEndpoint,
+  createQuotesEndpoint,
   createTicksEndpoint,
   marketsMax,
 } from './endpoints.ts';
@@ -143,6 +144,16 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     responseSchema: contract.HistoricalOrderbooksResponse,
     endpoint: createOrderBooksEndpoint(service),
     datasets: ['orderbooks'],
+  });
+  add({
+    path: paths.historicalQuotes,
+    operationId: 'listHistoricalQuotes',
+    summary: 'Published quotes',
+    querystring: contract.HistoricalQuotesQuery,
+    limitMax: rowsLimitMax,
+    responseSchema: contract.HistoricalQuotesResponse,
+    endpoint: createQuotesEndpoint(service),
+    datasets: ['quotes'],
   });
 }
 

@@ -220,12 +220,15 @@ function addRows(
     return;
   }
   const names = datasets[dataset].columns.map(({ name }) => name);
+  const isMissing = (value: unknown): boolean => typeof value === 'number' && Number.isNaN(value);
   const [starts, ends] = [columns.t_from as Float64Array, columns.t_to as Float64Array];
   for (let i = 0; i < count; i++) {
     if (covered !== undefined && !(starts[i]! > after && starts[i]! < to && ends[i]! > from)) continue;
     const row: Record<string, HistoryRow[string]> = {};
-    for (const name of names)
-      row[name] = name === 'symbol' ? symbol : name === 'dataset' ? covered! : (columns[name]?.[i] ?? null);
+    for (const name of names) {
+      const value = name === 'symbol' ? symbol : name === 'dataset' ? covered! : columns[name]?.[i];
+      row[name] = value === undefined || isMissing(value) ? null : value;
+    }
     rows.push(row);
   }
 }

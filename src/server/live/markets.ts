@@ -97,16 +97,25 @@ async function requireKnown(
 /** A collector's default paths for reading records. */
 function createDefaultPaths(): RecordPaths {
   const { symbol_paths, field_paths } = settingsSchema.properties.source.properties;
-  const { question, source, opens_at, closes_at, resolved_at, outcome } = field_paths.properties;
+  const fields = field_paths.properties;
   return {
     symbolPaths: symbol_paths.default,
     fieldPaths: {
-      question: question.default,
-      source: source.default,
-      opensAt: opens_at.default,
-      closesAt: closes_at.default,
-      resolvedAt: resolved_at.default,
-      outcome: outcome.default,
+      question: fields.question.default,
+      source: fields.source.default,
+      opensAt: fields.opens_at.default,
+      closesAt: fields.closes_at.default,
+      resolvedAt: fields.resolved_at.default,
+      outcome: fields.outcome.default,
+      outcomeSource: fields.outcome_source.default,
+      event: fields.event.default,
+      exclusive: fields.exclusive.default,
+      strikeLow: fields.strike_low.default,
+      strikeHigh: fields.strike_high.default,
+      expectedEnd: fields.expected_end.default,
+      rules: fields.rules.default,
+      feeSchedule: fields.fee_schedule.default,
+      tickSize: fields.tick_size.default,
     },
   };
 }

@@ -11,23 +11,11 @@ import {
 } from 'fast-check';
 import { expect, test } from 'vitest';
 import type { MarketFacts } from '../../../src/archive/format/market.ts';
-import { parseMarket, type RecordPaths, rebuildMarketRecords } from '../../../src/archive/format/parse-market.ts';
-import { settingsSchema } from '../../../src/settings/schema.ts';
+import { parseMarket, rebuildMarketRecords } from '../../../src/archive/format/parse-market.ts';
 import { market } from '../scratch.ts';
+import { defaultPaths } from './facts.ts';
 
-const { symbol_paths, field_paths } = settingsSchema.properties.source.properties;
-const { question, source, opens_at, closes_at, resolved_at, outcome } = field_paths.properties;
-const paths: RecordPaths = {
-  symbolPaths: symbol_paths.default,
-  fieldPaths: {
-    question: question.default,
-    source: source.default,
-    opensAt: opens_at.default,
-    closesAt: closes_at.default,
-    resolvedAt: resolved_at.default,
-    outcome: outcome.default,
-  },
-};
+const paths = defaultPaths;
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`market-given: SEED=${seed}`);
@@ -57,6 +45,16 @@ test('rebuilds a record as received, with its symbols together', () => {
     resolved_at: noon + 2,
     outcome: 1,
     volume: [1, { b: null }],
+    outcome_source: 'derived',
+    event_ticker: 7,
+    event: 'E',
+    exclusive: false,
+    strike_low: 1,
+    strike_high: 2.5,
+    expected_end: noon + 3,
+    rules: 'If it does.',
+    fee_schedule: 'flat',
+    tick_size: 0.01,
   };
   const [only, ...others] = rebuildMarketRecords(read(received), paths);
   expect(others).toEqual([]);
@@ -127,7 +125,7 @@ test('rebuilds records that parse to the same rows', () => {
     name,
     integer({ min: noon, max: noon + 9 }),
     boolean(),
-    constantFrom(null, 0, 1, 0.5, -0.5, 'yes'),
+    constantFrom(null, 0, 1, 0.5, -0.5, 'yes', 'derived', 'reported'),
   );
   const member = dictionary(constantFrom('ticker', 'symbol', 'source', 'venue', 'url'), value, { maxKeys: 4 });
   const plain = dictionary(
@@ -143,9 +141,11 @@ test('rebuilds records that parse to the same rows', () => {
         'is_active',
         'volume',
       ),
+      constantFrom('outcome_source', 'event', 'event_ticker', 'exclusive', 'neg_risk', 'strike_low', 'floor_strike'),
+      constantFrom('cap_strike', 'expected_end', 'rules', 'description', 'rules_sha256', 'fee_type', 'tick_size'),
     ),
     value,
-    { maxKeys: 8 },
+    { maxKeys: 12 },
   );
   const received = recordArb(
     {

@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type MarketFacts, type MarketRow, mergeMarkets } from '../../../src/archive/format/market.ts';
+import { unknownDetails } from '../../../src/archive/format/market-details.ts';
+import { fullDetails } from './facts.ts';
 
 const facts: MarketFacts = {
   canonicalId: 'm',
@@ -16,6 +18,7 @@ const facts: MarketFacts = {
   resolvedAt: null,
   outcome: null,
   extra: null,
+  ...unknownDetails,
 };
 const poll = (observedAt: number, ...markets: Partial<MarketFacts>[]) => ({
   observedAt,
@@ -25,7 +28,7 @@ type Poll = ReturnType<typeof poll>;
 
 const spans = (rows: readonly MarketRow[]) => rows.map((row) => [row.firstSeen, row.lastSeen]);
 
-/** Polls at distinct times. They vary in fields that start a new row and in one that does not. */
+/** Polls at distinct times. They vary in fields that start a new row and in some that do not. */
 const anyPolls = fc
   .uniqueArray(
     fc.record({
@@ -33,6 +36,8 @@ const anyPolls = fc
       isActive: fc.boolean(),
       symbol: fc.constantFrom('S', 'T'),
       confidence: fc.constantFrom(0.1, 0.2),
+      event: fc.constantFrom(null, 'E'),
+      tickSize: fc.constantFrom(0.01, 0.001),
     }),
     { selector: (p) => p.at, maxLength: 8 },
   )
@@ -63,6 +68,16 @@ describe('the market rows of a day', () => {
     ['question', { question: 'Did it?' }],
     ['opens_at', { opensAt: 7 }],
     ['extra', { extra: '{}' }],
+    ['outcome_source', { outcomeSource: 'derived' }],
+    ['event', { event: 'E' }],
+    ['exclusive', { exclusive: true }],
+    ['strike_low', { strikeLow: 1 }],
+    ['strike_high', { strikeHigh: 2 }],
+    ['expected_end', { expectedEnd: 8 }],
+    ['rules', { rules: 'If.', rulesSha256: 'h' }],
+    ['fee_schedule', { feeSchedule: 'flat' }],
+    ['tick_size', { tickSize: 0.01 }],
+    ['every detail', fullDetails],
   ])('continue when only %s changes, with its last value', (_, changed) => {
     const rows = mergeMarkets([], [poll(1, facts), poll(2, facts), poll(3, changed)]);
     expect(rows).toEqual([{ ...facts, ...changed, firstSeen: 1, lastSeen: 3 }]);
@@ -124,6 +139,11 @@ describe('the market rows of a day', () => {
             .filter((p) => p.markets[0]!.symbol === symbol)
             .sort((a, b) => b.observedAt - a.observedAt)[0];
           expect(marketPolls.at(-1)?.isActive).toBe(newest?.markets[0]?.isActive);
+          // The other columns of the last row are those of the last poll, in any order of arrival.
+          const { event, tickSize } = newest?.markets[0] ?? {};
+          expect(marketPolls.at(-1)).toEqual(
+            newest === undefined ? undefined : expect.objectContaining({ event, tickSize }),
+          );
           expect(marketPolls.at(-1)?.lastSeen).toBe(newest?.observedAt);
         }
       }),

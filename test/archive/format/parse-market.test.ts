@@ -1,18 +1,14 @@
+import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { MarketFacts } from '../../../src/archive/format/market.ts';
+import { detailColumns, type MarketDetails, unknownDetails } from '../../../src/archive/format/market-details.ts';
 import { parseMarket, type RecordPaths } from '../../../src/archive/format/parse-market.ts';
+import { defaultPaths, fullDetails } from './facts.ts';
 
-/** As in config/default.yaml. */
+/** As in config/default.yaml, with one more path to a member. */
 const paths: RecordPaths = {
-  symbolPaths: ['symbol', 'symbols/*', 'ticker', 'venues/*/ticker', 'venues/*/symbol'],
-  fieldPaths: {
-    question: ['question', 'title'],
-    source: ['source', 'venue', 'venues/*/source', 'venues/*/venue'],
-    opensAt: ['opens_at', 'open_time'],
-    closesAt: ['closes_at', 'close_time', 'end_date', 'venues/*/closes_at'],
-    resolvedAt: ['resolved_at'],
-    outcome: ['outcome', 'result'],
-  },
+  ...defaultPaths,
+  fieldPaths: { ...defaultPaths.fieldPaths, closesAt: [...defaultPaths.fieldPaths.closesAt, 'venues/*/closes_at'] },
 };
 
 const noon = Date.UTC(2026, 6, 1, 12);
@@ -53,8 +49,125 @@ test('reads a record with every field', () => {
       resolvedAt: noon + 2,
       outcome: 1,
       extra: JSON.stringify({ opens_at: noon }),
+      ...unknownDetails,
+      outcomeSource: 'reported',
     },
   ]);
+});
+
+/** What is neither in the record's columns nor in `extra`. */
+const details = (fields: object): Partial<MarketDetails> => {
+  const facts = read(fields)[0]!;
+  return Object.fromEntries(detailColumns.flatMap(([field]) => (facts[field] === null ? [] : [[field, facts[field]]])));
+};
+
+describe('details', () => {
+  const { rulesSha256, ...stated } = fullDetails;
+  const columns = Object.fromEntries(
+    detailColumns.flatMap(([field, column]) => (field === 'rulesSha256' ? [] : [[column, stated[field]]])),
+  );
+
+  test('are read under the names of their columns', () => {
+    const [facts] = read({ outcome: 0.5, ...columns, other: 1 });
+    expect(facts).toMatchObject({ ...stated, rulesSha256, outcome: 0.5 });
+    expect(JSON.parse(facts!.extra!)).toEqual({ other: 1 });
+  });
+
+  test('are read from a record of Kalshi', () => {
+    const record = {
+      ticker: 'KXBTC-26NOV20-B90125',
+      event_ticker: 'KXBTC-26NOV20',
+      mutually_exclusive: true,
+      strike_type: 'between',
+      floor_strike: 90_000,
+      cap_strike: 90_249.99,
+      expected_expiration_time: '2026-11-20T22:00:00Z',
+      rules_primary: fullDetails.rules,
+      rules_secondary: 'Other sources do not count.',
+      fee_type: 'quadratic',
+      result: 'no',
+    };
+    expect(read(record)[0]).toMatchObject({ ...fullDetails, outcomeSource: 'reported', outcome: 0, tickSize: null });
+    const { strike_type, rules_secondary } = record;
+    expect(JSON.parse(read(record)[0]!.extra!)).toEqual({ strike_type, rules_secondary });
+  });
+
+  test('are read from a record of Polymarket', () => {
+    const record = {
+      symbols: ['71321', '52114'],
+      events: [{ id: '16085', slug: 'rain' }],
+      negRisk: false,
+      endDate: '2026-11-20T22:00:00Z',
+      description: fullDetails.rules,
+      feeType: 'crypto_fees',
+      feeSchedule: { rate: 0.07, exponent: 1 },
+      orderPriceMinTickSize: 0.001,
+    };
+    const expected = {
+      event: '16085',
+      exclusive: false,
+      expectedEnd: fullDetails.expectedEnd!,
+      rules: fullDetails.rules!,
+      rulesSha256: rulesSha256!,
+      feeSchedule: 'crypto_fees',
+      tickSize: 0.001,
+    };
+    const both = read(record);
+    for (const facts of both) expect(facts).toMatchObject({ ...expected, outcome: null, outcomeSource: null });
+    const { symbols: _, events, feeSchedule } = record;
+    expect(JSON.parse(both[1]!.extra!)).toEqual({ symbols: record.symbols, events, feeSchedule });
+  });
+
+  test('of a wrong type are null and stay in extra', () => {
+    const wrong: Record<string, readonly unknown[]> = {
+      event: [5, '', null, { id: 'E' }, ['E']],
+      exclusive: ['true', 1, 0, null],
+      strike_low: ['5', null, true, [5]],
+      strike_high: ['5', {}, Number.POSITIVE_INFINITY],
+      expected_end: ['2026-11-20', '2026-11-20 22:00:00+00', '2026-11-20T22:00:00', 1e9, true],
+      rules: [5, '', ['a']],
+      fee_schedule: [5, { rate: 1 }, ''],
+      tick_size: ['0.01', 0, -0.01, 1, 5, Number.NaN, true],
+    };
+    for (const [name, values] of Object.entries(wrong)) {
+      for (const value of values) {
+        expect(details({ [name]: value }), `${name} ${JSON.stringify(value)}`).toEqual({});
+        expect(read({ [name]: value })[0]!.extra).toBe(JSON.stringify({ [name]: value }));
+      }
+    }
+    // The next path applies.
+    expect(details({ event: 5, event_ticker: 'E' })).toEqual({ event: 'E' });
+  });
+
+  test('have strikes of zero and below', () => {
+    expect(details({ floor_strike: -0.5, cap_strike: 0 })).toEqual({ strikeLow: -0.5, strikeHigh: 0 });
+  });
+
+  test.each<[string, object, string | null, object]>([
+    ['is reported if the record states an outcome', { outcome: 1 }, 'reported', {}],
+    ['is derived if the record says so', { outcome: 1, resolution_source: 'derived' }, 'derived', {}],
+    ['is reported if the record says so', { outcome: 1, outcome_source: 'reported' }, 'reported', {}],
+    [
+      'is reported if the record names a page',
+      { outcome: 1, resolution_source: 'https://example.org' },
+      'reported',
+      { resolution_source: 'https://example.org' },
+    ],
+    ['is unknown without an outcome', { outcome_source: 'derived' }, null, { outcome_source: 'derived' }],
+    ['is unknown if the outcome cannot be read', { outcome: 'maybe' }, null, { outcome: 'maybe' }],
+  ])('of the outcome: its source %s', (_, fields, expected, extra) => {
+    const facts = read(fields)[0]!;
+    expect(facts.outcomeSource).toBe(expected);
+    expect(JSON.parse(facts.extra ?? '{}')).toEqual(extra);
+  });
+
+  test('have the hash of the rules if and only if there are rules', () => {
+    expect(details({ rules: 'a' })).toEqual({ rules: 'a', rulesSha256: hash('sha256', 'a') });
+    // A hash that says nothing new is not repeated in extra; another one is kept.
+    expect(read({ rules: 'a', rules_sha256: hash('sha256', 'a') })[0]!.extra).toBeNull();
+    expect(read({ rules: 'a', rules_sha256: 'b' })[0]).toMatchObject({ extra: '{"rules_sha256":"b"}' });
+    expect(read({ rules_sha256: 'b' })[0]).toMatchObject({ rulesSha256: null, extra: '{"rules_sha256":"b"}' });
+  });
 });
 
 test('reads the four documented fields, under the canonical_id', () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { canBeLive, isActive } from '../../../src/archive/completeness/symbol-lifetime.ts';
+import { recordImportedMarkets } from '../../../src/archive/journal/imported-symbols.ts';
 import { finishRun, isRunOver, readLastStart, startRun } from '../../../src/archive/journal/runs.ts';
 import {
   countActiveSymbols,
@@ -14,6 +15,7 @@ import {
   recordRecognition,
   type SymbolRecognition,
 } from '../../../src/archive/journal/symbols.ts';
+import { fullDetails } from '../format/facts.ts';
 import { dayMs, market, now, opened } from '../scratch.ts';
 
 const database = () => opened().state.db;
@@ -37,6 +39,41 @@ describe('observed markets', () => {
       polledFrom: null,
       ticks: 0,
     });
+  });
+
+  test('keep details that later polls omit, and take the others', () => {
+    const db = database();
+    const { rules: _, ...details } = fullDetails;
+    recordMarkets(db, [market('AAA', { outcome: 1, ...fullDetails })], now, true);
+    expect(readSymbol(db, 'AAA')).toMatchObject({ outcome: 1, ...details });
+    recordMarkets(
+      db,
+      [market('AAA', { isActive: false, event: 'F', exclusive: false, tickSize: 0.01 })],
+      now + 1,
+      true,
+    );
+    expect(readSymbol(db, 'AAA')).toMatchObject({
+      outcome: 1,
+      ...details,
+      event: 'F',
+      exclusive: false,
+      tickSize: 0.01,
+    });
+  });
+
+  test('have the source of the outcome that is kept', () => {
+    const db = database();
+    const poll = (i: number, facts: Parameters<typeof market>[1]) => {
+      recordMarkets(db, [market('A', { isActive: false, ...facts })], now + i, true);
+      return readSymbol(db, 'A')!.outcomeSource;
+    };
+    expect(poll(0, {})).toBeNull();
+    expect(poll(1, { outcome: 0, outcomeSource: 'derived' })).toBe('derived');
+    expect(poll(2, {})).toBe('derived');
+    expect(poll(3, { outcome: 0 })).toBe('reported');
+    // Of an older poll, nothing.
+    expect(poll(2, { outcome: 1, outcomeSource: 'derived' })).toBe('reported');
+    expect(poll(4, { isActive: true })).toBeNull();
   });
 
   test('become inactive if a complete list does not name them; an incomplete list proves nothing', () => {
@@ -133,6 +170,29 @@ describe('observed markets', () => {
     recordMarkets(db, [market('C')], now + 2, true);
     expect(readAllSymbols(db).map(({ symbol }) => symbol)).toEqual(['B', 'C', 'a', '￿', '🚀']);
     expect(readSymbol(db, 'a')).toMatchObject({ firstSeen: now, listed: false, inactiveSince: null });
+  });
+});
+
+describe('imported markets', () => {
+  test('fill in details, and replace them if they are newer; the source follows the outcome', () => {
+    const db = database();
+    const imported = (atMs: number, facts: Parameters<typeof market>[1]) => {
+      recordImportedMarkets(db, [market('A', facts)], atMs, atMs);
+      return readSymbol(db, 'A')!;
+    };
+    imported(now, { event: 'E', outcome: 1, outcomeSource: 'derived' });
+    const older = imported(now - 5, { ...fullDetails, event: 'F', outcome: 0, outcomeSource: 'reported' });
+    const { rules: _, ...details } = fullDetails;
+    expect(older).toMatchObject({ ...details, event: 'E', outcome: 1, outcomeSource: 'derived' });
+    expect(imported(now + 5, { event: 'G', exclusive: null })).toMatchObject({ event: 'G', outcomeSource: 'derived' });
+    expect(imported(now + 6, { outcome: 0 })).toMatchObject({ event: 'G', outcome: 0, outcomeSource: 'reported' });
+  });
+
+  test('of an older file fill in an outcome with its source', () => {
+    const db = database();
+    recordImportedMarkets(db, [market('A')], now, now);
+    recordImportedMarkets(db, [market('A', { outcome: 1, outcomeSource: 'derived' })], now - 1, now - 1);
+    expect(readSymbol(db, 'A')).toMatchObject({ outcome: 1, outcomeSource: 'derived' });
   });
 });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
-  canBePrice,
+  canBeNumber,
   canBeSymbol,
   canBeTime,
   type EpochUnit,
@@ -40,8 +40,8 @@ async function parquet(select: string): Promise<RowFile> {
 /** Every row of a file as [symbol, t, text of t, p]. */
 async function rowsOf(file: RowFile, unit: EpochUnit = 'ms'): Promise<unknown[][]> {
   const rows: unknown[][] = [];
-  for await (const { symbol, t, tText, p } of reader.readTicks(file, await reader.readColumns(file), unit))
-    rows.push(...symbol.map((name, i) => [name, t[i], tText[i], p[i]]));
+  for await (const { symbol, t, tText, values } of reader.readSeries(file, await reader.readColumns(file), unit, ['p']))
+    rows.push(...symbol.map((name, i) => [name, t[i], tText[i], values.p![i]]));
   return rows;
 }
 
@@ -93,12 +93,12 @@ describe('rows of Parquet', () => {
   ])('have the price %s', async (sql, p) => {
     const file = await parquet(`SELECT 'A' AS symbol, 1 AS t, ${sql} AS p`);
     expect(await rowsOf(file)).toEqual([['A', 1, null, p]]);
-    expect(canBePrice(await typeOf(file, 'p'))).toBe(true);
+    expect(canBeNumber(await typeOf(file, 'p'))).toBe(true);
   });
 
   test.each(['true', '[0.5]', "INTERVAL '1' DAY"])('have no time and no price %s', async (sql) => {
     const type = await typeOf(await parquet(`SELECT 'A' AS symbol, ${sql} AS t, 1 AS p`), 't');
-    expect([canBeTime(type), canBePrice(type)]).toEqual([false, false]);
+    expect([canBeTime(type), canBeNumber(type)]).toEqual([false, false]);
   });
 
   test.each([
@@ -118,7 +118,7 @@ describe('rows of Parquet', () => {
     writeFileSync(path, Buffer.from(wideDecimal.join(''), 'base64'));
     const type = await typeOf({ format: 'parquet', path }, 'p');
     expect(type).toBe('a decimal of 50 digits');
-    expect(canBePrice(type)).toBe(false);
+    expect(canBeNumber(type)).toBe(false);
   });
 
   test('keep their order and symbols', async () => {

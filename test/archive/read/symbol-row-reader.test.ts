@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { PublishedFile } from '../../../src/archive/format/manifest.ts';
+import { encodeSeries } from '../../../src/archive/parquet/series-file.ts';
 import { encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import { openSymbolRowReader, UnsupportedFileError } from '../../../src/archive/read/symbol-row-reader.ts';
 import { share } from '../../harness/share.ts';
@@ -54,6 +55,41 @@ test('reads the first rows of a symbol in a window, however many it has', async 
       { seed, numRuns: Math.ceil(share * 200) },
     );
     expect(reads).toBeGreaterThan(0);
+  }
+});
+
+test('reads missing numbers of quotes as NaN, from any page, and a column without a number as null', async () => {
+  const toColumn = (isKnown: (row: number) => boolean) =>
+    Float64Array.from(p, (price, i) => (isKnown(i) ? price : Number.NaN));
+  // Some rows, all rows, rows of other pages than the first, and no row.
+  const values = [
+    (i: number) => i % 3 !== 0,
+    () => true,
+    (i: number) => i > 30_000 && i % 50_000 > 100,
+    () => false,
+  ].map(toColumn);
+  const names = ['bid', 'ask', 'bid_size', 'ask_size'];
+  for (const groupRows of [122_880, 7000]) {
+    const bytes = encodeSeries('quotes', { ...part, values }, groupRows);
+    const reader = openSymbolRowReader(1 << 20);
+    for (const first of [0, 299, 6999, 20_479, 40_000, 122_879, 150_000, 150_301]) {
+      const s = offsets.findIndex((_, i) => offsets[i + 1]! > first);
+      const rows = Math.min(500, offsets[s + 1]! - first);
+      const found = await reader.readRows({
+        dataset: 'quotes',
+        file: toFile(`quotes ${groupRows}`),
+        key: symbols[s]!,
+        from: t[first]!,
+        to: t[first + rows - 1]! + 1,
+        rowsMax: 1000,
+        readBytes: async () => bytes,
+      });
+      expect(found.columns.t).toEqual(t.slice(first, first + rows));
+      for (const [c, name] of names.entries())
+        expect(found.columns[name], `${name} from ${first}`).toEqual(
+          name === 'ask_size' ? null : values[c]!.slice(first, first + rows),
+        );
+    }
   }
 });
 

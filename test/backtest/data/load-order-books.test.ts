@@ -3,11 +3,11 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createQueryEngine } from '../../../src/archive/query/database.ts';
 import { type BacktestData, openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { readMarketStates } from '../../../src/backtest/data/markets.ts';
-import { openOrderBookStore, readOrderBooks } from '../../../src/backtest/data/order-book-store.ts';
+import { openOrderBookStore, readOrderBooks, readQuotes } from '../../../src/backtest/data/order-book-store.ts';
+import { bookAgeMsMax, quoteAgeMsMax } from '../../../src/backtest/engine/book-lookup.ts';
 import type { OrderBook } from '../../../src/backtest/engine/series.ts';
-import { bookAgeMsMax } from '../../../src/backtest/engine/simulate.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
-import { listBooks } from '../plain-engine.ts';
+import { findOffer, listBooks } from '../plain-engine.ts';
 import { createArchive, day0, dayMs, seriesOf, symbols } from './test-archive.ts';
 
 const span = { from: day0, to: day0 + 3 * dayMs };
@@ -65,7 +65,7 @@ test('keeps only order books that a tick can use', async () => {
   const all = seriesOf().filter(({ symbol }) => symbols.indexOf(symbol) < 12);
   const ticks = new Map(all.map(({ symbol, t }) => [symbol, t.filter((_, i) => i % 10 === 0)]));
   const store = openOrderBookStore(scratchFolder());
-  const found = await readOrderBooks(query, ticks, part, store, never);
+  const found = await readOrderBooks(query, { ticks, span: part, ageMsMax: bookAgeMsMax }, store, never);
   let kept = 0;
   for (const { symbol, books } of all) {
     const usableTimes = new Set<number>();
@@ -84,6 +84,36 @@ test('keeps only order books that a tick can use', async () => {
   store.close();
 });
 
+test('keeps every quote that is in force at a tick, and every order book that ends one', async () => {
+  const query = await over(await grounded());
+  const part = { from: day0 + 26 * 3_600_000, to: day0 + 3 * dayMs };
+  const all = seriesOf();
+  const ticks = new Map(all.map(({ symbol, t }) => [symbol, t.filter((_, i) => i % 40 === 0)]));
+  const store = openOrderBookStore(scratchFolder());
+  const selection = { ticks, span: part };
+  const books = await readOrderBooks(query, { ...selection, ageMsMax: quoteAgeMsMax }, store, never);
+  const quotes = await readQuotes(query, selection, store, never);
+  const found = { book: 0, quote: 0, tick: 0 };
+  for (const { symbol, ...series } of all) {
+    const known = (now: number, rows: OrderBook[]): OrderBook[] => rows.filter(({ t }) => t <= now);
+    const [booksRead, quotesRead] = [books, quotes].map((bySymbol) =>
+      listBooks(bySymbol.get(symbol) ?? []).map(({ t, bids, asks }) => ({ t, bids, asks })),
+    );
+    const inWindow = ticks.get(symbol)!.filter((t) => t >= part.from && t < part.to);
+    expect(quotesRead!.length).toBeLessThanOrEqual(inWindow.length);
+    for (const now of inWindow) {
+      const read = findOffer({ now, books: known(now, booksRead!), quotes: known(now, quotesRead!) });
+      const [allBooks, allQuotes] = [listBooks(series.books), listBooks(series.quotes)];
+      expect(read, symbol).toEqual(findOffer({ now, books: known(now, allBooks), quotes: known(now, allQuotes) }));
+      found[read?.basis ?? 'tick']++;
+    }
+  }
+  expect(found.book).toBeGreaterThan(0);
+  expect(found.quote).toBeGreaterThan(50);
+  expect(found.tick).toBeGreaterThan(50);
+  store.close();
+});
+
 test('market states are the same from the sorted file and from the daily files', async () => {
   const data = await grounded();
   const before = await over(data);
@@ -99,6 +129,7 @@ test('market states are the same from the sorted file and from the daily files',
     ticks_2: 3,
     ticks_3: 3,
     orderbooks: expect.any(Number),
+    quotes: expect.any(Number),
     markets: 1,
   });
   const after = await over(data);

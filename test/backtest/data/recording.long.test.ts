@@ -52,7 +52,7 @@ test(
     const markets = await writeParquet(join(input, 'markets.parquet'), `SELECT * FROM ${chosen(marketsFile)}`);
     const set = ['source.name=recording', 'source.field_paths.outcome=["resolved_yes"]'];
     expect(await importInto(root, [ticks], {}, set)).toMatchObject({ exit_code: 0 });
-    expect(await importInto(root, [markets], { dataset: 'markets' }, set)).toMatchObject({ exit_code: 0 });
+    expect(await importInto(root, [markets], { datasets: ['markets'] }, set)).toMatchObject({ exit_code: 0 });
 
     const archive = opened({ root, upstream: null });
     const result = await run(archive, { objective: 'brier' }, builtIn('buy_and_hold'), { threads: 2 });

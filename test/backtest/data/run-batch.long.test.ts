@@ -19,6 +19,7 @@ const plan: BatchPlan = {
   statesFrom: span.from,
   hasStates: true,
   hasBooks: true,
+  hasQuotes: true,
   runPlan: { strategies: [curious], spans: [span], isDetailed: true },
 };
 

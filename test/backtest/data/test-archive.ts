@@ -1,5 +1,7 @@
 import { type OrderBookSnapshot, toBookSide } from '../../../src/archive/format/order-book.ts';
+import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { appendBooks } from '../../../src/archive/journal/journal-books.ts';
+import { appendSeries } from '../../../src/archive/journal/journal-series.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
 import { type BacktestSpec, parseBacktestSpec } from '../../../src/backtest/backtest-spec.ts';
 import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/series.ts';
@@ -109,6 +111,79 @@ function booksOf(i: number, { moment, future }: Making): OrderBook[] {
   });
 }
 
+/** Quotes of every third symbol, some without a side or a size, with gaps of hours; one is followed by a day of silence. */
+function quotesOf(i: number, { moment, future }: Making): OrderBook[] {
+  if (i % 3 !== 0) return [];
+  let t = day0 + (i + 1) * 1500;
+  return Array.from({ length: 60 }, (_, k): OrderBook => {
+    t += k === 30 ? 26 * hourMs : Math.floor(draw(i, k, 13) ** 3 * 3 * hourMs) + 1;
+    // Some have the time of an order book.
+    if (i % 5 === 0 && k % 9 === 0) t = Math.max(t, booksOf(i, asItIs).find((book) => book.t > t)?.t ?? t);
+    const world = t < moment ? 0 : future;
+    const middle = 0.1 + 0.8 * draw(i, k, 14, world);
+    const kind = draw(i, k, 15, world);
+    const size = kind < 0.4 ? Number.POSITIVE_INFINITY : kind < 0.7 ? 1 : 30;
+    const level = (price: number) => [Math.round(price * 1e3) / 1e3, size] as const;
+    return {
+      t,
+      bids: kind > 0.92 ? [] : [level(middle - 0.01)],
+      asks: kind > 0.86 && kind < 0.96 ? [] : [level(middle + 0.01)],
+    };
+  });
+}
+
+/** Makes the order books of a symbol durable. */
+export function appendOrderBooks(
+  archive: Archive,
+  symbol: string,
+  books: readonly OrderBook[],
+  observedAt: number,
+): void {
+  const side = (levels: OrderBook['bids']) => levels.map(([price, quantity]) => ({ price, quantity }));
+  const snapshots: OrderBookSnapshot[] = books.map(({ t, bids, asks }) => ({
+    t,
+    bids: toBookSide(side(bids), 'highest'),
+    asks: toBookSide(side(asks), 'lowest'),
+  }));
+  if (snapshots.length > 0)
+    appendBooks(archive.state, [{ runId: 'run', symbol, observedAt, snapshots, rejected: [], understood: true }]);
+}
+
+/** Quotes as rows of the dataset: a missing value is NaN. */
+function toSeriesRows(quotes: readonly OrderBook[]) {
+  const column = (of: (quote: OrderBook) => number | undefined) =>
+    Float64Array.from(quotes, (quote) => {
+      const value = of(quote) ?? Number.NaN;
+      return Number.isFinite(value) ? value : Number.NaN;
+    });
+  return {
+    t: Float64Array.from(quotes, ({ t }) => t),
+    values: [
+      column(({ bids }) => bids[0]?.[0]),
+      column(({ asks }) => asks[0]?.[0]),
+      column(({ bids }) => bids[0]?.[1]),
+      column(({ asks }) => asks[0]?.[1]),
+    ],
+  };
+}
+
+/** Makes the quotes of a symbol durable. */
+export function appendQuotes(archive: Archive, symbol: string, quotes: readonly OrderBook[], observedAt: number): void {
+  appendSeries(archive.state, [
+    {
+      runId: 'run',
+      dataset: 'quotes',
+      symbol,
+      observedAt,
+      origin: 'poll',
+      rank: precedenceRanks.poll,
+      rows: toSeriesRows(quotes),
+      rejected: [],
+      covered: [],
+    },
+  ]);
+}
+
 /** Hours without coverage. */
 const gapOf = (i: number) => ({ from: day0 + dayMs + i * hourMs, to: day0 + dayMs + i * hourMs + 90 * minute });
 
@@ -140,14 +215,8 @@ async function fill(archive: Archive, making: Making): Promise<void> {
       { from: gap.to, to: day0 + days * dayMs },
     ];
     append(archive, answer(symbol, pairs, { windows }));
-    const snapshots: OrderBookSnapshot[] = booksOf(i, making).map(({ t, bids, asks }) => {
-      const side = (levels: OrderBook['bids']) => levels.map(([price, quantity]) => ({ price, quantity }));
-      return { t, bids: toBookSide(side(bids), 'highest'), asks: toBookSide(side(asks), 'lowest') };
-    });
-    if (snapshots.length > 0)
-      appendBooks(archive.state, [
-        { runId: 'run', symbol, observedAt: day0 + days * dayMs, snapshots, rejected: [], understood: true },
-      ]);
+    appendOrderBooks(archive, symbol, booksOf(i, making), day0 + days * dayMs);
+    appendQuotes(archive, symbol, quotesOf(i, making), day0 + days * dayMs);
   }
   await publishNow(archive);
 }
@@ -182,6 +251,7 @@ export function seriesOf(making: Making = asItIs): SymbolSeries[] {
       ...ticks[i]!,
       states: statesOf(i, making),
       books: booksOf(i, making),
+      quotes: quotesOf(i, making),
       settlement: outcome === null ? null : { at: resolvedAt!, outcome },
       otherVenues: venuesOf(i, making).map(({ other, together }) => ({ ...ticks[other]!, sharedWindows: together })),
     };

@@ -83,6 +83,8 @@ const candles = await data(
   market.GET('/api/v1/historical/candles', { params: { query: { symbol: [symbol], interval: '1h' } } }),
 );
 require(candles.candles.every(({ low, high }) => low <= high) && candles.count > 0, 'candles');
+const { quotes } = await data(market.GET('/api/v1/historical/quotes'));
+require(quotes.length === 2 && quotes.every(({ ask, bid }) => ask !== null && (bid === null || bid < ask)), 'quotes');
 const coverage = await data(market.GET('/api/v1/historical/coverage', { params: { query: { symbol: [symbol] } } }));
 require(coverage.coverage.every(({ t_from, t_to }) => t_from < t_to), 'coverage');
 

@@ -12,7 +12,7 @@ import {
   resolveColumns,
 } from '../../../src/collector/import/row-columns.ts';
 
-const given: GivenFlags = { dataset: null, renames: [], filters: [], rows: defaultRowRules };
+const given: GivenFlags = { datasets: null, renames: [], filters: [], rows: defaultRowRules };
 
 /** A sample of ten rows, each with the same texts but for `{i}`, the number of the row. */
 function sampleOf(columns: Readonly<Record<string, string | null>>, rows = 10): FileSample {
@@ -73,6 +73,38 @@ describe('the flags that are guessed', () => {
       ['--columns symbol=asset_id,t=timestamp,p=price'],
     ],
     [
+      'quotes',
+      { ticker: 'A', timestamp: '178377120{i}000', bid: '0.4', ask: '0.5' },
+      ['--dataset quotes', '--columns symbol=ticker,t=timestamp'],
+    ],
+    [
+      'quotes of YES in cents, with sizes, beside those of NO',
+      {
+        ticker: 'A',
+        ts: '178377120{i}000',
+        yes_bid: '4{i}',
+        yes_ask: '51',
+        no_bid: '49',
+        bid_qty: '1000',
+        yes_ask_size: '7',
+      },
+      [
+        '--dataset quotes',
+        '--columns symbol=ticker,t=ts,bid=yes_bid,ask=yes_ask,bid_size=bid_qty,ask_size=yes_ask_size',
+        '--price-scale 0.01',
+      ],
+    ],
+    [
+      'quotes with one side',
+      { symbol: 'A', t: '178377120{i}', best_ask: '0.5' },
+      ['--dataset quotes', '--columns ask=best_ask', '--time-unit s'],
+    ],
+    [
+      'the price of a file that has quotes too',
+      { ticker: 'A', t: '178377120{i}000', bid: '0.4', ask: '0.5', last: '0.4' },
+      ['--columns symbol=ticker,p=last'],
+    ],
+    [
       'order books in cents',
       { symbol: 'A', t: '178377120{i}000', bids: '[[40, 100]]', asks: "[{'price': 50, 'size': 7}]" },
       ['--price-scale 0.01'],
@@ -129,7 +161,7 @@ describe('the flags that are guessed', () => {
 
   test.each<[string, Record<string, string>]>([
     ['no price', { ticker: 'A', timestamp: '178377120{i}000', note: 'x' }],
-    ['only a bid and an ask', { ticker: 'A', timestamp: '178377120{i}000', bid: '0.4', ask: '0.5' }],
+    ['a bid and an ask of NO', { ticker: 'A', timestamp: '178377120{i}000', no_bid: '0.4', no_ask: '0.5' }],
     [
       'two columns of times with unknown names',
       { symbol: 'A', began: '178377120{i}000', ended: '178377120{i}000', p: '0.5' },
@@ -196,11 +228,11 @@ describe('columns', () => {
   test('that no dataset reads are listed', () => {
     const names = ['ticker', 't', 'p', 'bid', 'ask', 'column_0', 'kind'];
     const found = { renames: [['symbol', 'ticker']] as const, filters: [{ column: 'kind', value: 'x' }] };
-    expect(listUnusedColumns(names, 'ticks', found)).toEqual(['bid', 'ask']);
-    expect(listUnusedColumns(['symbol', 't', 'ts', 'p'], 'ticks', { renames: [['t', 'ts']], filters: [] })).toEqual([
+    expect(listUnusedColumns(names, ['ticks'], found)).toEqual(['bid', 'ask']);
+    expect(listUnusedColumns(['symbol', 't', 'ts', 'p'], ['ticks'], { renames: [['t', 'ts']], filters: [] })).toEqual([
       't',
     ]);
-    expect(listUnusedColumns(names, 'markets', none)).toEqual([]);
+    expect(listUnusedColumns(names, ['markets'], none)).toEqual([]);
   });
 
   test('of nested objects have paths', () => {

@@ -4,6 +4,7 @@ import { openTimeZone, utcZone } from '../../../src/base/time-zone.ts';
 import { UnreadableResponseError } from '../../../src/client/response-body.ts';
 import { parseTypedColumns, readMarketRow } from '../../../src/collector/import/import-market.ts';
 import { readSavedPage } from '../../../src/collector/import/import-page.ts';
+import { noDetailPaths } from '../../archive/format/facts.ts';
 
 const day = Date.UTC(2026, 6, 11);
 const times = { writtenAt: day + 9000, futureMs: day + 20_000 };
@@ -141,6 +142,7 @@ describe('a row of markets', () => {
     closesAt: ['end'],
     resolvedAt: [],
     outcome: ['won'],
+    ...noDetailPaths,
   };
   const rules = {
     paths: { symbolPaths: ['symbol', 'symbols/*'], fieldPaths },

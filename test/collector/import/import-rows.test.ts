@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../../src/base/time.ts';
 import { openTimeZone, utcZone } from '../../../src/base/time-zone.ts';
 import {
-  createTickBuffer,
   defaultRowRules,
   type EpochUnit,
   type ImportDataset,
@@ -18,7 +17,9 @@ import {
   truncateRaw,
 } from '../../../src/collector/import/import-rows.ts';
 import { parseCsvHeader } from '../../../src/collector/import/preflight.ts';
-import { detectDataset } from '../../../src/collector/import/row-columns.ts';
+import { createTickBuffer } from '../../../src/collector/import/row-buffer.ts';
+import { detectDatasets } from '../../../src/collector/import/row-columns.ts';
+import { noDetailPaths } from '../../archive/format/facts.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);
@@ -315,10 +316,11 @@ describe('the columns of a file', () => {
     closesAt: [],
     resolvedAt: [],
     outcome: ['won'],
+    ...noDetailPaths,
   };
   const paths = { symbolPaths: ['symbol', 'venues/*/ticker'], fieldPaths: list };
 
-  test.each<[string[], ImportDataset | null, unknown]>([
+  test.each<[string[], string | null, unknown]>([
     [['p', 'symbol', 't', 'more'], null, 'ticks'],
     [['symbol', 't', 'p', 'canonical_id'], 'markets', 'markets'],
     [['canonical_id', 'venues'], null, 'markets'],
@@ -346,12 +348,24 @@ describe('the columns of a file', () => {
     [['symbol', 't', 'p', 'bids', 'asks'], null, 'ticks'],
     [['symbol', 't', 'p', 'bids', 'asks'], 'orderbooks', 'orderbooks'],
     [['symbol', 't', 'p'], 'orderbooks', { fault: expect.stringMatching(/missing columns bids, asks/) }],
+    [['symbol', 't', 'bid', 'ask', 'bid_size'], null, 'quotes'],
+    [['symbol', 't', 'ask', 'price'], null, 'quotes'],
+    [['symbol', 't', 'bid', 'ask', 'p'], null, 'ticks'],
+    [['symbol', 't', 'bid', 'ask', 'p'], 'quotes', 'quotes'],
+    [['symbol', 't', 'bid', 'p'], 'ticks,quotes', 'ticks,quotes'],
+    [['symbol', 't', 'bid', 'ask', 'bids'], null, 'orderbooks'],
+    [['canonical_id', 'symbol', 't', 'bid', 'ask'], null, 'markets'],
+    [['symbol', 't', 'bid'], 'ticks,quotes', { fault: expect.stringMatching(/missing column p /) }],
+    [['symbol', 'p'], 'ticks,quotes', { fault: expect.stringMatching(/missing columns t, bid, ask /) }],
+    [['symbol', 't', 'bid_size'], 'quotes', { fault: expect.stringMatching(/missing columns bid, ask /) }],
   ])('%j with dataset %s', (names, given, expected) => {
-    expect(detectDataset(names, given, paths)).toEqual(expected);
+    const datasets = given === null ? null : (given.split(',') as ImportDataset[]);
+    const detected = detectDatasets(names, datasets, paths);
+    expect('fault' in detected ? detected : detected.join()).toEqual(expected);
   });
 
   test.each(['symbol', 'canonical_id'])('of a market list include %s, whatever the paths', (name) => {
-    expect(detectDataset([name], 'markets', { ...paths, symbolPaths: ['ticker'] })).toBe('markets');
+    expect(detectDatasets([name], ['markets'], { ...paths, symbolPaths: ['ticker'] })).toEqual(['markets']);
   });
 
   test.each<[string, unknown]>([

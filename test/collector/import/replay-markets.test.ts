@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { Clock } from '../../../src/base/ports.ts';
 import { replayMarkets } from '../../../src/collector/import/replay-pages.ts';
 import type { RawPage } from '../../../src/contract/raw-page.ts';
+import { noDetailPaths } from '../../archive/format/facts.ts';
 
 const then = Date.UTC(2026, 6, 1, 2);
 /** Long after the responses were received. */
@@ -9,7 +10,15 @@ const now = then + 30 * 86_400_000;
 const clock: Clock = { nowMs: () => now, monotonicMs: () => now, sleep: async () => {} };
 const paths = {
   symbolPaths: ['ticker'],
-  fieldPaths: { question: [], source: ['source'], opensAt: [], closesAt: [], resolvedAt: [], outcome: [] },
+  fieldPaths: {
+    question: [],
+    source: ['source'],
+    opensAt: [],
+    closesAt: [],
+    resolvedAt: [],
+    outcome: [],
+    ...noDetailPaths,
+  },
 };
 
 interface Kept {

@@ -3,6 +3,7 @@ import { UpstreamError, type UpstreamFailure } from '../../../src/base/errors.ts
 import type { Clock } from '../../../src/base/ports.ts';
 import type { MarketsPage, MarketsQuery } from '../../../src/client/upstream.ts';
 import { type MarketsPoll, type MarketsPollContext, pollMarkets } from '../../../src/collector/paging/poll-markets.ts';
+import { noDetailPaths } from '../../archive/format/facts.ts';
 
 const nowMs = Date.UTC(2026, 6, 1, 12);
 const skewMs = 60_000;
@@ -17,6 +18,7 @@ const paths = {
     closesAt: ['closes_at'],
     resolvedAt: ['resolved_at'],
     outcome: ['outcome'],
+    ...noDetailPaths,
   },
 };
 

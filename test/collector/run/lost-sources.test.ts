@@ -37,7 +37,7 @@ test('imported files with all lost ticks restore a loss, and those with fewer ar
     writeFileSync(file, `symbol,t,p\n${rows.join('')}`);
     return importFiles.run(await nights.contextAt(nowMs, ...only(symbols)), {
       paths: [file],
-      dataset: null,
+      datasets: null,
       format: null,
       rows: defaultRowRules,
       renames: [],

@@ -222,7 +222,7 @@ describe('symbols of any name', () => {
       const context = await contextOf(back.output, box.url, () => box.nowMs);
       const flags = {
         paths: [file],
-        dataset: null,
+        datasets: null,
         format: null,
         rows: defaultRowRules,
         renames: [],

@@ -66,7 +66,7 @@ test('rebuilds the same archive from raw responses, and changes nothing when rep
   }).toEqual(before);
   // Only the requested dataset.
   const lists = folder();
-  expect((await importInto(lists, [rawOf(nights.output)], { dataset: 'markets' })).ticks.fetched).toBe(0);
+  expect((await importInto(lists, [rawOf(nights.output)], { datasets: ['markets'] })).ticks.fetched).toBe(0);
   expect(hashes(lists, 'markets')).toEqual(hashes(nights.output, 'markets'));
   expect(coverageOf(lists)).toEqual([]);
 });

@@ -121,7 +121,7 @@ export function startImport(lake: Lake): Started {
   const paths = Array.from({ length: 1 + draw.below(3) }, () => lake.recording(page()));
   const flags = {
     paths,
-    dataset: null,
+    datasets: null,
     format: null,
     rows: defaultRowRules,
     renames: [],

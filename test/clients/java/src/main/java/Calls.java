@@ -114,6 +114,9 @@ public final class Calls {
     require(page.getTicks().size() == 3 && page.getNextCursor() != null, "a page of ticks");
     List<Candle> candles = historical.listHistoricalCandles("1h", List.of(symbol), null, null, null, null, null, null).getCandles();
     require(!candles.isEmpty() && candles.stream().allMatch(one -> one.getLow().compareTo(one.getHigh()) <= 0), "candles");
+    List<Quote> quotes = historical.listHistoricalQuotes(null, null, null, null, null, null, null).getQuotes();
+    require(quotes.get(0).getBid().compareTo(quotes.get(0).getAsk()) < 0, "a quote");
+    require(quotes.get(1).getBid() == null && quotes.get(1).getAsk().signum() > 0, "a quote without a bid");
     List<CoverageWindow> coverage =
         historical.listHistoricalCoverage(null, List.of(symbol), null, null, null, null, null, null).getCoverage();
     require(!coverage.isEmpty() && coverage.stream().allMatch(one -> one.gettFrom() < one.gettTo()), "coverage");

@@ -1,0 +1,188 @@
+import { join } from 'node:path';
+import { createEmptySeries } from '../../archive/format/series.ts';
+import { appendQuarantined, type QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
+import { ticksPerRejected } from '../../archive/journal/journal.ts';
+import {
+  appendSeries,
+  computeSeriesLoad,
+  type SeriesRecord,
+  sortSeriesByTime,
+} from '../../archive/journal/journal-series.ts';
+import { openSpillFile, openSpillReader, type SpilledRows, type SpillFile } from '../../archive/publish/spill-file.ts';
+import type { Window } from '../../base/window.ts';
+import type { Run } from '../run/run.ts';
+import { type QuoteSink, quoteValueNames } from './import-quotes.ts';
+import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
+import { createRowBuffer, type RowBuffer, rowsAtOnceMax } from './row-buffer.ts';
+import { openScratchList, type ScratchList } from './scratch-list.ts';
+
+/**
+ * Writes the quotes of rows with bounded memory. All of them go to scratch files first, because an import changes nothing
+ * before its row files have passed the checks. `release` then journals them.
+ */
+export interface QuoteWriter {
+  /** Accepts the rows of one file. Nothing is written before `flushWhenFull` or `endFile`. */
+  readonly rows: QuoteSink;
+  /** Counts the quotes of the current file. */
+  readonly rowCounter: RowCounter;
+  /** The symbols of the accepted quotes. */
+  readonly symbols: ReadonlySet<string>;
+  /** Writes the buffered rows if there are enough. `observedAt`: modification time of their file, epoch ms. */
+  flushWhenFull(observedAt: number): void;
+  /** Writes all buffered rows of a file. */
+  endFile(observedAt: number): void;
+  /** Journals all quotes. */
+  release(): Promise<void>;
+  /** Journals coverage that the user declared. */
+  addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
+  close(): void;
+}
+
+interface QuoteWriterOptions {
+  /** Rank of the quotes, see archive/format/precedence.ts. */
+  readonly rank: number;
+  /** Folder for scratch files. */
+  readonly scratch: string;
+  /** Called after an append to the journal with its load, in ticks. Publishes the journal when it is full. */
+  addLoad(load: number): Promise<void>;
+}
+
+/** Number of quotes that are buffered before they are grouped by symbol. */
+const bufferRowsMax = 1 << 19;
+/** Maximum number of records, and of quotes of several records, in one transaction. */
+const batchRecordsMax = 256;
+const batchRowsMax = 1 << 18;
+/** Number of rejected quotes that are written together. */
+const rejectedMax = 1000;
+
+const dataset = 'quotes';
+
+export function openQuoteWriter(run: Run, { rank, scratch, addLoad }: QuoteWriterOptions): QuoteWriter {
+  const { state } = run.archive;
+  const rowCounter = createRowCounter();
+  const rejectBuffer = createRejectBuffer(run.context.settings.quarantine.fileBytesMax);
+  const symbols = new Set<string>();
+  let buffer: RowBuffer | undefined;
+  let spillFile: SpillFile | undefined;
+  let held: ScratchList<HeldQuotes> | undefined;
+
+  const hold = (item: HeldQuotes): void => {
+    held ??= openScratchList(join(scratch, 'held-quotes'));
+    held.append(item);
+  };
+
+  function drain(observedAt: number): void {
+    for (const { symbol, t, values } of buffer?.drain() ?? []) {
+      symbols.add(symbol);
+      spillFile ??= openSpillFile(join(scratch, dataset));
+      hold({ kind: 'rows', symbol, observedAt, spilled: spillFile.appendRows(sortSeriesByTime({ t, values })) });
+    }
+  }
+
+  function writeRejected(observedAt: number): void {
+    const { items, dropped } = rejectBuffer.drain();
+    if (items.length + dropped === 0) return;
+    hold({ kind: 'rejected', items: items.map((item) => ({ ...item, at: observedAt })), dropped });
+  }
+
+  async function journal(records: readonly SeriesRecord[]): Promise<void> {
+    if (records.length === 0) return;
+    appendSeries(state, records);
+    await addLoad(records.reduce((sum, record) => sum + computeSeriesLoad(record), 0));
+  }
+
+  const common = { runId: run.id, dataset, origin: 'import', rank, rejected: [] } as const;
+
+  async function journalHeld(items: ScratchList<HeldQuotes>): Promise<void> {
+    const spills = openSpillReader();
+    let batch: SeriesRecord[] = [];
+    let rows = 0;
+    const write = async (): Promise<void> => {
+      const records = batch;
+      [batch, rows] = [[], 0];
+      await journal(records);
+    };
+    try {
+      for await (const item of items.items()) {
+        if (item.kind === 'rejected') {
+          appendQuarantined(state, run.id, dataset, item.items, item.dropped);
+          await addLoad(ticksPerRejected * item.items.length);
+          continue;
+        }
+        const { symbol, observedAt, spilled } = item;
+        batch.push({ ...common, symbol, observedAt, rows: spills.readRows(spilled), covered: [] });
+        rows += spilled.rowCount;
+        if (batch.length >= batchRecordsMax || rows >= batchRowsMax) await write();
+      }
+      await write();
+    } finally {
+      spills.close();
+    }
+  }
+
+  return {
+    rowCounter,
+    symbols,
+    rows: {
+      accept(symbol, t, values) {
+        if (!Number.isNaN(values[0])) rowCounter.addPrice(values[0]!);
+        if (!Number.isNaN(values[1])) rowCounter.addPrice(values[1]!);
+        if (rowCounter.isShowing) {
+          const cells = quoteValueNames.map((name, c) => [name, Number.isNaN(values[c]) ? null : values[c]!] as const);
+          rowCounter.show({ symbol, t, ...Object.fromEntries(cells) });
+        }
+        rowCounter.accept();
+        buffer ??= createRowBuffer(bufferRowsMax, quoteValueNames.length);
+        const row = buffer.add(symbol, t);
+        for (let c = 0; c < values.length; c++) buffer.values[c]![row] = values[c]!;
+      },
+      reject(symbol, rejected) {
+        rowCounter.reject(rejected.reason, rejected.raw);
+        // The observation time of the file is added when the buffer is written.
+        rejectBuffer.add({ symbol, at: 0, ...rejected });
+      },
+    },
+    flushWhenFull(observedAt) {
+      if (buffer !== undefined && buffer.length >= bufferRowsMax - rowsAtOnceMax) drain(observedAt);
+      if (rejectBuffer.pendingCount >= rejectedMax) writeRejected(observedAt);
+    },
+    endFile(observedAt) {
+      drain(observedAt);
+      writeRejected(observedAt);
+      rejectBuffer.nextFile();
+    },
+    async release() {
+      const items = held;
+      held = undefined;
+      if (items === undefined) return;
+      await journalHeld(items);
+      items.close();
+    },
+    async addDeclaredCoverage(covered, { from, to }, fetchedAt) {
+      const { t, values } = createEmptySeries(quoteValueNames.length);
+      const windows = [{ from, to, fetchedAt, evidence: 'declared' as const }];
+      let batch: SeriesRecord[] = [];
+      for (const symbol of covered) {
+        batch.push({ ...common, symbol, observedAt: fetchedAt, rows: { t, values }, covered: windows });
+        if (batch.length < batchRecordsMax) continue;
+        await journal(batch);
+        batch = [];
+      }
+      await journal(batch);
+    },
+    close() {
+      spillFile?.close();
+      held?.close();
+    },
+  };
+}
+
+/** Quotes of one symbol, or rejected rows, that an import has read and not yet journaled. */
+type HeldQuotes =
+  | {
+      readonly kind: 'rows';
+      readonly symbol: string;
+      readonly observedAt: number;
+      readonly spilled: SpilledRows;
+    }
+  | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number };

@@ -1,0 +1,100 @@
+import type { SeriesRows } from '../../archive/format/series.ts';
+import type { TickColumns } from '../../base/ticks.ts';
+
+/** Maximum number of rows that an import reads before it makes room in its buffers. */
+export const rowsAtOnceMax = 1 << 17;
+
+/** Buffers rows in file order and returns them grouped by symbol. Its size is bounded, so memory does not grow with the file. */
+export interface RowBuffer {
+  readonly length: number;
+  /** The numbers of the rows, one array for each column. */
+  readonly values: readonly Float64Array[];
+  /**
+   * Adds a row and returns its index in `values`, where the caller writes its numbers. Throws RangeError if the buffer is
+   * full.
+   */
+  add(symbol: string, t: number): number;
+  /** Yields the rows of each symbol in input order, and empties the buffer. */
+  drain(): Generator<SeriesRows & { readonly symbol: string }>;
+}
+
+/** @param width number of value columns */
+export function createRowBuffer(rowsMax: number, width: number): RowBuffer {
+  const ids = new Map<string, number>();
+  const names: string[] = [];
+  const id = new Uint32Array(rowsMax);
+  const t = new Float64Array(rowsMax);
+  const values = Array.from({ length: width }, () => new Float64Array(rowsMax));
+  let length = 0;
+  let latest: { readonly symbol: string | null; readonly id: number } = { symbol: null, id: 0 };
+  return {
+    get length() {
+      return length;
+    },
+    values,
+    add(symbol, time) {
+      if (length === rowsMax) throw new RangeError(`more than ${rowsMax} rows`);
+      if (symbol !== latest.symbol) {
+        let symbolId = ids.get(symbol);
+        if (symbolId === undefined) {
+          symbolId = names.push(symbol) - 1;
+          ids.set(symbol, symbolId);
+        }
+        latest = { symbol, id: symbolId };
+      }
+      id[length] = latest.id;
+      t[length] = time;
+      return length++;
+    },
+    *drain() {
+      const starts = new Uint32Array(names.length + 1);
+      for (let i = 0; i < length; i++) starts[id[i]! + 1]!++;
+      for (let i = 0; i < names.length; i++) starts[i + 1]! += starts[i]!;
+      const at = starts.slice();
+      // From here on, `id` holds the position of each row.
+      for (let i = 0; i < length; i++) id[i] = at[id[i]!]!++;
+      const group = (column: Float64Array): Float64Array => {
+        const grouped = new Float64Array(length);
+        for (let i = 0; i < length; i++) grouped[id[i]!] = column[i]!;
+        return grouped;
+      };
+      const groupedT = group(t);
+      const groupedValues = values.map(group);
+      const drained = [...names];
+      length = 0;
+      ids.clear();
+      names.length = 0;
+      latest = { symbol: null, id: 0 };
+      for (const [i, symbol] of drained.entries()) {
+        const [from, to] = [starts[i]!, starts[i + 1]!];
+        const pick = (column: Float64Array): Float64Array => column.subarray(from, to);
+        yield { symbol, t: pick(groupedT), values: groupedValues.map(pick) };
+      }
+    },
+  };
+}
+
+/** A buffer of ticks, see `RowBuffer`. */
+export interface TickBuffer {
+  readonly length: number;
+  /** Throws RangeError if the buffer is full. */
+  add(symbol: string, t: number, p: number): void;
+  /** Yields the ticks of each symbol in input order, and empties the buffer. */
+  drain(): Generator<TickColumns & { readonly symbol: string }>;
+}
+
+export function createTickBuffer(ticksMax: number): TickBuffer {
+  const rows = createRowBuffer(ticksMax, 1);
+  const [p] = rows.values as [Float64Array];
+  return {
+    get length() {
+      return rows.length;
+    },
+    add(symbol, t, price) {
+      p[rows.add(symbol, t)] = price;
+    },
+    *drain() {
+      for (const { symbol, t, values } of rows.drain()) yield { symbol, t, p: values[0]! };
+    },
+  };
+}
