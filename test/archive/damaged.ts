@@ -11,6 +11,7 @@ import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';
+import { appendQuotes, quote, quoteAnswer } from './quotes.ts';
 import {
   answer,
   append,
@@ -53,6 +54,16 @@ const booksOf = (symbol: string) =>
     return { symbol, ...answered, snapshots: [{ t, bids, asks }] };
   });
 
+/** Quotes of one symbol, nine minutes apart, in windows of four hours that are not joined. */
+const quotesOf = (symbol: string) =>
+  Array.from({ length: 6 }, (_, w) => {
+    const window = { from: day0 + 4 * w * hourMs, to: day0 + 4 * (w + 1) * hourMs - 1 };
+    const quotes = Array.from({ length: 26 }, (__, i) =>
+      quote(window.from + i * 9 * minuteMs, (i % 9) / 10, i % 4 === 0 ? Number.NaN : 0.95),
+    );
+    return quoteAnswer(symbol, quotes, { windows: [window] });
+  });
+
 /** A folder with an archive of two days, one generation, closed. Whoever asks for it removes it. */
 export async function filledArchive(): Promise<string> {
   const root = mkdtempSync(join(tmpdir(), 'oddslake-damaged-'));
@@ -65,7 +76,24 @@ export async function filledArchive(): Promise<string> {
   append(archive, answer('AAA', other, { observedAt: now - 1, windows: [] }));
   const markets = Array.from({ length: 250 }, (_, i) => market(`M${String(i).padStart(3, '0')}`));
   appendMarkets(archive.state, { runId: 'run', observedAt: now, markets }, []);
-  for (const symbol of ['AAA', 'BBB']) appendBooks(archive.state, booksOf(symbol));
+  for (const symbol of ['AAA', 'BBB']) {
+    appendBooks(archive.state, booksOf(symbol));
+    appendQuotes(archive, ...quotesOf(symbol));
+    // Each of them is dropped.
+    const others = quotesOf(symbol).map((record) => ({
+      ...record,
+      rows: {
+        ...record.rows,
+        values: record.rows.values.with(
+          0,
+          record.rows.t.map(() => 0.94),
+        ),
+      },
+      covered: [],
+      observedAt: now - 1,
+    }));
+    appendQuotes(archive, ...others);
+  }
   await publishNow(archive);
   archive.close();
   return root;

@@ -11,7 +11,9 @@ import { appendBooks, type BookRecord, readJournalLoad } from '../../src/archive
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { finishRun, readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { compareUtf8 } from '../../src/base/symbol-name.ts';
+import { decodeSeries } from '../../src/archive/parquet/series-file.ts';
+import { compareUtf8, computePartNumber } from '../../src/base/symbol-name.ts';
+import { floorToDay } from '../../src/base/window.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { share } from '../harness/share.ts';
 import {
@@ -392,10 +394,12 @@ describe('publishing any quotes', () => {
           const conflictRows = quoteConflicts(root).map((row) => JSON.stringify(row.toSpliced(3, 1)));
           expect(new Set(conflictRows).size).toBe(conflictRows.length);
           for (const path of globSync('quotes/**/*.parquet', { cwd: root })) {
-            const rows = publishedRows(root, 'quotes').filter((row) =>
-              path.includes(new Date(row[1] as number).toISOString().slice(0, 10)),
-            );
-            expect(rows.length).toBeGreaterThan(0);
+            const { symbols: names, offsets, t } = decodeSeries('quotes', readFileSync(join(root, path)));
+            expect(names).toEqual([...new Set(names)].sort(compareUtf8));
+            names.forEach((symbol, i) => {
+              for (const time of t.subarray(offsets[i]!, offsets[i + 1]!))
+                expect(toDayPath('quotes', floorToDay(time), computePartNumber(symbol, 2))).toBe(path);
+            });
           }
           for (const [, symbol, from, to, ticks] of quoteCoverage(root)) {
             const inside = publishedQuotes(root).filter(([of, t]) => of === symbol && from! <= t! && t! < to!);

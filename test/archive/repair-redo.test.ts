@@ -13,7 +13,8 @@ import { filledArchive, flip, groupRows, repairNow } from './damaged.ts';
 import { dyingDisk, PowerCut } from './dying-disk.ts';
 import { answer, append, clockAt, day0, dayMs, hashes, now, opened, publishNow, scratchFolder } from './scratch.ts';
 
-const everything = '{ticks,candles_1h,candles_1d,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet';
+const everything =
+  '{ticks,candles_1h,candles_1d,orderbooks,quotes,quote_conflicts,coverage,conflicts,markets,symbols}/**/*.parquet';
 const roots = '{manifest.json,SHA256SUMS,README.md,views.sql}';
 const aside = '.oddslake/damaged/**/*';
 
@@ -25,6 +26,7 @@ function spoil(root: string): string[] {
     return readRowGroups(archive.state.db, path, sha256)!.groups[group]!.start;
   };
   const markets = globSync('markets/**/*.parquet', { cwd: root })[0]!;
+  const quotes = toDayPath('quotes', day0, 0);
   const [lossy, footer, unrecoverable, stray] = [
     toDayPath('ticks', day0, 0),
     toDayPath('ticks', day0 + dayMs, 0),
@@ -34,13 +36,14 @@ function spoil(root: string): string[] {
   flip(join(root, lossy), startOf(lossy, 2) + 9);
   flip(join(root, footer), statSync(join(root, footer)).size - 9);
   flip(join(root, markets), startOf(markets, 0) + 9);
+  flip(join(root, quotes), startOf(quotes, 1) + 9);
   writeFileSync(join(root, unrecoverable), '');
   rmSync(join(root, toDayPath('candles_1h', day0, 0)));
   writeFileSync(join(root, stray), 'PAR1');
   flip(join(root, 'SHA256SUMS'), 3);
   flip(join(root, 'manifest.json'), 300);
   archive.close();
-  const paths = [lossy, footer, markets, unrecoverable, stray, 'SHA256SUMS', 'manifest.json'];
+  const paths = [lossy, footer, markets, quotes, unrecoverable, stray, 'SHA256SUMS', 'manifest.json'];
   return paths.map((path) =>
     createHash('sha256')
       .update(readFileSync(join(root, path)))
@@ -66,7 +69,7 @@ test('the next repair finishes an interrupted one without further losses', async
     const intactDisk = dyingDisk(Number.POSITIVE_INFINITY);
     const undisturbed = opened({ root: calm, disk: intactDisk, groupRows, mends: true });
     const repaired = await repairNow(undisturbed);
-    expect(repaired.repaired.length).toBe(8);
+    expect(repaired.repaired.length).toBe(9);
     const expected = outcome(calm, undisturbed);
     expect(new Set(Object.values(hashes(calm, aside)))).toEqual(new Set(damaged));
     const changes = intactDisk.made();
@@ -117,7 +120,7 @@ test('a verification during a repair reports only what was damaged', async () =>
     writeFileSync(join(root, 'manifest.json'), text);
     const looking = opened({ root, groupRows });
     const damaged = (await verifyArchive(looking, null)).findings.map(({ path }) => path);
-    expect(damaged.length).toBe(7);
+    expect(damaged.length).toBe(8);
     // With so few files all are checked before it returns.
     const looks: ReturnType<typeof verifyArchive>[] = [];
     const after =

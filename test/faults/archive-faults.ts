@@ -21,6 +21,8 @@ const rootNames = new Set([
   'symbols',
   'markets',
   'orderbooks',
+  'quotes',
+  'quote_conflicts',
   'coverage',
   'conflicts',
   'candles_1h',
@@ -125,7 +127,7 @@ export async function runVerify(archive: string): Promise<string[]> {
 
 /** The bytes that must not depend on faults, and which days are complete. */
 export const readContents = (archive: string): Contents => ({
-  files: hashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks'),
+  files: hashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes'),
   ticks: totalTicks(archive),
   days: manifestOf(archive).days,
 });

@@ -8,6 +8,7 @@ import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
+import { appendQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { drawFrom } from './seeds.ts';
@@ -73,6 +74,13 @@ export function journalDay(archive: Archive, day: number, round: number): void {
   const markets = symbols.map((symbol) => market(symbol, { question: `${symbol}?`, category: `round ${round}` }));
   appendMarkets(archive.state, { runId: 'run', observedAt: start + hourMs + round, markets }, []);
   recordMarkets(archive.state.db, markets, start + hourMs + round, true);
+  const quotes = symbols.map((symbol) => {
+    const rows = Array.from({ length: round === 0 ? 300 : 3 }, (_, i) =>
+      quote(start + i * 60_000, (i % 90) / 100, 0.9 + round / 100),
+    );
+    return quoteAnswer(symbol, rows, { observedAt, windows: [{ from: start, to: start + 6 * hourMs }] });
+  });
+  appendQuotes(archive, ...quotes);
   const levels = (price: number) => [{ price, quantity: round + 1 }];
   const snapshots = [0, 1, 2].map((i) => ({
     t: start + i * hourMs + round,

@@ -36,7 +36,7 @@ let original: {
   readonly covered: ReadonlyMap<string, Window[]>;
 };
 const texts = ['manifest.json', 'SHA256SUMS', 'README.md', 'views.sql'];
-const otherDatasets = ['orderbooks', 'markets', 'conflicts'] as const;
+const otherDatasets = ['orderbooks', 'quotes', 'quote_conflicts', 'markets', 'conflicts'] as const;
 
 beforeAll(async () => {
   template = await filledArchive();
@@ -181,6 +181,21 @@ async function checkReport(root: string, archive: Archive): Promise<void> {
       .filter(({ dataset }) => dataset === name)
       .reduce((sum, { rows }) => sum + rows, 0);
     expect(known.size - remaining.length, name).toBe(gone);
+  }
+  const quotes = publishedRows(root, 'quotes');
+  for (const [dataset, symbol, from, to, count] of publishedRows(root, 'coverage') as [
+    string,
+    string,
+    number,
+    number,
+    number,
+  ][]) {
+    if (dataset !== 'quotes') continue;
+    // No window counts as covered without all of its quotes.
+    const isInside = (row: readonly unknown[]): boolean =>
+      row[0] === symbol && from <= Number(row[1]) && Number(row[1]) < to;
+    const before = original.rows.get('quotes')!.filter((row) => isInside(JSON.parse(row) as unknown[]));
+    expect([quotes.filter(isInside).length, before.length], `${symbol} ${from}`).toEqual([count, count]);
   }
   await refetch(root, archive);
 }

@@ -26,6 +26,7 @@ import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
 import { readLeaseId } from '../../src/server/jobs/archive-lease.ts';
 import { turnedBack } from '../archive/older.ts';
+import { appendQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import { answer, append, day0, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { archiveOf, contextIn, type Parts, privateOf } from './place.ts';
 import { sandboxWire } from './sandbox-wire.ts';
@@ -99,6 +100,13 @@ async function journaled(place: string): Promise<void> {
       answer(symbol, ticksOf(symbol, day0, 11), { runId: 'second', observedAt: now + 2 }),
     ]);
     append(archive, ...rows);
+    for (const symbol of symbols)
+      for (const observedAt of [now, now + 1]) {
+        // The earlier ones are dropped.
+        const quotes = [0, 2].map((at) => quote(day0 + at * hourMs, (observedAt - now) / 10, 0.9));
+        const windows = [{ from: day0, to: day0 + 4 * hourMs }];
+        appendQuotes(archive, quoteAnswer(symbol, quotes, { runId: 'second', observedAt, windows }));
+      }
     const markets = symbols.map((symbol) => market(symbol));
     archive.state.db.transaction(() => {
       appendMarkets(archive.state, { runId: 'second', observedAt: now, markets }, [{ reason: 'no id', raw: '{}' }]);

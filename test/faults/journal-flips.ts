@@ -8,6 +8,7 @@ import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { journalRowColumns } from '../../src/archive/journal/journal-check.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import { appendQuotes, publishedQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import {
   answer,
   append,
@@ -143,6 +144,19 @@ function makeBase(root: string): void {
       snapshots: [{ t: day0 + s, ...sides }],
     })),
   );
+  for (const [s, symbol] of symbols.entries()) {
+    // Across a midnight; some rows have overflow pages.
+    const quotes = Array.from({ length: s === 0 ? 200 : 6 }, (_, i) =>
+      quote(day0 + dayMs + (i - 3) * 60_000 + s, (i % 97) / 100, i % 3 === 0 ? Number.NaN : 0.99),
+    );
+    const windows = [{ from: day0, to: day0 + 2 * dayMs }];
+    const rejected = s % 2 === 0 ? [{ reason: 'no bid', raw: `{"quote":${s}}` }] : [];
+    appendQuotes(
+      archive,
+      quoteAnswer(symbol, quotes.slice(0, 4)),
+      quoteAnswer(symbol, quotes.slice(3), { windows, rejected }),
+    );
+  }
   appendMarkets(archive.state, { runId: 'run', observedAt: now, markets: symbols.map((symbol) => market(symbol)) }, []);
   archive.state.db.all('pragma wal_checkpoint(truncate)');
   archive.close();
@@ -177,6 +191,7 @@ interface Contents {
   readonly rows: ReadonlySet<string>;
   readonly ticks: readonly (readonly [symbol: string, t: number])[];
   readonly books: readonly (readonly [symbol: string, t: number])[];
+  readonly quotes: readonly (readonly [symbol: string, t: number])[];
   readonly covered: readonly (readonly [dataset: string, symbol: string, from: number, to: number])[];
 }
 
@@ -184,15 +199,17 @@ function readContents(root: string): Contents {
   const ticks = publishedTicks(root);
   const keys = ticks.map((line) => [line.split(' ')[0]!, Number(line.split(' ')[1])] as const);
   const books = publishedRows(root, 'orderbooks');
+  const quotes = publishedQuotes(root);
   const coverage = publishedRows(root, 'coverage');
   const markets = publishedRows(root, 'markets');
   const quarantine = quarantineLines(root);
   const text = (rows: readonly unknown[]) =>
     rows.map((row) => JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? Number(value) : value)));
   return {
-    rows: new Set([...ticks, ...text(books), ...text(markets), ...quarantine]),
+    rows: new Set([...ticks, ...text(books), ...text(quotes), ...text(markets), ...quarantine]),
     ticks: keys,
     books: books.map((row) => [String(row[0]), Number(row[1])] as const),
+    quotes: quotes.map((row) => [String(row[0]), Number(row[1])] as const),
     covered: coverage.map((row) => [String(row[0]), String(row[1]), Number(row[2]), Number(row[3])] as const),
   };
 }
@@ -204,7 +221,7 @@ function findErrors(expected: Contents, found: Contents): string[] {
     const inside = ([other, t]: readonly [string, number]): boolean => other === symbol && from <= t && t < to;
     const known = expected.covered.some(([d, s, a, b]) => d === dataset && s === symbol && a <= from && to <= b);
     if (!known) wrong.push(`claims ${dataset} ${symbol} ${from} ${to}`);
-    const of = dataset === 'ticks' ? ('ticks' as const) : ('books' as const);
+    const of = dataset === 'orderbooks' ? 'books' : (dataset as 'ticks' | 'quotes');
     const publishedCount = found[of].filter(inside).length;
     const claimed = expected[of].filter(inside).length;
     if (publishedCount !== claimed)

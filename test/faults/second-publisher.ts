@@ -4,6 +4,7 @@ import { createDisk, systemCalls } from '../../src/archive/disk/file-system.ts';
 import { createLayout } from '../../src/archive/format/layout.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { appendTicks, type TickRecord } from '../../src/archive/journal/journal.ts';
+import { appendSeries, type SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { type PublishOptions, publish } from '../../src/archive/publish/publish.ts';
@@ -20,7 +21,7 @@ export interface SecondJob {
   /** File for its outcome as JSON: see SecondOutcome. */
   readonly report: string;
   readonly nowMs: number;
-  /** What it journals before it publishes: symbol, t, p. */
+  /** What it journals before it publishes, as ticks and as quotes: symbol, t, p. */
   readonly ticks: readonly (readonly [symbol: string, t: number, p: number])[];
   /** It pauses before this call, counted from 1, until it may resume; null: it does not. */
   readonly pauseAt: number | null;
@@ -91,6 +92,23 @@ export const oneTick = (
   covered: [{ from: t, to: t + 1, fetchedAt: nowMs, evidence: 'inferred' }],
 });
 
+/** A quote with the time and price of a tick, journaled as by an import. */
+export const oneQuote = (
+  runId: string,
+  nowMs: number,
+  [symbol, t, p]: readonly [string, number, number],
+): SeriesRecord => ({
+  runId,
+  dataset: 'quotes',
+  symbol,
+  observedAt: nowMs,
+  origin: 'import',
+  rank: precedenceRanks.import,
+  rejected: [],
+  rows: { t: Float64Array.of(t), values: [p, Number.NaN, 1, Number.NaN].map((value) => Float64Array.of(value)) },
+  covered: [{ from: t, to: t + 1, fetchedAt: nowMs, evidence: 'declared' }],
+});
+
 async function work(job: SecondJob, shared: Int32Array): Promise<SecondOutcome> {
   const faults = createStopper((call) => {
     if (call !== job.pauseAt) return;
@@ -109,6 +127,10 @@ async function work(job: SecondJob, shared: Int32Array): Promise<SecondOutcome> 
       appendTicks(
         state,
         job.ticks.map((tick) => oneTick('second', job.nowMs, tick)),
+      );
+      appendSeries(
+        state,
+        job.ticks.map((tick) => oneQuote('second', job.nowMs, tick)),
       );
     });
     const { manifest } = await publish(archive, publishOptions('second', job.nowMs));

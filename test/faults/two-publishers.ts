@@ -4,13 +4,16 @@ import { Worker } from 'node:worker_threads';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { appendTicks } from '../../src/archive/journal/journal.ts';
+import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
+import { publishedQuotes } from '../archive/quotes.ts';
 import { day0, dayMs, now, publishedTicks, upstreamName } from '../archive/scratch.ts';
 import {
   createStopper,
   mayGoOn,
+  oneQuote,
   oneTick,
   openWith,
   publishOptions,
@@ -151,10 +154,18 @@ async function makeBase(root: string): Promise<void> {
     archive.state,
     published.map((tick) => oneTick('first', now, tick)),
   );
+  appendSeries(
+    archive.state,
+    published.map((tick) => oneQuote('first', now, tick)),
+  );
   await publish(archive, publishOptions('first', now));
   appendTicks(
     archive.state,
     firstTicks.map((tick) => oneTick('first', now, tick)),
+  );
+  appendSeries(
+    archive.state,
+    firstTicks.map((tick) => oneQuote('first', now, tick)),
   );
   archive.close();
 }
@@ -176,11 +187,17 @@ async function findErrorsAfter(root: string): Promise<string[]> {
     const verified = await verifyArchive(archive, null);
     const ticks = publishedTicks(root).sort();
     const expected = all.filter((tick) => ticks.includes(tick) || wasAppended(archive, tick));
+    const quotes = publishedQuotes(root)
+      .map((row) => row.slice(0, 3).join(' '))
+      .sort();
+    // Both were journaled in one transaction.
+    const quotesDiffer = JSON.stringify(quotes) !== JSON.stringify(ticks);
     const waiting = db.one<{ n: number }>('select count(*) as n from journal')!.n;
     return [
       ...verified.findings.map(({ path, kind }) => `${path}: ${kind}`),
       ...(verified.state === null ? [] : [verified.state]),
       ...(JSON.stringify(ticks) === JSON.stringify(expected) ? [] : [`published: ${ticks.join(', ')}`]),
+      ...(quotesDiffer ? [`published quotes: ${quotes.join(', ')}`] : []),
       ...(waiting === 0 ? [] : [`${waiting} records are still journaled`]),
     ];
   } finally {
