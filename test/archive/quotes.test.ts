@@ -111,7 +111,7 @@ describe('publishing quotes', () => {
     expect(manifest.watermark).toBeNull();
     expect(Object.values(manifest.completeness!.gaps).every((gaps) => gaps === 0)).toBe(true);
     for (const state of Object.values(manifest.days)) expect(state).toMatchObject({ expected: 0, missing: [] });
-    expect(publishedRows(root, 'symbols').map((row) => [row[0], ...row.slice(12)])).toEqual([['A', null, null, 0]]);
+    expect(publishedRows(root, 'symbols').map((row) => [row[0], ...row.slice(12, 15)])).toEqual([['A', null, null, 0]]);
     expect(readRunCounts(archive.state.db, 'run')).toMatchObject({ fetched: 0, accepted: 0, quarantined: 0, added: 0 });
     expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
   });

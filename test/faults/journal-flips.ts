@@ -5,7 +5,7 @@ import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
-import { journalRowColumns } from '../../src/archive/journal/journal-check.ts';
+import { journalRowColumns } from '../../src/archive/journal/journal-rows.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import { appendQuotes, publishedQuotes, quote, quoteAnswer } from '../archive/quotes.ts';

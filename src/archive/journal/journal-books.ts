@@ -12,8 +12,8 @@ import {
   toBytes,
   toDoubles,
 } from './journal.ts';
-import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
+import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
 import { readSeriesLoad } from './journal-series.ts';
 import type { State } from './state.ts';
 

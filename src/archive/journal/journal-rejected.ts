@@ -1,6 +1,6 @@
 import type { RejectedInput } from '../../base/ticks.ts';
 import type { Database } from './database.ts';
-import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-check.ts';
+import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
 
 /** The record that rejected input belongs to. */
 interface RejectedRecord {

@@ -8,15 +8,9 @@ import { listValueColumns, type SeriesDataset } from '../format/datasets.ts';
 import type { SeriesChunk, SeriesRows } from '../format/series.ts';
 import type { Database } from './database.ts';
 import { appendHeader, type JournalBin, ticksPerCoveredDay, ticksPerRejected, toBytes, toDoubles } from './journal.ts';
-import {
-  assertIntact,
-  assertRowCount,
-  insertJournalRow,
-  type JoinedHeader,
-  type JournalIndex,
-  selectWithHeader,
-} from './journal-check.ts';
+import { assertRowCount, type JournalIndex } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
+import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
 import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbols.ts';

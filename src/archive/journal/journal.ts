@@ -11,6 +11,7 @@ import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-
 import type { TickChunk } from '../format/tick-columns.ts';
 import { recordOldestServedTick } from './coverage-store.ts';
 import type { Database } from './database.ts';
+import { appendRejected } from './journal-rejected.ts';
 import {
   assertIntact,
   computeHeaderChecksum,
@@ -18,8 +19,7 @@ import {
   type JoinedHeader,
   type JournalHeaderRow,
   selectWithHeader,
-} from './journal-check.ts';
-import { appendRejected } from './journal-rejected.ts';
+} from './journal-rows.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbols.ts';
 import { logObservation } from './tick-log.ts';

@@ -187,7 +187,7 @@ create table book_observed (
 ) without rowid;
 
 -- The number of a record's rows in the other tables, without rejected input, and the checksum of each row: see
--- journal-check.ts. An upgrade computes them for an older state.
+-- journal-rows.ts. An upgrade computes them for an older state.
 alter table journal add column rows integer not null default 0;
 alter table journal add column checksum integer not null default 0;
 alter table journal_ticks add column checksum integer not null default 0;

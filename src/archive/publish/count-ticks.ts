@@ -14,7 +14,7 @@ import {
   type RunTally,
 } from '../format/tick-columns.ts';
 import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../journal/journal.ts';
-import { isJournalDamage } from '../journal/journal-check.ts';
+import { isJournalDamage } from '../journal/journal-rows.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
