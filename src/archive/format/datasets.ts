@@ -300,7 +300,11 @@ export const datasets = {
     columns: [
       column('symbol', 'string', 'market ticker at its venue'),
       column('t', 'timestamp', 'time of the quote'),
-      column('seen_at', 'timestamp', 'when the dropped quote was observed, or the kept one if that was later'),
+      column(
+        'seen_at',
+        'timestamp',
+        'when the quote that arrived last was observed; if both arrived at once, the later time',
+      ),
       column('seq', 'int32', 'from 0, among the dropped quotes of the same symbol, t and seen_at', 'quotes'),
       optional('bid', 'double', 'the bid that was dropped', fraction),
       optional('ask', 'double', 'the ask that was dropped', fraction),
