@@ -209,13 +209,14 @@ describe('a publish of quotes', () => {
     ['EIO', 2],
     ['short write', 1],
   ])('with the fault "%s" at any call leaves old or new files, and the next run completes it', async (kind, every) => {
-    const calls = await countCalls();
-    expect(calls).toBeGreaterThan(100);
+    const calls = await listCalls(kind);
+    expect(calls.length).toBeGreaterThan(kind.endsWith('write') ? 15 : 100);
     const wrong: string[] = [];
     let strikes = 0;
     let isOld = 0;
     const step = share === 1 ? every : 5 * every;
-    for (let at = 1; at <= calls; at += step) {
+    for (let i = 0; i < calls.length; i += step) {
+      const at = calls[i]!;
       const struck = await strike(at, kind);
       if (struck.isStruck) {
         strikes++;
@@ -230,7 +231,7 @@ describe('a publish of quotes', () => {
       rmSync(struck.root, { recursive: true });
     }
     expect(wrong).toEqual([]);
-    expect(strikes).toBeGreaterThan(kind.endsWith('write') ? 1 : calls / step / 2);
+    expect(strikes).toBeGreaterThan(calls.length / step / 2);
     if (kind === 'crash before') expect(isOld).toBeGreaterThan(0);
   });
 
