@@ -337,6 +337,31 @@ test('DuckDB reads the same rows, types and nulls as from parquet-wasm, and no b
   duckdb.closeSync();
 });
 
+test('DuckDB reads files of several pages, some of them without any number', async () => {
+  const folder = scratchFolder();
+  const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
+  const query = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
+  for (const [i, distinct] of [0, 2, 100].entries()) {
+    const nulls = ['a whole page', 'all', 'random', 'all but the last'] as const;
+    const series = createSeries({ sizes: [5, 3 * pageRows, 9], names: ['A'], nulls, distinct }, seed + i);
+    const [native, reference] = [join(folder, `own-${i}.parquet`), join(folder, `plain-${i}.parquet`)];
+    writeFileSync(native, encodeSeries('quotes', series, 3 * pageRows - 100));
+    writeFileSync(reference, encodeRowsWithArrow(datasets.quotes.columns, toRows(series)));
+    const of = (path: string): string => `read_parquet('${path}', file_row_number = true)`;
+    const isDifferent = datasets.quotes.columns.map(({ name }) => `a.${name} is distinct from b.${name}`).join(' or ');
+    const compared = await query(
+      `select count(*), count(*) filter (${isDifferent}) from ${of(native)} a join ${of(reference)} b using (file_row_number)`,
+    );
+    expect(compared).toEqual([[String(series.t.length), '0']]);
+    // A reader may start anywhere.
+    for (const from of [0, pageRows - 1, pageRows, 2 * pageRows + 8, 3 * pageRows - 101]) {
+      const rows = (path: string) => query(`from '${path}' limit 3 offset ${from}`);
+      expect(await rows(native)).toEqual(await rows(reference));
+    }
+  }
+  duckdb.closeSync();
+});
+
 describe('a damaged file of a series', () => {
   const nulls = ['random', 'none', 'all', 'runs of 13'] as const;
   const series = createSeries({ sizes: [40, 60, 30], names: ['A', '🚀'], nulls, distinct: 50 }, seed);
