@@ -14,6 +14,7 @@ import {
   encodeSeries,
   openSeriesFileWriter,
 } from '../../src/archive/parquet/series-file.ts';
+import { type ColumnValues, indexSymbolRows, readIndexedColumn } from '../../src/archive/parquet/symbol-row-index.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { drawFrom } from '../faults/draw.ts';
@@ -255,6 +256,43 @@ describe('a file of a series', () => {
           expect(Buffer.compare(file.end(), encodeSeries('quotes', series, rows))).toBe(0);
         },
       ),
+      { seed, numRuns: Math.ceil(share * 40) },
+    );
+  });
+
+  test('gives the rows of one symbol, or any of its rows, without reading the others', () => {
+    const { columns } = datasets.quotes;
+    fc.assert(
+      fc.property(anyShape, anyGroupRows, fc.nat(), fc.nat(), fc.nat(), (shape, rows, from, a, b) => {
+        const series = createSeries(shape, from);
+        const files = [encodeSeries('quotes', series, rows), encodeRowsWithArrow(columns, toRows(series), rows)];
+        for (const [f, file] of files.entries()) {
+          const index = indexSymbolRows(columns, ['symbol'], file);
+          expect([...index.keyIndexes.keys()]).toEqual(series.symbols);
+          expect([...index.offsets]).toEqual([...series.offsets]);
+          const [first, last] = [a % (series.t.length + 1), b % (series.t.length + 1)].sort((x, y) => x - y) as [
+            number,
+            number,
+          ];
+          const ranges = [[first, last], ...series.symbols.map((_, s) => [series.offsets[s]!, series.offsets[s + 1]!])];
+          for (const [start, end] of ranges as [number, number][]) {
+            columns.slice(2).forEach(({ name }, c) => {
+              const expected = series.values[c]!.subarray(start, end);
+              // Files of other writers may be refused; then DuckDB reads them.
+              let read: ColumnValues;
+              try {
+                read = readIndexedColumn(file, index, name, start, end);
+              } catch (error) {
+                if (f === 0) throw error;
+                return;
+              }
+              if (read === null) expect(expected.every(Number.isNaN)).toBe(true);
+              else expect([...(read as Float64Array)]).toEqual([...expected]);
+            });
+            expect(readIndexedColumn(file, index, 't', start, end)).toEqual(series.t.slice(start, end));
+          }
+        }
+      }),
       { seed, numRuns: Math.ceil(share * 40) },
     );
   });
