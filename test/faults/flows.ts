@@ -229,6 +229,19 @@ async function damageEverything(place: string): Promise<void> {
 
 const snapshotOf = (place: string): string => join(place, 'beside/snapshot');
 
+const importFlags = {
+  datasets: null,
+  format: null,
+  rows: defaultRowRules,
+  renames: [],
+  filters: [],
+  rejectedShareMax: 1,
+  showCheck: null,
+  onPrepared: null,
+  covers: null,
+  preferred: false,
+};
+
 /** Every flow that changes an archive or derives files from it. A new flow is added here to be tested. */
 export const flows: readonly Flow[] = [
   { name: 'first poll', prepare: async () => {}, run: poll(false), again: poll(true) },
@@ -323,19 +336,34 @@ export const flows: readonly Flow[] = [
     },
     async run(parts) {
       const context = await contextIn(parts);
-      const flags = {
-        datasets: null,
-        format: null,
-        rows: defaultRowRules,
-        renames: [],
-        filters: [],
-        rejectedShareMax: 1,
-        showCheck: null,
-        onPrepared: null,
-        covers: null,
-        preferred: false,
-      };
-      const summary = await importJob.run(context, { paths: [join(parts.place, 'input')], ...flags });
+      const summary = await importJob.run(context, { ...importFlags, paths: [join(parts.place, 'input')] });
+      return { exitCode: summary.exit_code, error: summary.error };
+    },
+  },
+  {
+    name: 'import of ticks and quotes',
+    async prepare(place) {
+      await published(place);
+      mkdirSync(join(place, 'input'));
+      for (const [i, symbol] of symbols.entries()) {
+        // The second file has other quotes of the same moments, of which one is dropped.
+        const rows = ticksOf(symbols[0]!, day0 + hourMs, 30).map(
+          ([t, p], row) =>
+            `${row % 4 === 3 ? symbol : symbols[0]},${t},${p},${(row + i) / 100},${row % 3 === 0 ? '' : 0.9},`,
+        );
+        const path = join(place, `input/${i}.csv`);
+        writeFileSync(path, ['symbol,t,p,bid,ask,bid_size', ...rows, ''].join('\n'));
+        utimesSync(path, now / 1000 + i, now / 1000 + i);
+      }
+    },
+    async run(parts) {
+      const context = await contextIn(parts);
+      const summary = await importJob.run(context, {
+        ...importFlags,
+        paths: [join(parts.place, 'input')],
+        datasets: ['ticks', 'quotes'],
+        covers: { from: day0, to: day0 + 48 * hourMs },
+      });
       return { exitCode: summary.exit_code, error: summary.error };
     },
   },

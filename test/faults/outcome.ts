@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { readSeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
@@ -14,15 +15,19 @@ import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
 export interface Accepted {
   readonly generation: number;
   readonly journaled: number;
+  /** Journaled rows of series. */
+  readonly series: number;
 }
 
-const noneAccepted: Accepted = { generation: 0, journaled: 0 };
+const noneAccepted: Accepted = { generation: 0, journaled: 0, series: 0 };
 
 export function readAccepted(db: DatabaseSync): Accepted {
   if (db.prepare("select 1 from sqlite_master where name = 'journal_ticks'").get() === undefined) return noneAccepted;
   const generation = db.prepare("select value from meta where key = 'generation'").get()?.value ?? 0;
   const journaled = db.prepare('select coalesce(sum(n), 0) as n from journal_ticks').get()!.n;
-  return { generation: Number(generation), journaled: Number(journaled) };
+  const hasSeries = db.prepare("select 1 from sqlite_master where name = 'journal_series'").get() !== undefined;
+  const series = hasSeries ? db.prepare('select coalesce(sum(n), 0) as n from journal_series').get()!.n : 0;
+  return { generation: Number(generation), journaled: Number(journaled), series: Number(series) };
 }
 
 export function readAcceptedIn(place: string): Accepted {
@@ -67,7 +72,13 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
          accepted + duplicates + conflicts + quarantined + (select coalesce(sum(n), 0) from journal_ticks k join journal j
            on j.id = k.record_id where j.run_id = runs.run_id) as sum from runs`,
     );
-    const rows = archive.readManifest().datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
+    const countRows = (dataset: 'ticks' | 'quotes'): number =>
+      archive.readManifest().datasets[dataset].files.reduce((sum, file) => sum + file.rows, 0);
+    const quoteCounts = db.all<{ run_id: string }>('select run_id from series_counts').map(({ run_id: runId }) => ({
+      runId,
+      ...readSeriesCounts(db, runId, 'quotes'),
+    }));
+    const { journaled, series } = readAcceptedIn(place);
     return {
       files,
       counts: counts.filter((run) => runs.includes(run.run_id)),
@@ -79,8 +90,15 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
       aside: listQuarantined(root),
       quarantine: quarantineLines(root),
       findings: (await verifyArchive(archive, null)).findings,
-      journaled: readAcceptedIn(place).journaled,
-      uncounted: rows - db.one<{ n: number }>('select coalesce(sum(ticks), 0) as n from symbols')!.n,
+      journaled,
+      series,
+      unbalancedQuotes: quoteCounts.filter(
+        (run) => run.fetched !== run.accepted + run.duplicates + run.conflicts + run.quarantined,
+      ),
+      // Each quote is accepted or recovered once.
+      uncountedQuotes: countRows('quotes') - quoteCounts.reduce((sum, run) => sum + run.accepted + run.recovered, 0),
+      seriesStandings: db.all('select dataset, symbol, day, hex(stretches) as stretches from series_standings'),
+      uncounted: countRows('ticks') - db.one<{ n: number }>('select coalesce(sum(ticks), 0) as n from symbols')!.n,
       open: db.all('select generation from intents'),
     };
   } finally {
