@@ -63,6 +63,8 @@ const first = listQuotes('first', 0.1, now);
 const second = [
   ...listQuotes('second', 0.2, now + 1),
   ...listQuotes('second', 0.3, now - 1),
+  // New quotes within what is covered: coverage counts them as soon as it is replaced.
+  ...symbols.map((symbol) => quoteAnswer(symbol, [quote(day0 + dayMs - hourMs / 2, 0.5)], { runId: 'second' })),
   quoteAnswer('NEW', [quote(day0 + dayMs, 0.4)], { runId: 'second', rejected: [{ reason: 'bad', raw: '{}' }] }),
 ];
 

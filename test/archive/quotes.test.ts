@@ -2,6 +2,7 @@ import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
@@ -11,7 +12,7 @@ import { appendBooks, type BookRecord, readJournalLoad } from '../../src/archive
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { finishRun, readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { decodeSeries } from '../../src/archive/parquet/series-file.ts';
+import { decodeSeries, encodeSeries } from '../../src/archive/parquet/series-file.ts';
 import { compareUtf8, computePartNumber } from '../../src/base/symbol-name.ts';
 import { floorToDay } from '../../src/base/window.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
@@ -457,6 +458,73 @@ describe('publishing any quotes', () => {
       { seed, numRuns: Math.ceil(share * 15) },
     );
   });
+});
+
+test('publishes more quotes of a part than it merges at once, some with a conflict, some twice', async () => {
+  const count = 110_000;
+  const root = scratchFolder();
+  const archive = opened({ root, parts: 1 });
+  const names = ['A', 'B', 'C', 'D'];
+  const columns = (bid: number, shift = 0): SeriesRecord['rows'] => ({
+    t: Float64Array.from({ length: count }, (_, i) => day0 + i * 700 + shift),
+    values: [bid, missing, 1, missing].map((value, c) =>
+      Float64Array.from({ length: count }, (_, i) => (c === 2 && i % 3 === 0 ? missing : value)),
+    ),
+  });
+  const record = (symbol: string, rows: SeriesRecord['rows'], observedAt: number): SeriesRecord => ({
+    ...quoteAnswer(symbol, [], { observedAt, windows: [{ from: day0, to: day0 + dayMs }] }),
+    rows,
+  });
+  for (const symbol of names) appendQuotes(archive, record(symbol, columns(0.25), now));
+  await publishNow(archive, now, 'run', { candles: [] });
+  appendQuotes(
+    archive,
+    record('A', columns(0.5), now + 1),
+    record('B', columns(0.25), now + 1),
+    record('C', columns(0.25, 1), now + 1),
+  );
+  await publishNow(archive, now, 'run', { candles: [] });
+  expect(countQuotes(archive)).toEqual({
+    fetched: 7 * count,
+    accepted: 5 * count,
+    duplicates: count,
+    conflicts: count,
+    quarantined: 0,
+    recovered: 0,
+  });
+  expect(archive.readManifest().datasets.quote_conflicts.files.map(({ rows }) => rows)).toEqual([count]);
+  expect(quoteCoverage(root).map((row) => [row[1], row[4], row[5]])).toEqual([
+    ['A', count, now + 1],
+    ['B', count, now + 1],
+    ['C', 2 * count, now + 1],
+    ['D', count, now],
+  ]);
+  // The file is the one that is written from all columns at once.
+  const [first, changed, added] = [columns(0.25), columns(0.5), columns(0.25, 1)];
+  const mix = (a: Float64Array, b: Float64Array): Float64Array =>
+    Float64Array.from({ length: 2 * count }, (_, i) => (i % 2 === 0 ? a : b)[i >> 1]!);
+  const parts = [
+    changed,
+    first,
+    { t: mix(first.t, added.t), values: first.values.map((column, c) => mix(column, added.values[c]!)) },
+    first,
+  ];
+  const join = (pick: (rows: SeriesRecord['rows']) => Float64Array): Float64Array => {
+    const all = new Float64Array(5 * count);
+    let at = 0;
+    for (const rows of parts) {
+      all.set(pick(rows), at);
+      at += rows.t.length;
+    }
+    return all;
+  };
+  const expected = encodeSeries('quotes', {
+    symbols: names,
+    offsets: Float64Array.of(0, count, 2 * count, 4 * count, 5 * count),
+    t: join(({ t }) => t),
+    values: [0, 1, 2, 3].map((c) => join(({ values }) => values[c]!)),
+  });
+  expect(archive.readManifest().datasets.quotes.files[0]!.sha256).toBe(sha256(expected));
 });
 
 /** Makes a run look like one whose process was killed. */
