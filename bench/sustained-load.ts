@@ -41,6 +41,7 @@ const capacityIntervals = 3;
 /** Requests that may wait for a response, as the requests of this time; beyond it the service is overloaded: the run fails. */
 const openSecondsMax = 10;
 const main = new URL('../bin/main.ts', import.meta.url).pathname;
+const launcher = new URL('../bin/oddslake', import.meta.url).pathname;
 const postgres = process.env.ODDSLAKE_TEST_POSTGRES;
 
 /** Mulberry32: the requests of a seed are the same in every run. */
@@ -121,14 +122,8 @@ const { key } = JSON.parse(created.stdout.trimEnd().split('\n').at(-1)!) as { ke
 
 let service: ChildProcess;
 async function startService(): Promise<void> {
-  service = spawn(
-    process.execPath,
-    ['--max-semi-space-size=16', '--disable-warning=ExperimentalWarning', main, 'serve', ...common],
-    {
-      stdio: ['ignore', 'pipe', 'ignore'],
-      env: environment,
-    },
-  );
+  // Through the launcher, which replaces itself with Node: the options of Node are those of users.
+  service = spawn(launcher, ['serve', ...common], { stdio: ['ignore', 'pipe', 'ignore'], env: environment });
   await once(createInterface({ input: service.stdout! }), 'line');
 }
 await startService();
