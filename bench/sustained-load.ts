@@ -14,7 +14,7 @@
  * Requests are sent at fixed times, whether earlier ones have been answered or not, and latency counts from the time at
  * which a request was due: a service that pauses does not pause the measurement.
  *
- * Run: test/postgres.sh node bench/sustained-load.ts [MINUTES] [SEED] [SHARE]   (60, 1, 0.8)
+ * Run: test/postgres.sh node bench/sustained-load.ts [MINUTES] [SEED] [SHARE] [CAPACITY_INTERVALS]   (60, 1, 0.8, 3)
  * Without test/postgres.sh the database is SQLite and is not stopped; without the right to mount, the disk is not filled.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
@@ -37,7 +37,7 @@ const warmUpMs = 15_000;
 const intervals = 30;
 const intervalMs = (minutes * 60_000) / intervals;
 /** Intervals over which the capacity is measured. */
-const capacityIntervals = 3;
+const capacityIntervals = Number(process.argv[5] ?? 3);
 /** Requests that may wait for a response, as the requests of this time; beyond it the service is overloaded: the run fails. */
 const openSecondsMax = 10;
 const main = new URL('../bin/main.ts', import.meta.url).pathname;
