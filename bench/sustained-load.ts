@@ -14,7 +14,7 @@
  * Requests are sent at fixed times, whether earlier ones have been answered or not, and latency counts from the time at
  * which a request was due: a service that pauses does not pause the measurement.
  *
- * Run: test/postgres.sh node bench/sustained-load.ts [MINUTES] [SEED] [SHARE]   (60, 1, 0.8)
+ * Run: test/postgres.sh node bench/sustained-load.ts [MINUTES] [SEED] [SHARE] [CAPACITY_INTERVALS]   (60, 1, 0.8, 3)
  * Without test/postgres.sh the database is SQLite and is not stopped; without the right to mount, the disk is not filled.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
@@ -37,10 +37,11 @@ const warmUpMs = 15_000;
 const intervals = 30;
 const intervalMs = (minutes * 60_000) / intervals;
 /** Intervals over which the capacity is measured. */
-const capacityIntervals = 3;
+const capacityIntervals = Number(process.argv[5] ?? 3);
 /** Requests that may wait for a response, as the requests of this time; beyond it the service is overloaded: the run fails. */
 const openSecondsMax = 10;
 const main = new URL('../bin/main.ts', import.meta.url).pathname;
+const launcher = new URL('../bin/oddslake', import.meta.url).pathname;
 const postgres = process.env.ODDSLAKE_TEST_POSTGRES;
 
 /** Mulberry32: the requests of a seed are the same in every run. */
@@ -121,14 +122,8 @@ const { key } = JSON.parse(created.stdout.trimEnd().split('\n').at(-1)!) as { ke
 
 let service: ChildProcess;
 async function startService(): Promise<void> {
-  service = spawn(
-    process.execPath,
-    ['--max-semi-space-size=16', '--disable-warning=ExperimentalWarning', main, 'serve', ...common],
-    {
-      stdio: ['ignore', 'pipe', 'ignore'],
-      env: environment,
-    },
-  );
+  // Through the launcher, which replaces itself with Node: the options of Node are those of users.
+  service = spawn(launcher, ['serve', ...common], { stdio: ['ignore', 'pipe', 'ignore'], env: environment });
   await once(createInterface({ input: service.stdout! }), 'line');
 }
 await startService();

@@ -160,32 +160,36 @@ export function sliceSeries({ symbols, offsets, t, values }: SeriesColumns, firs
 }
 
 /** Symbols that are merged together, with their published rows and new chunks. */
-interface SeriesSlice {
+interface SeriesSlice<C> {
   readonly old: SeriesColumns;
-  readonly chunks: readonly SeriesChunk[];
+  readonly chunks: readonly C[];
 }
+
+export const countChunkRows = ({ t }: SeriesRows): number => t.length;
 
 /**
  * Splits a part into slices of at most `rowsMax` rows, old and new together, or of a single symbol, so that merging needs
  * little memory. Slices are in the order of their symbols. Returns none if there are no rows.
+ * @param countNewRows the number of rows of a chunk, which need not be in memory
  */
-export function* splitSeries(
+export function* splitSeries<C extends { readonly symbol: string }>(
   old: SeriesColumns,
-  chunks: readonly SeriesChunk[],
+  chunks: readonly C[],
   rowsMax: number,
-): Generator<SeriesSlice> {
+  countNewRows: (chunk: C) => number,
+): Generator<SeriesSlice<C>> {
   const bySymbol = Map.groupBy(chunks, ({ symbol }) => symbol);
   const oldIndex = new Map(old.symbols.map((symbol, i) => [symbol, i]));
   const symbols = [...new Set([...old.symbols, ...bySymbol.keys()])].sort(compareUtf8);
   const countRows = (symbol: string): number => {
     const i = oldIndex.get(symbol);
     const held = i === undefined ? 0 : old.offsets[i + 1]! - old.offsets[i]!;
-    return (bySymbol.get(symbol) ?? []).reduce((sum, { t }) => sum + t.length, held);
+    return (bySymbol.get(symbol) ?? []).reduce((sum, chunk) => sum + countNewRows(chunk), held);
   };
   let first = 0;
   let end = 0;
   let rows = 0;
-  let slice: SeriesChunk[] = [];
+  let slice: C[] = [];
   for (const symbol of symbols) {
     const added = countRows(symbol);
     if (rows > 0 && rows + added > rowsMax) {

@@ -73,8 +73,8 @@ function appendSeriesRecord({ db, identity }: State, record: SeriesRecord): void
   });
 }
 
-/** Splits sorted rows by UTC day. */
-function* splitSeriesByDay({ t, values }: SeriesRows): Generator<SeriesRows & { readonly day: number }> {
+/** Splits sorted rows by UTC day; `day` is its midnight, epoch ms. */
+export function* splitSeriesByDay({ t, values }: SeriesRows): Generator<SeriesRows & { readonly day: number }> {
   for (let from = 0; from < t.length; ) {
     const day = floorToDay(t[from]!);
     const to = seek(t, from + 1, t.length, day + dayMs);
@@ -100,8 +100,8 @@ export function computeSeriesLoad({ dataset, rows, rejected, covered }: SeriesRe
   return rows.t.length * ticksPerRow(dataset) + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
 }
 
-/** A row of a series costs as much as a tick for each of its numbers. */
-const ticksPerRow = (dataset: SeriesDataset): number => listValueColumns(dataset).length;
+/** A row of a series costs as many ticks as have its size: a tick is a time and one number. */
+const ticksPerRow = (dataset: SeriesDataset): number => (1 + listValueColumns(dataset).length) / 2;
 
 /** Computes the cost of publishing the journaled series without rejected input, expressed as a number of ticks. */
 export function readSeriesLoad(db: Database): number {

@@ -87,8 +87,11 @@ export function encodePlainBooleans(values: readonly boolean[]): Uint8Array {
  * Definition levels of a page: RLE preceded by its length in bytes. One bit-packed run; a bit is set if the value is
  * not null.
  */
-export function encodeDefinitionLevels(isPresent: readonly boolean[]): Uint8Array {
-  const bits = encodePlainBooleans(isPresent);
+export const encodeDefinitionLevels = (isPresent: readonly boolean[]): Uint8Array =>
+  encodeDefinitionBits(encodePlainBooleans(isPresent));
+
+/** The same from bits, least significant bit first. */
+export function encodeDefinitionBits(bits: Uint8Array): Uint8Array {
   const levels = new Uint8Array(4 + countVarintBytes(bits.length * 2 + 1) + bits.length);
   new DataView(levels.buffer).setUint32(0, levels.length - 4, true);
   levels.set(bits, writeVarint(levels, 4, bits.length * 2 + 1));

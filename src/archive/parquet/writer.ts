@@ -10,7 +10,7 @@ import {
   noDefinitionLevels,
   type PageRange,
 } from './column-chunk.ts';
-import { encodeDefinitionLevels, type PhysicalNumberType } from './encodings.ts';
+import { encodeDefinitionBits, encodeDefinitionLevels, type PhysicalNumberType } from './encodings.ts';
 import {
   type ColumnMetaData,
   codecs,
@@ -242,16 +242,20 @@ function toFileColumns({ symbolOffsets, values }: BufferedRows, [symbol, ...rest
 
 /** Encodes numbers, of which NaN is stored as null. */
 function encodeNullableNumbers(numbers: Float64Array, physical: PhysicalNumberType): ColumnChunk {
-  const present = numbers.filter((number) => !Number.isNaN(number));
-  let from = 0;
+  const present = new Float64Array(numbers.length);
+  let to = 0;
   const pages = splitIntoPages(numbers.length).map((page): PageRange => {
-    const isPresent = Array.from(numbers.subarray(page.from, page.to), (number) => !Number.isNaN(number));
-    const to = isPresent.reduce((n, is) => n + Number(is), from);
-    const range = { from, to, rows: page.rows, definitionLevels: encodeDefinitionLevels(isPresent) };
-    from = to;
-    return range;
+    const from = to;
+    const bits = new Uint8Array(Math.ceil(page.rows / 8));
+    for (let row = 0; row < page.rows; row++) {
+      const number = numbers[page.from + row]!;
+      if (Number.isNaN(number)) continue;
+      present[to++] = number;
+      bits[row >> 3]! |= 1 << (row & 7);
+    }
+    return { from, to, rows: page.rows, definitionLevels: encodeDefinitionBits(bits) };
   });
-  return encodeNumberChunk(present, physical, pages);
+  return encodeNumberChunk(present.subarray(0, to), physical, pages);
 }
 
 /**

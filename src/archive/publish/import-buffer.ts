@@ -11,6 +11,7 @@ import { assertRowCount, type JournalIndex, listTickBins } from '../journal/jour
 import { addFetchedTicks } from '../journal/runs.ts';
 import type { State } from '../journal/state.ts';
 import { ensureSymbol } from '../journal/symbols.ts';
+import { openSeriesIntake, type SeriesIntake } from './series-intake.ts';
 import { openSpillReader, type SpilledTicks, sliceSpilled } from './spill-file.ts';
 
 /**
@@ -44,6 +45,8 @@ export interface ImportBuffer extends TickSource {
   readonly entries: number;
   /** When each symbol was first seen, epoch ms. */
   readonly seen: ReadonlyMap<string, number>;
+  /** The rows of series. `commitTo` does not include them. */
+  readonly series: SeriesIntake;
   add(read: ImportedSymbolTicks): void;
   /**
    * Records in the state what the publish merged, and journals the rest (nothing is merged into a damaged part file).
@@ -65,6 +68,7 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
   const byKey = new Map<string, ImportBin>();
   const partBySymbol = new Map<string, number>();
   const seen = new Map<string, number>();
+  const series = openSeriesIntake(runId, rank, parts);
   let ticks = 0;
   let entries = 0;
 
@@ -114,9 +118,10 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
       return ticks;
     },
     get entries() {
-      return entries;
+      return entries + series.entries;
     },
     seen,
+    series,
     add({ symbol, observedAt, ticks: spilled, days, covered }) {
       if (spilled.tickCount + covered.length === 0) return;
       if (!seen.has(symbol)) seen.set(symbol, observedAt);
@@ -151,6 +156,7 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
     },
     journalTo(state) {
       for (const entry of byKey.values()) state.db.transaction(() => journal(state, entry));
+      series.journalTo(state);
     },
   };
 }

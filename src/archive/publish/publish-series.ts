@@ -10,7 +10,7 @@ import {
 import { conflictDatasets, listValueColumns, type SeriesDataset, seriesDatasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile } from '../format/manifest.ts';
-import type { PrecedenceWindow } from '../format/precedence.ts';
+import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
   compareSeriesValues,
   createEmptySeries,
@@ -21,6 +21,7 @@ import {
   splitSeries,
 } from '../format/series.ts';
 import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
+import type { Database } from '../journal/database.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { type JournalIndex, listSeriesBins } from '../journal/journal-check.ts';
 import { type JournaledSeries, readSeriesBin } from '../journal/journal-series.ts';
@@ -31,6 +32,8 @@ import { decodeSeries } from '../parquet/series-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { type DayCoverage, readDayConflicts, readDayCoverage, readDayRows, stageDayTable } from './day-tables.ts';
 import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
+import { countSeriesRows, loadSpilledSeries, type SeriesIntake, type SpilledSeriesChunk } from './series-intake.ts';
+import { openSpillReader } from './spill-file.ts';
 import { type Stage, stageFile } from './staging.ts';
 
 /** The coverage of a day to publish, of the symbols whose rows or windows changed, by series. */
@@ -54,20 +57,22 @@ export interface StagedSeries {
 }
 
 /**
- * Merges the journal's series into the published files and stages the changed ones. Holds one part in memory. The coverage
+ * Merges series into the published files and stages the changed ones: those of the journal and, of an import, those of
+ * `intake`. Holds one published part in memory. The coverage
  * is staged with that of the ticks (`publish-day.ts`), because one file holds both.
  */
 export async function stageSeries(
   archive: Archive,
   stage: Stage,
   index: JournalIndex,
+  intake: SeriesIntake | undefined,
   signal: AbortSignal | undefined,
 ): Promise<StagedSeries> {
   const bins: JournalBin[] = [];
   const coverage = new Map<number, SeriesCoverage>();
   const outcomes: SeriesOutcome[] = [];
   const refused: string[] = [];
-  for (const [day, dayBins] of Map.groupBy(listSeriesBins(index), (bin) => bin.day)) {
+  for (const [day, dayBins] of Map.groupBy(listInputBins(index, intake), (bin) => bin.day)) {
     const opened = openSeriesDay(archive, stage, day);
     if (opened instanceof DamageError) {
       refused.push(opened.message);
@@ -78,7 +83,7 @@ export async function stageSeries(
       signal?.throwIfAborted();
       try {
         // All parts are read before the first one is merged: a bin is published whole or not at all.
-        const inputs = readSeriesBin(archive.state.db, bin, index).map((input) => ({
+        const inputs = readInputs(archive.state.db, bin, index, intake).map((input) => ({
           ...input,
           old: readSeriesPart(archive, stage, input.dataset, bin),
         }));
@@ -96,6 +101,34 @@ export async function stageSeries(
     coverage.set(day, opened.changed);
   }
   return { bins, coverage, outcomes, refused };
+}
+
+/** The (day, part) pairs of the journal and of the intake, sorted. */
+function listInputBins(index: JournalIndex, intake: SeriesIntake | undefined): JournalBin[] {
+  const bins = [...listSeriesBins(index), ...(intake?.listBins() ?? [])];
+  const byKey = new Map(bins.map(({ day, part }) => [`${day} ${part}`, { day, part }]));
+  return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
+}
+
+/** The rows and coverage to merge into one part of one series. */
+interface SeriesInput extends Omit<JournaledSeries, 'chunks'> {
+  readonly chunks: readonly (SeriesChunk | SpilledSeriesChunk)[];
+}
+
+/** @throws JournalDamageError */
+function readInputs(
+  db: Database,
+  bin: JournalBin,
+  index: JournalIndex,
+  intake: SeriesIntake | undefined,
+): SeriesInput[] {
+  const inputs: SeriesInput[] = readSeriesBin(db, bin, index);
+  for (const [dataset, chunks] of intake?.readChunks(bin) ?? []) {
+    const at = inputs.findIndex((input) => input.dataset === dataset);
+    if (at < 0) inputs.push({ dataset, chunks, covered: new Map() });
+    else inputs[at] = { ...inputs[at]!, chunks: [...inputs[at]!.chunks, ...chunks] };
+  }
+  return inputs;
 }
 
 /** The coverage and the conflicts of a day while its parts are merged. */
@@ -137,11 +170,12 @@ function stageSeriesBin(
   stage: Stage,
   openedDay: OpenSeriesDay,
   bin: JournalBin,
-  { dataset, chunks, covered, old }: JournaledSeries & { readonly old: SeriesColumns },
+  { dataset, chunks, covered, old }: SeriesInput & { readonly old: SeriesColumns },
 ): SeriesOutcome {
   const published = openedDay.published[dataset];
   const known = openSeriesPrecedence(archive.state.db, dataset, bin.day, published);
-  const merged = mergeSeriesPart(dataset, bin, old, chunks, known, archive.groupRows);
+  const isCovered = (symbol: string): boolean => published.has(symbol) || covered.has(symbol);
+  const merged = mergeSeriesPart(dataset, bin, old, chunks, known, isCovered, archive.groupRows);
   if (merged.isChanged) stageFile(archive, stage, merged.file!);
   const changed = openedDay.changed.get(dataset)!;
   for (const symbol of new Set([...covered.keys(), ...chunks.map((chunk) => chunk.symbol)])) {
@@ -168,7 +202,7 @@ interface MergedSeriesPart {
   readonly conflicts: readonly SeriesConflict[];
   readonly precedence: readonly PrecedenceWindow[];
   readonly tallies: ReadonlyMap<string, RunTally>;
-  /** The times of a symbol's rows, sorted. */
+  /** The times of a covered symbol's rows, sorted. */
   getTimes(symbol: string): Float64Array;
 }
 
@@ -177,8 +211,9 @@ function mergeSeriesPart(
   dataset: SeriesDataset,
   bin: JournalBin,
   old: SeriesColumns,
-  chunks: readonly SeriesChunk[],
-  known: Parameters<typeof mergeSeries>[2],
+  chunks: readonly (SeriesChunk | SpilledSeriesChunk)[],
+  known: KnownPrecedence,
+  isCovered: (symbol: string) => boolean,
   groupRows: number,
 ): MergedSeriesPart {
   const writer = openSeriesPartitionWriter(dataset, bin, groupRows);
@@ -187,17 +222,22 @@ function mergeSeriesPart(
   const tallies = new Map<string, RunTally>();
   const times = new Map<string, Float64Array>();
   let isChanged = false;
-  for (const slice of splitSeries(old, chunks, sliceRowsMax)) {
-    const merged = mergeSeries(slice.old, slice.chunks, known);
-    const { symbols, offsets, t } = merged.columns;
-    writer.add(merged.columns);
-    isChanged ||= merged.isChanged;
-    for (const conflict of merged.conflicts) conflicts.push(conflict);
-    for (const window of merged.precedence) precedence.push(window);
-    for (const [runId, tally] of merged.tallies) tallies.set(runId, addTallies(tallies.get(runId) ?? noTicks, tally));
-    symbols.forEach((symbol, i) => {
-      times.set(symbol, t.subarray(offsets[i]!, offsets[i + 1]!));
-    });
+  const spills = openSpillReader();
+  try {
+    for (const slice of splitSeries(old, chunks, sliceRowsMax, countSeriesRows)) {
+      const merged = mergeSeries(slice.old, loadSpilledSeries(slice.chunks, spills), known);
+      const { symbols, offsets, t } = merged.columns;
+      writer.add(merged.columns);
+      isChanged ||= merged.isChanged;
+      for (const conflict of merged.conflicts) conflicts.push(conflict);
+      for (const window of merged.precedence) precedence.push(window);
+      for (const [runId, tally] of merged.tallies) tallies.set(runId, addTallies(tallies.get(runId) ?? noTicks, tally));
+      symbols.forEach((symbol, i) => {
+        if (isCovered(symbol)) times.set(symbol, t.slice(offsets[i]!, offsets[i + 1]!));
+      });
+    }
+  } finally {
+    spills.close();
   }
   return {
     isChanged,

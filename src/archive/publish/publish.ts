@@ -185,7 +185,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const source = joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]);
   const bins = source.listBins();
   const books = await stageBooks(archive, stage, index, options.signal);
-  const series = await stageSeries(archive, stage, index, options.signal);
+  const series = await stageSeries(archive, stage, index, options.intake?.series, options.signal);
   const intervals = listCandleIntervals(base, options.candles);
   let done = 0;
   const stagedDays = await stageDays(archive, stage, {
@@ -220,10 +220,15 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     options.judges !== true &&
     !isPublishedCompletenessOutdated(archive, base, options)
   ) {
-    if (intake !== undefined) db.transaction(() => intake.commitTo(archive.state, []));
+    if (intake !== undefined)
+      db.transaction(() => {
+        intake.commitTo(archive.state, []);
+        intake.series.commitTo(archive.state, []);
+      });
     return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused };
   }
-  const symbols = computeSymbolsAfter(readAllSymbols(db), intake?.seen ?? new Map(), results, options.clock.nowMs());
+  const seen = [...(intake?.seen ?? []), ...(intake?.series.seen ?? [])];
+  const symbols = computeSymbolsAfter(readAllSymbols(db), seen, results, options.clock.nowMs());
   if (!isUpgrade) stageSymbols(archive, stage, symbols);
   const after = {
     symbols,
@@ -234,7 +239,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
     consumeBooks(db, books.bins, coveredResponses, end);
     recordBooksObserved(db, books.observed);
-    recordSeries(archive, options.runId, series, end);
+    recordSeries(archive, options, series, end);
     recordStagedFiles(archive, stage, manifest.created_at);
     recordPublish(archive, options, results, end, polls);
     recordUpgrade(db, stage);
@@ -269,7 +274,8 @@ function groupByDay(
 }
 
 /** Records the merged rows of series in the state database. Runs in the commit's transaction. */
-function recordSeries({ state: { db } }: Archive, runId: string, series: StagedSeries, end: number): void {
+function recordSeries({ state }: Archive, { runId, intake }: PublishOptions, series: StagedSeries, end: number): void {
+  const { db } = state;
   const isBrokenRun = createInterruptedRunCheck(db, runId);
   for (const { dataset, precedence, tallies } of series.outcomes) {
     recordPrecedence(db, precedence, dataset);
@@ -277,6 +283,7 @@ function recordSeries({ state: { db } }: Archive, runId: string, series: StagedS
       addSeriesTally(db, { runId, ofRun, isBroken: isBrokenRun(ofRun) }, dataset, tally);
   }
   consumeSeries(db, series.bins, end);
+  intake?.series.commitTo(state, series.bins);
 }
 
 /** Stages market rows. Returns the journal records that were merged; skips days whose published file is damaged. */
@@ -304,7 +311,7 @@ const sumLateTicks = (results: readonly BinResult[]): { ticks: number; latenessM
 /** The symbols after the commit. `addTickDeltas` makes the same change in the state database. */
 function computeSymbolsAfter(
   symbols: readonly SymbolFacts[],
-  seen: ReadonlyMap<string, number>,
+  seen: Iterable<readonly [symbol: string, firstSeen: number]>,
   results: readonly BinResult[],
   nowMs: number,
 ): SymbolFacts[] {

@@ -171,7 +171,16 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     return { add, write };
   }
 
-  const quotes = openQuoteWriter(run, { rank, scratch, addLoad });
+  const quotes = openQuoteWriter(run, {
+    rank,
+    scratch,
+    addLoad,
+    async accept(day, rows) {
+      context.signal.throwIfAborted();
+      buffer.series.add('quotes', day, rows);
+      if (buffer.entries >= entriesMax) await publish();
+    },
+  });
   const records = openBatch<TickRecord>((batch) => appendTicks(state, batch), computeTickLoad);
   const books = openBatch<BookRecord>((batch) => appendBooks(state, batch), computeBookLoad);
 

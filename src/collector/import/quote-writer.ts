@@ -7,8 +7,10 @@ import {
   computeSeriesLoad,
   type SeriesRecord,
   sortSeriesByTime,
+  splitSeriesByDay,
 } from '../../archive/journal/journal-series.ts';
-import { openSpillFile, openSpillReader, type SpilledRows, type SpillFile } from '../../archive/publish/spill-file.ts';
+import type { SpilledSeriesChunk } from '../../archive/publish/series-intake.ts';
+import { openSpillFile, type SpilledRows, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { Window } from '../../base/window.ts';
 import type { Run } from '../run/run.ts';
 import { type QuoteSink, quoteValueNames } from './import-quotes.ts';
@@ -18,7 +20,7 @@ import { openScratchList, type ScratchList } from './scratch-list.ts';
 
 /**
  * Writes the quotes of rows with bounded memory. All of them go to scratch files first, because an import changes nothing
- * before its row files have passed the checks. `release` then journals them.
+ * before its row files have passed the checks. `release` then passes them to the next publish, which reads them from there.
  */
 export interface QuoteWriter {
   /** Accepts the rows of one file. Nothing is written before `flushWhenFull` or `endFile`. */
@@ -31,7 +33,7 @@ export interface QuoteWriter {
   flushWhenFull(observedAt: number): void;
   /** Writes all buffered rows of a file. */
   endFile(observedAt: number): void;
-  /** Journals all quotes. */
+  /** Accepts all quotes for the next publish, and journals rejected rows. */
   release(): Promise<void>;
   /** Journals coverage that the user declared. */
   addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
@@ -39,6 +41,8 @@ export interface QuoteWriter {
 }
 
 interface QuoteWriterOptions {
+  /** Accepts quotes of one UTC day for the next publish. */
+  accept(day: number, quotes: Pick<SpilledSeriesChunk, 'symbol' | 'observedAt' | 'spilled'>): Promise<void>;
   /** Rank of the quotes, see archive/format/precedence.ts. */
   readonly rank: number;
   /** Folder for scratch files. */
@@ -49,15 +53,14 @@ interface QuoteWriterOptions {
 
 /** Number of quotes that are buffered before they are grouped by symbol. */
 const bufferRowsMax = 1 << 19;
-/** Maximum number of records, and of quotes of several records, in one transaction. */
+/** Maximum number of records in one transaction. */
 const batchRecordsMax = 256;
-const batchRowsMax = 1 << 18;
 /** Number of rejected quotes that are written together. */
 const rejectedMax = 1000;
 
 const dataset = 'quotes';
 
-export function openQuoteWriter(run: Run, { rank, scratch, addLoad }: QuoteWriterOptions): QuoteWriter {
+export function openQuoteWriter(run: Run, { accept, rank, scratch, addLoad }: QuoteWriterOptions): QuoteWriter {
   const { state } = run.archive;
   const rowCounter = createRowCounter();
   const rejectBuffer = createRejectBuffer(run.context.settings.quarantine.fileBytesMax);
@@ -75,7 +78,8 @@ export function openQuoteWriter(run: Run, { rank, scratch, addLoad }: QuoteWrite
     for (const { symbol, t, values } of buffer?.drain() ?? []) {
       symbols.add(symbol);
       spillFile ??= openSpillFile(join(scratch, dataset));
-      hold({ kind: 'rows', symbol, observedAt, spilled: spillFile.appendRows(sortSeriesByTime({ t, values })) });
+      for (const { day, ...rows } of splitSeriesByDay(sortSeriesByTime({ t, values })))
+        hold({ kind: 'rows', symbol, day, observedAt, spilled: spillFile.appendRows(rows) });
     }
   }
 
@@ -93,30 +97,15 @@ export function openQuoteWriter(run: Run, { rank, scratch, addLoad }: QuoteWrite
 
   const common = { runId: run.id, dataset, origin: 'import', rank, rejected: [] } as const;
 
-  async function journalHeld(items: ScratchList<HeldQuotes>): Promise<void> {
-    const spills = openSpillReader();
-    let batch: SeriesRecord[] = [];
-    let rows = 0;
-    const write = async (): Promise<void> => {
-      const records = batch;
-      [batch, rows] = [[], 0];
-      await journal(records);
-    };
-    try {
-      for await (const item of items.items()) {
-        if (item.kind === 'rejected') {
-          appendQuarantined(state, run.id, dataset, item.items, item.dropped);
-          await addLoad(ticksPerRejected * item.items.length);
-          continue;
-        }
-        const { symbol, observedAt, spilled } = item;
-        batch.push({ ...common, symbol, observedAt, rows: spills.readRows(spilled), covered: [] });
-        rows += spilled.rowCount;
-        if (batch.length >= batchRecordsMax || rows >= batchRowsMax) await write();
+  async function acceptHeld(items: ScratchList<HeldQuotes>): Promise<void> {
+    for await (const item of items.items()) {
+      if (item.kind === 'rows') {
+        const { day, symbol, observedAt, spilled } = item;
+        await accept(day, { symbol, observedAt, spilled });
+      } else {
+        appendQuarantined(state, run.id, dataset, item.items, item.dropped);
+        await addLoad(ticksPerRejected * item.items.length);
       }
-      await write();
-    } finally {
-      spills.close();
     }
   }
 
@@ -155,7 +144,7 @@ export function openQuoteWriter(run: Run, { rank, scratch, addLoad }: QuoteWrite
       const items = held;
       held = undefined;
       if (items === undefined) return;
-      await journalHeld(items);
+      await acceptHeld(items);
       items.close();
     },
     async addDeclaredCoverage(covered, { from, to }, fetchedAt) {
@@ -177,11 +166,12 @@ export function openQuoteWriter(run: Run, { rank, scratch, addLoad }: QuoteWrite
   };
 }
 
-/** Quotes of one symbol, or rejected rows, that an import has read and not yet journaled. */
+/** Quotes of one symbol and UTC day, or rejected rows, that an import has read and not yet accepted. */
 type HeldQuotes =
   | {
       readonly kind: 'rows';
       readonly symbol: string;
+      readonly day: number;
       readonly observedAt: number;
       readonly spilled: SpilledRows;
     }

@@ -8,6 +8,7 @@ import {
 } from '../../../src/archive/format/precedence.ts';
 import {
   compareSeriesValues,
+  countChunkRows,
   createEmptySeries,
   type MergedSeries,
   mergeSeries,
@@ -393,7 +394,7 @@ describe('merging a series', () => {
 
 /** Merges slice by slice, as a publish does. */
 function mergeInSlices(series: Series, chunks: readonly SeriesChunk[], rowsMax: number) {
-  const parts = [...splitSeries(series.columns, chunks, rowsMax)].map((slice) => ({
+  const parts = [...splitSeries(series.columns, chunks, rowsMax, countChunkRows)].map((slice) => ({
     slice,
     merged: mergeSeries(slice.old, slice.chunks, series.known),
   }));
@@ -414,7 +415,7 @@ describe('splitting a series', () => {
     fc.assert(
       fc.property(anyChunks, anyChunks, anyLimit, (before, chunks, rowsMax) => {
         const { columns } = publishAll([before]);
-        const slices = [...splitSeries(columns, chunks, rowsMax)];
+        const slices = [...splitSeries(columns, chunks, rowsMax, countChunkRows)];
         expect(slices.flatMap(({ old }) => toLines(old))).toEqual(toLines(columns));
         const ofSlices = slices.map(({ old, chunks: given }) => {
           const names = [...old.symbols, ...given.filter(({ t }) => t.length > 0).map(({ symbol }) => symbol)];
@@ -478,6 +479,6 @@ describe('splitting a series', () => {
   });
 
   test('of nothing gives nothing', () => {
-    expect([...splitSeries(createEmptySeries(width), [], 10)]).toEqual([]);
+    expect([...splitSeries(createEmptySeries(width), [], 10, countChunkRows)]).toEqual([]);
   });
 });
