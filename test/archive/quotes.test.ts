@@ -2,7 +2,7 @@ import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { sha256 } from '../../src/archive/disk/file-system.ts';
+import { sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
@@ -674,6 +674,29 @@ describe('beside a damaged file', () => {
       expect(findQuoteCountErrors(archive)).toEqual([]);
     },
   );
+
+  test('that becomes damaged during the publish nothing is published, and the next publish completes it', async () => {
+    const root = scratchFolder();
+    (await filled(root)).close();
+    const path = join(root, toDayPath('coverage', day0, 0));
+    let reads = 0;
+    const read = (at: string): Uint8Array => {
+      const bytes = systemDisk.read(at);
+      // From the second read on: the coverage of the day was read for its quotes, and not yet for its ticks.
+      return at === path && ++reads > 1 ? bytes.with(9, bytes[9]! ^ 1) : bytes;
+    };
+    const failing = opened({ root, parts: 1, disk: { ...systemDisk, read } });
+    appendQuotes(failing, quoteAnswer('A', [quote(day0 + 1, 0.5)]));
+    const before = hashes(root, '{*,[!.]*/**/*.parquet}');
+    await expect(publishNow(failing)).rejects.toMatchObject({ exitCode: 6 });
+    expect(reads).toBe(2);
+    expect(hashes(root, '{*,[!.]*/**/*.parquet}')).toEqual(before);
+    failing.close();
+    const archive = opened({ root, parts: 1 });
+    expect((await publishNow(archive)).refused).toEqual([]);
+    expect(publishedQuotes(root)).toContainEqual(['A', day0 + 1, 0.5, null, null, null]);
+    expect(findQuoteCountErrors(archive)).toEqual([]);
+  });
 
   test('a missing file of quotes is named, and nothing is merged into a new one', async () => {
     const root = scratchFolder();

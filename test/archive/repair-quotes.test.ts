@@ -274,6 +274,21 @@ describe('a damaged file of quotes', () => {
     },
   );
 
+  test('that was removed comes back byte for byte with the same import', async () => {
+    const archive = copied();
+    const { root } = archive.layout;
+    const before = hashes(root, everything);
+    for (const part of [0, 1]) rmSync(join(root, toDayPath('quotes', day0, part)));
+    await repairNow(archive);
+    expect(archive.readManifest().removed).toHaveLength(2);
+    appendQuotes(archive, ...names.flatMap((symbol) => listRecords(symbol)));
+    for (const symbol of names) appendQuotes(archive, quoteAnswer(symbol, [quote(day0 + 20 * hourMs, 0.9)]));
+    await publishNow(archive);
+    expect(hashes(root, everything)).toEqual(before);
+    expect(archive.readManifest().removed).toBeUndefined();
+    expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
+  });
+
   test('of which nothing is recorded loses everything, and says so without keys', async () => {
     const archive = copied();
     const { root } = archive.layout;
