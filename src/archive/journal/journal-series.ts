@@ -7,7 +7,7 @@ import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import { listValueColumns, type SeriesDataset } from '../format/datasets.ts';
 import type { SeriesChunk, SeriesRows } from '../format/series.ts';
 import type { Database } from './database.ts';
-import { appendHeader, type JournalBin, ticksPerCoveredDay, ticksPerRejected, toBytes, toDoubles } from './journal.ts';
+import { appendHeader, type JournalBin, ticksPerCoveredDay, toBytes, toDoubles } from './journal.ts';
 import { assertRowCount, type JournalIndex } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
 import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
@@ -92,12 +92,6 @@ export function sortSeriesByTime(rows: SeriesRows): SeriesRows {
   const order = Uint32Array.from(t, (_, i) => i).sort((a, b) => t[a]! - t[b]! || a - b);
   const pick = (column: Float64Array): Float64Array => Float64Array.from(order, (row) => column[row]!);
   return { t: pick(t), values: values.map(pick) };
-}
-
-/** Computes the cost of publishing a record, expressed as a number of ticks. */
-export function computeSeriesLoad({ dataset, rows, rejected, covered }: SeriesRecord): number {
-  const days = covered.reduce((sum, w) => sum + Math.ceil((w.to - floorToDay(w.from)) / dayMs), 0);
-  return rows.t.length * ticksPerRow(dataset) + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
 }
 
 /** A row of a series costs as many ticks as have its size: a tick is a time and one number. */

@@ -123,12 +123,18 @@ function readInputs(
   intake: SeriesIntake | undefined,
 ): SeriesInput[] {
   const inputs: SeriesInput[] = readSeriesBin(db, bin, index);
-  for (const [dataset, chunks] of intake?.readChunks(bin) ?? []) {
-    const at = inputs.findIndex((input) => input.dataset === dataset);
-    if (at < 0) inputs.push({ dataset, chunks, covered: new Map() });
-    else inputs[at] = { ...inputs[at]!, chunks: [...inputs[at]!.chunks, ...chunks] };
+  for (const taken of intake?.readBin(bin) ?? []) {
+    const at = inputs.findIndex(({ dataset }) => dataset === taken.dataset);
+    if (at < 0) inputs.push(taken);
+    else inputs[at] = joinInputs(inputs[at]!, taken);
   }
   return inputs;
+}
+
+function joinInputs(a: SeriesInput, b: SeriesInput): SeriesInput {
+  const covered = new Map(a.covered);
+  for (const [symbol, windows] of b.covered) covered.set(symbol, [...(covered.get(symbol) ?? []), ...windows]);
+  return { dataset: a.dataset, chunks: [...a.chunks, ...b.chunks], covered };
 }
 
 /** The coverage and the conflicts of a day while its parts are merged. */

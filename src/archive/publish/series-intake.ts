@@ -1,7 +1,9 @@
 import { computePartNumber } from '../../base/symbol-name.ts';
-import type { SeriesDataset } from '../format/datasets.ts';
+import { floorToDay, splitByDay } from '../../base/window.ts';
+import type { CoveredWindow } from '../format/coverage.ts';
+import { listValueColumns, type SeriesDataset } from '../format/datasets.ts';
 import type { Precedence } from '../format/precedence.ts';
-import type { SeriesChunk } from '../format/series.ts';
+import { createEmptySeries, type SeriesChunk } from '../format/series.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { appendSeries } from '../journal/journal-series.ts';
 import { addSeriesCounts } from '../journal/series-counts.ts';
@@ -16,6 +18,14 @@ export interface SpilledSeriesChunk extends Precedence {
   readonly spilled: SpilledRows;
 }
 
+/** Rows and coverage of a series for the next publish, all of one UTC day and part. */
+export interface SeriesIntakeBin {
+  readonly dataset: SeriesDataset;
+  readonly chunks: readonly SpilledSeriesChunk[];
+  /** Declared coverage by symbol. */
+  readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
+}
+
 /** Rows of a series that an import has read for the next publish, as `ImportBuffer` has ticks. */
 export interface SeriesIntake {
   /** Number of entries in memory, each of a few hundred bytes. */
@@ -24,9 +34,14 @@ export interface SeriesIntake {
   readonly seen: ReadonlyMap<string, number>;
   /** @param day UTC midnight of the rows; `observedAt`: epoch ms */
   add(dataset: SeriesDataset, day: number, rows: Pick<SpilledSeriesChunk, 'symbol' | 'observedAt' | 'spilled'>): void;
-  /** The (day, part) pairs with rows. */
+  /**
+   * Adds a window that the user declared. It must not be journaled before its rows: after an interrupted import another
+   * publish would publish it without them.
+   */
+  addCoverage(dataset: SeriesDataset, symbol: string, window: CoveredWindow): void;
+  /** The (day, part) pairs with rows or coverage. */
   listBins(): readonly JournalBin[];
-  readChunks(bin: JournalBin): ReadonlyMap<SeriesDataset, readonly SpilledSeriesChunk[]>;
+  readBin(bin: JournalBin): readonly SeriesIntakeBin[];
   /**
    * Records in the state what the publish merged, and journals the rest (nothing is merged into a damaged part file).
    * Runs in the publish's transaction.
@@ -38,7 +53,12 @@ export interface SeriesIntake {
 
 interface IntakeBin {
   readonly bin: JournalBin;
-  readonly chunks: Map<SeriesDataset, SpilledSeriesChunk[]>;
+  readonly byDataset: Map<SeriesDataset, IntakeEntry>;
+}
+
+interface IntakeEntry extends SeriesIntakeBin {
+  readonly chunks: SpilledSeriesChunk[];
+  readonly covered: Map<string, CoveredWindow[]>;
 }
 
 /** @param rank precedence of the rows, see archive/format/merge.ts */
@@ -48,13 +68,27 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
   let entries = 0;
   const toKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
 
-  function journal(state: State, { chunks }: IntakeBin, spills: SpillReader): void {
-    for (const [dataset, list] of chunks)
-      for (const { symbol, observedAt, spilled } of list) {
-        const rows = spills.readRows(spilled);
-        const record = { runId, dataset, symbol, observedAt, origin: 'import', rank, rows } as const;
-        appendSeries(state, [{ ...record, rejected: [], covered: [] }]);
-      }
+  function openEntry(dataset: SeriesDataset, day: number, symbol: string, seenAt: number): IntakeEntry {
+    if (!seen.has(symbol)) seen.set(symbol, seenAt);
+    entries++;
+    const bin = { day, part: computePartNumber(symbol, parts) };
+    const { byDataset } = byKey.get(toKey(bin)) ?? { byDataset: new Map<SeriesDataset, IntakeEntry>() };
+    byKey.set(toKey(bin), { bin, byDataset });
+    const entry = byDataset.get(dataset) ?? { dataset, chunks: [], covered: new Map() };
+    byDataset.set(dataset, entry);
+    return entry;
+  }
+
+  /** Runs in a transaction, so that no coverage is journaled without its rows. */
+  function journal(state: State, { byDataset }: IntakeBin, spills: SpillReader): void {
+    for (const { dataset, chunks, covered } of byDataset.values()) {
+      const common = { runId, dataset, origin: 'import', rank, rejected: [] } as const;
+      for (const { symbol, observedAt, spilled } of chunks)
+        appendSeries(state, [{ ...common, symbol, observedAt, rows: spills.readRows(spilled), covered: [] }]);
+      const rows = createEmptySeries(listValueColumns(dataset).length);
+      for (const [symbol, windows] of covered)
+        appendSeries(state, [{ ...common, symbol, observedAt: windows[0]!.fetchedAt, rows, covered: windows }]);
+    }
   }
 
   function withSpills(work: (spills: SpillReader) => void): void {
@@ -72,17 +106,18 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
     },
     seen,
     add(dataset, day, { symbol, observedAt, spilled }) {
-      if (!seen.has(symbol)) seen.set(symbol, observedAt);
-      const bin = { day, part: computePartNumber(symbol, parts) };
-      const entry = byKey.get(toKey(bin)) ?? { bin, chunks: new Map() };
-      byKey.set(toKey(bin), entry);
-      const list = entry.chunks.get(dataset) ?? [];
-      entry.chunks.set(dataset, list);
-      list.push({ symbol, runId, rank, observedAt, spilled });
-      entries++;
+      openEntry(dataset, day, symbol, observedAt).chunks.push({ symbol, runId, rank, observedAt, spilled });
+    },
+    addCoverage(dataset, symbol, window) {
+      for (const piece of splitByDay(window)) {
+        const { covered } = openEntry(dataset, floorToDay(piece.from), symbol, window.fetchedAt);
+        const list = covered.get(symbol);
+        if (list === undefined) covered.set(symbol, [{ ...window, ...piece }]);
+        else list.push({ ...window, ...piece });
+      }
     },
     listBins: () => [...byKey.values()].map(({ bin }) => bin),
-    readChunks: (bin) => byKey.get(toKey(bin))?.chunks ?? new Map(),
+    readBin: (bin) => [...(byKey.get(toKey(bin))?.byDataset.values() ?? [])],
     commitTo(state, mergedBins) {
       for (const [symbol, at] of seen) ensureSymbol(state.db, symbol, at);
       const merged = new Set(mergedBins.map(toKey));
@@ -90,8 +125,8 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
         for (const [key, entry] of byKey) {
           if (!merged.has(key)) journal(state, entry, spills);
           else
-            for (const [dataset, list] of entry.chunks) {
-              const fetched = list.reduce((sum, { spilled }) => sum + spilled.rowCount, 0);
+            for (const { dataset, chunks } of entry.byDataset.values()) {
+              const fetched = chunks.reduce((sum, { spilled }) => sum + spilled.rowCount, 0);
               addSeriesCounts(state.db, runId, dataset, { fetched });
             }
         }

@@ -172,12 +172,15 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   }
 
   const quotes = openQuoteWriter(run, {
-    rank,
     scratch,
     addLoad,
     async accept(day, rows) {
       context.signal.throwIfAborted();
       buffer.series.add('quotes', day, rows);
+      if (buffer.entries >= entriesMax) await publish();
+    },
+    async acceptCoverage(symbol, window) {
+      buffer.series.addCoverage('quotes', symbol, window);
       if (buffer.entries >= entriesMax) await publish();
     },
   });

@@ -1,14 +1,8 @@
 import { join } from 'node:path';
-import { createEmptySeries } from '../../archive/format/series.ts';
+import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { appendQuarantined, type QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
 import { ticksPerRejected } from '../../archive/journal/journal.ts';
-import {
-  appendSeries,
-  computeSeriesLoad,
-  type SeriesRecord,
-  sortSeriesByTime,
-  splitSeriesByDay,
-} from '../../archive/journal/journal-series.ts';
+import { sortSeriesByTime, splitSeriesByDay } from '../../archive/journal/journal-series.ts';
 import type { SpilledSeriesChunk } from '../../archive/publish/series-intake.ts';
 import { openSpillFile, type SpilledRows, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { Window } from '../../base/window.ts';
@@ -35,7 +29,7 @@ export interface QuoteWriter {
   endFile(observedAt: number): void;
   /** Accepts all quotes for the next publish, and journals rejected rows. */
   release(): Promise<void>;
-  /** Journals coverage that the user declared. */
+  /** Accepts coverage that the user declared, for the publish of the quotes. */
   addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
   close(): void;
 }
@@ -43,8 +37,8 @@ export interface QuoteWriter {
 interface QuoteWriterOptions {
   /** Accepts quotes of one UTC day for the next publish. */
   accept(day: number, quotes: Pick<SpilledSeriesChunk, 'symbol' | 'observedAt' | 'spilled'>): Promise<void>;
-  /** Rank of the quotes, see archive/format/precedence.ts. */
-  readonly rank: number;
+  /** Accepts coverage for the same publish. */
+  acceptCoverage(symbol: string, window: CoveredWindow): Promise<void>;
   /** Folder for scratch files. */
   readonly scratch: string;
   /** Called after an append to the journal with its load, in ticks. Publishes the journal when it is full. */
@@ -53,14 +47,13 @@ interface QuoteWriterOptions {
 
 /** Number of quotes that are buffered before they are grouped by symbol. */
 const bufferRowsMax = 1 << 19;
-/** Maximum number of records in one transaction. */
-const batchRecordsMax = 256;
 /** Number of rejected quotes that are written together. */
 const rejectedMax = 1000;
 
 const dataset = 'quotes';
 
-export function openQuoteWriter(run: Run, { accept, rank, scratch, addLoad }: QuoteWriterOptions): QuoteWriter {
+export function openQuoteWriter(run: Run, options: QuoteWriterOptions): QuoteWriter {
+  const { accept, acceptCoverage, scratch, addLoad } = options;
   const { state } = run.archive;
   const rowCounter = createRowCounter();
   const rejectBuffer = createRejectBuffer(run.context.settings.quarantine.fileBytesMax);
@@ -88,14 +81,6 @@ export function openQuoteWriter(run: Run, { accept, rank, scratch, addLoad }: Qu
     if (items.length + dropped === 0) return;
     hold({ kind: 'rejected', items: items.map((item) => ({ ...item, at: observedAt })), dropped });
   }
-
-  async function journal(records: readonly SeriesRecord[]): Promise<void> {
-    if (records.length === 0) return;
-    appendSeries(state, records);
-    await addLoad(records.reduce((sum, record) => sum + computeSeriesLoad(record), 0));
-  }
-
-  const common = { runId: run.id, dataset, origin: 'import', rank, rejected: [] } as const;
 
   async function acceptHeld(items: ScratchList<HeldQuotes>): Promise<void> {
     for await (const item of items.items()) {
@@ -148,16 +133,8 @@ export function openQuoteWriter(run: Run, { accept, rank, scratch, addLoad }: Qu
       items.close();
     },
     async addDeclaredCoverage(covered, { from, to }, fetchedAt) {
-      const { t, values } = createEmptySeries(quoteValueNames.length);
-      const windows = [{ from, to, fetchedAt, evidence: 'declared' as const }];
-      let batch: SeriesRecord[] = [];
-      for (const symbol of covered) {
-        batch.push({ ...common, symbol, observedAt: fetchedAt, rows: { t, values }, covered: windows });
-        if (batch.length < batchRecordsMax) continue;
-        await journal(batch);
-        batch = [];
-      }
-      await journal(batch);
+      for (const symbol of covered)
+        await acceptCoverage(symbol, { from, to, fetchedAt, origin: 'import', evidence: 'declared' });
     },
     close() {
       spillFile?.close();
