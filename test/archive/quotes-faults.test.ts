@@ -216,7 +216,7 @@ describe('a publish of quotes', () => {
     const wrong: string[] = [];
     let strikes = 0;
     let isOld = 0;
-    const step = share === 1 ? every : 5 * every;
+    const step = share === 1 ? every : 10 * every;
     for (let i = 0; i < calls.length; i += step) {
       const at = calls[i]!;
       const struck = await strike(at, kind);
@@ -241,7 +241,7 @@ describe('a publish of quotes', () => {
     const calls = await listCalls('ENOSPC');
     const wrong: string[] = [];
     let strikes = 0;
-    for (let at = 1; at <= calls.length; at += share === 1 ? 3 : 17) {
+    for (let at = 1; at <= calls.length; at += share === 1 ? 3 : 31) {
       const struck = await strike(at, 'ENOSPC');
       if (struck.isStruck) {
         strikes++;

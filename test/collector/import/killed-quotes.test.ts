@@ -52,7 +52,7 @@ test('an import that is killed at any call leaves no window covered without its 
   const complete = listCovered(archiveOf(undisturbed));
   expect(complete.filter((line) => line.startsWith('quotes')).length).toBeGreaterThan(1);
   const wrong: string[] = [];
-  for (let at = 1; at <= calls; at += share === 1 ? 2 : 5) {
+  for (let at = 1; at <= calls; at += share === 1 ? 2 : 17) {
     const place = ground.fresh();
     await run(place, at);
     orphanProcess(place);
