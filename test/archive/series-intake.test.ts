@@ -171,6 +171,24 @@ describe('quotes of an import', () => {
     expect(hashes(root, files)).toEqual(before);
   });
 
+  test('give a symbol the same first_seen in its file and in the state, if its ticks were seen at another time', async () => {
+    const archive = opened({ parts: 1 });
+    const { db } = archive.state;
+    startRun(db, 'run', 'import', process.pid, now);
+    const intake = createIntake(archive, [quoteAnswer('A', [quote(day0, 0.5)], { observedAt: now - 7 })]);
+    const file = openSpillFile(join(scratchFolder(), 'ticks'));
+    const ticks = file.append({ t: Float64Array.of(day0), p: Float64Array.of(0.5) });
+    intake.add({ symbol: 'A', observedAt: now - 5, ticks, days: [[day0, 0]], covered: [] });
+    file.close();
+    await publishNow(archive, now, 'run', { intake, candles: [] });
+    const before = hashes(archive.layout.root, 'symbols/**/*');
+    expect(db.one("select first_seen from symbols where symbol = 'A'")).toEqual({ first_seen: now - 7 });
+    // Any other publish writes the symbols of the state.
+    appendQuotes(archive, quoteAnswer('A', [quote(day0 + 1, 0.5)]));
+    await publishNow(archive, now, 'run', { candles: [] });
+    expect(hashes(archive.layout.root, 'symbols/**/*')).toEqual(before);
+  });
+
   test('whose scratch file is gone or cut are not published', async () => {
     const archive = opened({ parts: 1 });
     startRun(archive.state.db, 'run', 'import', process.pid, now);

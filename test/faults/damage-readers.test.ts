@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { job as publishJob } from '../../jobs/publish.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import type { DatasetName } from '../../src/archive/format/datasets.ts';
+import { type DatasetName, datasetNames } from '../../src/archive/format/datasets.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { replaceDamage } from '../../src/archive/journal/published-files.ts';
@@ -46,20 +46,33 @@ const damageOf = (root: string, path: string, draw: Draw): Damage =>
   draw.one(Object.values(damageKinds))(root, path, draw);
 
 /** Datasets whose files a publish reads before it rewrites them. */
-const merged: readonly DatasetName[] = ['ticks', 'coverage', 'conflicts', 'markets', 'orderbooks'];
+const merged: readonly DatasetName[] = [
+  'ticks',
+  'coverage',
+  'conflicts',
+  'markets',
+  'orderbooks',
+  'quotes',
+  'quote_conflicts',
+];
 
 const journaled = ({ state: { db } }: Archive): Record<string, number> =>
   Object.fromEntries(
-    ['journal_ticks', 'journal_cover', 'journal_markets', 'journal_books', 'journal_book_cover'].map((table) => [
-      table,
-      db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n,
-    ]),
+    [
+      'journal_ticks',
+      'journal_cover',
+      'journal_markets',
+      'journal_books',
+      'journal_book_cover',
+      'journal_series',
+      'journal_series_cover',
+    ].map((table) => [table, db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n]),
   );
 
 const rowsOf = (root: string) => ({
   ticks: publishedTicks(root),
   ...Object.fromEntries(
-    (['coverage', 'conflicts', 'markets', 'orderbooks', 'candles_1h', 'candles_1d', 'symbols'] as const).map((name) => [
+    (datasetNames.filter((name) => name !== 'ticks') as Exclude<DatasetName, 'ticks'>[]).map((name) => [
       name,
       publishedRows(root, name),
     ]),

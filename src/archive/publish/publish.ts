@@ -227,7 +227,8 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
       });
     return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused };
   }
-  const seen = [...(intake?.seen ?? []), ...(intake?.series.seen ?? [])];
+  // In the order in which the commit inserts unknown symbols into the state.
+  const seen = [...(intake?.series.seen ?? []), ...(intake?.seen ?? [])];
   const symbols = computeSymbolsAfter(readAllSymbols(db), seen, results, options.clock.nowMs());
   if (!isUpgrade) stageSymbols(archive, stage, symbols);
   const after = {
