@@ -5,10 +5,10 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import type { Clock } from '../../src/base/ports.ts';
 import { systemClock } from '../../src/base/system.ts';
-import { appendQuotes, quote } from '../archive/quote-records.ts';
-import { clockAt, publishNow } from '../archive/scratch.ts';
+import { clockAt } from '../archive/scratch.ts';
 import { project } from '../docs/kept-current.ts';
 import { collected, listed } from '../e2e/books.ts';
+import { runHere } from '../e2e/here.ts';
 import { fixedNow, folder } from '../e2e/lake.ts';
 import { claims, crafted, hs256, secret } from '../server/forged-tokens.ts';
 import { serving } from '../server/serving.ts';
@@ -32,17 +32,24 @@ type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 /** A service over an archive filled from the sandbox, and a folder with its document. */
 async function startService() {
   const { archive, output } = await collected();
-  const [symbol] = listed(output);
-  appendQuotes(archive, [quote(symbol!, fixedNow - 1, 0.25, 0.5, 100), quote(symbol!, fixedNow, null, 0.5)]);
-  await publishNow(archive, fixedNow);
+  const work = folder();
+  await importQuotes(join(work, 'quotes.csv'), listed(output)[0]!, output);
   const { url, key } = await serving(archive, { clock, set: [`service.tokens.secret=${secret}`] });
   const token = crafted(hs256, { ...claims, iat: fixedNow / 1000, exp: fixedNow / 1000 + 600, scope: 'research' });
   const text = await (await fetch(`${url}/api/v1/openapi.json`)).text();
-  const work = folder();
   writeFileSync(join(work, 'openapi.json'), text);
   const document = JSON.parse(text) as { paths: Paths };
   const { paths } = document;
   return { work, document, paths, env: { ODDSLAKE_URL: url, ODDSLAKE_KEY: key, ODDSLAKE_TOKEN: token } };
+}
+
+/** Imports a quote with both sides and one without a bid. */
+async function importQuotes(file: string, symbol: string, output: string): Promise<void> {
+  const rows = [`${symbol},${fixedNow - 1},0.25,0.5,100,100`, `${symbol},${fixedNow},,0.5,,`];
+  writeFileSync(file, `symbol,t,bid,ask,bid_size,ask_size\n${rows.join('\n')}\n`);
+  const flags = ['--dataset', 'quotes', '--output', output, '--set', 'source.name=box'];
+  const { code, stderr } = await runHere(['import', file, ...flags]);
+  expect(code, stderr).toBe(0);
 }
 
 const listOperations = (paths: Paths): Operation[] => Object.values(paths).flatMap((methods) => Object.values(methods));
