@@ -6,7 +6,8 @@ import { type DatasetName, datasets } from '../../../src/archive/format/datasets
 import type { Manifest } from '../../../src/archive/format/manifest.ts';
 import { type Database, openDatabase } from '../../../src/archive/journal/database.ts';
 import { type CellValue, decodeRows } from '../../../src/archive/parquet/rows.ts';
-import { floorToDay } from '../../../src/base/window.ts';
+import { floorToDay, type Window } from '../../../src/base/window.ts';
+import { crowdedReason } from '../../../src/collector/paging/fetch-steps.ts';
 import type { Origin } from '../../../src/contract/raw-page.ts';
 import { startCandlesAudit } from './candles-audit.ts';
 import { findCompletenessErrors } from './completeness-audit.ts';
@@ -21,6 +22,8 @@ export interface Audit {
   findings(nowMs: number): string[];
   /** Published coverage by symbol, as in the files. */
   coverage(): Map<string, CoveredWindow[]>;
+  /** Gaps of one millisecond that are reported as holding more ticks than a page, by symbol. */
+  crowded(): Map<string, Window[]>;
   /** sha256 of every published file, by path. */
   hashes(): Map<string, string>;
   /** This many published ticks are lost, and those that the damaged files of these datasets lack now. */
@@ -241,6 +244,16 @@ export function startAudit(
     coverage: () => {
       const manifest = manifestOf();
       return manifest === null ? new Map() : coverageIn(manifest);
+    },
+    crowded() {
+      let windows: (Window & { readonly symbol: string })[] = [];
+      withState((_, db) => {
+        windows = db.all(
+          'select symbol, t_from as "from", t_to as "to" from owed where reason = ? and t_to = t_from + 1',
+          crowdedReason,
+        );
+      });
+      return Map.groupBy(windows, ({ symbol }) => symbol);
     },
     noteLost(ticks, damaged) {
       baseRows -= ticks;

@@ -1,5 +1,6 @@
 import { job as backfill } from '../../../jobs/backfill.ts';
 import type { LostWindow } from '../../../src/archive/format/coverage.ts';
+import type { Window } from '../../../src/base/window.ts';
 import type { Lake, Started } from './lake.ts';
 import { computeContiguousEnd, subtractWindows } from './spans.ts';
 import { dayMs, hourMs, listVisibleGaps, listVisiblePrices, listVisibleTicks, type ServiceGap } from './world.ts';
@@ -11,10 +12,13 @@ export const calmNights = 5;
 
 /**
  * After calm nights, which began at `nightsMs`, every live symbol is covered as far back as a poll reaches, except for
- * what the service lacked at every request.
+ * what the service lacked at every request, and for moments of ticks that are reported as gaps: where the service repeats
+ * ticks, a page of four elements at one tick can look full beside a page of six (the paging is more careful than it needs to
+ * be there, and says so).
  */
 export function requireCovered({ world, audit, timeline, settings, skewMs }: Lake, nightsMs: readonly number[]): void {
   const covered = audit.coverage();
+  const crowded = audit.crowded();
   const end = timeline.nowMs() - hourMs;
   const lookbackMs = settings.source.firstLookbackDays * dayMs;
   // Anything younger than that when the calm nights began was requested.
@@ -26,7 +30,11 @@ export function requireCovered({ world, audit, timeline, settings, skewMs }: Lak
     const { symbol, opensAt, closesAt, holes, tellsOpening } = market;
     if (closesAt < end || opensAt > end - dayMs || !tellsOpening) continue;
     const lifetime = { from: Math.max(from, opensAt), to: end };
-    const expected = [...(covered.get(symbol) ?? []), ...holes.filter((gap) => !isFilled(gap))];
+    const hasTick = (window: Window): boolean => listVisibleTicks(market, window, timeline.nowMs() + skewMs).length > 0;
+    const crowdedMoments = (crowded.get(symbol) ?? []).filter(hasTick);
+    // A rare case: more of them would be another fault.
+    if (crowdedMoments.length > 1) throw new Error(`calm: ${symbol} has ${crowdedMoments.length} crowded moments`);
+    const expected = [...(covered.get(symbol) ?? []), ...holes.filter((gap) => !isFilled(gap)), ...crowdedMoments];
     const lacking = subtractWindows([lifetime], expected);
     if (lacking.length > 0) {
       const reach = new Date(computeContiguousEnd(covered.get(symbol) ?? [], lifetime.from)).toISOString();
