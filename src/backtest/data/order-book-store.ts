@@ -10,8 +10,8 @@ import { quoteAgeMsMax } from '../engine/book-lookup.ts';
 import type { Level, OrderBook, OrderBookSeries } from '../engine/series.ts';
 
 /**
- * Stores the order books and quotes of a batch. The number of levels is not known in advance: beyond a bound, levels are written to a
- * file and read back one book at a time.
+ * Stores the order books and quotes of a batch. The number of levels is not known in advance: beyond a bound, levels are
+ * written to a file and read back one book at a time.
  */
 interface OrderBookStore {
   /** Creates a series, to which books are added in time order. */
