@@ -3,7 +3,8 @@ import { dayMs, intersect, overlaps, union, type Window } from '../../base/windo
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
-import { candleDatasets, datasets, seriesDatasets } from '../format/datasets.ts';
+import { candleDatasets, datasets } from '../format/datasets.ts';
+import { seriesDatasets } from '../format/series-datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';

@@ -1,6 +1,6 @@
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
-import { listValueColumns, type SeriesDataset } from '../format/datasets.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import { parsePartNumber } from '../format/layout.ts';
 import { createEmptySeries, type SeriesColumns, toTimes } from '../format/series.ts';
 import { countTicksInWindow, indexTickTimes } from '../format/tick-columns.ts';
@@ -29,7 +29,7 @@ export function repairSeries(
   const part = parsePartNumber(file.path);
   const intact: SeriesColumns =
     readableFile === null
-      ? createEmptySeries(listValueColumns(dataset).length)
+      ? createEmptySeries(dataset)
       : decodeSeries(dataset, readableFile, intactGroups);
   const writer = openSeriesPartitionWriter(dataset, { day, part }, archive.groupRows);
   writer.add(intact);

@@ -1,6 +1,6 @@
 import { dayMs, floorToDay, isWithin, type Window } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
-import type { SeriesDataset } from '../format/datasets.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { BookObservation, BookObservedAtLookup } from '../format/order-book.ts';
 import {
   type KnownPrecedence,

@@ -7,19 +7,19 @@ import {
   overlayCoverage,
   type PublishedCoverage,
 } from '../format/coverage.ts';
-import { conflictDatasets, listValueColumns, type SeriesDataset, seriesDatasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile } from '../format/manifest.ts';
+import { mergeSeries } from '../format/merge-series.ts';
 import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
-  compareSeriesValues,
   createEmptySeries,
-  mergeSeries,
   type SeriesChunk,
   type SeriesColumns,
   type SeriesConflict,
   splitSeries,
 } from '../format/series.ts';
+import { conflictDatasets, listFactColumns, type SeriesDataset, seriesDatasets } from '../format/series-datasets.ts';
+import { compareDropped } from '../format/series-rows.ts';
 import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
 import type { Database } from '../journal/database.ts';
 import type { JournalBin } from '../journal/journal.ts';
@@ -97,7 +97,7 @@ export async function stageSeries(
       await new Promise((resolve) => setImmediate(resolve));
     }
     for (const [dataset, conflicts] of opened.conflicts)
-      stageDayTable(archive, stage, conflictDatasets[dataset], day, toSeriesConflictRows(conflicts));
+      stageDayTable(archive, stage, conflictDatasets[dataset], day, toSeriesConflictRows(dataset, conflicts));
     coverage.set(day, opened.changed);
   }
   return { bins, coverage, outcomes, refused };
@@ -167,7 +167,7 @@ const sliceRowsMax = 300_000;
 function readSeriesPart(archive: Archive, stage: Stage, dataset: SeriesDataset, bin: JournalBin): SeriesColumns {
   const file = findManifestFile(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
   return file === undefined
-    ? createEmptySeries(listValueColumns(dataset).length)
+    ? createEmptySeries(dataset)
     : decodeSeries(dataset, readPublishedFile(archive, file));
 }
 
@@ -231,7 +231,7 @@ function mergeSeriesPart(
   const spills = openSpillReader();
   try {
     for (const slice of splitSeries(old, chunks, sliceRowsMax, countSeriesRows)) {
-      const merged = mergeSeries(slice.old, loadSpilledSeries(slice.chunks, spills), known);
+      const merged = mergeSeries(dataset, slice.old, loadSpilledSeries(slice.chunks, spills), known);
       const { symbols, offsets, t } = merged.columns;
       writer.add(merged.columns);
       isChanged ||= merged.isChanged;
@@ -257,29 +257,47 @@ function mergeSeriesPart(
 
 /** Reads the published conflicts of a UTC day. @throws DamageError if the file is damaged */
 function readSeriesConflicts(archive: Archive, stage: Stage, dataset: SeriesDataset, day: number): SeriesConflict[] {
-  const width = listValueColumns(dataset).length;
+  const columns = listFactColumns(dataset);
   return readDayRows(archive, stage.base, conflictDatasets[dataset], day).map((row) => {
     const [symbol, t, seenAt] = row as [string, number, number];
-    const dropped = row.slice(4, 4 + width).map((value) => (value === null ? Number.NaN : (value as number)));
-    return { symbol, t, seenAt, dropped };
+    const cells = columns.map(({ type }, c) => ({ isText: type === 'string', cell: row[4 + c] ?? null }));
+    return {
+      symbol,
+      t,
+      seenAt,
+      dropped: cells.filter(({ isText }) => !isText).map(({ cell }) => (cell === null ? Number.NaN : Number(cell))),
+      droppedTexts: cells.filter(({ isText }) => isText).map(({ cell }) => cell as string | null),
+    };
   });
 }
 
 /** Conflict rows sorted by key. Equal rows of one symbol, t and seen_at are one; they are numbered in their order. */
-export function toSeriesConflictRows(conflicts: readonly SeriesConflict[]): CellValue[][] {
-  const sorted = [...conflicts].sort((a, b) => compareConflictKeys(a, b) || compareSeriesValues(a.dropped, b.dropped));
+export function toSeriesConflictRows(dataset: SeriesDataset, conflicts: readonly SeriesConflict[]): CellValue[][] {
+  const sorted = [...conflicts].sort((a, b) => compareConflictKeys(a, b) || compareDropped(a, b));
   const rows: CellValue[][] = [];
   let previous: SeriesConflict | undefined;
   let seq = 0;
   for (const conflict of sorted) {
     const isSameKey = previous !== undefined && compareConflictKeys(previous, conflict) === 0;
-    if (isSameKey && compareSeriesValues(previous!.dropped, conflict.dropped) === 0) continue;
+    if (isSameKey && compareDropped(previous!, conflict) === 0) continue;
     seq = isSameKey ? seq + 1 : 0;
-    const { symbol, t, seenAt, dropped } = conflict;
-    rows.push([symbol, t, seenAt, seq, ...dropped.map((value) => (Number.isNaN(value) ? null : value))]);
+    const { symbol, t, seenAt } = conflict;
+    rows.push([symbol, t, seenAt, seq, ...toCells(dataset, conflict)]);
     previous = conflict;
   }
   return rows;
+}
+
+/** The numbers and texts of a dropped row, in file order. */
+function toCells(dataset: SeriesDataset, { dropped, droppedTexts }: SeriesConflict): CellValue[] {
+  let number = 0;
+  let text = 0;
+  return listFactColumns(dataset).map(({ type }) => {
+    if (type === 'string') return droppedTexts[text++]!;
+    const value = dropped[number++]!;
+    if (Number.isNaN(value)) return null;
+    return type === 'boolean' ? value !== 0 : value;
+  });
 }
 
 const compareConflictKeys = (a: SeriesConflict, b: SeriesConflict): number =>

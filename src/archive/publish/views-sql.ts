@@ -345,6 +345,38 @@ SELECT q.symbol, q.t, q.bid, q.ask, q.bid_size, q.ask_size, k.p, k.t AS tick_t, 
 FROM quotes AS q
 ASOF LEFT JOIN ticks AS k ON k.symbol = q.symbol AND q.t >= k.t`,
   },
+  {
+    name: 'trades_with_quotes',
+    needs: ['trades', 'quotes'],
+    uses: [],
+    sql: `-- Each trade once, with the last quote of its symbol at or before it, however long ago; the columns of the quote are NULL if
+-- there is none. If symbol is compared with a constant, only its rows are read. date and t select trades; quotes of all days
+-- are read, because the last quote may be of any earlier day:
+--   FROM trades_with_quotes WHERE symbol = 'KXBTC' AND date = '2026-11-19'
+CREATE OR REPLACE VIEW trades_with_quotes AS
+SELECT d.symbol, d.t, d.trade_id, d.price, d.size, d.aggressor, d.block, d.seq,
+       q.bid, q.ask, q.bid_size, q.ask_size, q.t AS quote_t, d.date
+FROM trades AS d
+ASOF LEFT JOIN quotes AS q ON q.symbol = d.symbol AND d.t >= q.t`,
+  },
+  {
+    name: 'order_flow',
+    needs: ['trades'],
+    uses: [],
+    sql: `-- Trades by minute; t is its start. buy_volume and sell_volume are the sizes of the trades whose aggressor is known,
+-- net_volume is their difference, volume is that of all. Trades agreed outside the order book (block) are left out.
+CREATE OR REPLACE VIEW order_flow AS
+SELECT f.symbol, f.t, f.trades, f.volume, f.buy_volume, f.sell_volume, f.buy_volume - f.sell_volume AS net_volume,
+       f.turnover / f.volume AS vwap, f.date
+FROM (
+  SELECT d.symbol, make_timestamptz(epoch_us(d.t) // 60000000 * 60000000) AS t, CAST(count(*) AS INTEGER) AS trades,
+         fsum(d.size) AS volume, fsum(d.price * d.size) AS turnover,
+         coalesce(fsum(d.size) FILTER (WHERE d.aggressor = 'buy'), 0) AS buy_volume,
+         coalesce(fsum(d.size) FILTER (WHERE d.aggressor = 'sell'), 0) AS sell_volume, d.date
+  FROM trades AS d WHERE d.block IS NOT TRUE
+  GROUP BY d.symbol, make_timestamptz(epoch_us(d.t) // 60000000 * 60000000), d.date
+) AS f`,
+  },
 ];
 
 /** Returns the definitions whose names occur in a statement, and the definitions that they use. */
