@@ -270,6 +270,33 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
     bid_size: `?${number}`,
     ask_size: `?${number}`,
   },
+  trades: {
+    symbol: text,
+    t: time,
+    trade_id: text,
+    price: number,
+    size: number,
+    aggressor: `?${text}`,
+    block: '?Bool',
+    tx_hash: `?${text}`,
+    seq: 'Int32',
+    price_text: `?${text}`,
+    size_text: `?${text}`,
+  },
+  trade_conflicts: {
+    symbol: text,
+    t: time,
+    seen_at: time,
+    seq: 'Int32',
+    trade_id: text,
+    price: number,
+    size: number,
+    aggressor: `?${text}`,
+    block: '?Bool',
+    tx_hash: `?${text}`,
+    price_text: `?${text}`,
+    size_text: `?${text}`,
+  },
   quote_conflicts: {
     symbol: text,
     t: time,
@@ -294,6 +321,8 @@ export const keys: Readonly<Record<string, readonly string[]>> = {
   conflicts: ['symbol', 't', 'seen_at', 'dropped'],
   quotes: ['symbol', 't'],
   quote_conflicts: ['symbol', 't', 'seen_at', 'seq'],
+  trades: ['symbol', 'trade_id'],
+  trade_conflicts: ['symbol', 't', 'seen_at', 'seq'],
 };
 
 export const manifestFields = [
