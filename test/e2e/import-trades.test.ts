@@ -281,3 +281,35 @@ test('views join trades with quotes, and sum their flow by minute', async () => 
     { t: 60_000, size: 1, bid: 0.3, ask: null, q: 2 },
   ]);
 });
+
+test('the gaps of trades are the windows that no import has declared', async () => {
+  const output = folder();
+  const day = 86_400_000;
+  const file = (symbol: string, t: number): string =>
+    put(folder(), 'a.csv', `symbol,t,price,size\n${symbol},${t},0.5,1\n`);
+  const args = ['--dataset', 'trades', '--output', output, ...common];
+  for (const [path, covers] of [
+    [file('A', day0 + 1), '2026-07-11..2026-07-12'],
+    [file('A', day0 + 2 * day), '2026-07-13..2026-07-14'],
+    [file('B', day0 + day), '2026-07-12..2026-07-14'],
+  ] as const)
+    expect((await run(['import', path, ...args, '--covers', covers])).code).toBe(0);
+  // Rows that nobody declared are known, and covered by nothing.
+  expect((await run(['import', file('C', day0 + 3 * day), ...args])).code).toBe(0);
+  const listed = await run(['gaps', '--dataset', 'trades', '--json', '--output', output]);
+  expect(listed.code, listed.stderr).toBe(0);
+  const { from, to, gaps } = JSON.parse(listed.stdout) as { from: number; to: number; gaps: Record<string, unknown>[] };
+  expect([from, to]).toEqual([day0, day0 + 3 * day + 1]);
+  const reason = 'never asked';
+  const inside = gaps.map((gap) => [gap.symbol, (Number(gap.from) - day0) / day, (Number(gap.to) - day0) / day]);
+  expect(gaps.every((gap) => gap.reason === reason)).toBe(true);
+  expect(inside.filter(([symbol]) => symbol !== 'C')).toEqual([
+    ['A', 1, 2],
+    ['A', 3, 3 + 1 / day],
+    ['B', 3, 3 + 1 / day],
+  ]);
+  const one = await run(['gaps', '--dataset', 'trades', '--symbol', 'A', '--to', '2026-07-13', '--output', output]);
+  expect(one.stdout).toMatch(/^2026-07-12T00:00:00Z … 2026-07-13T00:00:00Z .* A {2}never asked\n1 gap of 1 symbol/);
+  const none = await run(['gaps', '--dataset', 'quotes', '--output', output]);
+  expect(none.stdout).toMatch(/^no gaps/);
+});
