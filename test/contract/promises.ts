@@ -24,7 +24,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   publish: [],
   status: ['--max-lag'],
   report: ['--out'],
-  gaps: ['--from', '--to', '--symbol'],
+  gaps: ['--from', '--to', '--symbol', '--dataset'],
   'gaps accept': ['--from', '--to', '--reason'],
   'gaps revoke': ['--from', '--to'],
   symbols: [],
@@ -309,7 +309,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
   },
 };
 
-/** Key columns of each dataset: rows are sorted by them and unique. */
+/** Key columns of each dataset: no two rows have the same. */
 export const keys: Readonly<Record<string, readonly string[]>> = {
   ticks: ['symbol', 't'],
   symbols: ['symbol'],
@@ -324,6 +324,9 @@ export const keys: Readonly<Record<string, readonly string[]>> = {
   trades: ['symbol', 'trade_id'],
   trade_conflicts: ['symbol', 't', 'seen_at', 'seq'],
 };
+
+/** The columns by which the rows of each dataset are sorted. */
+export const orders: Readonly<Record<string, readonly string[]>> = { ...keys, trades: ['symbol', 't', 'seq'] };
 
 export const manifestFields = [
   'format_version',
