@@ -10,7 +10,12 @@ function read(rows: Partial<RawTradeRows>, rules: Partial<TickRowRules> = {}) {
   const trades: unknown[][] = [];
   const rejected: unknown[][] = [];
   const n = (Object.values(rows).find(Array.isArray) as unknown[]).length;
-  const filled = { symbol: Array(n).fill('A'), t: Array(n).fill(t0), price: Array(n).fill(0.5), size: Array(n).fill(1) };
+  const filled = {
+    symbol: Array(n).fill('A'),
+    t: Array(n).fill(t0),
+    price: Array(n).fill(0.5),
+    size: Array(n).fill(1),
+  };
   readTradeRows(
     { ...filled, isLocalTime: false, ...rows },
     { ...defaultRowRules, ...rules },
