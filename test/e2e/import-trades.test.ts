@@ -14,7 +14,7 @@ const n = 40;
 /** Trades of two symbols, some of them several in one millisecond, and some of those equal. */
 const trades = Array.from({ length: n }, (_, i) => ({
   symbol: i % 2 === 0 ? 'KXBTCD-26NOV20-B90025' : 'KXRAIN-26NOV20',
-  t: day0 + Math.floor(i / 6) * 61_000,
+  t: day0 + 1000 + Math.floor(i / 6) * 61_000,
   trade_id: `${900 + i}`,
   price: (20 + (i % 3)) / 100,
   size: 1 + (i % 4 === 0 ? 0 : i % 5),
