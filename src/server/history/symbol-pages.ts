@@ -7,6 +7,7 @@ import {
   type SymbolRows,
   UnsupportedFileError,
 } from '../../archive/read/symbol-row-reader.ts';
+import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, hourMs, type Window } from '../../base/window.ts';
 import { CandleBuilder, computeCoveredShare, toCandleStart } from './candle-builder.ts';
@@ -52,8 +53,9 @@ const rowsPerCall = 65_536;
 const cacheShare = 1 / 4;
 
 /** @param cacheBytesMax memory for verified files, in bytes */
-export function openSymbolPageReader(cacheBytesMax: number): SymbolPageReader {
+export function openSymbolPageReader(cacheBytesMax: number, current: ManifestWatcher): SymbolPageReader {
   const reader = openSymbolRowReader(cacheBytesMax * cacheShare);
+  current.onNewGeneration(({ hashes }) => reader.dropReplaced(hashes));
 
   /** Reads the rows of a symbol in a file. Decodes on the main thread, so it yields between files. */
   async function readFile(
