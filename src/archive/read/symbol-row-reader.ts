@@ -2,13 +2,13 @@ import { LRUCache } from 'lru-cache';
 import { findFirstAtOrAfter, findFirstIndex } from '../../base/binary-search.ts';
 import { type DatasetDefinition, type DatasetName, datasets } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
-import { dropReplaced } from './drop-replaced.ts';
 import {
   type ColumnValues,
   indexSymbolRows,
   readIndexedColumn,
   type SymbolRowIndex,
 } from '../parquet/symbol-row-index.ts';
+import { dropReplaced } from './drop-replaced.ts';
 
 /** Datasets whose files can be read by symbol. */
 export type SymbolDataset = Extract<DatasetName, 'ticks' | 'quotes' | 'candles_1h' | 'candles_1d' | 'coverage'>;

@@ -1,13 +1,13 @@
 import { datasets } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
+import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import {
   openSymbolRowReader,
   type SymbolDataset,
   type SymbolRows,
   UnsupportedFileError,
 } from '../../archive/read/symbol-row-reader.ts';
-import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, hourMs, type Window } from '../../base/window.ts';
 import { CandleBuilder, computeCoveredShare, toCandleStart } from './candle-builder.ts';
