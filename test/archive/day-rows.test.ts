@@ -29,12 +29,14 @@ test('conflicts are sorted by symbol, time, moment and price, with one row a key
       const wanted = symbols.flatMap((symbol) =>
         [0, 1, 2].flatMap((t) =>
           [0, 1].flatMap((seenAt) =>
-            [0.1, 0.2].flatMap((dropped) => {
-              const last = conflicts.findLast(
-                (c) => c.symbol === symbol && c.t === t && c.seenAt === seenAt && c.dropped === dropped,
-              );
-              return last === undefined ? [] : [[symbol, t, last.kept, dropped, seenAt]];
-            }),
+            [0.1, 0.2]
+              .flatMap((dropped) => {
+                const last = conflicts.findLast(
+                  (c) => c.symbol === symbol && c.t === t && c.seenAt === seenAt && c.dropped === dropped,
+                );
+                return last === undefined ? [] : [[symbol, t, last.kept, dropped, seenAt]];
+              })
+              .map((row, seq) => [...row, seq]),
           ),
         ),
       );
