@@ -3,7 +3,7 @@ import { dayMs, intersect, overlaps, union, type Window } from '../../base/windo
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
-import { candleDatasets, datasets, seriesDatasets } from '../format/datasets.ts';
+import { candleDatasets, candleSeries, datasets, seriesDatasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
@@ -13,7 +13,7 @@ import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { type DayCoverage, readDayCoverage, stageDayTable, toCoverageRows } from '../publish/day-tables.ts';
 import { encodeTickFile } from '../publish/encode-partition.ts';
-import { listCandleIntervals, stageCandles } from '../publish/publish-day.ts';
+import { listCandleIntervals, stageCandles } from '../publish/stage-candles.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { repairOrderBooks } from './repair-books.ts';
@@ -100,8 +100,10 @@ function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boo
   }
   const path = toDayPath('ticks', day, part);
   const ticks = damagedFiles.get(path);
-  const candlePaths = intervals.map((interval) => toDayPath(candleDatasets[interval], day, part));
-  if (ticks === undefined && !isCoverageDamaged && !candlePaths.some((candles) => damagedFiles.has(candles))) return;
+  // Candles depend on the series too.
+  const related = [...intervals.map((interval) => candleDatasets[interval]), ...candleSeries];
+  const areCandlesAffected = related.some((dataset) => damagedFiles.has(toDayPath(dataset, day, part)));
+  if (ticks === undefined && !isCoverageDamaged && !areCandlesAffected) return;
   const file = findManifestFile(stage.base, 'ticks', path);
   const columns = ticks === undefined ? readPublishedTicks(archive, file) : repairTicks(repair, part, ticks);
   if (ticks === undefined) {
@@ -197,8 +199,9 @@ function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<strin
   const path = toDayPath('candles_1d', repair.day, part);
   const file = findManifestFile(repair.stage.base, 'candles_1d', path);
   if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
-  const rows = decodeRows(datasets.candles_1d.columns, readPublishedFile(repair.archive, file));
-  return new Map(rows.map((row) => [row[0] as string, row[6] as number]));
+  const columns = datasets.candles_1d.columns.filter(({ name }) => name === 'symbol' || name === 'ticks');
+  const rows = decodeRows(columns, readPublishedFile(repair.archive, file));
+  return new Map(rows.map(([symbol, ticks]) => [symbol as string, ticks as number]));
 }
 
 /** Losses of a part of a day, according to coverage. */
