@@ -1,3 +1,4 @@
+import { dayMs } from '../../base/window.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import {
   type Column,
@@ -78,6 +79,21 @@ const coverageSumsCte = `covers AS NOT MATERIALIZED (
         FROM coverage AS c
         WHERE c.dataset = 'ticks' AND c.date >= utc_day(since) AND c.date <= utc_day(step_end(until, step))) AS w
 )`;
+
+/**
+ * The last quote of each step with quotes. Only of the days of the intervals: no quote is carried over midnight.
+ */
+const lastQuotesCte = `quoted AS NOT MATERIALIZED (
+  SELECT n.symbol, epoch_ms(step_start(n.t, step)) AS ms, epoch_ms(max(n.t)) AS ms_last,
+         arg_max({'bid': n.bid, 'ask': n.ask}, n.t) AS sides
+  FROM quotes AS n
+  WHERE n.date >= utc_day(since) AND n.date <= utc_day(step_end(until, step)) AND n.t < step_end(until, step)
+  GROUP BY 1, 2
+)`;
+
+/** SQL of a side of the quote in force at the end of the intervals `i`. */
+const formatSide = (side: 'bid' | 'ask'): string =>
+  `CASE WHEN q.ms_last // ${dayMs} = (i.ms_end - 1) // ${dayMs} THEN q.sides.${side} END AS ${side}`;
 
 const formatCoveredMs = (ms: string, w: string): string =>
   `coalesce(${w}.before + least(${ms}, ${w}.ms_to) - ${w}.ms_from, 0)`;
@@ -228,18 +244,22 @@ ASOF LEFT JOIN (
   },
   {
     name: 'candles',
-    needs: ['ticks', 'coverage'],
+    needs: ['ticks', 'coverage', 'quotes'],
     uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start'],
     sql: `-- Candles of any step, with the columns of candles_1h: candles('15m'), candles(INTERVAL '4 hours'). Returns the candles that
 -- start in [since, until). If both ends are given, files of other days are not opened:
 --   FROM candles('15m', since := '2026-11-19', until := '2026-11-20')
 CREATE OR REPLACE MACRO candles(step, since := '2000-01-01 00:00:00+00', until := '2101-01-01 00:00:00+00') AS TABLE
-WITH ${formedCandlesCte}, ${coverageSumsCte}
+WITH ${formedCandlesCte}, ${coverageSumsCte}, ${lastQuotesCte}
 SELECT i.symbol, ${startColumn}, i.open, i.high, i.low, i.close, i.ticks,
        ${coveredShare.column},
+       ${formatSide('bid')},
+       ${formatSide('ask')},
+       CAST(NULL AS DOUBLE) AS volume, CAST(NULL AS INTEGER) AS trades, CAST(NULL AS DOUBLE) AS vwap,
        ${dayColumn}
 FROM (SELECT f.*, f.ms + step_ms(step) AS ms_end FROM formed AS f) AS i
-${coveredShare.joins}`,
+${coveredShare.joins}
+ASOF LEFT JOIN quoted AS q ON q.symbol = i.symbol AND i.ms >= q.ms`,
   },
   {
     name: 'candles_filled',
