@@ -377,6 +377,30 @@ describe('candles and damage', () => {
     expect(publishedQuotes(root)).toHaveLength(quotes.length);
   });
 
+  test('ticks that become damaged between the quotes and the candles fail the publish, and the next one completes it', async () => {
+    const root = scratchFolder();
+    (await filled(root, ['ticks', 'publish'])).close();
+    const path = join(root, toDayPath('ticks', day0, part));
+    let reads = 0;
+    // The first read is for the quotes, the second for the new ticks.
+    const read = (at: string): Uint8Array => {
+      const bytes = systemDisk.read(at);
+      return at === path && ++reads > 1 ? bytes.with(20, bytes[20]! ^ 1) : bytes;
+    };
+    const failing = opened({ root, disk: { ...systemDisk, read } });
+    appendQuotes(failing, quoteAnswer(one, quotes));
+    append(failing, answer(one, [[day0 + 50, 0.1]]));
+    const before = hashes(root, '*/**/*.parquet');
+    await expect(publishNow(failing)).rejects.toMatchObject({ exitCode: 6 });
+    expect(reads).toBe(2);
+    expect(hashes(root, '*/**/*.parquet')).toEqual(before);
+    failing.close();
+    const archive = opened({ root });
+    expect((await publishNow(archive)).refused).toEqual([]);
+    expect(sidesOf(root, 'candles_1h')).toEqual(expectedHours);
+    expect(findWrongCandles(archive)).toEqual([]);
+  });
+
   test('ticks wait while the quotes of their part are damaged', async () => {
     const root = scratchFolder();
     const archive = await filled(root, ['quotes', 'ticks', 'publish']);
