@@ -223,6 +223,34 @@ export const HistoricalTicksResponse = Type.Object(
   { title: 'HistoricalTicksResponse' },
 );
 
+/** Fields from quotes and trades. Only published candles have them. */
+const candleSeriesFields = {
+  bid: Type.Optional(
+    orNull(
+      'number',
+      "Bid of the UTC day's last quote before the end of the interval; null: no bid, or no quote. Only in published candles (1h, 1d).",
+    ),
+  ),
+  ask: Type.Optional(orNull('number', 'Ask of the same quote; null: no ask, or no quote. Only in published candles.')),
+  volume: Type.Optional(
+    orNull(
+      'number',
+      'Sum of the sizes of the trades in the interval, in units of the venue; null: no trade is known. Only in published candles.',
+    ),
+  ),
+  trades: Type.Optional(
+    Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
+      description: 'Number of trades in the interval; null: no trade is known. Only in published candles.',
+    }),
+  ),
+  vwap: Type.Optional(
+    orNull(
+      'number',
+      'Mean price of these trades, weighted by their sizes; null: no volume is known. Only in published candles.',
+    ),
+  ),
+};
+
 export const HistoricalCandlesResponse = Type.Object(
   {
     interval: HistoricalCandlesQuery.properties.interval,
@@ -237,6 +265,7 @@ export const HistoricalCandlesResponse = Type.Object(
           close: Price('Last price.'),
           ticks: Type.Integer({ minimum: 1, description: 'Number of ticks in the interval.' }),
           covered: Type.Number({ minimum: 0, maximum: 1, description: 'Share of the interval that is covered.' }),
+          ...candleSeriesFields,
         },
         { title: 'Candle' },
       ),

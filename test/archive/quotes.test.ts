@@ -665,7 +665,8 @@ describe('beside a damaged file', () => {
       expect(refused).toEqual([expect.stringContaining(`${path} is damaged`)]);
       expect(archive.state.db.one('select count(*) as n from journal_series')).toEqual({ n: 1 });
       expect(archive.state.db.one('select count(*) as n from journal_series_cover')).toEqual({ n: 1 });
-      const isTickMerged = dataset.startsWith('quote');
+      // Candles need the quotes of their part, and not its quote_conflicts.
+      const isTickMerged = dataset === 'quote_conflicts';
       expect(archive.state.db.one('select count(*) as n from journal_ticks')).toEqual({ n: isTickMerged ? 0 : 1 });
       writeFileSync(join(root, path), bytes);
       expect(publishedQuotes(root).map((row) => row[1])).toEqual([day0, day0 + dayMs, day0 + dayMs + 1]);

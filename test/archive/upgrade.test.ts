@@ -79,7 +79,7 @@ const withSource = (rows: readonly Record<string, unknown>[]) =>
 const describeField = ({ name, type, nullable }: Field): string => `${name} ${nullable ? '?' : ''}${type}`;
 
 /** The columns of each published file, with types, as in its schema. */
-const columnsByPath = (root: string, folders = '{ticks,symbols,markets,conflicts,coverage}') =>
+const columnsByPath = (root: string, folders = '{ticks,symbols,markets,conflicts,coverage,candles_1h,candles_1d}') =>
   new Map(
     globSync(`${folders}/**/*.parquet`, { cwd: root })
       .sort()

@@ -190,6 +190,11 @@ const candle = {
   close: number,
   ticks: 'Int32',
   covered: number,
+  bid: '?Float64',
+  ask: '?Float64',
+  volume: '?Float64',
+  trades: '?Int32',
+  vwap: '?Float64',
 };
 
 /** Columns of each dataset in order, with their Arrow types; `?`: nullable. */

@@ -124,6 +124,16 @@ const tradeTexts = [
 
 const moment = { first: 't', last: 't', isLastIncluded: true } as const;
 
+/** Columns that format 4 added to candles: those from quotes and trades, null where there are none. */
+const defineCandleSeriesColumns = (interval: string): Column[] =>
+  [
+    optional('bid', 'double', `bid of the UTC day's last quote before the end of the ${interval}`, fraction),
+    optional('ask', 'double', `ask of the UTC day's last quote before the end of the ${interval}`, fraction),
+    optional('volume', 'double', `sum of the sizes of the trades in the ${interval}`, 'as defined by the venue'),
+    optional('trades', 'int32', `trades in the ${interval}`, 'trades'),
+    optional('vwap', 'double', `mean price of the trades in the ${interval}, weighted by their sizes`, fraction),
+  ].map((one) => ({ ...one, since: 4 }));
+
 const defineCandles = (interval: string) =>
   ({
     description: `open, high, low and close of each ${interval} with ticks`,
@@ -136,6 +146,7 @@ const defineCandles = (interval: string) =>
       column('close', 'double', 'last price', fraction),
       column('ticks', 'int32', `ticks in the ${interval}, at least 1`, 'ticks'),
       column('covered', 'double', `covered share of the ${interval}`, '0 to 1'),
+      ...defineCandleSeriesColumns(interval),
     ],
     key: ['symbol', 't'],
     order: ['symbol', 't'],

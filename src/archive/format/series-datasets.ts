@@ -8,6 +8,9 @@ export type SeriesDataset = 'quotes' | 'trades';
 
 export const seriesDatasets: readonly SeriesDataset[] = ['quotes', 'trades'];
 
+/** The series that candles are computed from (`candle-series.ts`), besides ticks. */
+export const candleSeries: readonly SeriesDataset[] = ['quotes', 'trades'];
+
 /** The dataset that keeps the dropped rows of a series. */
 export const conflictDatasets = {
   quotes: 'quote_conflicts',

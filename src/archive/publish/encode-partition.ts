@@ -1,6 +1,7 @@
 import { formatDay } from '../../base/time.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import { sha256 } from '../disk/file-system.ts';
+import type { CandleSeries } from '../format/candle-series.ts';
 import {
   type CandleColumns,
   type CandleInterval,
@@ -18,7 +19,7 @@ import { assertPartOrder, type PartColumns } from '../format/tick-columns.ts';
 import { encodeBooks } from '../parquet/books-file.ts';
 import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
 import { createFileRecord, createSymbolKeyReader, type KeyReader } from '../parquet/row-group-index.ts';
-import { countRepeats, openSeriesFileWriter } from '../parquet/series-file.ts';
+import { countRepeats, decodeSeries, openSeriesFileWriter } from '../parquet/series-file.ts';
 import { encodeCandles, encodeTicks, openTickFileWriter } from '../parquet/ticks-file.ts';
 
 // Encodes the part files of a day from columns with at least one row. `day` is a UTC midnight in epoch ms, `groupRows`
@@ -38,17 +39,25 @@ export function encodeBookFile(path: string, day: number, columns: BookColumns, 
   return createEncodedFile('orderbooks', path, bytes, computeFileStatistics(day, columns), keyAt);
 }
 
+/** The files of the series that candles are computed from, of the same day and part. */
+export type CandleSeriesFiles = ReadonlyMap<SeriesDataset, Uint8Array>;
+
+/** @throws Error if a file cannot be decoded */
+export const decodeCandleSeries = (files: CandleSeriesFiles): CandleSeries =>
+  Object.fromEntries([...files].map(([dataset, bytes]) => [dataset, decodeSeries(dataset, bytes)]));
+
 /** Encodes the candles of a part's ticks, one file per interval; none if there are no ticks. */
 export function encodeCandleFiles(
   bin: { readonly day: number; readonly part: number },
   columns: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
+  series: CandleSeries,
   intervals: readonly CandleInterval[],
   groupRows: number,
 ): EncodedFile[] {
   if (columns.t.length === 0) return [];
   return intervals.map((interval) =>
-    encodeCandleFile(interval, bin, computeCandles(columns, coverage, candleIntervals[interval]), groupRows),
+    encodeCandleFile(interval, bin, computeCandles(columns, coverage, candleIntervals[interval], series), groupRows),
   );
 }
 
@@ -76,10 +85,14 @@ interface PartitionWriter {
   finish(ticks: boolean): EncodedFile[];
 }
 
-/** @param bin `day` is a UTC midnight in epoch ms */
+/**
+ * @param bin `day` is a UTC midnight in epoch ms
+ * @param series the rows of the part that candles are computed from, besides ticks
+ */
 export function openPartitionWriter(
   bin: { readonly day: number; readonly part: number },
   intervals: readonly CandleInterval[],
+  series: CandleSeries,
   groupRows: number,
 ): PartitionWriter {
   const file = openTickFileWriter(groupRows);
@@ -96,7 +109,7 @@ export function openPartitionWriter(
       if (ticks) file.add(columns);
       collectRowGroupKeys(keys, columns, statistics?.rows ?? 0, groupRows);
       statistics = joinFileStatistics(statistics, computeFileStatistics(bin.day, columns));
-      candleSlices.push(computeAllCandles(columns, coverage, lengths));
+      candleSlices.push(computeAllCandles(columns, coverage, lengths, series));
     },
     finish(ticks) {
       if (statistics === undefined) return [];

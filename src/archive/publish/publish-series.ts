@@ -1,5 +1,6 @@
 import { DamageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
+import type { CandleInterval } from '../format/candles.ts';
 import {
   type CoveredWindow,
   countCoverageTicks,
@@ -18,7 +19,13 @@ import {
   type SeriesConflict,
   splitSeries,
 } from '../format/series.ts';
-import { conflictDatasets, listFactColumns, type SeriesDataset, seriesDatasets } from '../format/series-datasets.ts';
+import {
+  candleSeries,
+  conflictDatasets,
+  listFactColumns,
+  type SeriesDataset,
+  seriesDatasets,
+} from '../format/series-datasets.ts';
 import { compareDropped } from '../format/series-rows.ts';
 import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
 import type { Database } from '../journal/database.ts';
@@ -29,12 +36,14 @@ import { openSeriesPrecedence } from '../journal/precedence-store.ts';
 import type { Archive } from '../open-archive.ts';
 import type { CellValue } from '../parquet/rows.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
+import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { type DayCoverage, readDayConflicts, readDayCoverage, readDayRows, stageDayTable } from './day-tables.ts';
 import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
 import { countSeriesRows, loadSpilledSeries, type SeriesIntake, type SpilledSeriesChunk } from './series-intake.ts';
 import { openSpillReader } from './spill-file.ts';
-import { type Stage, stageFile } from './staging.ts';
+import { hasStagedSeries, stageCandles } from './stage-candles.ts';
+import { readNextFile, type Stage, stageFile } from './staging.ts';
 
 /** The coverage of a day to publish, of the symbols whose rows or windows changed, by series. */
 export type SeriesCoverage = ReadonlyMap<SeriesDataset, ReadonlyMap<string, readonly PublishedCoverage[]>>;
@@ -58,7 +67,7 @@ export interface StagedSeries {
 
 /**
  * Merges series into the published files and stages the changed ones: those of the journal and, of an import, those of
- * `intake`. Holds one published part in memory. The coverage
+ * `intake`, with the candles that are computed from them. Holds the published files of one part in memory. The coverage
  * is staged with that of the ticks (`publish-day.ts`), because one file holds both.
  */
 export async function stageSeries(
@@ -66,8 +75,10 @@ export async function stageSeries(
   stage: Stage,
   index: JournalIndex,
   intake: SeriesIntake | undefined,
+  { intervals, tickBins }: CandleUpdate,
   signal: AbortSignal | undefined,
 ): Promise<StagedSeries> {
+  const mergedLater = new Set(tickBins.map(toBinKey));
   const bins: JournalBin[] = [];
   const coverage = new Map<number, SeriesCoverage>();
   const outcomes: SeriesOutcome[] = [];
@@ -87,7 +98,10 @@ export async function stageSeries(
           ...input,
           old: readSeriesPart(archive, stage, input.dataset, bin),
         }));
+        const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
         for (const input of inputs) outcomes.push(stageSeriesBin(archive, stage, opened, bin, input));
+        if (ticks !== undefined && !mergedLater.has(toBinKey(bin)) && hasStagedSeries(stage, bin))
+          stageCandles(archive, stage, intervals, bin, decodeTicks(ticks), opened.published.ticks);
         bins.push(bin);
       } catch (error) {
         if (!(error instanceof DamageError)) throw error;
@@ -103,10 +117,37 @@ export async function stageSeries(
   return { bins, coverage, outcomes, refused };
 }
 
+/** How the candles of parts with changed series are kept up to date. */
+interface CandleUpdate {
+  readonly intervals: readonly CandleInterval[];
+  /** The parts whose ticks are merged after the series. Their candles are staged then. */
+  readonly tickBins: readonly JournalBin[];
+}
+
+const toBinKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
+
+/**
+ * Reads the ticks of a part whose series are about to be merged, and checks the other files of its candles: if one is
+ * damaged, the candles could not follow the series. Undefined if there are no ticks.
+ * @throws DamageError
+ */
+function readCandleTicks(
+  archive: Archive,
+  stage: Stage,
+  { day, part }: JournalBin,
+  inputs: readonly SeriesInput[],
+): Uint8Array | undefined {
+  const ticks = readNextFile(archive, stage, 'ticks', toDayPath('ticks', day, part));
+  for (const dataset of candleSeries)
+    if (inputs.every((input) => input.dataset !== dataset))
+      readNextFile(archive, stage, dataset, toDayPath(dataset, day, part));
+  return ticks;
+}
+
 /** The (day, part) pairs of the journal and of the intake, sorted. */
 function listInputBins(index: JournalIndex, intake: SeriesIntake | undefined): JournalBin[] {
   const bins = [...listSeriesBins(index), ...(intake?.listBins() ?? [])];
-  const byKey = new Map(bins.map(({ day, part }) => [`${day} ${part}`, { day, part }]));
+  const byKey = new Map(bins.map(({ day, part }) => [toBinKey({ day, part }), { day, part }]));
   return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
 }
 

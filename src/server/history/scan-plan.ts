@@ -1,4 +1,10 @@
-import { type DatasetName, type DatasetsWith, datasets, type TimeColumns } from '../../archive/format/datasets.ts';
+import {
+  type Column,
+  type DatasetName,
+  type DatasetsWith,
+  datasets,
+  type TimeColumns,
+} from '../../archive/format/datasets.ts';
 import { type Manifest, type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
@@ -273,6 +279,12 @@ interface CandleWindow {
   readonly to: number | null;
 }
 
+/**
+ * The columns of candles that are computed from ticks and coverage. The others would need quotes and trades, which a key
+ * for ticks does not permit.
+ */
+const computedCandleColumns: readonly Column[] = datasets.candles_1h.columns.filter(({ nullable }) => !nullable);
+
 /** A step for the candles that start in a window, as a view of the macro over the files it needs. */
 export function createComputedStep(
   manifest: Manifest,
@@ -289,13 +301,17 @@ export function createComputedStep(
   const coverageFilter = createFileFilter(manifest, 'coverage', [], { from: window.from, to: window.to + stepMs });
   const dataset = `candles_${interval}`;
   const macro = listViewDefinitions(false).find(({ name }) => name === 'candles')!.sql;
-  const names = datasets.candles_1h.columns.map(({ name }) => name).join(', ');
+  const columns = computedCandleColumns;
+  const names = columns.map(({ name }) => name).join(', ');
   const view = `CREATE OR REPLACE VIEW ${dataset} AS SELECT ${names} FROM candles('${interval}', since := ${toSqlTimestamp(window.from)}, until := ${toSqlTimestamp(window.to)})`;
-  const slice: DatasetSlice = { ...createPublishedSlice('candles_1h', { from, to }, condition), dataset };
+  const slice: DatasetSlice = { ...createPublishedSlice('candles_1h', { from, to }, condition), dataset, columns };
   return {
     files: new Map<DatasetName, readonly PublishedFile[]>([
       ['ticks', ticks],
       ['coverage', manifest.datasets.coverage.files.filter(coverageFilter)],
+      // The macro refers to quotes and trades, and no column of theirs is selected.
+      ['quotes', []],
+      ['trades', []],
     ]),
     defined: [macro, view],
     slice,
