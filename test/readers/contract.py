@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-CANDLES = "symbol:string t:timestamp open:double high:double low:double close:double ticks:int32 covered:double"
+CANDLES = (
+    "symbol:string t:timestamp open:double high:double low:double close:double ticks:int32 covered:double"
+    " bid:double? ask:double? volume:double? trades:int32? vwap:double?"
+)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,10 @@ TYPES = {
     "int64": pa.int64(),
     "boolean": pa.bool_(),
 }
-CANDLES = "symbol:string t:timestamp open:double high:double low:double close:double ticks:int32 covered:double"
+CANDLES = (
+    "symbol:string t:timestamp open:double high:double low:double close:double ticks:int32 covered:double"
+    " bid:double? ask:double? volume:double? trades:int32? vwap:double?"
+)
 COLUMNS = {
     "ticks": "symbol:string t:timestamp p:double",
     "symbols": "symbol:string canonical_id:string? source:string? question:string? category:string? is_active:boolean?"
@@ -415,7 +418,7 @@ class Checker:
         # What cannot be read has been said once.
         if not unread & {"ticks", "coverage"}:
             self.check_counts(date, day)
-            if not unread & set(INTERVALS):
+            if not unread & {*INTERVALS, "quotes"}:
                 self.check_candles(date, day)
         if "ticks" not in unread:
             self.check_conflicts(date, day)
@@ -471,12 +474,12 @@ class Checker:
             if set(found) != set(day.tables):
                 self.fault("I17", f"{dataset} on {date}", f"parts {sorted(found)}, ticks have {sorted(day.tables)}")
             for part in set(found) & set(day.tables):
-                made = make_candles(day.tables[part], day.coverage, interval)
+                made = make_candles(day.tables[part], day.coverage, day.quotes, interval)
                 there = [found[part][name].to_pylist() for name in made]
                 wrong = [name for name, column in zip(made, there) if made[name] != column]
                 if wrong:
                     where = f"{dataset} on {date}, part {part}"
-                    self.fault("I17", where, f"{', '.join(wrong)}: other than the ticks make")
+                    self.fault("I17", where, f"{', '.join(wrong)}: other than ticks, coverage and quotes make")
 
     def check_conflicts(self, date: str, day: Day) -> None:
         # Rows that a repair could not bring back are gone without a trace where nothing covered them.
@@ -609,7 +612,7 @@ def is_book(rows: list) -> bool:
     return all(row[0] in ("ask", "bid") and math.isfinite(row[2]) for row in rows)
 
 
-def make_candles(ticks: pa.Table, coverage: dict, interval: int) -> dict[str, list]:
+def make_candles(ticks: pa.Table, coverage: dict, quotes: dict, interval: int) -> dict[str, list]:
     t = ticks["t"]
     # Times are after 1970, so that division rounds down.
     start = pc.multiply(pc.divide(t, interval), interval)
@@ -624,8 +627,18 @@ def make_candles(ticks: pa.Table, coverage: dict, interval: int) -> dict[str, li
     for symbol, start in zip(symbols, starts):
         windows = coverage.get(("ticks", symbol), [])
         covered.append(sum(max(0, min(b, start + interval) - max(a, start)) for a, b, _ in windows) / interval)
-    columns = ("symbol", "t", "open", "high", "low", "close", "ticks", "covered")
-    return dict(zip(columns, (symbols, starts, *prices, covered)))
+    times = {symbol: sorted(rows) for symbol, rows in quotes.items()}
+    bids, asks = [], []
+    for symbol, start in zip(symbols, starts):
+        # Quotes of the day only: none is carried over midnight.
+        before = bisect_left(times.get(symbol, []), start + interval)
+        bid, ask = quotes[symbol][times[symbol][before - 1]][:2] if before else (None, None)
+        bids.append(bid)
+        asks.append(ask)
+    nothing = [None] * len(symbols)
+    values = (symbols, starts, *prices, covered, bids, asks, nothing, nothing, nothing)
+    columns = ("symbol", "t", "open", "high", "low", "close", "ticks", "covered", "bid", "ask", "volume", "trades", "vwap")
+    return dict(zip(columns, values))
 
 
 def check(root, wait_s: float = 0) -> list[str]:

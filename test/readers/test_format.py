@@ -381,6 +381,8 @@ DAMAGES = {
     ),
     "a candle's close": ("I17", lambda a: rewrite(a, "candles_1h", with_value("close", 0.75))),
     "a candle's coverage": ("I17", lambda a: rewrite(a, "candles_1d", with_value("covered", 0.75))),
+    "a candle's bid": ("I17", lambda a: rewrite(a, "candles_1h", with_value("bid", 0.77))),
+    "a candle's trades": ("I17", lambda a: rewrite(a, "candles_1d", with_value("trades", 1))),
     "candles of one part missing": (
         "I17",
         lambda a: (first(a, "candles_1d").unlink(), a.files("candles_1d").pop(0), save(a)),
