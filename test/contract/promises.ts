@@ -282,7 +282,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
   },
 };
 
-/** Key columns of each dataset: rows are sorted by them and unique. */
+/** Key columns of each dataset: rows are unique by them, and sorted by them unless `orders` has others. */
 export const keys: Readonly<Record<string, readonly string[]>> = {
   ticks: ['symbol', 't'],
   symbols: ['symbol'],
@@ -295,6 +295,9 @@ export const keys: Readonly<Record<string, readonly string[]>> = {
   quotes: ['symbol', 't'],
   quote_conflicts: ['symbol', 't', 'seen_at', 'seq'],
 };
+
+/** Columns by which the rows of a dataset are sorted and unique, if it is not its key. */
+export const orders: Readonly<Record<string, readonly string[]>> = { trades: ['symbol', 't', 'seq'] };
 
 export const manifestFields = [
   'format_version',
@@ -345,6 +348,7 @@ export const routes = [
   'GET /api/v1/historical/coverage',
   'GET /api/v1/historical/orderbooks',
   'GET /api/v1/historical/quotes',
+  'GET /api/v1/historical/trades',
   'GET /api/v1/export',
   'POST /api/v1/export',
   'GET /api/v1/export/files/{dataset}/{date}/{part}',
