@@ -43,7 +43,10 @@ async function startService() {
   return { work, document, paths, env: { ODDSLAKE_URL: url, ODDSLAKE_KEY: key, ODDSLAKE_TOKEN: token } };
 }
 
-/** Imports a quote with both sides and one without a bid, and two trades of one time: all facts of one, and the other with texts of numbers that no double holds. */
+/**
+ * Imports a quote with both sides and one without a bid, and two trades of one time: one with all facts, and one with the texts
+ * of numbers that no double holds.
+ */
 async function importRows(folder: string, symbol: string, output: string): Promise<void> {
   for (const [dataset, header, ...rows] of [
     ['quotes', 'symbol,t,bid,ask,bid_size,ask_size', `${fixedNow - 1},0.25,0.5,100,100`, `${fixedNow},,0.5,,`],
