@@ -24,7 +24,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   publish: [],
   status: ['--max-lag'],
   report: ['--out'],
-  gaps: ['--from', '--to', '--symbol'],
+  gaps: ['--from', '--to', '--symbol', '--dataset'],
   'gaps accept': ['--from', '--to', '--reason'],
   'gaps revoke': ['--from', '--to'],
   symbols: [],
@@ -270,6 +270,33 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
     bid_size: `?${number}`,
     ask_size: `?${number}`,
   },
+  trades: {
+    symbol: text,
+    t: time,
+    trade_id: text,
+    price: number,
+    size: number,
+    aggressor: `?${text}`,
+    block: '?Bool',
+    tx_hash: `?${text}`,
+    seq: 'Int32',
+    price_text: `?${text}`,
+    size_text: `?${text}`,
+  },
+  trade_conflicts: {
+    symbol: text,
+    t: time,
+    seen_at: time,
+    seq: 'Int32',
+    trade_id: text,
+    price: number,
+    size: number,
+    aggressor: `?${text}`,
+    block: '?Bool',
+    tx_hash: `?${text}`,
+    price_text: `?${text}`,
+    size_text: `?${text}`,
+  },
   quote_conflicts: {
     symbol: text,
     t: time,
@@ -282,7 +309,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
   },
 };
 
-/** Key columns of each dataset: rows are unique by them, and sorted by them unless `orders` has others. */
+/** Key columns of each dataset: no two rows have the same. */
 export const keys: Readonly<Record<string, readonly string[]>> = {
   ticks: ['symbol', 't'],
   symbols: ['symbol'],
@@ -294,10 +321,12 @@ export const keys: Readonly<Record<string, readonly string[]>> = {
   conflicts: ['symbol', 't', 'seen_at', 'dropped'],
   quotes: ['symbol', 't'],
   quote_conflicts: ['symbol', 't', 'seen_at', 'seq'],
+  trades: ['symbol', 'trade_id'],
+  trade_conflicts: ['symbol', 't', 'seen_at', 'seq'],
 };
 
-/** Columns by which the rows of a dataset are sorted and unique, if it is not its key. */
-export const orders: Readonly<Record<string, readonly string[]>> = { trades: ['symbol', 't', 'seq'] };
+/** The columns by which the rows of each dataset are sorted. */
+export const orders: Readonly<Record<string, readonly string[]>> = { ...keys, trades: ['symbol', 't', 'seq'] };
 
 export const manifestFields = [
   'format_version',
