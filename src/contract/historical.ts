@@ -369,7 +369,7 @@ export const HistoricalTradesResponse = Type.Object(
           t: Ms('Time of the trade'),
           trade_id: Type.String({
             description:
-              'Identifier of the trade, unique among the trades of its symbol. One that starts with = was made from the content of the trade.',
+              'Identifier of the trade, unique among the trades of its symbol and UTC day. One that starts with = was made from the content of the trade.',
           }),
           price: Price('Price.'),
           size: Type.Number({ description: 'Quantity traded, in units of the venue.' }),
