@@ -183,7 +183,7 @@ test('files have the trades as DuckDB reads them, with nothing for a missing fac
   const texts = all.map(({ t, ...trade }) => ({ ...trade, t: new Date(t).toISOString() }));
   const lines = (await body('format=ndjson')).toString().trimEnd().split('\n');
   expect(lines.map((line) => JSON.parse(line))).toEqual(texts);
-  const rows = all.map((trade) => datasets.trades.columns.map(({ name }) => (trade as never)[name]));
+  const rows = all.map((trade) => datasets.trades.columns.map(({ name }) => (trade as unknown as Record<string, unknown>)[name]));
   expect(decodeRows(datasets.trades.columns, await body('format=parquet'))).toEqual(rows);
   const cut = `from=${crowded - 1}&to=${crowded + 2}&limit=21${symbolQuery('AAA')}`;
   expect(decodeRows(datasets.trades.columns, await body(`format=parquet&${cut}`))).toEqual(rows.slice(0, 20));
