@@ -261,7 +261,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
     evidence: text,
     grain_ms: '?Int64',
   },
-  conflicts: { symbol: text, t: time, kept: number, dropped: number, seen_at: time },
+  conflicts: { symbol: text, t: time, kept: number, dropped: number, seen_at: time, seq: 'Int32' },
   quotes: {
     symbol: text,
     t: time,
@@ -318,7 +318,7 @@ export const keys: Readonly<Record<string, readonly string[]>> = {
   candles_1h: ['symbol', 't'],
   candles_1d: ['symbol', 't'],
   coverage: ['dataset', 'symbol', 't_from'],
-  conflicts: ['symbol', 't', 'seen_at', 'dropped'],
+  conflicts: ['symbol', 't', 'seen_at', 'seq'],
   quotes: ['symbol', 't'],
   quote_conflicts: ['symbol', 't', 'seen_at', 'seq'],
   trades: ['symbol', 'trade_id'],

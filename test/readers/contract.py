@@ -78,7 +78,7 @@ DATASETS = {
         *("dataset symbol t_from", "t_from", "t_to", -1),
     ),
     "conflicts": dataset(
-        "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp", "symbol t seen_at dropped", "t", "t"
+        "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp seq:int32", "symbol t seen_at seq", "t", "t"
     ),
     "quote_conflicts": dataset(
         "symbol:string t:timestamp seen_at:timestamp seq:int32 bid:double? ask:double? bid_size:double? ask_size:double?",

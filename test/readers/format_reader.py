@@ -57,7 +57,7 @@ COLUMNS = {
     "candles_1d": CANDLES,
     "coverage": "dataset:string symbol:string t_from:timestamp t_to:timestamp ticks:int32 fetched_at:timestamp"
     " origin:string evidence:string grain_ms:int64?",
-    "conflicts": "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp",
+    "conflicts": "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp seq:int32",
     "quote_conflicts": "symbol:string t:timestamp seen_at:timestamp seq:int32"
     " bid:double? ask:double? bid_size:double? ask_size:double?",
     "trade_conflicts": "symbol:string t:timestamp seen_at:timestamp seq:int32 trade_id:string price:double size:double"
@@ -74,7 +74,7 @@ ORDERS = {
     "candles_1h": ("symbol", "t"),
     "candles_1d": ("symbol", "t"),
     "coverage": ("dataset", "symbol", "t_from"),
-    "conflicts": ("symbol", "t", "seen_at", "dropped"),
+    "conflicts": ("symbol", "t", "seen_at", "seq"),
     "quote_conflicts": ("symbol", "t", "seen_at", "seq"),
     "trade_conflicts": ("symbol", "t", "seen_at", "seq"),
 }

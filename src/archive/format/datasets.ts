@@ -13,7 +13,7 @@ export interface Column {
   /** The version of the format that added the column; files of older formats do not have it. Default: the first. */
   readonly since?: number;
   /** The value for files of older formats, which do not have the column. */
-  readonly absent?: string;
+  readonly absent?: string | number;
   /** Set if no writer sets the column yet. Our readers skip it, because a nullable column needs the slower decoder. */
   readonly isReserved?: true;
 }
@@ -324,9 +324,15 @@ export const datasets = {
       column('kept', 'double', 'the price that was kept', fraction),
       column('dropped', 'double', 'the price that was dropped', fraction),
       column('seen_at', 'timestamp', 'when the other price was observed'),
+      {
+        ...column('seq', 'int32', 'from 0, among the dropped prices of the same symbol, t and seen_at', 'prices'),
+        since: 4,
+        // An upgrade counts them.
+        absent: 0,
+      },
     ],
-    key: ['symbol', 't', 'seen_at', 'dropped'],
-    order: ['symbol', 't', 'seen_at', 'dropped'],
+    key: ['symbol', 't', 'seen_at', 'seq'],
+    order: ['symbol', 't', 'seen_at', 'seq'],
     time: moment,
     partition: 'day',
     source: 'collected',
@@ -409,7 +415,7 @@ export const listReadColumns = (name: DatasetName): readonly Column[] =>
 export const listFileColumns = (
   name: DatasetName,
   formatVersion: number,
-): readonly (Column & { readonly constant?: string | null })[] =>
+): readonly (Column & { readonly constant?: string | number | null })[] =>
   (datasets[name].columns as readonly Column[]).map((column) =>
     (column.since ?? 1) > formatVersion ? { ...column, constant: column.absent ?? null } : column,
   );

@@ -7,6 +7,7 @@ import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
 import { readPublishedFile } from '../read-published-file.ts';
+import { numberConflicts } from './day-tables.ts';
 import { createEncodedFile } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 
@@ -48,7 +49,8 @@ export function stageOutdatedFiles(archive: Archive, stage: Stage): string[] {
   for (const { dataset, file } of listOutdatedFiles(archive.state.db, stage.base)) {
     const columns = listColumns(dataset);
     try {
-      const rows = completeRows(columns, decodeRows(columns, readPublishedFile(archive, file)));
+      const older = decodeRows(columns, readPublishedFile(archive, file));
+      const rows = dataset === 'conflicts' ? numberConflicts(older) : completeRows(columns, older);
       const bytes = encodeRows(columns, rows, archive.groupRows);
       stageFile(archive, stage, createEncodedFile(dataset, file.path, bytes, file, createRowKeyReader(dataset, rows)));
     } catch (error) {
