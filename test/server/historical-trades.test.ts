@@ -1,13 +1,19 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
+import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
-import { day0, dayMs, hourMs, opened, scratchFolder, upstreamName } from '../archive/scratch.ts';
+import { createTradesEndpoint } from '../../src/server/history/endpoints.ts';
+import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder, upstreamName } from '../archive/scratch.ts';
+import { trade, tradeAnswer } from '../archive/trades.ts';
 import { runHere } from '../e2e/here.ts';
 import { put } from '../e2e/import-lake.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
+import { share } from '../harness/share.ts';
+import { openCounted } from './counted-history.ts';
 import { pagesOf } from './historical-archive.ts';
 import { serving } from './serving.ts';
 
@@ -225,4 +231,42 @@ test('coverage of trades has the windows that the import declared', async () => 
     });
     expect(body).not.toHaveProperty('gaps');
   }
+});
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`historical trades: SEED=${seed}`);
+
+test('pages have each trade once, whatever the identifiers', async () => {
+  const anyTrade = fc.record({
+    symbol: fc.constantFrom('A', 'é'),
+    t: fc.constantFrom(day0, day0 + 1, day0 + dayMs),
+    trade_id: fc.string({ unit: 'binary', minLength: 1, maxLength: 3 }),
+  });
+  const selector = ({ symbol, trade_id }: Key): string => `${symbol} ${trade_id}`;
+  const anyTrades = fc.uniqueArray(anyTrade, { minLength: 1, maxLength: 40, selector });
+  const signal = new AbortController().signal;
+  const holds = async (trades: Key[], limit: number, isNamed: boolean): Promise<void> => {
+    const archive = opened();
+    append(archive, ...['A', 'é'].map((symbol) => answer(symbol, [[day0, 0.5]])));
+    const bySymbol = [...Map.groupBy(trades, ({ symbol }) => symbol)];
+    const records = bySymbol.map(([symbol, own]) => tradeAnswer(symbol, own.map((key) => trade(key.t, key.trade_id))));
+    appendSeries(archive.state, records);
+    await publishNow(archive);
+    const { service } = await openCounted(archive, 0);
+    const endpoint = createTradesEndpoint(service);
+    const read: Key[] = [];
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const query = { limit, ...(cursor !== undefined && { cursor }), ...(isNamed && { symbol: ['é', 'A'] }) };
+      const page = (await endpoint.readPage(query, signal)) as { trades: Key[]; next_cursor: string | null };
+      expect(page.trades.length).toBeGreaterThan(0);
+      read.push(...page.trades.map(({ symbol, t, trade_id }) => ({ symbol, t, trade_id })));
+      cursor = page.next_cursor;
+    }
+    expect(read).toEqual(trades.toSorted(compareKeys));
+    archive.close();
+  };
+  await fc.assert(fc.asyncProperty(anyTrades, fc.integer({ min: 1, max: 5 }), fc.boolean(), holds), {
+    seed,
+    numRuns: Math.max(5, Math.ceil(20 * share)),
+  });
 });
