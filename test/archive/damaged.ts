@@ -12,7 +12,6 @@ import { readRowGroups } from '../../src/archive/journal/published-files.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';
 import { appendQuotes, quote, quoteAnswer } from './quotes.ts';
-import { trade, tradeAnswer } from './trades.ts';
 import {
   answer,
   append,
@@ -28,6 +27,7 @@ import {
   scratchFolder,
   upstreamName,
 } from './scratch.ts';
+import { trade, tradeAnswer } from './trades.ts';
 
 // An archive to be damaged: every dataset, and in each of those that can have several row groups some of them.
 

@@ -20,7 +20,10 @@ const anyTexts = fc
     fc.tuple(
       fc.constant(rows),
       fc.array(
-        fc.oneof(fc.array(anyText, { minLength: rows, maxLength: rows }), fc.constant(new Array<null>(rows).fill(null))),
+        fc.oneof(
+          fc.array(anyText, { minLength: rows, maxLength: rows }),
+          fc.constant(new Array<null>(rows).fill(null)),
+        ),
         { minLength: width, maxLength: width },
       ),
     ),
@@ -46,7 +49,7 @@ test('rows with texts are the same after a scratch file, wherever they are in it
       const spilled = written.map((rows) => file.appendRows(rows));
       file.close();
       const reader = openSpillReader();
-      for (const i of spilled.keys().toArray().reverse()) expect(reader.readRows(spilled[i]!)).toEqual(written[i]);
+      for (const i of [...spilled.keys()].reverse()) expect(reader.readRows(spilled[i]!)).toEqual(written[i]);
       reader.close();
     }),
     { seed, numRuns: 30 },
@@ -64,6 +67,6 @@ test('journaled trades are the same when they are read', () => {
   const bin = { day: day0, part: computePartNumber('A', 2) };
   const [read] = readSeriesBin(archive.state.db, bin, indexJournal(archive.state.db));
   expect(read!.dataset).toBe('trades');
-  const [{ t, values, texts }] = read!.chunks as [SeriesRows];
+  const [{ t, values, texts }] = read!.chunks as unknown as [SeriesRows];
   expect({ t, values, texts }).toEqual(record.rows);
 });

@@ -38,7 +38,8 @@ import { countTrades, publishedTrades, trade, tradeAnswer, tradeConflicts, trade
 // A publish of quotes and trades beside ticks and order books, with a fault at each of its calls.
 
 const symbols = ['AAA', 'BBB', '🚀 x'];
-const everything = '{ticks,symbols,orderbooks,quotes,quote_conflicts,trades,trade_conflicts,candles_1h,coverage,conflicts}/**/*.parquet';
+const everything =
+  '{ticks,symbols,orderbooks,quotes,quote_conflicts,trades,trade_conflicts,candles_1h,coverage,conflicts}/**/*.parquet';
 
 const options = (root: string, create = false) => ({
   root,

@@ -86,7 +86,8 @@ export function findQuoteCountErrors(archive: Archive, before = 0): string[] {
   const { db } = archive.state;
   const runs = db.all<{ run_id: string }>("select run_id from series_counts where dataset = 'quotes'");
   const counts = runs.map(({ run_id: runId }) => ({ runId, ...countQuotes(archive, runId) }));
-  const waiting = db.one<{ n: number | null }>("select sum(n) as n from journal_series where dataset = 'quotes'")!.n ?? 0;
+  const waiting =
+    db.one<{ n: number | null }>("select sum(n) as n from journal_series where dataset = 'quotes'")!.n ?? 0;
   const total = publishedQuotes(archive.layout.root).length + waiting;
   const sum = counts.reduce((all, { accepted, recovered }) => all + accepted + recovered, before);
   return [

@@ -14,7 +14,7 @@ const n = 40;
 /** Trades of two symbols, some of them several in one millisecond, and some of those equal. */
 const trades = Array.from({ length: n }, (_, i) => ({
   symbol: i % 2 === 0 ? 'KXBTCD-26NOV20-B90025' : 'KXRAIN-26NOV20',
-  t: day0 + Math.floor(i / 6) * 61_000,
+  t: day0 + 1000 + Math.floor(i / 6) * 61_000,
   trade_id: `${900 + i}`,
   price: (20 + (i % 3)) / 100,
   size: 1 + (i % 4 === 0 ? 0 : i % 5),
@@ -43,7 +43,8 @@ function suggestedFlags(text: string): string[] {
 }
 
 type FeedTrade = (typeof trades)[number];
-const lines = (header: string, row: (one: FeedTrade) => string): string => `${[header, ...trades.map(row)].join('\n')}\n`;
+const lines = (header: string, row: (one: FeedTrade) => string): string =>
+  `${[header, ...trades.map(row)].join('\n')}\n`;
 
 interface Feed {
   readonly write: (files: string) => string | Promise<string>;
@@ -67,8 +68,7 @@ const feeds: Readonly<Record<string, Feed>> = {
           ].join(),
         ),
       ),
-    flags:
-      '--columns symbol=ticker,t=created_time,price=yes_price,size=count,aggressor=taker_side --price-scale 0.01',
+    flags: '--columns symbol=ticker,t=created_time,price=yes_price,size=count,aggressor=taker_side --price-scale 0.01',
   },
   'JSON lines with nested fields': {
     write: (files) =>
@@ -260,9 +260,7 @@ test('views join trades with quotes, and sum their flow by minute', async () => 
   expect((await run(['import', path, block, ...args])).code).toBe(0);
   const quotes = put(folder(), 'q.csv', `symbol,t,bid,ask\nA,${day0 + 1},0.4,0.5\nA,${day0 + 2},0.3,\n`);
   expect((await run(['import', quotes, '--output', output, ...common])).code).toBe(0);
-  expect(
-    await select(output, 'SELECT * EXCLUDE (t, date), epoch_ms(t) AS t FROM order_flow ORDER BY ALL'),
-  ).toEqual(
+  expect(await select(output, 'SELECT * EXCLUDE (t, date), epoch_ms(t) AS t FROM order_flow ORDER BY ALL')).toEqual(
     [
       { trades: 3, volume: 8, buy_volume: 4, sell_volume: 4, net_volume: 0, vwap: 0.375, t: day0 },
       { trades: 1, volume: 1, buy_volume: 0, sell_volume: 0, net_volume: 0, vwap: 0.75, t: day0 + 60_000 },

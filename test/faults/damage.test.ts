@@ -51,7 +51,9 @@ beforeAll(async () => {
   const covered = coverageOf(template);
   original = {
     ticks: publishedTicks(template),
-    rows: new Map(otherDatasets.map((name) => [name, publishedRows(template, name).map((row) => formatRow(name, row))])),
+    rows: new Map(
+      otherDatasets.map((name) => [name, publishedRows(template, name).map((row) => formatRow(name, row))]),
+    ),
     covered: new Map([...covered].map(([symbol, list]) => [symbol, union(list)])),
   };
   return () => rmSync(template, { recursive: true, force: true });

@@ -27,8 +27,8 @@ import { openConfiguredArchive, toCompletenessRules } from '../../src/context/op
 import { readLeaseId } from '../../src/server/jobs/archive-lease.ts';
 import { turnedBack } from '../archive/older.ts';
 import { appendQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
-import { trade, tradeAnswer } from '../archive/trades.ts';
 import { answer, append, day0, hourMs, market, now, publishNow } from '../archive/scratch.ts';
+import { trade, tradeAnswer } from '../archive/trades.ts';
 import { archiveOf, contextIn, type Parts, privateOf } from './place.ts';
 import { sandboxWire } from './sandbox-wire.ts';
 

@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { type SeriesDataset, seriesDatasets } from '../../src/archive/format/series-datasets.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
@@ -76,7 +76,9 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
     const countRows = (dataset: 'ticks' | SeriesDataset): number =>
       archive.readManifest().datasets[dataset].files.reduce((sum, file) => sum + file.rows, 0);
     const seriesCounts = db
-      .all<{ run_id: string; dataset: SeriesDataset } & Record<string, never>>('select run_id, dataset from series_counts')
+      .all<{ run_id: string; dataset: SeriesDataset } & Record<string, never>>(
+        'select run_id, dataset from series_counts',
+      )
       .map(({ run_id: runId, dataset }) => ({ runId, dataset, ...readSeriesCounts(db, runId, dataset) }));
     const { journaled, series } = readAcceptedIn(place);
     return {

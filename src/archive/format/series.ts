@@ -103,15 +103,20 @@ export function sortSeriesByTime(rows: SeriesRows): SeriesRows {
 export const packTexts = (texts: readonly TextColumn[]): Uint8Array =>
   texts.length === 0
     ? new Uint8Array(0)
-    : Buffer.from(JSON.stringify(texts.map((column) => (column.every((text) => text === null) ? null : column))), 'utf8');
+    : Buffer.from(
+        JSON.stringify(texts.map((column) => (column.every((text) => text === null) ? null : column))),
+        'utf8',
+      );
 
 /** Reverses `packTexts` of `rows` rows. */
 export const unpackTexts = (packed: Uint8Array, rows: number): TextColumn[] =>
   packed.length === 0
     ? []
-    : (JSON.parse(Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength).toString('utf8')) as (TextColumn | null)[]).map(
-        (column) => column ?? new Array<null>(rows).fill(null),
-      );
+    : (
+        JSON.parse(
+          Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength).toString('utf8'),
+        ) as (TextColumn | null)[]
+      ).map((column) => column ?? new Array<null>(rows).fill(null));
 
 /** The rows with these indexes, in this order. */
 export const pickSeriesRows = ({ t, values, texts }: SeriesRows, rows: ArrayLike<number>): SeriesRows => ({

@@ -89,7 +89,8 @@ export function assertPartOrder(
     let last = from - 1;
     for (let i = offsets[s]!; i < end; i++) {
       const time = t[i]!;
-      if (!(time > last || (canRepeat && time === last && i > offsets[s]!))) throw createPartOrderError(`${symbol} has ${time} after ${last}`);
+      if (!(time > last || (canRepeat && time === last && i > offsets[s]!)))
+        throw createPartOrderError(`${symbol} has ${time} after ${last}`);
       last = time;
     }
     if (!(last < to)) throw createPartOrderError(`${symbol} has ${last}, which is not before ${to}`);

@@ -217,7 +217,10 @@ export function openPartFileWriter(columns: readonly Column[], groupRows: number
   };
 }
 
-function toFileColumns({ symbolOffsets, values, texts }: BufferedRows, [symbol, ...rest]: readonly Column[]): FileColumn[] {
+function toFileColumns(
+  { symbolOffsets, values, texts }: BufferedRows,
+  [symbol, ...rest]: readonly Column[],
+): FileColumn[] {
   return [
     {
       name: symbol!.name,

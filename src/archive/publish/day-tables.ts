@@ -133,7 +133,8 @@ export function toConflictRows(conflicts: readonly Conflict[]): CellValue[][] {
 export function numberConflicts(rows: CellValue[][]): CellValue[][] {
   const isSame = (a: readonly CellValue[], b: readonly CellValue[]): boolean =>
     [0, 1, 4].every((column) => a[column] === b[column]);
-  for (let i = 1; i < rows.length; i++) rows[i]![5] = isSame(rows[i - 1]!, rows[i]!) ? (rows[i - 1]![5] as number) + 1 : 0;
+  for (let i = 1; i < rows.length; i++)
+    rows[i]![5] = isSame(rows[i - 1]!, rows[i]!) ? (rows[i - 1]![5] as number) + 1 : 0;
   return rows;
 }
 

@@ -165,7 +165,8 @@ function collectRowGroupKeys(
   symbols.forEach((symbol, s) => {
     const [from, to] = [offsets[s]! + rowsBefore, offsets[s + 1]! + rowsBefore];
     for (let row = Math.ceil(from / groupRows) * groupRows; row <= to; row += groupRows)
-      for (const edge of [row - 1, row]) if (edge >= from && edge < to) keys.set(edge, [symbol, ...getRest(edge - rowsBefore)]);
+      for (const edge of [row - 1, row])
+        if (edge >= from && edge < to) keys.set(edge, [symbol, ...getRest(edge - rowsBefore)]);
   });
   const last = rowsBefore + t.length - 1;
   keys.set(last, [symbols.at(-1)!, ...getRest(last - rowsBefore)]);

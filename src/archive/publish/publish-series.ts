@@ -166,9 +166,7 @@ const sliceRowsMax = 300_000;
 /** Reads the published rows of a part. @throws DamageError if the file is damaged */
 function readSeriesPart(archive: Archive, stage: Stage, dataset: SeriesDataset, bin: JournalBin): SeriesColumns {
   const file = findManifestFile(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
-  return file === undefined
-    ? createEmptySeries(dataset)
-    : decodeSeries(dataset, readPublishedFile(archive, file));
+  return file === undefined ? createEmptySeries(dataset) : decodeSeries(dataset, readPublishedFile(archive, file));
 }
 
 function stageSeriesBin(

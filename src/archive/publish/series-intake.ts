@@ -1,9 +1,9 @@
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { floorToDay, splitByDay } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
-import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { Precedence } from '../format/precedence.ts';
 import { createEmptySeries, type SeriesChunk } from '../format/series.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { appendSeries } from '../journal/journal-series.ts';
 import { addSeriesCounts } from '../journal/series-counts.ts';

@@ -45,7 +45,9 @@ export function addGaps(shell: CliContext): void {
     .addOption(createFromOption(' (default: the first covered time or tick)'))
     .addOption(createToOption(' (default: the last covered time or tick)'))
     .addOption(createSymbolOption())
-    .addOption(new Option('--dataset <name>', 'dataset whose coverage is compared').choices(gapDatasets).default('ticks'));
+    .addOption(
+      new Option('--dataset <name>', 'dataset whose coverage is compared').choices(gapDatasets).default('ticks'),
+    );
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: GapsFlags) =>

@@ -17,7 +17,6 @@ import {
 } from './column-roles.ts';
 import { parseLevels, readBookRow } from './import-books.ts';
 import { readQuoteRows } from './import-quotes.ts';
-import { readTradeRows } from './import-trades.ts';
 import {
   type EpochUnit,
   findTimeUnit,
@@ -28,6 +27,7 @@ import {
   readRows,
   type TickRowRules,
 } from './import-rows.ts';
+import { readTradeRows } from './import-trades.ts';
 import { looksLikeCents } from './price-range.ts';
 import { findMissingColumns } from './row-columns.ts';
 import { createTradeIds } from './trade-ids.ts';

@@ -116,7 +116,9 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
     return isResponseFile(file) || (plan !== undefined && !('fault' in plan) && !plan.datasets.some(canBeCovered));
   };
   if (flags.covers !== null && files.every(hasNoSeries))
-    throw new UsageError('--covers applies to ticks, quotes and trades only: the rows of these files are of another dataset.');
+    throw new UsageError(
+      '--covers applies to ticks, quotes and trades only: the rows of these files are of another dataset.',
+    );
   await flags.onPrepared?.();
   return { flags, files, ignored, plans };
 }
@@ -130,9 +132,10 @@ function checkResponseFiles(files: readonly ImportFile[], datasets: ImportFlags[
   const series = seriesDatasets.find((dataset) => datasets.includes(dataset));
   const page = files.find(({ format }) => format === 'pages' || (format === 'raw' && series !== undefined));
   if (page === undefined) return;
-  const [what, sources] = series !== undefined
-    ? [`${series} are`, 'rows (--format ndjson, csv or parquet)']
-    : ['order books are', 'rows (--format ndjson, csv or parquet) or from raw responses'];
+  const [what, sources] =
+    series !== undefined
+      ? [`${series} are`, 'rows (--format ndjson, csv or parquet)']
+      : ['order books are', 'rows (--format ndjson, csv or parquet) or from raw responses'];
   const kind = page.format === 'pages' ? 'is a saved page' : 'contains raw responses';
   throw new UsageError(`${page.path} ${kind}: ${what} imported from ${sources}.`);
 }
@@ -308,7 +311,10 @@ async function importToArchive(
     reader.close();
     writer.close();
   }
-  const { size } = new Set([...writer.symbols, ...seriesDatasets.flatMap((dataset) => [...writer.series[dataset].symbols])]);
+  const { size } = new Set([
+    ...writer.symbols,
+    ...seriesDatasets.flatMap((dataset) => [...writer.series[dataset].symbols]),
+  ]);
   run.symbols.planned += size;
   run.symbols.done += size;
   run.warnings.push(...formatImportWarnings(input, checked, rejectedGroups));

@@ -25,7 +25,14 @@ export const tradeColumnNames = [
 ] as const;
 
 /** Those that are read as text, whatever their type. */
-export const tradeTextNames: readonly string[] = ['trade_id', 'aggressor', 'block', 'tx_hash', 'price_text', 'size_text'];
+export const tradeTextNames: readonly string[] = [
+  'trade_id',
+  'aggressor',
+  'block',
+  'tx_hash',
+  'price_text',
+  'size_text',
+];
 
 /** Rows of trades. A column that the file does not have is undefined. */
 export interface RawTradeRows
@@ -93,7 +100,9 @@ function parseTrade(
   texts[1] = aggressor;
   texts[2] = toText(rows.tx_hash?.[i]);
   texts[3] =
-    priceScale === null ? (toText(rows.price_text?.[i]) ?? findInexactText(rows.price![i], price, hasDecimalComma)) : null;
+    priceScale === null
+      ? (toText(rows.price_text?.[i]) ?? findInexactText(rows.price![i], price, hasDecimalComma))
+      : null;
   texts[4] = toText(rows.size_text?.[i]) ?? findInexactText(rows.size![i], size, hasDecimalComma);
   if ((texts[0]?.length ?? 0) > textCharsMax) return `trade_id is longer than ${textCharsMax} characters`;
   if ((texts[2]?.length ?? 0) > textCharsMax) return `tx_hash is longer than ${textCharsMax} characters`;

@@ -289,7 +289,8 @@ async function inspectTable(
       fault: `column t is ${type('t')}, ${type('t') === 'FLOAT' ? 'which has too few digits for a time' : 'not a time'}`,
     };
   for (const name of listOwnColumns(datasets, columns))
-    if (!tradeTextNames.includes(name) && !canBeNumber(type(name))) return { fault: `column ${name} is ${type(name)}, not a number` };
+    if (!tradeTextNames.includes(name) && !canBeNumber(type(name)))
+      return { fault: `column ${name} is ${type(name)}, not a number` };
   const sample = await sampleTable(reader, rowFile, columns);
   const valuesOf = (name: string): (string | null)[] => {
     const c = sample.names.indexOf(name);

@@ -27,8 +27,8 @@ import {
   parseJsonObject,
   type RowPlan,
 } from './preflight.ts';
-import { createTradeIds } from './trade-ids.ts';
 import { formatCell, hasLevelRows, listReadColumns, matchesFilters, readField, renameColumns } from './row-columns.ts';
+import { createTradeIds } from './trade-ids.ts';
 
 /** State shared by the files of an import. */
 export interface ImportContext {

@@ -1,6 +1,7 @@
 import { datasets } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
+import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import {
   openSymbolRowReader,
   type SymbolDataset,
@@ -52,8 +53,9 @@ const rowsPerCall = 65_536;
 const cacheShare = 1 / 4;
 
 /** @param cacheBytesMax memory for verified files, in bytes */
-export function openSymbolPageReader(cacheBytesMax: number): SymbolPageReader {
+export function openSymbolPageReader(cacheBytesMax: number, current: ManifestWatcher): SymbolPageReader {
   const reader = openSymbolRowReader(cacheBytesMax * cacheShare);
+  current.onNewGeneration(({ hashes }) => reader.dropReplaced(hashes));
 
   /** Reads the rows of a symbol in a file. Decodes on the main thread, so it yields between files. */
   async function readFile(

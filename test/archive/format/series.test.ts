@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { mergeSeries } from '../../../src/archive/format/merge-series.ts';
 import {
   type KnownPrecedence,
   overlayPrecedence,
   type PrecedenceWindow,
   precedenceRanks,
 } from '../../../src/archive/format/precedence.ts';
-import { mergeSeries } from '../../../src/archive/format/merge-series.ts';
 import {
   countChunkRows,
   createEmptySeries,
@@ -322,7 +322,7 @@ describe('merging a series', () => {
         const again = names.map((symbol, s): SeriesChunk => {
           const [from, to] = [offsets[s]!, offsets[s + 1]!];
           const columns = values.map((column) => column.slice(from, to));
-          return { symbol, runId: 'again', rank: 0, observedAt: 9, t: t.slice(from, to), values: columns };
+          return { symbol, runId: 'again', rank: 0, observedAt: 9, t: t.slice(from, to), values: columns, texts: [] };
         });
         const { isChanged, conflicts } = series.merge(again);
         expect([isChanged, conflicts]).toEqual([false, []]);
@@ -380,11 +380,7 @@ describe('merging a series', () => {
         expect(columns.values.map((column) => column[0])).toEqual(more);
         expect(conflicts.map(({ dropped }) => dropped)).toEqual([less]);
       }
-      expect([
-        compareTuples(less, more),
-        compareTuples(more, less),
-        compareTuples(more, more),
-      ]).toEqual([-1, 1, 0]);
+      expect([compareTuples(less, more), compareTuples(more, less), compareTuples(more, more)]).toEqual([-1, 1, 0]);
     }
   });
 

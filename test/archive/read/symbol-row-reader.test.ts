@@ -70,7 +70,7 @@ test('reads missing numbers of quotes as NaN, from any page, and a column withou
   ].map(toColumn);
   const names = ['bid', 'ask', 'bid_size', 'ask_size'];
   for (const groupRows of [122_880, 7000]) {
-    const bytes = encodeSeries('quotes', { ...part, values }, groupRows);
+    const bytes = encodeSeries('quotes', { ...part, values, texts: [] }, groupRows);
     const reader = openSymbolRowReader(1 << 20);
     for (const first of [0, 299, 6999, 20_479, 40_000, 122_879, 150_000, 150_301]) {
       const s = offsets.findIndex((_, i) => offsets[i + 1]! > first);

@@ -77,7 +77,9 @@ describe('the identifier of a trade without one', () => {
         expect(new Set(names).size).toBe(rows.length);
         // The same rows in another order have the same identifiers together.
         const reversed = rows.toReversed();
-        expect(new Set(nameAll(reversed).map((id, i) => `${reversed[i]!.symbol} ${String(id)}`))).toEqual(new Set(names));
+        expect(new Set(nameAll(reversed).map((id, i) => `${reversed[i]!.symbol} ${String(id)}`))).toEqual(
+          new Set(names),
+        );
       }),
       { seed, numRuns: 200 },
     );
@@ -86,7 +88,9 @@ describe('the identifier of a trade without one', () => {
   test('makes the union of two files have the larger number of equal rows', () => {
     fc.assert(
       fc.property(anyRows, anyRows, (a, b) => {
-        const union = new Set([a, b].flatMap((file) => nameAll(file).map((id, i) => `${file[i]!.symbol} ${String(id)}`)));
+        const union = new Set(
+          [a, b].flatMap((file) => nameAll(file).map((id, i) => `${file[i]!.symbol} ${String(id)}`)),
+        );
         const countIn = (file: readonly Row[], content: string): number =>
           file.filter((one) => contentOf(one) === content).length;
         const contents = new Set([...a, ...b].map(contentOf));
