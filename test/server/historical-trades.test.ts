@@ -7,7 +7,17 @@ import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { createTradesEndpoint } from '../../src/server/history/endpoints.ts';
-import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder, upstreamName } from '../archive/scratch.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hourMs,
+  opened,
+  publishNow,
+  scratchFolder,
+  upstreamName,
+} from '../archive/scratch.ts';
 import { trade, tradeAnswer } from '../archive/trades.ts';
 import { runHere } from '../e2e/here.ts';
 import { put } from '../e2e/import-lake.ts';
@@ -37,7 +47,23 @@ interface Trade extends Key {
 const crowded = day0 + hourMs;
 
 /** In another order by UTF-16, by characters instead of bytes, or as numbers. The last but one is as long as one may be. */
-const ids = ['b', '100', 'é', '9', '🚀', 'ﬀx', '10', 'ab', '"q"', 'a', "it's", '%_', '\u{10ffff}', 'z'.repeat(256), 'A'];
+const ids = [
+  'b',
+  '100',
+  'é',
+  '9',
+  '🚀',
+  'ﬀx',
+  '10',
+  'ab',
+  '"q"',
+  'a',
+  "it's",
+  '%_',
+  '\u{10ffff}',
+  'z'.repeat(256),
+  'A',
+];
 
 /** Every combination of facts that may be missing, by turns. */
 const facts = (i: number) => ({
@@ -52,7 +78,12 @@ const input: readonly object[] = [
   ...ids.map((id, i) => ({ symbol: 'AAA', t: crowded, trade_id: id, ...facts(i) })),
   // Without an identifier, two of them equal.
   ...[0, 1, 1].map((i) => ({ symbol: 'AAA', t: crowded, ...facts(i) })),
-  ...[crowded - 1, crowded + 1, crowded + dayMs].map((t, i) => ({ symbol: 'AAA', t, trade_id: `at ${i}`, ...facts(i) })),
+  ...[crowded - 1, crowded + 1, crowded + dayMs].map((t, i) => ({
+    symbol: 'AAA',
+    t,
+    trade_id: `at ${i}`,
+    ...facts(i),
+  })),
   // Identifiers of other symbols may be the same.
   ...['🚀', 'ﬀ'].flatMap((symbol) =>
     ids.slice(0, 4).map((id, i) => ({ symbol, t: crowded + (i % 2) * dayMs, trade_id: id, ...facts(i) })),
@@ -63,7 +94,16 @@ async function importTrades(root: string, rows: readonly object[], ...flags: str
   const lines = rows.map((row) => `${JSON.stringify(row)}\n`).join('');
   const file = put(`${root}-input`, 'trades.ndjson', lines);
   try {
-    const { code, stderr } = await runHere(['import', file, '--dataset', 'trades', '--output', root, ...named, ...flags]);
+    const { code, stderr } = await runHere([
+      'import',
+      file,
+      '--dataset',
+      'trades',
+      '--output',
+      root,
+      ...named,
+      ...flags,
+    ]);
     expect(code, stderr).toBe(0);
   } finally {
     rmSync(`${root}-input`, { recursive: true });
@@ -136,33 +176,38 @@ test.each([
   [2, symbolQuery('AAA')],
   [3, ''],
   [5, symbolQuery('AAA', '🚀')],
-])('a publish neither repeats nor loses a trade of the millisecond at which a page of %i ends', async (limit, query) => {
-  const archive = lake();
-  const before = (await readTrades(archive)).filter(({ symbol }) => query === '' || query.includes(encodeURIComponent(symbol)));
-  const { json } = await serving(archive);
-  const added: { readonly key: Key; readonly page: number }[] = [];
-  // Both publishes are within the crowded millisecond, whose trades are the second to the nineteenth of all.
-  const moments = [3, 10].map((row) => Math.ceil(row / limit));
-  const pages = await pagesOf<Trade>(json, `${base}?limit=${limit}${query}`, 'trades', async (page) => {
-    const k = moments.indexOf(page);
-    if (k < 0) return;
-    // Some of them sort before the position.
-    const own = ['!"'[k]!, `!${k}`, `ö${k}`, `~~~${k}`, `${k}${'y'.repeat(255)}`];
-    const keys = own.map((id) => ({ symbol: 'AAA', t: crowded, trade_id: id }));
-    for (const key of keys) added.push({ key, page });
-    await importTrades(
-      archive.layout.root,
-      keys.map((key) => ({ ...key, price: 0.5, size: 1 })),
+])(
+  'a publish neither repeats nor loses a trade of the millisecond at which a page of %i ends',
+  async (limit, query) => {
+    const archive = lake();
+    const before = (await readTrades(archive)).filter(
+      ({ symbol }) => query === '' || query.includes(encodeURIComponent(symbol)),
     );
-  });
-  expect(added).toHaveLength(10);
-  const laterOnes = added.filter(({ key, page }) => compareKeys(key, pages.slice(0, page).flat().at(-1)!) > 0);
-  expect(laterOnes.length).toBeGreaterThan(2);
-  expect(laterOnes.length).toBeLessThan(9);
-  const toKey = ({ symbol, t, trade_id }: Key): Key => ({ symbol, t, trade_id });
-  const expected = [...before.map(toKey), ...laterOnes.map(({ key }) => key)].sort(compareKeys);
-  expect(pages.flat().map(toKey)).toEqual(expected);
-});
+    const { json } = await serving(archive);
+    const added: { readonly key: Key; readonly page: number }[] = [];
+    // Both publishes are within the crowded millisecond, whose trades are the second to the nineteenth of all.
+    const moments = [3, 10].map((row) => Math.ceil(row / limit));
+    const pages = await pagesOf<Trade>(json, `${base}?limit=${limit}${query}`, 'trades', async (page) => {
+      const k = moments.indexOf(page);
+      if (k < 0) return;
+      // Some of them sort before the position.
+      const own = ['!"'[k]!, `!${k}`, `ö${k}`, `~~~${k}`, `${k}${'y'.repeat(255)}`];
+      const keys = own.map((id) => ({ symbol: 'AAA', t: crowded, trade_id: id }));
+      for (const key of keys) added.push({ key, page });
+      await importTrades(
+        archive.layout.root,
+        keys.map((key) => ({ ...key, price: 0.5, size: 1 })),
+      );
+    });
+    expect(added).toHaveLength(10);
+    const laterOnes = added.filter(({ key, page }) => compareKeys(key, pages.slice(0, page).flat().at(-1)!) > 0);
+    expect(laterOnes.length).toBeGreaterThan(2);
+    expect(laterOnes.length).toBeLessThan(9);
+    const toKey = ({ symbol, t, trade_id }: Key): Key => ({ symbol, t, trade_id });
+    const expected = [...before.map(toKey), ...laterOnes.map(({ key }) => key)].sort(compareKeys);
+    expect(pages.flat().map(toKey)).toEqual(expected);
+  },
+);
 
 test('an unknown symbol gives 404, one without trades nothing, and a large limit what there is', async () => {
   const archive = lake();
@@ -177,7 +222,10 @@ test('an unknown symbol gives 404, one without trades nothing, and a large limit
       count: 4,
       next_cursor: null,
     });
-  expect((await json(`${base}?limit=3${symbolQuery('🚀')}`)).body).toMatchObject({ count: 3, next_cursor: expect.any(String) });
+  expect((await json(`${base}?limit=3${symbolQuery('🚀')}`)).body).toMatchObject({
+    count: 3,
+    next_cursor: expect.any(String),
+  });
   expect((await json(`${base}?limit=1000`)).body).toMatchObject({ trades: all.slice(0, 20), count: 20 });
 });
 
@@ -189,11 +237,15 @@ test('files have the trades as DuckDB reads them, with nothing for a missing fac
   const texts = all.map(({ t, ...trade }) => ({ ...trade, t: new Date(t).toISOString() }));
   const lines = (await body('format=ndjson')).toString().trimEnd().split('\n');
   expect(lines.map((line) => JSON.parse(line))).toEqual(texts);
-  const rows = all.map((trade) => datasets.trades.columns.map(({ name }) => (trade as unknown as Record<string, unknown>)[name]));
+  const rows = all.map((trade) =>
+    datasets.trades.columns.map(({ name }) => (trade as unknown as Record<string, unknown>)[name]),
+  );
   expect(decodeRows(datasets.trades.columns, await body('format=parquet'))).toEqual(rows);
   const cut = `from=${crowded - 1}&to=${crowded + 2}&limit=21${symbolQuery('AAA')}`;
   expect(decodeRows(datasets.trades.columns, await body(`format=parquet&${cut}`))).toEqual(rows.slice(0, 20));
-  expect((await body(`format=csv&to=${crowded + dayMs}${symbolQuery('🚀')}`)).toString()).toBe(`symbol,t,${names.replaceAll(', ', ',')}
+  expect(
+    (await body(`format=csv&to=${crowded + dayMs}${symbolQuery('🚀')}`)).toString(),
+  ).toBe(`symbol,t,${names.replaceAll(', ', ',')}
 🚀,2026-06-01T01:00:00.000Z,b,0.12345678901234568,3,buy,true,0x0,0,0.12345678901234567890,3.00000000000000000001
 🚀,2026-06-01T01:00:00.000Z,é,0.03,2.5,sell,false,,1,,
 `);
@@ -206,7 +258,8 @@ test('a cursor states the identifier of the last trade, and those of other route
     return JSON.parse(Buffer.from(body.next_cursor, 'base64url').toString()) as unknown[];
   };
   const encode = (parts: readonly unknown[]): string => Buffer.from(JSON.stringify(parts)).toString('base64url');
-  const status = async (path: string, parts: readonly unknown[]) => (await json(`${path}&cursor=${encode(parts)}`)).status;
+  const status = async (path: string, parts: readonly unknown[]) =>
+    (await json(`${path}&cursor=${encode(parts)}`)).status;
   const trades = `${base}?limit=2`;
   const parts = await next(trades);
   expect(parts).toEqual(['p', 'AAA', crowded, expect.any(String), '9']);
@@ -237,10 +290,14 @@ const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`historical trades: SEED=${seed}`);
 
 test('pages have each trade once, whatever the identifiers', async () => {
+  const anyId = [
+    fc.string({ unit: 'binary', minLength: 1, maxLength: 3 }),
+    fc.string({ unit: fc.constantFrom('\0', 'a', 'b', 'é', 'ﬀ', '🚀'), minLength: 1, maxLength: 4 }),
+  ];
   const anyTrade = fc.record({
     symbol: fc.constantFrom('A', 'é'),
     t: fc.constantFrom(day0, day0 + 1, day0 + dayMs),
-    trade_id: fc.string({ unit: 'binary', minLength: 1, maxLength: 3 }),
+    trade_id: fc.oneof(...anyId),
   });
   const selector = ({ symbol, trade_id }: Key): string => `${symbol} ${trade_id}`;
   const anyTrades = fc.uniqueArray(anyTrade, { minLength: 1, maxLength: 40, selector });
@@ -249,7 +306,12 @@ test('pages have each trade once, whatever the identifiers', async () => {
     const archive = opened();
     append(archive, ...['A', 'é'].map((symbol) => answer(symbol, [[day0, 0.5]])));
     const bySymbol = [...Map.groupBy(trades, ({ symbol }) => symbol)];
-    const records = bySymbol.map(([symbol, own]) => tradeAnswer(symbol, own.map((key) => trade(key.t, key.trade_id))));
+    const records = bySymbol.map(([symbol, own]) =>
+      tradeAnswer(
+        symbol,
+        own.map((key) => trade(key.t, key.trade_id)),
+      ),
+    );
     appendSeries(archive.state, records);
     await publishNow(archive);
     const { service } = await openCounted(archive, 0);

@@ -53,7 +53,11 @@ export function findIdColumn(dataset: DatasetName): string | null {
 }
 
 /** Condition for the rows after a position. */
-function formatAfterCondition(dataset: TimedDataset, after: RowPosition, value: (one: QueryParameter) => string): string {
+function formatAfterCondition(
+  dataset: TimedDataset,
+  after: RowPosition,
+  value: (one: QueryParameter) => string,
+): string {
   const symbol = value(after.symbol);
   return `symbol >= ${symbol} AND (symbol > ${symbol} OR (${formatLaterCondition(dataset, after, value)}))`;
 }
@@ -62,7 +66,11 @@ function formatAfterCondition(dataset: TimedDataset, after: RowPosition, value: 
  * Condition for the rows of the symbol of a position that are after it. Rows of one time are in the order of `compareRowIds`:
  * the number that a file counts them with changes with every trade that is published between them.
  */
-function formatLaterCondition(dataset: TimedDataset, after: RowPosition, value: (one: QueryParameter) => string): string {
+function formatLaterCondition(
+  dataset: TimedDataset,
+  after: RowPosition,
+  value: (one: QueryParameter) => string,
+): string {
   const { t, id } = after;
   const timeColumn = datasets[dataset].time.first;
   const time = toSqlTimestamp(t);
