@@ -58,6 +58,7 @@ const routes: readonly (readonly [path: string, dataset: DatasetName])[] = [
   ['candles?interval=1h', 'candles_1h'],
   ['orderbooks', 'orderbooks'],
   ['quotes', 'quotes'],
+  ['trades', 'trades'],
 ];
 
 test('every format has the rows, columns and types of oddslake export', async () => {

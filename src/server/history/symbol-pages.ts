@@ -92,11 +92,11 @@ export function openSymbolPageReader(cacheBytesMax: number, current: ManifestWat
     const { from, to, limit } = pageRequest;
     const rows: HistoryRow[] = [];
     for (const { symbol, after } of listSymbolsAfter(pageRequest)) {
-      const window = { from: Math.max(from ?? 0, (after ?? -1) + 1), to: to ?? Number.POSITIVE_INFINITY };
+      const window = { from: Math.max(from ?? 0, (after?.t ?? -1) + 1), to: to ?? Number.POSITIVE_INFINITY };
       const key = covered === undefined ? symbol : `${covered} ${symbol}`;
       for (const file of selectFiles(manifest, dataset, symbol, window)) {
         const found = await readFile(pin, dataset, file, key, window, limit + 1 - rows.length);
-        addRows(rows, { dataset, covered }, symbol, found, { from: from ?? 0, to: window.to, after: after ?? -1 });
+        addRows(rows, { dataset, covered }, symbol, found, { from: from ?? 0, to: window.to, after: after?.t ?? -1 });
         if (rows.length > limit) return { rows: rows.slice(0, limit), isMore: true };
       }
     }
@@ -118,7 +118,7 @@ export function openSymbolPageReader(cacheBytesMax: number, current: ManifestWat
         interval,
         symbol,
         pageRequest,
-        after,
+        after?.t ?? null,
         limit + 1 - rows.length,
       );
       for (const candle of candles) rows.push({ symbol, ...candle });
