@@ -511,12 +511,12 @@ class Checker:
             if set(found) != set(day.tables):
                 self.fault("I17", f"{dataset} on {date}", f"parts {sorted(found)}, ticks have {sorted(day.tables)}")
             for part in set(found) & set(day.tables):
-                made = make_candles(day.tables[part], day.coverage, day.quotes, interval)
+                made = make_candles(day.tables[part], day, interval)
                 there = [found[part][name].to_pylist() for name in made]
                 wrong = [name for name, column in zip(made, there) if made[name] != column]
                 if wrong:
                     where = f"{dataset} on {date}, part {part}"
-                    self.fault("I17", where, f"{', '.join(wrong)}: other than ticks, coverage and quotes make")
+                    self.fault("I17", where, f"{', '.join(wrong)}: other than ticks, coverage, quotes and trades make")
 
     def check_conflicts(self, date: str, day: Day) -> None:
         # Rows that a repair could not bring back are gone without a trace where nothing covered them.
@@ -662,7 +662,7 @@ def is_book(rows: list) -> bool:
     return all(row[0] in ("ask", "bid") and math.isfinite(row[2]) for row in rows)
 
 
-def make_candles(ticks: pa.Table, coverage: dict, quotes: dict, interval: int) -> dict[str, list]:
+def make_candles(ticks: pa.Table, day: Day, interval: int) -> dict[str, list]:
     t = ticks["t"]
     # Times are after 1970, so that division rounds down.
     start = pc.multiply(pc.divide(t, interval), interval)
@@ -675,18 +675,28 @@ def make_candles(ticks: pa.Table, coverage: dict, quotes: dict, interval: int) -
     symbols, starts, *prices = columns_of(made, *names)
     covered = []
     for symbol, start in zip(symbols, starts):
-        windows = coverage.get(("ticks", symbol), [])
+        windows = day.coverage.get(("ticks", symbol), [])
         covered.append(sum(max(0, min(b, start + interval) - max(a, start)) for a, b, _ in windows) / interval)
-    times = {symbol: sorted(rows) for symbol, rows in quotes.items()}
+    times = {symbol: sorted(rows) for symbol, rows in day.quotes.items()}
     bids, asks = [], []
     for symbol, start in zip(symbols, starts):
         # Quotes of the day only: none is carried over midnight.
         before = bisect_left(times.get(symbol, []), start + interval)
-        bid, ask = quotes[symbol][times[symbol][before - 1]][:2] if before else (None, None)
+        bid, ask = day.quotes[symbol][times[symbol][before - 1]][:2] if before else (None, None)
         bids.append(bid)
         asks.append(ask)
-    nothing = [None] * len(symbols)
-    values = (symbols, starts, *prices, covered, bids, asks, nothing, nothing, nothing)
+    volumes, counts, means = [], [], []
+    for symbol, start in zip(symbols, starts):
+        # In the order of the rows: a sum of doubles depends on it.
+        inside = [row for row in day.trades.get(symbol, {}).values() if start <= row[0] < start + interval]
+        volume, turnover = 0.0, 0.0
+        for _, price, size, *_ in inside:
+            volume += size
+            turnover += price * size
+        volumes.append(volume if inside else None)
+        counts.append(len(inside) or None)
+        means.append(turnover / volume if inside else None)
+    values = (symbols, starts, *prices, covered, bids, asks, volumes, counts, means)
     columns = ("symbol", "t", "open", "high", "low", "close", "ticks", "covered", "bid", "ask", "volume", "trades", "vwap")
     return dict(zip(columns, values))
 
