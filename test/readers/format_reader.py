@@ -678,26 +678,27 @@ def make_candles(ticks: pa.Table, day: Day, interval: int) -> dict[str, list]:
         windows = day.coverage.get(("ticks", symbol), [])
         covered.append(sum(max(0, min(b, start + interval) - max(a, start)) for a, b, _ in windows) / interval)
     times = {symbol: sorted(rows) for symbol, rows in day.quotes.items()}
-    bids, asks, traded = [], [], []
+    bids, asks = [], []
     for symbol, start in zip(symbols, starts):
         # Quotes of the day only: none is carried over midnight.
         before = bisect_left(times.get(symbol, []), start + interval)
         bid, ask = day.quotes[symbol][times[symbol][before - 1]][:2] if before else (None, None)
         bids.append(bid)
         asks.append(ask)
-        traded.append(add_trades(day.trades.get(symbol, {}), start, start + interval))
-    values = (symbols, starts, *prices, covered, bids, asks, *([one[i] for one in traded] for i in range(3)))
+    volumes, counts, means = [], [], []
+    for symbol, start in zip(symbols, starts):
+        # In the order of the rows: a sum of doubles depends on it.
+        inside = [row for row in day.trades.get(symbol, {}).values() if start <= row[0] < start + interval]
+        volume, turnover = 0.0, 0.0
+        for _, price, size, *_ in inside:
+            volume += size
+            turnover += price * size
+        volumes.append(volume if inside else None)
+        counts.append(len(inside) or None)
+        means.append(turnover / volume if inside else None)
+    values = (symbols, starts, *prices, covered, bids, asks, volumes, counts, means)
     columns = ("symbol", "t", "open", "high", "low", "close", "ticks", "covered", "bid", "ask", "volume", "trades", "vwap")
     return dict(zip(columns, values))
-
-
-def add_trades(trades: dict, start: int, end: int) -> tuple[float | None, int | None, float | None]:
-    """Volume, number and vwap of the trades of a symbol in an interval, added in the order of the file."""
-    volume, count, value = 0.0, 0, 0.0
-    for t, price, size, *_ in trades.values():
-        if start <= t < end:
-            volume, count, value = volume + size, count + 1, value + price * size
-    return (volume, count, value / volume) if count else (None, None, None)
 
 
 def check(root, wait_s: float = 0) -> list[str]:
