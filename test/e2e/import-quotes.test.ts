@@ -350,10 +350,13 @@ test('files that cannot be quotes are refused', async () => {
     [[text, '--dataset', 'quotes'], /column bid is .*\[\], not a number/],
     [
       [write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: ticks,markets')],
-      /dataset is "ticks,markets", expected one of ticks, quotes, "ticks,quotes", markets/,
+      /dataset is "ticks,markets", expected one of ticks, quotes, "ticks,quotes", trades, markets/,
     ],
     [[write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: quotes, ticks')], /missing column p /],
-    [[write('a.csv', []), '--dataset', 'quotes,markets'], /Allowed choices are ticks, quotes, "ticks,quotes", markets/],
+    [
+      [write('a.csv', []), '--dataset', 'quotes,markets'],
+      /Allowed choices are ticks, quotes, "ticks,quotes", trades, markets/,
+    ],
   ] as const) {
     const refused = await run(['import', ...args, '--output', output, ...common]);
     expect(refused.code, args.join(' ')).toBe(2);
