@@ -42,7 +42,14 @@ export function listDatasetGaps(
     : computeDatasetGaps(
         all.map((facts) => ({ facts, covered: union(bySymbol.get(facts.symbol) ?? []) })),
         window,
-        ({ facts, covered }) => computeLifetime(facts, covered, lifetimeRules),
+        ({ facts, covered }) => {
+          const lifetime = computeLifetime(facts, covered, lifetimeRules);
+          // Ticks and the time of the import say nothing about when the other data begin and end: what is unknown is a gap.
+          return {
+            from: facts.opensAt ?? Number.NEGATIVE_INFINITY,
+            to: facts.listed ? lifetime.to : Number.POSITIVE_INFINITY,
+          };
+        },
       );
   return { ...window, count: gaps.length, gaps, provisional: { windows: 0, symbols: 0 } };
 }
