@@ -20,8 +20,8 @@ export interface TradeIds {
   ): string | { readonly reason: string };
 }
 
-/** Number of different trades that are remembered. Each takes about a hundred bytes. */
-const rememberedMax = 2_000_000;
+/** Number of different trades that are remembered. Each takes some hundred bytes. */
+const rememberedMax = 300_000;
 
 interface SymbolTrades {
   /** How often each content occurred. */
