@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { findBlocks, findFiles, readPage } from '../docs/blocks.ts';
+import { runDocumentedImport } from './documented-import.ts';
 import { runHere as run } from './here.ts';
 import { day0, put, writeParquet, writtenAt } from './import-lake.ts';
 import { folder, hashes } from './lake.ts';
@@ -317,23 +317,7 @@ test('the gaps of trades are the windows that no import has declared', async () 
 });
 
 test('the example of docs/IMPORT.md imports trades, and prints what the page shows', async () => {
-  const [, section] = readPage('docs/IMPORT.md').split('\n## Trades\n');
-  const [file] = findFiles(section!);
-  const [commands] = findBlocks(section!, 'sh');
-  const [shown] = findBlocks(section!, 'text');
-  const files = folder();
-  const path = put(files, file!.name, file!.code);
-  const output = join(files, 'lake');
-  const printed: string[] = [];
-  for (const command of commands!.trim().split('\n')) {
-    const words = execFileSync('sh', ['-c', `printf '%s\\n' ${command.replace('oddslake ', '')}`], {
-      encoding: 'utf8',
-    });
-    const place = (word: string): string => (word === 'lake' ? output : word === file!.name ? path : word);
-    const { code, stdout, stderr } = await run([...words.trimEnd().split('\n').map(place), ...common]);
-    expect(code, stderr).toBe(0);
-    printed.push(stdout);
-  }
+  const { printed, shown } = await runDocumentedImport('Trades', common);
   expect(printed[0]).toMatch(/trades +3 new\n +symbols +1 of 1 done\n/);
-  expect(printed[1]!.replace(/ +$/gm, '')).toBe(shown);
+  expect(printed[1]).toBe(shown);
 });

@@ -60,7 +60,7 @@ beforeAll(async () => {
   return () => rmSync(template, { recursive: true, force: true });
 });
 
-/** A row without what a repair counts anew: the number of a trade among those of its millisecond. */
+/** A row without `seq` of trades, which a repair computes again. */
 const formatRow = (name: string, row: readonly unknown[]): string =>
   JSON.stringify(name === 'trades' ? row.toSpliced(8, 1) : row);
 

@@ -157,6 +157,30 @@ const defineCandles = (interval: string) =>
     hasCoverage: false,
   }) as const satisfies DatasetDefinition;
 
+/** The dropped rows of a series. `one`: what a row is; `key`: what identifies it; `facts`: its other columns but `seq`. */
+const defineSeriesConflicts = (one: string, key: string, facts: readonly Column[]) =>
+  ({
+    description: `${one}s that were dropped because another ${one} of the same ${key} has precedence`,
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t', 'timestamp', `time of the ${one} that was dropped`),
+      column(
+        'seen_at',
+        'timestamp',
+        `when the ${one} that arrived last was observed; if both arrived at once, the later time`,
+      ),
+      column('seq', 'int32', `from 0, among the dropped ${one}s of the same symbol, t and seen_at`, `${one}s`),
+      ...facts,
+    ],
+    key: ['symbol', 't', 'seen_at', 'seq'],
+    order: ['symbol', 't', 'seen_at', 'seq'],
+    time: moment,
+    partition: 'day',
+    source: 'collected',
+    mergeRule: 'replace row',
+    hasCoverage: false,
+  }) as const satisfies DatasetDefinition;
+
 /** Every published dataset (CONTRACT, section 3). The manifest, views.sql and README.md list them in this order. */
 export const datasets = {
   ticks: {
@@ -350,49 +374,8 @@ export const datasets = {
     mergeRule: 'replace row',
     hasCoverage: false,
   },
-  quote_conflicts: {
-    description: 'quotes that were dropped because another quote of the same (symbol, t) has precedence',
-    columns: [
-      column('symbol', 'string', 'market ticker at its venue'),
-      column('t', 'timestamp', 'time of the quote'),
-      column(
-        'seen_at',
-        'timestamp',
-        'when the quote that arrived last was observed; if both arrived at once, the later time',
-      ),
-      column('seq', 'int32', 'from 0, among the dropped quotes of the same symbol, t and seen_at', 'quotes'),
-      ...quoteNumbers,
-    ],
-    key: ['symbol', 't', 'seen_at', 'seq'],
-    order: ['symbol', 't', 'seen_at', 'seq'],
-    time: moment,
-    partition: 'day',
-    source: 'collected',
-    mergeRule: 'replace row',
-    hasCoverage: false,
-  },
-  trade_conflicts: {
-    description: 'trades that were dropped because another trade of the same (symbol, trade_id) has precedence',
-    columns: [
-      column('symbol', 'string', 'market ticker at its venue'),
-      column('t', 'timestamp', 'time of the trade that was dropped'),
-      column(
-        'seen_at',
-        'timestamp',
-        'when the trade that arrived last was observed; if both arrived at once, the later time',
-      ),
-      column('seq', 'int32', 'from 0, among the dropped trades of the same symbol, t and seen_at', 'trades'),
-      ...tradeFacts,
-      ...tradeTexts,
-    ],
-    key: ['symbol', 't', 'seen_at', 'seq'],
-    order: ['symbol', 't', 'seen_at', 'seq'],
-    time: moment,
-    partition: 'day',
-    source: 'collected',
-    mergeRule: 'replace row',
-    hasCoverage: false,
-  },
+  quote_conflicts: defineSeriesConflicts('quote', '(symbol, t)', quoteNumbers),
+  trade_conflicts: defineSeriesConflicts('trade', '(symbol, trade_id)', [...tradeFacts, ...tradeTexts]),
 } as const satisfies Record<string, DatasetDefinition>;
 
 export type DatasetName = keyof typeof datasets;

@@ -52,11 +52,11 @@ export function mergeRowsById(
     else {
       const merge = { all, symbol, from, to, fresh, known, tallies };
       const merged = mergeSymbolById(merge);
-      for (const { row } of merged.trades) kept.push(row);
+      for (const { row } of merged.sorted) kept.push(row);
       for (const conflict of merged.conflicts) conflicts.push(conflict);
-      recordTimes(precedence, merge, merged.trades);
+      recordTimes(precedence, merge, merged.sorted);
       isChanged ||= merged.isChanged;
-      added.set(symbol, merged.trades.length - (to - from));
+      added.set(symbol, merged.sorted.length - (to - from));
     }
     offsets[s + 1] = kept.length;
   });
@@ -114,7 +114,7 @@ interface KeyState {
 
 function mergeSymbolById({ all, symbol, from, to, fresh, known, tallies }: SymbolMerge): {
   /** Sorted by time and identifier. */
-  readonly trades: readonly KeyState[];
+  readonly sorted: readonly KeyState[];
   readonly conflicts: readonly SeriesConflict[];
   readonly isChanged: boolean;
 } {
@@ -145,13 +145,13 @@ function mergeSymbolById({ all, symbol, from, to, fresh, known, tallies }: Symbo
       state.precedence = chunk;
     }
   }
-  const trades = [...states.values()].sort(
+  const sorted = [...states.values()].sort(
     (a, b) => all.t[a.row]! - all.t[b.row]! || compareRowIds(ids[a.row]!, ids[b.row]!),
   );
   return {
-    trades,
+    sorted,
     conflicts: listConflicts(all, symbol, fresh, states),
-    isChanged: trades.some(({ row, before, isHeld }) => !isHeld || !isSameRow(all, row, before)),
+    isChanged: sorted.some(({ row, before, isHeld }) => !isHeld || !isSameRow(all, row, before)),
   };
 }
 
@@ -208,15 +208,15 @@ function createWindowLookup(windows: readonly PrecedenceWindow[]): (t: number) =
 function recordTimes(
   recorder: PrecedenceRecorder,
   { all, symbol, known }: SymbolMerge,
-  trades: readonly KeyState[],
+  sorted: readonly KeyState[],
 ): void {
   const findWindow = createWindowLookup(known.getWindows(symbol));
   recorder.begin(symbol);
-  for (let i = 0; i < trades.length; ) {
-    const t = all.t[trades[i]!.row]!;
-    let greatest = trades[i]!.precedence;
-    for (i++; i < trades.length && all.t[trades[i]!.row] === t; i++)
-      if (hasPrecedence(trades[i]!.precedence, greatest, false)) greatest = trades[i]!.precedence;
+  for (let i = 0; i < sorted.length; ) {
+    const t = all.t[sorted[i]!.row]!;
+    let greatest = sorted[i]!.precedence;
+    for (i++; i < sorted.length && all.t[sorted[i]!.row] === t; i++)
+      if (hasPrecedence(sorted[i]!.precedence, greatest, false)) greatest = sorted[i]!.precedence;
     // Without a known observation time there is no precedence to store.
     if (Number.isFinite(greatest.observedAt)) recorder.record(t, greatest, !hasSamePrecedence(findWindow(t), greatest));
     else recorder.pause();

@@ -23,7 +23,7 @@ export const quotePriceNames: readonly string[] = ['bid', 'ask'];
 const readColumnNames: Readonly<Record<ImportDataset, readonly string[]>> = {
   ticks: ['symbol', 't', 'p'],
   quotes: ['symbol', 't', ...quoteValueNames],
-  // seq is counted anew.
+  // seq is computed when the rows are published.
   trades: ['symbol', 't', ...tradeColumnNames, 'seq'],
   orderbooks: ['symbol', 't', ...bookSideNames, ...bookLevelNames, 'level'],
   markets: marketColumnNames,
