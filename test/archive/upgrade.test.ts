@@ -332,3 +332,30 @@ test('what was complete is provisional after an upgrade, as nothing tells why it
   expect(states()).toEqual(['complete', 'complete']);
   expect(estimateRecheckCost(archive.state.db, 1000)).toMatchObject({ windows: 0, symbols: 0, expected_requests: 0 });
 });
+
+test('numbers the dropped prices of one tick and moment, as a publish does', async () => {
+  const first = opened();
+  append(
+    first,
+    answer('AAA', [
+      [day0, 0.1],
+      [day0, 0.3],
+      [day0, 0.2],
+      [day0 + 1, 0.4],
+      [day0 + 1, 0.5],
+    ]),
+  );
+  await publishNow(first, now, 'run', { candles: ['1h', '1d'] });
+  const { root } = first.layout;
+  const before = publishedRows(root, 'conflicts');
+  expect(before.map((row) => [row[3], row[5]])).toEqual([
+    [0.1, 0],
+    [0.2, 1],
+    [0.4, 0],
+  ]);
+  first.close();
+  turnedBack(root, 3);
+  const again = opened({ root, create: false });
+  await upgrade(again);
+  expect(publishedRows(root, 'conflicts')).toEqual(before);
+});
