@@ -15,6 +15,7 @@ import {
 import { schemaVersions } from '../../src/archive/journal/schema.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
 
 /** The datasets and files that each format added. */
 const addedNames: Readonly<Record<number, readonly string[]>> = {
@@ -36,6 +37,9 @@ export function turnedBack(root: string, format = 1): string {
   const path = join(root, 'manifest.json');
   const manifest = JSON.parse(readFileSync(path, 'utf8')) as Manifest;
   const kept = Object.fromEntries(Object.entries(manifest.datasets).filter(([name]) => !added.includes(name)));
+  if (format < 4)
+    for (const name of ['coverage', 'conflicts'] as const)
+      kept[name] = { files: joinParts(root, name, manifest.datasets[name].files) };
   for (const [name, { files }] of Object.entries(kept) as [DatasetName, { files: readonly PublishedFile[] }][]) {
     const columns: readonly Column[] = datasets[name].columns;
     const older = columns.filter(({ since = 1 }) => since <= format);
@@ -64,6 +68,37 @@ export function turnedBack(root: string, format = 1): string {
   setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
   db.close();
   return text;
+}
+
+/** Joins the files of each day into one, as they were before format 4. */
+function joinParts(root: string, name: 'coverage' | 'conflicts', files: readonly PublishedFile[]): PublishedFile[] {
+  const { columns } = datasets[name];
+  const order: readonly string[] = name === 'coverage' ? datasets[name].order : ['symbol', 't', 'seen_at', 'dropped'];
+  const at = order.map((one) => columns.findIndex((column) => column.name === one));
+  return [...Map.groupBy(files, ({ date }) => date!)].map(([date, ofDay]) => {
+    const rows = ofDay.flatMap(({ path }) => decodeRows(columns, readFileSync(join(root, path))));
+    rows.sort((a, b) =>
+      at.reduce(
+        (found, i) => found || (typeof a[i] === 'number' ? a[i] - (b[i] as number) : compareUtf8(`${a[i]}`, `${b[i]}`)),
+        0,
+      ),
+    );
+    for (const { path } of ofDay) rmSync(join(root, path));
+    const path = `${name}/date=${date}/part-00.parquet`;
+    const bytes = encodeRows(columns, rows);
+    writeFileSync(join(root, path), bytes);
+    return {
+      path,
+      date,
+      rows: rows.length,
+      bytes: bytes.length,
+      sha256: sha256(bytes),
+      t_min: Math.min(...ofDay.map(({ t_min }) => t_min!)),
+      t_max: Math.max(...ofDay.map(({ t_max }) => t_max!)),
+      symbols: ofDay.reduce((sum, { symbols }) => sum + symbols, 0),
+      generation: Math.max(...ofDay.map(({ generation }) => generation)),
+    };
+  });
 }
 
 /** The days of a manifest as they were before format 3. */

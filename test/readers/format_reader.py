@@ -23,6 +23,7 @@ FORMAT_VERSION = 4
 DAY_MS = 86_400_000
 INTERVALS = {"candles_1h": 3_600_000, "candles_1d": DAY_MS}
 PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes", "trades")
+PARTED_SINCE_4 = ("coverage", "conflicts", "quote_conflicts", "trade_conflicts")
 COVERED = ("ticks", "orderbooks", "quotes", "trades")
 ORIGINS = ("poll", "backfill", "import")
 EVIDENCE = ("stated", "confirmed", "declared", "inferred")
@@ -292,13 +293,16 @@ class Checker:
         for dataset in COLUMNS:
             record(self.manifest["datasets"][dataset], dataset, {"files": array(dataset, file)})
 
+    def is_parted(self, dataset: str) -> bool:
+        return dataset in PARTED or (dataset in PARTED_SINCE_4 and self.manifest["format_version"] >= 4)
+
     def check_entry(self, dataset: str, file: dict) -> None:
         path = file["path"]
         folder = dataset if dataset == "symbols" else rf"{dataset}/date=(?P<date>\d{{4}}-\d\d-\d\d)"
         found = re.fullmatch(rf"{folder}/part-(?P<part>\d\d|[1-9]\d{{2,}})\.parquet", path)
         if found is None or found.groupdict().get("date") != file["date"]:
             return self.fault("I2", path, f"is no path of {dataset} and {file['date']}")
-        if int(found["part"]) >= (self.manifest["parts"] if dataset in PARTED else 1):
+        if int(found["part"]) >= (self.manifest["parts"] if self.is_parted(dataset) else 1):
             self.fault("I7", path, "no such part")
         if file["generation"] > self.manifest["generation"]:
             self.fault("I7", path, "is of a later generation than the manifest")
@@ -378,7 +382,7 @@ class Checker:
             day = day_start(file["date"])
             if t_min < day or end >= day + DAY_MS:
                 self.fault("I11", path, "has rows of another day")
-        if dataset in PARTED:
+        if self.is_parted(dataset):
             part = part_number(path)
             for symbol in symbols:
                 if part_of(symbol, self.manifest["parts"]) != part:

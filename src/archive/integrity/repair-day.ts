@@ -12,7 +12,15 @@ import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
-import { type DayCoverage, readDayCoverage, stageDayTable, toCoverageRows } from '../publish/day-tables.ts';
+import {
+  addCoverage,
+  type DayCoverage,
+  parseCoverageRows,
+  pickPartCoverage,
+  readPartCoverage,
+  stageTable,
+  toCoverageRows,
+} from '../publish/day-tables.ts';
 import { encodeTickFile } from '../publish/encode-partition.ts';
 import { listCandleIntervals, stageCandles } from '../publish/stage-candles.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
@@ -53,14 +61,24 @@ export function repairDay(
   losses: RepairLosses,
   settleMs: number,
 ): void {
-  const path = toDayPath('coverage', day, 0);
-  const damagedCoverage = damaged.get(path);
-  const { coverage, refilled: restoredCoverage } =
-    damagedCoverage === undefined
-      ? { coverage: readDayCoverage(archive, stage.base, day), refilled: new Map() as RestoredCoverage }
-      : restoreCoverage(archive, day, damagedCoverage, settleMs);
-  if (damagedCoverage !== undefined) recordCoverageLoss(damagedCoverage, coverage, losses);
-  const before = JSON.stringify(toCoverageRows(coverage));
+  const { parts } = archive.state.identity;
+  const coverage = parseCoverageRows([]);
+  const before = new Map<number, string>();
+  const damagedCoverage = new Map<number, DamagedFile>();
+  for (let part = 0; part < parts; part++) {
+    const file = damaged.get(toDayPath('coverage', day, part));
+    if (file !== undefined) damagedCoverage.set(part, file);
+    else {
+      const published = readPartCoverage(archive, stage.base, { day, part });
+      before.set(part, formatCoverage(published));
+      addCoverage(coverage, published);
+    }
+  }
+  const restoredCoverage: RestoredCoverage =
+    damagedCoverage.size === 0
+      ? new Map()
+      : restoreCoverage(archive, day, coverage, [...damagedCoverage.values()], settleMs);
+  for (const [part, file] of damagedCoverage) recordCoverageLoss(file, pickPartCoverage(coverage, part, parts), losses);
   const repair = {
     archive,
     stage,
@@ -71,14 +89,22 @@ export function repairDay(
     restoredCoverage,
     intervals: listCandleIntervals(stage.base, []),
   };
-  for (let part = 0; part < archive.state.identity.parts; part++)
-    repairPartition(repair, part, damagedCoverage !== undefined);
-  const rows = toCoverageRows(coverage);
-  if (damagedCoverage === undefined && JSON.stringify(rows) === before) return;
-  if (rows.length > 0) stageDayTable(archive, stage, 'coverage', day, rows);
-  else stageRemoval(stage, path);
+  for (let part = 0; part < parts; part++) {
+    const isRestored = formatCoverage(pickPartCoverage(coverage, part, parts)) !== before.get(part);
+    repairPartition(repair, part, isRestored);
+  }
+  for (let part = 0; part < parts; part++) {
+    const ofPart = pickPartCoverage(coverage, part, parts);
+    if (formatCoverage(ofPart) === before.get(part)) continue;
+    const rows = toCoverageRows(ofPart);
+    if (rows.length > 0) stageTable(archive, stage, 'coverage', { day, part }, rows);
+    else stageRemoval(stage, toDayPath('coverage', day, part));
+  }
 }
 
+const formatCoverage = (coverage: DayCoverage): string => JSON.stringify(toCoverageRows(coverage));
+
+/** @param coverage the coverage of the part after the repair */
 function recordCoverageLoss({ file, salvage }: DamagedFile, coverage: DayCoverage, losses: RepairLosses): void {
   const lost = Math.max(0, file.rows - toCoverageRows(coverage).length);
   losses.rowsLost.set(file.path, lost);
@@ -91,7 +117,7 @@ function recordCoverageLoss({ file, salvage }: DamagedFile, coverage: DayCoverag
     });
 }
 
-function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boolean): void {
+function repairPartition(repair: DayRepair, part: number, isCoverageRestored: boolean): void {
   const { archive, stage, day, damagedFiles, losses, coverage, intervals } = repair;
   const books = damagedFiles.get(toDayPath('orderbooks', day, part));
   if (books !== undefined) repairOrderBooks(archive, stage, day, books, coverage.orderbooks, losses);
@@ -104,14 +130,13 @@ function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boo
   // Candles depend on the series too.
   const related = [...intervals.map((interval) => candleDatasets[interval]), ...candleSeries];
   const areCandlesAffected = related.some((dataset) => damagedFiles.has(toDayPath(dataset, day, part)));
-  if (ticks === undefined && !isCoverageDamaged && !areCandlesAffected) return;
+  if (ticks === undefined && !isCoverageRestored && !areCandlesAffected) return;
   const file = findManifestFile(stage.base, 'ticks', path);
   const columns = ticks === undefined ? readPublishedTicks(archive, file) : repairTicks(repair, part, ticks);
-  if (ticks === undefined) {
+  if (ticks === undefined && isCoverageRestored) {
     const getTimes = indexTickTimes(columns);
-    for (const [symbol, covered] of repair.restoredCoverage)
-      if (computePartNumber(symbol, archive.state.identity.parts) === part)
-        coverage.ticks.set(symbol, countCoverageTicks(covered, getTimes(symbol)));
+    for (const [symbol, covered] of pickPartCoverage(coverage, part, archive.state.identity.parts).ticks)
+      coverage.ticks.set(symbol, countCoverageTicks(covered, getTimes(symbol)));
   }
   if (columns.t.length > 0) {
     stageCandles(archive, stage, intervals, { day, part }, columns, coverage.ticks);

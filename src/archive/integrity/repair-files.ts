@@ -14,7 +14,8 @@ import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { commitStage } from '../publish/commit.ts';
-import { stageDayTable } from '../publish/day-tables.ts';
+import { isTable, stageTable, type TableName } from '../publish/day-tables.ts';
+import { stageRowsOfOtherParts } from '../publish/split-tables.ts';
 import {
   createNextManifest,
   type JudgeContext,
@@ -51,8 +52,7 @@ export async function repairDamagedFiles(
   const days = [...Map.groupBy(dated, ({ file }) => parseDayStart(file.date!))].sort(([a], [b]) => a - b);
   for (const [done, [day, dayFiles]] of days.entries()) {
     options.signal?.throwIfAborted();
-    for (const one of dayFiles)
-      if (isCollectedDayTable(one.dataset)) repairRows(archive, stage, one.dataset, one, losses);
+    for (const one of dayFiles) if (isCollectedTable(one.dataset)) repairRows(archive, stage, one.dataset, one, losses);
     repairDay(
       archive,
       stage,
@@ -155,23 +155,25 @@ export function recountSymbols(
   return { symbols: out.sort((a, b) => compareUtf8(a.symbol, b.symbol)), changed };
 }
 
-/** A dataset with one file per day, whose lost rows exist nowhere else. */
-type CollectedDayTable = DatasetsWith<'partition', 'day'> & DatasetsWith<'source', 'collected'>;
+/** A dataset of rows that exist nowhere else. */
+type CollectedTable = TableName & DatasetsWith<'source', 'collected'>;
 
-const isCollectedDayTable = (dataset: DatasetName): dataset is CollectedDayTable =>
-  datasets[dataset].partition === 'day' && datasets[dataset].source === 'collected';
+const isCollectedTable = (dataset: DatasetName): dataset is CollectedTable =>
+  isTable(dataset) && datasets[dataset].source === 'collected';
 
-/** Stages the intact rows of a day's file. */
+/** Stages the intact rows of a file. */
 function repairRows(
   archive: Archive,
   stage: Stage,
-  dataset: CollectedDayTable,
+  dataset: CollectedTable,
   { file, salvage }: DamagedFile,
   losses: RepairLosses,
 ): void {
   const { readableFile, intactGroups, lostRanges } = salvage();
   const rows = readableFile === null ? [] : decodeRows(datasets[dataset].columns, readableFile, intactGroups);
-  if (rows.length > 0) stageDayTable(archive, stage, dataset, parseDayStart(file.date!), rows);
+  const bin = { day: parseDayStart(file.date!), part: parsePartNumber(file.path) };
+  const own = dataset === 'conflicts' ? stageRowsOfOtherParts(archive, stage, dataset, bin, rows) : rows;
+  if (own.length > 0) stageTable(archive, stage, dataset, bin, own);
   else stageRemoval(stage, file.path);
   losses.rowsLost.set(file.path, file.rows - rows.length);
   for (const range of lostRanges)

@@ -8,7 +8,7 @@ import type { Manifest, PublishedFile } from '../format/manifest.ts';
  * A null end of the window is open. Uses the manifest only.
  */
 export function createFileFilter(
-  { parts }: Pick<Manifest, 'parts'>,
+  { parts, format_version }: Pick<Manifest, 'parts' | 'format_version'>,
   dataset: DatasetName,
   symbols: readonly string[],
   { from, to }: { readonly from: number | null; readonly to: number | null },
@@ -16,7 +16,7 @@ export function createFileFilter(
   const fileNames = symbols.map(
     (symbol) => `/part-${String(computePartNumber(symbol, parts)).padStart(2, '0')}.parquet`,
   );
-  const bySymbol = isSplitBySymbol(dataset) && symbols.length > 0;
+  const bySymbol = isSplitBySymbol(dataset, format_version) && symbols.length > 0;
   return (file) =>
     (from === null || file.t_max === null || file.t_max >= from) &&
     (to === null || file.t_min === null || file.t_min < to) &&

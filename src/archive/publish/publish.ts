@@ -29,7 +29,7 @@ import { addSeriesTally } from '../journal/series-counts.ts';
 import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
-import { readDayMarkets, stageDayTable, toMarketRows } from './day-tables.ts';
+import { readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
@@ -202,7 +202,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     onPart: () => options.onProgress?.(++done, bins.length),
   });
   const { bins: results, answers: coveredResponses } = stagedDays;
-  // Coverage and conflicts of a day are read for its series and for its ticks.
+  // Coverage and conflicts of a part are read for its series and for its ticks.
   const refused = [...new Set([...books.refused, ...series.refused, ...stagedDays.refused])];
   if (isUpgrade) refused.push(...stageOutdatedFiles(archive, stage));
   const missing = await stageMissingCandles(archive, stage, intervals, {
@@ -263,7 +263,7 @@ function countPublishedRows(base: Manifest, bins: readonly JournalBin[]): number
 function groupByDay(
   bins: readonly JournalBin[],
   responses: ReadonlyMap<number, readonly BookResponse[]>,
-  series: ReadonlyMap<number, SeriesCoverage>,
+  series: ReadonlyMap<number, ReadonlyMap<number, SeriesCoverage>>,
 ): DayInput[] {
   const byDay = Map.groupBy(bins, (bin) => bin.day);
   const days = [...new Set([...byDay.keys(), ...responses.keys(), ...series.keys()])].sort((a, b) => a - b);
@@ -271,7 +271,7 @@ function groupByDay(
     day,
     bins: byDay.get(day) ?? [],
     answers: responses.get(day) ?? [],
-    series: series.get(day),
+    series: series.get(day) ?? new Map(),
   }));
 }
 
@@ -295,7 +295,7 @@ function stageMarkets(archive: Archive, stage: Stage, end: number, refused: stri
   for (const [day, dayPolls] of Map.groupBy(polls, (poll) => floorToDay(poll.observedAt))) {
     try {
       const rows = mergeMarkets(readDayMarkets(archive, stage.base, day), dayPolls);
-      stageDayTable(archive, stage, 'markets', day, toMarketRows(rows));
+      stageTable(archive, stage, 'markets', { day, part: 0 }, toMarketRows(rows));
       mergedRecords.push(...dayPolls.map((poll) => poll.recordId));
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;

@@ -11,7 +11,7 @@ import type { JournalBin } from '../journal/journal.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import { type DayCoverage, readDayCoverage } from './day-tables.ts';
+import { readPartCoverage } from './day-tables.ts';
 import { type CandleSeriesFiles, decodeCandleSeries, encodeCandleFiles } from './encode-partition.ts';
 import { readNextFile, type Stage, stageFile } from './staging.ts';
 
@@ -83,14 +83,12 @@ export async function stageMissingCandles(
   const filesWithMissing = findMissingCandles(stage, intervals);
   const refused = new Set<string>();
   let done = 0;
-  let openedDay: { readonly day: number; readonly coverage: DayCoverage['ticks'] } | undefined;
   for (const { file, missing } of filesWithMissing) {
     signal?.throwIfAborted();
     try {
-      const day = parseDayStart(file.date!);
-      if (openedDay?.day !== day) openedDay = { day, coverage: readDayCoverage(archive, stage.base, day).ticks };
-      const columns = decodeTicks(readPublishedFile(archive, file));
-      stageCandles(archive, stage, missing, { day, part: parsePartNumber(file.path) }, columns, openedDay.coverage);
+      const bin = { day: parseDayStart(file.date!), part: parsePartNumber(file.path) };
+      const coverage = readPartCoverage(archive, stage.base, bin).ticks;
+      stageCandles(archive, stage, missing, bin, decodeTicks(readPublishedFile(archive, file)), coverage);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.add(error.message);

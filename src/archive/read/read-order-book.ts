@@ -15,7 +15,8 @@ import {
 import { readLatestBookResponseMs, readLatestBooks } from '../journal/journal-books.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
-import { readDayCoverage } from '../publish/day-tables.ts';
+import { readCoverageFile } from '../publish/day-tables.ts';
+import { createFileFilter } from '../publish/prune-files.ts';
 import { dropReplaced } from './drop-replaced.ts';
 import { type ManifestWatcher, readConsistently } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
@@ -85,11 +86,12 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
   async function findFetchedAt(manifest: Manifest, symbol: string, t: number): Promise<number | null> {
     const journaled = readLatestBookResponseMs(archive.state, symbol);
     if (journaled !== null) return journaled;
-    for (const file of sortNewestFirst(manifest.datasets.coverage.files)) {
+    const mayHave = createFileFilter(manifest, 'coverage', [symbol], { from: null, to: null });
+    for (const file of sortNewestFirst(manifest.datasets.coverage.files.filter(mayHave))) {
       const day = parseDayStart(file.date!);
       // The upstream may date snapshots ahead of its own clock.
       if (day < floorToDay(t) - dayMs) return null;
-      const at = (await getOrRead(fetchTimeCache, file, () => findFetchTimes(archive, manifest, day))).get(symbol);
+      const at = (await getOrRead(fetchTimeCache, file, () => findFetchTimes(archive, file))).get(symbol);
       if (at !== undefined) return at;
     }
     return null;
@@ -146,9 +148,9 @@ function findLatestBooks({ symbols, offsets, t, side, level, price, quantity }: 
   );
 }
 
-/** When the latest response of a day with a snapshot was generated, by symbol. */
-function findFetchTimes(archive: Archive, manifest: Manifest, day: number): Map<string, number> {
-  const { orderbooks } = readDayCoverage(archive, manifest, day);
+/** When the latest response with a snapshot that a file of coverage knows was generated, by symbol. */
+function findFetchTimes(archive: Archive, file: PublishedFile): Map<string, number> {
+  const { orderbooks } = readCoverageFile(archive, file);
   const out = new Map<string, number>();
   // A row covers the milliseconds in which responses were generated. Adjacent rows are joined, and the last millisecond
   // counts.

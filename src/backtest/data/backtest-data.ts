@@ -83,7 +83,7 @@ export async function openBacktestData(
     ...(['ticks', 'symbols', 'coverage', 'orderbooks', 'quotes'] as const),
     ...(range.hasStates ? (['markets'] as const) : []),
   ];
-  const manifestParts = { parts: archive.readManifest().parts };
+  const published = archive.readManifest();
   const createSelection = (hasQuotes: boolean) => {
     const lookbackMsByDataset = createLookback(hasQuotes);
     const createFilter = (
@@ -91,7 +91,7 @@ export async function openBacktestData(
       symbols: readonly string[],
       { from, to }: Pick<DataRange, 'from' | 'to'>,
     ) =>
-      createFileFilter(manifestParts, name, symbols, {
+      createFileFilter(published, name, symbols, {
         from: from === null ? null : from - (lookbackMsByDataset[name] ?? 0),
         to,
       });
@@ -123,7 +123,7 @@ export async function openBacktestData(
     await requireAll(symbolFiles, signal);
     const byPart = (name: DatasetName) =>
       Map.groupBy(manifest.datasets[name].files.filter(isNeeded), ({ path }) =>
-        isSplitBySymbol(name) ? parsePartNumber(path) : null,
+        isSplitBySymbol(name, manifest.format_version) ? parsePartNumber(path) : null,
       );
     const filesByPart = new Map(names.map((name) => [name, byPart(name)]));
     /** @param part null for datasets without parts */
@@ -138,7 +138,12 @@ export async function openBacktestData(
     let sortedStates: DatasetFiles | null = null;
     return {
       requireIntact: (signal) => requireAll(otherFiles, signal),
-      findCoverage: (window) => sourceOf('coverage', 'coverage', filesOf('coverage', null, window)),
+      findCoverage: (window) =>
+        sourceOf(
+          'coverage',
+          'coverage',
+          manifest.datasets.coverage.files.filter(isNeeded).filter(createFilter('coverage', [], window)),
+        ),
       async writeStates(to, signal) {
         const path = join(root, 'states.parquet');
         await query.write(createStatesQuery(to), 'parquet', createWriteStream(path), signal);

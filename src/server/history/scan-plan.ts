@@ -330,7 +330,7 @@ export function createComputedStep(
   const since = Math.max(from ?? 0, times.reduce((min, t) => Math.min(min, t), Number.POSITIVE_INFINITY) - stepMs);
   const until = Math.min(to ?? Number.POSITIVE_INFINITY, times.reduce((max, t) => Math.max(max, t), 0) + 1);
   const window = ticks.length === 0 ? { from: 0, to: 0 } : { from: since, to: until };
-  const coverageFilter = createFileFilter(manifest, 'coverage', [], { from: window.from, to: window.to + stepMs });
+  const coverageFilter = createFileFilter(manifest, 'coverage', symbols, { from: window.from, to: window.to + stepMs });
   const dataset = `candles_${interval}`;
   const macro = listViewDefinitions(false).find(({ name }) => name === 'candles')!.sql;
   const columns = computedCandleColumns;

@@ -30,7 +30,9 @@ export function startCandlesAudit(root: string, reader: Reader) {
       for (const ticks of manifest.datasets.ticks.files) {
         const path = ticks.path.replace('ticks/', `${name}/`);
         const file = byPath.get(path);
-        const covered = manifest.datasets.coverage.files.find(({ date }) => date === ticks.date);
+        const covered = manifest.datasets.coverage.files.find(
+          (one) => one.path === ticks.path.replace('ticks/', 'coverage/'),
+        );
         const key = `${path} ${file?.sha256} ${ticks.sha256} ${covered?.sha256}`;
         if (file === undefined) yield `candles: ${path} is missing`;
         if (file === undefined || correct.has(key)) continue;
