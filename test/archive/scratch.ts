@@ -43,6 +43,7 @@ export interface Opening {
   readonly disk?: Disk;
   readonly upstream?: string | null;
   readonly parts?: number;
+  readonly partRows?: number;
   readonly create?: boolean;
   readonly mends?: boolean;
   readonly groupRows?: number;

@@ -256,6 +256,7 @@ class Checker:
             "writer": text,
             "upstream": text,
             "parts": lambda value: whole(value, 1) and value <= 1024,
+            "day_parts": lambda value: type(value) is dict and all(map(self.is_day_part, value.items())),
             "previous_sha256": nullable(sha),
             "watermark": nullable(whole),
             "reached": nullable(whole),
@@ -268,7 +269,7 @@ class Checker:
             "accepted": array("accepted", {**window, "reason": text, "accepted_at": whole}),
             "removed": array("removed", {"path": text, "generation": whole}),
         }
-        absent = ("verified_through", "commit_id", "completeness", "lost", "accepted", "removed")
+        absent = ("day_parts", "verified_through", "commit_id", "completeness", "lost", "accepted", "removed")
         record(self.manifest, "manifest.json", top, absent)
         if self.faults:
             return
@@ -293,6 +294,14 @@ class Checker:
         for dataset in COLUMNS:
             record(self.manifest["datasets"][dataset], dataset, {"files": array(dataset, file)})
 
+    def is_day_part(self, entry: tuple) -> bool:
+        date, count = entry
+        parts = self.manifest["parts"]
+        return re.fullmatch(r"\d{4}-\d\d-\d\d", date) is not None and 0 < count < parts and parts % count == 0
+
+    def parts_of(self, date: str) -> int:
+        return self.manifest.get("day_parts", {}).get(date, self.manifest["parts"])
+
     def is_parted(self, dataset: str) -> bool:
         return dataset in PARTED or (dataset in PARTED_SINCE_4 and self.manifest["format_version"] >= 4)
 
@@ -302,7 +311,7 @@ class Checker:
         found = re.fullmatch(rf"{folder}/part-(?P<part>\d\d|[1-9]\d{{2,}})\.parquet", path)
         if found is None or found.groupdict().get("date") != file["date"]:
             return self.fault("I2", path, f"is no path of {dataset} and {file['date']}")
-        if int(found["part"]) >= (self.manifest["parts"] if self.is_parted(dataset) else 1):
+        if int(found["part"]) >= (self.parts_of(file["date"]) if self.is_parted(dataset) else 1):
             self.fault("I7", path, "no such part")
         if file["generation"] > self.manifest["generation"]:
             self.fault("I7", path, "is of a later generation than the manifest")
@@ -385,8 +394,9 @@ class Checker:
         if self.is_parted(dataset):
             part = part_number(path)
             for symbol in symbols:
-                if part_of(symbol, self.manifest["parts"]) != part:
-                    self.fault("I12", path, f"{symbol!r} belongs to part {part_of(symbol, self.manifest['parts'])}")
+                own = part_of(symbol, self.parts_of(file["date"]))
+                if own != part:
+                    self.fault("I12", path, f"{symbol!r} belongs to part {own}")
         for symbol in symbols:
             if symbol == "" or "\0" in (symbol or "") or (symbol or "").startswith("\ufeff"):
                 self.fault("I13", path, f"{symbol!r} is no symbol")

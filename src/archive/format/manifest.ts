@@ -44,7 +44,13 @@ export interface Manifest {
   readonly created_at: number;
   readonly writer: string;
   readonly upstream: string;
+  /** The number of files that a day is split into, of the datasets that are split by symbol. */
   readonly parts: number;
+  /**
+   * The days that are split into fewer files, with their number, by date; absent if there are none. It divides `parts`, and
+   * never changes once the day is published.
+   */
+  readonly day_parts?: Readonly<Record<string, number>>;
   /** SHA-256 of the previous manifest; null for the first. */
   readonly previous_sha256: string | null;
   /** Every live symbol is covered by proven windows up to here, epoch ms; null if no symbol is live. */

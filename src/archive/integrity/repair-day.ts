@@ -1,9 +1,11 @@
 import { computePartNumber } from '../../base/symbol-name.ts';
+import { formatDay } from '../../base/time.ts';
 import { dayMs, intersect, overlaps, union, type Window } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
 import { candleDatasets, datasets } from '../format/datasets.ts';
+import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
 import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
@@ -43,6 +45,8 @@ interface DayRepair {
   readonly day: number;
   readonly damagedFiles: ReadonlyMap<string, DamagedFile>;
   readonly losses: RepairLosses;
+  /** The number of parts of the day. */
+  readonly parts: number;
   readonly coverage: DayCoverage;
   /** Symbols whose coverage was restored from the state, which does not record tick counts. */
   readonly restoredCoverage: RestoredCoverage;
@@ -61,7 +65,7 @@ export function repairDay(
   losses: RepairLosses,
   settleMs: number,
 ): void {
-  const { parts } = archive.state.identity;
+  const parts = getPartCount(stage.base, formatDay(day));
   const coverage = parseCoverageRows([]);
   const before = new Map<number, string>();
   const damagedCoverage = new Map<number, DamagedFile>();
@@ -85,6 +89,7 @@ export function repairDay(
     day,
     damagedFiles: damaged,
     losses,
+    parts,
     coverage,
     restoredCoverage,
     intervals: listCandleIntervals(stage.base, []),
@@ -135,7 +140,7 @@ function repairPartition(repair: DayRepair, part: number, isCoverageRestored: bo
   const columns = ticks === undefined ? readPublishedTicks(archive, file) : repairTicks(repair, part, ticks);
   if (ticks === undefined && isCoverageRestored) {
     const getTimes = indexTickTimes(columns);
-    for (const [symbol, covered] of pickPartCoverage(coverage, part, archive.state.identity.parts).ticks)
+    for (const [symbol, covered] of pickPartCoverage(coverage, part, repair.parts).ticks)
       coverage.ticks.set(symbol, countCoverageTicks(covered, getTimes(symbol)));
   }
   if (columns.t.length > 0) {
@@ -162,7 +167,7 @@ function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): Par
   const intact = readableFile === null ? emptyPart : decodeTicks(readableFile, intactGroups);
   const getTimes = indexTickTimes(intact);
   const partCoverage = new Map(
-    [...coverage.ticks].filter(([symbol]) => computePartNumber(symbol, archive.state.identity.parts) === part),
+    [...coverage.ticks].filter(([symbol]) => computePartNumber(symbol, repair.parts) === part),
   );
   const published = readPublishedCounts(repair, part);
   const restoredWindows: LostWindow[] = [];
@@ -202,8 +207,7 @@ function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): Par
  * How many of the lost rows may belong to windows that were already lost. Their ticks are still missing, and these
  * windows are fetched again in any case.
  */
-function countAwaitedTicks({ archive, day }: DayRepair, part: number, ranges: readonly LostRange[]): number {
-  const { parts } = archive.state.identity;
+function countAwaitedTicks({ archive, day, parts }: DayRepair, part: number, ranges: readonly LostRange[]): number {
   return [...readLostTicksIn(archive.state.db, { from: day, to: day + dayMs })]
     .filter(([symbol]) => computePartNumber(symbol, parts) === part)
     .flatMap(([symbol, windows]) => {

@@ -3,8 +3,9 @@ import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { compareLostWindows, withdrawCoverage } from '../format/coverage.ts';
 import { type DatasetName, type DatasetsWith, datasets } from '../format/datasets.ts';
+import { getPartCount, type PartCounts } from '../format/day-parts.ts';
 import { parsePartNumber, symbolsPath } from '../format/layout.ts';
-import { type Manifest, sumFileSizes } from '../format/manifest.ts';
+import { type Manifest, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
@@ -90,7 +91,7 @@ export async function repairDamagedFiles(
   return manifest;
 }
 
-/** Parts to recount: those with damaged ticks, or all parts if the tick counts in the state do not add up. */
+/** Parts of the archive to recount: those with damaged ticks, or all if the tick counts in the state do not add up. */
 function listPartsToCount(
   { base }: Stage,
   damaged: RepairTriage['damaged'],
@@ -99,15 +100,20 @@ function listPartsToCount(
 ): Set<number> {
   const published = sumFileSizes(base.datasets.ticks.files).rows;
   const all = known.reduce((sum, { ticks }) => sum + ticks, 0) !== published;
-  if (all) return new Set(Array.from({ length: parts }, (_, part) => part));
-  return new Set(damaged.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => parsePartNumber(file.path)));
+  const damagedTicks = damaged.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => file);
+  const everyPart = Array.from({ length: parts }, (_, part) => part);
+  return new Set(everyPart.filter((part) => all || damagedTicks.some((file) => hasPart(base, file, part))));
 }
+
+/** Whether a file has the symbols of a part of the archive. On a day with fewer parts it has those of several. */
+const hasPart = (counts: PartCounts, { path, date }: PublishedFile, part: number): boolean =>
+  part % getPartCount(counts, date!) === parsePartNumber(path);
 
 /** Counts the ticks of some parts over all days, as of the staged generation; one entry per symbol. */
 function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
   const counts = new Map<string, TickCount>();
   for (const file of listNextFiles(stage).ticks.files) {
-    if (!parts.has(parsePartNumber(file.path))) continue;
+    if (![...parts].some((part) => hasPart(stage.base, file, part))) continue;
     const staged = stage.moves.find((move) => move.to === file.path);
     const bytes =
       staged === undefined
@@ -115,6 +121,7 @@ function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<num
         : archive.disk.read(join(archive.layout.root, staged.from!));
     const { symbols, offsets, t } = decodeTicks(bytes);
     symbols.forEach((symbol, i) => {
+      if (!parts.has(computePartNumber(symbol, stage.base.parts))) return;
       const before = counts.get(symbol);
       // Days are in order.
       counts.set(symbol, {

@@ -1,6 +1,8 @@
 import { UsageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { type DatasetName, isSplitBySymbol } from '../format/datasets.ts';
+import { getPartCount, type PartCounts } from '../format/day-parts.ts';
+import { parsePartNumber } from '../format/layout.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 
 /**
@@ -8,19 +10,22 @@ import type { Manifest, PublishedFile } from '../format/manifest.ts';
  * A null end of the window is open. Uses the manifest only.
  */
 export function createFileFilter(
-  { parts, format_version }: Pick<Manifest, 'parts' | 'format_version'>,
+  manifest: PartCounts & Pick<Manifest, 'format_version'>,
   dataset: DatasetName,
   symbols: readonly string[],
   { from, to }: { readonly from: number | null; readonly to: number | null },
 ): (file: PublishedFile) => boolean {
-  const fileNames = symbols.map(
-    (symbol) => `/part-${String(computePartNumber(symbol, parts)).padStart(2, '0')}.parquet`,
-  );
-  const bySymbol = isSplitBySymbol(dataset, format_version) && symbols.length > 0;
+  const partsByCount = new Map<number, ReadonlySet<number>>();
+  const listParts = (count: number): ReadonlySet<number> => {
+    const known = partsByCount.get(count) ?? new Set(symbols.map((symbol) => computePartNumber(symbol, count)));
+    partsByCount.set(count, known);
+    return known;
+  };
+  const bySymbol = isSplitBySymbol(dataset, manifest.format_version) && symbols.length > 0;
   return (file) =>
     (from === null || file.t_max === null || file.t_max >= from) &&
     (to === null || file.t_min === null || file.t_min < to) &&
-    (!bySymbol || fileNames.some((fileName) => file.path.endsWith(fileName)));
+    (!bySymbol || listParts(getPartCount(manifest, file.date!)).has(parsePartNumber(file.path)));
 }
 
 export interface ChangedFile extends PublishedFile {

@@ -1,8 +1,10 @@
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
+import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
+import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findManifestFile } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
@@ -17,6 +19,7 @@ import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '.
 import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
+import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
 import {
   applyBookCoverage,
   type DayCoverage,
@@ -162,7 +165,10 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
     for (const dayInput of input.days) {
       signal?.throwIfAborted();
       const facts = readDayFacts(archive, dayInput.day, input.late);
-      for (const { bin, hasTicks, answers, series } of splitDayInput(dayInput, stage.base.parts)) {
+      for (const { bin, hasTicks, answers, series } of splitDayInput(
+        dayInput,
+        getPartCount(getStagePartCounts(stage), formatDay(dayInput.day)),
+      )) {
         const part = openPart(archive, stage, { bin, answers, series });
         if (part instanceof DamageError) {
           // Its series are staged, and their coverage cannot be: the file was intact a moment ago.
@@ -309,6 +315,7 @@ function stagePartTables(
 
 /** The order books that a publish merges. */
 interface StagedBooks {
+  /** Bins of the journal. */
   readonly bins: readonly JournalBin[];
   /** Observation times of the snapshots that are now in the part files. */
   readonly observed: readonly BookObservation[];
@@ -329,12 +336,11 @@ export async function stageBooks(
   const bins: JournalBin[] = [];
   const observed: BookObservation[] = [];
   const refused: string[] = [];
-  for (const { day, part } of index.bins.get('journal_books')!) {
-    const bin = { day, part };
+  for (const dayPart of groupByDayPart(getStagePartCounts(stage), index.bins.get('journal_books')!)) {
     signal?.throwIfAborted();
     try {
-      for (const observation of stageBookBin(archive, stage, bin, index)) observed.push(observation);
-      bins.push(bin);
+      for (const observation of stageBookBin(archive, stage, dayPart, index)) observed.push(observation);
+      for (const bin of dayPart.journalBins) bins.push(bin);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.push(error.message);
@@ -349,14 +355,17 @@ export async function stageBooks(
 function stageBookBin(
   archive: Archive,
   stage: Stage,
-  bin: JournalBin,
+  { bin, journalBins }: DayPart,
   index: JournalIndex,
 ): readonly BookObservation[] {
   const path = toDayPath('orderbooks', bin.day, bin.part);
   const file = findManifestFile(stage.base, 'orderbooks', path);
   const old = file === undefined ? emptyBooks : decodeBooks(readPublishedFile(archive, file));
-  const fresh = readBookBin(archive.state.db, bin, index.end);
-  assertRowCount(index, 'journal_books', bin, fresh.length);
+  const fresh = journalBins.flatMap((one) => {
+    const snapshots = readBookBin(archive.state.db, one, index.end);
+    assertRowCount(index, 'journal_books', one, snapshots.length);
+    return snapshots;
+  });
   const { columns, isChanged, observed } = mergeBooks(old, fresh, createBookObservedAtLookup(archive.state.db));
   if (isChanged) stageFile(archive, stage, encodeBookFile(path, bin.day, columns, archive.groupRows));
   return observed;

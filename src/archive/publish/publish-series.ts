@@ -38,6 +38,7 @@ import type { CellValue } from '../parquet/rows.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
+import { getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
 import { type DayCoverage, readPartConflicts, readPartCoverage, readTableRows, stageTable } from './day-tables.ts';
 import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
 import { countSeriesRows, loadSpilledSeries, type SeriesIntake, type SpilledSeriesChunk } from './series-intake.ts';
@@ -57,6 +58,7 @@ interface SeriesOutcome {
 
 /** The rows of series that a publish merges. */
 export interface StagedSeries {
+  /** Bins of the journal and of the intake. */
   readonly bins: readonly JournalBin[];
   /** Coverage to publish, by UTC day and part. Each part with merged rows is in it. */
   readonly coverage: ReadonlyMap<number, ReadonlyMap<number, SeriesCoverage>>;
@@ -83,12 +85,12 @@ export async function stageSeries(
   const coverage = new Map<number, Map<number, SeriesCoverage>>();
   const outcomes: SeriesOutcome[] = [];
   const refused: string[] = [];
-  for (const bin of listInputBins(index, intake)) {
+  for (const { bin, journalBins } of groupByDayPart(getStagePartCounts(stage), listInputBins(index, intake))) {
     signal?.throwIfAborted();
     try {
       // All files are read before the first one is merged: a bin is published whole or not at all.
       const opened = openSeriesTables(archive, stage, bin);
-      const inputs = readInputs(archive.state.db, bin, index, intake).map((input) => ({
+      const inputs = readInputs(archive.state.db, journalBins, index, intake).map((input) => ({
         ...input,
         old: readSeriesPart(archive, stage, input.dataset, bin),
       }));
@@ -98,7 +100,7 @@ export async function stageSeries(
         stageCandles(archive, stage, intervals, bin, decodeTicks(ticks), opened.published.ticks);
       for (const [dataset, conflicts] of opened.conflicts)
         stageTable(archive, stage, conflictDatasets[dataset], bin, toSeriesConflictRows(dataset, conflicts));
-      bins.push(bin);
+      for (const one of journalBins) bins.push(one);
       const ofDay = coverage.get(bin.day) ?? new Map<number, SeriesCoverage>();
       coverage.set(bin.day, ofDay.set(bin.part, opened.changed));
     } catch (error) {
@@ -153,15 +155,17 @@ interface SeriesInput extends Omit<JournaledSeries, 'chunks'> {
 /** @throws JournalDamageError */
 function readInputs(
   db: Database,
-  bin: JournalBin,
+  bins: readonly JournalBin[],
   index: JournalIndex,
   intake: SeriesIntake | undefined,
 ): SeriesInput[] {
-  const inputs: SeriesInput[] = readSeriesBin(db, bin, index);
-  for (const taken of intake?.readBin(bin) ?? []) {
-    const at = inputs.findIndex(({ dataset }) => dataset === taken.dataset);
-    if (at < 0) inputs.push(taken);
-    else inputs[at] = joinInputs(inputs[at]!, taken);
+  const inputs: SeriesInput[] = [];
+  for (const bin of bins) {
+    for (const taken of [...readSeriesBin(db, bin, index), ...(intake?.readBin(bin) ?? [])]) {
+      const at = inputs.findIndex(({ dataset }) => dataset === taken.dataset);
+      if (at < 0) inputs.push(taken);
+      else inputs[at] = joinInputs(inputs[at]!, taken);
+    }
   }
   return inputs;
 }

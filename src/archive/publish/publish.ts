@@ -29,6 +29,7 @@ import { addSeriesTally } from '../journal/series-counts.ts';
 import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
+import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
 import { readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
@@ -176,7 +177,11 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const index = isUpgrade ? emptyIndex : indexJournal(db);
   const { end } = index;
   const { intake } = options;
-  const source = joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]);
+  if (!isUpgrade) chooseDayParts(stage, { db, intake, partRows: archive.partRows, nowMs: options.clock.nowMs() });
+  const source = joinDayParts(
+    joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]),
+    getStagePartCounts(stage),
+  );
   const bins = source.listBins();
   const books = await stageBooks(archive, stage, index, options.signal);
   const intervals = listCandleIntervals(base, options.candles);
@@ -243,7 +248,13 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     recordBooksObserved(db, books.observed);
     recordSeries(archive, options, series, end);
     recordStagedFiles(archive, stage, manifest.created_at);
-    recordPublish(archive, options, results, end, polls);
+    recordPublish(
+      archive,
+      options,
+      { results, bins: source.listJournalBins(results.map(({ bin }) => bin)) },
+      end,
+      polls,
+    );
     recordUpgrade(db, stage);
     if (base.format_version < 3 && base.generation > 0) setMeta(db, evidenceSinceKey, String(options.clock.nowMs()));
   });
@@ -350,16 +361,15 @@ function computeLostAfter(lost: readonly LostWindow[], results: readonly BinResu
   return lost.filter((window) => !restored.has(toKey(window)));
 }
 
-/** Records the publish in the state database. Runs in the commit's transaction. */
+/** Records the publish in the state database. Runs in the commit's transaction. `bins`: the bins of the journal that it merged. */
 function recordPublish(
   archive: Archive,
   options: PublishOptions,
-  results: readonly BinResult[],
+  { results, bins }: { readonly results: readonly BinResult[]; readonly bins: readonly JournalBin[] },
   end: number,
   polls: readonly number[],
 ): void {
   const { db } = archive.state;
-  const bins = results.map(({ bin }) => bin);
   options.intake?.commitTo(archive.state, bins);
   const { runId: ownRunId } = options;
   const isBrokenRun = createInterruptedRunCheck(db, ownRunId);

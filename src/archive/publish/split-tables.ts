@@ -1,4 +1,6 @@
+import { formatDay } from '../../base/time.ts';
 import { listReadColumns } from '../format/datasets.ts';
+import { getPartCount } from '../format/day-parts.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import type { Archive } from '../open-archive.ts';
@@ -51,7 +53,7 @@ export function stageRowsOfOtherParts(
   bin: JournalBin,
   rows: readonly CellValue[][],
 ): readonly CellValue[][] {
-  const { parts } = stage.base;
+  const parts = getPartCount(stage.base, formatDay(bin.day));
   const byPart = groupRowsByPart(dataset, rows, parts);
   for (const [part, ofPart] of byPart) {
     if (part === bin.part) continue;

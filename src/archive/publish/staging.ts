@@ -44,6 +44,7 @@ import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader, type FileRecord } from '../parquet/row-group-index.ts';
 import { type CellValue, encodeRows } from '../parquet/rows.ts';
 import { readFileNow, readPublishedFile } from '../read-published-file.ts';
+import { listNextDayParts } from './day-part-choice.ts';
 import { createEncodedFile, type EncodedFile, type FileStatistics } from './encode-partition.ts';
 
 /** Files that a publish has written to .oddslake/staging, and their destinations. They take effect with the commit. */
@@ -55,6 +56,8 @@ export interface Stage {
   readonly builtOn: CommitState;
   /** The manifest of that commit. */
   readonly base: Manifest;
+  /** The number of parts of days that are published for the first time, by date, where it is less than that of the archive. */
+  readonly dayParts: Map<string, number>;
   readonly moves: FileMove[];
   /** The files of the next manifest that differ from the base, by path. */
   readonly stagedFiles: Map<string, { readonly dataset: DatasetName; readonly file: PublishedFile }>;
@@ -78,6 +81,7 @@ export function startStage(archive: Archive, base: Manifest, builtOn: CommitStat
     commitId,
     builtOn,
     base,
+    dayParts: new Map(),
     moves: [],
     stagedFiles: new Map(),
     removedPaths: new Set(),
@@ -285,7 +289,7 @@ export function createNextManifest(
   const files = listNextFiles(stage);
   const nowMs = rules.clock.nowMs();
   const { db, identity } = archive.state;
-  const state = computeStateAfterCommit(db, identity.parts, after, rules, nowMs, damage);
+  const state = computeStateAfterCommit(db, stage.base, after, rules, nowMs, damage);
   const dates = [...files.ticks.files, ...files.coverage.files].map((file) => file.date!);
   const completeness = computeCompleteness(state, {
     days: listDaysToJudge(dates, state),
@@ -299,6 +303,7 @@ export function createNextManifest(
     writer: archive.writer,
     upstream: identity.upstream,
     parts: identity.parts,
+    ...listNextDayParts(stage, files),
     previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.readManifestText())),
     watermark: completeness.watermark,
     reached: completeness.reached,

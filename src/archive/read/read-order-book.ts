@@ -1,9 +1,6 @@
-import { basename } from 'node:path/posix';
 import { LRUCache } from 'lru-cache';
-import { computePartNumber } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
-import { toDayPath } from '../format/layout.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import {
   askSide,
@@ -70,9 +67,8 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
 
   async function readLatestPublished(manifest: Manifest, symbol: string): Promise<Book | null> {
     if (symbolsWithoutBook.get(symbol) === manifest.generation) return null;
-    const part = computePartNumber(symbol, manifest.parts);
-    const partFiles = manifest.datasets.orderbooks.files.filter((file) => file.path.endsWith(toFileName(part)));
-    for (const file of sortNewestFirst(partFiles)) {
+    const mayHave = createFileFilter(manifest, 'orderbooks', [symbol], { from: null, to: null });
+    for (const file of sortNewestFirst(manifest.datasets.orderbooks.files.filter(mayHave))) {
       const book = (await getOrRead(bookCache, file, () => findLatestBooks(decodeBooks(files.readBytes(file))))).get(
         symbol,
       );
@@ -113,9 +109,6 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
 
 const countLevels = (entry: Book | number): number =>
   typeof entry === 'number' ? 0 : entry.bids.length + entry.asks.length;
-
-/** The file name of a part, the same on every day. */
-const toFileName = (part: number): string => basename(toDayPath('orderbooks', 0, part));
 
 const sortNewestFirst = (files: readonly PublishedFile[]): PublishedFile[] =>
   files.toSorted((a, b) => (a.date! < b.date! ? 1 : a.date! > b.date! ? -1 : 0));
