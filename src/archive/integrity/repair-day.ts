@@ -5,7 +5,7 @@ import type { LostWindow } from '../format/coverage.ts';
 import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
 import { candleDatasets, datasets, seriesDatasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
+import { findFileWithRows, findManifestFile, type PublishedFile } from '../format/manifest.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { Archive } from '../open-archive.ts';
@@ -195,7 +195,7 @@ const estimateLostTicksMin = ({ keys, rows }: LostRange): number =>
 /** Published tick counts per symbol, from the daily candles; undefined if they are not needed or not available. */
 function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<string, number> | undefined {
   const path = toDayPath('candles_1d', repair.day, part);
-  const file = findManifestFile(repair.stage.base, 'candles_1d', path);
+  const file = findFileWithRows(repair.stage.base, 'candles_1d', path);
   if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
   const rows = decodeRows(datasets.candles_1d.columns, readPublishedFile(repair.archive, file));
   return new Map(rows.map((row) => [row[0] as string, row[6] as number]));

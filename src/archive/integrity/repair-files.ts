@@ -4,7 +4,7 @@ import { parseDayStart } from '../../base/time.ts';
 import { compareLostWindows, withdrawCoverage } from '../format/coverage.ts';
 import { type DatasetName, type DatasetsWith, datasets } from '../format/datasets.ts';
 import { parsePartNumber, symbolsPath } from '../format/layout.ts';
-import { type Manifest, sumFileSizes } from '../format/manifest.ts';
+import { hasRows, type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
@@ -15,6 +15,7 @@ import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { commitStage } from '../publish/commit.ts';
 import { stageDayTable } from '../publish/day-tables.ts';
+import { stageEmptyFiles } from '../publish/empty-files.ts';
 import {
   createNextManifest,
   type JudgeContext,
@@ -47,7 +48,9 @@ export async function repairDamagedFiles(
   options: RepairFilesOptions,
 ): Promise<Manifest> {
   const { db, identity } = archive.state;
-  const dated = damaged.filter(({ file }) => file.date !== null);
+  // No rows are lost with a file without rows; `stageEmptyFiles` writes it again.
+  for (const { file } of damaged) if (!hasRows(file)) stageRemoval(stage, file.path);
+  const dated = damaged.filter(({ file }) => file.date !== null && hasRows(file));
   const days = [...Map.groupBy(dated, ({ file }) => parseDayStart(file.date!))].sort(([a], [b]) => a - b);
   for (const [done, [day, dayFiles]] of days.entries()) {
     options.signal?.throwIfAborted();
@@ -78,6 +81,7 @@ export async function repairDamagedFiles(
   for (const [symbol, windows] of lostBySymbol)
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
   const after = { symbols, coverage, lost: [...readLostWindows(db), ...losses.windows].sort(compareLostWindows) };
+  stageEmptyFiles(archive, stage);
   // Every published file was checked, and this commit repairs all damage: none is left to record.
   const manifest = createNextManifest(archive, stage, after, options, []);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {

@@ -11,7 +11,7 @@ import {
   listReadColumns,
 } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile, type Manifest } from '../format/manifest.ts';
+import { findFileWithRows, type Manifest } from '../format/manifest.ts';
 import type { MarketRow } from '../format/market.ts';
 import { detailColumns, getOlderOutcomeSource } from '../format/market-details.ts';
 import { overlayBookCoverage } from '../format/order-book.ts';
@@ -29,7 +29,7 @@ type DayTableName = DatasetsWith<'partition', 'day'>;
 
 /** Reads the published rows of a UTC day. @throws DamageError if the file is damaged */
 export function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, day: number): CellValue[][] {
-  const file = findManifestFile(base, dataset, toDayPath(dataset, day, 0));
+  const file = findFileWithRows(base, dataset, toDayPath(dataset, day, 0));
   return file === undefined ? [] : decodeRows(listReadColumns(dataset), readPublishedFile(archive, file));
 }
 

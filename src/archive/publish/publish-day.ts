@@ -6,7 +6,7 @@ import { type CandleInterval, candleIntervals } from '../format/candles.ts';
 import type { LostWindow, PublishedCoverage } from '../format/coverage.ts';
 import { candleDatasets } from '../format/datasets.ts';
 import { parsePartNumber, toDayPath } from '../format/layout.ts';
-import { findManifestFile, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { findFileWithRows, listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict, PartColumns } from '../format/tick-columns.ts';
 import { readSegmentsIn } from '../journal/coverage-store.ts';
@@ -213,7 +213,7 @@ async function startMerge(
 ): Promise<MergeResult> {
   const { db } = archive.state;
   const { day, part } = bin;
-  const file = findManifestFile(stage.base, 'ticks', toDayPath('ticks', day, part));
+  const file = findFileWithRows(stage.base, 'ticks', toDayPath('ticks', day, part));
   const old = file === undefined ? null : readPublishedFile(archive, file);
   const chunks = input.source.readChunks(bin);
   const coverage = new Map<string, readonly PublishedCoverage[]>(openedDay.coverageByPart.get(part) ?? []);
@@ -274,7 +274,7 @@ function stageDayTables(archive: Archive, stage: Stage, { input, coverage, confl
   const rows = toCoverageRows(coverage);
   const path = toDayPath('coverage', input.day, 0);
   // All coverage of the day may have been withdrawn.
-  if (rows.length === 0 && findManifestFile(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
+  if (rows.length === 0 && findFileWithRows(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
   stageDayTable(archive, stage, 'coverage', input.day, rows);
   stageDayTable(archive, stage, 'conflicts', input.day, toConflictRows(conflicts));
 }
@@ -325,7 +325,7 @@ function stageBookBin(
   index: JournalIndex,
 ): readonly BookObservation[] {
   const path = toDayPath('orderbooks', bin.day, bin.part);
-  const file = findManifestFile(stage.base, 'orderbooks', path);
+  const file = findFileWithRows(stage.base, 'orderbooks', path);
   const old = file === undefined ? emptyBooks : decodeBooks(readPublishedFile(archive, file));
   const fresh = readBookBin(archive.state.db, bin, index.end);
   assertRowCount(index, 'journal_books', bin, fresh.length);
@@ -340,7 +340,7 @@ function stageBookBin(
  */
 export const listCandleIntervals = (base: Manifest, requested: readonly CandleInterval[]): CandleInterval[] =>
   (Object.keys(candleIntervals) as CandleInterval[]).filter(
-    (interval) => requested.includes(interval) || base.datasets[candleDatasets[interval]].files.length > 0,
+    (interval) => requested.includes(interval) || listFilesWithRows(base, candleDatasets[interval]).length > 0,
   );
 
 /** Stages the candle files of one part. A file that is already published with the same bytes is not rewritten. */
@@ -401,9 +401,9 @@ interface MissingCandleFiles {
 
 function findMissingCandles({ base, stagedFiles }: Stage, intervals: readonly CandleInterval[]): MissingCandleFiles[] {
   const publishedPaths = new Set(
-    intervals.flatMap((i) => base.datasets[candleDatasets[i]].files.map((file) => file.path)),
+    intervals.flatMap((i) => listFilesWithRows(base, candleDatasets[i]).map((file) => file.path)),
   );
-  return base.datasets.ticks.files.flatMap((file) => {
+  return listFilesWithRows(base, 'ticks').flatMap((file) => {
     const missing = intervals.filter((interval) => {
       const path = `${candleDatasets[interval]}${file.path.slice('ticks'.length)}`;
       return !publishedPaths.has(path) && !stagedFiles.has(path);

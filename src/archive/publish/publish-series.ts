@@ -9,7 +9,7 @@ import {
 } from '../format/coverage.ts';
 import { conflictDatasets, listValueColumns, type SeriesDataset, seriesDatasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
   compareSeriesValues,
@@ -165,7 +165,7 @@ const sliceRowsMax = 300_000;
 
 /** Reads the published rows of a part. @throws DamageError if the file is damaged */
 function readSeriesPart(archive: Archive, stage: Stage, dataset: SeriesDataset, bin: JournalBin): SeriesColumns {
-  const file = findManifestFile(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
+  const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
   return file === undefined
     ? createEmptySeries(listValueColumns(dataset).length)
     : decodeSeries(dataset, readPublishedFile(archive, file));

@@ -9,6 +9,7 @@ import { privateFolderName, symbolsPath } from '../format/layout.ts';
 import {
   findManifestFile,
   formatVersion,
+  listFilesWithRows,
   type Manifest,
   type PublishedFile,
   toManifestAccepted,
@@ -116,6 +117,7 @@ export function isSuperseded({ layout, state }: Archive, { builtOn, commitId }: 
 /** Stages a file of a dataset, unless the same bytes are already published and intact. */
 export function stageFile(archive: Archive, stage: Stage, { dataset, bytes, statistics, record }: EncodedFile): void {
   const { path, sha256: hash } = record;
+  cancelRemoval(stage, path);
   const before = findManifestFile(stage.base, dataset, path);
   if (before?.sha256 === hash && isPublishedIntact(archive, path, hash)) {
     stage.unchangedFiles.push(before);
@@ -146,6 +148,15 @@ export function recordStagedFiles({ state }: Archive, stage: Stage, nowMs: numbe
 export function stageRemoval(stage: Stage, path: string): void {
   stage.moves.push({ from: null, to: path });
   stage.removedPaths.add(path);
+}
+
+/**
+ * Undoes `stageRemoval` for a path that is staged after it. With both moves, a commit that is finished after a crash could
+ * remove the new file.
+ */
+function cancelRemoval({ moves, removedPaths }: Stage, path: string): void {
+  removedPaths.delete(path);
+  for (let i = moves.length - 1; i >= 0; i--) if (moves[i]!.to === path && moves[i]!.from === null) moves.splice(i, 1);
 }
 
 /** Stages bytes for a path without changing the next manifest. Returns the absolute path of the staged file. */
@@ -267,7 +278,8 @@ export function createNextManifest(
   const nowMs = rules.clock.nowMs();
   const { db, identity } = archive.state;
   const state = computeStateAfterCommit(db, identity.parts, after, rules, nowMs, damage);
-  const dates = [...files.ticks.files, ...files.coverage.files].map((file) => file.date!);
+  const rowFiles = (['ticks', 'coverage'] as const).flatMap((name) => listFilesWithRows({ datasets: files }, name));
+  const dates = rowFiles.map((file) => file.date!);
   const completeness = computeCompleteness(state, {
     days: listDaysToJudge(dates, state),
     window: readKnownWindow(db, nowMs),
@@ -308,9 +320,12 @@ function computeManifestVerifiedThrough(
 }
 
 /**
- * The moves of a stage in execution order: ticks before coverage, so that readers of coverage find the ticks it covers.
+ * The moves of a stage in execution order: ticks before coverage, so that readers of coverage find the ticks it covers, and
+ * removals last, so that a glob over a dataset finds a file at any moment.
  */
-export const sortMoves = ({ moves }: Stage): FileMove[] =>
-  [...moves].sort((a, b) => toMoveOrder(a.to) - toMoveOrder(b.to));
+export const sortMoves = ({ moves }: Stage): FileMove[] => [...moves].sort((a, b) => toMoveOrder(a) - toMoveOrder(b));
 
-const toMoveOrder = (path: string): number => (path.startsWith('ticks/') ? 0 : path.startsWith('coverage/') ? 2 : 1);
+function toMoveOrder({ from, to }: FileMove): number {
+  if (from === null) return 3;
+  return to.startsWith('ticks/') ? 0 : to.startsWith('coverage/') ? 2 : 1;
+}

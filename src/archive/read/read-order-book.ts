@@ -4,7 +4,7 @@ import { computePartNumber } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import { toDayPath } from '../format/layout.ts';
-import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import {
   askSide,
   type BookColumns,
@@ -64,7 +64,7 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
   async function readLatestPublished(manifest: Manifest, symbol: string): Promise<Book | null> {
     if (symbolsWithoutBook.get(symbol) === manifest.generation) return null;
     const part = computePartNumber(symbol, manifest.parts);
-    const partFiles = manifest.datasets.orderbooks.files.filter((file) => file.path.endsWith(toFileName(part)));
+    const partFiles = listFilesWithRows(manifest, 'orderbooks').filter((file) => file.path.endsWith(toFileName(part)));
     for (const file of sortNewestFirst(partFiles)) {
       const book = (await getOrRead(bookCache, file, () => findLatestBooks(decodeBooks(files.readBytes(file))))).get(
         symbol,
@@ -79,7 +79,7 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
   async function findFetchedAt(manifest: Manifest, symbol: string, t: number): Promise<number | null> {
     const journaled = readLatestBookResponseMs(archive.state, symbol);
     if (journaled !== null) return journaled;
-    for (const file of sortNewestFirst(manifest.datasets.coverage.files)) {
+    for (const file of sortNewestFirst(listFilesWithRows(manifest, 'coverage'))) {
       const day = parseDayStart(file.date!);
       // The upstream may date snapshots ahead of its own clock.
       if (day < floorToDay(t) - dayMs) return null;

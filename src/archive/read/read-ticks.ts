@@ -6,7 +6,7 @@ import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, subtract, union, type Window } from '../../base/window.ts';
 import { splitAtLostWindows } from '../format/coverage.ts';
-import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
 import { toSymbolPart } from '../format/tick-changes.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../journal/gap-records.ts';
@@ -282,7 +282,7 @@ function createPartFileIndex(): (manifest: Manifest, part: number) => ReadonlyMa
     if (cached?.manifest !== manifest) {
       const byPart = new Map<string, Map<number, PublishedFile>>();
       // A manifest's files are sorted by path, and so by day.
-      for (const file of manifest.datasets.ticks.files) {
+      for (const file of listFilesWithRows(manifest, 'ticks')) {
         const name = file.path.slice(file.path.lastIndexOf('/') + 1);
         const ofPart = byPart.get(name) ?? new Map<number, PublishedFile>();
         byPart.set(name, ofPart.set(parseDayStart(file.date!), file));

@@ -2,7 +2,7 @@ import type { CompletenessRules } from '../../archive/completeness/completeness.
 import { computeCursor, isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import { type DiskSpace, readDiskSpace } from '../../archive/disk/file-system.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
-import type { Manifest } from '../../archive/format/manifest.ts';
+import { listFilesWithRows, type Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { findKnownWindow } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
@@ -294,8 +294,8 @@ export async function readTickCadences(
   random: Random,
 ): Promise<TickCadences> {
   const isSelected = ({ date }: { date: string | null }): boolean => date !== null && days.has(date);
-  const [ticks, candles] = [manifest.datasets.ticks.files, manifest.datasets.candles_1h.files].map((files) =>
-    files.filter(isSelected),
+  const [ticks, candles] = (['ticks', 'candles_1h'] as const).map((name) =>
+    listFilesWithRows(manifest, name).filter(isSelected),
   );
   if (ticks!.length === 0) return noCadences;
   // Candles are optional, but there are far fewer of them than ticks.

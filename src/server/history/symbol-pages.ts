@@ -1,5 +1,5 @@
 import { datasets } from '../../archive/format/datasets.ts';
-import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import {
   openSymbolRowReader,
@@ -168,7 +168,7 @@ export function openSymbolPageReader(cacheBytesMax: number): SymbolPageReader {
     const days = new Set<string>();
     for (const { t } of candles) for (let day = floorToDay(t); day < t + stepMs; day += dayMs) days.add(formatDay(day));
     const windows: Window[] = [];
-    for (const file of manifest.datasets.coverage.files) {
+    for (const file of listFilesWithRows(manifest, 'coverage')) {
       if (!days.has(file.date!)) continue;
       const everything = { from: 0, to: Number.POSITIVE_INFINITY };
       const { count, columns } = await readFile(pin, 'coverage', file, `ticks ${symbol}`, everything, rowsPerCall);
