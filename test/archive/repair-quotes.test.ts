@@ -280,8 +280,7 @@ describe('a damaged file of quotes', () => {
     const before = hashes(root, everything);
     for (const part of [0, 1]) rmSync(join(root, toDayPath('quotes', day0, part)));
     await repairNow(archive);
-    // The other file has no rows now.
-    expect(archive.readManifest().removed).toMatchObject([{ path: toDayPath('quotes', day0, 1) }]);
+    expect(archive.readManifest().removed).toHaveLength(2);
     appendQuotes(archive, ...names.flatMap((symbol) => listRecords(symbol)));
     for (const symbol of names) appendQuotes(archive, quoteAnswer(symbol, [quote(day0 + 20 * hourMs, 0.9)]));
     await publishNow(archive);

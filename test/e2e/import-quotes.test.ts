@@ -178,7 +178,7 @@ describe('a wide file', () => {
     expect(taken.summary.warnings).toContain(`Columns that were not imported: bid, ask, volume (${path}). ${hint}.`);
     expect(taken.summary).toMatchObject({ ticks: { accepted: ticks.length, quarantined: n - ticks.length } });
     expect(taken.summary).not.toHaveProperty('quotes');
-    expect(existsSync(join(output, 'quotes'))).toBe(false);
+    expect(await select(output, 'SELECT * FROM quotes')).toEqual([]);
   });
 
   test('feeds both, and a row may lack either', async () => {
