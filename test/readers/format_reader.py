@@ -188,6 +188,7 @@ class Checker:
             paths = [file["path"] for file in m["datasets"][dataset]["files"]]
             if paths != sorted(paths):
                 self.fault("I2", dataset, "files are not sorted by path")
+        self.check_empty()
         for removed in m.get("removed", []):
             if removed["path"] in listed:
                 self.fault("I8", removed["path"], "is removed and listed")
@@ -274,8 +275,8 @@ class Checker:
             completeness = self.manifest["completeness"]
             record(completeness, "completeness", {**fields, "damaged": lambda value: type(value) is dict})
             record(completeness.get("damaged"), "completeness damaged", damaged)
-        file = {"path": text, "date": nullable(date), "rows": lambda value: whole(value, 1), "bytes": whole}
-        file |= {"sha256": sha, "t_min": whole, "t_max": whole, "symbols": whole, "generation": whole}
+        file = {"path": text, "date": nullable(date), "rows": whole, "bytes": whole}
+        file |= {"sha256": sha, "t_min": nullable(whole), "t_max": nullable(whole), "symbols": whole, "generation": whole}
         for dataset in COLUMNS:
             record(self.manifest["datasets"][dataset], dataset, {"files": array(dataset, file)})
 
@@ -289,6 +290,17 @@ class Checker:
             self.fault("I7", path, "no such part")
         if file["generation"] > self.manifest["generation"]:
             self.fault("I7", path, "is of a later generation than the manifest")
+
+    def check_empty(self) -> None:
+        """Files without rows."""
+        first = min((file["date"] for _, file in self.files() if file["rows"] > 0 and file["date"]), default=None)
+        for dataset, file in self.files():
+            if file["rows"] > 0:
+                continue
+            folder = dataset if dataset == "symbols" else f"{dataset}/date={first}"
+            is_placed = first is not None and file["path"] == f"{folder}/part-00.parquet"
+            if not is_placed or len(self.manifest["datasets"][dataset]["files"]) > 1:
+                self.fault("I23", file["path"], "has no rows")
 
     # The tree
 
@@ -354,8 +366,9 @@ class Checker:
         if not is_ascending(table, KEYS[dataset]):
             self.fault("I10", path, "rows are not strictly ascending by the key")
         first, last = SPANS.get(dataset, ("t", "t"))
-        t_min, t_max = pc.min(table[first]).as_py(), pc.max(table[last]).as_py()
-        end = t_max - 1 if dataset == "coverage" else t_max
+        t_min, end = pc.min(table[first]).as_py(), pc.max(table[last]).as_py()
+        if dataset == "coverage" and end is not None:
+            end -= 1
         symbols = table["symbol"].unique().to_pylist()
         told = {"rows": table.num_rows, "t_min": t_min, "t_max": end, "symbols": len(symbols)}
         for name, value in told.items():
@@ -392,6 +405,8 @@ class Checker:
             table = self.load(dataset, file)
             if table is None:
                 unread.add(dataset)
+            elif table.num_rows == 0:
+                continue
             elif dataset == "ticks":
                 day.tables[part_number(file["path"])] = table
                 self.take_ticks(day, table)
@@ -465,7 +480,7 @@ class Checker:
 
     def check_candles(self, date: str, day: Day) -> None:
         for dataset, interval in INTERVALS.items():
-            if not self.manifest["datasets"][dataset]["files"]:
+            if all(file["rows"] == 0 for file in self.manifest["datasets"][dataset]["files"]):
                 continue
             found = day.candles[dataset]
             if set(found) != set(day.tables):

@@ -106,7 +106,7 @@ def test_one_of_which_all_was_rejected_is_as_the_page_says(tmp_path):
 
 def test_one_without_candles_is_as_the_page_says(tmp_path):
     import_ticks(tmp_path / "plain", minutes(range(9), 0), 1, "--set", "archive.candles=[]")
-    assert Archive(tmp_path / "plain").files("candles_1h") == []
+    assert Archive(tmp_path / "plain").rows("candles_1h") == 0
     assert format_reader.check(tmp_path / "plain") == []
 
 
@@ -192,7 +192,7 @@ def test_the_worked_examples_of_parts_are_right():
 def test_the_checker_knows_each_invariant_of_the_page():
     told = re.findall(r"^\| (I\d+) \|", PAGE, re.M)
     known = set(re.findall(r'"(I\d+)', Path(format_reader.__file__).read_text()))
-    assert told == [f"I{n}" for n in range(1, 23)]
+    assert told == [f"I{n}" for n in range(1, 24)]
     assert known == set(told)
 
 
@@ -226,7 +226,8 @@ def rewrite(archive: Archive, dataset: str, edit, at: int = 0) -> None:
     pq.write_table(table, archive.root / file["path"])
     first, last = (table[name].cast(pa.int64()) for name in (told.first, told.last))
     file |= {"rows": table.num_rows, "symbols": len(table["symbol"].unique())}
-    file |= {"t_min": pc.min(first).as_py(), "t_max": pc.max(last).as_py() + told.shift}
+    t_max = pc.max(last).as_py()
+    file |= {"t_min": pc.min(first).as_py(), "t_max": None if t_max is None else t_max + told.shift}
     describe(archive, file)
 
 
@@ -302,12 +303,23 @@ def add_book(archive: Archive, rows: list) -> None:
     kinds = (pa.string(), pa.timestamp("ms", "UTC"), pa.string(), pa.int32(), pa.float64(), pa.float64())
     schema = pa.schema([pa.field(name, kind, nullable=False) for name, kind in zip(names, kinds)])
     columns = [pa.array(column, kind) for column, kind in zip(zip(*[("KX-A", DAY, *row) for row in rows]), kinds)]
-    (archive.root / path).parent.mkdir(parents=True)
+    first(archive, "orderbooks").unlink()
+    (archive.root / path).parent.mkdir(exist_ok=True)
     pq.write_table(pa.table(columns, schema=schema), archive.root / path)
     file = {"path": path, "date": "2025-06-20", "rows": len(rows), "bytes": 0, "sha256": ""}
     file |= {"t_min": DAY, "t_max": DAY, "symbols": 1, "generation": 1}
-    archive.files("orderbooks").append(file)
+    archive.files("orderbooks")[:] = [file]
     describe(archive, file)
+
+
+def move_empty(archive: Archive, date: str) -> None:
+    """Moves the file of the order books, which has no rows."""
+    (file,) = archive.files("orderbooks")
+    before = archive.root / file["path"]
+    file |= {"path": f"orderbooks/date={date}/part-00.parquet", "date": date}
+    (archive.root / file["path"]).parent.mkdir()
+    before.rename(archive.root / file["path"])
+    save(archive)
 
 
 LEVELS = [("ask", 0, 0.5, 1.0), ("ask", 1, 0.5, 0.5), ("bid", 0, 0.4, 1.0), ("bid", 1, 0.3, 2.0)]
@@ -402,6 +414,8 @@ DAMAGES = {
     "a source without an outcome": ("I22", lambda a: rewrite(a, "symbols", with_value("outcome_source", "reported"))),
     "a hash of other rules": ("I22", lambda a: rewrite(a, "markets", with_value("rules_sha256", "0" * 64))),
     "a tick size in cents": ("I22", lambda a: rewrite(a, "symbols", with_value("tick_size", 1.0))),
+    "a file without rows beside another": ("I23", lambda a: rewrite(a, "conflicts", lambda table: table.slice(0, 0))),
+    "a file without rows on another day": ("I23", lambda a: move_empty(a, "2025-06-21")),
 }
 
 
