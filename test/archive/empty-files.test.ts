@@ -131,6 +131,16 @@ describe('an archive of imported ticks', () => {
   });
 });
 
+test('files without rows of ticks and coverage make no day, and are not counted', async () => {
+  const archive = opened();
+  appendMarkets(archive.state, { runId: 'run', observedAt: day0, markets: [market('AAA', { symbol: null })] }, []);
+  const { files: written, manifest } = await publishWithoutCandles(archive);
+  expect(written.map(({ path }) => path)).toEqual([emptyPath('markets', '2026-06-01')]);
+  for (const name of ['ticks', 'coverage'] as const) expect(manifest.datasets[name].files).toMatchObject([{ rows: 0 }]);
+  expect(manifest.days).toEqual({});
+  expect(readStatus(archive, judged, now).published).toMatchObject({ ticks: 0, days: 0 });
+});
+
 describe('the columns of a file without rows are those of a file with rows', () => {
   let filled = '';
   beforeAll(async () => {
