@@ -26,7 +26,7 @@ test-readers: setup ## the archive as pandas, polars, DuckDB, PyArrow and Spark 
 test-clients: setup ## the service as clients call it that are generated from its OpenAPI document; TEST_ARGS='-t Python' for some
 	@test/clients/run $(TEST_ARGS)
 
-torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… SEEDS=1 repeats one
+torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… SEEDS=1 repeats one, SWEEP=all skips no call
 	@MINUTES=$(MINUTES) SEED=$(SEED) SEEDS=$(SEEDS) vitest run --config vitest.torture.config.ts $(TEST_ARGS)
 
 mutants: setup ## mutation tests of src; LINES=300 SEED=1 selects the lines, ONLY=commit the files with removed calls

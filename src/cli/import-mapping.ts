@@ -31,7 +31,7 @@ const keys = {
 /** Values that a text may have, for keys with few. */
 export const mappingChoices = {
   format: ['pages', 'csv', 'ndjson', 'parquet', 'raw'],
-  dataset: ['ticks', 'quotes', 'ticks,quotes', 'markets', 'orderbooks'],
+  dataset: ['ticks', 'quotes', 'ticks,quotes', 'trades', 'markets', 'orderbooks'],
   time_unit: ['s', 'ms', 'us', 'ns', 'auto'],
 } as const;
 

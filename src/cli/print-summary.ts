@@ -1,4 +1,5 @@
 import stringWidth from 'string-width';
+import { seriesDatasets } from '../archive/format/series-datasets.ts';
 import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
 import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
@@ -127,10 +128,13 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
       textWidth,
     );
   const rows: [string, string[]][] = [];
-  const { quotes } = summary;
+  const series = seriesDatasets.flatMap((dataset) => {
+    const of = summary[dataset];
+    return of === undefined ? [] : [{ dataset, of }];
+  });
   const hasTicks = summary.ticks.fetched > 0 || summary.recovered > 0 || night !== undefined;
-  if (hasTicks || (symbols.planned > 0 && quotes === undefined)) rows.push(['ticks', inLines(...formatTicks(summary))]);
-  if (quotes !== undefined) rows.push(['quotes', inLines(...formatRowCounts(quotes))]);
+  if (hasTicks || (symbols.planned > 0 && series.length === 0)) rows.push(['ticks', inLines(...formatTicks(summary))]);
+  for (const { dataset, of } of series) rows.push([dataset, inLines(...formatRowCounts(of))]);
   if (symbols.planned > 0)
     rows.push([
       'symbols',

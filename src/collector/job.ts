@@ -1,3 +1,4 @@
+import { seriesDatasets } from '../archive/format/series-datasets.ts';
 import type { RepairReport } from '../archive/integrity/repair.ts';
 import type { VerifyResult } from '../archive/integrity/verify.ts';
 import { readOpenIntent } from '../archive/journal/intent.ts';
@@ -258,10 +259,12 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     ...run.symbols,
     suspended: listActiveSuspended(db, getConfiguredSymbols(run.context)).length,
   };
-  const quotes = readSeriesCounts(db, run.id, 'quotes');
+  const series = seriesDatasets.map((dataset) => ({ dataset, counts: readSeriesCounts(db, run.id, dataset) }));
   const rejected = [
     ...(quarantined > 0 ? [`${quarantined} unusable ticks`] : []),
-    ...(quotes.quarantined > 0 ? [`${quotes.quarantined} unusable quotes`] : []),
+    ...series
+      .filter(({ counts }) => counts.quarantined > 0)
+      .map(({ dataset, counts }) => `${counts.quarantined} unusable ${dataset}`),
   ];
   const warnings = [...run.warnings, ...formatQuarantineWarnings(rejected, countDroppedRejects(db, run.id))];
   return {
@@ -277,7 +280,11 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     completeness,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     orderbooks: run.bookCounts,
-    ...(quotes.fetched + quotes.recovered > 0 && { quotes }),
+    ...Object.fromEntries(
+      series
+        .filter(({ counts: { fetched: seen, recovered: again } }) => seen + again > 0)
+        .map(({ dataset, counts: of }) => [dataset, of] as const),
+    ),
     damage: readRecordedDamage(run.archive.state.db),
     symbols,
     gaps: failures.filter((failure) => failure.symbol !== null).length,

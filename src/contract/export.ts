@@ -9,11 +9,13 @@ const datedDatasets = [
   'markets',
   'orderbooks',
   'quotes',
+  'trades',
   'candles_1h',
   'candles_1d',
   'coverage',
   'conflicts',
   'quote_conflicts',
+  'trade_conflicts',
 ] as const;
 export const exportDatasets = ['ticks', 'symbols', ...datedDatasets.slice(1)] as const;
 

@@ -104,6 +104,9 @@ export type HistoricalOrderbooksQuery = HistoricalTicksQuery;
 export const HistoricalQuotesQuery = HistoricalTicksQuery;
 export type HistoricalQuotesQuery = HistoricalTicksQuery;
 
+export const HistoricalTradesQuery = HistoricalTicksQuery;
+export type HistoricalTradesQuery = HistoricalTicksQuery;
+
 export const HistoricalCandlesQuery = Type.Object(
   {
     interval: choice(
@@ -119,7 +122,9 @@ export type HistoricalCandlesQuery = Type.Static<typeof HistoricalCandlesQuery>;
 
 export const HistoricalCoverageQuery = Type.Object(
   {
-    dataset: Type.Optional(choice(['ticks', 'orderbooks', 'quotes'], 'Dataset that was fetched; ticks by default.')),
+    dataset: Type.Optional(
+      choice(['ticks', 'orderbooks', 'quotes', 'trades'], 'Dataset that was fetched; ticks by default.'),
+    ),
     symbol: symbols,
     ...commonParameters,
   },
@@ -223,6 +228,34 @@ export const HistoricalTicksResponse = Type.Object(
   { title: 'HistoricalTicksResponse' },
 );
 
+/** Fields from quotes and trades. Only published candles have them. */
+const candleSeriesFields = {
+  bid: Type.Optional(
+    orNull(
+      'number',
+      "Bid of the UTC day's last quote before the end of the interval; null: no bid, or no quote. Only in published candles (1h, 1d).",
+    ),
+  ),
+  ask: Type.Optional(orNull('number', 'Ask of the same quote; null: no ask, or no quote. Only in published candles.')),
+  volume: Type.Optional(
+    orNull(
+      'number',
+      'Sum of the sizes of the trades in the interval, in units of the venue; null: no trade is known. Only in published candles.',
+    ),
+  ),
+  trades: Type.Optional(
+    Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
+      description: 'Number of trades in the interval; null: no trade is known. Only in published candles.',
+    }),
+  ),
+  vwap: Type.Optional(
+    orNull(
+      'number',
+      'Mean price of these trades, weighted by their sizes; null: no volume is known. Only in published candles.',
+    ),
+  ),
+};
+
 export const HistoricalCandlesResponse = Type.Object(
   {
     interval: HistoricalCandlesQuery.properties.interval,
@@ -237,6 +270,7 @@ export const HistoricalCandlesResponse = Type.Object(
           close: Price('Last price.'),
           ticks: Type.Integer({ minimum: 1, description: 'Number of ticks in the interval.' }),
           covered: Type.Number({ minimum: 0, maximum: 1, description: 'Share of the interval that is covered.' }),
+          ...candleSeriesFields,
         },
         { title: 'Candle' },
       ),
@@ -278,7 +312,7 @@ export const HistoricalCoverageResponse = Type.Object(
           ticks: Type.Integer({
             minimum: 0,
             description:
-              'Number of published ticks in the window; for quotes, of quotes; for order books, of snapshots.',
+              'Number of published ticks in the window; for quotes and trades, of their rows; for order books, of snapshots.',
           }),
           fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
           origin: Type.String({ description: 'poll, backfill or import.' }),
@@ -353,4 +387,40 @@ export const HistoricalQuotesResponse = Type.Object(
     ...pageFields,
   },
   { title: 'HistoricalQuotesResponse' },
+);
+
+export const HistoricalTradesResponse = Type.Object(
+  {
+    trades: Type.Array(
+      Type.Object(
+        {
+          symbol: Type.String({ description: 'Symbol of the market.' }),
+          t: Ms('Time of the trade'),
+          trade_id: Type.String({
+            description:
+              'Identifier of the trade, unique among the trades of its symbol and UTC day. One that starts with = was made from the content of the trade.',
+          }),
+          price: Price('Price.'),
+          size: Type.Number({ description: 'Quantity traded, in units of the venue.' }),
+          aggressor: orNull('string', 'Side that took the offer, buy or sell; null: unknown.'),
+          block: orNull('boolean', 'Whether the trade was agreed outside the order book; null: unknown.'),
+          tx_hash: orNull('string', 'Hash of the transaction that settled the trade; null: none is known.'),
+          seq: Type.Integer({
+            minimum: 0,
+            description:
+              'Position among the trades of the same symbol and t, from 0. Changes if other trades of that time are published later; trade_id does not.',
+          }),
+          price_text: orNull('string', 'The price as it arrived, if price is not exact; null: price is exact.'),
+          size_text: orNull('string', 'The size as it arrived, if size is not exact; null: size is exact.'),
+        },
+        { title: 'Trade' },
+      ),
+      {
+        description:
+          'Published trades, sorted by symbol, t and seq: trades of one time by the length of trade_id in bytes, then by its bytes.',
+      },
+    ),
+    ...pageFields,
+  },
+  { title: 'HistoricalTradesResponse' },
 );

@@ -16,6 +16,7 @@ export const paths = {
   historicalCoverage: '/api/v1/historical/coverage',
   historicalOrderbooks: '/api/v1/historical/orderbooks',
   historicalQuotes: '/api/v1/historical/quotes',
+  historicalTrades: '/api/v1/historical/trades',
   export: '/api/v1/export',
   /** Describes the credential of the request; oddslake only. */
   me: '/api/v1/me',

@@ -51,6 +51,10 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   const compress = createBodyCompressor();
   // A quarter of the cache: see live/ticks.ts for the rest.
   const responses = openResponseCache(context.settings.service.cacheBytesMax / 4, compress);
+  context.current.onNewGeneration(({ generation, hashes }) => {
+    responses.dropOthers(generation);
+    context.files.dropReplaced(hashes);
+  });
   const streams = openTickBroadcast(context);
   const metrics = openMetrics(context, responses, streams);
   const app = createApp(context, limits, metrics.recordDrop);

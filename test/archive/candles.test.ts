@@ -37,6 +37,9 @@ const ofDays = (symbol: string, days: number): TickRecord =>
     { windows: [{ from: day0, to: day0 + days * dayMs }] },
   );
 
+/** The columns from quotes and trades, of which there are none. */
+const noSeries = [null, null, null, null, null];
+
 /** Two symbols of different parts, of four. */
 const [one, other] = ['AAA', 'DDD'];
 
@@ -53,10 +56,10 @@ describe('the candles of a publish', () => {
     append(archive, answer(one, pairs, { windows: [{ from: day0, to: day0 + 5.25 * hourMs }] }));
     const { manifest } = await publishNow(archive);
     expect(publishedRows(root, 'candles_1h')).toEqual([
-      [one, day0, 0.5, 0.75, 0.25, 0.25, 3, 1],
-      [one, day0 + 5 * hourMs, 1, 1, 1, 1, 1, 0.25],
+      [one, day0, 0.5, 0.75, 0.25, 0.25, 3, 1, ...noSeries],
+      [one, day0 + 5 * hourMs, 1, 1, 1, 1, 1, 0.25, ...noSeries],
     ]);
-    expect(publishedRows(root, 'candles_1d')).toEqual([[one, day0, 0.5, 1, 0.25, 1, 4, 5.25 / 24]]);
+    expect(publishedRows(root, 'candles_1d')).toEqual([[one, day0, 0.5, 1, 0.25, 1, 4, 5.25 / 24, ...noSeries]]);
     expect(manifest.datasets.candles_1h.files).toEqual([
       expect.objectContaining({ date: '2026-06-01', rows: 2, symbols: 1, t_min: day0, t_max: day0 + 5 * hourMs }),
     ]);
@@ -126,7 +129,7 @@ describe('the candles of a publish', () => {
     append(archive, answer(one, [], { windows: [{ from: day0 + 2 * hourMs, to: day0 + 3 * hourMs }] }));
     // The hour of the tick was covered before: only the day's share is another.
     expect((await changedCandles(archive)).map((path) => path.split('/')[0])).toEqual(['candles_1d']);
-    expect(publishedRows(root, 'candles_1d')[0]!.at(-1)).toBe(2 / 24);
+    expect(publishedRows(root, 'candles_1d')[0]![7]).toBe(2 / 24);
     append(archive, answer(one, [], { windows: [{ from: day0, to: day0 + hourMs }], observedAt: now + 5 }));
     expect(await changedCandles(archive)).toEqual([]);
   });

@@ -27,6 +27,7 @@ import {
   scratchFolder,
   upstreamName,
 } from './scratch.ts';
+import { trade, tradeAnswer } from './trades.ts';
 
 // An archive to be damaged: every dataset, and in each of those that can have several row groups some of them.
 
@@ -64,6 +65,16 @@ const quotesOf = (symbol: string) =>
     return quoteAnswer(symbol, quotes, { windows: [window] });
   });
 
+/** Trades of one symbol, three in each minute, in windows of four hours that are not joined. */
+const tradesOf = (symbol: string, price = 0.5) =>
+  Array.from({ length: 6 }, (_, w) => {
+    const window = { from: day0 + 4 * w * hourMs, to: day0 + 4 * (w + 1) * hourMs - 1 };
+    const trades = Array.from({ length: 30 }, (__, i) =>
+      trade(window.from + Math.floor(i / 3) * minuteMs, `${w}-${i}`, price, 1 + i, { aggressor: i % 2 ? 'buy' : null }),
+    );
+    return tradeAnswer(symbol, trades, { windows: [window] });
+  });
+
 /** A folder with an archive of two days, one generation, closed. Whoever asks for it removes it. */
 export async function filledArchive(): Promise<string> {
   const root = mkdtempSync(join(tmpdir(), 'oddslake-damaged-'));
@@ -93,6 +104,8 @@ export async function filledArchive(): Promise<string> {
       observedAt: now - 1,
     }));
     appendQuotes(archive, ...others);
+    appendQuotes(archive, ...tradesOf(symbol));
+    appendQuotes(archive, ...tradesOf(symbol, 0.4).map((one) => ({ ...one, covered: [], observedAt: now - 1 })));
   }
   await publishNow(archive);
   archive.close();

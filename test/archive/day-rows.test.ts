@@ -29,12 +29,14 @@ test('conflicts are sorted by symbol, time, moment and price, with one row a key
       const wanted = symbols.flatMap((symbol) =>
         [0, 1, 2].flatMap((t) =>
           [0, 1].flatMap((seenAt) =>
-            [0.1, 0.2].flatMap((dropped) => {
-              const last = conflicts.findLast(
-                (c) => c.symbol === symbol && c.t === t && c.seenAt === seenAt && c.dropped === dropped,
-              );
-              return last === undefined ? [] : [[symbol, t, last.kept, dropped, seenAt]];
-            }),
+            [0.1, 0.2]
+              .flatMap((dropped) => {
+                const last = conflicts.findLast(
+                  (c) => c.symbol === symbol && c.t === t && c.seenAt === seenAt && c.dropped === dropped,
+                );
+                return last === undefined ? [] : [[symbol, t, last.kept, dropped, seenAt]];
+              })
+              .map((row, seq) => [...row, seq]),
           ),
         ),
       );
@@ -111,10 +113,15 @@ test('coverage is sorted by dataset and symbol, and is the same when its rows ar
   );
   const ofSymbols = fc.uniqueArray(fc.tuple(symbol, stretches), { selector: ([name]) => name });
   fc.assert(
-    fc.property(ofSymbols, ofSymbols, ofSymbols, (ticks, orderbooks, quotes) => {
-      const coverage = { ticks: new Map(ticks), orderbooks: new Map(orderbooks), quotes: new Map(quotes) };
+    fc.property(ofSymbols, ofSymbols, ofSymbols, ofSymbols, (ticks, orderbooks, quotes, trades) => {
+      const coverage = {
+        ticks: new Map(ticks),
+        orderbooks: new Map(orderbooks),
+        quotes: new Map(quotes),
+        trades: new Map(trades),
+      };
       const rows = toCoverageRows(coverage);
-      const wanted = (dataset: 'ticks' | 'orderbooks' | 'quotes') =>
+      const wanted = (dataset: 'ticks' | 'orderbooks' | 'quotes' | 'trades') =>
         symbols.flatMap((name) =>
           (coverage[dataset].get(name) ?? []).map((s) => [
             dataset,
@@ -128,7 +135,7 @@ test('coverage is sorted by dataset and symbol, and is the same when its rows ar
             null,
           ]),
         );
-      expect(rows).toEqual([...wanted('orderbooks'), ...wanted('quotes'), ...wanted('ticks')]);
+      expect(rows).toEqual([...wanted('orderbooks'), ...wanted('quotes'), ...wanted('ticks'), ...wanted('trades')]);
       expect(parseCoverageRows(rows)).toEqual(coverage);
     }),
   );

@@ -7,6 +7,7 @@ import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import type { TickChunk } from '../../src/archive/format/tick-columns.ts';
 import { sortTicksByTime } from '../../src/archive/journal/journal.ts';
 import { toKnownPrecedence } from '../../src/archive/journal/precedence-store.ts';
+import { encodeSeries } from '../../src/archive/parquet/series-file.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type SpilledChunk, splitTicksByDay } from '../../src/archive/publish/import-buffer.ts';
 import { type MergeTask, mergePartition } from '../../src/archive/publish/merge-partition.ts';
@@ -14,6 +15,7 @@ import { openSpillFile, sliceSpilled } from '../../src/archive/publish/spill-fil
 import { dayMs } from '../../src/base/window.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { share } from '../harness/share.ts';
+import { toSeriesColumns } from './format/series-columns.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`part tasks: SEED=${seed}`);
@@ -68,16 +70,31 @@ const lossOf = (name: string, w: { from: number; to: number }, ticks: number): L
 
 const nothing = toKnownPrecedence({ windows: new Map(), responses: new Map() });
 const taskOf = (
-  rest: Pick<MergeTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'withdrawn' | 'lost'>,
+  rest: Pick<MergeTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'withdrawn' | 'lost'> & Partial<MergeTask>,
 ): MergeTask => ({
   day,
   part: 0,
   intervals: ['1h', '1d'],
+  series: new Map(),
   groupRows: 16,
   claimed: new Map(),
   latenessMsMax: 0,
   ...rest,
 });
+
+/** The quotes of the part as a file, if there are any. */
+const series = fc
+  .uniqueArray(fc.tuple(symbol, moment, fc.constantFrom(Number.NaN, 0.2), fc.constantFrom(Number.NaN, 0.3)), {
+    maxLength: 30,
+    selector: ([name, t]) => `${name} ${t}`,
+  })
+  .map((rows): MergeTask['series'] => {
+    const columns = toSeriesColumns(
+      rows.map((row) => [...row, Number.NaN, 1] as const),
+      4,
+    );
+    return new Map(rows.length === 0 ? [] : [['quotes', encodeSeries('quotes', columns, 7)]]);
+  });
 
 const inputs = fc.record({
   before: fc.array(chunk, { maxLength: 8 }),
@@ -85,6 +102,7 @@ const inputs = fc.record({
   answers,
   withdrawn,
   lost,
+  series,
 });
 
 test('a part comes out the same, byte for byte, whatever lots of symbols it is merged in', () => {

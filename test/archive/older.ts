@@ -19,7 +19,7 @@ import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 /** The datasets and files that each format added. */
 const addedNames: Readonly<Record<number, readonly string[]>> = {
   2: ['orderbooks', 'candles_1h', 'candles_1d', 'views.sql'],
-  4: ['quotes', 'quote_conflicts'],
+  4: ['quotes', 'quote_conflicts', 'trades', 'trade_conflicts'],
 };
 
 /** The last version of the state database of each older format. */

@@ -148,11 +148,11 @@ describe('publishing', () => {
       await publishNow(archive, now + round);
     }
     expect(publishedTicks(root)).toEqual([`AAA ${day0} 0.6`]);
-    expect(publishedRows(root, 'conflicts')).toEqual([['AAA', day0, 0.6, 0.5, now + 5]]);
+    expect(publishedRows(root, 'conflicts')).toEqual([['AAA', day0, 0.6, 0.5, now + 5, 0]]);
     append(archive, answer('AAA', [[day0, 0.7]], { observedAt: now + 4 }));
     await publishNow(archive);
     expect(publishedTicks(root)).toEqual([`AAA ${day0} 0.6`]);
-    expect(publishedRows(root, 'conflicts')).toContainEqual(['AAA', day0, 0.6, 0.7, now + 4]);
+    expect(publishedRows(root, 'conflicts')).toContainEqual(['AAA', day0, 0.6, 0.7, now + 4, 0]);
   });
 
   test('writes rejected rows to the quarantine as received, once', async () => {

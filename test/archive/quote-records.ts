@@ -1,5 +1,6 @@
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { appendSeries, type SeriesRecord, sortSeriesByTime } from '../../src/archive/journal/journal-series.ts';
+import { sortSeriesByTime } from '../../src/archive/format/series.ts';
+import { appendSeries, type SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { now } from './scratch.ts';
@@ -34,6 +35,7 @@ export function appendQuotes(archive: Archive, quotes: readonly Quote[], rest: P
     const rows = sortSeriesByTime({
       t: Float64Array.from(ofSymbol, ({ t }) => t),
       values: (['bid', 'ask', 'bid_size', 'ask_size'] as const).map((name) => toColumn(ofSymbol, name)),
+      texts: [],
     });
     return {
       runId: 'run',

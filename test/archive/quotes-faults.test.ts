@@ -33,11 +33,13 @@ import {
   scratchFolder,
   upstreamName,
 } from './scratch.ts';
+import { countTrades, publishedTrades, trade, tradeAnswer, tradeConflicts, tradeCoverage } from './trades.ts';
 
-// A publish of quotes beside ticks and order books, with a fault at each of its calls.
+// A publish of quotes and trades beside ticks and order books, with a fault at each of its calls.
 
 const symbols = ['AAA', 'BBB', '🚀 x'];
-const everything = '{ticks,symbols,orderbooks,quotes,quote_conflicts,candles_1h,coverage,conflicts}/**/*.parquet';
+const everything =
+  '{ticks,symbols,orderbooks,quotes,quote_conflicts,trades,trade_conflicts,candles_1h,coverage,conflicts}/**/*.parquet';
 
 const options = (root: string, create = false) => ({
   root,
@@ -58,9 +60,22 @@ const listQuotes = (runId: string, bid: number, observedAt: number) =>
     return quoteAnswer(symbol, quotes, { runId, observedAt, windows });
   });
 
+/** Trades around a midnight, two in each millisecond, of which one has the identifier of its place in every import. */
+const listTrades = (runId: string, price: number, observedAt: number) =>
+  symbols.map((symbol) => {
+    const from = day0 + dayMs - 3 * hourMs;
+    const trades = Array.from({ length: 6 }, (_, i) => [
+      trade(from + i * hourMs, `${i}`, i % 2 === 0 ? price : 0.5, 2, { aggressor: 'buy' }),
+      trade(from + i * hourMs, `${runId}-${i}`, 0.5),
+    ]).flat();
+    const windows = [{ from, to: from + 6 * hourMs }];
+    return tradeAnswer(symbol, trades, { runId, observedAt, windows });
+  });
+
 /** What the first run published, and the second journals and publishes. */
-const first = listQuotes('first', 0.1, now);
+const first = [...listQuotes('first', 0.1, now), ...listTrades('first', 0.1, now)];
 const second = [
+  ...listTrades('second', 0.2, now + 1),
   ...listQuotes('second', 0.2, now + 1),
   ...listQuotes('second', 0.3, now - 1),
   // New quotes within what is covered: coverage counts them as soon as it is replaced.
@@ -117,19 +132,33 @@ function findReaderErrors(root: string): string[] {
   const rows = publishedQuotes(root);
   const keys = rows.map(([symbol, t]) => `${symbol} ${t}`);
   const known = new Set(keys);
+  const trades = publishedTrades(root);
+  const tradeKeys = new Set(trades.map((row) => `${row[0]} ${row[2]}`));
+  const lostTrades = first
+    .filter(({ dataset }) => dataset === 'trades')
+    .flatMap(({ symbol, rows: { texts } }) => texts[0]!.map((id) => `${symbol} ${id}`))
+    .filter((key) => !tradeKeys.has(key));
   const lost = first
+    .filter(({ dataset }) => dataset === 'quotes')
     .flatMap(({ symbol, rows: { t } }) => [...t].map((time) => `${symbol} ${time}`))
     .filter((key) => !known.has(key));
-  const conflicts = quoteConflicts(root).map((row) => JSON.stringify(row.slice(0, 4)));
+  const conflicts = [...quoteConflicts(root), ...tradeConflicts(root)].map((row, i) =>
+    JSON.stringify([i < quoteConflicts(root).length, ...row.slice(0, 4)]),
+  );
   return [
     ...(known.size === keys.length ? [] : ['a key twice']),
     ...(new Set(conflicts).size === conflicts.length ? [] : ['a conflict twice']),
-    ...lost.map((key) => `${key} is lost`),
+    ...[...lost, ...lostTrades].map((key) => `${key} is lost`),
+    ...(tradeKeys.size === trades.length ? [] : ['a trade twice']),
+    ...tradeCoverage(root).flatMap(([, symbol, from, to, count]) => {
+      const inside = trades.filter(([of, t]) => of === symbol && from! <= t! && t! < to!).length;
+      return inside >= Number(count) ? [] : [`${symbol}: ${inside} of ${count} trades within what is covered`];
+    }),
     ...quoteCoverage(root).flatMap(([, symbol, from, to, ticks]) => {
       const inside = rows.filter(([of, t]) => of === symbol && from! <= t! && t! < to!).length;
       return inside >= Number(ticks) ? [] : [`${symbol}: ${inside} of ${ticks} quotes within what is covered`];
     }),
-    ...globSync('quote*/**/*', { cwd: root, withFileTypes: true }).flatMap((entry) =>
+    ...globSync('{quote,trade}*/**/*', { cwd: root, withFileTypes: true }).flatMap((entry) =>
       entry.isFile() && !/^part-\d\d\.parquet$/.test(entry.name) ? [`${entry.name} is left behind`] : [],
     ),
   ];
@@ -198,6 +227,10 @@ async function findErrorsAfter({ root, isJournaled, error }: Struck): Promise<st
       ...(error === null && !isComplete ? ['nothing failed, and it is not complete'] : []),
       ...(journaled === 0 ? [] : [`${journaled} records are still journaled`]),
       ...findQuoteCountErrors(archive),
+      ...['first', 'second', 'third'].flatMap((runId) => {
+        const { fetched, accepted, duplicates, conflicts, quarantined } = countTrades(archive, runId);
+        return fetched === accepted + duplicates + conflicts + quarantined ? [] : [`${runId}: trades do not add up`];
+      }),
     ];
   } finally {
     archive.close();
@@ -306,9 +339,9 @@ describe('a publish of quotes', () => {
       expect(findQuoteCountErrors(archive)).toEqual([]);
     }
     await publishNow(archive, now, 'second', { candles: ['1h'] });
-    const tables = '{ticks,quotes,coverage}/**/*.parquet';
+    const tables = '{ticks,quotes,trades,coverage}/**/*.parquet';
     const complete = Object.fromEntries(
-      Object.entries(expected.complete).filter(([path]) => /^(ticks|quotes|coverage)\//.test(path)),
+      Object.entries(expected.complete).filter(([path]) => /^(ticks|quotes|trades|coverage)\//.test(path)),
     );
     expect(hashes(root, tables)).toEqual(complete);
     archive.close();

@@ -470,6 +470,7 @@ test('publishes more quotes of a part than it merges at once, some with a confli
     values: [bid, missing, 1, missing].map((value, c) =>
       Float64Array.from({ length: count }, (_, i) => (c === 2 && i % 3 === 0 ? missing : value)),
     ),
+    texts: [],
   });
   const record = (symbol: string, rows: SeriesRecord['rows'], observedAt: number): SeriesRecord => ({
     ...quoteAnswer(symbol, [], { observedAt, windows: [{ from: day0, to: day0 + dayMs }] }),
@@ -506,7 +507,7 @@ test('publishes more quotes of a part than it merges at once, some with a confli
   const parts = [
     changed,
     first,
-    { t: mix(first.t, added.t), values: first.values.map((column, c) => mix(column, added.values[c]!)) },
+    { t: mix(first.t, added.t), values: first.values.map((column, c) => mix(column, added.values[c]!)), texts: [] },
     first,
   ];
   const join = (pick: (rows: SeriesRecord['rows']) => Float64Array): Float64Array => {
@@ -523,6 +524,7 @@ test('publishes more quotes of a part than it merges at once, some with a confli
     offsets: Float64Array.of(0, count, 2 * count, 4 * count, 5 * count),
     t: join(({ t }) => t),
     values: [0, 1, 2, 3].map((c) => join(({ values }) => values[c]!)),
+    texts: [],
   });
   expect(archive.readManifest().datasets.quotes.files[0]!.sha256).toBe(sha256(expected));
 });
@@ -663,7 +665,8 @@ describe('beside a damaged file', () => {
       expect(refused).toEqual([expect.stringContaining(`${path} is damaged`)]);
       expect(archive.state.db.one('select count(*) as n from journal_series')).toEqual({ n: 1 });
       expect(archive.state.db.one('select count(*) as n from journal_series_cover')).toEqual({ n: 1 });
-      const isTickMerged = dataset.startsWith('quote');
+      // Candles need the quotes of their part, and not its quote_conflicts.
+      const isTickMerged = dataset === 'quote_conflicts';
       expect(archive.state.db.one('select count(*) as n from journal_ticks')).toEqual({ n: isTickMerged ? 0 : 1 });
       writeFileSync(join(root, path), bytes);
       expect(publishedQuotes(root).map((row) => row[1])).toEqual([day0, day0 + dayMs, day0 + dayMs + 1]);

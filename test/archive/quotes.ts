@@ -1,7 +1,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { appendSeries, type SeriesRecord, sortSeriesByTime } from '../../src/archive/journal/journal-series.ts';
+import { sortSeriesByTime } from '../../src/archive/format/series.ts';
+import { appendSeries, type SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { readSeriesCounts, type SeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
@@ -34,14 +35,14 @@ export function quoteAnswer(
     observedAt,
     origin: 'import',
     rank: precedenceRanks.import,
-    rows: sortSeriesByTime({ t: column(0), values: [1, 2, 3, 4].map(column) }),
+    rows: sortSeriesByTime({ t: column(0), values: [1, 2, 3, 4].map(column), texts: [] }),
     rejected: [],
     covered: windows.map((window) => ({ ...window, fetchedAt: observedAt, evidence: 'declared' })),
     ...rest,
   };
 }
 
-/** Makes quotes durable, in one transaction, for runs that are then known. */
+/** Makes rows of series durable, in one transaction, for runs that are then known. */
 export function appendQuotes(archive: Archive, ...records: SeriesRecord[]): void {
   for (const runId of new Set(records.map((record) => record.runId))) {
     if (archive.state.db.one('select 1 from runs where run_id = ?', runId) === undefined)
@@ -85,7 +86,8 @@ export function findQuoteCountErrors(archive: Archive, before = 0): string[] {
   const { db } = archive.state;
   const runs = db.all<{ run_id: string }>("select run_id from series_counts where dataset = 'quotes'");
   const counts = runs.map(({ run_id: runId }) => ({ runId, ...countQuotes(archive, runId) }));
-  const waiting = db.one<{ n: number | null }>('select sum(n) as n from journal_series')!.n ?? 0;
+  const waiting =
+    db.one<{ n: number | null }>("select sum(n) as n from journal_series where dataset = 'quotes'")!.n ?? 0;
   const total = publishedQuotes(archive.layout.root).length + waiting;
   const sum = counts.reduce((all, { accepted, recovered }) => all + accepted + recovered, before);
   return [

@@ -146,7 +146,9 @@ describe('sort keys of rows', () => {
     expect([0, 1].map(createRowKeyReader('markets', rows))).toEqual(expected);
     expect([0, 1].map(readFileKeys('markets', encodeRows(datasets.markets.columns, rows)))).toEqual(expected);
     const without: Column[] = datasets.conflicts.columns.filter(({ name }) => name !== 'seen_at');
-    expect(() => readFileKeys('conflicts', encodeRows(without, [['A', 1, 2, 3]]))).toThrow('column seen_at is missing');
+    expect(() => readFileKeys('conflicts', encodeRows(without, [['A', 1, 2, 3, 0]]))).toThrow(
+      'column seen_at is missing',
+    );
   });
 
   test('of rows grouped by symbol name the symbol of each', () => {

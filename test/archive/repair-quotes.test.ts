@@ -17,6 +17,7 @@ import { compareUtf8, computePartNumber } from '../../src/base/symbol-name.ts';
 import { covers, subtract, union, type Window } from '../../src/base/window.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { share } from '../harness/share.ts';
+import { findWrongCandles } from './candle-files.ts';
 import { repairNow } from './damaged.ts';
 import { dyingDisk, PowerCut } from './dying-disk.ts';
 import {
@@ -54,8 +55,8 @@ const path = toDayPath('quotes', day0, 0);
 const mine = names.filter((name) => computePartNumber(name, parts) === 0).sort(compareUtf8);
 const everything =
   '{ticks,symbols,markets,orderbooks,quotes,quote_conflicts,candles_1h,candles_1d,coverage,conflicts}/**/*.parquet';
-/** All files but those that a repair of quotes may change. */
-const others = '{ticks,symbols,orderbooks,quote_conflicts,candles_1h,candles_1d,conflicts}/**/*.parquet';
+/** All files but those that a repair of quotes may change; candles depend on the quotes. */
+const others = '{ticks,symbols,orderbooks,quote_conflicts,conflicts}/**/*.parquet';
 
 /** The quotes of a symbol, in windows of nearly two hours, which are not joined: each second one has no quotes. */
 function listRecords(symbol: string, observedAt = now): SeriesRecord[] {
@@ -178,6 +179,7 @@ async function checkReport(archive: Archive, report: RepairReport, before: reado
       .filter(({ path: of }) => of.startsWith('quotes/'))
       .reduce((sum, { rows_lost: rows }) => sum + rows!, 0),
   ).toBe(gone);
+  expect(findWrongCandles(archive)).toEqual([]);
   // They are no ticks that a request could bring again.
   expect(report.lost).toEqual([]);
   expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });

@@ -21,7 +21,7 @@ import { day0, dayMs, hashes, publishedRows } from './scratch.ts';
 const { lake, template } = damagedLake();
 const ticks0 = toDayPath('ticks', day0, 0);
 const published =
-  '{ticks,candles_1h,candles_1d,orderbooks,quotes,quote_conflicts,coverage,conflicts,markets,symbols}/**/*.parquet';
+  '{ticks,candles_1h,candles_1d,orderbooks,quotes,quote_conflicts,trades,trade_conflicts,coverage,conflicts,markets,symbols}/**/*.parquet';
 const roots = '{manifest.json,SHA256SUMS,README.md,views.sql}';
 
 /** Expects no losses, the same generation and the same bytes. */
@@ -106,7 +106,7 @@ describe('restores byte for byte', () => {
     expect(repaired).toMatchObject({ generation: 2, lost: [] });
     const others = before.filter(isOfOthers);
     expect(repaired.unrecoverable).toEqual([expect.objectContaining({ dataset: 'coverage', rows: others.length })]);
-    expect(new Set(others.map(([dataset]) => dataset))).toEqual(new Set(['orderbooks', 'quotes']));
+    expect(new Set(others.map(([dataset]) => dataset))).toEqual(new Set(['orderbooks', 'quotes', 'trades']));
     expect(hashes(root, 'candles*/**/*.parquet')).toEqual(hashes(template(), 'candles*/**/*.parquet'));
   });
 });

@@ -130,6 +130,8 @@ test('candles decode as written in any row groups', () => {
   const draw = drawFrom(seed);
   const length = 150;
   const doubles = (of: number): Float64Array => Float64Array.from({ length }, () => draw.below(of) / of);
+  const withNulls = (next: () => number): Float64Array =>
+    Float64Array.from({ length }, () => (draw.below(3) === 0 ? Number.NaN : next()));
   const candles = {
     symbols: ['A', 'é', '🚀'],
     offsets: Float64Array.of(0, 1, 60, length),
@@ -140,12 +142,18 @@ test('candles decode as written in any row groups', () => {
     close: doubles(1),
     covered: doubles(2),
     ticks: Int32Array.from({ length }, () => draw.below(2 ** 31)),
+    bid: withNulls(() => draw.below(100) / 100),
+    ask: withNulls(() => draw.below(1e6) / 1e6),
+    volume: doubles(1e6).fill(Number.NaN),
+    trades: withNulls(() => draw.below(2 ** 31)),
+    vwap: doubles(7),
   };
-  const { symbols, offsets, t, open, high, low, close, ticks, covered } = candles;
+  const { symbols, offsets, t, open, high, low, close, ticks, covered, bid, ask, volume, trades, vwap } = candles;
+  const columns = [t, open, high, low, close, ticks, covered, bid, ask, volume, trades, vwap];
   const rows = symbols.flatMap((symbol, s) =>
     Array.from({ length: offsets[s + 1]! - offsets[s]! }, (_, i) => {
       const row = offsets[s]! + i;
-      return [symbol, ...[t, open, high, low, close, ticks, covered].map((values) => values[row]!)];
+      return [symbol, ...columns.map((values) => (Number.isNaN(values[row]!) ? null : values[row]!))];
     }),
   );
   for (const group of [1, 59, 60, 61, 122_880]) {

@@ -73,7 +73,7 @@ function createSeries({ sizes, names, nulls, distinct }: Shape, from: number): S
       return c === 3 && row % 5 === 0 ? draw.one(special) : draw.below(distinct) / distinct;
     }),
   );
-  return { symbols, offsets, t, values };
+  return { symbols, offsets, t, values, texts: [] };
 }
 
 const toBytes = ({ buffer, byteOffset, byteLength }: Float64Array): Buffer =>
@@ -118,6 +118,7 @@ function pickRows(series: SeriesColumns, ranges: readonly (readonly [number, num
     offsets: Float64Array.from([...starts, rows.length]),
     t: pick(series.t),
     values: series.values.map(pick),
+    texts: [],
   };
 }
 

@@ -167,7 +167,7 @@ describe("a file stored differently from our writer's", () => {
     ],
     [
       'with other columns',
-      encodeRows(datasets.conflicts.columns, [['A', 1, 0.5, 0.25, 2]]),
+      encodeRows(datasets.conflicts.columns, [['A', 1, 0.5, 0.25, 2, 0]]),
       'does not have the columns of ticks',
     ],
     ['without content', new Uint8Array(7), ''],

@@ -79,7 +79,7 @@ const withSource = (rows: readonly Record<string, unknown>[]) =>
 const describeField = ({ name, type, nullable }: Field): string => `${name} ${nullable ? '?' : ''}${type}`;
 
 /** The columns of each published file, with types, as in its schema. */
-const columnsByPath = (root: string, folders = '{ticks,symbols,markets,conflicts,coverage}') =>
+const columnsByPath = (root: string, folders = '{ticks,symbols,markets,conflicts,coverage,candles_1h,candles_1d}') =>
   new Map(
     globSync(`${folders}/**/*.parquet`, { cwd: root })
       .sort()
@@ -366,4 +366,31 @@ test('a file without rows gets the new columns too', async () => {
     { path: markets, rows: 0, t_min: null, generation: 2 },
   ]);
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
+});
+
+test('numbers the dropped prices of one tick and moment, as a publish does', async () => {
+  const first = opened();
+  append(
+    first,
+    answer('AAA', [
+      [day0, 0.1],
+      [day0, 0.3],
+      [day0, 0.2],
+      [day0 + 1, 0.4],
+      [day0 + 1, 0.5],
+    ]),
+  );
+  await publishNow(first, now, 'run', { candles: ['1h', '1d'] });
+  const { root } = first.layout;
+  const before = publishedRows(root, 'conflicts');
+  expect(before.map((row) => [row[3], row[5]])).toEqual([
+    [0.1, 0],
+    [0.2, 1],
+    [0.4, 0],
+  ]);
+  first.close();
+  turnedBack(root, 3);
+  const again = opened({ root, create: false });
+  await upgrade(again);
+  expect(publishedRows(root, 'conflicts')).toEqual(before);
 });

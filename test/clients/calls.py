@@ -50,6 +50,11 @@ assert all(candle.low <= candle.high for candle in call(market, "list_historical
 two_sided, one_sided = call(market, "list_historical_quotes").quotes
 assert 0 < two_sided.bid < two_sided.ask < 1 and two_sided.ask_size > 0
 assert one_sided.bid is None and one_sided.ask > 0 and one_sided.bid_size is None
+full, bare = call(market, "list_historical_trades", symbol=[two_sided.symbol]).trades
+assert (full.trade_id, full.seq, bare.trade_id, bare.seq) == ("9", 0, "10", 1) and full.t == bare.t
+assert full.aggressor == "buy" and full.block is False and full.tx_hash == "0xab" and full.price_text is None
+assert bare.aggressor is None and bare.block is None and bare.tx_hash is None
+assert bare.price == 0.5 and bare.price_text == "0.50000000000000000001" and bare.size_text == "3.00000000000000000001"
 assert all(window.t_from < window.t_to for window in call(market, "list_historical_coverage", symbol=[symbol]).coverage)
 
 assert call(market, "get_manifest").datasets["ticks"].files

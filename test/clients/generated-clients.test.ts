@@ -33,7 +33,7 @@ type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 async function startService() {
   const { archive, output } = await collected();
   const work = folder();
-  await importQuotes(join(work, 'quotes.csv'), listed(output)[0]!, output);
+  await importRows(work, listed(output)[0]!, output);
   const { url, key } = await serving(archive, { clock, set: [`service.tokens.secret=${secret}`] });
   const token = crafted(hs256, { ...claims, iat: fixedNow / 1000, exp: fixedNow / 1000 + 600, scope: 'research' });
   const text = await (await fetch(`${url}/api/v1/openapi.json`)).text();
@@ -43,13 +43,26 @@ async function startService() {
   return { work, document, paths, env: { ODDSLAKE_URL: url, ODDSLAKE_KEY: key, ODDSLAKE_TOKEN: token } };
 }
 
-/** Imports a quote with both sides and one without a bid. */
-async function importQuotes(file: string, symbol: string, output: string): Promise<void> {
-  const rows = [`${symbol},${fixedNow - 1},0.25,0.5,100,100`, `${symbol},${fixedNow},,0.5,,`];
-  writeFileSync(file, `symbol,t,bid,ask,bid_size,ask_size\n${rows.join('\n')}\n`);
-  const flags = ['--dataset', 'quotes', '--output', output, '--set', 'source.name=box'];
-  const { code, stderr } = await runHere(['import', file, ...flags]);
-  expect(code, stderr).toBe(0);
+/**
+ * Imports a quote with both sides and one without a bid, and two trades of one time: one with all facts, and one with the texts
+ * of numbers that no double holds.
+ */
+async function importRows(folder: string, symbol: string, output: string): Promise<void> {
+  for (const [dataset, header, ...rows] of [
+    ['quotes', 'symbol,t,bid,ask,bid_size,ask_size', `${fixedNow - 1},0.25,0.5,100,100`, `${fixedNow},,0.5,,`],
+    [
+      'trades',
+      'symbol,t,trade_id,price,size,aggressor,block,tx_hash',
+      `${fixedNow},10,0.50000000000000000001,3.00000000000000000001,,,`,
+      `${fixedNow},9,0.4,100,buy,false,0xab`,
+    ],
+  ] as const) {
+    const file = join(folder, `${dataset}.csv`);
+    writeFileSync(file, `${header}\n${rows.map((row) => `${symbol},${row}\n`).join('')}`);
+    const flags = ['--dataset', dataset, '--output', output, '--set', 'source.name=box'];
+    const { code, stderr } = await runHere(['import', file, ...flags]);
+    expect(code, stderr).toBe(0);
+  }
 }
 
 const listOperations = (paths: Paths): Operation[] => Object.values(paths).flatMap((methods) => Object.values(methods));

@@ -24,7 +24,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   publish: [],
   status: ['--max-lag'],
   report: ['--out'],
-  gaps: ['--from', '--to', '--symbol'],
+  gaps: ['--from', '--to', '--symbol', '--dataset'],
   'gaps accept': ['--from', '--to', '--reason'],
   'gaps revoke': ['--from', '--to'],
   symbols: [],
@@ -190,6 +190,11 @@ const candle = {
   close: number,
   ticks: 'Int32',
   covered: number,
+  bid: '?Float64',
+  ask: '?Float64',
+  volume: '?Float64',
+  trades: '?Int32',
+  vwap: '?Float64',
 };
 
 /** Columns of each dataset in order, with their Arrow types; `?`: nullable. */
@@ -261,7 +266,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
     evidence: text,
     grain_ms: '?Int64',
   },
-  conflicts: { symbol: text, t: time, kept: number, dropped: number, seen_at: time },
+  conflicts: { symbol: text, t: time, kept: number, dropped: number, seen_at: time, seq: 'Int32' },
   quotes: {
     symbol: text,
     t: time,
@@ -269,6 +274,33 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
     ask: `?${number}`,
     bid_size: `?${number}`,
     ask_size: `?${number}`,
+  },
+  trades: {
+    symbol: text,
+    t: time,
+    trade_id: text,
+    price: number,
+    size: number,
+    aggressor: `?${text}`,
+    block: '?Bool',
+    tx_hash: `?${text}`,
+    seq: 'Int32',
+    price_text: `?${text}`,
+    size_text: `?${text}`,
+  },
+  trade_conflicts: {
+    symbol: text,
+    t: time,
+    seen_at: time,
+    seq: 'Int32',
+    trade_id: text,
+    price: number,
+    size: number,
+    aggressor: `?${text}`,
+    block: '?Bool',
+    tx_hash: `?${text}`,
+    price_text: `?${text}`,
+    size_text: `?${text}`,
   },
   quote_conflicts: {
     symbol: text,
@@ -282,7 +314,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
   },
 };
 
-/** Key columns of each dataset: rows are sorted by them and unique. */
+/** Key columns of each dataset: no two rows have the same. */
 export const keys: Readonly<Record<string, readonly string[]>> = {
   ticks: ['symbol', 't'],
   symbols: ['symbol'],
@@ -291,10 +323,15 @@ export const keys: Readonly<Record<string, readonly string[]>> = {
   candles_1h: ['symbol', 't'],
   candles_1d: ['symbol', 't'],
   coverage: ['dataset', 'symbol', 't_from'],
-  conflicts: ['symbol', 't', 'seen_at', 'dropped'],
+  conflicts: ['symbol', 't', 'seen_at', 'seq'],
   quotes: ['symbol', 't'],
   quote_conflicts: ['symbol', 't', 'seen_at', 'seq'],
+  trades: ['symbol', 'trade_id'],
+  trade_conflicts: ['symbol', 't', 'seen_at', 'seq'],
 };
+
+/** The columns by which the rows of each dataset are sorted. */
+export const orders: Readonly<Record<string, readonly string[]>> = { ...keys, trades: ['symbol', 't', 'seq'] };
 
 export const manifestFields = [
   'format_version',
@@ -345,6 +382,7 @@ export const routes = [
   'GET /api/v1/historical/coverage',
   'GET /api/v1/historical/orderbooks',
   'GET /api/v1/historical/quotes',
+  'GET /api/v1/historical/trades',
   'GET /api/v1/export',
   'POST /api/v1/export',
   'GET /api/v1/export/files/{dataset}/{date}/{part}',

@@ -213,6 +213,7 @@ export const proofs: Proofs = {
     'gaps --from': gapsTold,
     'gaps --to': gapsTold,
     'gaps --symbol': gapsTold,
+    'gaps --dataset': ['e2e/import-trades.test.ts', 'the gaps of trades are the windows that no import has declared'],
     'gaps accept --from': gapAccepted,
     'gaps accept --to': gapAccepted,
     'gaps accept --reason': gapAccepted,

@@ -7,7 +7,7 @@ import { systemClock } from '../../src/base/system.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { access, jobArgs, manifestOf, minuteMs, run } from '../e2e/lake.ts';
-import { columns, dayFields, fileFields, keys, manifestFields, rootFiles, summaryFields } from './promises.ts';
+import { columns, dayFields, fileFields, keys, manifestFields, orders, rootFiles, summaryFields } from './promises.ts';
 
 /** Clock of the upstream, slightly behind that of the program. */
 const nowMs = Date.now() - 41 * minuteMs;
@@ -29,11 +29,18 @@ beforeAll(async () => {
   const second = await nightly();
   expect(second.code, second.stderr).toBe(0);
   summary = second.summary;
-  // The upstream has no quotes: they come from two files that disagree.
+  // The upstream has no quotes and no trades: they come from two files that disagree.
   for (const bid of [0.4, 0.41]) {
     const file = join(output, `quotes-${bid}.csv`);
     writeFileSync(file, `symbol,t,bid,ask,bid_size,ask_size\nA,${nowMs - minuteMs},${bid},0.5,,3\n`);
     const imported = await run(jobArgs('import', output, file, '--dataset', 'quotes'), access(box.url));
+    expect(imported.code, imported.stderr).toBe(0);
+  }
+  for (const price of [0.4, 0.41]) {
+    const file = join(output, `trades-${price}.csv`);
+    const rows = ['9', '10'].map((id) => `A,${nowMs - minuteMs},${id},${price},2,buy`);
+    writeFileSync(file, `symbol,t,trade_id,price,size,aggressor\n${rows.join('\n')}\n`);
+    const imported = await run(jobArgs('import', output, file, '--dataset', 'trades'), access(box.url));
     expect(imported.code, imported.stderr).toBe(0);
   }
 });
@@ -55,9 +62,11 @@ describe.each(Object.entries(columns))('published %s', (dataset, promised) => {
     }
   });
 
-  test('are sorted by their key, without duplicates', () => {
+  test('are sorted, without duplicate keys', () => {
     for (const path of files(dataset)) {
-      const rows = rowsOf(path, keys[dataset]!);
+      const rowKeys = rowsOf(path, keys[dataset]!).map((row) => row.join('\n'));
+      expect(new Set(rowKeys).size, path).toBe(rowKeys.length);
+      const rows = rowsOf(path, orders[dataset]!);
       for (let i = 1; i < rows.length; i++) {
         expect(compare(rows[i - 1]!, rows[i]!), `${path} row ${i}: ${rows[i - 1]} then ${rows[i]}`).toBeLessThan(0);
       }

@@ -154,6 +154,9 @@ export const serviceRoutes = {
   'GET /api/v1/historical/quotes': rows(
     'returns quotes sorted by symbol and time, with null for a missing side or size',
   ),
+  'GET /api/v1/historical/trades': at('server/historical-trades.test.ts')(
+    'returns trades sorted by symbol, time and identifier, on pages of any size',
+  ),
   'GET /api/v1/export': at('server/export-manifest.test.ts')(
     'serves the manifest byte for byte, and 304 if the client has it',
   ),

@@ -62,7 +62,7 @@ const typeNames: Record<Column['type'], string> = {
 
 const mergeTexts: Record<MergeRule, string> = {
   precedence:
-    'of two rows with one key, the one with [precedence](#precedence) is kept, and `conflicts` or `quote_conflicts` gets a row',
+    'of two rows with one key, the one with [precedence](#precedence) is kept, and `conflicts`, `quote_conflicts` or `trade_conflicts` gets a row',
   'replace snapshot': 'of two snapshots of a symbol and time, the one with [precedence](#precedence) is kept',
   'extend state': 'extend the span of a row with the same state; another state begins a new row',
   'overlay windows': 'windows are cut so that no moment is in two rows: see [Coverage](#coverage-and-completeness)',

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
+import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { appendQuotes, quote } from '../archive/quote-records.ts';
 import { answer, append, opened, publishNow } from '../archive/scratch.ts';
+import { trade, tradeAnswer } from '../archive/trades.ts';
 import { inFolder } from '../archive/views-folder.ts';
 import { findBlocks, readPage } from './blocks.ts';
 
@@ -21,6 +23,7 @@ test('every statement of docs/READING.md runs with views.sql and with oddslake s
   const archive = opened();
   append(archive, answer('KXBTC', [[day, 0.5]]));
   appendQuotes(archive, [quote('KXBTC', day + 1, 0.25, 0.5, 100)]);
+  appendSeries(archive.state, [tradeAnswer('KXBTC', [trade(day + 2, '1')])]);
   await publishNow(archive, day + 86_400_000);
   expect(statements.length).toBeGreaterThan(10);
   const ofFolder = inFolder(archive.layout.root, statements);
@@ -30,7 +33,7 @@ test('every statement of docs/READING.md runs with views.sql and with oddslake s
     await close();
     expect(ofFolder[i]![0] ?? {}, sql).not.toHaveProperty('error');
     expect(own.length, sql).toBe(ofFolder[i]!.length);
-    if (sql.includes('quotes') || sql.includes('spreads')) expect(own, sql).toHaveLength(1);
+    if (/quotes|spreads|trades|order_flow/.test(sql)) expect(own, sql).toHaveLength(1);
   }
 });
 

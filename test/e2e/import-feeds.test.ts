@@ -176,7 +176,7 @@ describe('a feed is imported by the command that the first one suggests', () => 
     expect(JSON.parse(coverage.stdout)).toEqual([{ n: 0 }]);
     const covers = await run([...args, '--covers', '2026-07-11..2026-07-12']);
     expect(covers.code).toBe(2);
-    expect(covers.stderr).toMatch(/--covers applies to ticks and quotes only/);
+    expect(covers.stderr).toMatch(/--covers applies to ticks, quotes and trades only/);
     const bad = put(folder(), 'bad.csv', `symbol,t,bids,asks\n${'A,1783771200000,many,few\n'.repeat(3)}`);
     const rejected = await run(['import', bad, '--output', output, ...common]);
     expect(rejected.code).toBe(4);

@@ -3,7 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { findBlocks, findFiles, readPage } from '../docs/blocks.ts';
+import { runDocumentedImport } from './documented-import.ts';
 import { runHere as run } from './here.ts';
 import { day0, put, writeParquet, writtenAt } from './import-lake.ts';
 import { folder, hashes, ticksOf } from './lake.ts';
@@ -350,10 +350,13 @@ test('files that cannot be quotes are refused', async () => {
     [[text, '--dataset', 'quotes'], /column bid is .*\[\], not a number/],
     [
       [write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: ticks,markets')],
-      /dataset is "ticks,markets", expected one of ticks, quotes, "ticks,quotes", markets/,
+      /dataset is "ticks,markets", expected one of ticks, quotes, "ticks,quotes", trades, markets/,
     ],
     [[write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: quotes, ticks')], /missing column p /],
-    [[write('a.csv', []), '--dataset', 'quotes,markets'], /Allowed choices are ticks, quotes, "ticks,quotes", markets/],
+    [
+      [write('a.csv', []), '--dataset', 'quotes,markets'],
+      /Allowed choices are ticks, quotes, "ticks,quotes", trades, markets/,
+    ],
   ] as const) {
     const refused = await run(['import', ...args, '--output', output, ...common]);
     expect(refused.code, args.join(' ')).toBe(2);
@@ -362,21 +365,7 @@ test('files that cannot be quotes are refused', async () => {
 });
 
 test('the example of docs/IMPORT.md imports ticks and quotes, and prints what the page shows', async () => {
-  const [, section] = readPage('docs/IMPORT.md').split('\n## Quotes\n');
-  const [file] = findFiles(section!);
-  const [commands] = findBlocks(section!, 'sh');
-  const [shown] = findBlocks(section!, 'text');
-  const files = folder();
-  const path = put(files, file!.name, file!.code);
-  const output = join(files, 'lake');
-  const printed: string[] = [];
-  for (const line of commands!.trim().split('\n')) {
-    const words = execFileSync('sh', ['-c', `printf '%s\\n' ${line.replace('oddslake ', '')}`], { encoding: 'utf8' });
-    const place = (word: string): string => (word === 'lake' ? output : word === file!.name ? path : word);
-    const { code, stdout, stderr } = await run([...words.trimEnd().split('\n').map(place), ...common]);
-    expect(code, stderr).toBe(0);
-    printed.push(stdout);
-  }
+  const { printed, shown } = await runDocumentedImport('Quotes', common);
   expect(printed[0]).toMatch(/ticks +3 new\n +quotes +3 new\n +symbols +1 of 1 done\n/);
-  expect(printed[1]!.replace(/ +$/gm, '')).toBe(shown);
+  expect(printed[1]).toBe(shown);
 });

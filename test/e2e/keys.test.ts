@@ -264,7 +264,7 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
   ],
   ['a rate of none', ['keys', 'create', '--name', 'n', '--requests-per-minute', '0'], {}, /1 to 10000000/],
   ['an unknown scope', ['keys', 'create', '--name', 'n', '--scope', 'write'], {}, /Allowed choices are read, export/],
-  ['an unknown dataset', ['keys', 'create', '--name', 'n', '--dataset', 'trades'], {}, /--dataset trades: .*unknown/],
+  ['an unknown dataset', ['keys', 'create', '--name', 'n', '--dataset', 'deals'], {}, /--dataset deals: .*unknown/],
   ['the usage of an unknown key', ['keys', 'usage', 'nobody'], {}, /no key with this ID or name/],
   ['a rotation of an unknown key', ['keys', 'rotate', 'nobody'], {}, /no key with this ID or name/],
   [

@@ -22,7 +22,9 @@ const rootNames = new Set([
   'markets',
   'orderbooks',
   'quotes',
+  'trades',
   'quote_conflicts',
+  'trade_conflicts',
   'coverage',
   'conflicts',
   'candles_1h',
@@ -127,7 +129,7 @@ export async function runVerify(archive: string): Promise<string[]> {
 
 /** The bytes that must not depend on faults, and which days are complete. */
 export const readContents = (archive: string): Contents => ({
-  files: hashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes'),
+  files: hashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes', 'trades'),
   ticks: totalTicks(archive),
   days: manifestOf(archive).days,
 });

@@ -10,6 +10,7 @@ import type { Archive } from '../../src/archive/open-archive.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { appendQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
+import { trade, tradeAnswer } from '../archive/trades.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { drawFrom } from './seeds.ts';
 
@@ -80,7 +81,13 @@ export function journalDay(archive: Archive, day: number, round: number): void {
     );
     return quoteAnswer(symbol, rows, { observedAt, windows: [{ from: start, to: start + 6 * hourMs }] });
   });
-  appendQuotes(archive, ...quotes);
+  const trades = symbols.map((symbol) => {
+    const rows = Array.from({ length: round === 0 ? 200 : 3 }, (_, i) =>
+      trade(start + Math.floor(i / 2) * 60_000, `${day}-${i}`, (i % 90) / 100, 1 + round),
+    );
+    return tradeAnswer(symbol, rows, { observedAt, windows: [{ from: start, to: start + 6 * hourMs }] });
+  });
+  appendQuotes(archive, ...quotes, ...trades);
   const levels = (price: number) => [{ price, quantity: round + 1 }];
   const snapshots = [0, 1, 2].map((i) => ({
     t: start + i * hourMs + round,

@@ -53,7 +53,9 @@ const merged: readonly DatasetName[] = [
   'markets',
   'orderbooks',
   'quotes',
+  'trades',
   'quote_conflicts',
+  'trade_conflicts',
 ];
 
 const journaled = ({ state: { db } }: Archive): Record<string, number> =>

@@ -28,6 +28,7 @@ import { readLeaseId } from '../../src/server/jobs/archive-lease.ts';
 import { turnedBack } from '../archive/older.ts';
 import { appendQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import { answer, append, day0, hourMs, market, now, publishNow } from '../archive/scratch.ts';
+import { trade, tradeAnswer } from '../archive/trades.ts';
 import { archiveOf, contextIn, type Parts, privateOf } from './place.ts';
 import { sandboxWire } from './sandbox-wire.ts';
 
@@ -49,6 +50,8 @@ export interface Flow {
    * all.
    */
   readonly mayGoOn?: true;
+  /** How many of its calls a fault skips, unless all are asked for (SWEEP=all). Default: none. */
+  readonly step?: number;
   /** The next command after a fault; the same flow by default. */
   again?(parts: Parts): Promise<Ended>;
 }
@@ -106,6 +109,8 @@ async function journaled(place: string): Promise<void> {
         const quotes = [0, 2].map((at) => quote(day0 + at * hourMs, (observedAt - now) / 10, 0.9));
         const windows = [{ from: day0, to: day0 + 4 * hourMs }];
         appendQuotes(archive, quoteAnswer(symbol, quotes, { runId: 'second', observedAt, windows }));
+        const trades = ['1', '2'].map((id) => trade(day0 + hourMs, id, (observedAt - now) / 10));
+        appendQuotes(archive, tradeAnswer(symbol, trades, { runId: 'second', observedAt, windows }));
       }
     const markets = symbols.map((symbol) => market(symbol));
     archive.state.db.transaction(() => {
@@ -342,6 +347,7 @@ export const flows: readonly Flow[] = [
   },
   {
     name: 'import of ticks and quotes',
+    step: 5,
     async prepare(place) {
       await published(place);
       mkdirSync(join(place, 'input'));

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { type SeriesDataset, seriesDatasets } from '../../src/archive/format/series-datasets.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
@@ -72,12 +73,13 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
          accepted + duplicates + conflicts + quarantined + (select coalesce(sum(n), 0) from journal_ticks k join journal j
            on j.id = k.record_id where j.run_id = runs.run_id) as sum from runs`,
     );
-    const countRows = (dataset: 'ticks' | 'quotes'): number =>
+    const countRows = (dataset: 'ticks' | SeriesDataset): number =>
       archive.readManifest().datasets[dataset].files.reduce((sum, file) => sum + file.rows, 0);
-    const quoteCounts = db.all<{ run_id: string }>('select run_id from series_counts').map(({ run_id: runId }) => ({
-      runId,
-      ...readSeriesCounts(db, runId, 'quotes'),
-    }));
+    const seriesCounts = db
+      .all<{ run_id: string; dataset: SeriesDataset } & Record<string, never>>(
+        'select run_id, dataset from series_counts',
+      )
+      .map(({ run_id: runId, dataset }) => ({ runId, dataset, ...readSeriesCounts(db, runId, dataset) }));
     const { journaled, series } = readAcceptedIn(place);
     return {
       files,
@@ -92,11 +94,17 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
       findings: (await verifyArchive(archive, null)).findings,
       journaled,
       series,
-      unbalancedQuotes: quoteCounts.filter(
+      unbalancedSeries: seriesCounts.filter(
         (run) => run.fetched !== run.accepted + run.duplicates + run.conflicts + run.quarantined,
       ),
-      // Each quote is accepted or recovered once.
-      uncountedQuotes: countRows('quotes') - quoteCounts.reduce((sum, run) => sum + run.accepted + run.recovered, 0),
+      // Each row is accepted or recovered once.
+      uncountedSeries: seriesDatasets.map(
+        (dataset) =>
+          countRows(dataset) -
+          seriesCounts
+            .filter((run) => run.dataset === dataset)
+            .reduce((sum, run) => sum + run.accepted + run.recovered, 0),
+      ),
       seriesStandings: db.all('select dataset, symbol, day, hex(stretches) as stretches from series_standings'),
       uncounted: countRows('ticks') - db.one<{ n: number }>('select coalesce(sum(ticks), 0) as n from symbols')!.n,
       open: db.all('select generation from intents'),

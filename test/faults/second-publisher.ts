@@ -105,7 +105,11 @@ export const oneQuote = (
   origin: 'import',
   rank: precedenceRanks.import,
   rejected: [],
-  rows: { t: Float64Array.of(t), values: [p, Number.NaN, 1, Number.NaN].map((value) => Float64Array.of(value)) },
+  rows: {
+    t: Float64Array.of(t),
+    values: [p, Number.NaN, 1, Number.NaN].map((value) => Float64Array.of(value)),
+    texts: [],
+  },
   covered: [{ from: t, to: t + 1, fetchedAt: nowMs, evidence: 'declared' }],
 });
 

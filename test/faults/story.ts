@@ -62,7 +62,7 @@ export async function recordStory(flow: Flow, ground: Places): Promise<Story> {
   await expectDone(runAgain(flow, undisturbed, powerModel(undisturbed)), 'undisturbed, once more');
   const expected = await outcomeOf(undisturbed, runs);
   expect(expected).toMatchObject({ findings: [], unbalanced: [], journaled: 0, uncounted: 0, open: [] });
-  expect(expected).toMatchObject({ unbalancedQuotes: [], series: 0, uncountedQuotes: 0 });
+  expect(expected).toMatchObject({ unbalancedSeries: [], series: 0, uncountedSeries: [0, 0] });
   return {
     flow,
     ground,

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -98,8 +99,50 @@ def import_quotes(root: Path, name: str, quotes: list[Quote], written: float, *f
     oddslake("import", str(file), "--dataset", "quotes", "--output", str(root), "--no-progress", *flags)
 
 
+# symbol, t, trade_id, price, size, aggressor, block, tx_hash, price_text, size_text
+Trade = tuple[str, int, str, float, float, str | None, bool | None, str | None, str | None, str | None]
+
+
+def odd_trades() -> list[Trade]:
+    """Trades with and without each fact, three at one time; identifiers that sort differently as numbers or by UTF-16."""
+    facts = [
+        ("10", 0.25, 10.0, "buy", True, "0xab", None, None),
+        ("9", 0.1 + 0.2, 1 / 3, "sell", False, None, None, None),
+        ("\ufb01x", 0.5, 5e-324, None, None, "0xcd", None, None),
+        ("😀", 0.0, 1.0, "buy", None, None, None, None),
+        ("é", 0.3, 2.0, None, False, None, "0.30000000000000000001", "2.00000000000000000001"),
+        ("it's", 1.0, 7.5, "sell", True, None, None, None),
+        ("01", 0.125, 3.0, None, None, None, None, None),
+    ]
+    return [
+        (symbol, ODD_DAY + 3_600_000 * (i // 3) + s, *values)
+        for s, symbol in enumerate([*ODD_SYMBOLS, "no ticks 😀"])
+        for i, values in enumerate(facts)
+    ]
+
+
+def seq_of(trades: list[Trade]) -> dict[tuple[str, str], int]:
+    """The number of each trade among those of its symbol and time, by symbol and identifier."""
+    counts: Counter[tuple[str, int]] = Counter()
+    found = {}
+    for symbol, t, trade_id, *_ in sorted(trades, key=lambda one: (*one[:2], len(one[2].encode()), one[2].encode())):
+        found[symbol, trade_id] = counts[symbol, t]
+        counts[symbol, t] += 1
+    return found
+
+
+def import_trades(root: Path, name: str, trades: list[Trade], written: float, *flags: str) -> None:
+    """Imports trades from a file that was written at that time, in seconds."""
+    names = ("symbol", "t", "trade_id", "price", "size", "aggressor", "block", "tx_hash")
+    rows = [dict(zip(names, one)) | {"price": one[8] or one[3], "size": one[9] or one[4]} for one in trades]
+    file = root.parent / name
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.utime(file, (written, written))
+    oddslake("import", str(file), "--dataset", "trades", "--output", str(root), "--no-progress", *flags)
+
+
 def add_odd(published: Archive, root: Path) -> Archive:
-    """A copy with other publishes into one of its days: symbols with odd names, one of them in two markets, and quotes."""
+    """A copy with other publishes into one of its days: symbols with odd names, one of them in two markets, quotes and trades."""
     shutil.copytree(published.root, root)
     archive, work = Archive(root), root.parent
     ticks = [json.dumps({"symbol": s, "t": t, "p": p}) for s, t, p in odd_ticks()]
@@ -123,6 +166,9 @@ def add_odd(published: Archive, root: Path) -> Archive:
     older = [(symbol, t, 0.125, None, None, 5.0) for symbol, t, *_ in odd_quotes()[::5]]
     import_quotes(archive.root, "older-quotes.ndjson", older, written - 1, *named)
     import_quotes(archive.root, "quotes.ndjson", odd_quotes(), written, "--covers", covers, *named)
+    dropped = [(*trade[:3], 0.75, 5.0, *[None] * 5) for trade in odd_trades()[::5]]
+    import_trades(archive.root, "older-trades.ndjson", dropped, written - 1, *named)
+    import_trades(archive.root, "trades.ndjson", odd_trades(), written, "--covers", covers, *named)
     return Archive(root)
 
 

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-CANDLES = "symbol:string t:timestamp open:double high:double low:double close:double ticks:int32 covered:double"
+CANDLES = (
+    "symbol:string t:timestamp open:double high:double low:double close:double ticks:int32 covered:double"
+    " bid:double? ask:double? volume:double? trades:int32? vwap:double?"
+)
 
 
 @dataclass(frozen=True)
@@ -18,16 +21,24 @@ class Dataset:
     last: str
     shift: int = 0
     has_days: bool = True
+    # The columns by which rows are sorted, if not by the key.
+    sorted_by: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
         return [name for name, _, _ in self.columns]
 
+    @property
+    def order(self) -> tuple[str, ...]:
+        return self.sorted_by or self.key
 
-def dataset(columns: str, key: str, first: str, last: str, shift: int = 0, has_days: bool = True) -> Dataset:
+
+def dataset(
+    columns: str, key: str, first: str, last: str, shift: int = 0, has_days: bool = True, sorted_by: str = ""
+) -> Dataset:
     parsed = (column.split(":") for column in columns.split())
     typed = tuple((name, kind.rstrip("?"), kind.endswith("?")) for name, kind in parsed)
-    return Dataset(typed, tuple(key.split()), first, last, shift, has_days)
+    return Dataset(typed, tuple(key.split()), first, last, shift, has_days, tuple(sorted_by.split()))
 
 
 DATASETS = {
@@ -56,6 +67,12 @@ DATASETS = {
     "quotes": dataset(
         "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?", "symbol t", "t", "t"
     ),
+    "trades": dataset(
+        "symbol:string t:timestamp trade_id:string price:double size:double aggressor:string? block:boolean?"
+        " tx_hash:string? seq:int32 price_text:string? size_text:string?",
+        *("symbol trade_id", "t", "t"),
+        sorted_by="symbol t seq",
+    ),
     "candles_1h": dataset(CANDLES, "symbol t", "t", "t"),
     "candles_1d": dataset(CANDLES, "symbol t", "t", "t"),
     "coverage": dataset(
@@ -64,10 +81,15 @@ DATASETS = {
         *("dataset symbol t_from", "t_from", "t_to", -1),
     ),
     "conflicts": dataset(
-        "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp", "symbol t seen_at dropped", "t", "t"
+        "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp seq:int32", "symbol t seen_at seq", "t", "t"
     ),
     "quote_conflicts": dataset(
         "symbol:string t:timestamp seen_at:timestamp seq:int32 bid:double? ask:double? bid_size:double? ask_size:double?",
+        *("symbol t seen_at seq", "t", "t"),
+    ),
+    "trade_conflicts": dataset(
+        "symbol:string t:timestamp seen_at:timestamp seq:int32 trade_id:string price:double size:double"
+        " aggressor:string? block:boolean? tx_hash:string? price_text:string? size_text:string?",
         *("symbol t seen_at seq", "t", "t"),
     ),
 }

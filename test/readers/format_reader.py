@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 FORMAT_VERSION = 4
 DAY_MS = 86_400_000
 INTERVALS = {"candles_1h": 3_600_000, "candles_1d": DAY_MS}
-PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes")
-COVERED = ("ticks", "orderbooks", "quotes")
+PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes", "trades")
+COVERED = ("ticks", "orderbooks", "quotes", "trades")
 ORIGINS = ("poll", "backfill", "import")
 EVIDENCE = ("stated", "confirmed", "declared", "inferred")
 DAY_STATES = ("complete", "provisional", "complete_with_exceptions", "incomplete", "empty")
@@ -36,7 +36,10 @@ TYPES = {
     "int64": pa.int64(),
     "boolean": pa.bool_(),
 }
-CANDLES = "symbol:string t:timestamp open:double high:double low:double close:double ticks:int32 covered:double"
+CANDLES = (
+    "symbol:string t:timestamp open:double high:double low:double close:double ticks:int32 covered:double"
+    " bid:double? ask:double? volume:double? trades:int32? vwap:double?"
+)
 COLUMNS = {
     "ticks": "symbol:string t:timestamp p:double",
     "symbols": "symbol:string canonical_id:string? source:string? question:string? category:string? is_active:boolean?"
@@ -51,27 +54,35 @@ COLUMNS = {
     " expected_end:timestamp? rules:string? rules_sha256:string? fee_schedule:string? tick_size:double?",
     "orderbooks": "symbol:string t:timestamp side:string level:int32 price:double quantity:double",
     "quotes": "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?",
+    "trades": "symbol:string t:timestamp trade_id:string price:double size:double aggressor:string? block:boolean?"
+    " tx_hash:string? seq:int32 price_text:string? size_text:string?",
     "candles_1h": CANDLES,
     "candles_1d": CANDLES,
     "coverage": "dataset:string symbol:string t_from:timestamp t_to:timestamp ticks:int32 fetched_at:timestamp"
     " origin:string evidence:string grain_ms:int64?",
-    "conflicts": "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp",
+    "conflicts": "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp seq:int32",
     "quote_conflicts": "symbol:string t:timestamp seen_at:timestamp seq:int32"
     " bid:double? ask:double? bid_size:double? ask_size:double?",
+    "trade_conflicts": "symbol:string t:timestamp seen_at:timestamp seq:int32 trade_id:string price:double size:double"
+    " aggressor:string? block:boolean? tx_hash:string? price_text:string? size_text:string?",
 }
-KEYS = {
+# The columns by which rows are sorted: the key, except in trades.
+ORDERS = {
     "ticks": ("symbol", "t"),
     "symbols": ("symbol",),
     "markets": ("canonical_id", "symbol", "first_seen"),
     "orderbooks": ("symbol", "t", "side", "level"),
     "quotes": ("symbol", "t"),
+    "trades": ("symbol", "t", "seq"),
     "candles_1h": ("symbol", "t"),
     "candles_1d": ("symbol", "t"),
     "coverage": ("dataset", "symbol", "t_from"),
-    "conflicts": ("symbol", "t", "seen_at", "dropped"),
+    "conflicts": ("symbol", "t", "seen_at", "seq"),
     "quote_conflicts": ("symbol", "t", "seen_at", "seq"),
+    "trade_conflicts": ("symbol", "t", "seen_at", "seq"),
 }
 QUOTE_VALUES = ("bid", "ask", "bid_size", "ask_size")
+TRADE_FACTS = ("price", "size", "block", "aggressor", "tx_hash", "price_text", "size_text")
 # First and last moment of a row.
 SPANS = {"coverage": ("t_from", "t_to"), "markets": ("first_seen", "last_seen"), "symbols": ("first_seen", "last_seen")}
 
@@ -116,6 +127,8 @@ class Day:
     ticks: dict = field(default_factory=dict)  # symbol -> Ticks
     quotes: dict = field(default_factory=dict)  # symbol -> {t: (bid, ask, bid_size, ask_size)}
     dropped_quotes: dict = field(default_factory=dict)  # (symbol, t) -> [(bid, ask, bid_size, ask_size)]
+    trades: dict = field(default_factory=dict)  # symbol -> {trade_id: (t, *TRADE_FACTS)}
+    dropped_trades: dict = field(default_factory=dict)  # (symbol, trade_id) -> [(t, *TRADE_FACTS)]
     candles: dict = field(default_factory=lambda: defaultdict(dict))  # dataset -> part -> table
     tables: dict = field(default_factory=dict)  # part -> table of ticks
 
@@ -363,8 +376,8 @@ class Checker:
 
     def check_rows(self, dataset: str, file: dict, table: pa.Table) -> None:
         path = file["path"]
-        if not is_ascending(table, KEYS[dataset]):
-            self.fault("I10", path, "rows are not strictly ascending by the key")
+        if not is_ascending(table, ORDERS[dataset]):
+            self.fault("I10", path, "rows are not strictly ascending")
         first, last = SPANS.get(dataset, ("t", "t"))
         t_min, end = pc.min(table[first]).as_py(), pc.max(table[last]).as_py()
         if dataset == "coverage" and end is not None:
@@ -390,11 +403,30 @@ class Checker:
             if pa.types.is_floating(one.type) and (dataset, one.name) != ("orderbooks", "price"):
                 if pc.any(pc.invert(pc.is_finite(table[one.name]))).as_py():
                     self.fault("I13", path, f"{one.name} is not finite")
-        for name in {"ticks": ("p",), "quotes": QUOTE_VALUES}.get(dataset, ()):
+        for name in {"ticks": ("p",), "quotes": QUOTE_VALUES, "trades": ("price", "size")}.get(dataset, ()):
             if pc.any(pc.equal(flat(table[name]).view(pa.int64()), -(2**63))).as_py():
                 self.fault("I13", path, f"has a {name} of -0")
         if dataset == "quotes" and pc.any(pc.and_(pc.is_null(table["bid"]), pc.is_null(table["ask"]))).as_py():
             self.fault("I13", path, "has a quote without bid and ask")
+        if dataset == "trades":
+            self.check_trade_rows(path, table)
+
+    def check_trade_rows(self, path: str, table: pa.Table) -> None:
+        if not pc.all(pc.greater(table["size"], 0)).as_py():
+            self.fault("I13", path, "has a size that is not above 0")
+        ids = set()
+        before = (None, None, b"", -1)
+        for symbol, t, trade_id, seq in zip(*columns_of(table, "symbol", "t", "trade_id", "seq")):
+            is_next = before[:2] == (symbol, t)
+            name = trade_id.encode()
+            if seq != (before[3] + 1 if is_next else 0):
+                self.fault("I13", path, f"{symbol!r} has the seq {seq} at {t}")
+            elif is_next and (len(before[2]), before[2]) >= (len(name), name):
+                self.fault("I13", path, f"{trade_id!r} of {symbol!r} is out of order")
+            if (symbol, trade_id) in ids:
+                self.fault("I10", path, f"{trade_id!r} of {symbol!r} occurs twice")
+            ids.add((symbol, trade_id))
+            before = (symbol, t, name, seq)
 
     # Days
 
@@ -423,6 +455,12 @@ class Checker:
             elif dataset == "quote_conflicts":
                 for symbol, t, *values in zip(*columns_of(table, "symbol", "t", *QUOTE_VALUES)):
                     day.dropped_quotes.setdefault((symbol, t), []).append(tuple(values))
+            elif dataset == "trades":
+                for symbol, trade_id, *values in zip(*columns_of(table, "symbol", "trade_id", "t", *TRADE_FACTS)):
+                    day.trades.setdefault(symbol, {})[trade_id] = tuple(values)
+            elif dataset == "trade_conflicts":
+                for symbol, trade_id, *values in zip(*columns_of(table, "symbol", "trade_id", "t", *TRADE_FACTS)):
+                    day.dropped_trades.setdefault((symbol, trade_id), []).append(tuple(values))
             elif dataset == "markets":
                 self.check_markets(file["path"], table)
             else:
@@ -430,12 +468,14 @@ class Checker:
         # What cannot be read has been said once.
         if not unread & {"ticks", "coverage"}:
             self.check_counts(date, day)
-            if not unread & set(INTERVALS):
+            if not unread & {*INTERVALS, "quotes", "trades"}:
                 self.check_candles(date, day)
         if "ticks" not in unread:
             self.check_conflicts(date, day)
         if not unread & {"quotes", "coverage"}:
             self.check_quotes(date, day)
+        if not unread & {"trades", "coverage"}:
+            self.check_trades(date, day)
 
     def take_ticks(self, day: Day, table: pa.Table) -> None:
         t = memoryview(flat(table["t"]).buffers()[1]).cast("q")
@@ -486,12 +526,12 @@ class Checker:
             if set(found) != set(day.tables):
                 self.fault("I17", f"{dataset} on {date}", f"parts {sorted(found)}, ticks have {sorted(day.tables)}")
             for part in set(found) & set(day.tables):
-                made = make_candles(day.tables[part], day.coverage, interval)
+                made = make_candles(day.tables[part], day, interval)
                 there = [found[part][name].to_pylist() for name in made]
                 wrong = [name for name, column in zip(made, there) if made[name] != column]
                 if wrong:
                     where = f"{dataset} on {date}, part {part}"
-                    self.fault("I17", where, f"{', '.join(wrong)}: other than the ticks make")
+                    self.fault("I17", where, f"{', '.join(wrong)}: other than ticks, coverage, quotes and trades make")
 
     def check_conflicts(self, date: str, day: Day) -> None:
         # Rows that a repair could not bring back are gone without a trace where nothing covered them.
@@ -518,6 +558,19 @@ class Checker:
             kept = day.quotes.get(symbol, {}).get(t)
             if kept is not None and all(one == kept for one in dropped):
                 self.fault("I21", f"quote_conflicts of {symbol!r} at {t}", "the quote has no conflict with another one")
+
+    def check_trades(self, date: str, day: Day) -> None:
+        for (dataset, symbol), windows in day.coverage.items():
+            for start, end, told in windows if dataset == "trades" else ():
+                found = sum(start <= t < end for t, *_ in day.trades.get(symbol, {}).values())
+                if found != told:
+                    where = f"coverage of {symbol!r} on {date}"
+                    self.fault("I15", where, f"{start} to {end} has {found} trades, not {told}")
+        for (symbol, trade_id), dropped in day.dropped_trades.items():
+            # As of quotes.
+            kept = day.trades.get(symbol, {}).get(trade_id)
+            if kept is not None and all(one == kept for one in dropped):
+                self.fault("I21", f"trade_conflicts of {symbol!r}, {trade_id!r}", "the trade has no conflict with another one")
 
     def check_markets(self, path: str, table: pa.Table) -> None:
         last: dict = {}
@@ -624,7 +677,7 @@ def is_book(rows: list) -> bool:
     return all(row[0] in ("ask", "bid") and math.isfinite(row[2]) for row in rows)
 
 
-def make_candles(ticks: pa.Table, coverage: dict, interval: int) -> dict[str, list]:
+def make_candles(ticks: pa.Table, day: Day, interval: int) -> dict[str, list]:
     t = ticks["t"]
     # Times are after 1970, so that division rounds down.
     start = pc.multiply(pc.divide(t, interval), interval)
@@ -637,10 +690,30 @@ def make_candles(ticks: pa.Table, coverage: dict, interval: int) -> dict[str, li
     symbols, starts, *prices = columns_of(made, *names)
     covered = []
     for symbol, start in zip(symbols, starts):
-        windows = coverage.get(("ticks", symbol), [])
+        windows = day.coverage.get(("ticks", symbol), [])
         covered.append(sum(max(0, min(b, start + interval) - max(a, start)) for a, b, _ in windows) / interval)
-    columns = ("symbol", "t", "open", "high", "low", "close", "ticks", "covered")
-    return dict(zip(columns, (symbols, starts, *prices, covered)))
+    times = {symbol: sorted(rows) for symbol, rows in day.quotes.items()}
+    bids, asks = [], []
+    for symbol, start in zip(symbols, starts):
+        # Quotes of the day only: none is carried over midnight.
+        before = bisect_left(times.get(symbol, []), start + interval)
+        bid, ask = day.quotes[symbol][times[symbol][before - 1]][:2] if before else (None, None)
+        bids.append(bid)
+        asks.append(ask)
+    volumes, counts, means = [], [], []
+    for symbol, start in zip(symbols, starts):
+        # In the order of the rows: a sum of doubles depends on it.
+        inside = [row for row in day.trades.get(symbol, {}).values() if start <= row[0] < start + interval]
+        volume, turnover = 0.0, 0.0
+        for _, price, size, *_ in inside:
+            volume += size
+            turnover += price * size
+        volumes.append(volume if inside else None)
+        counts.append(len(inside) or None)
+        means.append(turnover / volume if inside else None)
+    values = (symbols, starts, *prices, covered, bids, asks, volumes, counts, means)
+    columns = ("symbol", "t", "open", "high", "low", "close", "ticks", "covered", "bid", "ask", "volume", "trades", "vwap")
+    return dict(zip(columns, values))
 
 
 def check(root, wait_s: float = 0) -> list[str]:

@@ -52,10 +52,10 @@ def test_files_match_the_manifest_byte_for_byte(archive, dataset):
     assert there == {file["path"] for file in archive.files(dataset)}
 
 
-def test_rows_are_in_key_order_by_utf8_bytes(archive, dataset):
+def test_rows_are_sorted_with_texts_by_utf8_bytes(archive, dataset):
     for file in archive.files(dataset):
-        table = pq.ParquetFile(archive.root / file["path"]).read(columns=list(DATASETS[dataset].key))
-        order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in DATASETS[dataset].key])
+        table = pq.ParquetFile(archive.root / file["path"]).read(columns=list(DATASETS[dataset].order))
+        order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in DATASETS[dataset].order])
         assert order.equals(pa.array(range(table.num_rows), pa.uint64())), file["path"]
 
 

@@ -72,6 +72,12 @@ def contested(work) -> Archive:
         again = [(symbol, t, bid, 0.75, 10.0, None) for symbol, t, *_ in quotes[:2]]
         file = f"contested-quotes-{written}.ndjson"
         archives.import_quotes(root, file, quotes + again, written_at(written) / 1000, *covers, *NAMED)
+    # The same of trades, two of which have one time.
+    for written, price in ((1, 0.25), (3, 0.125), (2, 0.5)):
+        ids = [(i, f"{i}{letter}") for i in range(written, 5) for letter in "ab"]
+        trades = [(symbol, DAY + 60_000 * i, name, price, 1.0, *[None] * 5) for symbol in SYMBOLS for i, name in ids]
+        file = f"contested-trades-{written}.ndjson"
+        archives.import_trades(root, file, trades, written_at(written) / 1000, *covers, *NAMED)
     return Archive(root)
 
 
@@ -86,7 +92,7 @@ def test_every_archive_is_as_the_page_says(archive):
 
 def test_one_with_conflicts_and_late_ticks_is_as_the_page_says(contested):
     assert contested.rows("conflicts") > 50
-    assert contested.manifest["generation"] == 8
+    assert contested.manifest["generation"] == 11
     assert format_reader.check(contested.root) == []
 
 
@@ -148,6 +154,16 @@ def test_the_precedence_of_the_page_gives_the_quotes_that_are_published(conteste
     dropped = [row for row in rows if row[0] == "KX-A"]
     assert ("KX-A", DAY + 60_000, 0, 0.25, None) in dropped
     assert len(dropped) == len(set(dropped)) > 5
+
+
+def test_the_precedence_of_the_page_gives_the_trades_that_are_published(contested):
+    rows = rows_of(contested, "trades", "symbol", "trade_id", "t", "seq", "price")
+    trades = {name: (t - DAY, *rest) for symbol, name, t, *rest in rows if symbol == "KX-A"}
+    prices = {1: 0.25, 2: 0.5, 3: 0.125, 4: 0.125}
+    assert trades == {f"{i}{'ab'[seq]}": (60_000 * i, seq, price) for i, price in prices.items() for seq in (0, 1)}
+    rows = rows_of(contested, "trade_conflicts", "symbol", "trade_id", "price")
+    dropped = [(int(name[0]), price) for symbol, name, price in rows if symbol == "KX-A"]
+    assert sorted(dropped) == [(2, 0.25)] * 2 + [(3, 0.25)] * 2 + [(3, 0.5)] * 2 + [(4, 0.25)] * 2 + [(4, 0.5)] * 2
 
 
 def rows_of(archive: Archive, dataset: str, *names: str):
@@ -244,17 +260,17 @@ def with_value(name: str, value, row: int = 0):
     return edit
 
 
-def as_kept(archive: Archive):
-    """The conflicts of quotes that exist, with the values of these quotes."""
-    names = format_reader.QUOTE_VALUES
-    kept = {(symbol, t): values for symbol, t, *values in rows_of(archive, "quotes", "symbol", "t", *names)}
+def as_kept(archive: Archive, dataset: str = "quotes", key: str = "t", names: tuple = format_reader.QUOTE_VALUES):
+    """The conflicts that exist, with the values of the rows that were kept; `key` identifies those of a symbol."""
+    kept = {(symbol, value): values for symbol, value, *values in rows_of(archive, dataset, "symbol", key, *names)}
 
     def edit(table: pa.Table) -> pa.Table:
-        times = table["t"].cast(pa.int64()).to_pylist()
-        rows = [kept[key] for key in zip(table["symbol"].to_pylist(), times)]
+        own = table[key].cast(pa.int64()) if key == "t" else table[key]
+        rows = [kept[each] for each in zip(table["symbol"].to_pylist(), own.to_pylist())]
         for name, values in zip(names, zip(*rows)):
             at = table.schema.get_field_index(name)
-            table = table.set_column(at, table.schema.field(at), pa.array(values, pa.float64()))
+            field = table.schema.field(at)
+            table = table.set_column(at, field, pa.array(values, field.type))
         return table
 
     return edit
@@ -374,6 +390,11 @@ DAMAGES = {
     ),
     "a size that is no number": ("I13", lambda a: rewrite(a, "quotes", with_value("bid_size", float("inf")))),
     "a bid of -0": ("I13", lambda a: rewrite(a, "quotes", with_value("bid", -0.0))),
+    "a trade of no size": ("I13", lambda a: rewrite(a, "trades", with_value("size", 0.0))),
+    "a price of a trade of -0": ("I13", lambda a: rewrite(a, "trades", with_value("price", -0.0))),
+    "trades that are not numbered": ("I13", lambda a: rewrite(a, "trades", with_value("seq", 5, 1))),
+    "trades in another order": ("I13", lambda a: rewrite(a, "trades", with_value("trade_id", "0", 1))),
+    "trades that come again": ("I10", lambda a: rewrite(a, "trades", with_value("trade_id", "1a", 2))),
     "another evidence": ("I14", lambda a: rewrite(a, "coverage", with_value("evidence", "guessed"))),
     "windows that overlap": (
         "I14",
@@ -384,7 +405,8 @@ DAMAGES = {
         ),
     ),
     "a count of coverage of quotes": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1))),
-    "a count of coverage": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1, -1))),
+    "a count of coverage": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1, len(SYMBOLS)))),
+    "a count of coverage of trades": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1, -1))),
     "coverage of what is lost": (
         "I16",
         lambda a: set_in(
@@ -393,6 +415,8 @@ DAMAGES = {
     ),
     "a candle's close": ("I17", lambda a: rewrite(a, "candles_1h", with_value("close", 0.75))),
     "a candle's coverage": ("I17", lambda a: rewrite(a, "candles_1d", with_value("covered", 0.75))),
+    "a candle's bid": ("I17", lambda a: rewrite(a, "candles_1h", with_value("bid", 0.77))),
+    "a candle's trades": ("I17", lambda a: rewrite(a, "candles_1d", with_value("trades", 1))),
     "candles of one part missing": (
         "I17",
         lambda a: (first(a, "candles_1d").unlink(), a.files("candles_1d").pop(0), save(a)),
@@ -405,6 +429,10 @@ DAMAGES = {
     "asks that fall": ("I20", lambda a: add_book(a, [LEVELS[0], ("ask", 1, 0.4, 1.0)])),
     "an empty book with levels": ("I20", lambda a: add_book(a, [("bid", -1, float("nan"), 0.0), LEVELS[2]])),
     "a quote that lost against itself": ("I21", lambda a: rewrite(a, "quote_conflicts", as_kept(a))),
+    "a trade that lost against itself": (
+        "I21",
+        lambda a: rewrite(a, "trade_conflicts", as_kept(a, "trades", "trade_id", format_reader.TRADE_FACTS)),
+    ),
     "a price that won and is not there": ("I21", lambda a: rewrite(a, "conflicts", with_value("kept", 0.75))),
     "prices that lost against themselves": (
         "I21",

@@ -104,6 +104,16 @@ def test_missing_numbers_of_quotes_are_null_and_others_unchanged(lake, tool):
     assert set(zip(*columns.values())) == set(archives.odd_quotes())
 
 
+def test_missing_facts_of_trades_are_null_and_others_unchanged(lake, tool):
+    table = canonical(tool.table(lake.folder("trades")), "trades")
+    names = [name for name in DATASETS["trades"].names if name != "seq"]
+    trades = archives.odd_trades()
+    assert set(zip(*table.select(names).to_pydict().values())) == set(trades)
+    assert [table[name].null_count for name in ("aggressor", "block", "tx_hash")] == [30, 30, 50]
+    found = zip(zip(*(table[name].to_pylist() for name in ("symbol", "trade_id"))), table["seq"].to_pylist())
+    assert dict(found) == archives.seq_of(trades)
+
+
 def test_odd_symbols_and_prices_are_unchanged(lake, tool):
     table = canonical(tool.table(lake.folder("ticks")), "ticks").to_pydict()
     odd = set(archives.ODD_SYMBOLS)

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
+import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { appendQuotes, quote } from '../archive/quote-records.ts';
 import { answer, append, day0, hourMs, market, publishNow } from '../archive/scratch.ts';
+import { trade, tradeAnswer } from '../archive/trades.ts';
 import { becomes, path as exportPath, type Job, post } from './exporting.ts';
 import { poll, snapshots } from './historical-archive.ts';
 import { madeOnce } from './made-once.ts';
@@ -32,6 +34,10 @@ const formulas = madeOnce(async (archive) => {
     archive,
     symbols.map((symbol) => quote(symbol, day0 + hourMs, -0.25, null)),
   );
+  appendSeries(
+    archive.state,
+    symbols.map((symbol) => tradeAnswer(symbol, [trade(day0 + hourMs, '=1+1', -0.25)])),
+  );
   await publishNow(archive);
 });
 
@@ -44,6 +50,7 @@ const routes = [
   'coverage?',
   'orderbooks?',
   'quotes?',
+  'trades?',
 ];
 
 /** The fields of CSV (RFC 4180). */

@@ -319,7 +319,7 @@ describe('paths', () => {
 
   test('names the invalid segment of a path', async () => {
     const { json } = await served();
-    const { status, body } = await json('/api/v1/export/files/trades/2026-6-1/x');
+    const { status, body } = await json('/api/v1/export/files/deals/2026-6-1/x');
     expect(status).toBe(400);
     const { errors } = body as { errors: { name: string }[] };
     expect(errors.map(({ name }) => name).sort()).toEqual(['dataset', 'date', 'part']);

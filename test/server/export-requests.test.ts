@@ -9,7 +9,7 @@ describe('a request for an export', () => {
     const { symbols, ...good } = { ...ticks, symbols: ['KX A'] };
     for (const [body, names] of [
       [{}, ['dataset', 'format']],
-      [{ ...good, dataset: 'trades' }, ['dataset']],
+      [{ ...good, dataset: 'deals' }, ['dataset']],
       [{ ...good, dataset: '__proto__' }, ['dataset']],
       [{ ...good, format: 'xlsx' }, ['format']],
       [{ ...good, more: 1 }, ['more']],

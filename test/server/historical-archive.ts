@@ -2,12 +2,14 @@ import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
+import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { fullDetails } from '../archive/format/facts.ts';
 import { appendQuotes, type Quote, quote } from '../archive/quote-records.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../archive/scratch.ts';
+import { type Trade, trade, tradeAnswer } from '../archive/trades.ts';
 import { madeOnce } from './made-once.ts';
 
 // An archive of three days with symbols that are difficult for SQL, paths and sorting.
@@ -67,7 +69,7 @@ export const snapshots = (day: number, count: number) =>
     asks: toBookSide(i === 1 ? [] : [{ price: 0.5, quantity: 2 }], 'lowest'),
   }));
 
-/** Symbols with quotes. */
+/** Symbols with quotes and trades. */
 export const quoted = ['AAA', "O'Neil; --", '🚀'];
 
 /** Quotes of one symbol on one day: with both sides and their sizes, and with one side of unknown size. */
@@ -77,6 +79,23 @@ export const quotesOf = (symbol: string, day: number): Quote[] => {
     quote(symbol, t, 0.4 + day / 100, 0.5, 7.5),
     quote(symbol, t + 60_000, 0.25, null),
     quote(symbol, t + 5 * hourMs, null, 0.75),
+  ];
+};
+
+/** Trades of one symbol on one day, in the order of the dataset: three of one millisecond, and one of which all facts are known. */
+export const tradesOf = (symbol: string, day: number): Trade[] => {
+  const t = day0 + day * dayMs + quoted.indexOf(symbol);
+  return [
+    trade(t, `${day}9`, 0.4, 7.5),
+    trade(t, `${day}10`, 0.25, 1 / 3, { aggressor: 'buy', block: false }),
+    trade(t, `${day}é`, 0.5, 2, { aggressor: 'sell' }),
+    trade(t + 5 * hourMs, `${day}`, 0.75, 3, {
+      aggressor: 'buy',
+      block: true,
+      hash: '0xab',
+      priceText: '0.75000000000000000001',
+      sizeText: '3.00000000000000000001',
+    }),
   ];
 };
 
@@ -98,6 +117,11 @@ export const lake = madeOnce(async (archive) => {
     appendQuotes(
       archive,
       quoted.flatMap((symbol) => quotesOf(symbol, day)),
+    );
+    const windows = [{ from: day0 + day * dayMs, to: day0 + (day + 1) * dayMs }];
+    appendSeries(
+      archive.state,
+      quoted.map((symbol) => tradeAnswer(symbol, tradesOf(symbol, day), { windows })),
     );
   }
   await publishNow(archive);

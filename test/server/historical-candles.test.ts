@@ -13,13 +13,16 @@ test('returns the candles of the archive for every interval, by symbol, window a
   const archive = await lake();
   const { json } = await serving(archive);
   const sql = await openArchiveQuery(archive, "FROM candles('1m'), candles_1d, candles_1h", Math.random);
-  const columns = 'symbol, epoch_ms(t)::DOUBLE AS t, open, high, low, close, ticks, covered';
+  const computed = 'symbol, epoch_ms(t)::DOUBLE AS t, open, high, low, close, ticks, covered';
   const window = { from: day0 + 3 * hourMs, to: day0 + dayMs + 5 * hourMs };
   try {
     for (const interval of ['1m', '5m', '15m', '30m', '1h', '4h', '6h', '12h', '1d', '1w']) {
-      const source = interval === '1h' || interval === '1d' ? `candles_${interval}` : `candles('${interval}')`;
+      const isPublished = interval === '1h' || interval === '1d';
+      const source = isPublished ? `candles_${interval}` : `candles('${interval}')`;
+      const columns = isPublished ? `${computed}, bid, ask, volume, trades, vwap` : computed;
       const wanted = await sql.query.readRows(`SELECT ${columns} FROM ${source} ORDER BY symbol, t`);
       expect(wanted.length).toBeGreaterThan(0);
+      if (isPublished) expect(wanted.filter(({ bid, ask }) => (bid ?? ask) !== null).length).toBeGreaterThan(0);
       const path = `${base}/candles?interval=${interval}`;
       expect((await pagesOf(json, `${path}&limit=120`, 'candles')).flat(), interval).toEqual(wanted);
       const inside = wanted.filter(({ t }) => window.from <= (t as number) && (t as number) < window.to);

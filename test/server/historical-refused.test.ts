@@ -8,7 +8,16 @@ import { serving, sharedServing } from './serving.ts';
 
 const service = sharedServing({}, lake.copyTo);
 const base = '/api/v1/historical';
-const routes = ['markets', 'ticks', 'candles?interval=1h', 'candles?interval=5m', 'coverage', 'orderbooks', 'quotes'];
+const routes = [
+  'markets',
+  'ticks',
+  'candles?interval=1h',
+  'candles?interval=5m',
+  'coverage',
+  'orderbooks',
+  'quotes',
+  'trades',
+];
 const withQuery = (route: string, query: string): string =>
   `${base}/${route}${route.includes('?') ? '&' : '?'}${query}`;
 
@@ -77,6 +86,8 @@ test('a cursor of another query gives 400, and not rows with some left out', asy
     'orderbooks?symbol=AAA',
     'quotes?',
     'quotes?symbol=AAA',
+    'trades?',
+    'trades?symbol=AAA',
   ];
   const cursors = new Map<string, string>();
   for (const query of queries) {

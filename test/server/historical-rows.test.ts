@@ -54,6 +54,7 @@ test('several symbols in one request are sorted, each once, in pages and in file
     ['coverage?', 'coverage'],
     ['orderbooks?', 'orderbooks'],
     ['quotes?', 'quotes'],
+    ['trades?', 'trades'],
   ] as const) {
     const whole = (await json<Record<string, { symbol: string }[]>>(`${base}/${path}`)).body[list]!;
     const own = whole.filter(({ symbol }) => chosen.includes(symbol));
@@ -102,7 +103,15 @@ test('reduces a limit above the maximum of the service', async () => {
   for (const limit of [1_000_000_000, Number.MAX_SAFE_INTEGER])
     expect((await json(`${base}/ticks?limit=${limit}`)).body.count).toBe(4);
   expect((await json(`${base}/ticks`)).body.count).toBe(4);
-  for (const path of ['candles?interval=1h', 'candles?interval=15m', 'coverage?', 'orderbooks?', 'quotes?', 'markets?'])
+  for (const path of [
+    'candles?interval=1h',
+    'candles?interval=15m',
+    'coverage?',
+    'orderbooks?',
+    'quotes?',
+    'trades?',
+    'markets?',
+  ])
     expect((await json(`${base}/${path}&limit=1000`)).body.count).toBe(3);
 });
 
@@ -152,7 +161,7 @@ test('returns coverage, and for one symbol the gaps of oddslake gaps', async () 
     gaps: [],
     gaps_count: 0,
   });
-  for (const dataset of ['orderbooks', 'quotes']) {
+  for (const dataset of ['orderbooks', 'quotes', 'trades']) {
     const { body } = await json<{ coverage: { dataset: string }[] }>(`${base}/coverage?symbol=AAA&dataset=${dataset}`);
     expect(body).not.toHaveProperty('gaps');
     expect(new Set(body.coverage.map((window) => window.dataset))).toEqual(new Set([dataset]));
@@ -211,6 +220,7 @@ test('an empty archive gives empty responses', async () => {
     ['coverage?', 'coverage'],
     ['orderbooks?', 'orderbooks'],
     ['quotes?', 'quotes'],
+    ['trades?', 'trades'],
     ['markets?', 'markets'],
   ] as [string, string][]) {
     const { status, body } = await json(`${base}/${path}`);

@@ -36,6 +36,7 @@ const scopes: Readonly<Record<string, 'read' | 'export' | null>> = {
   'get /api/v1/historical/coverage': 'read',
   'get /api/v1/historical/orderbooks': 'read',
   'get /api/v1/historical/quotes': 'read',
+  'get /api/v1/historical/trades': 'read',
   'get /api/v1/export': null,
   'post /api/v1/export': 'export',
   'get /api/v1/export/files/symbols/{part}': 'export',
@@ -105,6 +106,11 @@ test('a key reads only the datasets that it permits', async () => {
       '/api/v1/historical/quotes?format=csv',
       `/api/v1/export/files/quotes/${day}/part-00.parquet`,
     ],
+    trades: [
+      '/api/v1/historical/trades?limit=1',
+      '/api/v1/historical/trades?format=csv',
+      `/api/v1/export/files/trades/${day}/part-00.parquet`,
+    ],
     coverage: ['/api/v1/historical/coverage?limit=1'],
     symbols: ['/api/v1/export/files/symbols/part-00.parquet'],
   };
@@ -162,7 +168,7 @@ test('an export job needs its dataset, and is visible to its key only', async ()
 
 test.each([
   [{ scopes: ['write'] }, /--scope write: the scope is unknown. Expected one of read, export/],
-  [{ datasets: ['trades'] }, /--dataset trades: the dataset is unknown. Expected one of ticks/],
+  [{ datasets: ['fills'] }, /--dataset fills: the dataset is unknown. Expected one of ticks/],
   [{ scopes: [] }, /at least one scope/],
   [{ datasets: [] }, /at least one dataset/],
 ])('rejects a key with %j', async (permissions, sentence) => {

@@ -75,12 +75,18 @@ test.each([1, 3])('markets of an archive of format %i have no details, in pages,
   }
 });
 
-test('an archive of format 1 has no quotes, and quotes in no view', async () => {
+test('an archive of format 1 has no quotes and trades, and none in a view', async () => {
   const archive = await older();
   const { json } = await serving(archive);
-  for (const query of ['', '?symbol=AAA'])
-    expect((await json(`/api/v1/historical/quotes${query}`)).body).toMatchObject({ quotes: [], next_cursor: null });
-  for (const view of ['quotes', 'spreads', 'quotes_with_ticks', 'quote_conflicts']) {
+  for (const dataset of ['quotes', 'trades'])
+    for (const query of ['', '?symbol=AAA'])
+      expect((await json(`/api/v1/historical/${dataset}${query}`)).body).toMatchObject({
+        [dataset]: [],
+        next_cursor: null,
+      });
+  const ofQuotes = ['quotes', 'spreads', 'quotes_with_ticks', 'quote_conflicts'];
+  const ofTrades = ['trades', 'trades_with_quotes', 'order_flow', 'trade_conflicts'];
+  for (const view of [...ofQuotes, ...ofTrades]) {
     const { query, close } = await openArchiveQuery(archive, `FROM ${view}`, Math.random);
     expect(await query.readRows(`FROM ${view}`), view).toEqual([]);
     await close();

@@ -16,7 +16,7 @@ const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`page cache: SEED=${seed}`);
 
 const base = '/api/v1/historical';
-const pages = ['markets', 'ticks', 'orderbooks', 'quotes', 'candles?interval=4h', 'coverage'].map(
+const pages = ['markets', 'ticks', 'orderbooks', 'quotes', 'trades', 'candles?interval=4h', 'coverage'].map(
   (route) => `${base}/${route}`,
 );
 const uncached = ['service.cache_bytes_max=0'];
@@ -187,8 +187,11 @@ test('a cached page is the same as one that is read, byte for byte', async () =>
     queryOf().map((query) => `ticks?${query}`),
     queryOf().map((query) => `orderbooks?${query}`),
     queryOf().map((query) => `quotes?${query}`),
+    queryOf().map((query) => `trades?${query}`),
     queryOf(interval).map((query) => `candles?${query}`),
-    queryOf(optional('dataset', fc.constantFrom('ticks', 'orderbooks', 'quotes'))).map((query) => `coverage?${query}`),
+    queryOf(optional('dataset', fc.constantFrom('ticks', 'orderbooks', 'quotes', 'trades'))).map(
+      (query) => `coverage?${query}`,
+    ),
     queryOf(optional('q', fc.constantFrom('rise', 'AAA', 'nothing')), optional('resolved', fc.boolean())).map(
       (query) => `markets?${query}`,
     ),

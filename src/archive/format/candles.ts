@@ -1,5 +1,6 @@
 import { seek } from '../../base/binary-search.ts';
 import { dayMs, hourMs, intersectTwo, type Window } from '../../base/window.ts';
+import { type CandleSeries, type CandleSeriesColumns, computeCandleSeriesColumns } from './candle-series.ts';
 import type { PartColumns, SymbolOffsets } from './tick-columns.ts';
 
 /** The published candle intervals, in ms. Each divides a UTC day, so no candle spans two days. */
@@ -8,7 +9,7 @@ export const candleIntervals = { '1h': hourMs, '1d': dayMs } as const;
 export type CandleInterval = keyof typeof candleIntervals;
 
 /** Candles of many symbols, each sorted by t. Symbols are in UTF-8 order. */
-export interface CandleColumns extends SymbolOffsets {
+export interface CandleColumns extends SymbolOffsets, CandleSeriesColumns {
   /** Start of the interval, epoch milliseconds. */
   readonly t: Float64Array;
   readonly open: Float64Array;
@@ -22,12 +23,13 @@ export interface CandleColumns extends SymbolOffsets {
 
 /**
  * Computes the candles of a part's ticks. An interval without ticks has no candle, and no price is carried over.
- * `coverage` holds the covered windows of each symbol, sorted and disjoint.
+ * `coverage` holds the covered windows of each symbol, sorted and disjoint; `series` the rows of the part's series.
  */
 export function computeCandles(
   part: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalMs: number,
+  series: CandleSeries = {},
 ): CandleColumns {
   const { offsets, ends } = findIntervals(part, intervalMs);
   const { ticks, ...out } = allocateCandles(ends.length);
@@ -52,7 +54,8 @@ export function computeCandles(
   for (const [s, symbol] of part.symbols.entries()) {
     fillCoveredShare(out, offsets[s]!, offsets[s + 1]!, coverage.get(symbol) ?? [], intervalMs);
   }
-  return { symbols: part.symbols, offsets, ...out, ticks };
+  const candles = { symbols: part.symbols, offsets, ...out, ticks };
+  return { ...candles, ...computeCandleSeriesColumns(candles, intervalMs, series) };
 }
 
 /**
@@ -63,6 +66,7 @@ export function aggregateCandles(
   shorter: CandleColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalMs: number,
+  series: CandleSeries = {},
 ): CandleColumns {
   const { offsets, ends } = findIntervals(shorter, intervalMs);
   const { ticks, ...out } = allocateCandles(ends.length);
@@ -83,7 +87,8 @@ export function aggregateCandles(
   }
   for (const [s, symbol] of shorter.symbols.entries())
     fillCoveredShare(out, offsets[s]!, offsets[s + 1]!, coverage.get(symbol) ?? [], intervalMs);
-  return { symbols: shorter.symbols, offsets, ...out, ticks };
+  const candles = { symbols: shorter.symbols, offsets, ...out, ticks };
+  return { ...candles, ...computeCandleSeriesColumns(candles, intervalMs, series) };
 }
 
 /**
@@ -94,18 +99,24 @@ export function computeAllCandles(
   part: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalsMs: readonly number[],
+  series: CandleSeries = {},
 ): CandleColumns[] {
   const shortest = Math.min(...intervalsMs);
   if (intervalsMs.length === 0) return [];
-  const shorter = computeCandles(part, coverage, shortest);
+  const shorter = computeCandles(part, coverage, shortest, series);
   return intervalsMs.map((ms) => {
     if (ms === shortest) return shorter;
-    return ms % shortest === 0 ? aggregateCandles(shorter, coverage, ms) : computeCandles(part, coverage, ms);
+    return ms % shortest === 0
+      ? aggregateCandles(shorter, coverage, ms, series)
+      : computeCandles(part, coverage, ms, series);
   });
 }
 
+/** The columns that come from ticks and coverage. */
+type TickCandleColumns = Omit<CandleColumns, keyof SymbolOffsets | keyof CandleSeriesColumns>;
+
 /** Allocates the columns of `length` candles, all zero. */
-function allocateCandles(length: number): Omit<CandleColumns, 'symbols' | 'offsets'> {
+function allocateCandles(length: number): TickCandleColumns {
   const doubles = (): Float64Array => new Float64Array(length);
   const prices = { open: doubles(), high: doubles(), low: doubles(), close: doubles() };
   return { t: doubles(), ...prices, ticks: new Int32Array(length), covered: doubles() };
@@ -159,7 +170,9 @@ export function concatCandles(parts: readonly CandleColumns[]): CandleColumns {
   const symbols = parts.flatMap((part) => part.symbols);
   const offsets = new Float64Array(symbols.length + 1);
   const doubles = (): Float64Array => new Float64Array(rows);
-  const out = { t: doubles(), open: doubles(), high: doubles(), low: doubles(), close: doubles(), covered: doubles() };
+  const prices = { open: doubles(), high: doubles(), low: doubles(), close: doubles(), bid: doubles(), ask: doubles() };
+  const trades = { volume: doubles(), trades: doubles(), vwap: doubles() };
+  const out = { t: doubles(), ...prices, covered: doubles(), ...trades };
   const ticks = new Int32Array(rows);
   let row = 0;
   let symbol = 0;

@@ -13,7 +13,7 @@ export interface Column {
   /** The version of the format that added the column; files of older formats do not have it. Default: the first. */
   readonly since?: number;
   /** The value for files of older formats, which do not have the column. */
-  readonly absent?: string;
+  readonly absent?: string | number;
   /** Set if no writer sets the column yet. Our readers skip it, because a nullable column needs the slower decoder. */
   readonly isReserved?: true;
 }
@@ -36,7 +36,8 @@ export interface DatasetDefinition {
   readonly key: readonly string[];
   /**
    * The columns by which the rows of a file are sorted, ascending; strings by their UTF-8 bytes, null as the empty string.
-   * The first is a string. Contains the key, so that the order of rows is unambiguous.
+   * The first is a string. No two rows have the same values in them, so that the order of rows is unambiguous: they contain
+   * the key, or a number that is counted within the others.
    */
   readonly order: readonly string[];
   /** Null if a window of time does not select rows. */
@@ -58,7 +59,8 @@ export interface DatasetDefinition {
 
 /**
  * What a publish does with a row whose key is already published.
- * - `precedence`: keeps the row with precedence; the other row goes to `conflicts` or `quote_conflicts` (`merge.ts`)
+ * - `precedence`: keeps the row with precedence; the other row goes to `conflicts`, `quote_conflicts` or `trade_conflicts`
+ *   (`merge.ts`, `merge-by-id.ts`)
  * - `replace snapshot`: replaces all rows of the symbol and time by those of the snapshot with precedence (`order-book.ts`)
  * - `extend state`: extends the time of the row while the state stays the same, and begins a new row otherwise (`market.ts`)
  * - `overlay windows`: cuts windows so that no moment is in two rows; a proven window has precedence (`coverage.ts`)
@@ -98,7 +100,39 @@ const detailColumns = [
   optional('tick_size', 'double', 'smallest step of the price', fraction),
 ].map((one) => ({ ...one, since: 4 }));
 
+/** The numbers of a quote. */
+const quoteNumbers = [
+  optional('bid', 'double', 'highest price at which somebody offers to buy', fraction),
+  optional('ask', 'double', 'lowest price at which somebody offers to sell', fraction),
+  optional('bid_size', 'double', 'quantity offered at the bid', 'as defined by the venue'),
+  optional('ask_size', 'double', 'quantity offered at the ask', 'as defined by the venue'),
+];
+
+/** The columns of a trade besides its symbol and time. `seq` is not stored with the dropped ones. */
+const tradeFacts = [
+  column('trade_id', 'string', 'identifier of the trade; one that starts with = was made from the content of the row'),
+  column('price', 'double', 'price', fraction),
+  column('size', 'double', 'quantity traded', 'as defined by the venue'),
+  optional('aggressor', 'string', 'side that took the offer: buy or sell'),
+  optional('block', 'boolean', 'whether the trade was agreed outside the order book'),
+  optional('tx_hash', 'string', 'hash of the transaction that settled the trade'),
+];
+const tradeTexts = [
+  optional('price_text', 'string', 'the price as it arrived, if a double cannot hold it'),
+  optional('size_text', 'string', 'the size as it arrived, if a double cannot hold it'),
+];
+
 const moment = { first: 't', last: 't', isLastIncluded: true } as const;
+
+/** Columns that format 4 added to candles: those from quotes and trades, null where there are none. */
+const defineCandleSeriesColumns = (interval: string): Column[] =>
+  [
+    optional('bid', 'double', `bid of the UTC day's last quote before the end of the ${interval}`, fraction),
+    optional('ask', 'double', `ask of the UTC day's last quote before the end of the ${interval}`, fraction),
+    optional('volume', 'double', `sum of the sizes of the trades in the ${interval}`, 'as defined by the venue'),
+    optional('trades', 'int32', `trades in the ${interval}`, 'trades'),
+    optional('vwap', 'double', `mean price of the trades in the ${interval}, weighted by their sizes`, fraction),
+  ].map((one) => ({ ...one, since: 4 }));
 
 const defineCandles = (interval: string) =>
   ({
@@ -112,6 +146,7 @@ const defineCandles = (interval: string) =>
       column('close', 'double', 'last price', fraction),
       column('ticks', 'int32', `ticks in the ${interval}, at least 1`, 'ticks'),
       column('covered', 'double', `covered share of the ${interval}`, '0 to 1'),
+      ...defineCandleSeriesColumns(interval),
     ],
     key: ['symbol', 't'],
     order: ['symbol', 't'],
@@ -119,6 +154,30 @@ const defineCandles = (interval: string) =>
     partition: 'day and part',
     source: 'derived',
     mergeRule: 'recompute',
+    hasCoverage: false,
+  }) as const satisfies DatasetDefinition;
+
+/** The dropped rows of a series. `one`: what a row is; `key`: what identifies it; `facts`: its other columns but `seq`. */
+const defineSeriesConflicts = (one: string, key: string, facts: readonly Column[]) =>
+  ({
+    description: `${one}s that were dropped because another ${one} of the same ${key} has precedence`,
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t', 'timestamp', `time of the ${one} that was dropped`),
+      column(
+        'seen_at',
+        'timestamp',
+        `when the ${one} that arrived last was observed; if both arrived at once, the later time`,
+      ),
+      column('seq', 'int32', `from 0, among the dropped ${one}s of the same symbol, t and seen_at`, `${one}s`),
+      ...facts,
+    ],
+    key: ['symbol', 't', 'seen_at', 'seq'],
+    order: ['symbol', 't', 'seen_at', 'seq'],
+    time: moment,
+    partition: 'day',
+    source: 'collected',
+    mergeRule: 'replace row',
     hasCoverage: false,
   }) as const satisfies DatasetDefinition;
 
@@ -223,13 +282,27 @@ export const datasets = {
     columns: [
       column('symbol', 'string', 'market ticker at its venue'),
       column('t', 'timestamp', 'time of the quote'),
-      optional('bid', 'double', 'highest price at which somebody offers to buy', fraction),
-      optional('ask', 'double', 'lowest price at which somebody offers to sell', fraction),
-      optional('bid_size', 'double', 'quantity offered at the bid', 'as defined by the venue'),
-      optional('ask_size', 'double', 'quantity offered at the ask', 'as defined by the venue'),
+      ...quoteNumbers,
     ],
     key: ['symbol', 't'],
     order: ['symbol', 't'],
+    time: moment,
+    partition: 'day and part',
+    source: 'collected',
+    mergeRule: 'precedence',
+    hasCoverage: true,
+  },
+  trades: {
+    description: 'every trade once: one row per (symbol, trade_id)',
+    columns: [
+      column('symbol', 'string', 'market ticker at its venue'),
+      column('t', 'timestamp', 'time of the trade'),
+      ...tradeFacts,
+      column('seq', 'int32', 'from 0, among the trades of the same symbol and t', 'trades'),
+      ...tradeTexts,
+    ],
+    key: ['symbol', 'trade_id'],
+    order: ['symbol', 't', 'seq'],
     time: moment,
     partition: 'day and part',
     source: 'collected',
@@ -242,14 +315,14 @@ export const datasets = {
     description:
       'the windows that were fetched; the archive has all ticks of these windows, and may lack ticks of other windows',
     columns: [
-      column('dataset', 'string', 'dataset that was fetched: ticks, orderbooks or quotes'),
+      column('dataset', 'string', 'dataset that was fetched: ticks, orderbooks, quotes or trades'),
       column('symbol', 'string', 'market ticker at its venue'),
       column('t_from', 'timestamp', 'start of the window, inclusive'),
       column('t_to', 'timestamp', 'end of the window, exclusive'),
       column(
         'ticks',
         'int32',
-        'published ticks in the window; for quotes, its quotes; for order books, the snapshots in its responses',
+        'published ticks in the window; of quotes and trades, their rows; of order books, the snapshots in its responses',
         'ticks',
       ),
       column('fetched_at', 'timestamp', 'when its response was generated; the earliest such time for joined windows'),
@@ -286,30 +359,12 @@ export const datasets = {
       column('kept', 'double', 'the price that was kept', fraction),
       column('dropped', 'double', 'the price that was dropped', fraction),
       column('seen_at', 'timestamp', 'when the other price was observed'),
-    ],
-    key: ['symbol', 't', 'seen_at', 'dropped'],
-    order: ['symbol', 't', 'seen_at', 'dropped'],
-    time: moment,
-    partition: 'day',
-    source: 'collected',
-    mergeRule: 'replace row',
-    hasCoverage: false,
-  },
-  quote_conflicts: {
-    description: 'quotes that were dropped because another quote of the same (symbol, t) has precedence',
-    columns: [
-      column('symbol', 'string', 'market ticker at its venue'),
-      column('t', 'timestamp', 'time of the quote'),
-      column(
-        'seen_at',
-        'timestamp',
-        'when the quote that arrived last was observed; if both arrived at once, the later time',
-      ),
-      column('seq', 'int32', 'from 0, among the dropped quotes of the same symbol, t and seen_at', 'quotes'),
-      optional('bid', 'double', 'the bid that was dropped', fraction),
-      optional('ask', 'double', 'the ask that was dropped', fraction),
-      optional('bid_size', 'double', 'the bid_size that was dropped', 'as defined by the venue'),
-      optional('ask_size', 'double', 'the ask_size that was dropped', 'as defined by the venue'),
+      {
+        ...column('seq', 'int32', 'from 0, among the dropped prices of the same symbol, t and seen_at', 'prices'),
+        since: 4,
+        // An upgrade counts them.
+        absent: 0,
+      },
     ],
     key: ['symbol', 't', 'seen_at', 'seq'],
     order: ['symbol', 't', 'seen_at', 'seq'],
@@ -319,6 +374,8 @@ export const datasets = {
     mergeRule: 'replace row',
     hasCoverage: false,
   },
+  quote_conflicts: defineSeriesConflicts('quote', '(symbol, t)', quoteNumbers),
+  trade_conflicts: defineSeriesConflicts('trade', '(symbol, trade_id)', [...tradeFacts, ...tradeTexts]),
 } as const satisfies Record<string, DatasetDefinition>;
 
 export type DatasetName = keyof typeof datasets;
@@ -329,20 +386,6 @@ export const datasetNames = Object.keys(datasets) as DatasetName[];
 export type DatasetsWith<Field extends keyof DatasetDefinition, Value extends DatasetDefinition[Field]> = {
   [Name in DatasetName]: (typeof datasets)[Name][Field] extends Value ? Name : never;
 }[DatasetName];
-
-/**
- * The datasets whose rows are a symbol, a time and numbers, and that are stored by the generic code of `series.ts`. Ticks
- * are of this form too; their own code is faster, and shares the merge rule.
- */
-export type SeriesDataset = 'quotes';
-
-export const seriesDatasets: readonly SeriesDataset[] = ['quotes'];
-
-/** The dataset that keeps the dropped rows of a series. */
-export const conflictDatasets = { quotes: 'quote_conflicts' } as const satisfies Record<SeriesDataset, DatasetName>;
-
-/** The columns with the numbers of a series, in file order. */
-export const listValueColumns = (dataset: SeriesDataset): readonly Column[] => datasets[dataset].columns.slice(2);
 
 /** Whether a dataset has a folder for each UTC day. */
 export const isDated = (name: DatasetName): boolean => datasets[name].partition !== 'none';
@@ -366,7 +409,7 @@ export const listReadColumns = (name: DatasetName): readonly Column[] =>
 export const listFileColumns = (
   name: DatasetName,
   formatVersion: number,
-): readonly (Column & { readonly constant?: string | null })[] =>
+): readonly (Column & { readonly constant?: string | number | null })[] =>
   (datasets[name].columns as readonly Column[]).map((column) =>
     (column.since ?? 1) > formatVersion ? { ...column, constant: column.absent ?? null } : column,
   );

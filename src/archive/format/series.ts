@@ -1,19 +1,25 @@
+import { seek } from '../../base/binary-search.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
-import { type MergedPart, mergePart } from './merge.ts';
-import type { KnownPrecedence, Precedence, PrecedenceWindow } from './precedence.ts';
-import { emptyPart, type PartColumns, type RunTally, type SymbolOffsets } from './tick-columns.ts';
+import { dayMs, floorToDay } from '../../base/window.ts';
+import type { Precedence, PrecedenceWindow } from './precedence.ts';
+import { listTextColumns, listValueColumns, type SeriesDataset } from './series-datasets.ts';
+import type { PartColumns, RunTally, SymbolOffsets } from './tick-columns.ts';
 
 /*
- * Series: rows of a symbol, a time and several numbers, one row for each symbol and time, such as quotes. A missing number
- * is NaN in memory and null in files.
+ * Series: rows of a symbol, a time, numbers and texts: one row for each symbol and time, such as quotes, or for each symbol
+ * and identifier, such as trades. A missing number is NaN in memory and null in files.
  */
 
 /** Rows of one symbol as columns of equal length. `t` is in integer epoch milliseconds. */
 export interface SeriesRows {
   readonly t: Float64Array;
-  /** In the order of the dataset's columns. */
+  /** In the order of `listValueColumns`. */
   readonly values: readonly Float64Array[];
+  /** In the order of `listTextColumns`. */
+  readonly texts: readonly TextColumn[];
 }
+
+export type TextColumn = readonly (string | null)[];
 
 /** Rows of one symbol from one response or file, in any order, possibly with repeated times. */
 export interface SeriesChunk extends SeriesRows, Precedence {
@@ -22,15 +28,17 @@ export interface SeriesChunk extends SeriesRows, Precedence {
   readonly runId: string;
 }
 
-/** Rows of many symbols, each sorted by t. Symbols are in UTF-8 order. */
+/** Rows of many symbols, each sorted by t and, where times repeat, by `compareRowIds`. Symbols are in UTF-8 order. */
 export interface SeriesColumns extends SeriesRows, SymbolOffsets {}
 
-/** A row that was dropped because another one of the same symbol and time has precedence. */
+/** A row that was dropped because another one with the same key has precedence. */
 export interface SeriesConflict {
   readonly symbol: string;
   readonly t: number;
   readonly seenAt: number;
+  /** Its numbers. */
   readonly dropped: readonly number[];
+  readonly droppedTexts: TextColumn;
 }
 
 export interface MergedSeries {
@@ -46,116 +54,91 @@ export interface MergedSeries {
   readonly added: ReadonlyMap<string, number>;
 }
 
-/** An empty series with this number of value columns. */
-export const createEmptySeries = (width: number): SeriesColumns => ({
+/** A series without rows. */
+export const createEmptySeries = (dataset: SeriesDataset): SeriesColumns => ({
   symbols: [],
   offsets: new Float64Array(1),
   t: new Float64Array(0),
-  values: Array.from({ length: width }, () => new Float64Array(0)),
+  values: listValueColumns(dataset).map(() => new Float64Array(0)),
+  texts: listTextColumns(dataset).map(() => []),
 });
 
-/** Orders rows by their numbers, in the order of the columns. A missing number is less than every other one. */
-export function compareSeriesValues(a: readonly number[], b: readonly number[]): number {
-  for (let c = 0; c < a.length; c++) {
-    const order = compareNumbers(a[c]!, b[c]!);
-    if (order !== 0) return order;
-  }
-  return 0;
-}
-
-const compareNumbers = (a: number, b: number): number =>
-  a < b ? -1 : a > b ? 1 : Number(Number.isNaN(b)) - Number(Number.isNaN(a));
-
 /**
- * Merges new chunks into a series by the rule for ticks (`merge.ts`): of the rows of one key, the one with the greatest
- * (rank, time of observation, numbers) is kept. Pure: the result does not depend on the order and grouping of the
- * observations.
- *
- * The merge runs on ticks whose value is the index of the row, so that there is one merge rule.
+ * Orders the identifiers of rows with equal times: shorter ones first, then by their UTF-8 bytes, so that ascending numbers
+ * stay in their order.
  */
-export function mergeSeries(old: SeriesColumns, chunks: readonly SeriesChunk[], known: KnownPrecedence): MergedSeries {
-  const rows = chunks.reduce((sum, { t }) => sum + t.length, old.t.length);
-  const values = old.values.map((column, c) => {
-    const all = new Float64Array(rows);
-    all.set(column);
-    let at = column.length;
-    for (const chunk of chunks) {
-      all.set(chunk.values[c]!, at);
-      at += chunk.t.length;
-    }
-    // -0 becomes 0, as in ticks.
-    for (let i = column.length; i < rows; i++) all[i] = all[i]! + 0;
-    return all;
-  });
-  const compareRows = (a: number, b: number): number => {
-    for (const column of values) {
-      const order = compareNumbers(column[a]!, column[b]!);
-      if (order !== 0) return order;
-    }
-    return 0;
-  };
-  let next = old.t.length;
-  const indexed = chunks.map(({ symbol, runId, rank, observedAt, t }) => {
-    const p = createRowIndexes(next, t.length);
-    next += t.length;
-    return { symbol, runId, rank, observedAt, t, p };
-  });
-  const { columns, conflicts, ...merged }: MergedPart = mergePart(
-    { symbols: old.symbols, offsets: old.offsets, t: old.t, p: createRowIndexes(0, old.t.length) },
-    indexed,
-    known,
-    { t: emptyPart.t, p: emptyPart.p },
-    { isSame: (a, b) => compareRows(a, b) === 0, isGreater: (a, b) => compareRows(a, b) > 0 },
+export const compareRowIds = (a: string, b: string): number =>
+  Buffer.byteLength(a) - Buffer.byteLength(b) || compareUtf8(a, b);
+
+/** Splits rows sorted by time by UTC day; `day` is its midnight, epoch ms. */
+export function* splitSeriesByDay({ t, values, texts }: SeriesRows): Generator<SeriesRows & { readonly day: number }> {
+  for (let from = 0; from < t.length; ) {
+    const day = floorToDay(t[from]!);
+    const to = seek(t, from + 1, t.length, day + dayMs);
+    yield { day, ...sliceRows({ t, values, texts }, from, to) };
+    from = to;
+  }
+}
+
+/** Rows `from` to `to`. The numbers are views. */
+const sliceRows = ({ t, values, texts }: SeriesRows, from: number, to: number): SeriesRows => ({
+  t: t.subarray(from, to),
+  values: values.map((column) => column.subarray(from, to)),
+  texts: texts.map((column) => column.slice(from, to)),
+});
+
+/** Sorts rows by time. The sort is stable. */
+export function sortSeriesByTime(rows: SeriesRows): SeriesRows {
+  const { t } = rows;
+  let isSorted = true;
+  for (let i = 1; i < t.length && isSorted; i++) isSorted = t[i - 1]! <= t[i]!;
+  if (isSorted) return rows;
+  return pickSeriesRows(
+    rows,
+    Uint32Array.from(t, (_, i) => i).sort((a, b) => t[a]! - t[b]! || a - b),
   );
-  const { symbols, offsets, t, p: kept } = columns;
-  return {
-    ...merged,
-    columns: { symbols, offsets, t, values: values.map((column) => pickRows(column, kept)) },
-    conflicts: dropRepeatedConflicts(
-      conflicts.map(({ symbol, t: time, seenAt, dropped }) => ({
-        symbol,
-        t: time,
-        seenAt,
-        dropped: values.map((column) => column[dropped]!),
-      })),
-    ),
-  };
 }
 
-/** The merge tells rows apart by their index, so it lists equal ones of several chunks. Those of a key are adjacent. */
-function dropRepeatedConflicts(conflicts: readonly SeriesConflict[]): SeriesConflict[] {
-  const seen = new Set<string>();
-  let previous: SeriesConflict | undefined;
-  return conflicts.filter((conflict) => {
-    if (conflict.symbol !== previous?.symbol || conflict.t !== previous.t) seen.clear();
-    previous = conflict;
-    const name = `${conflict.seenAt} ${conflict.dropped.join(' ')}`;
-    const isNew = !seen.has(name);
-    seen.add(name);
-    return isNew;
-  });
-}
+/** Packs text columns as JSON; a column without any text is null. Empty if there are no columns. */
+export const packTexts = (texts: readonly TextColumn[]): Uint8Array =>
+  texts.length === 0
+    ? new Uint8Array(0)
+    : Buffer.from(
+        JSON.stringify(texts.map((column) => (column.every((text) => text === null) ? null : column))),
+        'utf8',
+      );
 
-function createRowIndexes(first: number, length: number): Float64Array {
-  const indexes = new Float64Array(length);
-  for (let i = 0; i < length; i++) indexes[i] = first + i;
-  return indexes;
-}
+/** Reverses `packTexts` of `rows` rows. */
+export const unpackTexts = (packed: Uint8Array, rows: number): TextColumn[] =>
+  packed.length === 0
+    ? []
+    : (
+        JSON.parse(
+          Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength).toString('utf8'),
+        ) as (TextColumn | null)[]
+      ).map((column) => column ?? new Array<null>(rows).fill(null));
 
-function pickRows(column: Float64Array, rows: Float64Array): Float64Array {
+/** The rows with these indexes, in this order. */
+export const pickSeriesRows = ({ t, values, texts }: SeriesRows, rows: ArrayLike<number>): SeriesRows => ({
+  t: pickNumbers(t, rows),
+  values: values.map((column) => pickNumbers(column, rows)),
+  texts: texts.map((column) => Array.from(rows, (row) => column[row]!)),
+});
+
+function pickNumbers(column: Float64Array, rows: ArrayLike<number>): Float64Array {
   const out = new Float64Array(rows.length);
   for (let i = 0; i < rows.length; i++) out[i] = column[rows[i]!]!;
   return out;
 }
 
 /** Returns the columns of the symbols from index `first` to `end` (exclusive). */
-export function sliceSeries({ symbols, offsets, t, values }: SeriesColumns, first: number, end: number): SeriesColumns {
+export function sliceSeries(columns: SeriesColumns, first: number, end: number): SeriesColumns {
+  const { symbols, offsets } = columns;
   const [from, to] = [offsets[first]!, offsets[end]!];
   return {
     symbols: symbols.slice(first, end),
     offsets: offsets.slice(first, end + 1).map((offset) => offset - from),
-    t: t.subarray(from, to),
-    values: values.map((column) => column.subarray(from, to)),
+    ...sliceRows(columns, from, to),
   };
 }
 

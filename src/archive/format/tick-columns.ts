@@ -69,12 +69,14 @@ export const countTicksInWindow = (t: Float64Array, { from, to }: Window): numbe
  * Checks rows before they are written to a part: symbols in UTF-8 order, each once, and strictly ascending times inside
  * the part's day.
  * @param after the symbol written before these; undefined if there is none
+ * @param canRepeat whether a symbol may have several rows at one time
  * @throws Error if a row is out of order, repeats a key or lies outside the day
  */
 export function assertPartOrder(
   { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
   { from, to }: Window,
   after?: string,
+  canRepeat = false,
 ): void {
   let previous = after;
   for (let s = 0; s < symbols.length; s++) {
@@ -87,7 +89,8 @@ export function assertPartOrder(
     let last = from - 1;
     for (let i = offsets[s]!; i < end; i++) {
       const time = t[i]!;
-      if (!(time > last)) throw createPartOrderError(`${symbol} has ${time} after ${last}`);
+      if (!(time > last || (canRepeat && time === last && i > offsets[s]!)))
+        throw createPartOrderError(`${symbol} has ${time} after ${last}`);
       last = time;
     }
     if (!(last < to)) throw createPartOrderError(`${symbol} has ${last}, which is not before ${to}`);

@@ -3,9 +3,10 @@ import { dayMs, intersect, overlaps, union, type Window } from '../../base/windo
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
-import { candleDatasets, datasets, seriesDatasets } from '../format/datasets.ts';
+import { candleDatasets, datasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findFileWithRows, findManifestFile, type PublishedFile } from '../format/manifest.ts';
+import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
+import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { Archive } from '../open-archive.ts';
@@ -13,7 +14,7 @@ import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { type DayCoverage, readDayCoverage, stageDayTable, toCoverageRows } from '../publish/day-tables.ts';
 import { encodeTickFile } from '../publish/encode-partition.ts';
-import { listCandleIntervals, stageCandles } from '../publish/publish-day.ts';
+import { listCandleIntervals, stageCandles } from '../publish/stage-candles.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { repairOrderBooks } from './repair-books.ts';
@@ -100,9 +101,11 @@ function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boo
   }
   const path = toDayPath('ticks', day, part);
   const ticks = damagedFiles.get(path);
-  const candlePaths = intervals.map((interval) => toDayPath(candleDatasets[interval], day, part));
-  if (ticks === undefined && !isCoverageDamaged && !candlePaths.some((candles) => damagedFiles.has(candles))) return;
-  const file = findManifestFile(stage.base, 'ticks', path);
+  // Candles depend on the series too.
+  const related = [...intervals.map((interval) => candleDatasets[interval]), ...candleSeries];
+  const areCandlesAffected = related.some((dataset) => damagedFiles.has(toDayPath(dataset, day, part)));
+  if (ticks === undefined && !isCoverageDamaged && !areCandlesAffected) return;
+  const file = findFileWithRows(stage.base, 'ticks', path);
   const columns = ticks === undefined ? readPublishedTicks(archive, file) : repairTicks(repair, part, ticks);
   if (ticks === undefined) {
     const getTimes = indexTickTimes(columns);
@@ -116,7 +119,7 @@ function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boo
   }
   for (const interval of intervals) {
     const candles = toDayPath(candleDatasets[interval], day, part);
-    if (findManifestFile(stage.base, candleDatasets[interval], candles) === undefined) continue;
+    if (findFileWithRows(stage.base, candleDatasets[interval], candles) === undefined) continue;
     stageRemoval(stage, candles);
     const damaged = damagedFiles.get(candles);
     if (damaged !== undefined) losses.rowsLost.set(candles, damaged.file.rows);
@@ -197,8 +200,9 @@ function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<strin
   const path = toDayPath('candles_1d', repair.day, part);
   const file = findFileWithRows(repair.stage.base, 'candles_1d', path);
   if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
-  const rows = decodeRows(datasets.candles_1d.columns, readPublishedFile(repair.archive, file));
-  return new Map(rows.map((row) => [row[0] as string, row[6] as number]));
+  const columns = datasets.candles_1d.columns.filter(({ name }) => name === 'symbol' || name === 'ticks');
+  const rows = decodeRows(columns, readPublishedFile(repair.archive, file));
+  return new Map(rows.map(([symbol, ticks]) => [symbol as string, ticks as number]));
 }
 
 /** Losses of a part of a day, according to coverage. */

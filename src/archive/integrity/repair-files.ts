@@ -4,7 +4,7 @@ import { parseDayStart } from '../../base/time.ts';
 import { compareLostWindows, withdrawCoverage } from '../format/coverage.ts';
 import { type DatasetName, type DatasetsWith, datasets } from '../format/datasets.ts';
 import { parsePartNumber, symbolsPath } from '../format/layout.ts';
-import { hasRows, type Manifest, sumFileSizes } from '../format/manifest.ts';
+import { hasRows, listFilesWithRows, type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
@@ -110,7 +110,7 @@ function listPartsToCount(
 /** Counts the ticks of some parts over all days, as of the staged generation; one entry per symbol. */
 function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
   const counts = new Map<string, TickCount>();
-  for (const file of listNextFiles(stage).ticks.files) {
+  for (const file of listFilesWithRows({ datasets: listNextFiles(stage) }, 'ticks')) {
     if (!parts.has(parsePartNumber(file.path))) continue;
     const staged = stage.moves.find((move) => move.to === file.path);
     const bytes =

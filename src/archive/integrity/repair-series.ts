@@ -1,8 +1,8 @@
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
-import { listValueColumns, type SeriesDataset } from '../format/datasets.ts';
 import { parsePartNumber } from '../format/layout.ts';
 import { createEmptySeries, type SeriesColumns, toTimes } from '../format/series.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import { countTicksInWindow, indexTickTimes } from '../format/tick-columns.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
@@ -28,9 +28,7 @@ export function repairSeries(
   const { readableFile, intactGroups, lostRanges } = salvage();
   const part = parsePartNumber(file.path);
   const intact: SeriesColumns =
-    readableFile === null
-      ? createEmptySeries(listValueColumns(dataset).length)
-      : decodeSeries(dataset, readableFile, intactGroups);
+    readableFile === null ? createEmptySeries(dataset) : decodeSeries(dataset, readableFile, intactGroups);
   const writer = openSeriesPartitionWriter(dataset, { day, part }, archive.groupRows);
   writer.add(intact);
   const encoded = writer.finish();

@@ -1,6 +1,6 @@
 import type { RejectedInput } from '../../base/ticks.ts';
-import type { SeriesDataset } from '../format/datasets.ts';
 import type { MarketFacts } from '../format/market.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
 import { appendHeader } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';

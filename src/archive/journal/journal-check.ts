@@ -1,4 +1,4 @@
-import type { SeriesDataset } from '../format/datasets.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
 import type { JournalBin } from './journal.ts';
 import {

@@ -1,11 +1,10 @@
-import { seek } from '../../base/binary-search.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
-import { dayMs, floorToDay, splitByDay } from '../../base/window.ts';
+import { floorToDay, splitByDay } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { CoveredWindow, Evidence } from '../format/coverage.ts';
-import { listValueColumns, type SeriesDataset } from '../format/datasets.ts';
-import type { SeriesChunk, SeriesRows } from '../format/series.ts';
+import { packTexts, type SeriesChunk, type SeriesRows, splitSeriesByDay, unpackTexts } from '../format/series.ts';
+import { listTextColumns, listValueColumns, type SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
 import { appendHeader, type JournalBin, ticksPerCoveredDay, toBytes, toDoubles } from './journal.ts';
 import { assertRowCount, type JournalIndex } from './journal-check.ts';
@@ -52,12 +51,9 @@ function appendSeriesRecord({ db, identity }: State, record: SeriesRecord): void
     { ...head, observed_at: observedAt, origin, rank },
     days.length + covered.length,
   );
-  for (const { day, t, values } of days) {
-    const joined = new Float64Array(t.length * values.length);
-    values.forEach((column, c) => {
-      joined.set(column, c * t.length);
-    });
-    const row = [id, dataset, symbol, day, part, t.length, toBytes(t), toBytes(joined)];
+  for (const { day, ...piece } of days) {
+    const { t } = piece;
+    const row = [id, dataset, symbol, day, part, t.length, toBytes(t), packColumns(piece)];
     insertJournalRow(db, 'journal_series', header, row);
   }
   for (const { from, to, fetchedAt, evidence } of covered) {
@@ -73,29 +69,30 @@ function appendSeriesRecord({ db, identity }: State, record: SeriesRecord): void
   });
 }
 
-/** Splits sorted rows by UTC day; `day` is its midnight, epoch ms. */
-export function* splitSeriesByDay({ t, values }: SeriesRows): Generator<SeriesRows & { readonly day: number }> {
-  for (let from = 0; from < t.length; ) {
-    const day = floorToDay(t[from]!);
-    const to = seek(t, from + 1, t.length, day + dayMs);
-    yield { day, t: t.subarray(from, to), values: values.map((column) => column.subarray(from, to)) };
-    from = to;
-  }
+/** Packs the columns of numbers one after another, followed by the texts. */
+function packColumns({ t, values, texts }: SeriesRows): Uint8Array {
+  const joined = new Float64Array(t.length * values.length);
+  values.forEach((column, c) => {
+    joined.set(column, c * t.length);
+  });
+  return texts.length === 0 ? toBytes(joined) : Buffer.concat([toBytes(joined), packTexts(texts)]);
 }
 
-/** Sorts rows by time. The sort is stable. */
-export function sortSeriesByTime(rows: SeriesRows): SeriesRows {
-  const { t, values } = rows;
-  let isSorted = true;
-  for (let i = 1; i < t.length && isSorted; i++) isSorted = t[i - 1]! <= t[i]!;
-  if (isSorted) return rows;
-  const order = Uint32Array.from(t, (_, i) => i).sort((a, b) => t[a]! - t[b]! || a - b);
-  const pick = (column: Float64Array): Float64Array => Float64Array.from(order, (row) => column[row]!);
-  return { t: pick(t), values: values.map(pick) };
+function unpackColumns(dataset: SeriesDataset, packed: Uint8Array, rows: number): Omit<SeriesRows, 't'> {
+  const names = listValueColumns(dataset);
+  const numberBytes = names.length * rows * Float64Array.BYTES_PER_ELEMENT;
+  const joined = toDoubles(packed.subarray(0, numberBytes));
+  return {
+    values: names.map((_, c) => joined.subarray(c * rows, (c + 1) * rows)),
+    texts: unpackTexts(packed.subarray(numberBytes), rows),
+  };
 }
 
-/** A row of a series costs as many ticks as have its size: a tick is a time and one number. */
-const ticksPerRow = (dataset: SeriesDataset): number => (1 + listValueColumns(dataset).length) / 2;
+/**
+ * A row of a series costs as many ticks as have its size: a tick is a time and one number. A text counts as two numbers.
+ */
+const ticksPerRow = (dataset: SeriesDataset): number =>
+  (1 + listValueColumns(dataset).length + 2 * listTextColumns(dataset).length) / 2;
 
 /** Computes the cost of publishing the journaled series without rejected input, expressed as a number of ticks. */
 export function readSeriesLoad(db: Database): number {
@@ -159,10 +156,9 @@ function* readSeriesRows(
   for (const row of rows) {
     const { record_id, dataset, symbol, n } = row;
     assertIntact('journal_series', row, [record_id, dataset, symbol, day, part, n, row.t, row.v]);
-    const joined = toDoubles(row.v);
-    const values = listValueColumns(dataset).map((_, c) => joined.subarray(c * n, (c + 1) * n));
     const { head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
-    yield { dataset, symbol, t: toDoubles(row.t), values, runId: runId!, observedAt, rank };
+    const columns = unpackColumns(dataset, row.v, n);
+    yield { dataset, symbol, t: toDoubles(row.t), ...columns, runId: runId!, observedAt, rank };
   }
 }
 

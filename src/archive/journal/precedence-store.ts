@@ -1,6 +1,5 @@
 import { dayMs, floorToDay, isWithin, type Window } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
-import type { SeriesDataset } from '../format/datasets.ts';
 import type { BookObservation, BookObservedAtLookup } from '../format/order-book.ts';
 import {
   type KnownPrecedence,
@@ -8,6 +7,7 @@ import {
   type PrecedenceWindow,
   precedenceRanks,
 } from '../format/precedence.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
 
 /**

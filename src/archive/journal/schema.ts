@@ -260,7 +260,7 @@ alter table symbols add column fee_schedule text;
 alter table symbols add column tick_size real;
 update symbols set outcome_source = 'reported' where outcome is not null;
 
--- Rows of a series of one symbol and UTC day: n times, and the columns of numbers one after another, n doubles each.
+-- Rows of a series of one symbol and UTC day: n times, the columns of numbers one after another, n doubles each, and the texts as JSON.
 create table journal_series (
   id integer primary key, record_id integer not null, dataset text not null, symbol text not null, day integer not null,
   part integer not null, n integer not null, t blob not null, v blob not null, checksum integer not null

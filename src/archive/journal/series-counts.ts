@@ -1,4 +1,4 @@
-import type { SeriesDataset } from '../format/datasets.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { RunTally } from '../format/tick-columns.ts';
 import type { Database } from './database.ts';
 

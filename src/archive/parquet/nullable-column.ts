@@ -1,11 +1,22 @@
-import { type CompressedPage, type DataPage, decompressPage, readColumnValues } from './page-decoder.ts';
+import {
+  type CompressedPage,
+  type DataPage,
+  decompressPage,
+  type NumberType,
+  readColumnValues,
+} from './page-decoder.ts';
 
 /**
- * Reads consecutive pages of a nullable column of doubles; null becomes NaN.
+ * Reads consecutive pages of a nullable column of numbers; null becomes NaN.
  * @param rows number of rows of the pages
  * @throws Error if they are not stored as our writer stores them
  */
-export function readNullableNumbers(file: Uint8Array, pages: readonly DataPage[], rows: number): Float64Array {
+export function readNullableNumbers(
+  file: Uint8Array,
+  pages: readonly DataPage[],
+  rows: number,
+  type: NumberType = 'double',
+): Float64Array {
   const bodies = new Map<CompressedPage, Uint8Array>();
   const presence: Uint8Array[] = [];
   let present = 0;
@@ -19,7 +30,7 @@ export function readNullableNumbers(file: Uint8Array, pages: readonly DataPage[]
     present += count;
     return body;
   });
-  const values = readColumnValues(file, dense, 'double', 0, present, (_, page) => bodies.get(page)!);
+  const values = readColumnValues(file, dense, type, 0, present, (_, page) => bodies.get(page)!);
   const out = new Float64Array(rows);
   let row = 0;
   let next = 0;

@@ -1,6 +1,8 @@
 import type { Data, Utf8 } from 'apache-arrow';
-import { datasets, listValueColumns, type SeriesDataset } from '../format/datasets.ts';
+import { datasets } from '../format/datasets.ts';
 import type { SeriesColumns } from '../format/series.ts';
+import { hasRowIds, listTextColumns, listValueColumns, type SeriesDataset } from '../format/series-datasets.ts';
+import { findSymbolIndex } from '../format/tick-columns.ts';
 import { readFooter, repetitions, type SchemaElement } from './metadata.ts';
 import { readNullableNumbers } from './nullable-column.ts';
 import { type DataPage, readColumnValues } from './page-decoder.ts';
@@ -24,20 +26,41 @@ export function openSeriesFileWriter(
 ): { add(part: SeriesColumns): void; end(): Uint8Array } {
   const file = openPartFileWriter(datasets[dataset].columns, groupRows);
   const names = listValueColumns(dataset).map(({ name }) => name);
+  const textNames = listTextColumns(dataset).map(({ name }) => name);
   return {
     add(part) {
       const values = Object.fromEntries(names.map((name, c) => [name, part.values[c]!]));
-      file.add({ symbolOffsets: part, values: { t: part.t, ...values } });
+      const texts = Object.fromEntries(textNames.map((name, c) => [name, part.texts[c]!]));
+      const seq = hasRowIds(dataset) ? { seq: numberRepeats(part) } : {};
+      file.add({ symbolOffsets: part, values: { t: part.t, ...values, ...seq }, texts });
     },
     end: () => file.finish(),
   };
 }
 
+/** Numbers the rows of equal symbol and time from 0. */
+function numberRepeats({ offsets, t }: SeriesColumns): Float64Array {
+  const seq = new Float64Array(t.length);
+  for (let s = 0; s + 1 < offsets.length; s++)
+    for (let row = offsets[s]! + 1; row < offsets[s + 1]!; row++)
+      seq[row] = t[row] === t[row - 1] ? seq[row - 1]! + 1 : 0;
+  return seq;
+}
+
+/** Counts the rows of the same symbol and time before a row. */
+export function countRepeats({ offsets, t }: SeriesColumns, row: number): number {
+  const first = offsets[findSymbolIndex(offsets, row)]!;
+  let count = 0;
+  while (row - count > first && t[row - count - 1] === t[row]) count++;
+  return count;
+}
+
 /**
- * Decodes a part written by `encodeSeries`, or some of its row groups. If the fast reader rejects the file, Arrow reads it
- * or reports what is wrong with it. @throws Error if it cannot be read
+ * Decodes a part written by `encodeSeries`, or some of its row groups. The fast reader knows only numbers. If it rejects the
+ * file, Arrow reads it or reports what is wrong with it. @throws Error if it cannot be read
  */
 export function decodeSeries(dataset: SeriesDataset, bytes: Uint8Array, groups?: RowGroupIndexes): SeriesColumns {
+  if (listTextColumns(dataset).length > 0) return decodeSeriesWithArrow(dataset, bytes, groups);
   try {
     return decodeSeriesStrict(dataset, bytes, groups);
   } catch {
@@ -74,7 +97,7 @@ export function decodeSeriesStrict(dataset: SeriesDataset, bytes: Uint8Array, gr
       : readColumnValues(bytes, pages.get(name)!, 'double', 0, rows),
   );
   const t = readColumnValues(bytes, pages.get('t')!, 'int64', 0, rows);
-  return { symbols, offsets: Float64Array.from([...starts, rows]), t, values };
+  return { symbols, offsets: Float64Array.from([...starts, rows]), t, values, texts: [] };
 }
 
 function requireSeriesColumns(dataset: SeriesDataset, schema: readonly SchemaElement[]): void {
@@ -96,23 +119,45 @@ export function decodeSeriesWithArrow(
 ): SeriesColumns {
   const table = decodeArrowTable(bytes, groups);
   const rows = table.numRows;
-  const names = listValueColumns(dataset).map(({ name }) => name);
+  const numbers = listValueColumns(dataset);
+  const textNames = listTextColumns(dataset).map(({ name }) => name);
   const t = new Float64Array(rows);
-  const values = names.map(() => new Float64Array(rows));
+  const values = numbers.map(() => new Float64Array(rows));
+  const texts = textNames.map(() => new Array<string | null>(rows));
   const symbols: string[] = [];
   const starts: number[] = [];
   let row = 0;
   for (const batch of table.batches) {
     const column = createColumnLookup(batch);
     copyTimes(column('t'), t, row);
-    names.forEach((name, c) => {
+    numbers.forEach(({ name, type }, c) => {
       const data = column(name);
       const out = values[c]!;
-      out.set(data.values.subarray(0, batch.numRows), row);
+      if (type === 'boolean') for (let i = 0; i < batch.numRows; i++) out[row + i] = readBit(data, i);
+      else out.set(data.values.subarray(0, batch.numRows), row);
       if (data.nullCount > 0) for (let i = 0; i < batch.numRows; i++) if (!data.getValid(i)) out[row + i] = Number.NaN;
+    });
+    textNames.forEach((name, c) => {
+      copyTexts(column(name) as Data<Utf8>, batch.numRows, texts[c]!, row);
     });
     collectSymbolRuns(column('symbol') as Data<Utf8>, batch.numRows, row, symbols, starts);
     row += batch.numRows;
   }
-  return { symbols, offsets: Float64Array.from([...starts, row]), t, values };
+  return { symbols, offsets: Float64Array.from([...starts, row]), t, values, texts };
+}
+
+/** Reads a boolean, which Arrow stores as one bit. */
+const readBit = (data: Data, i: number): number => {
+  const at = data.offset + i;
+  return (data.values[at >> 3] >> (at & 7)) & 1;
+};
+
+/** Copies texts of a batch into `out`, starting at row `at`. */
+function copyTexts(data: Data<Utf8>, rows: number, out: (string | null)[], at: number): void {
+  const { valueOffsets, nullCount } = data;
+  const bytes = Buffer.from(data.values.buffer, data.values.byteOffset, data.values.byteLength);
+  for (let i = 0; i < rows; i++) {
+    const isNull = nullCount > 0 && !data.getValid(i);
+    out[at + i] = isNull ? null : bytes.toString('utf8', valueOffsets[i]!, valueOffsets[i + 1]!);
+  }
 }

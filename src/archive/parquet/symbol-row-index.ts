@@ -1,7 +1,7 @@
 import type { Column, ColumnType } from '../format/datasets.ts';
 import { encodings, type FileMetaData, type RowGroup, readFooter, repetitions } from './metadata.ts';
 import { readNullableNumbers } from './nullable-column.ts';
-import { type DataPage, decompressPage, readColumnValues, visitIndexes } from './page-decoder.ts';
+import { type DataPage, decompressPage, type NumberType, readColumnValues, visitIndexes } from './page-decoder.ts';
 import { physicalTypeByColumnType, toNumberType } from './row-reader.ts';
 import { decodePlainStrings, readColumnPages, visitTexts } from './tick-page-reader.ts';
 
@@ -52,7 +52,8 @@ function indexColumn(file: Uint8Array, { schema, row_groups: groups }: FileMetaD
   const isNullable = element.repetition_type !== repetitions.required;
   if (isNullable && chunks.every(({ group, meta }) => meta.statistics?.null_count === group.num_rows))
     return { type: column.type, isNullable, pages: null };
-  if (isNullable && column.type !== 'double') throw new Error(`column ${column.name} has nulls and values`);
+  if (isNullable && column.type !== 'double' && column.type !== 'int32')
+    throw new Error(`column ${column.name} has nulls and values`);
   let row = 0;
   const pages = chunks.flatMap(({ group, meta }) => {
     const chunkPages = [...readColumnPages(file, meta, row, group.num_rows)];
@@ -125,18 +126,24 @@ export function readIndexedColumn(
 ): ColumnValues {
   const { type, isNullable, pages } = index.columns.get(name)!;
   if (pages === null) return null;
-  if (isNullable) return readNullableRows(file, pages, from, to);
+  if (isNullable) return readNullableRows(file, pages, toNumberType(type), from, to);
   return type === 'string'
     ? readTexts(file, pages, from, to)
     : readColumnValues(file, pages, toNumberType(type), from, to);
 }
 
-function readNullableRows(file: Uint8Array, pages: readonly DataPage[], from: number, to: number): Float64Array {
+function readNullableRows(
+  file: Uint8Array,
+  pages: readonly DataPage[],
+  type: NumberType,
+  from: number,
+  to: number,
+): Float64Array {
   const needed = pages.filter(({ firstRow, rows }) => firstRow < to && firstRow + rows > from);
   const first = needed[0]?.firstRow ?? from;
   const rows = needed.reduce((sum, page) => sum + page.rows, 0);
   if (first + rows < to) throw new Error('pages are missing');
-  return readNullableNumbers(file, needed, rows).slice(from - first, to - first);
+  return readNullableNumbers(file, needed, rows, type).slice(from - first, to - first);
 }
 
 function readTexts(file: Uint8Array, pages: readonly DataPage[], from: number, to: number): string[] {

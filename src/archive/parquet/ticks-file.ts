@@ -158,6 +158,6 @@ function tryRead<T>(read: () => T): T | undefined {
  * bytes.
  */
 export const encodeCandles = (candles: CandleColumns, groupRows = rowGroupRows): Uint8Array => {
-  const { t, open, high, low, close, ticks, covered } = candles;
-  return encodePartFile(candles, datasets.candles_1h.columns, { t, open, high, low, close, ticks, covered }, groupRows);
+  const { symbols, offsets, ...values } = candles;
+  return encodePartFile({ symbols, offsets }, datasets.candles_1h.columns, values, groupRows);
 };

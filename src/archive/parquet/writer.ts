@@ -217,7 +217,10 @@ export function openPartFileWriter(columns: readonly Column[], groupRows: number
   };
 }
 
-function toFileColumns({ symbolOffsets, values }: BufferedRows, [symbol, ...rest]: readonly Column[]): FileColumn[] {
+function toFileColumns(
+  { symbolOffsets, values, texts }: BufferedRows,
+  [symbol, ...rest]: readonly Column[],
+): FileColumn[] {
   return [
     {
       name: symbol!.name,
@@ -230,7 +233,9 @@ function toFileColumns({ symbolOffsets, values }: BufferedRows, [symbol, ...rest
       type: type as ScalarColumnType,
       nullable,
       encodeChunk: (from: number, to: number): ColumnChunk => {
+        if (type === 'string') return encodeColumnChunk(type, nullable, texts![name]!.slice(from, to));
         const slice = values[name]!.subarray(from, to);
+        if (type === 'boolean') return encodeColumnChunk(type, nullable, Array.from(slice, toBoolean));
         const numbers = slice instanceof Float64Array ? slice : Float64Array.from(slice);
         const physical = physicalNumberTypes[type as ScalarColumnType]!;
         if (nullable) return encodeNullableNumbers(numbers, physical);
@@ -239,6 +244,8 @@ function toFileColumns({ symbolOffsets, values }: BufferedRows, [symbol, ...rest
     })),
   ];
 }
+
+const toBoolean = (value: number): boolean | null => (Number.isNaN(value) ? null : value !== 0);
 
 /** Encodes numbers, of which NaN is stored as null. */
 function encodeNullableNumbers(numbers: Float64Array, physical: PhysicalNumberType): ColumnChunk {
@@ -278,6 +285,7 @@ type NumberArray = Float64Array | Int32Array;
 interface BufferedRows {
   readonly symbolOffsets: SymbolOffsets;
   readonly values: Readonly<Record<string, NumberArray>>;
+  readonly texts?: Readonly<Record<string, readonly (string | null)[]>>;
 }
 
 /** Appends rows `b` to rows `a`. The symbols of `b` come after those of `a`. */
@@ -290,6 +298,7 @@ function concatRows(a: BufferedRows, b: BufferedRows): BufferedRows {
   return {
     symbolOffsets: { symbols: [...a.symbolOffsets.symbols, ...b.symbolOffsets.symbols], offsets },
     values: mapColumns(a.values, (numbers, name) => concatNumbers(numbers, b.values[name]!)),
+    ...(a.texts === undefined ? {} : { texts: mapColumns(a.texts, (texts, name) => texts.concat(b.texts![name]!)) }),
   };
 }
 
@@ -303,7 +312,7 @@ function concatNumbers(a: NumberArray, b: NumberArray): NumberArray {
 
 /** Copies rows `from` to `to`, at least one, so that the rest can be released. */
 function copyRowRange(
-  { symbolOffsets: { symbols, offsets }, values }: BufferedRows,
+  { symbolOffsets: { symbols, offsets }, values, texts }: BufferedRows,
   from: number,
   to: number,
 ): BufferedRows {
@@ -313,14 +322,15 @@ function copyRowRange(
   return {
     symbolOffsets: { symbols: symbols.slice(first, last + 1), offsets: partOffsets },
     values: mapColumns(values, (numbers) => numbers.slice(from, to)),
+    ...(texts === undefined ? {} : { texts: mapColumns(texts, (column) => column.slice(from, to)) }),
   };
 }
 
-const mapColumns = (
-  values: BufferedRows['values'],
-  convert: (numbers: NumberArray, name: string) => NumberArray,
-): Record<string, NumberArray> =>
-  Object.fromEntries(Object.entries(values).map(([name, numbers]) => [name, convert(numbers, name)]));
+const mapColumns = <Column>(
+  columns: Readonly<Record<string, Column>>,
+  convert: (column: Column, name: string) => Column,
+): Record<string, Column> =>
+  Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, convert(column, name)]));
 
 /** Encodes a Parquet file from rows given as arrays in column order. List columns are not supported. */
 export const encodeFlatRows = (

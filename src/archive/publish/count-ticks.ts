@@ -3,7 +3,7 @@ import { computePartNumber } from '../../base/symbol-name.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
 import {
   addTallies,
@@ -30,7 +30,7 @@ export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[
   const toPath = ({ symbol, from }: LostWindow): string =>
     toDayPath('ticks', floorToDay(from), computePartNumber(symbol, manifest.parts));
   for (const [path, windows] of Map.groupBy(lost, toPath)) {
-    const file = findManifestFile(manifest, 'ticks', path);
+    const file = findFileWithRows(manifest, 'ticks', path);
     if (file === undefined) continue;
     const getTimes = indexTickTimes(decodeTicks(readPublishedFile(archive, file)));
     for (const window of windows) counts.set(window, countTicksInWindow(getTimes(window.symbol), window));
@@ -64,7 +64,7 @@ function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
     try {
       const chunks = readBinTicks(db, { day, part }, end);
       const ownSymbols = new Set(chunks.flatMap((chunk) => (chunk.runId === runId ? [chunk.symbol] : [])));
-      const file = findManifestFile(manifest, 'ticks', toDayPath('ticks', day, part));
+      const file = findFileWithRows(manifest, 'ticks', toDayPath('ticks', day, part));
       const old = file === undefined ? emptyPart : decodeTicks(readPublishedFile(archive, file));
       const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
       const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));

@@ -122,9 +122,20 @@ export const readDayConflicts = (archive: Archive, base: Manifest, day: number):
 /** Conflict rows sorted by key, one row per key. */
 export function toConflictRows(conflicts: readonly Conflict[]): CellValue[][] {
   const byKey = new Map(conflicts.map((c) => [JSON.stringify([c.symbol, c.t, c.seenAt, c.dropped]), c]));
-  return [...byKey.values()]
-    .sort((a, b) => compareUtf8(a.symbol, b.symbol) || a.t - b.t || a.seenAt - b.seenAt || a.dropped - b.dropped)
-    .map((c) => [c.symbol, c.t, c.kept, c.dropped, c.seenAt]);
+  return numberConflicts(
+    [...byKey.values()]
+      .sort((a, b) => compareUtf8(a.symbol, b.symbol) || a.t - b.t || a.seenAt - b.seenAt || a.dropped - b.dropped)
+      .map((c) => [c.symbol, c.t, c.kept, c.dropped, c.seenAt, 0]),
+  );
+}
+
+/** Sets `seq` in rows of `conflicts`, sorted by symbol, t, seen_at and dropped. Returns the rows. */
+export function numberConflicts(rows: CellValue[][]): CellValue[][] {
+  const isSame = (a: readonly CellValue[], b: readonly CellValue[]): boolean =>
+    [0, 1, 4].every((column) => a[column] === b[column]);
+  for (let i = 1; i < rows.length; i++)
+    rows[i]![5] = isSame(rows[i - 1]!, rows[i]!) ? (rows[i - 1]![5] as number) + 1 : 0;
+  return rows;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { formatDay } from '../../base/time.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import { sha256 } from '../disk/file-system.ts';
+import type { CandleSeries } from '../format/candle-series.ts';
 import {
   type CandleColumns,
   type CandleInterval,
@@ -9,15 +10,16 @@ import {
   computeCandles,
   concatCandles,
 } from '../format/candles.ts';
-import { candleDatasets, type DatasetName, type SeriesDataset } from '../format/datasets.ts';
+import { candleDatasets, type DatasetName } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { askSide, type BookColumns } from '../format/order-book.ts';
 import type { SeriesColumns } from '../format/series.ts';
+import { hasRowIds, type SeriesDataset } from '../format/series-datasets.ts';
 import { assertPartOrder, type PartColumns } from '../format/tick-columns.ts';
 import { encodeBooks } from '../parquet/books-file.ts';
 import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
 import { createFileRecord, createSymbolKeyReader, type KeyReader } from '../parquet/row-group-index.ts';
-import { openSeriesFileWriter } from '../parquet/series-file.ts';
+import { countRepeats, decodeSeries, openSeriesFileWriter } from '../parquet/series-file.ts';
 import { encodeCandles, encodeTicks, openTickFileWriter } from '../parquet/ticks-file.ts';
 
 // Encodes the part files of a day from columns with at least one row. `day` is a UTC midnight in epoch ms, `groupRows`
@@ -37,17 +39,25 @@ export function encodeBookFile(path: string, day: number, columns: BookColumns, 
   return createEncodedFile('orderbooks', path, bytes, computeFileStatistics(day, columns), keyAt);
 }
 
+/** The files of the series that candles are computed from, of the same day and part. */
+export type CandleSeriesFiles = ReadonlyMap<SeriesDataset, Uint8Array>;
+
+/** @throws Error if a file cannot be decoded */
+export const decodeCandleSeries = (files: CandleSeriesFiles): CandleSeries =>
+  Object.fromEntries([...files].map(([dataset, bytes]) => [dataset, decodeSeries(dataset, bytes)]));
+
 /** Encodes the candles of a part's ticks, one file per interval; none if there are no ticks. */
 export function encodeCandleFiles(
   bin: { readonly day: number; readonly part: number },
   columns: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
+  series: CandleSeries,
   intervals: readonly CandleInterval[],
   groupRows: number,
 ): EncodedFile[] {
   if (columns.t.length === 0) return [];
   return intervals.map((interval) =>
-    encodeCandleFile(interval, bin, computeCandles(columns, coverage, candleIntervals[interval]), groupRows),
+    encodeCandleFile(interval, bin, computeCandles(columns, coverage, candleIntervals[interval], series), groupRows),
   );
 }
 
@@ -75,10 +85,14 @@ interface PartitionWriter {
   finish(ticks: boolean): EncodedFile[];
 }
 
-/** @param bin `day` is a UTC midnight in epoch ms */
+/**
+ * @param bin `day` is a UTC midnight in epoch ms
+ * @param series the rows of the part that candles are computed from, besides ticks
+ */
 export function openPartitionWriter(
   bin: { readonly day: number; readonly part: number },
   intervals: readonly CandleInterval[],
+  series: CandleSeries,
   groupRows: number,
 ): PartitionWriter {
   const file = openTickFileWriter(groupRows);
@@ -95,7 +109,7 @@ export function openPartitionWriter(
       if (ticks) file.add(columns);
       collectRowGroupKeys(keys, columns, statistics?.rows ?? 0, groupRows);
       statistics = joinFileStatistics(statistics, computeFileStatistics(bin.day, columns));
-      candleSlices.push(computeAllCandles(columns, coverage, lengths));
+      candleSlices.push(computeAllCandles(columns, coverage, lengths, series));
     },
     finish(ticks) {
       if (statistics === undefined) return [];
@@ -128,16 +142,18 @@ export function openSeriesPartitionWriter(
   groupRows: number,
 ): SeriesPartitionWriter {
   const file = openSeriesFileWriter(dataset, groupRows);
+  const hasIds = hasRowIds(dataset);
   const keys = new Map<number, SortKey>();
   let statistics: FileStatistics | undefined;
   let last: string | undefined;
   return {
     add(columns) {
       if (columns.t.length === 0) return;
-      assertPartOrder(columns, { from: bin.day, to: bin.day + dayMs }, last);
+      assertPartOrder(columns, { from: bin.day, to: bin.day + dayMs }, last, hasIds);
       last = columns.symbols.at(-1);
       file.add(columns);
-      collectRowGroupKeys(keys, columns, statistics?.rows ?? 0, groupRows);
+      const getRest = hasIds ? (row: number) => [columns.t[row]!, countRepeats(columns, row)] : undefined;
+      collectRowGroupKeys(keys, columns, statistics?.rows ?? 0, groupRows, getRest);
       statistics = joinFileStatistics(statistics, computeFileStatistics(bin.day, columns));
     },
     finish() {
@@ -148,20 +164,25 @@ export function openSeriesPartitionWriter(
   };
 }
 
-/** Collects the keys of rows at which a row group may start or end; `rowsBefore` rows precede these. */
+/**
+ * Collects the keys of rows at which a row group may start or end; `rowsBefore` rows precede these.
+ * @param getRest returns the values of a row's sort key after its symbol
+ */
 function collectRowGroupKeys(
   keys: Map<number, SortKey>,
   { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
   rowsBefore: number,
   groupRows: number,
+  getRest: KeyReader = (row) => [t[row]!],
 ): void {
   symbols.forEach((symbol, s) => {
     const [from, to] = [offsets[s]! + rowsBefore, offsets[s + 1]! + rowsBefore];
     for (let row = Math.ceil(from / groupRows) * groupRows; row <= to; row += groupRows)
-      for (const edge of [row - 1, row]) if (edge >= from && edge < to) keys.set(edge, [symbol, t[edge - rowsBefore]!]);
+      for (const edge of [row - 1, row])
+        if (edge >= from && edge < to) keys.set(edge, [symbol, ...getRest(edge - rowsBefore)]);
   });
   const last = rowsBefore + t.length - 1;
-  keys.set(last, [symbols.at(-1)!, t[last - rowsBefore]!]);
+  keys.set(last, [symbols.at(-1)!, ...getRest(last - rowsBefore)]);
 }
 
 function joinFileStatistics(a: FileStatistics | undefined, b: FileStatistics): FileStatistics {

@@ -27,7 +27,12 @@ import {
 import type { SymbolsPrecedence } from '../journal/precedence-store.ts';
 import type { TickDelta } from '../journal/symbols.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
-import { type EncodedFile, openPartitionWriter } from './encode-partition.ts';
+import {
+  type CandleSeriesFiles,
+  decodeCandleSeries,
+  type EncodedFile,
+  openPartitionWriter,
+} from './encode-partition.ts';
 import type { SpilledChunk } from './import-buffer.ts';
 import { addLateTicks, countLateTicks, type FetchedWindow, type LateTicks, noLateTicks } from './late-ticks.ts';
 import { openSpillReader, type SpillReader } from './spill-file.ts';
@@ -56,6 +61,8 @@ export interface MergeTask {
   readonly latenessMsMax: number;
   /** Intervals to compute candles for. */
   readonly intervals: readonly CandleInterval[];
+  /** The series files that candles are computed from, as of the next generation; none without intervals. */
+  readonly series: CandleSeriesFiles;
   readonly groupRows: number;
 }
 
@@ -78,7 +85,7 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
     [...task.answers.keys(), ...task.coverage.keys(), ...task.withdrawn.keys()],
     ticksMax,
   );
-  const files = openPartitionWriter(task, task.intervals, task.groupRows);
+  const files = openPartitionWriter(task, task.intervals, decodeCandleSeries(task.series), task.groupRows);
   const spills = openSpillReader();
   const result = createMergeResult();
   try {

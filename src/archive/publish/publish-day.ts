@@ -1,14 +1,12 @@
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
-import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
-import { type CandleInterval, candleIntervals } from '../format/candles.ts';
+import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow, PublishedCoverage } from '../format/coverage.ts';
-import { candleDatasets } from '../format/datasets.ts';
-import { parsePartNumber, toDayPath } from '../format/layout.ts';
-import { findFileWithRows, listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { toDayPath } from '../format/layout.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
-import type { Conflict, PartColumns } from '../format/tick-columns.ts';
+import type { Conflict } from '../format/tick-columns.ts';
 import { readSegmentsIn } from '../journal/coverage-store.ts';
 import type { Database } from '../journal/database.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
@@ -18,7 +16,6 @@ import { assertRowCount, type JournalIndex } from '../journal/journal-check.ts';
 import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../journal/precedence-store.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
-import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import {
   applyBookCoverage,
@@ -29,7 +26,7 @@ import {
   toConflictRows,
   toCoverageRows,
 } from './day-tables.ts';
-import { encodeBookFile, encodeCandleFiles } from './encode-partition.ts';
+import { encodeBookFile } from './encode-partition.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
 import {
@@ -41,6 +38,7 @@ import {
   pickSymbols,
 } from './merge-partition.ts';
 import type { SeriesCoverage } from './publish-series.ts';
+import { hasStagedSeries, readCandleSeries } from './stage-candles.ts';
 import { type Stage, stageFile, stageRemoval } from './staging.ts';
 
 /** The result of merging one part of one day. */
@@ -124,11 +122,14 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
     if ('done' in settled) {
       day.mergedBins++;
       outcome.bins.push(addBinResult(day, bin, settled.done));
-    } else if (settled.error instanceof DamageError) outcome.refused.push(settled.error.message);
-    else throw settled.error;
+    } else if (!(settled.error instanceof DamageError) || isBoundToSeries(bin)) throw settled.error;
+    else outcome.refused.push(settled.error.message);
     input.onPart();
     await yieldToOthers();
   }
+
+  /** Whether series of the part are staged, whose candles cannot be: the files were intact a moment ago. */
+  const isBoundToSeries = (bin: JournalBin): boolean => input.intervals.length > 0 && hasStagedSeries(stage, bin);
 
   /** Yields to other work, and throws if the signal is aborted. */
   async function yieldToOthers(): Promise<void> {
@@ -227,6 +228,7 @@ async function startMerge(
     withdrawn: input.source.readWithdrawn(bin),
     lost: openedDay.lost,
     intervals: input.intervals,
+    series: input.intervals.length === 0 ? new Map() : readCandleSeries(archive, stage, bin),
     groupRows: archive.groupRows,
     claimed: pickSymbols(
       openedDay.coveredBefore,
@@ -332,82 +334,4 @@ function stageBookBin(
   const { columns, isChanged, observed } = mergeBooks(old, fresh, createBookObservedAtLookup(archive.state.db));
   if (isChanged) stageFile(archive, stage, encodeBookFile(path, bin.day, columns, archive.groupRows));
   return observed;
-}
-
-/**
- * The candle intervals that a publish updates: those requested, and those for which the archive already has files, so
- * that candles are never older than their ticks.
- */
-export const listCandleIntervals = (base: Manifest, requested: readonly CandleInterval[]): CandleInterval[] =>
-  (Object.keys(candleIntervals) as CandleInterval[]).filter(
-    (interval) => requested.includes(interval) || listFilesWithRows(base, candleDatasets[interval]).length > 0,
-  );
-
-/** Stages the candle files of one part. A file that is already published with the same bytes is not rewritten. */
-export function stageCandles(
-  archive: Archive,
-  stage: Stage,
-  intervals: readonly CandleInterval[],
-  bin: { readonly day: number; readonly part: number },
-  columns: PartColumns,
-  coverage: ReadonlyMap<string, readonly Window[]>,
-): void {
-  for (const file of encodeCandleFiles(bin, columns, coverage, intervals, archive.groupRows))
-    stageFile(archive, stage, file);
-}
-
-interface StageCandlesOptions {
-  readonly signal?: AbortSignal | undefined;
-  readonly onProgress?: ((done: number, total: number) => void) | undefined;
-}
-
-/**
- * Stages missing candle files for published ticks: of an archive that predates candles, or of an interval that was
- * enabled later. Skips candle files that are already staged. Holds one part in memory.
- * @returns one message per part that was skipped because its published file is damaged
- */
-export async function stageMissingCandles(
-  archive: Archive,
-  stage: Stage,
-  intervals: readonly CandleInterval[],
-  { signal, onProgress }: StageCandlesOptions = {},
-): Promise<string[]> {
-  const filesWithMissing = findMissingCandles(stage, intervals);
-  const refused = new Set<string>();
-  let done = 0;
-  let openedDay: { readonly day: number; readonly coverage: DayCoverage['ticks'] } | undefined;
-  for (const { file, missing } of filesWithMissing) {
-    signal?.throwIfAborted();
-    try {
-      const day = parseDayStart(file.date!);
-      if (openedDay?.day !== day) openedDay = { day, coverage: readDayCoverage(archive, stage.base, day).ticks };
-      const columns = decodeTicks(readPublishedFile(archive, file));
-      stageCandles(archive, stage, missing, { day, part: parsePartNumber(file.path) }, columns, openedDay.coverage);
-    } catch (error) {
-      if (!(error instanceof DamageError)) throw error;
-      refused.add(error.message);
-    }
-    onProgress?.(++done, filesWithMissing.length);
-    // Yield to signals and other work between parts.
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  return [...refused];
-}
-
-interface MissingCandleFiles {
-  readonly file: PublishedFile;
-  readonly missing: readonly CandleInterval[];
-}
-
-function findMissingCandles({ base, stagedFiles }: Stage, intervals: readonly CandleInterval[]): MissingCandleFiles[] {
-  const publishedPaths = new Set(
-    intervals.flatMap((i) => listFilesWithRows(base, candleDatasets[i]).map((file) => file.path)),
-  );
-  return listFilesWithRows(base, 'ticks').flatMap((file) => {
-    const missing = intervals.filter((interval) => {
-      const path = `${candleDatasets[interval]}${file.path.slice('ticks'.length)}`;
-      return !publishedPaths.has(path) && !stagedFiles.has(path);
-    });
-    return missing.length === 0 ? [] : [{ file, missing }];
-  });
 }

@@ -1,5 +1,6 @@
 import { DamageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
+import type { CandleInterval } from '../format/candles.ts';
 import {
   type CoveredWindow,
   countCoverageTicks,
@@ -7,19 +8,25 @@ import {
   overlayCoverage,
   type PublishedCoverage,
 } from '../format/coverage.ts';
-import { conflictDatasets, listValueColumns, type SeriesDataset, seriesDatasets } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
+import { mergeSeries } from '../format/merge-series.ts';
 import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
-  compareSeriesValues,
   createEmptySeries,
-  mergeSeries,
   type SeriesChunk,
   type SeriesColumns,
   type SeriesConflict,
   splitSeries,
 } from '../format/series.ts';
+import {
+  candleSeries,
+  conflictDatasets,
+  listFactColumns,
+  type SeriesDataset,
+  seriesDatasets,
+} from '../format/series-datasets.ts';
+import { compareDropped } from '../format/series-rows.ts';
 import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
 import type { Database } from '../journal/database.ts';
 import type { JournalBin } from '../journal/journal.ts';
@@ -29,12 +36,14 @@ import { openSeriesPrecedence } from '../journal/precedence-store.ts';
 import type { Archive } from '../open-archive.ts';
 import type { CellValue } from '../parquet/rows.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
+import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { type DayCoverage, readDayConflicts, readDayCoverage, readDayRows, stageDayTable } from './day-tables.ts';
 import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
 import { countSeriesRows, loadSpilledSeries, type SeriesIntake, type SpilledSeriesChunk } from './series-intake.ts';
 import { openSpillReader } from './spill-file.ts';
-import { type Stage, stageFile } from './staging.ts';
+import { hasStagedSeries, stageCandles } from './stage-candles.ts';
+import { readNextFile, type Stage, stageFile } from './staging.ts';
 
 /** The coverage of a day to publish, of the symbols whose rows or windows changed, by series. */
 export type SeriesCoverage = ReadonlyMap<SeriesDataset, ReadonlyMap<string, readonly PublishedCoverage[]>>;
@@ -58,7 +67,7 @@ export interface StagedSeries {
 
 /**
  * Merges series into the published files and stages the changed ones: those of the journal and, of an import, those of
- * `intake`. Holds one published part in memory. The coverage
+ * `intake`, with the candles that are computed from them. Holds the published files of one part in memory. The coverage
  * is staged with that of the ticks (`publish-day.ts`), because one file holds both.
  */
 export async function stageSeries(
@@ -66,8 +75,10 @@ export async function stageSeries(
   stage: Stage,
   index: JournalIndex,
   intake: SeriesIntake | undefined,
+  { intervals, tickBins }: CandleUpdate,
   signal: AbortSignal | undefined,
 ): Promise<StagedSeries> {
+  const mergedLater = new Set(tickBins.map(toBinKey));
   const bins: JournalBin[] = [];
   const coverage = new Map<number, SeriesCoverage>();
   const outcomes: SeriesOutcome[] = [];
@@ -87,7 +98,10 @@ export async function stageSeries(
           ...input,
           old: readSeriesPart(archive, stage, input.dataset, bin),
         }));
+        const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
         for (const input of inputs) outcomes.push(stageSeriesBin(archive, stage, opened, bin, input));
+        if (ticks !== undefined && !mergedLater.has(toBinKey(bin)) && hasStagedSeries(stage, bin))
+          stageCandles(archive, stage, intervals, bin, decodeTicks(ticks), opened.published.ticks);
         bins.push(bin);
       } catch (error) {
         if (!(error instanceof DamageError)) throw error;
@@ -97,16 +111,43 @@ export async function stageSeries(
       await new Promise((resolve) => setImmediate(resolve));
     }
     for (const [dataset, conflicts] of opened.conflicts)
-      stageDayTable(archive, stage, conflictDatasets[dataset], day, toSeriesConflictRows(conflicts));
+      stageDayTable(archive, stage, conflictDatasets[dataset], day, toSeriesConflictRows(dataset, conflicts));
     coverage.set(day, opened.changed);
   }
   return { bins, coverage, outcomes, refused };
 }
 
+/** How the candles of parts with changed series are kept up to date. */
+interface CandleUpdate {
+  readonly intervals: readonly CandleInterval[];
+  /** The parts whose ticks are merged after the series. Their candles are staged then. */
+  readonly tickBins: readonly JournalBin[];
+}
+
+const toBinKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
+
+/**
+ * Reads the ticks of a part whose series are about to be merged, and checks the other files of its candles: if one is
+ * damaged, the candles could not follow the series. Undefined if there are no ticks.
+ * @throws DamageError
+ */
+function readCandleTicks(
+  archive: Archive,
+  stage: Stage,
+  { day, part }: JournalBin,
+  inputs: readonly SeriesInput[],
+): Uint8Array | undefined {
+  const ticks = readNextFile(archive, stage, 'ticks', toDayPath('ticks', day, part));
+  for (const dataset of candleSeries)
+    if (inputs.every((input) => input.dataset !== dataset))
+      readNextFile(archive, stage, dataset, toDayPath(dataset, day, part));
+  return ticks;
+}
+
 /** The (day, part) pairs of the journal and of the intake, sorted. */
 function listInputBins(index: JournalIndex, intake: SeriesIntake | undefined): JournalBin[] {
   const bins = [...listSeriesBins(index), ...(intake?.listBins() ?? [])];
-  const byKey = new Map(bins.map(({ day, part }) => [`${day} ${part}`, { day, part }]));
+  const byKey = new Map(bins.map(({ day, part }) => [toBinKey({ day, part }), { day, part }]));
   return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
 }
 
@@ -166,9 +207,7 @@ const sliceRowsMax = 300_000;
 /** Reads the published rows of a part. @throws DamageError if the file is damaged */
 function readSeriesPart(archive: Archive, stage: Stage, dataset: SeriesDataset, bin: JournalBin): SeriesColumns {
   const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
-  return file === undefined
-    ? createEmptySeries(listValueColumns(dataset).length)
-    : decodeSeries(dataset, readPublishedFile(archive, file));
+  return file === undefined ? createEmptySeries(dataset) : decodeSeries(dataset, readPublishedFile(archive, file));
 }
 
 function stageSeriesBin(
@@ -231,7 +270,7 @@ function mergeSeriesPart(
   const spills = openSpillReader();
   try {
     for (const slice of splitSeries(old, chunks, sliceRowsMax, countSeriesRows)) {
-      const merged = mergeSeries(slice.old, loadSpilledSeries(slice.chunks, spills), known);
+      const merged = mergeSeries(dataset, slice.old, loadSpilledSeries(slice.chunks, spills), known);
       const { symbols, offsets, t } = merged.columns;
       writer.add(merged.columns);
       isChanged ||= merged.isChanged;
@@ -257,29 +296,47 @@ function mergeSeriesPart(
 
 /** Reads the published conflicts of a UTC day. @throws DamageError if the file is damaged */
 function readSeriesConflicts(archive: Archive, stage: Stage, dataset: SeriesDataset, day: number): SeriesConflict[] {
-  const width = listValueColumns(dataset).length;
+  const columns = listFactColumns(dataset);
   return readDayRows(archive, stage.base, conflictDatasets[dataset], day).map((row) => {
     const [symbol, t, seenAt] = row as [string, number, number];
-    const dropped = row.slice(4, 4 + width).map((value) => (value === null ? Number.NaN : (value as number)));
-    return { symbol, t, seenAt, dropped };
+    const cells = columns.map(({ type }, c) => ({ isText: type === 'string', cell: row[4 + c] ?? null }));
+    return {
+      symbol,
+      t,
+      seenAt,
+      dropped: cells.filter(({ isText }) => !isText).map(({ cell }) => (cell === null ? Number.NaN : Number(cell))),
+      droppedTexts: cells.filter(({ isText }) => isText).map(({ cell }) => cell as string | null),
+    };
   });
 }
 
 /** Conflict rows sorted by key. Equal rows of one symbol, t and seen_at are one; they are numbered in their order. */
-export function toSeriesConflictRows(conflicts: readonly SeriesConflict[]): CellValue[][] {
-  const sorted = [...conflicts].sort((a, b) => compareConflictKeys(a, b) || compareSeriesValues(a.dropped, b.dropped));
+export function toSeriesConflictRows(dataset: SeriesDataset, conflicts: readonly SeriesConflict[]): CellValue[][] {
+  const sorted = [...conflicts].sort((a, b) => compareConflictKeys(a, b) || compareDropped(a, b));
   const rows: CellValue[][] = [];
   let previous: SeriesConflict | undefined;
   let seq = 0;
   for (const conflict of sorted) {
     const isSameKey = previous !== undefined && compareConflictKeys(previous, conflict) === 0;
-    if (isSameKey && compareSeriesValues(previous!.dropped, conflict.dropped) === 0) continue;
+    if (isSameKey && compareDropped(previous!, conflict) === 0) continue;
     seq = isSameKey ? seq + 1 : 0;
-    const { symbol, t, seenAt, dropped } = conflict;
-    rows.push([symbol, t, seenAt, seq, ...dropped.map((value) => (Number.isNaN(value) ? null : value))]);
+    const { symbol, t, seenAt } = conflict;
+    rows.push([symbol, t, seenAt, seq, ...toCells(dataset, conflict)]);
     previous = conflict;
   }
   return rows;
+}
+
+/** The numbers and texts of a dropped row, in file order. */
+function toCells(dataset: SeriesDataset, { dropped, droppedTexts }: SeriesConflict): CellValue[] {
+  let number = 0;
+  let text = 0;
+  return listFactColumns(dataset).map(({ type }) => {
+    if (type === 'string') return droppedTexts[text++]!;
+    const value = dropped[number++]!;
+    if (Number.isNaN(value)) return null;
+    return type === 'boolean' ? value !== 0 : value;
+  });
 }
 
 const compareConflictKeys = (a: SeriesConflict, b: SeriesConflict): number =>

@@ -34,16 +34,10 @@ import { stageEmptyFiles } from './empty-files.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
-import {
-  type BinResult,
-  type DayInput,
-  listCandleIntervals,
-  stageBooks,
-  stageDays,
-  stageMissingCandles,
-} from './publish-day.ts';
+import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
+import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
 import {
   createNextManifest,
   isPublishedCompletenessOutdated,
@@ -186,8 +180,15 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const source = joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]);
   const bins = source.listBins();
   const books = await stageBooks(archive, stage, index, options.signal);
-  const series = await stageSeries(archive, stage, index, options.intake?.series, options.signal);
   const intervals = listCandleIntervals(base, options.candles);
+  const series = await stageSeries(
+    archive,
+    stage,
+    index,
+    intake?.series,
+    { intervals, tickBins: bins },
+    options.signal,
+  );
   let done = 0;
   const stagedDays = await stageDays(archive, stage, {
     days: groupByDay(bins, books.answers, series.coverage),

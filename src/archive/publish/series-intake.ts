@@ -1,9 +1,9 @@
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { floorToDay, splitByDay } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
-import { listValueColumns, type SeriesDataset } from '../format/datasets.ts';
 import type { Precedence } from '../format/precedence.ts';
 import { createEmptySeries, type SeriesChunk } from '../format/series.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { appendSeries } from '../journal/journal-series.ts';
 import { addSeriesCounts } from '../journal/series-counts.ts';
@@ -85,7 +85,7 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
       const common = { runId, dataset, origin: 'import', rank, rejected: [] } as const;
       for (const { symbol, observedAt, spilled } of chunks)
         appendSeries(state, [{ ...common, symbol, observedAt, rows: spills.readRows(spilled), covered: [] }]);
-      const rows = createEmptySeries(listValueColumns(dataset).length);
+      const rows = createEmptySeries(dataset);
       for (const [symbol, windows] of covered)
         appendSeries(state, [{ ...common, symbol, observedAt: windows[0]!.fetchedAt, rows, covered: windows }]);
     }

@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync, writevSync } from 'node:fs';
 import { DiskFullError } from '../../base/errors.ts';
 import type { TickColumns } from '../../base/ticks.ts';
-import type { SeriesRows } from '../format/series.ts';
+import { packTexts, type SeriesRows, unpackTexts } from '../format/series.ts';
 
 /**
  * Ticks in a scratch file, until their part is merged. An import may be larger than memory. The file need not be
@@ -23,7 +23,7 @@ export interface SpillFile {
   close(): void;
 }
 
-/** Rows of a series in a scratch file: their times, then each value column. */
+/** Rows of a series in a scratch file: their times, each value column, and the texts. */
 export interface SpilledRows {
   readonly path: string;
   /** Byte offset of the times. */
@@ -31,17 +31,19 @@ export interface SpilledRows {
   readonly rowCount: number;
   /** Number of value columns. */
   readonly width: number;
+  /** Length of the texts, see `packTexts`. */
+  readonly textBytes: number;
 }
 
 /** Creates a scratch file; the path must not exist. */
 export function openSpillFile(path: string): SpillFile {
   const file = openSync(path, 'wx');
   let end = 0;
-  /** Appends columns one after the other. Returns the byte offset of the first. */
-  const appendColumns = (columns: readonly Float64Array[]): number => {
+  /** Appends pieces one after the other. Returns the byte offset of the first. */
+  const appendPieces = (pieces: readonly Uint8Array[]): number => {
     const from = end;
-    let remaining = columns.map(viewBytes);
-    for (let length = columns.reduce((sum, { byteLength }) => sum + byteLength, 0); length > 0; ) {
+    let remaining = pieces;
+    for (let length = pieces.reduce((sum, { byteLength }) => sum + byteLength, 0); length > 0; ) {
       const written = writeSpill(path, file, remaining);
       length -= written;
       end += written;
@@ -51,15 +53,14 @@ export function openSpillFile(path: string): SpillFile {
   };
   return {
     append({ t, p }) {
-      const from = appendColumns([t, p]);
+      const from = appendPieces([viewBytes(t), viewBytes(p)]);
       return { path, timeOffset: from, priceOffset: from + t.byteLength, tickCount: t.length };
     },
-    appendRows: ({ t, values }) => ({
-      path,
-      offset: appendColumns([t, ...values]),
-      rowCount: t.length,
-      width: values.length,
-    }),
+    appendRows({ t, values, texts }) {
+      const packed = packTexts(texts);
+      const offset = appendPieces([...[t, ...values].map(viewBytes), packed]);
+      return { path, offset, rowCount: t.length, width: values.length, textBytes: packed.length };
+    },
     close: () => closeSync(file),
   };
 }
@@ -81,13 +82,13 @@ function writeSpill(path: string, file: number, pieces: readonly Uint8Array[]): 
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error;
     throw new DiskFullError(
-      `The disk is full: ${path} could not grow. An import needs 16 bytes per tick and 40 bytes per quote there until it is published. Free some space and run the import again; what was not published yet was not imported.`,
+      `The disk is full: ${path} could not grow. An import needs 16 bytes per tick, 40 bytes per quote and about 80 bytes per trade there until it is published. Free some space and run the import again; what was not published yet was not imported.`,
       { cause: error },
     );
   }
 }
 
-const viewBytes = (values: Float64Array): Uint8Array =>
+const viewBytes = (values: Float64Array | Uint8Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 /** A slice of spilled ticks; `from` and `to` are tick indexes. */
@@ -128,7 +129,7 @@ export function openSpillReader(): SpillReader {
     }
     return file;
   };
-  const readInto = (values: Float64Array, path: string, at: number): void => {
+  const readInto = (values: Float64Array | Uint8Array, path: string, at: number): void => {
     const bytes = viewBytes(values);
     for (let done = 0; done < bytes.length; ) {
       const read = readSync(openFile(path), bytes, done, bytes.length - done, at + done);
@@ -157,13 +158,15 @@ export function openSpillReader(): SpillReader {
         return columns;
       });
     },
-    readRows({ path, offset, rowCount, width }) {
+    readRows({ path, offset, rowCount, width, textBytes }) {
       const all = new Float64Array(rowCount * (1 + width));
       readInto(all, path, offset);
+      const packed = Buffer.allocUnsafe(textBytes);
+      readInto(packed, path, offset + all.byteLength);
       const [t, ...values] = Array.from({ length: 1 + width }, (_, c) =>
         all.subarray(c * rowCount, (c + 1) * rowCount),
       );
-      return { t: t!, values };
+      return { t: t!, values, texts: unpackTexts(packed, rowCount) };
     },
     close() {
       spareBuffer = buffer;

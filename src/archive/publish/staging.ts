@@ -7,6 +7,7 @@ import { sha256 } from '../disk/file-system.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
 import { privateFolderName, symbolsPath } from '../format/layout.ts';
 import {
+  findFileWithRows,
   findManifestFile,
   formatVersion,
   listFilesWithRows,
@@ -44,7 +45,7 @@ import {
 import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader, type FileRecord } from '../parquet/row-group-index.ts';
 import { type CellValue, encodeRows } from '../parquet/rows.ts';
-import { readFileNow } from '../read-published-file.ts';
+import { readFileNow, readPublishedFile } from '../read-published-file.ts';
 import { createEncodedFile, type EncodedFile, type FileStatistics } from './encode-partition.ts';
 
 /** Files that a publish has written to .oddslake/staging, and their destinations. They take effect with the commit. */
@@ -166,12 +167,32 @@ export function stageBytes(
   path: string,
   bytes: Uint8Array | Iterable<Uint8Array>,
 ): string {
-  const from = `${privateFolderName}/staging/${stage.generation}/${stage.commitId}/${path}`;
+  const from = toStagedPath(stage, path);
   const target = join(archive.layout.root, from);
   archive.disk.makeFolder(join(target, '..'));
   archive.disk.write(target, bytes);
   stage.moves.push({ from, to: path });
   return target;
+}
+
+/** The path under which a file is staged, relative to the root. */
+const toStagedPath = ({ generation, commitId }: Stage, path: string): string =>
+  `${privateFolderName}/staging/${generation}/${commitId}/${path}`;
+
+/**
+ * Reads a file of the next generation: the staged one, or the published one that stays. Undefined if there is none, or if
+ * it has no rows.
+ * @throws DamageError if the published file is missing or differs
+ */
+export function readNextFile(
+  archive: Archive,
+  stage: Stage,
+  dataset: DatasetName,
+  path: string,
+): Uint8Array | undefined {
+  if (stage.stagedFiles.has(path)) return archive.disk.read(join(archive.layout.root, toStagedPath(stage, path)));
+  const file = stage.removedPaths.has(path) ? undefined : findFileWithRows(stage.base, dataset, path);
+  return file === undefined ? undefined : readPublishedFile(archive, file);
 }
 
 const orderManifestFields = (file: PublishedFile): PublishedFile => ({

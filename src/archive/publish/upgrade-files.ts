@@ -1,13 +1,22 @@
 import { DamageError } from '../../base/errors.ts';
-import { type Column, type DatasetDefinition, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
+import {
+  type Column,
+  candleDatasets,
+  type DatasetDefinition,
+  type DatasetName,
+  datasetNames,
+  datasets,
+} from '../format/datasets.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { getOlderOutcomeSource } from '../format/market-details.ts';
 import { type Database, getMeta, setMeta, upgradedKey } from '../journal/database.ts';
 import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
+import { encodePartFile } from '../parquet/writer.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import { createEncodedFile } from './encode-partition.ts';
+import { numberConflicts } from './day-tables.ts';
+import { createEncodedFile, type EncodedFile } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 
 /** A published file that does not have all columns of the current format. */
@@ -46,17 +55,49 @@ export function listOutdatedFiles(db: Database, base: Manifest): OutdatedFile[] 
 export function stageOutdatedFiles(archive: Archive, stage: Stage): string[] {
   const refused: string[] = [];
   for (const { dataset, file } of listOutdatedFiles(archive.state.db, stage.base)) {
-    const columns = listColumns(dataset);
     try {
-      const rows = completeRows(columns, decodeRows(columns, readPublishedFile(archive, file)));
-      const bytes = encodeRows(columns, rows, archive.groupRows);
-      stageFile(archive, stage, createEncodedFile(dataset, file.path, bytes, file, createRowKeyReader(dataset, rows)));
+      stageFile(archive, stage, completeFile(archive, { dataset, file }));
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.push(error.message);
     }
   }
   return refused;
+}
+
+function completeFile(archive: Archive, { dataset, file }: OutdatedFile): EncodedFile {
+  const columns = listColumns(dataset);
+  const published = readPublishedFile(archive, file);
+  // Older archives have neither quotes nor trades. Publishes give the same bytes.
+  if (candleDatasetNames.includes(dataset)) {
+    const rows = decodeRows(
+      columns.filter(({ nullable }) => !nullable),
+      published,
+    );
+    const bytes = encodeCandleRows(columns, rows, archive.groupRows);
+    return createEncodedFile(dataset, file.path, bytes, file, createRowKeyReader(dataset, rows));
+  }
+  const older = decodeRows(columns, published);
+  const rows = dataset === 'conflicts' ? numberConflicts(older) : completeRows(columns, older);
+  const bytes = encodeRows(columns, rows, archive.groupRows);
+  return createEncodedFile(dataset, file.path, bytes, file, createRowKeyReader(dataset, rows));
+}
+
+const candleDatasetNames: readonly DatasetName[] = Object.values(candleDatasets);
+
+/** Encodes rows of candles without the nullable columns, which follow the others, as a publish encodes them. */
+function encodeCandleRows(columns: readonly Column[], rows: readonly CellValue[][], groupRows: number): Uint8Array {
+  const symbols: string[] = [];
+  const starts: number[] = [];
+  for (const [i, [symbol]] of rows.entries()) {
+    if (symbol === symbols.at(-1)) continue;
+    symbols.push(symbol as string);
+    starts.push(i);
+  }
+  const offsets = Float64Array.from([...starts, rows.length]);
+  const toColumn = (c: number): Float64Array => Float64Array.from(rows, (row) => (row[c] ?? Number.NaN) as number);
+  const values = Object.fromEntries(columns.slice(1).map(({ name }, c) => [name, toColumn(c + 1)]));
+  return encodePartFile({ symbols, offsets }, columns, values, groupRows);
 }
 
 /** Sets the new columns whose values follow from older ones. The other new columns stay null. */

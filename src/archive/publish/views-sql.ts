@@ -1,3 +1,4 @@
+import { dayMs } from '../../base/window.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import {
   type Column,
@@ -9,6 +10,7 @@ import {
   isDated,
 } from '../format/datasets.ts';
 import { listFilesWithRows, type Manifest } from '../format/manifest.ts';
+import { marketDataViews, type ViewDefinition } from './market-data-views.ts';
 
 const sqlColumnTypes: Record<Column['type'], string> = {
   string: 'VARCHAR',
@@ -56,17 +58,6 @@ FROM read_parquet('${name}/date=*/*.parquet', hive_partitioning = true, hive_typ
     : `SELECT ${names.join(', ')}\nFROM read_parquet('${name}/*.parquet', hive_partitioning = false)`;
 }
 
-/** A view or macro over the dataset views. */
-export interface ViewDefinition {
-  readonly name: string;
-  /** The datasets that it reads, directly or through other definitions. */
-  readonly needs: readonly DatasetName[];
-  /** Definitions that it uses; they precede it. */
-  readonly uses: readonly string[];
-  /** One CREATE statement for DuckDB, without a semicolon, preceded by a comment. */
-  readonly sql: string;
-}
-
 // DuckDB replaces every unqualified column that has the name of a macro argument, and resolves a column that is passed as an
 // argument in the innermost query first. Macros therefore qualify their columns. If an argument may be a column, the inner
 // query uses uncommon names.
@@ -80,6 +71,30 @@ const coverageSumsCte = `covers AS NOT MATERIALIZED (
         FROM coverage AS c
         WHERE c.dataset = 'ticks' AND c.date >= utc_day(since) AND c.date <= utc_day(step_end(until, step))) AS w
 )`;
+
+/**
+ * The last quote of each step with quotes. Only of the days of the intervals: no quote is carried over midnight.
+ */
+const lastQuotesCte = `quoted AS NOT MATERIALIZED (
+  SELECT n.symbol, epoch_ms(step_start(n.t, step)) AS ms, epoch_ms(max(n.t)) AS ms_last,
+         arg_max({'bid': n.bid, 'ask': n.ask}, n.t) AS sides
+  FROM quotes AS n
+  WHERE n.date >= utc_day(since) AND n.date <= utc_day(step_end(until, step)) AND n.t < step_end(until, step)
+  GROUP BY 1, 2
+)`;
+
+/** The trades of each step with trades. fsum, because the sequence of a parallel sum varies. */
+const tradesCte = `traded AS NOT MATERIALIZED (
+  SELECT d.symbol, epoch_ms(step_start(d.t, step)) AS ms, fsum(d.size) AS volume, fsum(d.price * d.size) AS turnover,
+         CAST(count(*) AS INTEGER) AS trades
+  FROM trades AS d
+  WHERE d.date >= utc_day(since) AND d.date <= utc_day(step_end(until, step)) AND d.t < step_end(until, step)
+  GROUP BY 1, 2
+)`;
+
+/** SQL of a side of the quote in force at the end of the intervals `i`. */
+const formatSide = (side: 'bid' | 'ask'): string =>
+  `CASE WHEN q.ms_last // ${dayMs} = (i.ms_end - 1) // ${dayMs} THEN q.sides.${side} END AS ${side}`;
 
 const formatCoveredMs = (ms: string, w: string): string =>
   `coalesce(${w}.before + least(${ms}, ${w}.ms_to) - ${w}.ms_from, 0)`;
@@ -102,16 +117,6 @@ const formedCandlesCte = `formed AS NOT MATERIALIZED (
     AND k.t >= first_start(since, step) AND k.t < step_end(until, step) AND step_start(k.t, step) < instant(until)
   GROUP BY 1, 2
 )`;
-
-/**
- * Largest difference of prices that count as equal. Doubles of decimal prices are inexact: 0.99 - 0.96 is greater than 0.03.
- */
-const priceTolerance = '1e-9';
-
-// A join, not a window or a list: the best prices are found first, so that DuckDB keeps a fixed number of values for each
-// order book and not its levels. fsum, because the sequence of a parallel sum varies.
-const isBidWithin = `b.side = 'bid' AND o.bid - b.price <= o.reach`;
-const isAskWithin = `b.side = 'ask' AND b.price - o.ask <= o.reach`;
 
 const startColumn = 'make_timestamptz(1000 * i.ms) AS t';
 const dayColumn = 'CAST(make_timestamp(1000 * i.ms) AS DATE) AS date';
@@ -230,18 +235,23 @@ ASOF LEFT JOIN (
   },
   {
     name: 'candles',
-    needs: ['ticks', 'coverage'],
+    needs: ['ticks', 'coverage', 'quotes', 'trades'],
     uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start'],
     sql: `-- Candles of any step, with the columns of candles_1h: candles('15m'), candles(INTERVAL '4 hours'). Returns the candles that
 -- start in [since, until). If both ends are given, files of other days are not opened:
 --   FROM candles('15m', since := '2026-11-19', until := '2026-11-20')
 CREATE OR REPLACE MACRO candles(step, since := '2000-01-01 00:00:00+00', until := '2101-01-01 00:00:00+00') AS TABLE
-WITH ${formedCandlesCte}, ${coverageSumsCte}
+WITH ${formedCandlesCte}, ${coverageSumsCte}, ${lastQuotesCte}, ${tradesCte}
 SELECT i.symbol, ${startColumn}, i.open, i.high, i.low, i.close, i.ticks,
        ${coveredShare.column},
+       ${formatSide('bid')},
+       ${formatSide('ask')},
+       v.volume, v.trades, v.turnover / v.volume AS vwap,
        ${dayColumn}
 FROM (SELECT f.*, f.ms + step_ms(step) AS ms_end FROM formed AS f) AS i
-${coveredShare.joins}`,
+${coveredShare.joins}
+ASOF LEFT JOIN quoted AS q ON q.symbol = i.symbol AND i.ms >= q.ms
+LEFT JOIN traded AS v ON v.symbol = i.symbol AND v.ms = i.ms`,
   },
   {
     name: 'candles_filled',
@@ -279,74 +289,7 @@ SELECT i.symbol, ${startColumn}, coalesce(i.open, i.close) AS open, coalesce(i.h
 FROM filled AS i
 ${coveredShare.joins}`,
   },
-  {
-    name: 'book_depth',
-    needs: ['orderbooks'],
-    uses: [],
-    sql: `-- Each order book with the quantity and the number of levels whose price is within a distance of the best price of their
--- side. The distance is inclusive. imbalance is (bid_depth - ask_depth) / (bid_depth + ask_depth), from -1 to 1. bid or ask
--- is NULL if the side is empty, and imbalance if there is no quantity. If symbol, t or date is compared with a constant,
--- only these rows are read:
---   FROM book_depth(0.03) WHERE symbol = 'KXBTC' AND date = '2026-11-19'
-CREATE OR REPLACE MACRO book_depth(distance) AS TABLE
-SELECT d.symbol, d.t, d.bid, d.ask, d.bid_depth, d.ask_depth, d.bid_levels, d.ask_levels,
-       (d.bid_depth - d.ask_depth) / nullif(d.bid_depth + d.ask_depth, 0) AS imbalance, d.date
-FROM (
-  SELECT b.symbol, b.t, any_value(o.bid) AS bid, any_value(o.ask) AS ask,
-         coalesce(fsum(b.quantity) FILTER (WHERE ${isBidWithin}), 0) AS bid_depth,
-         coalesce(fsum(b.quantity) FILTER (WHERE ${isAskWithin}), 0) AS ask_depth,
-         CAST(count(*) FILTER (WHERE ${isBidWithin}) AS INTEGER) AS bid_levels,
-         CAST(count(*) FILTER (WHERE ${isAskWithin}) AS INTEGER) AS ask_levels,
-         b.date
-  FROM orderbooks AS b
-  JOIN (
-    SELECT f.symbol, f.t, f.date,
-           max(f.price) FILTER (WHERE f.side = 'bid' AND f.level = 0) AS bid,
-           max(f.price) FILTER (WHERE f.side = 'ask' AND f.level = 0) AS ask,
-           any_value(CASE WHEN CAST(distance AS DOUBLE) >= 0 THEN CAST(distance AS DOUBLE) + ${priceTolerance}
-                          ELSE error('a distance is a difference of prices, at least 0') END) AS reach
-    FROM orderbooks AS f WHERE f.level <= 0
-    GROUP BY f.symbol, f.t, f.date
-  ) AS o ON o.symbol = b.symbol AND o.t = b.t AND o.date = b.date
-  GROUP BY b.symbol, b.t, b.date
-) AS d`,
-  },
-  {
-    name: 'top_of_book',
-    needs: ['orderbooks'],
-    uses: ['book_depth'],
-    sql: `-- The best bid and ask of each order book. bid_quantity and ask_quantity are the whole quantity at the best price. The
--- columns of an empty side are NULL; an empty book is a row without bid and ask. spread is 0 in a locked book and negative
--- in a crossed book.
-CREATE OR REPLACE VIEW top_of_book AS
-SELECT d.symbol, d.t, d.bid, CASE WHEN d.bid_levels > 0 THEN d.bid_depth END AS bid_quantity,
-       d.ask, CASE WHEN d.ask_levels > 0 THEN d.ask_depth END AS ask_quantity,
-       (d.bid + d.ask) / 2 AS mid, d.ask - d.bid AS spread, d.imbalance, d.date
-FROM book_depth(0) AS d`,
-  },
-  {
-    name: 'spreads',
-    needs: ['quotes'],
-    uses: [],
-    sql: `-- Each quote with its mid price and its spread, which are NULL unless both sides have an offer. spread is 0 in a locked
--- market and negative in a crossed market.
-CREATE OR REPLACE VIEW spreads AS
-SELECT q.symbol, q.t, q.bid, q.ask, (q.bid + q.ask) / 2 AS mid, q.ask - q.bid AS spread, q.date
-FROM quotes AS q`,
-  },
-  {
-    name: 'quotes_with_ticks',
-    needs: ['quotes', 'ticks'],
-    uses: [],
-    sql: `-- Each quote once, with the last tick of its symbol at or before it, however long ago; p and tick_t are NULL if there is
--- none. If symbol is compared with a constant, only its rows are read. date and t select quotes; ticks of all days are read,
--- because the last tick may be of any earlier day:
---   FROM quotes_with_ticks WHERE symbol = 'KXBTC' AND date = '2026-11-19'
-CREATE OR REPLACE VIEW quotes_with_ticks AS
-SELECT q.symbol, q.t, q.bid, q.ask, q.bid_size, q.ask_size, k.p, k.t AS tick_t, q.date
-FROM quotes AS q
-ASOF LEFT JOIN ticks AS k ON k.symbol = q.symbol AND q.t >= k.t`,
-  },
+  ...marketDataViews,
 ];
 
 /** Returns the definitions whose names occur in a statement, and the definitions that they use. */

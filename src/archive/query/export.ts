@@ -179,7 +179,9 @@ export function streamSlice(
       onRows(count);
     }
   }
-  return format === 'csv' || format === 'csv_safe' || format === 'ndjson'
-    ? texts(format)
-    : encodeColumnar(dataset, datasets[dataset].columns, chunks(), format);
+  if (format === 'csv' || format === 'csv_safe' || format === 'ndjson') return texts(format);
+  // A slice may lack columns of the dataset; the others are in the order of the dataset.
+  const names = new Set(slice.columns.map(({ name }) => name));
+  const columns = datasets[dataset].columns.filter(({ name }) => names.has(name));
+  return encodeColumnar(dataset, columns, chunks(), format);
 }

@@ -2,12 +2,8 @@ import type { Random } from '../../base/ports.ts';
 import { type DatasetName, datasetNames, isDated, listFileColumns } from '../format/datasets.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import type { Archive } from '../open-archive.ts';
-import {
-  hasDailyCandles,
-  listViewDefinitions,
-  selectViewDefinitions,
-  type ViewDefinition,
-} from '../publish/views-sql.ts';
+import type { ViewDefinition } from '../publish/market-data-views.ts';
+import { hasDailyCandles, listViewDefinitions, selectViewDefinitions } from '../publish/views-sql.ts';
 import { type GenerationPin, pinGeneration } from '../read/pin-generation.ts';
 import { openQuery, type Query } from './query.ts';
 

@@ -13,7 +13,7 @@ export interface DatasetFiles {
     readonly name: string;
     readonly type: DatasetColumnType;
     /** The value of every row, if the files do not have the column. */
-    readonly constant?: string | null;
+    readonly constant?: string | number | null;
   }[];
   /** Whether files are in `date=YYYY-MM-DD` folders. The view then has a `date` column, by which files are pruned. */
   readonly dated: boolean;

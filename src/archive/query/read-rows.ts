@@ -63,14 +63,14 @@ export type TimeUnit = EpochUnit | 'auto';
 export interface RowReader {
   readColumns(file: RowFile): Promise<RowColumn[]>;
   /**
-   * Reads the columns symbol, t and `valueNames`, which must exist; `columns` is the result of `readColumns`. `unit` is that of
-   * numeric times.
+   * Reads the columns symbol, t and those of `wanted`, which must exist; `columns` is the result of `readColumns`. `unit` is that
+   * of numeric times.
    */
   readSeries(
     file: RowFile,
     columns: readonly RowColumn[],
     unit: TimeUnit,
-    valueNames: readonly string[],
+    wanted: { readonly numbers: readonly string[]; readonly texts: readonly string[] },
   ): AsyncGenerator<RawSeriesColumns, void, undefined>;
   /** Reads columns as text, one array for each column, in chunks of a few thousand rows. */
   readTexts(
@@ -152,18 +152,22 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
       const wideTypes = file.format === 'parquet' ? await wideDecimals(file, names) : new Map<string, string>();
       return columns.map(({ name, type }) => ({ name, type: wideTypes.get(name) ?? type }));
     },
-    async *readSeries(file, columns, unit, valueNames) {
+    async *readSeries(file, columns, unit, wanted) {
       await reconnect();
       const type = (name: string): string => columns.find((column) => column.name === name)?.type ?? '';
       const t = buildMillisecondsSql(type('t'), unit);
       const text = isTextTime(type('t'), unit)
         ? 'NULL'
         : `CASE WHEN (${t}) IS NULL OR (${t}) % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
-      const numbers = valueNames.map((name) => `, ${buildNumberSql(name, type(name))}`).join('');
+      const valueNames = [...wanted.numbers, ...wanted.texts];
+      const valuesSql = [
+        ...wanted.numbers.map((name) => `, ${buildNumberSql(name, type(name))}`),
+        ...wanted.texts.map((name) => `, ${buildTextSql({ name, type: type(name) })}`),
+      ].join('');
       const names = file.format === 'parquet' ? await symbolNames(file) : [];
       const symbol =
         names.length === 0 ? 'CAST("symbol" AS VARCHAR)' : 'enum_code(CAST(CAST("symbol" AS VARCHAR) AS symbol_name))';
-      const sql = `SELECT ${symbol}, ${t}, ${text}${numbers} FROM ${buildSourceSql(file)}`;
+      const sql = `SELECT ${symbol}, ${t}, ${text}${valuesSql} FROM ${buildSourceSql(file)}`;
       for await (const { chunk } of chunks(sql)) {
         const [read, time, tText] = [0, 1, 2].map((column) => chunk.getColumnValues(column));
         const named = names.length === 0 ? read! : read!.map((code) => (code === null ? null : names[Number(code)]!));

@@ -68,7 +68,7 @@ function buildViewSql({ dataset, columns, dated, paths }: DatasetFiles): string 
   }
   const names = columns.map(({ name, type, constant }) => {
     if (constant === undefined) return quoteIdentifier(name);
-    return `CAST(${constant === null ? 'NULL' : quoteLiteral(constant)} AS ${sqlTypes[type]}) AS ${quoteIdentifier(name)}`;
+    return `CAST(${constant === null ? 'NULL' : quoteLiteral(String(constant))} AS ${sqlTypes[type]}) AS ${quoteIdentifier(name)}`;
   });
   if (dated) {
     const stray = paths.find((path) => !/^date=\d{4}-\d\d-\d\d$/.test(basename(dirname(path))));

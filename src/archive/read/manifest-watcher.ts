@@ -1,5 +1,5 @@
 import { DamageError } from '../../base/errors.ts';
-import type { Manifest } from '../format/manifest.ts';
+import { listManifestFiles, type Manifest } from '../format/manifest.ts';
 import { type Archive, readCheckedManifest } from '../open-archive.ts';
 
 /** Caches the current manifest. Reads it again only after a write to the state database. */
@@ -7,6 +7,19 @@ export interface ManifestWatcher {
   getManifest(): Manifest;
   /** A number that increases with every write to the state database. Data read at the same version is still current. */
   getVersion(): number;
+  /**
+   * Calls `listener` whenever `getManifest` has read the manifest of another generation, so that caches can drop what it
+   * replaced. Such an entry is never read again and would only wait to be evicted: a service that runs for days would fill
+   * its caches with them.
+   */
+  onNewGeneration(listener: (current: CurrentFiles) => void): void;
+}
+
+/** The published files of a generation. */
+export interface CurrentFiles {
+  readonly generation: number;
+  /** Their SHA-256, in hexadecimal. */
+  readonly hashes: ReadonlySet<string>;
 }
 
 /** Watches an archive that this and other processes write. */
@@ -18,8 +31,15 @@ export function watchManifest(archive: Archive): ManifestWatcher {
     db.one<{ data_version: number }>('pragma data_version')!.data_version +
     db.one<{ changes: number }>('select total_changes() as changes')!.changes;
   let cached: { version: number; readonly manifest: Manifest } | undefined;
+  const listeners: ((current: CurrentFiles) => void)[] = [];
+  const notify = (manifest: Manifest): void => {
+    if (listeners.length === 0) return;
+    const hashes = new Set(listManifestFiles(manifest).map(({ sha256 }) => sha256));
+    for (const listener of listeners) listener({ generation: manifest.generation, hashes });
+  };
   return {
     getVersion: version,
+    onNewGeneration: (listener) => void listeners.push(listener),
     getManifest() {
       const currentVersion = version();
       if (
@@ -28,8 +48,11 @@ export function watchManifest(archive: Archive): ManifestWatcher {
         cached.manifest.generation === archive.state.generation()
       )
         cached.version = currentVersion;
-      if (cached === undefined || cached.version !== currentVersion)
+      if (cached === undefined || cached.version !== currentVersion) {
+        const before = cached?.manifest.generation;
         cached = { version: currentVersion, manifest: readCheckedManifest(archive) };
+        if (before !== undefined && before !== cached.manifest.generation) notify(cached.manifest);
+      }
       return cached.manifest;
     },
   };

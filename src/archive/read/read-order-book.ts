@@ -16,6 +16,7 @@ import { readLatestBookResponseMs, readLatestBooks } from '../journal/journal-bo
 import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { readDayCoverage } from '../publish/day-tables.ts';
+import { dropReplaced } from './drop-replaced.ts';
 import { type ManifestWatcher, readConsistently } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
 
@@ -48,7 +49,7 @@ const booklessCacheOptions = { max: 100_000 };
 
 /** Opens a reader for the latest order books. Other processes may write the archive meanwhile. */
 export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, files: VerifiedFiles): OrderBookReader {
-  // Keyed by file hash, so that entries of replaced files age out.
+  // Keyed by file hash.
   const sizeOf = (entries: ReadonlyMap<string, Book | number>): number =>
     [...entries.values()].reduce<number>((sum, entry) => sum + symbolBytes + levelBytes * countLevels(entry), 1);
   const bookCache = new LRUCache<string, ReadonlyMap<string, Book>>({
@@ -60,6 +61,11 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
     sizeCalculation: sizeOf,
   });
   const symbolsWithoutBook = new LRUCache<string, number>(booklessCacheOptions);
+  watcher.onNewGeneration(({ hashes }) => {
+    dropReplaced(bookCache, hashes);
+    dropReplaced(fetchTimeCache, hashes);
+    symbolsWithoutBook.clear();
+  });
 
   async function readLatestPublished(manifest: Manifest, symbol: string): Promise<Book | null> {
     if (symbolsWithoutBook.get(symbol) === manifest.generation) return null;

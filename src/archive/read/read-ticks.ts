@@ -16,6 +16,7 @@ import { findPublishedWindow } from '../journal/symbols.ts';
 import { type Archive, requirePublishedManifest } from '../open-archive.ts';
 import { type CompressedPage, type DecompressPage, decompressPage } from '../parquet/page-decoder.ts';
 import { readIndexedSymbol, type TickFileIndex, tryIndexTickFile } from '../parquet/ticks-file.ts';
+import { dropReplaced } from './drop-replaced.ts';
 import type { ManifestWatcher } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
 
@@ -79,6 +80,10 @@ export function openTickReader(
   const merged = new LRUCache<string, TickColumns>({
     maxSize: Math.max(1, Math.floor(bytesMax / 2)),
     sizeCalculation: ({ t }) => 16 * t.length + 1,
+  });
+  watcher.onNewGeneration(({ generation, hashes }) => {
+    parts.dropReplaced(hashes);
+    for (const key of [...merged.keys()]) if (!key.startsWith(`${generation} `)) merged.delete(key);
   });
 
   function readDay(
@@ -307,6 +312,8 @@ interface SymbolTickCache {
    * @throws DamageError as `VerifiedFiles.readBytes` does, and if the file cannot be decoded
    */
   readTicks(file: PublishedFile, symbol: string): TickColumns;
+  /** Forgets the files that are not among these, by their SHA-256. */
+  dropReplaced(hashes: ReadonlySet<string>): void;
 }
 
 /** Overhead of a cache entry, in bytes. */
@@ -318,7 +325,7 @@ const pageShare = 1 / 4;
 
 /** @param bytesMax memory for all that is kept, in bytes; at least 0 */
 export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): SymbolTickCache {
-  // Keyed by file hash, so that entries of replaced files age out.
+  // Keyed by file hash.
   const columns = new LRUCache<string, TickColumns>({
     maxSize: Math.max(1, Math.floor(bytesMax * (1 - indexShare - pageShare))),
     sizeCalculation: ({ t }) => 16 * t.length + entryBytes,
@@ -364,6 +371,13 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
   }
 
   return {
+    dropReplaced(hashes) {
+      dropReplaced(columns, hashes);
+      dropReplaced(indexes, hashes, (index) => {
+        if (index === false) return;
+        for (const page of [...index.timePages, ...index.pricePages]) pages.delete(page);
+      });
+    },
     readTicks(file, symbol) {
       const key = `${file.sha256} ${symbol}`;
       const cached = columns.get(key);

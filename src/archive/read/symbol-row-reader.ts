@@ -8,6 +8,7 @@ import {
   readIndexedColumn,
   type SymbolRowIndex,
 } from '../parquet/symbol-row-index.ts';
+import { dropReplaced } from './drop-replaced.ts';
 
 /** Datasets whose files can be read by symbol. */
 export type SymbolDataset = Extract<DatasetName, 'ticks' | 'quotes' | 'candles_1h' | 'candles_1d' | 'coverage'>;
@@ -37,6 +38,8 @@ export interface SymbolRowQuery {
 export interface SymbolRowReader {
   /** @throws UnsupportedFileError if the file is not stored as our writer stores it */
   readRows(query: SymbolRowQuery): Promise<SymbolRows>;
+  /** Forgets the files that are not among these, by their SHA-256. */
+  dropReplaced(hashes: ReadonlySet<string>): void;
 }
 
 /** The file is valid Parquet, perhaps, but only other readers can read it. */
@@ -64,7 +67,7 @@ const noRows: SymbolRows = { count: 0, columns: {} };
 /** @param bytesMax memory for file indexes and rows, in bytes; at least 0 */
 export function openSymbolRowReader(bytesMax: number): SymbolRowReader {
   const maxSize = Math.max(1, Math.floor(bytesMax / 2));
-  // Keyed by file hash, so that entries of replaced files age out.
+  // Keyed by file hash.
   const indexes = new LRUCache<string, SymbolRowIndex>({
     maxSize,
     sizeCalculation: ({ memoryBytes }) => memoryBytes + entryBytes,
@@ -92,6 +95,10 @@ export function openSymbolRowReader(bytesMax: number): SymbolRowReader {
   }
 
   return {
+    dropReplaced(hashes) {
+      dropReplaced(indexes, hashes);
+      dropReplaced(wholes, hashes);
+    },
     async readRows(query) {
       const { dataset, file, key } = query;
       const wholeKey = `${file.sha256} ${key}`;

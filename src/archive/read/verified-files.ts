@@ -7,6 +7,7 @@ import { DamageError } from '../../base/errors.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import { locateFile, readPublishedFile } from '../read-published-file.ts';
+import { dropReplaced } from './drop-replaced.ts';
 
 /** Reads archive files with their sha256 checked. Caches recently used files in memory. */
 export interface VerifiedFiles {
@@ -15,6 +16,8 @@ export interface VerifiedFiles {
    * @throws DamageError if its bytes differ: it is damaged, or a later generation replaced it
    */
   readBytes(file: PublishedFile): Uint8Array;
+  /** Forgets the files that are not among these, by their SHA-256. */
+  dropReplaced(hashes: ReadonlySet<string>): void;
   /** Files and bytes in the cache. */
   getCacheSize(): { readonly files: number; readonly bytes: number };
   /**
@@ -50,7 +53,7 @@ const checkedFilesMax = 10_000;
 
 /** @param bytesMax size of the cache in bytes, at least 0. Slow readers may hold the same amount of evicted files. */
 export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedFiles {
-  // Keyed by file hash, so that entries of replaced files age out.
+  // Keyed by file hash.
   const cache = new LRUCache<string, FileBytes>({
     maxSize: Math.max(1, bytesMax),
     sizeCalculation: ({ bytes }) => bytes.length || 1,
@@ -112,6 +115,7 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
       cache.set(file.sha256, { bytes, modifiedMs: before === modifiedMs ? modifiedMs : null });
       return bytes;
     },
+    dropReplaced: (hashes) => dropReplaced(cache, hashes),
     getCacheSize: () => ({ files: cache.size, bytes: cache.calculatedSize }),
     open: (file) =>
       file.bytes <= bytesMax * fileShareMax && lentBytes.hasRoom(file.sha256, file.bytes)

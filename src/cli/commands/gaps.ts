@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { AcceptedWindow } from '../../archive/format/coverage.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatIsoUtc } from '../../base/time.ts';
@@ -32,7 +32,10 @@ interface AcceptFlags extends CommonFlags, TimeRangeFlags {
 
 interface GapsFlags extends CommonFlags, TimeRangeFlags {
   readonly symbol: readonly string[];
+  readonly dataset: (typeof gapDatasets)[number];
 }
+
+const gapDatasets = ['ticks', 'quotes', 'trades'] as const;
 
 /** `gaps` lists windows without coverage and their reasons; `gaps accept` accepts gaps, `gaps revoke` revokes that. */
 export function addGaps(shell: CliContext): void {
@@ -41,18 +44,26 @@ export function addGaps(shell: CliContext): void {
     .description("list the windows of each symbol's lifetime that no request has covered, with the reasons")
     .addOption(createFromOption(' (default: the first covered time or tick)'))
     .addOption(createToOption(' (default: the last covered time or tick)'))
-    .addOption(createSymbolOption());
+    .addOption(createSymbolOption())
+    .addOption(
+      new Option('--dataset <name>', 'dataset whose coverage is compared').choices(gapDatasets).default('ticks'),
+    );
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: GapsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const [{ listGaps }, { formatGaps }, { toCompletenessRules }] = await Promise.all([
+      const [{ listGaps }, { listDatasetGaps }, { formatGaps }, { toCompletenessRules }] = await Promise.all([
         import('../../archive/read/gaps.ts'),
+        import('../../archive/read/dataset-gaps.ts'),
         import('../format-archive.ts'),
         import('../../context/open-configured.ts'),
       ]);
       const selection = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
-      const gaps = listGaps(archive, selection, toCompletenessRules(context.settings), context.clock.nowMs());
+      const [rules, nowMs] = [toCompletenessRules(context.settings), context.clock.nowMs()];
+      const gaps =
+        flags.dataset === 'ticks'
+          ? listGaps(archive, selection, rules, nowMs)
+          : listDatasetGaps(archive, flags.dataset, selection, rules, nowMs);
       printResult(flags, gaps, () => formatGaps(gaps));
     }),
   );
@@ -139,8 +150,10 @@ const revokeExamples = `
 const notes = `
 A covered window without ticks is not a gap. Reasons: never asked (not requested yet); failed (with the result of the
 last request); suspended (the service does not know the symbol); lost (the ticks were published but no longer exist);
-expired (older than the service's retention period); accepted.`;
+expired (older than the service's retention period); accepted. Quotes and trades are imported: of --dataset quotes and trades,
+a gap is a window that no --covers has declared, published so far. Other commands know the gaps of ticks only.`;
 
 const examples = `
   oddslake gaps --output lake
-  oddslake gaps --output lake --from 2026-11-01 --to 2026-11-08 --json | jq .gaps`;
+  oddslake gaps --output lake --from 2026-11-01 --to 2026-11-08 --json | jq .gaps
+  oddslake gaps --output lake --dataset trades --symbol KXBTC-26DEC0204-T28`;

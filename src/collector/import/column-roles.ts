@@ -6,12 +6,27 @@ import { findTimeUnit, type ImportDataset, parseTimeText } from './import-rows.t
 // What the columns of a file may be, by their names and values.
 
 /** What a column may be. */
-export type Role = 'symbol' | 't' | 'p' | 'bids' | 'asks' | 'bid' | 'ask' | 'bid_size' | 'ask_size';
+export type Role =
+  | 'symbol'
+  | 't'
+  | 'p'
+  | 'bids'
+  | 'asks'
+  | 'bid'
+  | 'ask'
+  | 'bid_size'
+  | 'ask_size'
+  | 'trade_id'
+  | 'price'
+  | 'size'
+  | 'aggressor'
+  | 'tx_hash';
 
 /** The columns that may be guessed. Columns of levels are not. */
 const datasetRoles: Readonly<Record<ImportDataset, readonly Role[]>> = {
   ticks: ['symbol', 't', 'p'],
   quotes: ['symbol', 't', 'bid', 'ask', 'bid_size', 'ask_size'],
+  trades: ['symbol', 't', 'price', 'size', 'trade_id', 'aggressor', 'tx_hash'],
   orderbooks: ['symbol', 't', 'bids', 'asks'],
   markets: [],
 };
@@ -22,12 +37,15 @@ export const listRoles = (datasets: readonly ImportDataset[]): readonly Role[] =
 ];
 
 /** The roles with prices. */
-export const priceRoles: readonly Role[] = ['p', 'bids', 'asks', 'bid', 'ask'];
+export const priceRoles: readonly Role[] = ['p', 'price', 'bids', 'asks', 'bid', 'ask'];
 
 /** Names of a side of a quote, and of its size. SIDE is bid or ask. */
 const sidePrices = 'SIDE bestSIDE SIDEprice bestSIDEprice SIDEpx yesSIDE yesSIDEprice yesSIDEdollars bestyesSIDE';
 const sideSizes =
   'SIDEsize SIDEqty SIDEquantity SIDEsz SIDEvolume bestSIDEsize bestSIDEqty bestSIDEquantity yesSIDEsize yesSIDEqty yesSIDEquantity';
+
+const priceNames =
+  'p price lastprice lasttradeprice last yesprice tradeprice px mid midprice close probability prob value cents pricedollars lastpricedollars yespricedollars';
 
 const nameSide = (names: string, side: 'bid' | 'ask'): string[] => names.replaceAll('SIDE', side).split(' ');
 
@@ -43,9 +61,12 @@ export const roleNames: Readonly<Record<Role, readonly string[]>> = {
   t: 't timestamp ts time datetime tsms timestampms createdtime createdat eventtime tradetime exchangetime recordedat receivedat observedat epoch unixtime date'.split(
     ' ',
   ),
-  p: 'p price lastprice lasttradeprice last yesprice tradeprice px mid midprice close probability prob value cents pricedollars lastpricedollars yespricedollars'.split(
-    ' ',
-  ),
+  p: priceNames.split(' '),
+  price: priceNames.split(' '),
+  size: 'size qty quantity count amount volume shares contracts sz tradesize tradeqty lastsize countfp'.split(' '),
+  trade_id: 'tradeid id tradeuuid fillid matchid uuid txid executionid execid'.split(' '),
+  aggressor: 'aggressor side takerside takeraction aggressorside direction tradeside'.split(' '),
+  tx_hash: 'txhash transactionhash transaction hash tx'.split(' '),
   bids: 'bids bid buys buy'.split(' '),
   asks: 'asks ask offers offer sells sell'.split(' '),
   bid: nameSide(sidePrices, 'bid'),
@@ -64,6 +85,11 @@ export const roleMeanings: Readonly<Record<Role, string>> = {
   ask: 'the ask',
   bid_size: 'the size of the bid',
   ask_size: 'the size of the ask',
+  price: 'the price',
+  size: 'the size',
+  trade_id: 'the identifier of the trade',
+  aggressor: 'the side that took the offer',
+  tx_hash: 'the hash of the transaction',
 };
 
 /** Names of columns that tell rows of one symbol apart whose prices are not the same thing. */
@@ -112,6 +138,12 @@ export const fits: Readonly<Record<Role, (values: readonly string[]) => boolean>
   ask: fitsNumber,
   bid_size: fitsNumber,
   ask_size: fitsNumber,
+  price: fitsNumber,
+  size: fitsNumber,
+  // Identifiers repeat in no two rows; one of a market does.
+  trade_id: (values) => values.length > 0 && new Set(values).size === values.length,
+  aggressor: (values) => fitsMost(values, (text) => /^(buy|sell|b|s|yes|no)$/i.test(text.trim())),
+  tx_hash: (values) => fitsMost(values, (text) => /^(0x)?[0-9a-f]{16,}$/i.test(text.trim())),
   bids: (values) => fitsMost(values, (text) => parseLevels(text) !== null),
   asks: (values) => fitsMost(values, (text) => parseLevels(text) !== null),
 };

@@ -27,8 +27,10 @@ import {
   readRows,
   type TickRowRules,
 } from './import-rows.ts';
+import { readTradeRows } from './import-trades.ts';
 import { looksLikeCents } from './price-range.ts';
 import { findMissingColumns } from './row-columns.ts';
+import { createTradeIds } from './trade-ids.ts';
 
 // What the columns of a file may mean, and the flags with which its rows can be read. A guess is printed and never used.
 
@@ -151,7 +153,8 @@ function describeQuotes(
 
 /** Prices, or the prices of all levels. */
 function listPrices(datasets: readonly ImportDataset[], chosen: (role: Role) => (string | null)[]): string[] {
-  if (!datasets.includes('orderbooks')) return present([...chosen('p'), ...chosen('bid'), ...chosen('ask')]);
+  if (!datasets.includes('orderbooks'))
+    return present([...chosen('p'), ...chosen('price'), ...chosen('bid'), ...chosen('ask')]);
   return [...chosen('bids'), ...chosen('asks')].flatMap(
     (text) => (text === null ? null : parseLevels(text))?.map(({ price }) => String(price)) ?? [],
   );
@@ -231,13 +234,16 @@ function findWholeRows(
   columnOf: (name: string) => (string | null)[],
 ): boolean[] {
   const isOptional = (role: Role): boolean =>
-    datasets.includes('quotes') && (quoteRoles.includes(role) || role === 'p') && role !== 'symbol' && role !== 't';
+    optionalTradeRoles.includes(role) ||
+    (datasets.includes('quotes') && (quoteRoles.includes(role) || role === 'p') && role !== 'symbol' && role !== 't');
   const values = [...columns].map(([role, name]) => ({ role, of: columnOf(name) }));
   const needed = values.filter(({ role }) => !isOptional(role));
   const oneOf = values.filter(({ role }) => isOptional(role) && priceRoles.includes(role));
   const has = (i: number) => (column: { readonly of: readonly (string | null)[] }) => (column.of[i] ?? '') !== '';
   return rows.map((_, i) => needed.every(has(i)) && (oneOf.length === 0 || oneOf.some(has(i))));
 }
+
+const optionalTradeRoles: readonly Role[] = ['trade_id', 'aggressor', 'tx_hash'];
 
 const canBeObserved = (name: string): boolean => !otherTimePattern.test(normalizeName(name));
 
@@ -399,6 +405,7 @@ function countReadable(
 ): number {
   const values = new Map([...columns.keys()].map((role) => [role, chosen(role)] as const));
   const symbols = values.get('symbol')!;
+  const ids = createTradeIds();
   let readable = 0;
   let isRead = false;
   const sink = {
@@ -424,7 +431,11 @@ function countReadable(
       const ticks = datasets.includes('ticks') ? sink : null;
       if (datasets.includes('quotes'))
         readQuoteRows({ ...row, ...quote }, rules, Number.POSITIVE_INFINITY, { quotes: sink, ticks });
-      else readRows(row, rules, sink);
+      else if (datasets.includes('trades')) {
+        const names = ['price', 'size', 'trade_id', 'aggressor', 'tx_hash'] as const;
+        const trade = Object.fromEntries(names.map((name) => [name, [cell(name)]]));
+        readTradeRows({ ...row, ...trade }, rules, Number.POSITIVE_INFINITY, sink, ids);
+      } else readRows(row, rules, sink);
     }
     if (isRead) readable++;
   }

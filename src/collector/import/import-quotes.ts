@@ -1,4 +1,3 @@
-import type { RejectedInput } from '../../base/ticks.ts';
 import { findTimeFlaw } from '../paging/observation.ts';
 import {
   explainSymbol,
@@ -12,9 +11,12 @@ import {
   type TickRowRules,
   unscaledPrices,
 } from './import-rows.ts';
+import type { SeriesSink } from './series-writer.ts';
 
 /** The number columns of a quote, in the order of the dataset. */
 export const quoteValueNames = ['bid', 'ask', 'bid_size', 'ask_size'] as const;
+
+const noTexts: readonly string[] = [];
 
 /** Index of the first column that is a size. */
 const firstSize = 2;
@@ -24,16 +26,9 @@ type QuoteValueName = (typeof quoteValueNames)[number];
 /** Rows of quotes, and of ticks if they have `p` too. A column that the file does not have is undefined. */
 export interface RawQuoteRows extends RawRows, Readonly<Partial<Record<QuoteValueName | 'p', readonly unknown[]>>> {}
 
-export interface QuoteSink {
-  /** `values`: bid, ask, bid_size and ask_size, NaN for a missing one. The caller reuses the array. */
-  accept(symbol: string, t: number, values: Float64Array): void;
-  /** `symbol` is null if the row has none. */
-  reject(symbol: string | null, rejected: RejectedInput): void;
-}
-
 /** Where the rows of a file go. `ticks` is null unless the rows also feed ticks. */
 export interface QuoteRowSinks {
-  readonly quotes: QuoteSink;
+  readonly quotes: SeriesSink;
   readonly ticks: RowSink | null;
 }
 
@@ -55,7 +50,7 @@ export function readQuoteRows(
   const columns = Object.fromEntries(quoteValueNames.flatMap((name) => (rows[name] ? [[name, rows[name]]] : [])));
   const readQuote = (symbol: string, t: number, i: number): void => {
     const reason = findTimeFlaw(t, futureMs) ?? parseQuoteValues(sources, i, rules, values);
-    if (reason === undefined) quotes.accept(symbol, t, values);
+    if (reason === undefined) quotes.accept(symbol, t, values, noTexts);
     else quotes.reject(symbol, { reason, raw: formatRawRow(rows, i, columns) });
   };
   const readTick = (symbol: string, t: number, i: number): void => {
@@ -84,7 +79,7 @@ export function readQuoteRows(
 }
 
 /** Why a row cannot be used, whatever its numbers are; undefined if it can. */
-function explainRow(symbol: unknown, t: ParsedTime): string | undefined {
+export function explainRow(symbol: unknown, t: ParsedTime): string | undefined {
   if (!isUsableSymbol(symbol)) return explainSymbol(symbol);
   if (typeof t !== 'number') return `t ${t.reason}`;
   return Number.isInteger(t) ? undefined : 't is not a whole number of milliseconds';
@@ -114,7 +109,7 @@ function parseQuoteValues(
 }
 
 /** Whether a value stands for no number: programs write it as null, as nothing, or as NaN. */
-const isMissing = (value: unknown): boolean =>
+export const isMissing = (value: unknown): boolean =>
   value === null ||
   value === undefined ||
   (typeof value === 'number' ? Number.isNaN(value) : typeof value === 'string' && /^\s*(?:nan)?\s*$/i.test(value));

@@ -253,4 +253,7 @@ export function isWithoutZone(text: string): boolean {
   return match !== null && match[8] === undefined && match[9] === undefined;
 }
 
-export type ImportDataset = 'ticks' | 'quotes' | 'markets' | 'orderbooks';
+export type ImportDataset = 'ticks' | 'quotes' | 'trades' | 'markets' | 'orderbooks';
+
+/** The datasets whose rows are read by symbol and time, and that `--covers` covers. */
+export const timedDatasets: readonly ImportDataset[] = ['ticks', 'quotes', 'trades'];

@@ -1,3 +1,4 @@
+import { seriesDatasets } from '../../archive/format/series-datasets.ts';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -11,7 +12,7 @@ import { createJobFailure, type RunFailure } from '../run/summary.ts';
 import type { MergeThreads } from '../steps/merge-workers.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
 import { openRawReplay } from './import-raw.ts';
-import type { ImportDataset, TickRowRules } from './import-rows.ts';
+import { type ImportDataset, type TickRowRules, timedDatasets } from './import-rows.ts';
 import { countRejected, formatImportWarnings, type RejectedGroup } from './import-warnings.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { openImportThreads, openPageReader, type PageRead, type PageReader } from './page-workers.ts';
@@ -115,22 +116,26 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
     return isResponseFile(file) || (plan !== undefined && !('fault' in plan) && !plan.datasets.some(canBeCovered));
   };
   if (flags.covers !== null && files.every(hasNoSeries))
-    throw new UsageError('--covers applies to ticks and quotes only: the rows of these files are of another dataset.');
+    throw new UsageError(
+      '--covers applies to ticks, quotes and trades only: the rows of these files are of another dataset.',
+    );
   await flags.onPrepared?.();
   return { flags, files, ignored, plans };
 }
 
 /** Whether rows of a dataset cover what `--covers` says. */
-const canBeCovered = (dataset: ImportDataset): boolean => dataset === 'ticks' || dataset === 'quotes';
+const canBeCovered = (dataset: ImportDataset): boolean => timedDatasets.includes(dataset);
 
 /** @throws UsageError for a response file that has none of the datasets */
 function checkResponseFiles(files: readonly ImportFile[], datasets: ImportFlags['datasets']): void {
   if (datasets === null || datasets.includes('ticks') || datasets.includes('markets')) return;
-  const page = files.find(({ format }) => format === 'pages' || (format === 'raw' && datasets.includes('quotes')));
+  const series = seriesDatasets.find((dataset) => datasets.includes(dataset));
+  const page = files.find(({ format }) => format === 'pages' || (format === 'raw' && series !== undefined));
   if (page === undefined) return;
-  const [what, sources] = datasets.includes('quotes')
-    ? ['quotes are', 'rows (--format ndjson, csv or parquet)']
-    : ['order books are', 'rows (--format ndjson, csv or parquet) or from raw responses'];
+  const [what, sources] =
+    series !== undefined
+      ? [`${series} are`, 'rows (--format ndjson, csv or parquet)']
+      : ['order books are', 'rows (--format ndjson, csv or parquet) or from raw responses'];
   const kind = page.format === 'pages' ? 'is a saved page' : 'contains raw responses';
   throw new UsageError(`${page.path} ${kind}: ${what} imported from ${sources}.`);
 }
@@ -223,8 +228,8 @@ async function importToArchive(
   const endFile = async (file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> => {
     const datasets = plan !== undefined && plan.datasets.length > 1 ? plan.datasets : [null];
     for (const [i, dataset] of datasets.entries()) {
-      const isQuotes = dataset === 'quotes' || (dataset === null && plan?.datasets[0] === 'quotes');
-      const counts = (isQuotes ? writer.quotes.rowCounter : writer.rowCounter).endFile();
+      const series = seriesDatasets.find((one) => one === (dataset ?? plan?.datasets[0]));
+      const counts = (series === undefined ? writer : writer.series[series]).rowCounter.endFile();
       const result = await checkDataset(file, plan, dataset, counts);
       // The columns are those of the file: its first result names them.
       const { unused = [], moreFlags = [] } = (i === 0 ? plan : undefined) ?? {};
@@ -306,7 +311,10 @@ async function importToArchive(
     reader.close();
     writer.close();
   }
-  const { size } = new Set([...writer.symbols, ...writer.quotes.symbols]);
+  const { size } = new Set([
+    ...writer.symbols,
+    ...seriesDatasets.flatMap((dataset) => [...writer.series[dataset].symbols]),
+  ]);
   run.symbols.planned += size;
   run.symbols.done += size;
   run.warnings.push(...formatImportWarnings(input, checked, rejectedGroups));
@@ -346,16 +354,20 @@ async function declareRowCoverage(
   plans: ReadonlyMap<ImportFile, RowPlan>,
   writer: ImportWriter,
 ): Promise<void> {
-  if (covers === null || writer.rowSymbols.size + writer.quotes.symbols.size === 0) return;
+  const targets = [
+    { dataset: 'ticks', symbols: writer.rowSymbols, target: writer },
+    ...seriesDatasets.map((dataset) => {
+      const target = writer.series[dataset];
+      return { dataset, symbols: target.symbols, target };
+    }),
+  ] as const;
+  if (covers === null || targets.every(({ symbols }) => symbols.size === 0)) return;
   if (run.failures.length > 0) {
     run.warnings.push('No coverage was declared because some files could not be read: see the failures.');
     return;
   }
   const warnings = new Set<string>();
-  for (const [dataset, symbols, target] of [
-    ['ticks', writer.rowSymbols, writer],
-    ['quotes', writer.quotes.symbols, writer.quotes],
-  ] as const) {
+  for (const { dataset, symbols, target } of targets) {
     if (symbols.size === 0) continue;
     const times = [...plans].filter(([, plan]) => plan.datasets.includes(dataset)).map(([{ writtenAt }]) => writtenAt);
     const writtenAt = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY);

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { MarketFacts } from '../../archive/format/market.ts';
 import type { BookSide, OrderBookSnapshot } from '../../archive/format/order-book.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
+import type { SeriesDataset } from '../../archive/format/series-datasets.ts';
 import {
   appendQuarantined,
   type QuarantinedInput,
@@ -34,10 +35,10 @@ import type { MergeThreads } from '../steps/merge-workers.ts';
 import { journalMarketsPoll } from '../steps/poll-steps.ts';
 import { publishJournal } from '../steps/publish-step.ts';
 import type { RowSink } from './import-rows.ts';
-import { openQuoteWriter, type QuoteWriter } from './quote-writer.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
 import { createTickBuffer, rowsAtOnceMax, type TickBuffer } from './row-buffer.ts';
 import { openScratchList, type ScratchList } from './scratch-list.ts';
+import { openSeriesWriter, type SeriesWriter } from './series-writer.ts';
 
 /** The ticks of one symbol's rows. */
 type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
@@ -59,8 +60,8 @@ export interface ImportWriter {
   readonly rows: RowSink;
   /** Counts the rows of the current file. */
   readonly rowCounter: RowCounter;
-  /** Quotes of rows, with their own counts. */
-  readonly quotes: QuoteWriter;
+  /** The series of rows, with their own counts. */
+  readonly series: Readonly<Record<SeriesDataset, SeriesWriter>>;
   /**
    * From now on, writes all input to a scratch file and does not change the archive. Does not apply to responses, order
    * books and polls.
@@ -171,19 +172,23 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     return { add, write };
   }
 
-  const quotes = openQuoteWriter(run, {
-    scratch,
-    addLoad,
-    async accept(day, rows) {
-      context.signal.throwIfAborted();
-      buffer.series.add('quotes', day, rows);
-      if (buffer.entries >= entriesMax) await publish();
-    },
-    async acceptCoverage(symbol, window) {
-      buffer.series.addCoverage('quotes', symbol, window);
-      if (buffer.entries >= entriesMax) await publish();
-    },
-  });
+  const openSeries = (dataset: SeriesDataset): SeriesWriter =>
+    openSeriesWriter(run, {
+      dataset,
+      scratch,
+      addLoad,
+      async accept(day, rows) {
+        context.signal.throwIfAborted();
+        buffer.series.add(dataset, day, rows);
+        if (buffer.entries >= entriesMax) await publish();
+      },
+      async acceptCoverage(symbol, window) {
+        buffer.series.addCoverage(dataset, symbol, window);
+        if (buffer.entries >= entriesMax) await publish();
+      },
+    });
+  const series = { quotes: openSeries('quotes'), trades: openSeries('trades') };
+  const seriesWriters = Object.values(series);
   const records = openBatch<TickRecord>((batch) => appendTicks(state, batch), computeTickLoad);
   const books = openBatch<BookRecord>((batch) => appendBooks(state, batch), computeBookLoad);
 
@@ -292,7 +297,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     symbols,
     rowSymbols,
     rowCounter,
-    quotes,
+    series,
     hold() {
       held = openScratchList(join(scratch, 'held'));
     },
@@ -303,7 +308,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       held = undefined;
       for await (const item of heldList.items()) await acceptHeld(item);
       heldList.close();
-      await quotes.release();
+      for (const one of seriesWriters) await one.release();
     },
     rows: {
       accept(symbol, t, p) {
@@ -323,13 +328,13 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       context.signal.throwIfAborted();
       if (tickBuffer !== undefined && tickBuffer.length >= bufferTicksMax - rowsAtOnceMax) await drain(observedAt);
       await rejectRows(observedAt, rejectedMax);
-      quotes.flushWhenFull(observedAt);
+      for (const one of seriesWriters) one.flushWhenFull(observedAt);
     },
     async flushRows(observedAt) {
       await drain(observedAt);
       await rejectRows(observedAt, 0);
       rejectBuffer.nextFile();
-      quotes.endFile(observedAt);
+      for (const one of seriesWriters) one.endFile(observedAt);
     },
     async addPage(read, rejected) {
       ticks += read.ticks.tickCount + rejected.length;
@@ -383,7 +388,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     close() {
       spillFile?.close();
       held?.close();
-      quotes.close();
+      for (const one of seriesWriters) one.close();
     },
   };
 }

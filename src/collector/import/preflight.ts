@@ -14,7 +14,8 @@ import { UsageError } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
 import { formatErrorLine, type ImportFile, readBeginning, readLines } from './files.ts';
 import { type FileSample, type GivenFlags, guessBothFlags, guessFlags } from './guess-flags.ts';
-import { type ImportDataset, isWithoutZone, type TickRowRules } from './import-rows.ts';
+import { type ImportDataset, isWithoutZone, type TickRowRules, timedDatasets } from './import-rows.ts';
+import { tradeTextNames } from './import-trades.ts';
 import { looksLikeCents } from './price-range.ts';
 import {
   detectDatasets,
@@ -182,6 +183,7 @@ const havePricesInCents = (
   valuesOf: (name: string) => readonly unknown[],
 ): boolean =>
   (datasets.includes('ticks') && hasCents(valuesOf('p'), rules)) ||
+  (datasets.includes('trades') && hasCents(valuesOf('price'), rules)) ||
   (datasets.includes('quotes') && hasCents(quotePriceNames.flatMap(valuesOf), rules));
 
 /** Whether prices are probably in cents, and no scale is given. */
@@ -286,8 +288,9 @@ async function inspectTable(
     return {
       fault: `column t is ${type('t')}, ${type('t') === 'FLOAT' ? 'which has too few digits for a time' : 'not a time'}`,
     };
-  for (const name of listNumberColumns(datasets, columns))
-    if (!canBeNumber(type(name))) return { fault: `column ${name} is ${type(name)}, not a number` };
+  for (const name of listOwnColumns(datasets, columns))
+    if (!tradeTextNames.includes(name) && !canBeNumber(type(name)))
+      return { fault: `column ${name} is ${type(name)}, not a number` };
   const sample = await sampleTable(reader, rowFile, columns);
   const valuesOf = (name: string): (string | null)[] => {
     const c = sample.names.indexOf(name);
@@ -302,11 +305,11 @@ async function inspectTable(
   };
 }
 
-/** The columns of a table of ticks or quotes that hold numbers beside the time. Empty for other datasets. */
-export function listNumberColumns(datasets: readonly ImportDataset[], columns: readonly RowColumn[]): string[] {
-  const numbers = listReadColumns(datasets.filter((dataset) => dataset === 'ticks' || dataset === 'quotes'));
+/** The columns of a table of ticks, quotes or trades beside symbol and time. Empty for other datasets. */
+export function listOwnColumns(datasets: readonly ImportDataset[], columns: readonly RowColumn[]): string[] {
+  const read = listReadColumns(datasets.filter((dataset) => timedDatasets.includes(dataset)));
   const present = new Set(columns.map(({ name }) => name));
-  return numbers.filter((name) => name !== 'symbol' && name !== 't' && present.has(name));
+  return read.filter((name) => name !== 'symbol' && name !== 't' && name !== 'seq' && present.has(name));
 }
 
 /** A clause that names the values in the names of folders of a partitioned data set. */

@@ -16,17 +16,19 @@ import { parseTypedColumns, readMarketRow } from './import-market.ts';
 import { readQuoteRows } from './import-quotes.ts';
 import type { RawReplay } from './import-raw.ts';
 import { type RawRows, readRows, truncateRaw } from './import-rows.ts';
+import { readTradeRows, tradeTextNames } from './import-trades.ts';
 import type { ImportWriter } from './import-writer.ts';
 import type { PageRead } from './page-workers.ts';
 import {
   type CheckRules,
   checkRows,
   lineBytesMax,
-  listNumberColumns,
+  listOwnColumns,
   parseJsonObject,
   type RowPlan,
 } from './preflight.ts';
 import { formatCell, hasLevelRows, listReadColumns, matchesFilters, readField, renameColumns } from './row-columns.ts';
+import { createTradeIds } from './trade-ids.ts';
 
 /** State shared by the files of an import. */
 export interface ImportContext {
@@ -154,7 +156,7 @@ function trackShare(context: ImportContext, file: ImportFile, rowCount: number |
   };
 }
 
-/** Imports ticks, quotes, or both from the same rows. */
+/** Imports ticks, quotes, both from the same rows, or trades. */
 async function importSeriesRows(
   context: ImportContext,
   file: ImportFile,
@@ -165,15 +167,19 @@ async function importSeriesRows(
   const { rows, datasets } = plan;
   const { onRows, onBytes } = trackShare(context, file, rowCount);
   const hasTicks = datasets.includes('ticks');
-  const sinks = { quotes: writer.quotes.rows, ticks: hasTicks ? writer.rows : null };
+  const sinks = { quotes: writer.series.quotes.rows, ticks: hasTicks ? writer.rows : null };
+  const tradeIds = createTradeIds();
   const importRows = async (raw: RawRows, values: Readonly<Record<string, readonly unknown[]>>): Promise<void> => {
     if (datasets.includes('quotes')) readQuoteRows({ ...raw, ...values }, rules.rows, futureMs, sinks);
+    else if (datasets.includes('trades'))
+      readTradeRows({ ...raw, ...values }, rules.rows, futureMs, writer.series.trades.rows, tradeIds);
     else readRows({ ...raw, p: values.p! }, rules.rows, writer.rows);
     await writer.flushWhenFull(file.writtenAt);
     onRows(raw.symbol.length);
   };
   const rejectLine = async (reason: string, text: string): Promise<void> => {
-    (sinks.ticks ?? sinks.quotes).reject(null, { reason, raw: truncateRaw(text) });
+    const sink = datasets.includes('trades') ? writer.series.trades.rows : (sinks.ticks ?? sinks.quotes);
+    sink.reject(null, { reason, raw: truncateRaw(text) });
     await writer.flushWhenFull(file.writtenAt);
   };
   if (rows === null) {
@@ -193,8 +199,12 @@ async function importSeriesRows(
   }
   const reader = await context.reader();
   const isLocal = isLocalTime(typeOf(rows.columns, 't'));
-  const names = listNumberColumns(datasets, rows.columns);
-  for await (const read of wrapReadErrors(reader.readSeries(rows.file, rows.columns, rules.rows.unit, names))) {
+  const names = listOwnColumns(datasets, rows.columns);
+  // A decimal number as text has the digits that a double has not.
+  const isText = (name: string): boolean =>
+    datasets.includes('trades') && (tradeTextNames.includes(name) || typeOf(rows.columns, name).startsWith('DECIMAL'));
+  const wanted = { numbers: names.filter((name) => !isText(name)), texts: names.filter(isText) };
+  for await (const read of wrapReadErrors(reader.readSeries(rows.file, rows.columns, rules.rows.unit, wanted))) {
     const { symbol, t, tText, values } = read;
     await importRows({ symbol, t, tText, isLocalTime: isLocal }, values);
   }
@@ -299,6 +309,7 @@ async function* readJsonLines(
   const hasRows = !datasets.includes('markets');
   const columns = [
     ...(unit === 'ms' || !hasRows ? [] : [own('t')]),
+    ...(datasets.includes('trades') ? ['trade_id', 'price', 'size'].map(own) : []),
     ...filters.filter(({ value }) => /^\d{16,}$/.test(value)).map(({ column }) => column),
   ].map(toLastKey);
   const exact = columns.length === 0 ? undefined : columns;

@@ -1,4 +1,4 @@
-import type { SeriesRows } from '../../archive/format/series.ts';
+import type { SeriesRows, TextColumn } from '../../archive/format/series.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 
 /** Maximum number of rows that an import reads before it makes room in its buffers. */
@@ -9,22 +9,28 @@ export interface RowBuffer {
   readonly length: number;
   /** The numbers of the rows, one array for each column. */
   readonly values: readonly Float64Array[];
+  /** The texts of the rows, one array for each column. */
+  readonly texts: readonly (string | null)[][];
   /**
-   * Adds a row and returns its index in `values`, where the caller writes its numbers. Throws RangeError if the buffer is
-   * full.
+   * Adds a row and returns its index in `values` and `texts`, where the caller writes its numbers and texts. Throws RangeError
+   * if the buffer is full.
    */
   add(symbol: string, t: number): number;
   /** Yields the rows of each symbol in input order, and empties the buffer. */
   drain(): Generator<SeriesRows & { readonly symbol: string }>;
 }
 
-/** @param width number of value columns */
-export function createRowBuffer(rowsMax: number, width: number): RowBuffer {
+/**
+ * @param width number of value columns
+ * @param textWidth number of text columns
+ */
+export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): RowBuffer {
   const ids = new Map<string, number>();
   const names: string[] = [];
   const id = new Uint32Array(rowsMax);
   const t = new Float64Array(rowsMax);
   const values = Array.from({ length: width }, () => new Float64Array(rowsMax));
+  const texts = Array.from({ length: textWidth }, (): (string | null)[] => []);
   let length = 0;
   let latest: { readonly symbol: string | null; readonly id: number } = { symbol: null, id: 0 };
   return {
@@ -32,6 +38,7 @@ export function createRowBuffer(rowsMax: number, width: number): RowBuffer {
       return length;
     },
     values,
+    texts,
     add(symbol, time) {
       if (length === rowsMax) throw new RangeError(`more than ${rowsMax} rows`);
       if (symbol !== latest.symbol) {
@@ -60,6 +67,12 @@ export function createRowBuffer(rowsMax: number, width: number): RowBuffer {
       };
       const groupedT = group(t);
       const groupedValues = values.map(group);
+      const groupedTexts = texts.map((column): TextColumn => {
+        const grouped = new Array<string | null>(length);
+        for (let i = 0; i < length; i++) grouped[id[i]!] = column[i]!;
+        column.length = 0;
+        return grouped;
+      });
       const drained = [...names];
       length = 0;
       ids.clear();
@@ -68,7 +81,8 @@ export function createRowBuffer(rowsMax: number, width: number): RowBuffer {
       for (const [i, symbol] of drained.entries()) {
         const [from, to] = [starts[i]!, starts[i + 1]!];
         const pick = (column: Float64Array): Float64Array => column.subarray(from, to);
-        yield { symbol, t: pick(groupedT), values: groupedValues.map(pick) };
+        const pickTexts = (column: TextColumn): TextColumn => column.slice(from, to);
+        yield { symbol, t: pick(groupedT), values: groupedValues.map(pick), texts: groupedTexts.map(pickTexts) };
       }
     },
   };

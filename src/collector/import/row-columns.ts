@@ -3,6 +3,7 @@ import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.t
 import { marketColumnNames } from './import-market.ts';
 import { quoteValueNames } from './import-quotes.ts';
 import type { ImportDataset } from './import-rows.ts';
+import { tradeColumnNames } from './import-trades.ts';
 
 // Which columns of a file hold which columns of the datasets. In JSON lines, a column may lie in nested objects: then its
 // name is a path, such as `msg/price`.
@@ -22,6 +23,8 @@ export const quotePriceNames: readonly string[] = ['bid', 'ask'];
 const readColumnNames: Readonly<Record<ImportDataset, readonly string[]>> = {
   ticks: ['symbol', 't', 'p'],
   quotes: ['symbol', 't', ...quoteValueNames],
+  // seq is computed when the rows are published.
+  trades: ['symbol', 't', ...tradeColumnNames, 'seq'],
   orderbooks: ['symbol', 't', ...bookSideNames, ...bookLevelNames, 'level'],
   markets: marketColumnNames,
 };
@@ -31,7 +34,7 @@ export const listReadColumns = (of: readonly ImportDataset[]): readonly string[]
   ...new Set(of.flatMap((dataset) => readColumnNames[dataset])),
 ];
 
-const allColumnNames = listReadColumns(['ticks', 'quotes', 'orderbooks', 'markets']);
+const allColumnNames = listReadColumns(['ticks', 'quotes', 'trades', 'orderbooks', 'markets']);
 
 /** Whether rows hold one level each, rather than both sides of an order book. */
 export const hasLevelRows = (names: readonly string[]): boolean =>
@@ -109,6 +112,8 @@ export function detectDatasets(
     return isList ? expected : { fault: `missing column symbol or canonical_id (${foundText})` };
   if (missing.length === 0) return expected ?? ['ticks'];
   if (expected === null && hasBooks && !columns.has('p')) return ['orderbooks'];
+  if (expected === null && columns.has('trade_id') && findMissingColumns(names, ['trades']).length === 0)
+    return ['trades'];
   if (expected === null && columns.has('canonical_id')) return ['markets'];
   if (expected === null && !columns.has('p') && findMissingColumns(names, ['quotes']).length === 0) return ['quotes'];
   if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return ['markets'];
@@ -126,6 +131,7 @@ export function findMissingColumns(names: readonly string[], datasets: readonly 
     if (dataset === 'ticks') return readColumnNames.ticks;
     if (dataset === 'quotes')
       return ['symbol', 't', ...(quotePriceNames.some((name) => columns.has(name)) ? [] : quotePriceNames)];
+    if (dataset === 'trades') return ['symbol', 't', 'price', 'size'];
     if (dataset === 'markets') return [];
     const hasSides = bookSideNames.some((name) => columns.has(name)) || hasLevelRows(names);
     return ['symbol', 't', ...(hasSides ? [] : bookSideNames)];

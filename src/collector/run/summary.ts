@@ -89,6 +89,8 @@ export interface Summary {
   readonly orderbooks: BookCounts;
   /** Counts of quotes; absent if the run neither fetched nor recovered any. */
   readonly quotes?: SeriesCounts;
+  /** The same of trades. */
+  readonly trades?: SeriesCounts;
   readonly published: {
     readonly files: number;
     readonly rows: number;

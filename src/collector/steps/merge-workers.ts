@@ -63,9 +63,9 @@ export async function openMergeThreads(
 }
 
 /** Buffers that are transferred to the thread instead of copied. */
-function listTransferables({ old, chunks }: MergeTask): ArrayBuffer[] {
+function listTransferables({ old, chunks, series }: MergeTask): ArrayBuffer[] {
   const columns = chunks.flatMap((chunk) => ('t' in chunk ? [chunk.t, chunk.p] : []));
-  return listWholeBuffers(old === null ? columns : [old, ...columns]);
+  return listWholeBuffers([...(old === null ? [] : [old]), ...series.values(), ...columns]);
 }
 
 interface PartTask {

@@ -12,6 +12,7 @@ import type {
   HistoricalOrderbooksQuery,
   HistoricalQuotesQuery,
   HistoricalTicksQuery,
+  HistoricalTradesQuery,
 } from '../../contract/historical.ts';
 import {
   createEnvelope,
@@ -46,6 +47,7 @@ import {
   createComputedStep,
   createCondition,
   createPublishedSlice,
+  findIdColumn,
   findPublishedCandles,
   planCandlePage,
   planDaySteps,
@@ -68,10 +70,18 @@ interface RowsQuery {
 interface RowPage extends RowPageRequest {
   /** For cursors of the next pages. */
   readonly queryDigest: string;
+  /** The column that identifies the rows of one symbol and time; null if there is one row for each. */
+  readonly idColumn: string | null;
 }
 
 /** @param rows name of the rows: the dataset, with what selects rows beyond symbol and window */
-function parsePageQuery(service: HistoricalService, rows: string, query: RowsQuery, limitMax: number): RowPage {
+function parsePageQuery(
+  service: HistoricalService,
+  rows: string,
+  query: RowsQuery,
+  limitMax: number,
+  idColumn: string | null = null,
+): RowPage {
   const symbols = findRequestedSymbols(service, query.symbol).map(({ symbol }) => symbol);
   const { from, to } = parseWindowQuery(query);
   const queryDigest = digestQuery(rows, { symbols, from, to });
@@ -80,7 +90,8 @@ function parsePageQuery(service: HistoricalService, rows: string, query: RowsQue
     from,
     to,
     queryDigest,
-    after: decodeRowCursor(queryDigest, query.cursor),
+    idColumn,
+    after: decodeRowCursor(queryDigest, query.cursor, idColumn !== null),
     limit: resolveLimit(query.limit, limitMax),
   };
 }
@@ -138,7 +149,7 @@ interface RowPageReaders<Row> {
 /** Reads a page of a dataset. */
 async function readRowPage<Row extends object = HistoryRow>(
   service: HistoricalService,
-  { limit, queryDigest }: RowPage,
+  { limit, queryDigest, idColumn }: RowPage,
   planSteps: (manifest: Manifest) => Iterable<ScanStep>,
   timeColumn: keyof Row & string,
   signal: AbortSignal,
@@ -155,10 +166,12 @@ async function readRowPage<Row extends object = HistoryRow>(
       (await readDirectly(generation)) ??
       (await readFirstRows(generation, planSteps(generation.manifest), limit, createReader(), signal));
     const last = rows.at(-1) as Record<string, unknown> | undefined;
-    const next =
-      isMore && last !== undefined
-        ? encodeRowCursor(queryDigest, { symbol: String(last.symbol), t: Number(last[timeColumn]) })
-        : null;
+    const toPosition = (row: Record<string, unknown>) => ({
+      symbol: String(row.symbol),
+      t: Number(row[timeColumn]),
+      ...(idColumn !== null && { id: String(row[idColumn]) }),
+    });
+    const next = isMore && last !== undefined ? encodeRowCursor(queryDigest, toPosition(last)) : null;
     return { rows, envelope: createEnvelope(service, generation, rows.length, next) };
   });
 }
@@ -289,6 +302,18 @@ export const createQuotesEndpoint = (service: HistoricalService): HistoricalEndp
     return { quotes: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'quotes', 'quotes', query),
+});
+
+/** GET /api/v1/historical/trades */
+export const createTradesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalTradesQuery> => ({
+  async readPage(query, signal) {
+    const { rowsLimitMax } = service.context.settings.service;
+    const pageRequest = parsePageQuery(service, 'trades', query, rowsLimitMax, findIdColumn('trades'));
+    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'trades', pageRequest);
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
+    return { trades: rows, ...envelope };
+  },
+  createSlice: (query) => createRowsSlice(service, 'trades', 'trades', query),
 });
 
 /** Maximum number of markets per response; each is returned with its history. */

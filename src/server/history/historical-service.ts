@@ -39,8 +39,8 @@ export function openHistoricalService(context: ServiceContext): HistoricalServic
   return {
     context,
     history: openHistory(context.archive, context.current, context.files, context.random),
-    symbolPages: openSymbolPageReader(cacheBytesMax),
-    marketTables: openMarketTables(cacheBytesMax / 4, context.signal),
+    symbolPages: openSymbolPageReader(cacheBytesMax, context.current),
+    marketTables: openMarketTables(cacheBytesMax / 4, context.current, context.signal),
     computeSemaphore: createFairSemaphore(permits, waitingPagesPerPermitMax * permits),
     streamSemaphore: createFairSemaphore(permits, waitingSlicesPerPermitMax * permits),
   };

@@ -236,6 +236,8 @@ export interface RowPosition {
   readonly symbol: string;
   /** Epoch milliseconds. */
   readonly t: number;
+  /** Identifier of the row, in a dataset where several rows of a symbol may have one time (`findIdColumn`). */
+  readonly id?: string;
 }
 
 /** A page of rows of a dataset. The window is half-open, in epoch milliseconds; null ends are open. */

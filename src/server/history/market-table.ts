@@ -3,6 +3,7 @@ import type { DatasetName } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import type { CellValue } from '../../archive/query/convert-values.ts';
 import type { ChunkValue } from '../../archive/query/results.ts';
+import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { GenerationReader } from './history.ts';
 import {
@@ -79,14 +80,19 @@ const statesPerSlice = 10_000;
 
 /**
  * @param bytesMax memory for tables, in bytes; at least 0
+ * @param current tables of files that it no longer lists are dropped
  * @param stopSignal aborted when the service stops
  */
-export function openMarketTables(bytesMax: number, stopSignal: AbortSignal): MarketTables {
+export function openMarketTables(bytesMax: number, current: ManifestWatcher, stopSignal: AbortSignal): MarketTables {
   const tables = new LRUCache<string, MarketTable>({
     maxSize: Math.max(1, Math.floor(bytesMax)),
     sizeCalculation: ({ bytes }) => bytes,
   });
   const loading = new Map<string, Promise<MarketTable>>();
+  current.onNewGeneration(({ hashes }) => {
+    for (const key of [...tables.keys()])
+      if (!key.split(/[ ;]/).every((hash) => hash === '' || hashes.has(hash))) tables.delete(key);
+  });
 
   /** The files for a table: those of all days if they fit, because they serve every window. */
   function chooseFiles(manifest: Manifest, filter: MarketsQuery) {

@@ -17,7 +17,8 @@ export const digestQuery = (dataset: string, selection: object): string =>
     .slice(0, 16);
 
 /** Encodes the position after a row. @param query from `digestQuery` */
-export const encodeRowCursor = (query: string, { symbol, t }: RowPosition): string => encode(['p', symbol, t, query]);
+export const encodeRowCursor = (query: string, { symbol, t, id }: RowPosition): string =>
+  encode(['p', symbol, t, query, ...(id === undefined ? [] : [id])]);
 
 /** Encodes the position after a market. @param query from `digestQuery` */
 export const encodeMarketCursor = (query: string, { canonicalId, symbol }: MarketPosition): string =>
@@ -34,14 +35,19 @@ export function decodeObjectCursor(list: string, cursor: string | undefined): nu
   return ordinal as number;
 }
 
-/** @throws ProblemError 400 if the text is not a row cursor of this query */
-export function decodeRowCursor(query: string, cursor: string | undefined): RowPosition | null {
+/**
+ * @param hasId whether a position of this query has an identifier
+ * @throws ProblemError 400 if the text is not a row cursor of this query
+ */
+export function decodeRowCursor(query: string, cursor: string | undefined, hasId: boolean): RowPosition | null {
   if (cursor === undefined) return null;
-  const [kind, symbol, t, of] = decode(cursor);
+  const [kind, symbol, t, of, id] = decode(cursor);
   if (kind !== 'p' || typeof symbol !== 'string' || typeof t !== 'number' || !(t >= 0 && t <= timeMsMax))
     throw createInvalidCursorError();
   if (!Number.isInteger(t)) throw createInvalidCursorError();
   requireSameQuery(of, query);
+  if (hasId && typeof id === 'string') return { symbol, t, id };
+  if (hasId || id !== undefined) throw createInvalidCursorError();
   return { symbol, t };
 }
 
@@ -75,13 +81,16 @@ function decode(cursor: string): readonly unknown[] {
   if (!/^[\w-]+$/.test(cursor)) throw createInvalidCursorError();
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
-    if (Array.isArray(parts) && (parts.length === 3 || parts.length === 4) && parts.every(isWellFormedPart))
-      return parts;
+    if (Array.isArray(parts) && hasCursorLength(parts) && parts.every(isWellFormedPart)) return parts;
   } catch {
     // Not JSON: handled like JSON of the wrong shape.
   }
   throw createInvalidCursorError();
 }
+
+/** Only the position of a row may have an identifier, its fifth part. */
+const hasCursorLength = (parts: readonly unknown[]): boolean =>
+  parts.length === 3 || parts.length === 4 || (parts.length === 5 && parts[0] === 'p');
 
 /** Cursors are UTF-8, so a lone surrogate cannot come from the service. */
 const isWellFormedPart = (part: unknown): boolean => typeof part !== 'string' || part.isWellFormed();

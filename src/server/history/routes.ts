@@ -16,6 +16,7 @@ import {
   createOrderBooksEndpoint,
   createQuotesEndpoint,
   createTicksEndpoint,
+  createTradesEndpoint,
   marketsMax,
 } from './endpoints.ts';
 import {
@@ -154,6 +155,16 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     responseSchema: contract.HistoricalQuotesResponse,
     endpoint: createQuotesEndpoint(service),
     datasets: ['quotes'],
+  });
+  add({
+    path: paths.historicalTrades,
+    operationId: 'listHistoricalTrades',
+    summary: 'Published trades',
+    querystring: contract.HistoricalTradesQuery,
+    limitMax: rowsLimitMax,
+    responseSchema: contract.HistoricalTradesResponse,
+    endpoint: createTradesEndpoint(service),
+    datasets: ['trades'],
   });
 }
 

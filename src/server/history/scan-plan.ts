@@ -1,6 +1,13 @@
-import { type DatasetName, type DatasetsWith, datasets, type TimeColumns } from '../../archive/format/datasets.ts';
+import {
+  type Column,
+  type DatasetName,
+  type DatasetsWith,
+  datasets,
+  type TimeColumns,
+} from '../../archive/format/datasets.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
+import { hasRowIds, listTextColumns, seriesDatasets } from '../../archive/format/series-datasets.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import { listViewDefinitions } from '../../archive/publish/views-sql.ts';
 import type { QueryParameter } from '../../archive/query/convert-values.ts';
@@ -43,25 +50,56 @@ export function createPublishedSlice(
   return { dataset, columns, keys: order, symbols: [], timeColumns: time, from, to, condition };
 }
 
-/** Condition for the rows after a position; `timeColumn` orders a symbol's rows. */
-function formatAfterCondition(after: RowPosition, timeColumn: string, value: (one: QueryParameter) => string): string {
-  const symbol = value(after.symbol);
-  return `symbol >= ${symbol} AND (symbol > ${symbol} OR ${timeColumn} > ${toSqlTimestamp(after.t)})`;
+/**
+ * The column that identifies the rows of one symbol and time; null if there is one row for each, or if a page has them all.
+ */
+export function findIdColumn(dataset: DatasetName): string | null {
+  const series = seriesDatasets.find((name) => name === dataset);
+  return series !== undefined && hasRowIds(series) ? listTextColumns(series)[0]!.name : null;
 }
 
-/** The symbols of a page that are not on earlier pages. `after` is the time of the last row that was returned. */
+/** Condition for the rows after a position. */
+function formatAfterCondition(
+  dataset: TimedDataset,
+  after: RowPosition,
+  value: (one: QueryParameter) => string,
+): string {
+  const symbol = value(after.symbol);
+  return `symbol >= ${symbol} AND (symbol > ${symbol} OR (${formatLaterCondition(dataset, after, value)}))`;
+}
+
+/**
+ * Condition for the rows of the symbol of a position that are after it. Rows of one time are in the order of `compareRowIds`:
+ * the number that a file counts them with changes with every trade that is published between them.
+ */
+function formatLaterCondition(
+  dataset: TimedDataset,
+  after: RowPosition,
+  value: (one: QueryParameter) => string,
+): string {
+  const { t, id } = after;
+  const timeColumn = datasets[dataset].time.first;
+  const time = toSqlTimestamp(t);
+  const idColumn = findIdColumn(dataset);
+  if (idColumn === null || id === undefined) return `${timeColumn} > ${time}`;
+  // strlen counts bytes, and DuckDB compares texts by their bytes.
+  const bytes = Buffer.byteLength(id);
+  const isLaterId = `strlen(${idColumn}) > ${bytes} OR (strlen(${idColumn}) = ${bytes} AND ${idColumn} > ${value(id)})`;
+  return `${timeColumn} >= ${time} AND (${timeColumn} > ${time} OR ${isLaterId})`;
+}
+
+/** The symbols of a page that are not on earlier pages. `after` is the position in the rows of the symbol. */
 export const listSymbolsAfter = ({
   symbols,
   after,
-}: Pick<RowPageRequest, 'symbols' | 'after'>): { readonly symbol: string; readonly after: number | null }[] =>
+}: Pick<RowPageRequest, 'symbols' | 'after'>): { readonly symbol: string; readonly after: RowPosition | null }[] =>
   symbols
     .filter((symbol) => after === null || compareUtf8(symbol, after.symbol) >= 0)
-    .map((symbol) => ({ symbol, after: after?.symbol === symbol ? after.t : null }));
+    .map((symbol) => ({ symbol, after: after?.symbol === symbol ? after : null }));
 
-/** A page of one of the requested symbols; `after` is the time of its last row that was returned. */
-interface OneSymbolRequest extends Omit<RowPageRequest, 'symbols' | 'after'> {
+/** A page of one of the requested symbols; `after` is a position in its rows. */
+interface OneSymbolRequest extends Omit<RowPageRequest, 'symbols'> {
   readonly symbol: string;
-  readonly after: number | null;
 }
 
 /** Plans the steps of each requested symbol in turn. */
@@ -83,13 +121,13 @@ export function* planDaySteps(
   createParts: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
 ): Generator<ScanStep> {
   const { symbol, to, after, limit } = pageRequest;
-  const from = after === null ? pageRequest.from : Math.max(pageRequest.from ?? 0, after);
+  const from = after === null ? pageRequest.from : Math.max(pageRequest.from ?? 0, after.t);
   const fileFilter = createFileFilter(manifest, dataset, [symbol], { from, to });
   const files = manifest.datasets[dataset].files.filter(fileFilter).sort((a, b) => (a.path < b.path ? -1 : 1));
   const condition = createCondition((value) => [
     ...createParts(value),
     `symbol = ${value(symbol)}`,
-    ...(after === null ? [] : [`${datasets[dataset].time.first} > ${toSqlTimestamp(after)}`]),
+    ...(after === null ? [] : [formatLaterCondition(dataset, after, value)]),
   ]);
   const slice = createPublishedSlice(dataset, pageRequest, condition);
   let at = 0;
@@ -148,13 +186,13 @@ export function* planRangeSteps(
   const { after } = pageRequest;
   const selected = manifest.datasets[dataset].files.filter(createFileFilter(manifest, dataset, [], pageRequest));
   const files = new Map([[dataset, selected]]);
-  // Quotes and order books do not depend on ticks: a symbol has at least the average number of rows.
+  // Quotes, trades and order books do not depend on ticks: a symbol has at least the average number of rows.
   const isIndependent = dataset !== 'ticks' && datasets[dataset].source === 'collected';
   const rowsMin = isIndependent ? sumFileSizes(selected).rows / Math.max(1, symbols.length) : 0;
   for (const { above, upTo } of planSymbolRanges(symbols, after?.symbol ?? null, rowsMin)) {
     const condition = createCondition((value) => [
       ...createParts(value),
-      ...formatRangeConditions(above, upTo, after, datasets[dataset].time.first, value),
+      ...formatRangeConditions(dataset, above, upTo, after, value),
     ]);
     yield { files, defined: [], slice: createPublishedSlice(dataset, pageRequest, condition) };
   }
@@ -162,15 +200,15 @@ export function* planRangeSteps(
 
 /** Conditions for a range of symbols after a position. */
 const formatRangeConditions = (
+  dataset: TimedDataset,
   above: string | null,
   upTo: string | null,
   after: RowPosition | null,
-  timeColumn: string,
   value: (one: QueryParameter) => string,
 ): string[] => [
   ...(above === null ? [] : [`symbol > ${value(above)}`]),
   ...(upTo === null ? [] : [`symbol <= ${value(upTo)}`]),
-  ...(after === null ? [] : [formatAfterCondition(after, timeColumn, value)]),
+  ...(after === null ? [] : [formatAfterCondition(dataset, after, value)]),
 ];
 
 /** Lengths of the candle intervals in milliseconds, as in the archive's macro. */
@@ -235,7 +273,7 @@ function* planComputedDays(
   const { symbol, after, limit } = pageRequest;
   const stepMs = candleSteps[interval];
   const condition = createCondition((value) => [`symbol = ${value(symbol)}`]);
-  let from = Math.max(pageRequest.from ?? 0, after === null ? 0 : after + 1);
+  let from = Math.max(pageRequest.from ?? 0, after === null ? 0 : after.t + 1);
   let length = Math.max(daysMin * dayMs, (limit + 1) * stepMs);
   for (;;) {
     const ahead = selectTickFiles(manifest, [symbol], from, pageRequest.to, stepMs);
@@ -259,7 +297,7 @@ function* planComputedRanges(
 ): Generator<ScanStep> {
   const { after, from, to } = pageRequest;
   for (const { above, upTo } of planSymbolRanges(symbols, after?.symbol ?? null)) {
-    const condition = createCondition((value) => formatRangeConditions(above, upTo, after, 't', value));
+    const condition = createCondition((value) => formatRangeConditions('candles_1h', above, upTo, after, value));
     yield createComputedStep(manifest, interval, { symbols: [], from, to }, condition);
   }
 }
@@ -269,6 +307,12 @@ interface CandleWindow {
   readonly from: number | null;
   readonly to: number | null;
 }
+
+/**
+ * The columns of candles that are computed from ticks and coverage. The others would need quotes and trades, which a key
+ * for ticks does not permit.
+ */
+const computedCandleColumns: readonly Column[] = datasets.candles_1h.columns.filter(({ nullable }) => !nullable);
 
 /** A step for the candles that start in a window, as a view of the macro over the files it needs. */
 export function createComputedStep(
@@ -286,13 +330,17 @@ export function createComputedStep(
   const coverageFilter = createFileFilter(manifest, 'coverage', [], { from: window.from, to: window.to + stepMs });
   const dataset = `candles_${interval}`;
   const macro = listViewDefinitions(false).find(({ name }) => name === 'candles')!.sql;
-  const names = datasets.candles_1h.columns.map(({ name }) => name).join(', ');
+  const columns = computedCandleColumns;
+  const names = columns.map(({ name }) => name).join(', ');
   const view = `CREATE OR REPLACE VIEW ${dataset} AS SELECT ${names} FROM candles('${interval}', since := ${toSqlTimestamp(window.from)}, until := ${toSqlTimestamp(window.to)})`;
-  const slice: DatasetSlice = { ...createPublishedSlice('candles_1h', { from, to }, condition), dataset };
+  const slice: DatasetSlice = { ...createPublishedSlice('candles_1h', { from, to }, condition), dataset, columns };
   return {
     files: new Map<DatasetName, readonly PublishedFile[]>([
       ['ticks', ticks],
       ['coverage', manifest.datasets.coverage.files.filter(coverageFilter)],
+      // The macro refers to quotes and trades, and no column of theirs is selected.
+      ['quotes', []],
+      ['trades', []],
     ]),
     defined: [macro, view],
     slice,

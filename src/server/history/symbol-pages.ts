@@ -1,6 +1,7 @@
 import { datasets } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
+import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import {
   openSymbolRowReader,
   type SymbolDataset,
@@ -52,8 +53,9 @@ const rowsPerCall = 65_536;
 const cacheShare = 1 / 4;
 
 /** @param cacheBytesMax memory for verified files, in bytes */
-export function openSymbolPageReader(cacheBytesMax: number): SymbolPageReader {
+export function openSymbolPageReader(cacheBytesMax: number, current: ManifestWatcher): SymbolPageReader {
   const reader = openSymbolRowReader(cacheBytesMax * cacheShare);
+  current.onNewGeneration(({ hashes }) => reader.dropReplaced(hashes));
 
   /** Reads the rows of a symbol in a file. Decodes on the main thread, so it yields between files. */
   async function readFile(
@@ -90,11 +92,11 @@ export function openSymbolPageReader(cacheBytesMax: number): SymbolPageReader {
     const { from, to, limit } = pageRequest;
     const rows: HistoryRow[] = [];
     for (const { symbol, after } of listSymbolsAfter(pageRequest)) {
-      const window = { from: Math.max(from ?? 0, (after ?? -1) + 1), to: to ?? Number.POSITIVE_INFINITY };
+      const window = { from: Math.max(from ?? 0, (after?.t ?? -1) + 1), to: to ?? Number.POSITIVE_INFINITY };
       const key = covered === undefined ? symbol : `${covered} ${symbol}`;
       for (const file of selectFiles(manifest, dataset, symbol, window)) {
         const found = await readFile(pin, dataset, file, key, window, limit + 1 - rows.length);
-        addRows(rows, { dataset, covered }, symbol, found, { from: from ?? 0, to: window.to, after: after ?? -1 });
+        addRows(rows, { dataset, covered }, symbol, found, { from: from ?? 0, to: window.to, after: after?.t ?? -1 });
         if (rows.length > limit) return { rows: rows.slice(0, limit), isMore: true };
       }
     }
@@ -116,7 +118,7 @@ export function openSymbolPageReader(cacheBytesMax: number): SymbolPageReader {
         interval,
         symbol,
         pageRequest,
-        after,
+        after?.t ?? null,
         limit + 1 - rows.length,
       );
       for (const candle of candles) rows.push({ symbol, ...candle });

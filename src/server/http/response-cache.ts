@@ -18,6 +18,8 @@ export interface ResponseCache {
   /** Counts a response without a body, 304. */
   countNotModified(): void;
   getCounts(): CacheCounts;
+  /** Forgets the bodies of other generations. */
+  dropOthers(generation: number): void;
 }
 
 interface BodyRequest {
@@ -124,6 +126,9 @@ export function openResponseCache(bytesMax: number, compress: CompressBody): Res
       return coding === null
         ? { ...plain, coding }
         : { ...plain, coding, body: await compressPlain(plain, coding, signal) };
+    },
+    dropOthers(generation) {
+      for (const [tag, body] of [...cached.entries()]) if (body.generation !== generation) cached.delete(tag);
     },
     countNotModified() {
       counts.notModified++;

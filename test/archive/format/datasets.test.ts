@@ -47,10 +47,12 @@ describe.each(datasetNames)('the definition of %s', (name) => {
     expect(nullable.filter((column) => !nullableKeyColumns.includes(column))).toEqual([]);
   });
 
-  test('orders rows by columns that include the key, a text first', () => {
+  test('orders rows by columns that include the key or a number counted within the others, a text first', () => {
     expect(order.filter((column) => columnOf(column) === undefined)).toEqual([]);
     expect(columnOf(order[0]!)!.type).toBe('string');
-    expect(order).toEqual(expect.arrayContaining([...key]));
+    // The rows of one symbol and time are numbered in the order of their identifiers.
+    if (order.at(-1) !== 'seq') expect(order).toEqual(expect.arrayContaining([...key]));
+    else expect(order.slice(0, 2)).toEqual(['symbol', 't']);
     expect(new Set(order).size).toBe(order.length);
   });
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { mergeSeries } from '../../../src/archive/format/merge-series.ts';
 import {
   type KnownPrecedence,
   overlayPrecedence,
@@ -7,16 +8,15 @@ import {
   precedenceRanks,
 } from '../../../src/archive/format/precedence.ts';
 import {
-  compareSeriesValues,
   countChunkRows,
   createEmptySeries,
   type MergedSeries,
-  mergeSeries,
   type SeriesChunk,
   type SeriesColumns,
   sliceSeries,
   splitSeries,
 } from '../../../src/archive/format/series.ts';
+import { compareDropped } from '../../../src/archive/format/series-rows.ts';
 import type { RunTally } from '../../../src/archive/format/tick-columns.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
 import { share } from '../../harness/share.ts';
@@ -64,6 +64,7 @@ const toChunk = (
   ...rest,
   t: Float64Array.from(rows, ({ t }) => t),
   values: Array.from({ length: width }, (_, c) => Float64Array.from(rows, ({ values }) => values[c]!)),
+  texts: [],
 });
 
 const anyChunk = fc
@@ -163,7 +164,7 @@ const toConflictLine = ({ symbol, t, seenAt, dropped }: MergedSeries['conflicts'
 
 /** Merges of chunks into a series, with the precedence that the state would hold. */
 class Series {
-  columns = createEmptySeries(width);
+  columns = createEmptySeries('quotes');
   readonly windows = new Map<string, readonly PrecedenceWindow[]>();
   readonly conflicts: MergedSeries['conflicts'][number][] = [];
   readonly tallies = new Map<string, RunTally>();
@@ -192,7 +193,7 @@ class Series {
   }
 
   merge(chunks: readonly SeriesChunk[]): MergedSeries {
-    const merged = mergeSeries(this.columns, chunks, this.known);
+    const merged = mergeSeries('quotes', this.columns, chunks, this.known);
     expect(merged.isChanged).toBe(toLines(merged.columns).join('\n') !== toLines(this.columns).join('\n'));
     this.take(merged);
     this.columns = merged.columns;
@@ -226,6 +227,11 @@ const groupIntoBatches = (drawn: readonly (readonly [SeriesChunk, number, number
       ([, batch]) => batch,
     ).values(),
   ].map((group) => group.map(([chunk]) => chunk));
+
+const compareTuples = (a: readonly number[], b: readonly number[]): number => {
+  const toConflict = (dropped: readonly number[]) => ({ symbol: 'A', t: 0, seenAt: 0, dropped, droppedTexts: [] });
+  return compareDropped(toConflict(a), toConflict(b));
+};
 
 describe('merging a series', () => {
   test('keeps of each key the greatest rank, time of observation and tuple, as the plain model does', () => {
@@ -316,7 +322,7 @@ describe('merging a series', () => {
         const again = names.map((symbol, s): SeriesChunk => {
           const [from, to] = [offsets[s]!, offsets[s + 1]!];
           const columns = values.map((column) => column.slice(from, to));
-          return { symbol, runId: 'again', rank: 0, observedAt: 9, t: t.slice(from, to), values: columns };
+          return { symbol, runId: 'again', rank: 0, observedAt: 9, t: t.slice(from, to), values: columns, texts: [] };
         });
         const { isChanged, conflicts } = series.merge(again);
         expect([isChanged, conflicts]).toEqual([false, []]);
@@ -334,7 +340,7 @@ describe('merging a series', () => {
         const { columns } = old;
         const lines = toLines(columns);
         const copy = structuredClone(chunks);
-        mergeSeries(columns, chunks, old.known);
+        mergeSeries('quotes', columns, chunks, old.known);
         expect(toLines(columns)).toEqual(lines);
         expect(chunks).toEqual(copy);
       }),
@@ -374,11 +380,7 @@ describe('merging a series', () => {
         expect(columns.values.map((column) => column[0])).toEqual(more);
         expect(conflicts.map(({ dropped }) => dropped)).toEqual([less]);
       }
-      expect([
-        compareSeriesValues(less, more),
-        compareSeriesValues(more, less),
-        compareSeriesValues(more, more),
-      ]).toEqual([-1, 1, 0]);
+      expect([compareTuples(less, more), compareTuples(more, less), compareTuples(more, more)]).toEqual([-1, 1, 0]);
     }
   });
 
@@ -396,7 +398,7 @@ describe('merging a series', () => {
 function mergeInSlices(series: Series, chunks: readonly SeriesChunk[], rowsMax: number) {
   const parts = [...splitSeries(series.columns, chunks, rowsMax, countChunkRows)].map((slice) => ({
     slice,
-    merged: mergeSeries(slice.old, slice.chunks, series.known),
+    merged: mergeSeries('quotes', slice.old, slice.chunks, series.known),
   }));
   return {
     lines: parts.flatMap(({ merged }) => toLines(merged.columns)),
@@ -451,7 +453,7 @@ describe('splitting a series', () => {
       fc.property(anyChunks, anyChunks, anyLimit, (before, chunks, rowsMax) => {
         const series = publishAll([before]);
         const { slices, ...inSlices } = mergeInSlices(series, chunks, rowsMax);
-        const whole = mergeSeries(series.columns, chunks, series.known);
+        const whole = mergeSeries('quotes', series.columns, chunks, series.known);
         expect(inSlices).toEqual({
           lines: toLines(whole.columns),
           isChanged: whole.isChanged,
@@ -479,6 +481,6 @@ describe('splitting a series', () => {
   });
 
   test('of nothing gives nothing', () => {
-    expect([...splitSeries(createEmptySeries(width), [], 10, countChunkRows)]).toEqual([]);
+    expect([...splitSeries(createEmptySeries('quotes'), [], 10, countChunkRows)]).toEqual([]);
   });
 });

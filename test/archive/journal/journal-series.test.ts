@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type PrecedenceWindow, precedenceRanks } from '../../../src/archive/format/precedence.ts';
+import { sortSeriesByTime } from '../../../src/archive/format/series.ts';
 import { ticksPerCoveredDay } from '../../../src/archive/journal/journal.ts';
 import { readJournalLoad } from '../../../src/archive/journal/journal-books.ts';
 import {
@@ -14,7 +15,6 @@ import {
   consumeSeries,
   readSeriesBin,
   type SeriesRecord,
-  sortSeriesByTime,
 } from '../../../src/archive/journal/journal-series.ts';
 import {
   openDayPrecedence,
@@ -175,8 +175,14 @@ describe('the journal of a series', () => {
 test('rows are sorted by time, those of one time in their order', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(9), { maxLength: 40 }), (times) => {
-      const rows = { t: Float64Array.from(times), values: [Float64Array.from(times, (_, i) => i)] };
-      const { t, values } = sortSeriesByTime(rows);
+      const rows = {
+        t: Float64Array.from(times),
+        values: [Float64Array.from(times, (_, i) => i)],
+        texts: [times.map((_, i) => `${i}`)],
+      };
+      const { t, values, texts } = sortSeriesByTime(rows);
+      // The texts stay with their rows.
+      expect(texts[0]).toEqual([...values[0]!].map(String));
       const order = times.map((_, i) => i).sort((a, b) => times[a]! - times[b]! || a - b);
       expect([[...t], [...values[0]!]]).toEqual([order.map((i) => times[i]), order]);
       expect([...rows.t]).toEqual(times);

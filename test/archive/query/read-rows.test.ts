@@ -40,7 +40,10 @@ async function parquet(select: string): Promise<RowFile> {
 /** Every row of a file as [symbol, t, text of t, p]. */
 async function rowsOf(file: RowFile, unit: EpochUnit = 'ms'): Promise<unknown[][]> {
   const rows: unknown[][] = [];
-  for await (const { symbol, t, tText, values } of reader.readSeries(file, await reader.readColumns(file), unit, ['p']))
+  for await (const { symbol, t, tText, values } of reader.readSeries(file, await reader.readColumns(file), unit, {
+    numbers: ['p'],
+    texts: [],
+  }))
     rows.push(...symbol.map((name, i) => [name, t[i], tText[i], values.p![i]]));
   return rows;
 }

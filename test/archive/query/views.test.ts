@@ -48,6 +48,7 @@ test('a dataset without files is empty, with the same column types', async () =>
     'DOUBLE',
     'DOUBLE',
     'TIMESTAMP WITH TIME ZONE',
+    'INTEGER',
     'DATE',
   ]);
 });

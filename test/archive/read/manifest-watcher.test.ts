@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
+import { listManifestFiles } from '../../../src/archive/format/manifest.ts';
+import { type CurrentFiles, watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from '../scratch.ts';
 
 test('increases the version with every write, and reads the manifest again for a new generation', async () => {
@@ -18,5 +19,28 @@ test('increases the version with every write, and reads the manifest again for a
     await publishNow(writer);
     expect(current.getManifest().generation).toBe(manifest.generation + 1);
     expect(current.getManifest()).toEqual(writer.readManifest());
+  }
+});
+
+test('names the current files once for each generation that it reads', async () => {
+  const root = scratchFolder();
+  const [writer, reader] = [opened({ root }), opened({ root })];
+  append(writer, answer('A', [[day0, 1]]));
+  await publishNow(writer);
+  const current = watchManifest(reader);
+  const seen: CurrentFiles[] = [];
+  current.onNewGeneration((files) => void seen.push(files));
+  current.getManifest();
+  // A write that publishes nothing.
+  append(writer, answer('A', [[day0 + 1, 2]]));
+  current.getManifest();
+  expect(seen).toEqual([]);
+  for (const count of [1, 2]) {
+    append(writer, answer('A', [[day0 + 1 + count, 2]]));
+    await publishNow(writer);
+    for (let i = 0; i < 3; i++) current.getManifest();
+    expect(seen.map(({ generation }) => generation)).toEqual([2, 3].slice(0, count));
+    const hashes = listManifestFiles(writer.readManifest()).map(({ sha256 }) => sha256);
+    expect(seen.at(-1)!.hashes).toEqual(new Set(hashes));
   }
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { PublishedFile } from '../../../src/archive/format/manifest.ts';
 import { encodeSeries } from '../../../src/archive/parquet/series-file.ts';
-import { encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
+import { encodeCandles, encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import { openSymbolRowReader, UnsupportedFileError } from '../../../src/archive/read/symbol-row-reader.ts';
 import { share } from '../../harness/share.ts';
 
@@ -70,7 +70,7 @@ test('reads missing numbers of quotes as NaN, from any page, and a column withou
   ].map(toColumn);
   const names = ['bid', 'ask', 'bid_size', 'ask_size'];
   for (const groupRows of [122_880, 7000]) {
-    const bytes = encodeSeries('quotes', { ...part, values }, groupRows);
+    const bytes = encodeSeries('quotes', { ...part, values, texts: [] }, groupRows);
     const reader = openSymbolRowReader(1 << 20);
     for (const first of [0, 299, 6999, 20_479, 40_000, 122_879, 150_000, 150_301]) {
       const s = offsets.findIndex((_, i) => offsets[i + 1]! > first);
@@ -89,6 +89,35 @@ test('reads missing numbers of quotes as NaN, from any page, and a column withou
         expect(found.columns[name], `${name} from ${first}`).toEqual(
           name === 'ask_size' ? null : values[c]!.slice(first, first + rows),
         );
+    }
+  }
+});
+
+test('reads missing whole numbers of candles as NaN', async () => {
+  const trades = Float64Array.from(p, (_, i) => (i % 3 === 0 ? Number.NaN : i));
+  const none = new Float64Array(t.length).fill(Number.NaN);
+  const prices = { open: p, high: p, low: p, close: p, covered: p, bid: p, ask: none, volume: p, vwap: none };
+  const candles = { symbols, offsets: part.offsets, t, ...prices, ticks: Int32Array.from(p, (_, i) => i), trades };
+  for (const groupRows of [122_880, 7000]) {
+    const bytes = encodeCandles(candles, groupRows);
+    const reader = openSymbolRowReader(1 << 20);
+    for (const [key, first, end] of [
+      ['A', 0, 300],
+      ['B', 20_470, 20_490],
+      ['C', 150_300, 150_302],
+    ] as const) {
+      const found = await reader.readRows({
+        dataset: 'candles_1h',
+        file: toFile(`candles ${groupRows}`),
+        key,
+        from: t[first]!,
+        to: t[end - 1]! + 1,
+        rowsMax: 1000,
+        readBytes: async () => bytes,
+      });
+      expect(found.columns.trades, key).toEqual(trades.slice(first, end));
+      expect(found.columns.ticks, key).toEqual(Float64Array.from(candles.ticks.slice(first, end)));
+      expect(found.columns.ask).toBeNull();
     }
   }
 });

@@ -164,6 +164,7 @@ function toSeriesRows(quotes: readonly OrderBook[]) {
       column(({ bids }) => bids[0]?.[1]),
       column(({ asks }) => asks[0]?.[1]),
     ],
+    texts: [],
   };
 }
 

@@ -85,6 +85,11 @@ const candles = await data(
 require(candles.candles.every(({ low, high }) => low <= high) && candles.count > 0, 'candles');
 const { quotes } = await data(market.GET('/api/v1/historical/quotes'));
 require(quotes.length === 2 && quotes.every(({ ask, bid }) => ask !== null && (bid === null || bid < ask)), 'quotes');
+const { trades } = await data(market.GET('/api/v1/historical/trades', { params: { query: { limit: 2 } } }));
+const [full, bare] = trades;
+require(trades.length === 2 && full?.trade_id === '9' && bare?.trade_id === '10', 'trades');
+require(full?.block === false && full.aggressor === 'buy' && full.price_text === null, 'a trade with all facts');
+require(bare?.block === null && bare.aggressor === null && bare.price_text !== null, 'a trade of unknown facts');
 const coverage = await data(market.GET('/api/v1/historical/coverage', { params: { query: { symbol: [symbol] } } }));
 require(coverage.coverage.every(({ t_from, t_to }) => t_from < t_to), 'coverage');
 

@@ -9,7 +9,10 @@ import { dayMs, hourMs } from './world.ts';
 
 const intervals = { candles_1h: hourMs, candles_1d: dayMs } as const;
 
-type Row = readonly [...[string, number, number, number, number, number, number, number]];
+type Row = readonly (string | number | null)[];
+
+/** Of the columns from quotes and trades. The simulated upstream has neither. */
+const noSeries = [null, null, null, null, null];
 
 /** Errors of published candles: each part file must match the ticks and the coverage of its day. */
 export function startCandlesAudit(root: string, reader: Reader) {
@@ -56,7 +59,7 @@ function candlesOf(
         0,
       );
       const ends = [list[0], Math.max(...list), Math.min(...list), list.at(-1)];
-      out.push(JSON.stringify([symbol, start, ...ends, list.length, coveredMs / intervalMs]));
+      out.push(JSON.stringify([symbol, start, ...ends, list.length, coveredMs / intervalMs, ...noSeries]));
     }
   }
   return out;

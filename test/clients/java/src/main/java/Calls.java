@@ -117,6 +117,11 @@ public final class Calls {
     List<Quote> quotes = historical.listHistoricalQuotes(null, null, null, null, null, null, null).getQuotes();
     require(quotes.get(0).getBid().compareTo(quotes.get(0).getAsk()) < 0, "a quote");
     require(quotes.get(1).getBid() == null && quotes.get(1).getAsk().signum() > 0, "a quote without a bid");
+    List<Trade> trades = historical.listHistoricalTrades(null, null, null, null, null, null, null).getTrades();
+    require(trades.get(0).getTradeId().equals("9") && trades.get(1).getTradeId().equals("10"), "trades");
+    require(!trades.get(0).getBlock() && trades.get(0).getAggressor().equals("buy"), "a trade with all facts");
+    require(trades.get(1).getBlock() == null && trades.get(1).getAggressor() == null, "a trade of unknown facts");
+    require(trades.get(1).getSizeText() != null && trades.get(0).getSizeText() == null, "the text of a size");
     List<CoverageWindow> coverage =
         historical.listHistoricalCoverage(null, List.of(symbol), null, null, null, null, null, null).getCoverage();
     require(!coverage.isEmpty() && coverage.stream().allMatch(one -> one.gettFrom() < one.gettTo()), "coverage");

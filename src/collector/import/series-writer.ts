@@ -1,42 +1,60 @@
 import { join } from 'node:path';
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
+import { sortSeriesByTime, splitSeriesByDay } from '../../archive/format/series.ts';
+import {
+  listFactColumns,
+  listTextColumns,
+  listValueColumns,
+  type SeriesDataset,
+} from '../../archive/format/series-datasets.ts';
 import { appendQuarantined, type QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
 import { ticksPerRejected } from '../../archive/journal/journal.ts';
-import { sortSeriesByTime, splitSeriesByDay } from '../../archive/journal/journal-series.ts';
 import type { SpilledSeriesChunk } from '../../archive/publish/series-intake.ts';
 import { openSpillFile, type SpilledRows, type SpillFile } from '../../archive/publish/spill-file.ts';
+import type { RejectedInput } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Run } from '../run/run.ts';
-import { type QuoteSink, quoteValueNames } from './import-quotes.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
 import { createRowBuffer, type RowBuffer, rowsAtOnceMax } from './row-buffer.ts';
 import { openScratchList, type ScratchList } from './scratch-list.ts';
 
+/** Takes the rows of a series. */
+export interface SeriesSink {
+  /**
+   * `values` and `texts`: the numbers and texts of a row, in the order of the dataset's columns; NaN and null for a missing
+   * one. The caller reuses both arrays.
+   */
+  accept(symbol: string, t: number, values: Float64Array, texts: readonly (string | null)[]): void;
+  /** `symbol` is null if the row has none. */
+  reject(symbol: string | null, rejected: RejectedInput): void;
+}
+
 /**
- * Writes the quotes of rows with bounded memory. All of them go to scratch files first, because an import changes nothing
+ * Writes the rows of a series with bounded memory. All of them go to scratch files first, because an import changes nothing
  * before its row files have passed the checks. `release` then passes them to the next publish, which reads them from there.
  */
-export interface QuoteWriter {
+export interface SeriesWriter {
   /** Accepts the rows of one file. Nothing is written before `flushWhenFull` or `endFile`. */
-  readonly rows: QuoteSink;
-  /** Counts the quotes of the current file. */
+  readonly rows: SeriesSink;
+  /** Counts the rows of the current file. */
   readonly rowCounter: RowCounter;
-  /** The symbols of the accepted quotes. */
+  /** The symbols of the accepted rows. */
   readonly symbols: ReadonlySet<string>;
   /** Writes the buffered rows if there are enough. `observedAt`: modification time of their file, epoch ms. */
   flushWhenFull(observedAt: number): void;
   /** Writes all buffered rows of a file. */
   endFile(observedAt: number): void;
-  /** Accepts all quotes for the next publish, and journals rejected rows. */
+  /** Accepts all rows for the next publish, and journals rejected ones. */
   release(): Promise<void>;
-  /** Accepts coverage that the user declared, for the publish of the quotes. */
+  /** Accepts coverage that the user declared, for the publish of the rows. */
   addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
   close(): void;
 }
 
-interface QuoteWriterOptions {
-  /** Accepts quotes of one UTC day for the next publish. */
-  accept(day: number, quotes: Pick<SpilledSeriesChunk, 'symbol' | 'observedAt' | 'spilled'>): Promise<void>;
+interface SeriesWriterOptions {
+  readonly dataset: SeriesDataset;
+  /** Accepts rows of one UTC day for the next publish. */
+  accept(day: number, rows: Pick<SpilledSeriesChunk, 'symbol' | 'observedAt' | 'spilled'>): Promise<void>;
   /** Accepts coverage for the same publish. */
   acceptCoverage(symbol: string, window: CoveredWindow): Promise<void>;
   /** Folder for scratch files. */
@@ -45,33 +63,36 @@ interface QuoteWriterOptions {
   addLoad(load: number): Promise<void>;
 }
 
-/** Number of quotes that are buffered before they are grouped by symbol. */
+/** Number of rows that are buffered before they are grouped by symbol; fewer if they have texts. */
 const bufferRowsMax = 1 << 19;
-/** Number of rejected quotes that are written together. */
+const bufferTextRowsMax = 1 << 18;
+/** Number of rejected rows that are written together. */
 const rejectedMax = 1000;
 
-const dataset = 'quotes';
-
-export function openQuoteWriter(run: Run, options: QuoteWriterOptions): QuoteWriter {
-  const { accept, acceptCoverage, scratch, addLoad } = options;
+export function openSeriesWriter(run: Run, options: SeriesWriterOptions): SeriesWriter {
+  const { dataset, accept, acceptCoverage, scratch, addLoad } = options;
   const { state } = run.archive;
+  const valueColumns = listValueColumns(dataset);
+  const textColumns = listTextColumns(dataset);
+  const bufferMax = textColumns.length > 0 ? bufferTextRowsMax : bufferRowsMax;
+  const prices = valueColumns.map(({ name }, c) => ({ name, c })).filter(({ name }) => seriesPriceNames.includes(name));
   const rowCounter = createRowCounter();
   const rejectBuffer = createRejectBuffer(run.context.settings.quarantine.fileBytesMax);
   const symbols = new Set<string>();
   let buffer: RowBuffer | undefined;
   let spillFile: SpillFile | undefined;
-  let held: ScratchList<HeldQuotes> | undefined;
+  let held: ScratchList<HeldRows> | undefined;
 
-  const hold = (item: HeldQuotes): void => {
-    held ??= openScratchList(join(scratch, 'held-quotes'));
+  const hold = (item: HeldRows): void => {
+    held ??= openScratchList(join(scratch, `held-${dataset}`));
     held.append(item);
   };
 
   function drain(observedAt: number): void {
-    for (const { symbol, t, values } of buffer?.drain() ?? []) {
+    for (const { symbol, ...drained } of buffer?.drain() ?? []) {
       symbols.add(symbol);
       spillFile ??= openSpillFile(join(scratch, dataset));
-      for (const { day, ...rows } of splitSeriesByDay(sortSeriesByTime({ t, values })))
+      for (const { day, ...rows } of splitSeriesByDay(sortSeriesByTime(drained)))
         hold({ kind: 'rows', symbol, day, observedAt, spilled: spillFile.appendRows(rows) });
     }
   }
@@ -82,7 +103,7 @@ export function openQuoteWriter(run: Run, options: QuoteWriterOptions): QuoteWri
     hold({ kind: 'rejected', items: items.map((item) => ({ ...item, at: observedAt })), dropped });
   }
 
-  async function acceptHeld(items: ScratchList<HeldQuotes>): Promise<void> {
+  async function acceptHeld(items: ScratchList<HeldRows>): Promise<void> {
     for await (const item of items.items()) {
       if (item.kind === 'rows') {
         const { day, symbol, observedAt, spilled } = item;
@@ -98,17 +119,14 @@ export function openQuoteWriter(run: Run, options: QuoteWriterOptions): QuoteWri
     rowCounter,
     symbols,
     rows: {
-      accept(symbol, t, values) {
-        if (!Number.isNaN(values[0])) rowCounter.addPrice(values[0]!);
-        if (!Number.isNaN(values[1])) rowCounter.addPrice(values[1]!);
-        if (rowCounter.isShowing) {
-          const cells = quoteValueNames.map((name, c) => [name, Number.isNaN(values[c]) ? null : values[c]!] as const);
-          rowCounter.show({ symbol, t, ...Object.fromEntries(cells) });
-        }
+      accept(symbol, t, values, texts) {
+        for (const { c } of prices) if (!Number.isNaN(values[c])) rowCounter.addPrice(values[c]!);
+        if (rowCounter.isShowing) rowCounter.show({ symbol, t, ...listCells(dataset, values, texts) });
         rowCounter.accept();
-        buffer ??= createRowBuffer(bufferRowsMax, quoteValueNames.length);
+        buffer ??= createRowBuffer(bufferMax, valueColumns.length, textColumns.length);
         const row = buffer.add(symbol, t);
         for (let c = 0; c < values.length; c++) buffer.values[c]![row] = values[c]!;
+        for (let c = 0; c < texts.length; c++) buffer.texts[c]![row] = texts[c]!;
       },
       reject(symbol, rejected) {
         rowCounter.reject(rejected.reason, rejected.raw);
@@ -117,7 +135,7 @@ export function openQuoteWriter(run: Run, options: QuoteWriterOptions): QuoteWri
       },
     },
     flushWhenFull(observedAt) {
-      if (buffer !== undefined && buffer.length >= bufferRowsMax - rowsAtOnceMax) drain(observedAt);
+      if (buffer !== undefined && buffer.length >= bufferMax - rowsAtOnceMax) drain(observedAt);
       if (rejectBuffer.pendingCount >= rejectedMax) writeRejected(observedAt);
     },
     endFile(observedAt) {
@@ -143,8 +161,27 @@ export function openQuoteWriter(run: Run, options: QuoteWriterOptions): QuoteWri
   };
 }
 
-/** Quotes of one symbol and UTC day, or rejected rows, that an import has read and not yet accepted. */
-type HeldQuotes =
+/** The number columns of series that are prices. */
+export const seriesPriceNames: readonly string[] = ['bid', 'ask', 'price'];
+
+/** The numbers and texts of a row by the name of their column, in file order. */
+function listCells(
+  dataset: SeriesDataset,
+  values: Float64Array,
+  texts: readonly (string | null)[],
+): Record<string, string | number | null> {
+  let number = 0;
+  let text = 0;
+  const cells = listFactColumns(dataset).map(({ name, type }) => {
+    if (type === 'string') return [name, texts[text++]!] as const;
+    const value = values[number++]!;
+    return [name, Number.isNaN(value) ? null : type === 'boolean' ? String(value !== 0) : value] as const;
+  });
+  return Object.fromEntries(cells);
+}
+
+/** Rows of one symbol and UTC day, or rejected rows, that an import has read and not yet accepted. */
+type HeldRows =
   | {
       readonly kind: 'rows';
       readonly symbol: string;

@@ -1,0 +1,225 @@
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import {
+  createPrecedenceRecorder,
+  hasPrecedence,
+  hasSamePrecedence,
+  type KnownPrecedence,
+  type Precedence,
+  type PrecedenceRecorder,
+  type PrecedenceWindow,
+} from './precedence.ts';
+import {
+  compareRowIds,
+  type MergedSeries,
+  pickSeriesRows,
+  type SeriesChunk,
+  type SeriesColumns,
+  type SeriesConflict,
+  type SeriesRows,
+} from './series.ts';
+import { compareRows, dropRepeatedConflicts, joinRows, toSeriesConflict } from './series-rows.ts';
+import type { RunTally } from './tick-columns.ts';
+
+/**
+ * Merges rows that are identified by their symbol and their first text column, with the rule and the counts of `merge.ts`;
+ * the time is a part of their content. Pure.
+ *
+ * Precedence is stored by time, not by identifier: rows of one symbol and millisecond share the greatest precedence among
+ * them. This matters only if one of them is seen again with another content, in a response older than the others'.
+ */
+export function mergeRowsById(
+  old: SeriesColumns,
+  chunks: readonly SeriesChunk[],
+  known: KnownPrecedence,
+): MergedSeries {
+  const all = joinRows(old, chunks);
+  const bySymbol = groupChunks(old.t.length, chunks);
+  const oldIndex = new Map(old.symbols.map((symbol, i) => [symbol, i]));
+  const symbols = [...new Set([...old.symbols, ...bySymbol.keys()])].sort(compareUtf8);
+  const offsets = new Float64Array(symbols.length + 1);
+  /** The rows to keep, in their order. */
+  const kept: number[] = [];
+  const conflicts: SeriesConflict[] = [];
+  const precedence = createPrecedenceRecorder();
+  const tallies = new Map<string, RunTally>();
+  const added = new Map<string, number>();
+  let isChanged = false;
+  symbols.forEach((symbol, s) => {
+    const i = oldIndex.get(symbol);
+    const [from, to] = i === undefined ? [0, 0] : [old.offsets[i]!, old.offsets[i + 1]!];
+    const fresh = bySymbol.get(symbol);
+    if (fresh === undefined) for (let row = from; row < to; row++) kept.push(row);
+    else {
+      const merge = { all, symbol, from, to, fresh, known, tallies };
+      const merged = mergeSymbolById(merge);
+      for (const { row } of merged.sorted) kept.push(row);
+      for (const conflict of merged.conflicts) conflicts.push(conflict);
+      recordTimes(precedence, merge, merged.sorted);
+      isChanged ||= merged.isChanged;
+      added.set(symbol, merged.sorted.length - (to - from));
+    }
+    offsets[s + 1] = kept.length;
+  });
+  return {
+    columns: { symbols, offsets, ...pickSeriesRows(all, kept) },
+    isChanged,
+    conflicts: dropRepeatedConflicts(conflicts),
+    precedence: precedence.windows,
+    tallies,
+    added,
+  };
+}
+
+/** A chunk, and the index of its first row among all. */
+interface IndexedChunk {
+  readonly chunk: SeriesChunk;
+  readonly first: number;
+}
+
+/** Groups the non-empty chunks by symbol, in their order. */
+function groupChunks(firstRow: number, chunks: readonly SeriesChunk[]): Map<string, IndexedChunk[]> {
+  const bySymbol = new Map<string, IndexedChunk[]>();
+  let first = firstRow;
+  for (const chunk of chunks) {
+    const list = bySymbol.get(chunk.symbol) ?? [];
+    if (chunk.t.length > 0) bySymbol.set(chunk.symbol, list);
+    list.push({ chunk, first });
+    first += chunk.t.length;
+  }
+  return bySymbol;
+}
+
+/** The rows of one symbol to merge: the old ones `from` to `to`, and the chunks. */
+interface SymbolMerge {
+  readonly all: SeriesRows;
+  readonly symbol: string;
+  readonly from: number;
+  readonly to: number;
+  readonly fresh: readonly IndexedChunk[];
+  readonly known: KnownPrecedence;
+  readonly tallies: Map<string, RunTally>;
+}
+
+/** What is known of one identifier. */
+interface KeyState {
+  /** The row with precedence so far. */
+  row: number;
+  precedence: Precedence;
+  /** The published row or, if there is none, the one observed first. */
+  readonly before: number;
+  readonly isHeld: boolean;
+  /** Set once a row with another content was observed. */
+  differs: boolean;
+}
+
+function mergeSymbolById({ all, symbol, from, to, fresh, known, tallies }: SymbolMerge): {
+  /** Sorted by time and identifier. */
+  readonly sorted: readonly KeyState[];
+  readonly conflicts: readonly SeriesConflict[];
+  readonly isChanged: boolean;
+} {
+  const ids = all.texts[0]!;
+  const states = new Map<string, KeyState>();
+  const findPrecedence = createPrecedenceLookup(symbol, known);
+  for (let row = from; row < to; row++) {
+    const precedence = findPrecedence(all.t[row]!);
+    states.set(ids[row]!, { row, precedence, before: row, isHeld: true, differs: false });
+  }
+  for (const { chunk, first } of fresh) {
+    const tally = tallies.get(chunk.runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
+    tallies.set(chunk.runId, tally);
+    for (let row = first; row < first + chunk.t.length; row++) {
+      const state = states.get(ids[row]!);
+      if (state === undefined) {
+        states.set(ids[row]!, { row, precedence: chunk, before: row, isHeld: false, differs: false });
+        tally.accepted++;
+        continue;
+      }
+      if (isSameRow(all, row, state.before)) tally.duplicates++;
+      else {
+        tally.conflicts++;
+        state.differs = true;
+      }
+      if (!hasPrecedence(chunk, state.precedence, compareRowsAndTimes(all, row, state.row) > 0)) continue;
+      state.row = row;
+      state.precedence = chunk;
+    }
+  }
+  const sorted = [...states.values()].sort(
+    (a, b) => all.t[a.row]! - all.t[b.row]! || compareRowIds(ids[a.row]!, ids[b.row]!),
+  );
+  return {
+    sorted,
+    conflicts: listConflicts(all, symbol, fresh, states),
+    isChanged: sorted.some(({ row, before, isHeld }) => !isHeld || !isSameRow(all, row, before)),
+  };
+}
+
+/** Orders rows by their times, numbers and texts. */
+const compareRowsAndTimes = (all: SeriesRows, a: number, b: number): number =>
+  all.t[a]! - all.t[b]! || compareRows(all, a, b);
+
+const isSameRow = (all: SeriesRows, a: number, b: number): boolean => a === b || compareRowsAndTimes(all, a, b) === 0;
+
+/** Lists the dropped rows, those of an identifier together; see `recordConflicts` in `merge.ts`. */
+function listConflicts(
+  all: SeriesRows,
+  symbol: string,
+  fresh: readonly IndexedChunk[],
+  states: ReadonlyMap<string, KeyState>,
+): SeriesConflict[] {
+  const byState = new Map<KeyState, SeriesConflict[]>();
+  const ids = all.texts[0]!;
+  for (const { chunk, first } of fresh) {
+    for (let row = first; row < first + chunk.t.length; row++) {
+      const state = states.get(ids[row]!)!;
+      if (!state.differs || isSameRow(all, row, state.row)) continue;
+      const seenAt = state.isHeld ? chunk.observedAt : Math.max(chunk.observedAt, state.precedence.observedAt);
+      const list = byState.get(state) ?? [];
+      byState.set(state, list);
+      list.push(toSeriesConflict(all, row, symbol, seenAt));
+    }
+  }
+  for (const state of states.values()) {
+    if (!state.isHeld || !state.differs || isSameRow(all, state.before, state.row)) continue;
+    const list = byState.get(state) ?? [];
+    byState.set(state, list);
+    list.push(toSeriesConflict(all, state.before, symbol, state.precedence.observedAt));
+  }
+  return [...byState.values()].flat();
+}
+
+/** Returns a lookup of the known precedence of published rows, whose times ascend from call to call. */
+function createPrecedenceLookup(symbol: string, known: KnownPrecedence): (t: number) => Precedence {
+  const findWindow = createWindowLookup(known.getWindows(symbol));
+  return (t) => findWindow(t) ?? known.inferPrecedence(symbol, t);
+}
+
+function createWindowLookup(windows: readonly PrecedenceWindow[]): (t: number) => PrecedenceWindow | undefined {
+  let w = 0;
+  return (t) => {
+    while (w < windows.length && windows[w]!.to <= t) w++;
+    const window = windows[w];
+    return window !== undefined && window.from <= t ? window : undefined;
+  };
+}
+
+/** Records the precedence of the merged rows, one for each time. */
+function recordTimes(
+  recorder: PrecedenceRecorder,
+  { all, symbol, known }: SymbolMerge,
+  sorted: readonly KeyState[],
+): void {
+  const findWindow = createWindowLookup(known.getWindows(symbol));
+  recorder.begin(symbol);
+  for (let i = 0; i < sorted.length; ) {
+    const t = all.t[sorted[i]!.row]!;
+    let greatest = sorted[i]!.precedence;
+    for (i++; i < sorted.length && all.t[sorted[i]!.row] === t; i++)
+      if (hasPrecedence(sorted[i]!.precedence, greatest, false)) greatest = sorted[i]!.precedence;
+    // Without a known observation time there is no precedence to store.
+    if (Number.isFinite(greatest.observedAt)) recorder.record(t, greatest, !hasSamePrecedence(findWindow(t), greatest));
+    else recorder.pause();
+  }
+  recorder.pause();
+}

@@ -1,0 +1,37 @@
+import { type Column, type DatasetName, datasets } from './datasets.ts';
+
+/**
+ * The datasets whose rows are a symbol, a time, numbers and texts, and that are stored by the generic code of `series.ts`.
+ * Ticks are of this form too; their own code is faster, and shares the merge rule.
+ */
+export type SeriesDataset = 'quotes' | 'trades';
+
+export const seriesDatasets: readonly SeriesDataset[] = ['quotes', 'trades'];
+
+/** The series that candles are computed from (`candle-series.ts`), besides ticks. */
+export const candleSeries: readonly SeriesDataset[] = ['quotes', 'trades'];
+
+/** The dataset that keeps the dropped rows of a series. */
+export const conflictDatasets = {
+  quotes: 'quote_conflicts',
+  trades: 'trade_conflicts',
+} as const satisfies Record<SeriesDataset, DatasetName>;
+
+/**
+ * The number columns of a series without its time, in file order; booleans are 0 and 1 in memory. Without `seq`, which is
+ * counted when a file is written.
+ */
+export const listValueColumns = (dataset: SeriesDataset): readonly Column[] =>
+  listFactColumns(dataset).filter(({ type }) => type !== 'string');
+
+/** The text columns of a series without its symbol, in file order. */
+export const listTextColumns = (dataset: SeriesDataset): readonly Column[] =>
+  listFactColumns(dataset).filter(({ type }) => type === 'string');
+
+/** The columns of a series besides symbol, time and `seq`, in file order. Its conflicts have them too. */
+export const listFactColumns = (dataset: SeriesDataset): readonly Column[] =>
+  (datasets[dataset].columns as readonly Column[]).slice(2).filter(({ name }) => name !== 'seq');
+
+/** Whether several rows of a series may have one symbol and time: then its first text column identifies them. */
+export const hasRowIds = (dataset: SeriesDataset): boolean =>
+  (datasets[dataset].key as readonly string[]).includes('t') === false;

@@ -1,0 +1,87 @@
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import type { SeriesChunk, SeriesColumns, SeriesConflict, SeriesRows } from './series.ts';
+
+/*
+ * The rows of a merge: those of the old columns, followed by those of each chunk. A row is an index into them.
+ */
+
+/** Joins the rows to merge. */
+export function joinRows(old: SeriesColumns, chunks: readonly SeriesChunk[]): SeriesRows {
+  const rows = chunks.reduce((sum, { t }) => sum + t.length, old.t.length);
+  const join = (pick: (of: SeriesRows) => Float64Array): Float64Array => {
+    const all = new Float64Array(rows);
+    let at = 0;
+    for (const of of [old, ...chunks]) {
+      all.set(pick(of), at);
+      at += pick(of).length;
+    }
+    // -0 becomes 0, as in ticks.
+    for (let i = old.t.length; i < rows; i++) all[i] = all[i]! + 0;
+    return all;
+  };
+  return {
+    t: join(({ t }) => t),
+    values: old.values.map((_, c) => join(({ values }) => values[c]!)),
+    texts: old.texts.map((column, c) => column.concat(...chunks.map(({ texts }) => texts[c]!))),
+  };
+}
+
+/** Orders rows by their numbers and then their texts, in the order of the columns. What is missing is less than the rest. */
+export function compareRows({ values, texts }: SeriesRows, a: number, b: number): number {
+  for (const column of values) {
+    const order = compareNumbers(column[a]!, column[b]!);
+    if (order !== 0) return order;
+  }
+  for (const column of texts) {
+    const order = compareTexts(column[a]!, column[b]!);
+    if (order !== 0) return order;
+  }
+  return 0;
+}
+
+const compareNumbers = (a: number, b: number): number =>
+  a < b ? -1 : a > b ? 1 : Number(Number.isNaN(b)) - Number(Number.isNaN(a));
+
+const compareTexts = (a: string | null, b: string | null): number =>
+  a === b ? 0 : a === null ? -1 : b === null ? 1 : compareUtf8(a, b);
+
+/** Orders dropped rows by their numbers and texts, as `compareRows` does. */
+export function compareDropped(a: SeriesConflict, b: SeriesConflict): number {
+  for (let c = 0; c < a.dropped.length; c++) {
+    const order = compareNumbers(a.dropped[c]!, b.dropped[c]!);
+    if (order !== 0) return order;
+  }
+  for (let c = 0; c < a.droppedTexts.length; c++) {
+    const order = compareTexts(a.droppedTexts[c]!, b.droppedTexts[c]!);
+    if (order !== 0) return order;
+  }
+  return 0;
+}
+
+/** The conflict of a dropped row. */
+export const toSeriesConflict = (
+  { t, values, texts }: SeriesRows,
+  row: number,
+  symbol: string,
+  seenAt: number,
+): SeriesConflict => ({
+  symbol,
+  t: t[row]!,
+  seenAt,
+  dropped: values.map((column) => column[row]!),
+  droppedTexts: texts.map((column) => column[row]!),
+});
+
+/** A merge tells rows apart by their index, so it lists equal ones of several chunks. Those of a key are adjacent. */
+export function dropRepeatedConflicts(conflicts: readonly SeriesConflict[]): SeriesConflict[] {
+  const seen = new Set<string>();
+  let previous: SeriesConflict | undefined;
+  return conflicts.filter((conflict) => {
+    if (conflict.symbol !== previous?.symbol || conflict.t !== previous.t) seen.clear();
+    previous = conflict;
+    const name = JSON.stringify([conflict.seenAt, conflict.dropped.map(String), conflict.droppedTexts]);
+    const isNew = !seen.has(name);
+    seen.add(name);
+    return isNew;
+  });
+}

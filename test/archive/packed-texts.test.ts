@@ -1,0 +1,72 @@
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { packTexts, type SeriesRows, unpackTexts } from '../../src/archive/format/series.ts';
+import { indexJournal } from '../../src/archive/journal/journal-check.ts';
+import { readSeriesBin } from '../../src/archive/journal/journal-series.ts';
+import { openSpillFile, openSpillReader } from '../../src/archive/publish/spill-file.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
+import { appendQuotes } from './quotes.ts';
+import { day0, opened, scratchFolder } from './scratch.ts';
+import { trade, tradeAnswer } from './trades.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`packed texts: SEED=${seed}`);
+
+const anyText = fc.option(fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', '"', '\\', '\u0000', '😀')));
+const anyTexts = fc
+  .tuple(fc.nat(20), fc.nat(4))
+  .chain(([rows, width]) =>
+    fc.tuple(
+      fc.constant(rows),
+      fc.array(
+        fc.oneof(
+          fc.array(anyText, { minLength: rows, maxLength: rows }),
+          fc.constant(new Array<null>(rows).fill(null)),
+        ),
+        { minLength: width, maxLength: width },
+      ),
+    ),
+  );
+
+test('texts are the same after packing', () => {
+  fc.assert(
+    fc.property(anyTexts, ([rows, texts]) => {
+      expect(unpackTexts(packTexts(texts), rows)).toEqual(texts);
+    }),
+    { seed, numRuns: 200 },
+  );
+});
+
+test('rows with texts are the same after a scratch file, wherever they are in it', () => {
+  fc.assert(
+    fc.property(fc.array(anyTexts, { minLength: 1, maxLength: 5 }), (drawn) => {
+      const file = openSpillFile(join(scratchFolder(), 'rows'));
+      const written = drawn.map(([rows, texts], i): SeriesRows => {
+        const numbers = (salt: number): Float64Array => Float64Array.from({ length: rows }, (_, row) => row * salt + i);
+        return { t: numbers(1), values: [numbers(2), numbers(0.1)], texts };
+      });
+      const spilled = written.map((rows) => file.appendRows(rows));
+      file.close();
+      const reader = openSpillReader();
+      for (const i of [...spilled.keys()].reverse()) expect(reader.readRows(spilled[i]!)).toEqual(written[i]);
+      reader.close();
+    }),
+    { seed, numRuns: 30 },
+  );
+});
+
+test('journaled trades are the same when they are read', () => {
+  const archive = opened({ parts: 2 });
+  const trades = [
+    trade(day0, 'a', 0.5, 1, { aggressor: 'buy', block: true, hash: '' }),
+    trade(day0, 'ü"\u0000', 0.1 + 0.2, 3, { block: false, priceText: '0.30000000000000004001' }),
+  ];
+  const record = tradeAnswer('A', trades);
+  appendQuotes(archive, record);
+  const bin = { day: day0, part: computePartNumber('A', 2) };
+  const [read] = readSeriesBin(archive.state.db, bin, indexJournal(archive.state.db));
+  expect(read!.dataset).toBe('trades');
+  const [{ t, values, texts }] = read!.chunks as unknown as [SeriesRows];
+  expect({ t, values, texts }).toEqual(record.rows);
+});
