@@ -18,13 +18,14 @@ import {
   type Pairs,
   publishedRows,
   publishNow,
+  rowHashes,
   scratchFolder,
 } from './scratch.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`archive candles: SEED=${seed}`);
 
-const candles = (root: string) => hashes(root, 'candles_1{h,d}/**/*.parquet');
+const candles = (root: string) => rowHashes(root, 'candles_1{h,d}/**/*.parquet');
 const paths = (files: readonly { readonly path: string }[], folder: RegExp) =>
   files.map((file) => file.path).filter((path) => folder.test(path));
 const changedCandles = async (archive: Archive): Promise<string[]> =>

@@ -7,7 +7,7 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readOpenIntent } from '../../src/archive/journal/intent.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { listChangedFiles, listRemovedPaths } from '../../src/archive/publish/prune-files.ts';
+import { listChangedFiles } from '../../src/archive/publish/prune-files.ts';
 import { hasDailyCandles } from '../../src/archive/publish/views-sql.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
@@ -29,6 +29,7 @@ import {
   publishedRows,
   publishedTicks,
   publishNow,
+  rowHashes,
 } from './scratch.ts';
 import { inFolder } from './views-folder.ts';
 
@@ -212,46 +213,66 @@ describe('a later publish', () => {
     expect(await findingsOf(archive)).toEqual([]);
   });
 
-  test('with rows of another day removes the file', async () => {
+  test('with rows of another day leaves the file where it is', async () => {
     const archive = await ticksOnly();
     const { root } = archive.layout;
+    const before = listEmpty(archive);
     appendQuotes(archive, [quote(symbol, day1 + dayMs, 0.25, 0.5)]);
     await publishWithoutCandles(archive);
     const manifest = archive.readManifest();
-    expect(manifest.datasets.quotes.files).toMatchObject([{ path: emptyPath('quotes', '2026-06-03'), rows: 1 }]);
-    expect(existsSync(join(root, quotesPath))).toBe(false);
-    expect(listRemovedPaths(manifest, 1)).toContain(quotesPath);
+    expect(manifest.datasets.quotes.files).toMatchObject([
+      { path: quotesPath, rows: 0, generation: 1 },
+      { path: emptyPath('quotes', '2026-06-03'), rows: 1, generation: 2 },
+    ]);
+    expect(listEmpty(archive)).toEqual(before);
+    expect(manifest.removed).toBeUndefined();
     expect(listChangedFiles(manifest, 1).map(({ path }) => path)).not.toContain(quotesPath);
     expect(publishedRows(root, 'quotes')).toHaveLength(1);
+    const from = ["read_parquet('quotes/date=*/*.parquet')", 'quotes'];
+    const counts = inFolder(
+      root,
+      from.map((source) => `SELECT CAST(count(*) AS INTEGER) AS n FROM ${source}`),
+    );
+    expect(counts.map(([row]) => row)).toEqual([{ n: 1 }, { n: 1 }]);
     expect(await findingsOf(archive)).toEqual([]);
   });
 
-  test('renames files before it removes one, so that a glob finds a file at any moment', async () => {
+  test('with rows of an earlier day leaves the files where they are', async () => {
     const archive = await ticksOnly();
-    const { root } = archive.layout;
-    const seen: boolean[] = [];
-    const remove = (path: string): void => {
-      if (path.endsWith(quotesPath)) seen.push(existsSync(join(root, emptyPath('quotes', '2026-06-03'))));
-      archive.disk.remove(path);
-    };
-    appendQuotes(archive, [quote(symbol, day1 + dayMs, 0.25, 0.5)]);
-    await publishWithoutCandles({ ...archive, disk: { ...archive.disk, remove } });
-    expect(seen).toEqual([true]);
-  });
-
-  test('with rows of an earlier day moves the files there', async () => {
-    const archive = await ticksOnly();
+    const before = listEmpty(archive);
     append(archive, importedTick(day0));
     await publishWithoutCandles(archive);
-    expect(listEmpty(archive).map(({ path }) => path)).toEqual(
-      withoutRows.map((name) => emptyPath(name, '2026-06-01')),
-    );
-    for (const name of withoutRows)
-      expect(existsSync(join(archive.layout.root, emptyPath(name, '2026-06-02')))).toBe(false);
+    expect(listEmpty(archive)).toEqual(before);
     expect(await findingsOf(archive)).toEqual([]);
   });
 
-  test('leads to the same files, however the rows were batched', async () => {
+  test('deletes no file, so that a reader can open what it has listed', async () => {
+    const archive = await ticksOnly();
+    const { root } = archive.layout;
+    const window = { from: day1, to: day1 + dayMs };
+    append(archive, answer(symbol, [[day1 + 1, 0.5]], { windows: [window] }));
+    await publishWithoutCandles(archive);
+    const listed = Object.keys(hashes(root, files));
+    const withdrawal = answer(symbol, [], { requestedWindow: window, windows: [], withdrawn: [window] });
+    append(archive, withdrawal, importedTick(day0));
+    appendQuotes(archive, [quote(symbol, day1 + dayMs, 0.25, 0.5)]);
+    const missing = new Set<string>();
+    const rename = (from: string, to: string): void => {
+      archive.disk.rename(from, to);
+      for (const path of listed) if (!existsSync(join(root, path))) missing.add(path);
+    };
+    const { manifest } = await publishWithoutCandles({ ...archive, disk: { ...archive.disk, rename } });
+    for (const path of listed) if (!existsSync(join(root, path))) missing.add(path);
+    expect([...missing]).toEqual([]);
+    expect(manifest.datasets.coverage.files).toMatchObject([
+      { date: '2026-06-02', rows: 0 },
+      { date: '2026-06-03', rows: 1 },
+    ]);
+    expect(manifest.removed).toBeUndefined();
+    expect(await findingsOf(archive)).toEqual([]);
+  });
+
+  test('leads to the same files with rows, however the rows were batched', async () => {
     const quotes = [quote(symbol, day1 + dayMs, 0.25, 0.5)];
     const batched = await ticksOnly();
     appendQuotes(batched, quotes);
@@ -262,7 +283,7 @@ describe('a later publish', () => {
     append(atOnce, importedTick(day1), importedTick(day0));
     appendQuotes(atOnce, quotes);
     await publishWithoutCandles(atOnce);
-    expect(hashes(batched.layout.root, files)).toEqual(hashes(atOnce.layout.root, files));
+    expect(rowHashes(batched.layout.root, files)).toEqual(rowHashes(atOnce.layout.root, files));
   });
 
   test('computes candles of all ticks if they are enabled then, and none before', async () => {
@@ -283,6 +304,15 @@ describe('a later publish', () => {
     const { refused } = await publishWithoutCandles(archive);
     expect(refused).toEqual([]);
     expect(await findingsOf(archive)).toEqual([]);
+  });
+
+  test('computes candles although a file without rows of quotes or trades is damaged', async () => {
+    const archive = await ticksOnly();
+    for (const name of ['quotes', 'trades'] as const)
+      writeFileSync(join(archive.layout.root, emptyPath(name, '2026-06-02')), 'damage');
+    append(archive, importedTick(day1 + 1));
+    expect((await publishNow(archive)).refused).toEqual([]);
+    expect(publishedRows(archive.layout.root, 'candles_1d').map((row) => row.slice(0, 2))).toEqual([[symbol, day1]]);
   });
 });
 
@@ -317,6 +347,40 @@ describe('a repair', () => {
       withoutRows.map(() => ['rebuilt', 0]),
     );
     expect(hashes(root, files)).toEqual(before);
+    expect(archive.readManifest().removed).toBeUndefined();
+    expect(await findingsOf(archive)).toEqual([]);
+  });
+
+  test('writes one again that other files of its dataset are beside', async () => {
+    const archive = await ticksOnly();
+    const { root } = archive.layout;
+    appendQuotes(archive, [quote(symbol, day1 + dayMs, 0.25, 0.5)]);
+    await publishWithoutCandles(archive);
+    const before = hashes(root, files);
+    archive.state.db.run('delete from row_groups');
+    writeFileSync(join(root, quotesPath), 'damage');
+    const { repaired, unrecoverable } = await repairNow(archive);
+    expect(repaired).toMatchObject([{ path: quotesPath, outcome: 'rebuilt', rows_lost: 0 }]);
+    expect(unrecoverable).toEqual([]);
+    expect(hashes(root, files)).toEqual(before);
+    expect(await findingsOf(archive)).toEqual([]);
+  });
+
+  test('of coverage does not read a damaged file of ticks without rows', async () => {
+    const archive = opened({ mends: true });
+    const { root } = archive.layout;
+    const window = { from: day0, to: day0 + dayMs };
+    append(archive, answer(symbol, [], { requestedWindow: window, windows: [window] }));
+    await publishNow(archive);
+    const ticks = emptyPath('ticks', '2026-06-01');
+    const candles = emptyPath('candles_1h', '2026-06-01');
+    const rows = publishedRows(root, 'coverage');
+    archive.state.db.run('delete from row_groups');
+    for (const path of [ticks, emptyPath('coverage', '2026-06-01')]) writeFileSync(join(root, path), 'damage');
+    const { unrecoverable } = await repairNow(archive);
+    expect(unrecoverable).toEqual([]);
+    expect(publishedRows(root, 'coverage').map((row) => row.slice(0, 5))).toEqual(rows.map((row) => row.slice(0, 5)));
+    for (const path of [ticks, candles]) expect(listEmpty(archive).map((file) => file.path)).toContain(path);
     expect(archive.readManifest().removed).toBeUndefined();
     expect(await findingsOf(archive)).toEqual([]);
   });

@@ -105,8 +105,9 @@ test('files change in an order that a reader can rely on: ticks, then what follo
   expect(renamed.slice(2, -last.length).sort()).toEqual(
     ['candles_1d', 'candles_1h', 'conflicts']
       .flatMap((name) => [name, name])
-      // The last three have no rows.
-      .concat('markets', 'symbols', 'orderbooks', 'quotes', 'quote_conflicts')
+      .concat('markets', 'symbols')
+      // Without rows.
+      .concat('orderbooks', 'quotes', 'trades', 'quote_conflicts', 'trade_conflicts')
       .sort(),
   );
   expect(systemDisk.isFolder(archive.layout.stagingFolder)).toBe(false);

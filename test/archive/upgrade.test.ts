@@ -339,7 +339,7 @@ test.each(olderFormats)(
     const { archive } = await older(format);
     await upgrade(archive);
     const manifest = archive.readManifest();
-    for (const name of ['orderbooks', 'quotes', 'conflicts', 'quote_conflicts'] as const)
+    for (const name of ['orderbooks', 'quotes', 'trades', 'conflicts', 'quote_conflicts', 'trade_conflicts'] as const)
       expect(manifest.datasets[name].files).toMatchObject([
         { path: `${name}/date=2026-06-01/part-00.parquet`, rows: 0 },
       ]);

@@ -201,7 +201,6 @@ class Checker:
             paths = [file["path"] for file in m["datasets"][dataset]["files"]]
             if paths != sorted(paths):
                 self.fault("I2", dataset, "files are not sorted by path")
-        self.check_empty()
         for removed in m.get("removed", []):
             if removed["path"] in listed:
                 self.fault("I8", removed["path"], "is removed and listed")
@@ -299,21 +298,10 @@ class Checker:
         found = re.fullmatch(rf"{folder}/part-(?P<part>\d\d|[1-9]\d{{2,}})\.parquet", path)
         if found is None or found.groupdict().get("date") != file["date"]:
             return self.fault("I2", path, f"is no path of {dataset} and {file['date']}")
-        if int(found["part"]) >= (self.manifest["parts"] if dataset in PARTED else 1):
+        if int(found["part"]) >= (self.manifest["parts"] if dataset in PARTED and file["rows"] > 0 else 1):
             self.fault("I7", path, "no such part")
         if file["generation"] > self.manifest["generation"]:
             self.fault("I7", path, "is of a later generation than the manifest")
-
-    def check_empty(self) -> None:
-        """Files without rows."""
-        first = min((file["date"] for _, file in self.files() if file["rows"] > 0 and file["date"]), default=None)
-        for dataset, file in self.files():
-            if file["rows"] > 0:
-                continue
-            folder = dataset if dataset == "symbols" else f"{dataset}/date={first}"
-            is_placed = first is not None and file["path"] == f"{folder}/part-00.parquet"
-            if not is_placed or len(self.manifest["datasets"][dataset]["files"]) > 1:
-                self.fault("I23", file["path"], "has no rows")
 
     # The tree
 

@@ -1,6 +1,7 @@
 """An archive of imported ticks: each dataset without rows has a file with its columns, and every tool reads it."""
 
 import re
+import shutil
 
 import archives
 import document
@@ -55,6 +56,26 @@ def test_a_glob_finds_files(imported, dataset):
     assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{path}')").fetchall() == [(rows,)]
     assert pl.scan_parquet(path).collect().height == rows
     assert pq.read_table(imported.folder(dataset)).num_rows == rows
+
+
+@pytest.fixture(scope="session")
+def grown(imported, tmp_path_factory) -> Archive:
+    """The same with quotes of a later day: the file without rows stays."""
+    root = tmp_path_factory.mktemp("grown") / "lake"
+    shutil.copytree(imported.root, root)
+    at = archives.ODD_DAY + archives.DAY_MS
+    quotes = [("KX-A", at + 60_000 * i, 0.25, None, 10.0, None) for i in range(5)]
+    archives.import_quotes(root, "quotes.ndjson", quotes, at / 1000 + 86_400, "--set", "source.name=imported")
+    return Archive(root)
+
+
+def test_a_file_without_rows_stays_beside_others(grown):
+    assert sorted(file["rows"] for file in grown.files("quotes")) == [0, 5]
+    assert format_reader.check(grown.root) == []
+
+
+def test_each_tool_reads_rows_beside_a_file_without_rows(grown, tool):
+    assert tool.table(grown.folder("quotes")).num_rows == 5
 
 
 def readme_blocks(archive: Archive) -> list[str]:

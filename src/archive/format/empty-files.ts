@@ -1,7 +1,7 @@
 import { parseDayStart } from '../../base/time.ts';
 import { type DatasetName, datasetNames, isDated } from './datasets.ts';
 import { symbolsPath, toDayPath } from './layout.ts';
-import { hasRows, listFilesWithRows, type Manifest } from './manifest.ts';
+import { listFilesWithRows, type Manifest } from './manifest.ts';
 
 /** The place of a file without rows. */
 export interface EmptyFile {
@@ -11,30 +11,18 @@ export interface EmptyFile {
   readonly date: string | null;
 }
 
-export interface EmptyFilePlan {
-  readonly added: readonly EmptyFile[];
-  /** Paths of files without rows that have no purpose any more. */
-  readonly removed: readonly string[];
-}
-
 /**
- * Decides which files without rows a generation has. A dataset without rows has one, so that readers find its columns
- * under the same glob as its rows. It is on the earliest day that has rows of any dataset: it adds no day to the archive.
- * The place depends only on the files with rows. The same observations therefore give the same files, however they were
- * batched. Without any day with rows there are no files.
+ * Lists the files without rows that a generation needs besides its files: one for each dataset that has no file, so that
+ * readers find its columns under the same glob as its rows. It is on the earliest day that has rows of any dataset: it adds
+ * no day to the archive. Without any day with rows there are none. A file without rows that is published already is not
+ * needed any more when the dataset has other files, but it stays: a reader may have listed it, and is about to open it.
  */
-export function planEmptyFiles(manifest: Pick<Manifest, 'datasets'>): EmptyFilePlan {
+export function listMissingEmptyFiles(manifest: Pick<Manifest, 'datasets'>): EmptyFile[] {
   const day = findFirstDay(manifest);
-  const added: EmptyFile[] = [];
-  const removed: string[] = [];
-  for (const dataset of datasetNames) {
-    const { files } = manifest.datasets[dataset];
-    const wanted = day === null || files.some(hasRows) ? null : toEmptyFile(dataset, day);
-    const paths = files.filter((file) => !hasRows(file)).map(({ path }) => path);
-    if (wanted !== null && !paths.includes(wanted.path)) added.push(wanted);
-    for (const path of paths) if (path !== wanted?.path) removed.push(path);
-  }
-  return { added, removed };
+  if (day === null) return [];
+  return datasetNames
+    .filter((dataset) => manifest.datasets[dataset].files.length === 0)
+    .map((dataset) => toEmptyFile(dataset, day));
 }
 
 /** The earliest day with rows, as YYYY-MM-DD; null if there is none. */

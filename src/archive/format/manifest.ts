@@ -67,8 +67,8 @@ export interface Manifest {
   /** Accepted gaps, listed so that a rebuilt state knows them; absent if there are none. */
   readonly accepted?: readonly AcceptedGap[];
   /**
-   * Files that a repair removed because nothing in them could be salvaged, and files without rows that are not needed any
-   * more (`empty-files.ts`), listed so that copies remove them too; absent if there are none.
+   * Files that a repair removed because nothing in them could be salvaged, listed so that copies remove them too;
+   * absent if there are none.
    */
   readonly removed?: readonly RemovedFile[];
 }
@@ -202,7 +202,7 @@ function isFileListing(dataset: unknown): boolean {
   );
 }
 
-/** Whether a file has rows. A dataset without rows has one file, without rows (`empty-files.ts`). */
+/** Whether a file has rows. A dataset without rows has a file too (`empty-files.ts`). */
 export const hasRows = ({ rows }: Pick<PublishedFile, 'rows'>): boolean => rows !== 0;
 
 /** The files of a dataset that have rows, in manifest order. */

@@ -15,7 +15,7 @@ import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { commitStage } from '../publish/commit.ts';
 import { stageDayTable } from '../publish/day-tables.ts';
-import { stageEmptyFiles } from '../publish/empty-files.ts';
+import { encodeEmptyFile, stageMissingEmptyFiles } from '../publish/empty-files.ts';
 import {
   createNextManifest,
   type JudgeContext,
@@ -23,6 +23,7 @@ import {
   recordStagedFiles,
   type Stage,
   sortMoves,
+  stageFile,
   stageRemoval,
   stageSymbols,
 } from '../publish/staging.ts';
@@ -48,8 +49,6 @@ export async function repairDamagedFiles(
   options: RepairFilesOptions,
 ): Promise<Manifest> {
   const { db, identity } = archive.state;
-  // No rows are lost with a file without rows; `stageEmptyFiles` writes it again.
-  for (const { file } of damaged) if (!hasRows(file)) stageRemoval(stage, file.path);
   const dated = damaged.filter(({ file }) => file.date !== null && hasRows(file));
   const days = [...Map.groupBy(dated, ({ file }) => parseDayStart(file.date!))].sort(([a], [b]) => a - b);
   for (const [done, [day, dayFiles]] of days.entries()) {
@@ -75,13 +74,15 @@ export async function repairDamagedFiles(
   const nowMs = options.clock.nowMs();
   const { symbols, changed } = recountSymbols(known, counts, parts, identity.parts, nowMs);
   stageSymbols(archive, stage, symbols);
-  if (symbols.length === 0 && damaged.some(({ dataset }) => dataset === 'symbols')) stageRemoval(stage, symbolsPath);
+  if (symbols.length === 0 && damaged.some(({ dataset, file }) => dataset === 'symbols' && hasRows(file)))
+    stageRemoval(stage, symbolsPath);
   const coverage = readAllSegments(db);
   const lostBySymbol = Map.groupBy(losses.windows, ({ symbol }) => symbol);
   for (const [symbol, windows] of lostBySymbol)
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
   const after = { symbols, coverage, lost: [...readLostWindows(db), ...losses.windows].sort(compareLostWindows) };
-  stageEmptyFiles(archive, stage);
+  stageDamagedEmptyFiles(archive, stage, damaged);
+  stageMissingEmptyFiles(archive, stage);
   // Every published file was checked, and this commit repairs all damage: none is left to record.
   const manifest = createNextManifest(archive, stage, after, options, []);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
@@ -92,6 +93,13 @@ export async function repairDamagedFiles(
     setTickCounts(db, changed, nowMs);
   });
   return manifest;
+}
+
+/** Stages damaged files without rows again. Nothing is lost with them. */
+function stageDamagedEmptyFiles(archive: Archive, stage: Stage, damaged: RepairTriage['damaged']): void {
+  for (const { dataset, file } of damaged)
+    if (!hasRows(file) && !stage.stagedFiles.has(file.path))
+      stageFile(archive, stage, encodeEmptyFile({ dataset, path: file.path, date: file.date }));
 }
 
 /** Parts to recount: those with damaged ticks, or all parts if the tick counts in the state do not add up. */

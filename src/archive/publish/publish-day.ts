@@ -1,5 +1,6 @@
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
+import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow, PublishedCoverage } from '../format/coverage.ts';
@@ -26,6 +27,7 @@ import {
   toConflictRows,
   toCoverageRows,
 } from './day-tables.ts';
+import { encodeEmptyFile } from './empty-files.ts';
 import { encodeBookFile } from './encode-partition.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
@@ -39,7 +41,7 @@ import {
 } from './merge-partition.ts';
 import type { SeriesCoverage } from './publish-series.ts';
 import { hasStagedSeries, readCandleSeries } from './stage-candles.ts';
-import { type Stage, stageFile, stageRemoval } from './staging.ts';
+import { type Stage, stageFile } from './staging.ts';
 
 /** The result of merging one part of one day. */
 export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
@@ -275,8 +277,9 @@ function stageDayTables(archive: Archive, stage: Stage, { input, coverage, confl
   if (mergedBins + input.answers.length === 0 && input.series === undefined) return;
   const rows = toCoverageRows(coverage);
   const path = toDayPath('coverage', input.day, 0);
-  // All coverage of the day may have been withdrawn.
-  if (rows.length === 0 && findFileWithRows(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
+  // All coverage of the day may have been withdrawn. A reader that has listed the file can still open it.
+  if (rows.length === 0 && findFileWithRows(stage.base, 'coverage', path) !== undefined)
+    stageFile(archive, stage, encodeEmptyFile({ dataset: 'coverage', path, date: formatDay(input.day) }));
   stageDayTable(archive, stage, 'coverage', input.day, rows);
   stageDayTable(archive, stage, 'conflicts', input.day, toConflictRows(conflicts));
 }

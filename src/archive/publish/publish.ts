@@ -30,7 +30,7 @@ import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { readDayMarkets, stageDayTable, toMarketRows } from './day-tables.ts';
-import { stageEmptyFiles } from './empty-files.ts';
+import { stageMissingEmptyFiles } from './empty-files.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
@@ -238,7 +238,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     coverage: computeCoverageAfter(db, results),
     lost: computeLostAfter(readLostWindows(db), results),
   };
-  stageEmptyFiles(archive, stage);
+  stageMissingEmptyFiles(archive, stage);
   const manifest = createNextManifest(archive, stage, after, options);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
     consumeBooks(db, books.bins, coveredResponses, end);

@@ -7,7 +7,7 @@ import {
   datasetNames,
   datasets,
 } from '../format/datasets.ts';
-import { formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { formatVersion, hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { getOlderOutcomeSource } from '../format/market-details.ts';
 import { type Database, getMeta, setMeta, upgradedKey } from '../journal/database.ts';
 import type { Archive } from '../open-archive.ts';
@@ -16,6 +16,7 @@ import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
 import { encodePartFile } from '../parquet/writer.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { numberConflicts } from './day-tables.ts';
+import { encodeEmptyFile } from './empty-files.ts';
 import { createEncodedFile, type EncodedFile } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 
@@ -66,6 +67,7 @@ export function stageOutdatedFiles(archive: Archive, stage: Stage): string[] {
 }
 
 function completeFile(archive: Archive, { dataset, file }: OutdatedFile): EncodedFile {
+  if (!hasRows(file)) return encodeEmptyFile({ dataset, path: file.path, date: file.date });
   const columns = listColumns(dataset);
   const published = readPublishedFile(archive, file);
   // Older archives have neither quotes nor trades. Publishes give the same bytes.

@@ -242,7 +242,8 @@ export function computeDayTotals(
   for (const date of Object.keys(days)) getTotals(date);
   for (const [dataset, { files }] of Object.entries(datasets)) {
     for (const { date, rows, bytes } of files) {
-      if (date === null) continue;
+      // A file without rows makes no day.
+      if (date === null || rows === 0) continue;
       const total = getTotals(date);
       total.bytes += bytes;
       if (dataset === 'ticks') total.ticks += rows;

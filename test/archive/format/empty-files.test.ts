@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type DatasetName, datasetNames, isDated } from '../../../src/archive/format/datasets.ts';
-import { planEmptyFiles } from '../../../src/archive/format/empty-files.ts';
+import { listMissingEmptyFiles } from '../../../src/archive/format/empty-files.ts';
 import { createEmptyManifest, type Manifest, type PublishedFile } from '../../../src/archive/format/manifest.ts';
 
 const file = (path: string, rows: number): PublishedFile => ({
@@ -31,50 +31,43 @@ const others = (...names: DatasetName[]): DatasetName[] => datasetNames.filter((
 const first = 'ticks/date=2026-06-01/part-02.parquet';
 const second = 'ticks/date=2026-06-02/part-01.parquet';
 
-describe('a dataset without rows', () => {
-  test('gets a file on the earliest day with rows of any dataset', () => {
-    const { added, removed } = planEmptyFiles(
+describe('a dataset without files', () => {
+  test('gets one on the earliest day with rows of any dataset', () => {
+    const missing = listMissingEmptyFiles(
       manifestOf({ [second]: 3, 'coverage/date=2026-06-01/part-00.parquet': 1, 'symbols/part-00.parquet': 1 }),
     );
-    const expected = others('ticks', 'coverage', 'symbols');
-    expect(added.map(({ dataset }) => dataset)).toEqual(expected);
-    for (const { dataset, path, date } of added)
+    expect(missing.map(({ dataset }) => dataset)).toEqual(others('ticks', 'coverage', 'symbols'));
+    for (const { dataset, path, date } of missing)
       expect([path, date], dataset).toEqual([emptyPath(dataset, '2026-06-01'), '2026-06-01']);
-    expect(removed).toEqual([]);
   });
 
   test('gets its usual file if it is not split by day', () => {
-    const { added } = planEmptyFiles(manifestOf({ [first]: 3 }));
-    expect(added).toContainEqual({ dataset: 'symbols', path: 'symbols/part-00.parquet', date: null });
-    expect(added.map(({ dataset }) => dataset)).toEqual(others('ticks'));
-  });
-
-  test('keeps the file that it has', () => {
-    const rows = Object.fromEntries(others('ticks').map((name) => [emptyPath(name, '2026-06-01'), 0]));
-    expect(planEmptyFiles(manifestOf({ ...rows, [first]: 3 }))).toEqual({ added: [], removed: [] });
-  });
-
-  test('has its file moved if an earlier day gets rows', () => {
-    const rows = Object.fromEntries(others('ticks').map((name) => [emptyPath(name, '2026-06-02'), 0]));
-    const { added, removed } = planEmptyFiles(manifestOf({ ...rows, [second]: 3, [first]: 3 }));
-    const moved = others('ticks').filter(isDated);
-    expect(added.map(({ path }) => path)).toEqual(moved.map((name) => emptyPath(name, '2026-06-01')));
-    expect(removed).toEqual(moved.map((name) => emptyPath(name, '2026-06-02')));
+    const missing = listMissingEmptyFiles(manifestOf({ [first]: 3 }));
+    expect(missing).toContainEqual({ dataset: 'symbols', path: 'symbols/part-00.parquet', date: null });
+    expect(missing.map(({ dataset }) => dataset)).toEqual(others('ticks'));
   });
 });
 
-test('a file without rows goes when its dataset has rows elsewhere', () => {
-  const rows = Object.fromEntries(others('ticks', 'quotes').map((name) => [emptyPath(name, '2026-06-01'), 0]));
-  const quotes = { 'quotes/date=2026-06-01/part-00.parquet': 0, 'quotes/date=2026-06-02/part-00.parquet': 5 };
-  expect(planEmptyFiles(manifestOf({ ...rows, ...quotes, [first]: 3 }))).toEqual({
-    added: [],
-    removed: ['quotes/date=2026-06-01/part-00.parquet'],
+describe('a dataset with a file without rows', () => {
+  const rows = Object.fromEntries(others('ticks').map((name) => [emptyPath(name, '2026-06-02'), 0]));
+
+  test('needs no other', () => {
+    expect(listMissingEmptyFiles(manifestOf({ ...rows, [second]: 3 }))).toEqual([]);
+  });
+
+  test('needs none on an earlier day that has rows now', () => {
+    expect(listMissingEmptyFiles(manifestOf({ ...rows, [second]: 3, [first]: 3 }))).toEqual([]);
   });
 });
 
-test('without any day with rows there are no files without rows', () => {
-  expect(planEmptyFiles(manifestOf({}))).toEqual({ added: [], removed: [] });
-  expect(planEmptyFiles(manifestOf({ 'symbols/part-00.parquet': 2 }))).toEqual({ added: [], removed: [] });
-  const left = 'quotes/date=2026-06-01/part-00.parquet';
-  expect(planEmptyFiles(manifestOf({ [left]: 0 }))).toEqual({ added: [], removed: [left] });
+test('the day of a file without rows has no rows by it', () => {
+  const empty = { 'quotes/date=2026-05-01/part-00.parquet': 0 };
+  const missing = listMissingEmptyFiles(manifestOf({ ...empty, [first]: 3 }));
+  expect(missing.map(({ dataset }) => dataset)).toEqual(others('ticks', 'quotes'));
+  expect(new Set(missing.map(({ date }) => date))).toEqual(new Set(['2026-06-01', null]));
+});
+
+test('without any day with rows there are none', () => {
+  for (const rows of [{}, { 'symbols/part-00.parquet': 2 }, { 'quotes/date=2026-06-01/part-00.parquet': 0 }])
+    expect(listMissingEmptyFiles(manifestOf(rows))).toEqual([]);
 });

@@ -28,6 +28,7 @@ export function startCandlesAudit(root: string, reader: Reader) {
       if (files.every(({ rows }) => rows === 0)) continue;
       const byPath = new Map(files.map((file) => [file.path, file]));
       for (const ticks of manifest.datasets.ticks.files) {
+        if (ticks.rows === 0) continue;
         const path = ticks.path.replace('ticks/', `${name}/`);
         const file = byPath.get(path);
         const covered = manifest.datasets.coverage.files.find(({ date }) => date === ticks.date);

@@ -37,8 +37,7 @@ export function startReader(root: string): Reader {
     for (const path of files.keys()) {
       const [, its, name] = path.split('/');
       if (its === day && !names.includes(name!)) {
-        // A file without rows goes when there are ticks elsewhere.
-        if (files.get(path)!.size > 0) wrongs.push(`glob: ${path} is gone`);
+        wrongs.push(`glob: ${path} is gone`);
         files.delete(path);
       }
     }
