@@ -46,8 +46,8 @@ const fileFields = {
   rows: Count('Number of rows.'),
   bytes: Count('Size in bytes.'),
   sha256: Sha256('SHA-256 of the file, in hex; also its ETag.'),
-  t_min: nullable(epochMs, 'Earliest time of a row, epoch milliseconds.'),
-  t_max: nullable(epochMs, 'Latest time of a row, epoch milliseconds.'),
+  t_min: nullable(epochMs, 'Earliest time of a row, epoch milliseconds; null if there are no rows.'),
+  t_max: nullable(epochMs, 'Latest time of a row, epoch milliseconds; null if there are no rows.'),
   symbols: Count('Number of symbols.'),
   generation: Count('Generation that wrote the file.'),
 };

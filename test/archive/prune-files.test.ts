@@ -35,6 +35,11 @@ test('only files whose times may lie in the half-open window are looked at', () 
   ).toBe(true);
 });
 
+test('a file without rows is never looked at', () => {
+  const empty = { ...file('quotes/date=2026-06-01/part-00.parquet', null, null), rows: 0, symbols: 0 };
+  expect(createFileFilter({ parts: 4, format_version: 4 }, 'quotes', [], open)(empty)).toBe(false);
+});
+
 test('a symbol is looked for in its part alone, where days are split by symbol', () => {
   const parts = 16;
   const [a, b] = ['KXBTC-1', 'KXRAIN'].map((symbol) => computePartNumber(symbol, parts));

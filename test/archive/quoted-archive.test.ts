@@ -73,7 +73,8 @@ test('a pinned generation keeps its quotes while another one is published', asyn
   await publishConflict(archive);
   const rows = pin.listPaths('quotes').flatMap((path) => decodeRows(datasets.quotes.columns, readFileSync(path)));
   expect(rows).toContainEqual(['AAA', day0, 0.25, 0.5, 10, 10]);
-  expect(pin.listPaths('quote_conflicts')).toEqual([]);
+  const conflicts = pin.listPaths('quote_conflicts').map((path) => readFileSync(path));
+  expect(conflicts.map((bytes) => decodeRows(datasets.quote_conflicts.columns, bytes))).toEqual([[]]);
   pin.release();
   expect(publishedRows(archive.layout.root, 'quotes')).toContainEqual(['AAA', day0, 0.375, 0.5, 10, 10]);
 });
@@ -84,7 +85,10 @@ test('changes list the files of quotes and their conflicts, and only those of la
     listChangedFiles(archive.readManifest(), since)
       .filter(({ dataset }) => dataset.startsWith('quote'))
       .map(({ path }) => path);
-  expect(listed(0)).toEqual(archive.readManifest().datasets.quotes.files.map(({ path }) => path));
+  expect(listed(0)).toEqual([
+    ...archive.readManifest().datasets.quotes.files.map(({ path }) => path),
+    'quote_conflicts/date=2026-06-01/part-00.parquet',
+  ]);
   await publishConflict(archive);
   expect(listed(1)).toEqual([
     expect.stringMatching(/^quotes\/date=2026-06-01\/part-\d\d\.parquet$/),

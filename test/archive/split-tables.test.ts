@@ -140,7 +140,7 @@ describe('an upgrade', () => {
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
-  test('removes the file of part 0 if it has no rows', async () => {
+  test('keeps an empty file of part 0 if it has no rows of its own', async () => {
     const first = opened();
     append(first, polled(symbols[3]!, 0.4, now));
     await publishNow(first);
@@ -148,8 +148,9 @@ describe('an upgrade', () => {
     turnedBack(first.layout.root, 3);
     const archive = opened({ root: first.layout.root, create: false });
     await upgrade(archive);
-    expect(archive.readManifest().datasets.coverage.files.map(({ path }) => path)).toEqual([
-      toDayPath('coverage', day0, 3),
+    expect(archive.readManifest().datasets.coverage.files.map(({ path, rows }) => [path, rows])).toEqual([
+      [toDayPath('coverage', day0, 0), 0],
+      [toDayPath('coverage', day0, 3), 1],
     ]);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });

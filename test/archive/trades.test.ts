@@ -12,7 +12,18 @@ import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { share } from '../harness/share.ts';
 import { repairNow } from './damaged.ts';
 import { appendQuotes as appendSeriesRecords } from './quotes.ts';
-import { day0, dayMs, hashes, hourMs, now, opened, publishedRows, publishNow, scratchFolder } from './scratch.ts';
+import {
+  day0,
+  dayMs,
+  hashes,
+  hourMs,
+  now,
+  opened,
+  publishedRows,
+  publishNow,
+  rowHashes,
+  scratchFolder,
+} from './scratch.ts';
 import {
   countTrades,
   decodedTrades,
@@ -228,7 +239,7 @@ describe('publishing any trades', () => {
         expect(count).toBe(rows.filter(([of, t]) => of === symbol && from! <= t! && t! < to!).length);
       expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
       archive.close();
-      return hashes(root, '{trades,coverage}/**/*.parquet');
+      return rowHashes(root, '{trades,coverage}/**/*.parquet');
     };
     await fc.assert(
       fc.asyncProperty(anyBatches, async (drawn) => {

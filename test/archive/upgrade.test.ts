@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { type Disk, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type DatasetName, datasetNames, datasets } from '../../src/archive/format/datasets.ts';
 import { parsePartNumber } from '../../src/archive/format/layout.ts';
-import { formatVersion } from '../../src/archive/format/manifest.ts';
+import { formatVersion, listFilesWithRows } from '../../src/archive/format/manifest.ts';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { evidenceSinceKey, getMeta } from '../../src/archive/journal/database.ts';
@@ -128,8 +128,8 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   expect(Object.values(manifest.days).map(({ state }) => state)).toEqual(['incomplete', 'incomplete']);
   expect(getMeta(archive.state.db, evidenceSinceKey)).toBe(String(now));
   expect(manifest.previous_sha256).toBe(sha256(Buffer.from(text)));
-  for (const name of both) expect(manifest.datasets[name]).toEqual(was.datasets[name]);
-  expect(hashes(archive.layout.root, `{${both}}/**/*`)).toEqual(before);
+  for (const name of both) expect(listFilesWithRows(manifest, name)).toEqual(was.datasets[name].files);
+  expect(hashes(archive.layout.root, `{${both}}/**/*`)).toMatchObject(before);
   expect(Object.keys(JSON.parse(readFileSync(archive.layout.manifestPath, 'utf8')).datasets)).toEqual(datasetNames);
   expect(recordsOf(archive.layout.root, 'symbols')).toEqual(withSource(symbols!));
   expect(recordsOf(archive.layout.root, 'markets')).toEqual(withSource(markets!));
@@ -334,6 +334,41 @@ test('what was complete is provisional after an upgrade, as nothing tells why it
   await publishNow(archive);
   expect(states()).toEqual(['complete', 'complete']);
   expect(estimateRecheckCost(archive.state.db, 1000)).toMatchObject({ windows: 0, symbols: 0, expected_requests: 0 });
+});
+
+test.each(olderFormats)(
+  'an upgrade from format %i adds a file without rows to each dataset without rows',
+  async (format) => {
+    const { archive } = await older(format);
+    await upgrade(archive);
+    const manifest = archive.readManifest();
+    for (const name of ['orderbooks', 'quotes', 'trades', 'conflicts', 'quote_conflicts', 'trade_conflicts'] as const)
+      expect(manifest.datasets[name].files).toMatchObject([
+        { path: `${name}/date=2026-06-01/part-00.parquet`, rows: 0 },
+      ]);
+    const before = hashes(archive.layout.root, '**/*');
+    expect((await upgrade(archive)).manifest.generation).toBe(manifest.generation);
+    expect(hashes(archive.layout.root, '**/*')).toEqual(before);
+  },
+);
+
+test('a file without rows gets the new columns too', async () => {
+  const first = opened();
+  append(first, answer('AAA', [[day0, 0.5]], { windows: [] }));
+  await publishNow(first);
+  first.close();
+  const { root } = first.layout;
+  turnedBack(root, 3, true);
+  const markets = 'markets/date=2026-06-01/part-00.parquet';
+  expect(columnsByPath(root, 'markets')).not.toEqual(allColumns([markets]));
+  const archive = opened({ root, create: false });
+  expect((await upgrade(archive)).refused).toEqual([]);
+  for (const name of datasetNames)
+    expect(columnsByPath(root, name)).toEqual(allColumns(columnsByPath(root, name).keys()));
+  expect(archive.readManifest().datasets.markets.files).toMatchObject([
+    { path: markets, rows: 0, t_min: null, generation: 2 },
+  ]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
 test('numbers the dropped prices of one tick and moment, as a publish does', async () => {

@@ -289,8 +289,8 @@ class Checker:
             completeness = self.manifest["completeness"]
             record(completeness, "completeness", {**fields, "damaged": lambda value: type(value) is dict})
             record(completeness.get("damaged"), "completeness damaged", damaged)
-        file = {"path": text, "date": nullable(date), "rows": lambda value: whole(value, 1), "bytes": whole}
-        file |= {"sha256": sha, "t_min": whole, "t_max": whole, "symbols": whole, "generation": whole}
+        file = {"path": text, "date": nullable(date), "rows": whole, "bytes": whole}
+        file |= {"sha256": sha, "t_min": nullable(whole), "t_max": nullable(whole), "symbols": whole, "generation": whole}
         for dataset in COLUMNS:
             record(self.manifest["datasets"][dataset], dataset, {"files": array(dataset, file)})
 
@@ -380,8 +380,9 @@ class Checker:
         if not is_ascending(table, ORDERS[dataset]):
             self.fault("I10", path, "rows are not strictly ascending")
         first, last = SPANS.get(dataset, ("t", "t"))
-        t_min, t_max = pc.min(table[first]).as_py(), pc.max(table[last]).as_py()
-        end = t_max - 1 if dataset == "coverage" else t_max
+        t_min, end = pc.min(table[first]).as_py(), pc.max(table[last]).as_py()
+        if dataset == "coverage" and end is not None:
+            end -= 1
         symbols = table["symbol"].unique().to_pylist()
         told = {"rows": table.num_rows, "t_min": t_min, "t_max": end, "symbols": len(symbols)}
         for name, value in told.items():
@@ -438,6 +439,8 @@ class Checker:
             table = self.load(dataset, file)
             if table is None:
                 unread.add(dataset)
+            elif table.num_rows == 0:
+                continue
             elif dataset == "ticks":
                 day.tables[part_number(file["path"])] = table
                 self.take_ticks(day, table)
@@ -519,7 +522,7 @@ class Checker:
 
     def check_candles(self, date: str, day: Day) -> None:
         for dataset, interval in INTERVALS.items():
-            if not self.manifest["datasets"][dataset]["files"]:
+            if all(file["rows"] == 0 for file in self.manifest["datasets"][dataset]["files"]):
                 continue
             found = day.candles[dataset]
             if set(found) != set(day.tables):

@@ -112,7 +112,7 @@ def test_one_of_which_all_was_rejected_is_as_the_page_says(tmp_path):
 
 def test_one_without_candles_is_as_the_page_says(tmp_path):
     import_ticks(tmp_path / "plain", minutes(range(9), 0), 1, "--set", "archive.candles=[]")
-    assert Archive(tmp_path / "plain").files("candles_1h") == []
+    assert Archive(tmp_path / "plain").rows("candles_1h") == 0
     assert format_reader.check(tmp_path / "plain") == []
 
 
@@ -242,7 +242,8 @@ def rewrite(archive: Archive, dataset: str, edit, at: int = 0) -> None:
     pq.write_table(table, archive.root / file["path"])
     first, last = (table[name].cast(pa.int64()) for name in (told.first, told.last))
     file |= {"rows": table.num_rows, "symbols": len(table["symbol"].unique())}
-    file |= {"t_min": pc.min(first).as_py(), "t_max": pc.max(last).as_py() + told.shift}
+    t_max = pc.max(last).as_py()
+    file |= {"t_min": pc.min(first).as_py(), "t_max": None if t_max is None else t_max + told.shift}
     describe(archive, file)
 
 
@@ -318,12 +319,22 @@ def add_book(archive: Archive, rows: list) -> None:
     kinds = (pa.string(), pa.timestamp("ms", "UTC"), pa.string(), pa.int32(), pa.float64(), pa.float64())
     schema = pa.schema([pa.field(name, kind, nullable=False) for name, kind in zip(names, kinds)])
     columns = [pa.array(column, kind) for column, kind in zip(zip(*[("KX-A", DAY, *row) for row in rows]), kinds)]
-    (archive.root / path).parent.mkdir(parents=True)
+    first(archive, "orderbooks").unlink()
+    (archive.root / path).parent.mkdir(exist_ok=True)
     pq.write_table(pa.table(columns, schema=schema), archive.root / path)
     file = {"path": path, "date": "2025-06-20", "rows": len(rows), "bytes": 0, "sha256": ""}
     file |= {"t_min": DAY, "t_max": DAY, "symbols": 1, "generation": 1}
-    archive.files("orderbooks").append(file)
+    archive.files("orderbooks")[:] = [file]
     describe(archive, file)
+
+
+def move_empty(archive: Archive) -> None:
+    """Moves the file of the order books, which has no rows, into another part."""
+    (file,) = archive.files("orderbooks")
+    before = archive.root / file["path"]
+    file["path"] = file["path"].replace("part-00", "part-01")
+    before.rename(archive.root / file["path"])
+    save(archive)
 
 
 LEVELS = [("ask", 0, 0.5, 1.0), ("ask", 1, 0.5, 0.5), ("bid", 0, 0.4, 1.0), ("bid", 1, 0.3, 2.0)]
@@ -356,6 +367,7 @@ DAMAGES = {
     "an edited t_max": ("I6", lambda a: set_of_file(a, t_max=a.files("ticks")[0]["t_max"] + 1)),
     "an edited number of symbols": ("I6", lambda a: set_of_file(a, symbols=9)),
     "a file from the future": ("I7", lambda a: set_of_file(a, generation=99)),
+    "a file without rows in another part": ("I7", move_empty),
     "fewer parts than there are": ("I7", lambda a: set_in(a, parts=1)),
     "no manifest before": ("I7", lambda a: set_in(a, previous_sha256=None)),
     "a watermark that is ahead": ("I8", lambda a: set_in(a, watermark=DAY + 1, reached=DAY)),

@@ -7,7 +7,7 @@ import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from
 import { candleDatasets, datasets } from '../format/datasets.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
+import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
 import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
@@ -136,7 +136,7 @@ function repairPartition(repair: DayRepair, part: number, isCoverageRestored: bo
   const related = [...intervals.map((interval) => candleDatasets[interval]), ...candleSeries];
   const areCandlesAffected = related.some((dataset) => damagedFiles.has(toDayPath(dataset, day, part)));
   if (ticks === undefined && !isCoverageRestored && !areCandlesAffected) return;
-  const file = findManifestFile(stage.base, 'ticks', path);
+  const file = findFileWithRows(stage.base, 'ticks', path);
   const columns = ticks === undefined ? readPublishedTicks(archive, file) : repairTicks(repair, part, ticks);
   if (ticks === undefined && isCoverageRestored) {
     const getTimes = indexTickTimes(columns);
@@ -149,7 +149,7 @@ function repairPartition(repair: DayRepair, part: number, isCoverageRestored: bo
   }
   for (const interval of intervals) {
     const candles = toDayPath(candleDatasets[interval], day, part);
-    if (findManifestFile(stage.base, candleDatasets[interval], candles) === undefined) continue;
+    if (findFileWithRows(stage.base, candleDatasets[interval], candles) === undefined) continue;
     stageRemoval(stage, candles);
     const damaged = damagedFiles.get(candles);
     if (damaged !== undefined) losses.rowsLost.set(candles, damaged.file.rows);
@@ -227,7 +227,7 @@ const estimateLostTicksMin = ({ keys, rows }: LostRange): number =>
 /** Published tick counts per symbol, from the daily candles; undefined if they are not needed or not available. */
 function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<string, number> | undefined {
   const path = toDayPath('candles_1d', repair.day, part);
-  const file = findManifestFile(repair.stage.base, 'candles_1d', path);
+  const file = findFileWithRows(repair.stage.base, 'candles_1d', path);
   if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
   const columns = datasets.candles_1d.columns.filter(({ name }) => name === 'symbol' || name === 'ticks');
   const rows = decodeRows(columns, readPublishedFile(repair.archive, file));

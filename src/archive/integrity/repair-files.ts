@@ -5,7 +5,7 @@ import { compareLostWindows, withdrawCoverage } from '../format/coverage.ts';
 import { type DatasetName, type DatasetsWith, datasets } from '../format/datasets.ts';
 import { getPartCount, type PartCounts } from '../format/day-parts.ts';
 import { parsePartNumber, symbolsPath } from '../format/layout.ts';
-import { type Manifest, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
+import { hasRows, listFilesWithRows, type Manifest, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
@@ -16,6 +16,7 @@ import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { commitStage } from '../publish/commit.ts';
 import { isTable, stageTable, type TableName } from '../publish/day-tables.ts';
+import { encodeEmptyFile, stageMissingEmptyFiles } from '../publish/empty-files.ts';
 import { stageRowsOfOtherParts } from '../publish/split-tables.ts';
 import {
   createNextManifest,
@@ -24,6 +25,7 @@ import {
   recordStagedFiles,
   type Stage,
   sortMoves,
+  stageFile,
   stageRemoval,
   stageSymbols,
 } from '../publish/staging.ts';
@@ -49,7 +51,7 @@ export async function repairDamagedFiles(
   options: RepairFilesOptions,
 ): Promise<Manifest> {
   const { db, identity } = archive.state;
-  const dated = damaged.filter(({ file }) => file.date !== null);
+  const dated = damaged.filter(({ file }) => file.date !== null && hasRows(file));
   const days = [...Map.groupBy(dated, ({ file }) => parseDayStart(file.date!))].sort(([a], [b]) => a - b);
   for (const [done, [day, dayFiles]] of days.entries()) {
     options.signal?.throwIfAborted();
@@ -73,12 +75,15 @@ export async function repairDamagedFiles(
   const nowMs = options.clock.nowMs();
   const { symbols, changed } = recountSymbols(known, counts, parts, identity.parts, nowMs);
   stageSymbols(archive, stage, symbols);
-  if (symbols.length === 0 && damaged.some(({ dataset }) => dataset === 'symbols')) stageRemoval(stage, symbolsPath);
+  if (symbols.length === 0 && damaged.some(({ dataset, file }) => dataset === 'symbols' && hasRows(file)))
+    stageRemoval(stage, symbolsPath);
   const coverage = readAllSegments(db);
   const lostBySymbol = Map.groupBy(losses.windows, ({ symbol }) => symbol);
   for (const [symbol, windows] of lostBySymbol)
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
   const after = { symbols, coverage, lost: [...readLostWindows(db), ...losses.windows].sort(compareLostWindows) };
+  stageDamagedEmptyFiles(archive, stage, damaged);
+  stageMissingEmptyFiles(archive, stage);
   // Every published file was checked, and this commit repairs all damage: none is left to record.
   const manifest = createNextManifest(archive, stage, after, options, []);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
@@ -89,6 +94,13 @@ export async function repairDamagedFiles(
     setTickCounts(db, changed, nowMs);
   });
   return manifest;
+}
+
+/** Stages damaged files without rows again. Nothing is lost with them. */
+function stageDamagedEmptyFiles(archive: Archive, stage: Stage, damaged: RepairTriage['damaged']): void {
+  for (const { dataset, file } of damaged)
+    if (!hasRows(file) && !stage.stagedFiles.has(file.path))
+      stageFile(archive, stage, encodeEmptyFile({ dataset, path: file.path, date: file.date }));
 }
 
 /** Parts of the archive to recount: those with damaged ticks, or all if the tick counts in the state do not add up. */
@@ -112,7 +124,7 @@ const hasPart = (counts: PartCounts, { path, date }: PublishedFile, part: number
 /** Counts the ticks of some parts over all days, as of the staged generation; one entry per symbol. */
 function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
   const counts = new Map<string, TickCount>();
-  for (const file of listNextFiles(stage).ticks.files) {
+  for (const file of listFilesWithRows({ datasets: listNextFiles(stage) }, 'ticks')) {
     if (![...parts].some((part) => hasPart(stage.base, file, part))) continue;
     const staged = stage.moves.find((move) => move.to === file.path);
     const bytes =

@@ -4,7 +4,7 @@ import { floorToDay } from '../../base/window.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { findDayPart, getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
 import {
   addTallies,
@@ -31,7 +31,7 @@ export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[
   const toPath = ({ symbol, from }: LostWindow): string =>
     toDayPath('ticks', floorToDay(from), findDayPart(manifest, symbol, floorToDay(from)));
   for (const [path, windows] of Map.groupBy(lost, toPath)) {
-    const file = findManifestFile(manifest, 'ticks', path);
+    const file = findFileWithRows(manifest, 'ticks', path);
     if (file === undefined) continue;
     const getTimes = indexTickTimes(decodeTicks(readPublishedFile(archive, file)));
     for (const window of windows) counts.set(window, countTicksInWindow(getTimes(window.symbol), window));
@@ -66,7 +66,7 @@ function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
       const chunks = readBinTicks(db, { day, part }, end);
       const ownSymbols = new Set(chunks.flatMap((chunk) => (chunk.runId === runId ? [chunk.symbol] : [])));
       const path = toDayPath('ticks', day, part % getPartCount(manifest, formatDay(day)));
-      const file = findManifestFile(manifest, 'ticks', path);
+      const file = findFileWithRows(manifest, 'ticks', path);
       const old = file === undefined ? emptyPart : decodeTicks(readPublishedFile(archive, file));
       const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
       const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));

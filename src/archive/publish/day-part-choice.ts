@@ -2,7 +2,7 @@ import { formatDay } from '../../base/time.ts';
 import { dayMs } from '../../base/window.ts';
 import { type DatasetName, datasetNames, datasets, isSplitBySymbol } from '../format/datasets.ts';
 import { choosePartCount, getPartCount, type PartCounts } from '../format/day-parts.ts';
-import { formatVersion, type Manifest } from '../format/manifest.ts';
+import { formatVersion, listFilesWithRows, type Manifest } from '../format/manifest.ts';
 import type { Database } from '../journal/database.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import type { ImportBuffer, SpilledChunk, TickSource } from './import-buffer.ts';
@@ -42,9 +42,9 @@ export function chooseDayParts({ base, dayParts }: Stage, input: ChoiceInput): v
 
 const splitNames = datasetNames.filter((name) => isSplitBySymbol(name, formatVersion));
 
-/** The dates with a file of a dataset that is split by symbol. */
+/** The dates with rows of a dataset that is split by symbol. */
 const listSplitDates = ({ datasets: published }: Pick<Manifest, 'datasets'>): Set<string> =>
-  new Set(splitNames.flatMap((name) => published[name].files.map(({ date }) => date!)));
+  new Set(splitNames.flatMap((name) => listFilesWithRows({ datasets: published }, name).map(({ date }) => date!)));
 
 const sizedNames: readonly DatasetName[] = splitNames.filter((name) => datasets[name].source === 'collected');
 

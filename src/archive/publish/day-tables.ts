@@ -13,7 +13,7 @@ import {
   listReadColumns,
 } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile, formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { findFileWithRows, formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import type { MarketRow } from '../format/market.ts';
 import { detailColumns, getOlderOutcomeSource } from '../format/market-details.ts';
 import { overlayBookCoverage } from '../format/order-book.ts';
@@ -44,7 +44,7 @@ export function readTableRows(
   { day, part }: JournalBin,
 ): CellValue[][] {
   const isSplit = isSplitBySymbol(dataset, base.format_version);
-  const file = findManifestFile(base, dataset, toDayPath(dataset, day, isSplit ? part : 0));
+  const file = findFileWithRows(base, dataset, toDayPath(dataset, day, isSplit ? part : 0));
   if (file === undefined) return [];
   const rows = decodeRows(listReadColumns(dataset), readPublishedFile(archive, file));
   const isSplitNow = isSplitBySymbol(dataset, formatVersion);

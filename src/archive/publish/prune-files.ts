@@ -3,11 +3,11 @@ import { computePartNumber } from '../../base/symbol-name.ts';
 import { type DatasetName, isSplitBySymbol } from '../format/datasets.ts';
 import { getPartCount, type PartCounts } from '../format/day-parts.ts';
 import { parsePartNumber } from '../format/layout.ts';
-import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 
 /**
  * Returns a filter for the files of a dataset that may hold rows of the symbols (empty: all) in a window, in epoch ms.
- * A null end of the window is open. Uses the manifest only.
+ * A null end of the window is open. A file without rows is never selected. Uses the manifest only.
  */
 export function createFileFilter(
   manifest: PartCounts & Pick<Manifest, 'format_version'>,
@@ -23,6 +23,7 @@ export function createFileFilter(
   };
   const bySymbol = isSplitBySymbol(dataset, manifest.format_version) && symbols.length > 0;
   return (file) =>
+    hasRows(file) &&
     (from === null || file.t_max === null || file.t_max >= from) &&
     (to === null || file.t_min === null || file.t_min < to) &&
     (!bySymbol || listParts(getPartCount(manifest, file.date!)).has(parsePartNumber(file.path)));

@@ -6,7 +6,7 @@ import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import { readSegmentsIn } from '../journal/coverage-store.ts';
@@ -29,6 +29,7 @@ import {
   toConflictRows,
   toCoverageRows,
 } from './day-tables.ts';
+import { encodeEmptyFile } from './empty-files.ts';
 import { encodeBookFile } from './encode-partition.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
@@ -42,7 +43,7 @@ import {
 } from './merge-partition.ts';
 import type { SeriesCoverage } from './publish-series.ts';
 import { hasStagedSeries, readCandleSeries } from './stage-candles.ts';
-import { type Stage, stageFile, stageRemoval } from './staging.ts';
+import { type Stage, stageFile } from './staging.ts';
 
 /** The result of merging one part of one day. */
 export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
@@ -242,7 +243,7 @@ async function startMerge(
 ): Promise<MergeResult> {
   const { db } = archive.state;
   const { day, part } = bin;
-  const file = findManifestFile(stage.base, 'ticks', toDayPath('ticks', day, part));
+  const file = findFileWithRows(stage.base, 'ticks', toDayPath('ticks', day, part));
   const old = file === undefined ? null : readPublishedFile(archive, file);
   const chunks = input.source.readChunks(bin);
   const task: MergeTask = {
@@ -307,8 +308,9 @@ function stagePartTables(
   if (!isMerged && answers.length === 0 && series === undefined) return;
   const rows = toCoverageRows(coverage);
   const path = toDayPath('coverage', bin.day, bin.part);
-  // All coverage of the part may have been withdrawn.
-  if (rows.length === 0 && findManifestFile(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
+  // All coverage of the part may have been withdrawn. A reader that has listed the file can still open it.
+  if (rows.length === 0 && findFileWithRows(stage.base, 'coverage', path) !== undefined)
+    stageFile(archive, stage, encodeEmptyFile({ dataset: 'coverage', path, date: formatDay(bin.day) }));
   stageTable(archive, stage, 'coverage', bin, rows);
   stageTable(archive, stage, 'conflicts', bin, toConflictRows(conflicts));
 }
@@ -359,7 +361,7 @@ function stageBookBin(
   index: JournalIndex,
 ): readonly BookObservation[] {
   const path = toDayPath('orderbooks', bin.day, bin.part);
-  const file = findManifestFile(stage.base, 'orderbooks', path);
+  const file = findFileWithRows(stage.base, 'orderbooks', path);
   const old = file === undefined ? emptyBooks : decodeBooks(readPublishedFile(archive, file));
   const fresh = journalBins.flatMap((one) => {
     const snapshots = readBookBin(archive.state.db, one, index.end);

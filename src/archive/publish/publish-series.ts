@@ -9,7 +9,7 @@ import {
   type PublishedCoverage,
 } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { mergeSeries } from '../format/merge-series.ts';
 import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
@@ -199,7 +199,7 @@ const sliceRowsMax = 300_000;
 
 /** Reads the published rows of a part. @throws DamageError if the file is damaged */
 function readSeriesPart(archive: Archive, stage: Stage, dataset: SeriesDataset, bin: JournalBin): SeriesColumns {
-  const file = findManifestFile(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
+  const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
   return file === undefined ? createEmptySeries(dataset) : decodeSeries(dataset, readPublishedFile(archive, file));
 }
 

@@ -5,7 +5,7 @@ import { floorToDay } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
-import { formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { formatVersion, hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { createUnknownSymbol, mergeMarkets, type SymbolFacts } from '../format/market.ts';
 import { addSegments, readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
@@ -31,6 +31,7 @@ import { type Archive, requireCurrentFormat, requirePublishedManifest } from '..
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
 import { readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
+import { stageMissingEmptyFiles } from './empty-files.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
@@ -81,7 +82,7 @@ export interface PublishResult {
   readonly previousManifest: Manifest;
   /** The current manifest. */
   readonly manifest: Manifest;
-  /** Files that this publish wrote. */
+  /** Files with rows that this publish wrote. */
   readonly files: readonly PublishedFile[];
   /** Lost windows that were fetched completely with fewer ticks than were once published. They stay lost. */
   readonly lacking: readonly LostWindow[];
@@ -242,6 +243,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     coverage: computeCoverageAfter(db, results),
     lost: computeLostAfter(readLostWindows(db), results),
   };
+  stageMissingEmptyFiles(archive, stage);
   const manifest = createNextManifest(archive, stage, after, options);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
     consumeBooks(db, books.bins, coveredResponses, end);
@@ -259,7 +261,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     if (base.format_version < 3 && base.generation > 0) setMeta(db, evidenceSinceKey, String(options.clock.nowMs()));
   });
   const lacking = results.flatMap((bin) => bin.lacking);
-  const files = [...stage.stagedFiles.values()].map((staged) => staged.file);
+  const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);
   const { latenessMs } = sumLateTicks(results);
   return { previousManifest: base, manifest, files, lacking, latenessMs, refused };
 }

@@ -17,7 +17,8 @@ import {
   toConflictRows,
   toCoverageRows,
 } from './day-tables.ts';
-import { type Stage, stageRemoval } from './staging.ts';
+import { encodeEmptyFile } from './empty-files.ts';
+import { type Stage, stageFile } from './staging.ts';
 
 // Formats before 4 have one file of coverage and one of conflicts for each day, with the symbols of all parts.
 
@@ -38,7 +39,8 @@ export function stageSplitTable(
   const rows = dataset === 'conflicts' ? numberConflicts(older) : older;
   const own = stageRowsOfOtherParts(archive, stage, dataset, bin, rows);
   if (own.length > 0) stageTable(archive, stage, dataset, bin, own);
-  else stageRemoval(stage, file.path);
+  // A reader that has listed the file can still open it.
+  else stageFile(archive, stage, encodeEmptyFile({ dataset, path: file.path, date: file.date }));
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Window } from '../../base/window.ts';
 import { type CandleInterval, candleIntervals } from '../format/candles.ts';
 import { candleDatasets } from '../format/datasets.ts';
 import { parsePartNumber, toDayPath } from '../format/layout.ts';
-import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { candleSeries, type SeriesDataset } from '../format/series-datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
 import type { JournalBin } from '../journal/journal.ts';
@@ -24,7 +24,7 @@ import { readNextFile, type Stage, stageFile } from './staging.ts';
  */
 export const listCandleIntervals = (base: Manifest, requested: readonly CandleInterval[]): CandleInterval[] =>
   (Object.keys(candleIntervals) as CandleInterval[]).filter(
-    (interval) => requested.includes(interval) || base.datasets[candleDatasets[interval]].files.length > 0,
+    (interval) => requested.includes(interval) || listFilesWithRows(base, candleDatasets[interval]).length > 0,
   );
 
 /** Whether a publish has staged series of a part that its candles are computed from. */
@@ -107,9 +107,9 @@ interface MissingCandleFiles {
 
 function findMissingCandles({ base, stagedFiles }: Stage, intervals: readonly CandleInterval[]): MissingCandleFiles[] {
   const publishedPaths = new Set(
-    intervals.flatMap((i) => base.datasets[candleDatasets[i]].files.map((file) => file.path)),
+    intervals.flatMap((i) => listFilesWithRows(base, candleDatasets[i]).map((file) => file.path)),
   );
-  return base.datasets.ticks.files.flatMap((file) => {
+  return listFilesWithRows(base, 'ticks').flatMap((file) => {
     const missing = intervals.filter((interval) => {
       const path = `${candleDatasets[interval]}${file.path.slice('ticks'.length)}`;
       return !publishedPaths.has(path) && !stagedFiles.has(path);

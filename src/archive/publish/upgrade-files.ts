@@ -9,7 +9,7 @@ import {
   datasets,
 } from '../format/datasets.ts';
 import { parsePartNumber } from '../format/layout.ts';
-import { formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { formatVersion, hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { getOlderOutcomeSource } from '../format/market-details.ts';
 import { type Database, getMeta, setMeta, upgradedKey } from '../journal/database.ts';
 import type { Archive } from '../open-archive.ts';
@@ -17,6 +17,7 @@ import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
 import { encodePartFile } from '../parquet/writer.ts';
 import { readPublishedFile } from '../read-published-file.ts';
+import { encodeEmptyFile } from './empty-files.ts';
 import { createEncodedFile, type EncodedFile } from './encode-partition.ts';
 import { stageSplitTable } from './split-tables.ts';
 import { type Stage, stageFile } from './staging.ts';
@@ -79,6 +80,7 @@ export function stageOutdatedFiles(archive: Archive, stage: Stage): string[] {
 }
 
 function completeFile(archive: Archive, { dataset, file }: OutdatedFile): EncodedFile {
+  if (!hasRows(file)) return encodeEmptyFile({ dataset, path: file.path, date: file.date });
   const columns = listColumns(dataset);
   const published = readPublishedFile(archive, file);
   // Older archives have neither quotes nor trades. Publishes give the same bytes.

@@ -8,7 +8,7 @@ import { dayMs, floorToDay, subtract, union, type Window } from '../../base/wind
 import { splitAtLostWindows } from '../format/coverage.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { parsePartNumber } from '../format/layout.ts';
-import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
 import { toSymbolPart } from '../format/tick-changes.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../journal/gap-records.ts';
@@ -293,7 +293,7 @@ function createPartFileIndex(): (manifest: Manifest, part: number) => ReadonlyMa
     let ofPart = cached.byPart.get(part);
     if (ofPart === undefined) {
       // A manifest's files are sorted by path, and so by day.
-      const files = manifest.datasets.ticks.files.filter(
+      const files = listFilesWithRows(manifest, 'ticks').filter(
         ({ path, date }) => parsePartNumber(path) === part % getPartCount(manifest, date!),
       );
       ofPart = new Map(files.map((file) => [parseDayStart(file.date!), file]));

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { union } from '../../../src/base/window.ts';
 import type { SandboxOptions } from '../../../src/sandbox/options.ts';
-import { coverageOf, hashes, totalTicks } from '../../e2e/lake.ts';
+import { coverageOf, rowHashes, totalTicks } from '../../e2e/lake.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 import { dayMs, firstNight, type Nights, startNights } from './nights.ts';
 
@@ -28,7 +28,7 @@ export const rawFiles = (output: string): string[] =>
  * than they did in the original run.
  */
 export const polled = (output: string) => ({
-  files: hashes(output, 'ticks', 'markets', 'orderbooks', 'conflicts'),
+  files: rowHashes(output, 'ticks', 'markets', 'orderbooks', 'conflicts'),
   coverage: [...Map.groupBy(coverageOf(output), ({ symbol }) => symbol)].map(
     ([symbol, rows]) => [symbol, union(rows)] as const,
   ),

@@ -25,9 +25,10 @@ export function startCandlesAudit(root: string, reader: Reader) {
   ): Generator<string> {
     for (const [name, intervalMs] of Object.entries(intervals) as [keyof typeof intervals, number][]) {
       const { files } = manifest.datasets[name];
-      if (files.length === 0) continue;
+      if (files.every(({ rows }) => rows === 0)) continue;
       const byPath = new Map(files.map((file) => [file.path, file]));
       for (const ticks of manifest.datasets.ticks.files) {
+        if (ticks.rows === 0) continue;
         const path = ticks.path.replace('ticks/', `${name}/`);
         const file = byPath.get(path);
         const covered = manifest.datasets.coverage.files.find(
