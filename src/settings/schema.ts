@@ -152,6 +152,7 @@ export const settingsSchema = createSection({
       runs_concurrent_max: createInteger(2, 1, 64),
       waiting_max: createInteger(10, 1, 1000),
       saved_backtests_max: createInteger(100, 1, 10_000),
+      trades_bytes_max: createInteger(1024 * 1024 * 1024, 0, 64 * 1024 * 1024 * 1024 * 1024),
     }),
     metrics_key: createNullable({
       type: 'string',

@@ -394,6 +394,7 @@ export const routes = [
   'POST /api/v1/research/backtest',
   'GET /api/v1/backtest',
   'GET /api/v1/backtest/{id}',
+  'GET /api/v1/backtest/{id}/trades',
   'DELETE /api/v1/backtest/{id}',
   'GET /api/v1/bots',
   'POST /api/v1/bots',
