@@ -114,8 +114,22 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
   };
   async function* chunks(sql: string) {
     const result = await (connection ?? (await reconnect())).stream(sql);
-    for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk())
-      yield { chunk, names: result.columnNames() };
+    const names = result.columnNames();
+    let next = result.fetchChunk();
+    try {
+      for (;;) {
+        const chunk = await next;
+        if (chunk === null || chunk.rowCount === 0) return;
+        // DuckDB computes it while the caller uses this chunk.
+        next = result.fetchChunk();
+        // Its error is thrown when it is awaited.
+        next.catch(() => {});
+        yield { chunk, names };
+      }
+    } finally {
+      // The connection must not be closed before.
+      await next.catch(() => {});
+    }
   }
   /** Not for texts that are kept, such as symbols: see `readTextVector`. */
   const readColumn = (chunk: DuckDBDataChunk, column: number): readonly unknown[] => {
