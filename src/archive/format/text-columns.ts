@@ -12,21 +12,39 @@ export interface TextColumn {
 
 const nullLength = -1;
 
+/** Most text columns have no text. Those of up to this many rows share their arrays. */
+const sharedNulls = 1 << 19;
+const noBytes = new Uint8Array(0);
+let shared: TextColumn | undefined;
+
 /** A column of nulls. */
-export const createNullTexts = (rows: number): TextColumn => ({
-  bytes: new Uint8Array(0),
-  starts: new Uint32Array(rows),
-  lengths: new Int32Array(rows).fill(nullLength),
-});
+export function createNullTexts(rows: number): TextColumn {
+  const create = (count: number): TextColumn => ({
+    bytes: noBytes,
+    starts: new Uint32Array(count),
+    lengths: new Int32Array(count).fill(nullLength),
+  });
+  if (rows > sharedNulls) return create(rows);
+  shared ??= create(sharedNulls);
+  return sliceTexts(shared, 0, rows);
+}
+
+/** Whether a column is known to be of nulls. False proves nothing. */
+const isNullColumn = ({ bytes, lengths }: TextColumn): boolean =>
+  bytes === noBytes && lengths.buffer === shared?.lengths.buffer;
 
 /** Encodes texts, all together if they are ASCII, which takes a fifth of the time. */
 export function encodeTexts(texts: readonly (string | null)[]): TextColumn {
   const lengths = new Int32Array(texts.length);
   let units = 0;
+  let nulls = 0;
   for (let i = 0; i < texts.length; i++) {
-    lengths[i] = texts[i]?.length ?? nullLength;
-    units += Math.max(0, lengths[i]!);
+    const length = texts[i]?.length ?? nullLength;
+    lengths[i] = length;
+    if (length === nullLength) nulls++;
+    else units += length;
   }
+  if (nulls === texts.length) return createNullTexts(nulls);
   // Array.join writes null as nothing.
   const bytes = Buffer.from(texts.join(''), 'utf8');
   // As many bytes as code units: all are ASCII.
@@ -67,10 +85,12 @@ export function viewTextBytes({ bytes, starts, lengths }: TextColumn): Uint8Arra
   return last < 0 ? bytes.subarray(0, 0) : bytes.subarray(starts[0]!, starts[last]! + Math.max(0, lengths[last]!));
 }
 
-/** Appends columns, in new arrays. */
+/** Appends columns. */
 export function concatTexts(columns: readonly TextColumn[]): TextColumn {
+  const rows = columns.reduce((sum, column) => sum + column.lengths.length, 0);
+  if (columns.every(isNullColumn)) return createNullTexts(rows);
   const views = columns.map(viewTextBytes);
-  const lengths = new Int32Array(columns.reduce((sum, column) => sum + column.lengths.length, 0));
+  const lengths = new Int32Array(rows);
   let row = 0;
   for (const column of columns) {
     lengths.set(column.lengths, row);
@@ -86,8 +106,10 @@ export const copyTexts = (column: TextColumn, from: number, to: number): TextCol
 /** Fewer bytes are copied in a loop, which is faster than a view. */
 const viewBytesMin = 64;
 
-/** The texts of these rows, in this order, in new arrays. */
-export function pickTexts({ bytes, starts, lengths }: TextColumn, rows: ArrayLike<number>): TextColumn {
+/** The texts of these rows, in this order. */
+export function pickTexts(column: TextColumn, rows: ArrayLike<number>): TextColumn {
+  if (isNullColumn(column)) return createNullTexts(rows.length);
+  const { bytes, starts, lengths } = column;
   const picked = new Int32Array(rows.length);
   let size = 0;
   for (let i = 0; i < rows.length; i++) {
