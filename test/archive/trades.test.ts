@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { readText } from '../../src/archive/format/text-columns.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readJournalLoad } from '../../src/archive/journal/journal-books.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
@@ -265,7 +266,7 @@ describe('publishing any trades', () => {
         for (const [{ symbol, rank, observedAt, rows }] of drawn) {
           rows.t.forEach((t, i) => {
             const [price, size, block] = rows.values.map((column) => column[i]!);
-            const [id, aggressor, hash, priceText, sizeText] = rows.texts.map((column) => column[i]!);
+            const [id, aggressor, hash, priceText, sizeText] = rows.texts.map((column) => readText(column, i));
             const isBlock = Number.isNaN(block) ? null : block === 1;
             const order = [rank, observedAt, t, price, size, isBlock === null ? -1 : Number(isBlock)];
             const texts = [aggressor, hash, priceText, sizeText].map((text) => (text === null ? '' : `+${text}`));
