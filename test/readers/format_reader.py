@@ -414,7 +414,7 @@ class Checker:
             self.check_trade_rows(path, table)
 
     def check_trade_rows(self, path: str, table: pa.Table) -> None:
-        if not pc.all(pc.greater(table["size"], 0)).as_py():
+        if pc.any(pc.less_equal(table["size"], 0)).as_py():
             self.fault("I13", path, "has a size that is not above 0")
         ids = set()
         before = (None, None, b"", -1)

@@ -39,8 +39,11 @@ def test_it_is_as_the_page_says(imported):
 @by_dataset
 def test_each_tool_finds_the_columns_and_the_rows(imported, tool, dataset):
     kinds = {name: kind for name, kind, _ in DATASETS[dataset].columns}
-    # pandas has no type for an object column without values.
+    # pandas has no type for an object column without values, and reads integers with nulls as doubles.
     objects = ("strings", "boolean") if tool.__name__.endswith("pandas") else ()
+    if objects:
+        table = pq.read_table(imported.folder(dataset))
+        kinds |= {name: "double" for name, kind in kinds.items() if kind[:3] == "int" and table[name].null_count > 0}
     date = [("date", "date")] if DATASETS[dataset].has_days else []
     found = tool.types(imported.folder(dataset))
     assert [name for name, _ in found] == [*kinds, *dict(date)]
