@@ -1,4 +1,5 @@
 import { DamageError } from '../../base/errors.ts';
+import { isSymbolOf } from '../../base/source-name.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
@@ -193,9 +194,7 @@ function openDay(
     const conflicts = readDayConflicts(archive, stage.base, day);
     const { db, identity } = archive.state;
     const coveredBefore =
-      lateRules === undefined
-        ? new Map()
-        : readCoveredBefore(db, { from: day, to: day + dayMs }, lateRules.fetchedBeforeMs);
+      lateRules === undefined ? new Map() : readCoveredBefore(db, { from: day, to: day + dayMs }, lateRules);
     const byPart = Map.groupBy(coverage.ticks, ([symbol]) => computePartNumber(symbol, identity.parts));
     const lost = readLostTicksIn(db, { from: day, to: day + dayMs });
     return { input, coverage, conflicts, coverageByPart: byPart, coveredBefore, lost, mergedBins: 0 };
@@ -247,15 +246,17 @@ async function startMerge(
 const readCoveredBefore = (
   db: Database,
   window: Window,
-  beforeMs: number,
+  { fetchedBeforeMs, source = null }: LateTickRules,
 ): ReadonlyMap<string, readonly FetchedWindow[]> =>
   new Map(
-    [...readSegmentsIn(db, window)].map(([symbol, covered]) => [
-      symbol,
-      covered
-        .filter(({ fetchedAt }) => fetchedAt < beforeMs)
-        .map(({ from, to, fetchedAt }) => ({ from, to, fetchedAt })),
-    ]),
+    [...readSegmentsIn(db, window)]
+      .filter(([symbol]) => isSymbolOf(source, symbol))
+      .map(([symbol, covered]) => [
+        symbol,
+        covered
+          .filter(({ fetchedAt }) => fetchedAt < fetchedBeforeMs)
+          .map(({ from, to, fetchedAt }) => ({ from, to, fetchedAt })),
+      ]),
   );
 
 function addBinResult(openedDay: OpenDay, bin: JournalBin, done: MergeSliceResult): BinResult {

@@ -13,6 +13,7 @@ import {
   type PublishedFile,
   toManifestAccepted,
   toManifestLost,
+  toManifestOwner,
 } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { symbolDetailColumns } from '../format/market-details.ts';
@@ -285,7 +286,7 @@ export function createNextManifest(
   const files = listNextFiles(stage);
   const nowMs = rules.clock.nowMs();
   const { db, identity } = archive.state;
-  const state = computeStateAfterCommit(db, identity.parts, after, rules, nowMs, damage);
+  const state = computeStateAfterCommit(db, identity, after, rules, nowMs, damage);
   const dates = [...files.ticks.files, ...files.coverage.files].map((file) => file.date!);
   const completeness = computeCompleteness(state, {
     days: listDaysToJudge(dates, state),
@@ -297,7 +298,7 @@ export function createNextManifest(
     generation: stage.generation,
     created_at: nowMs,
     writer: archive.writer,
-    upstream: identity.upstream,
+    ...toManifestOwner(identity),
     parts: identity.parts,
     previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.readManifestText())),
     watermark: completeness.watermark,
