@@ -8,21 +8,24 @@ import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/pub
 /** Fetches the uncovered windows of a past time range. */
 export const job: Job<BackfillFlags> = {
   name: 'backfill',
-  run: (context, { window, symbols, showPlan, ...how }) =>
-    runJob(context, 'backfill', { usesUpstream: true }, async (run) => {
-      if (symbols.length === 0 && readAllSymbols(run.archive.state.db).length === 0) await pollMarketLists(run);
+  run: (context, { window, symbols: requested, showPlan, ...how }) =>
+    runJob(context, 'backfill', { usesUpstream: true, symbols: requested }, async (run, symbols) => {
+      const { settings } = run.context;
+      if (symbols.length === 0 && readAllSymbols(run.archive.state.db, run.source).length === 0)
+        await pollMarketLists(run);
       const range = { from: window.from, to: Math.min(window.to, context.clock.nowMs()) };
       const { plans, facts } = createBackfillPlans(run, range, symbols, how);
       if (showPlan !== null) {
-        const { pageLimit } = context.settings.poll;
+        const { pageLimit } = settings.poll;
         const requests = plans.reduce(
           (sum, plan) => sum + estimateRequests(plan, facts.get(plan.symbol)!, pageLimit),
           0,
         );
         const windows = plans.reduce((sum, plan) => sum + plan.windows.length, 0);
         const confirmRequests = how.recheckInferred === true ? confirmRequestsPerWindow * windows : 0;
-        const expectedSeconds = (requests + confirmRequests) / context.settings.upstream.requestsPerSecond;
-        showPlan({ plans, windows, expectedRequests: requests + confirmRequests, expectedSeconds });
+        const expectedSeconds = (requests + confirmRequests) / settings.upstream.requestsPerSecond;
+        const { source } = run;
+        showPlan({ source, plans, windows, expectedRequests: requests + confirmRequests, expectedSeconds });
         return;
       }
       await collectPlans(run, plans, 'backfill');

@@ -7,11 +7,15 @@ import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/pub
 /** Polls order books once and publishes. */
 export const job: Job<OrderbookFlags> = {
   name: 'orderbook',
-  run: (context, { symbols }) =>
-    runJob(context, 'orderbook', { usesUpstream: true }, async (run) => {
+  run(context, { symbols: chosen }) {
+    const { symbols: configured, allLive } = context.settings.orderbooks;
+    // A source of which the settings name no order book is not polled.
+    const requested = chosen.length > 0 || allLive ? chosen : configured;
+    return runJob(context, 'orderbook', { usesUpstream: true, symbols: requested }, async (run, symbols) => {
       if (needsMarketLists(run, symbols) && hasNoListedSymbols(run)) await pollMarketLists(run);
       await pollRequestedBooks(run, symbols);
       await publishJournal(run);
       await verifyPublishedFiles(run);
-    }),
+    });
+  },
 };

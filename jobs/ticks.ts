@@ -14,8 +14,8 @@ export const job: Job<TicksFlags> = {
   name: 'ticks',
   async run(context, { symbols: requested, retriesSuspended }) {
     const end = computePollEnd(context, null);
-    return runJob(context, 'ticks', { usesUpstream: true }, async (run) => {
-      const symbols = retriesSuspended === true && requested.length === 0 ? listSuspendedNames(run) : requested;
+    return runJob(context, 'ticks', { usesUpstream: true, symbols: requested }, async (run, named) => {
+      const symbols = retriesSuspended === true && named.length === 0 ? listSuspendedNames(run) : named;
       if (retriesSuspended === true && symbols.length === 0) return;
       const usesMarketLists = symbols.length === 0 && context.settings.symbols.length === 0;
       if (usesMarketLists && hasNoListedSymbols(run)) await pollMarketLists(run);

@@ -1,3 +1,4 @@
+import { isSymbolOf } from '../base/source-name.ts';
 import { computePartNumber } from '../base/symbol-name.ts';
 import { parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, subtract, type Window } from '../base/window.ts';
@@ -9,8 +10,9 @@ import type { SymbolFacts } from './format/market.ts';
 import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage-store.ts';
 import type { Database } from './journal/database.ts';
 import { readAcceptedWindows, readAllOwedWindows, readLostWindows } from './journal/gap-records.ts';
-import { findLastListedDay, readCompleteListings } from './journal/nightly-memory.ts';
+import { findLastListedDay, readCompleteListings, type SourceLists } from './journal/nightly-memory.ts';
 import { type FileDamage, readRecordedDamage } from './journal/published-files.ts';
+import type { State } from './journal/state.ts';
 import { readAllSymbols } from './journal/symbols.ts';
 import type { Archive } from './open-archive.ts';
 
@@ -24,12 +26,20 @@ export interface StateAfterCommit {
   readonly lost: readonly LostWindow[];
 }
 
-/** The current state of an archive: published and journaled. */
+/** The symbols of these sources; all if none are given. */
+export const selectSymbolsOf = (symbols: readonly SymbolFacts[], sources: readonly string[]): readonly SymbolFacts[] =>
+  sources.length === 0 ? symbols : symbols.filter(({ symbol }) => sources.some((source) => isSymbolOf(source, symbol)));
+
+/**
+ * The current state of an archive: published and journaled.
+ * @param sources some of several sources, whose market lists alone count; empty: all
+ */
 export function readCurrentState(
   { state, readManifest }: Archive,
   rules: CompletenessRules,
   nowMs: number,
   symbols: readonly SymbolFacts[] = readAllSymbols(state.db),
+  sources: readonly string[] = [],
 ): CompletenessInput {
   const { db } = state;
   const lost = readLostWindows(db).filter(({ dataset }) => dataset === 'ticks');
@@ -49,9 +59,18 @@ export function readCurrentState(
     symbols,
     coverage,
     lost,
-    ...readCommonState(db, readManifest(), rules, nowMs, readRecordedDamage(db)),
+    ...readCommonState(
+      db,
+      { counts: readManifest(), sources: listSourceNames(state.identity, sources) },
+      rules,
+      nowMs,
+      readRecordedDamage(db),
+    ),
   };
 }
+
+const listSourceNames = (identity: State['identity'], chosen: readonly string[]): string[] =>
+  identity.sources.map(({ name }) => name).filter((name) => chosen.length === 0 || chosen.includes(name));
 
 /** Maximum number of symbols whose coverage is read one by one. For more symbols, all coverage is read in one query. */
 const symbolLookupsMax = 100;
@@ -63,6 +82,7 @@ const subtractWindows = (covered: readonly CoveredWindow[], lostWindows: readonl
 export const computeStateAfterCommit = (
   db: Database,
   counts: PartCounts,
+  identity: State['identity'],
   after: StateAfterCommit,
   rules: CompletenessRules,
   nowMs: number,
@@ -70,18 +90,24 @@ export const computeStateAfterCommit = (
 ): CompletenessInput => ({
   ...after,
   lost: after.lost.filter(({ dataset }) => dataset === 'ticks'),
-  ...readCommonState(db, counts, rules, nowMs, damage),
+  ...readCommonState(db, { counts, sources: listSourceNames(identity, []) }, rules, nowMs, damage),
 });
 
 type CommonState = Omit<CompletenessInput, 'symbols' | 'coverage' | 'lost'>;
 
 function readCommonState(
   db: Database,
-  counts: PartCounts,
-  { namedSymbols, lifetimeRules, views }: CompletenessRules,
+  { counts, sources }: { readonly counts: PartCounts; readonly sources: readonly string[] },
+  { namedSymbols, lifetimeRules, views, viewsBySource }: CompletenessRules,
   nowMs: number,
   damage: readonly FileDamage[],
 ): CommonState {
+  const lists = (
+    sources.length === 0
+      ? [{ source: null, views }]
+      : sources.map((source): SourceLists => ({ source, views: viewsBySource?.get(source) ?? views }))
+  ).filter((one) => one.views.length > 0);
+  const wholeLists = lists.map((one) => readCompleteListings(db, one.views, one.source));
   return {
     namedSymbols,
     lifetimeRules,
@@ -89,7 +115,13 @@ function readCommonState(
     accepted: Map.groupBy(readAcceptedWindows(db), ({ symbol }) => symbol),
     owed: readAllOwedWindows(db),
     damage: computeKnownDamage(damage, counts),
-    ...(views.length > 0 && { hasWholeLists: readCompleteListings(db, views), lastListedDay: findLastListedDay(db) }),
+    ...(lists.length > 0 && {
+      hasWholeLists: (day: number) => wholeLists.every((isWhole) => isWhole(day)),
+      lastListedDay: findLastListedDay(
+        db,
+        lists.map(({ source }) => source),
+      ),
+    }),
   };
 }
 

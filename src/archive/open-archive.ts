@@ -2,10 +2,27 @@ import { DamageError, UsageError } from '../base/errors.ts';
 import { systemRandomBytes } from '../base/system.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import { type ArchiveLayout, createLayout, listOtherFiles } from './format/layout.ts';
-import { createEmptyManifest, formatManifest, formatVersion, type Manifest, parseManifest } from './format/manifest.ts';
+import {
+  type ArchiveOwner,
+  createEmptyManifest,
+  formatManifest,
+  formatOwner,
+  formatVersion,
+  type Manifest,
+  parseManifest,
+  readOwner,
+  type SourceIdentity,
+} from './format/manifest.ts';
 import { getMeta, manifestHashKey, type OpenDatabase } from './journal/database.ts';
 import { readOpenIntent } from './journal/intent.ts';
-import { changeIdentity, openState, type State, toStateFilePath } from './journal/state.ts';
+import {
+  changeIdentity,
+  forgetUnusedSources,
+  openState,
+  recordSources,
+  type State,
+  toStateFilePath,
+} from './journal/state.ts';
 import { rowGroupRows } from './parquet/writer.ts';
 import { openPublishedTicks } from './published-ticks.ts';
 import { rebuildState } from './rebuild-state.ts';
@@ -20,6 +37,8 @@ export interface Archive {
   readonly partRows: number;
   /** Maximum rows per row group. */
   readonly groupRows: number;
+  /** Sources that opening this archive has added to those that it had. */
+  readonly addedSources: readonly string[];
   /** Paths of published files that were missing or had the wrong hash when they were read. */
   readonly refusedPaths: Set<string>;
   /** Creates a commit ID: 128 random bits in hexadecimal. */
@@ -37,8 +56,10 @@ export interface OpenArchiveOptions {
   readonly root: string;
   /** Whether to create an archive if there is none. */
   readonly create: boolean;
-  /** The upstream that the caller polls; null if it polls none. */
+  /** The only service that the caller polls; null if it polls none, or has several sources. */
   readonly upstream: string | null;
+  /** The sources of the caller, if it has several, whether it polls all of them or not. Default: none. */
+  readonly sources?: readonly SourceIdentity[];
   /** Part files per day, for a new archive. */
   readonly parts: number;
   /** Rows for which a day gets another part file, up to `parts`; default 0: every day has all parts. See `choosePartCount`. */
@@ -67,9 +88,10 @@ export function archiveExists(root: string, disk: Disk): boolean {
   return disk.size(layout.manifestPath) !== null || disk.size(toStateFilePath(layout.privateFolder)) !== null;
 }
 
-/** Opens the archive at `root`. Rejects a missing archive (unless `create`), another upstream and a newer format. */
+/** Opens the archive at `root`. Rejects a missing archive (unless `create`), another owner and a newer format. */
 export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabase?: OpenDatabase | undefined): Archive {
-  const { root, upstream } = options;
+  const { root, upstream, sources = [] } = options;
+  const caller = upstream === null && sources.length === 0 ? null : { upstream: upstream ?? '', sources };
   const layout = createLayout(root);
   // In this order: another process may be creating the folder.
   if (disk.size(root) !== null && !disk.isFolder(root))
@@ -82,7 +104,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
         `There is no archive at ${root}. Name its folder with --output or ODDSLAKE_OUTPUT, or start one there with oddslake init.`,
       );
     }
-    if (upstream === null) {
+    if (caller === null) {
       throw new UsageError(
         `There is no archive at ${root}, and no upstream is set for a new one. Set ODDSLAKE_BASE_URL or source.name.`,
       );
@@ -95,19 +117,25 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
       );
     }
   }
-  const owner = published?.upstream;
-  if (owner !== undefined) requireSameUpstream(root, owner, upstream);
+  const owner = published === undefined ? undefined : readOwner(published);
+  if (owner !== undefined) requireSameOwner(root, owner, caller);
   disk.makeFolder(layout.privateFolder);
-  const identity = { upstream: owner ?? upstream ?? '', parts: published?.parts ?? options.parts };
+  const identity = { ...(owner ?? caller ?? noOwner), parts: published?.parts ?? options.parts };
+  let addedSources: readonly string[] = [];
   const state = openState(layout.privateFolder, identity, openDatabase, options.waitMs, (symbol, day) =>
     readPublishedTicks(symbol, day),
   );
   try {
-    // Nothing was collected yet: the first address may have been wrong.
-    if (upstream !== null && published === undefined) changeIdentity(state, { upstream, parts: options.parts });
-    requireSameUpstream(root, state.identity.upstream, upstream);
     if (published !== undefined && state.generation() === 0)
       rebuildState(state, published, layout, disk, options.settleMs);
+    // Nothing was collected yet: the first address may have been wrong.
+    if (caller !== null && published === undefined) changeIdentity(state, { ...caller, parts: options.parts });
+    requireSameOwner(root, state.identity, caller);
+    if (sources.length > 0) {
+      forgetUnusedSources(state, sources);
+      requireAllSources(root, state.identity, sources);
+      addedSources = recordSources(state, sources);
+    }
   } catch (error) {
     state.close();
     throw error;
@@ -117,7 +145,9 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     // Check the generation before the intent: the first publish may start in between, and writes manifest.json last.
     if (state.generation() === 0)
       return [
-        formatManifest(createEmptyManifest(options.writer, state.identity.upstream, state.identity.parts)),
+        formatManifest(
+          createEmptyManifest(options.writer, state.identity.upstream, state.identity.parts, state.identity.sources),
+        ),
         'nothing',
       ];
     const intent = readOpenIntent(state.db);
@@ -133,6 +163,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     writer: options.writer,
     partRows: options.partRows ?? 0,
     groupRows: options.groupRows ?? rowGroupRows,
+    addedSources,
     refusedPaths: new Set(),
     createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),
     readManifest() {
@@ -163,10 +194,38 @@ function readPublishedManifest(layout: ArchiveLayout, disk: Disk, isRepairing: b
   }
 }
 
-export function requireSameUpstream(root: string, owner: string, upstream: string | null): void {
-  if (upstream === null || owner === upstream) return;
+const noOwner: ArchiveOwner = { upstream: '', sources: [] };
+
+/**
+ * Throws UsageError if the caller's service is not that of the archive, or if one of them has sources and the other is one
+ * service: the symbols of a service have no source.
+ */
+export function requireSameOwner(root: string, owner: ArchiveOwner, caller: ArchiveOwner | null): void {
+  if (caller === null) return;
+  if (owner.sources.length === 0 && caller.sources.length === 0) {
+    if (owner.upstream === caller.upstream) return;
+    throw new UsageError(
+      `The archive at ${root} belongs to the upstream ${owner.upstream}, not to ${caller.upstream}. Use another output folder, or set source.name if both are the same service.`,
+    );
+  }
+  if (owner.sources.length === 0)
+    throw new UsageError(
+      `The archive at ${root} belongs to the ${formatOwner(owner)} alone, and its symbols have no source. Use another output folder for the ${formatOwner(caller)}.`,
+    );
+  if (caller.sources.length === 0)
+    throw new UsageError(
+      `The archive at ${root} has the ${formatOwner(owner)}, and the settings have the ${formatOwner(caller)}. Use another output folder, or set sources in the config.`,
+    );
+}
+
+/**
+ * Throws UsageError if the settings lack one of the archive's sources: whether a day is complete depends on all of them. A
+ * source that the archive lacks is added to it.
+ */
+function requireAllSources(root: string, owner: ArchiveOwner, sources: readonly SourceIdentity[]): void {
+  if (owner.sources.every(({ name }) => sources.some((one) => one.name === name))) return;
   throw new UsageError(
-    `The archive at ${root} belongs to the upstream ${owner}, not to ${upstream}. Use another output folder, or set source.name if both are the same service.`,
+    `The archive at ${root} has the ${formatOwner(owner)}, and the settings have only the ${formatOwner({ upstream: '', sources })}. Use another output folder, or set every source of the archive and select with --source.`,
   );
 }
 

@@ -84,6 +84,7 @@ export function rebuildState(
     restoreListings(
       db,
       complete.map(([date]) => parseDayStart(date)),
+      manifest.sources?.map(({ name }) => name),
     );
     recordLost(db, manifest.lost ?? [], manifest.created_at);
     // The user who accepted a window has already seen it reported.

@@ -23,3 +23,11 @@ export interface Log {
   warn(facts: object, message: string): void;
   error(facts: object, message: string): void;
 }
+
+/** A log that adds the given fields to every line. */
+export const addLogFields = (log: Log, fields: object): Log => ({
+  debug: (facts, message) => log.debug({ ...fields, ...facts }, message),
+  info: (facts, message) => log.info({ ...fields, ...facts }, message),
+  warn: (facts, message) => log.warn({ ...fields, ...facts }, message),
+  error: (facts, message) => log.error({ ...fields, ...facts }, message),
+});

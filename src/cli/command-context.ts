@@ -23,6 +23,11 @@ export interface CommonFlags {
   readonly strict?: boolean;
 }
 
+/** The flag of commands that select sources. `backtest` has another --source, the venue of a market. */
+export interface SourceFlags {
+  readonly source?: readonly string[];
+}
+
 function appendValue(value: string, before: readonly string[]): string[] {
   if (value === '') throw new InvalidArgumentError('Expected a non-empty string.');
   return [...before, value];
@@ -93,7 +98,7 @@ function addCommonFlags(command: Command): void {
 
 /** Runs a command with settings, log and signal handlers. `amend` changes the settings given on the command line. */
 export async function withContext<T>(
-  flags: CommonFlags,
+  flags: CommonFlags & SourceFlags,
   version: string,
   mayCreate: boolean,
   work: (context: Context) => Promise<T>,
@@ -144,6 +149,7 @@ export async function withContext<T>(
   try {
     return await work({
       settings,
+      sources: flags.source,
       clock: systemClock,
       random: systemRandom,
       log,
@@ -169,7 +175,7 @@ export async function withContext<T>(
 
 /** Like withContext, with the archive open. For commands that require an existing archive. */
 export const withArchive = <T>(
-  flags: CommonFlags,
+  flags: CommonFlags & SourceFlags,
   version: string,
   work: (archive: Archive, context: Context) => T | Promise<T>,
 ): Promise<T> =>

@@ -1,4 +1,5 @@
 import type { Gap } from '../archive/completeness/completeness.ts';
+import { formatOwner } from '../archive/format/manifest.ts';
 import type { RepairedFile, RepairReport } from '../archive/integrity/repair.ts';
 import type { GapList } from '../archive/read/gaps.ts';
 import type { readStatus } from '../archive/read/status.ts';
@@ -9,12 +10,15 @@ import { escapeControls } from './terminal-style.ts';
 
 type ArchiveStatus = ReturnType<typeof readStatus>;
 
+const formatStatusOwner = ({ upstream = '', sources = [] }: ArchiveStatus): string =>
+  formatOwner({ upstream, sources });
+
 /** Formats the status of an archive. */
 export function formatStatus(status: ArchiveStatus): string {
   const { published, symbols, last_run: run } = status;
   const [first] = status.damaged;
   const lines = [
-    ['archive', `${status.archive} (upstream ${status.upstream}, generation ${status.generation})`],
+    ['archive', `${status.archive} (${formatStatusOwner(status)}, generation ${status.generation})`],
     [
       'published',
       `${formatCount(published.ticks, 'tick')} of ${formatCount(published.days, 'day')}, ${formatBytes(published.bytes)}`,

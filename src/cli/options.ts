@@ -12,6 +12,10 @@ import { createRepeatableOption } from './command-context.ts';
 export const createSymbolOption = (): Option =>
   createRepeatableOption('--symbol <symbol>', 'only this symbol; can be repeated').default([], 'all');
 
+/** What a command does with the sources that --source names. */
+export const createSourceOption = (use = 'only this source of an archive with several'): Option =>
+  createRepeatableOption('--source <name>', `${use}; can be repeated`).default([], 'all');
+
 export const createFromOption = (byDefault = ''): Option =>
   new Option('--from <time>', `start, inclusive: epoch ms, YYYY-MM-DD or an ISO-8601 instant with a zone${byDefault}`);
 

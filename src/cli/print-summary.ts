@@ -4,7 +4,7 @@ import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
 import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
-import type { NightSummary, RecheckCounts, Summary } from '../collector/run/summary.ts';
+import type { NightSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { wrapText } from './table.ts';
@@ -159,6 +159,8 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
     ]);
   if (rechecks !== undefined && rechecks.windows + rechecks.reread_windows > 0)
     rows.push(['rechecks', inLines(...formatRechecks(rechecks))]);
+  if (summary.sources !== undefined)
+    rows.push(['sources', summary.sources.flatMap((one) => inLines(formatSource(one)))]);
   if (summary.requests > 0) rows.push(['requests', inLines(...formatRequests(summary))]);
   if (restored !== undefined) {
     const recoveredText = formatRestored(restored);
@@ -172,6 +174,17 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
     rows.push(['too late', formatTooLate(night.fetched_late, textWidth)]);
   rows.push(['archive', [escapeControls(root)]]);
   return rows;
+}
+
+/** The run of one of several sources, with how it ended if not well. */
+function formatSource({ source, outcome, ticks, requests, symbols }: SourceSummary): string {
+  const counts = [
+    `${formatNumber(ticks.accepted)} new`,
+    `${formatNumber(symbols.done)} of ${formatCount(symbols.planned, 'symbol')}`,
+    formatCount(requests, 'request'),
+    ...(outcome === 'done' ? [] : [outcome]),
+  ];
+  return `${source}: ${counts.join(', ')}`;
 }
 
 const formatRechecks = (rechecks: RecheckCounts): (string | null)[] => [

@@ -3,7 +3,7 @@ import type { Job } from '../collector/job.ts';
 import { emptyBookCounts, type Summary, summarize } from '../collector/run/summary.ts';
 import type { Context } from '../context/context.ts';
 import { listSecrets } from '../settings/settings.ts';
-import { type CliContext, type CommonFlags, withContext } from './command-context.ts';
+import { type CliContext, type CommonFlags, type SourceFlags, withContext } from './command-context.ts';
 
 /**
  * Runs a job and prints its summary, as text or as one JSON line.
@@ -12,7 +12,7 @@ import { type CliContext, type CommonFlags, withContext } from './command-contex
 export async function runJobCommand<F>(
   shell: CliContext,
   name: string,
-  flags: CommonFlags,
+  flags: CommonFlags & SourceFlags,
   load: () => Promise<Job<F>>,
   parse: () => F | Promise<F>,
   printsResult = false,

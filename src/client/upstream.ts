@@ -40,6 +40,8 @@ export interface OrderbookResponse {
   readonly body: object;
   /** The JSON text as received. */
   readonly text: string;
+  /** The symbol in the request, if it differs from that of the query: the response contains this one. */
+  readonly requestedSymbol?: string;
   readonly generatedAt: number | null;
 }
 

@@ -4,12 +4,17 @@ import type { VerifyResult } from '../archive/integrity/verify.ts';
 import { readOpenIntent } from '../archive/journal/intent.ts';
 import { readRecordedDamage } from '../archive/journal/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
-import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
+import {
+  countDroppedRejects,
+  countWaitingTicks,
+  finishRun,
+  readRunCounts,
+  setExitCode,
+} from '../archive/journal/runs.ts';
 import { readSeriesCounts } from '../archive/journal/series-counts.ts';
 import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
-import { pruneRawFiles } from '../archive/raw/raw-file.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';
 import { readPublishedCompleteness } from '../archive/read/archive-status.ts';
 import { removeAbandonedScratch } from '../archive/read/pin-generation.ts';
@@ -28,8 +33,10 @@ import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import type { ImportFlags } from './import/import-step.ts';
 import { afterRun } from './notifications/after-run.ts';
 import type { SymbolPlan } from './paging/plan.ts';
+import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
 import { createRun, type Run } from './run/run.ts';
 import { createResponseShapes, detectSchemaDrift } from './run/schema-drift.ts';
+import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns } from './run/source-runs.ts';
 import { addNextAction } from './run/suggest-action.ts';
 import { emptyBookCounts, type RateUse, type RunFacts, type Summary, summarize } from './run/summary.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
@@ -82,6 +89,8 @@ export interface VerifyFlags {
 }
 
 export interface BackfillPlan {
+  /** The source, of an archive's several; null: the only service. */
+  readonly source: string | null;
   readonly plans: readonly SymbolPlan[];
   readonly windows: number;
   readonly expectedRequests: number;
@@ -105,6 +114,10 @@ export interface JobLoaders {
 interface JobRequirements {
   /** Whether the job polls the upstream, so that its address and API key must be set. */
   readonly usesUpstream: boolean;
+  /** Whether the job is one run for each of several sources; by default, if it polls them. */
+  readonly isPerSource?: boolean;
+  /** Symbols that were requested by name: of several sources, only theirs have a run. Default: none. */
+  readonly symbols?: readonly string[];
   /** Whether the job may create an archive although it does not poll. */
   readonly canCreateArchive?: boolean;
   /** A service that is used instead of the archive's upstream, with a separate rate limit. */
@@ -125,18 +138,87 @@ interface JobSession {
   run?: Run;
 }
 
-/** Runs a job, from opening the archive to the summary. Never rejects: the summary contains the error. */
-export async function runJob(
+/** The work of a run. `symbols`: those that were requested by name and belong to the source of the run. */
+type JobBody = (run: Run, symbols: readonly string[]) => Promise<void>;
+
+/**
+ * Runs a job, from opening the archive to the summary: as one run, or as one for each source of an archive that has
+ * several. Never rejects: the summary contains the error.
+ */
+export async function runJob(context: Context, job: string, needs: JobRequirements, body: JobBody): Promise<Summary> {
+  const { usesUpstream, isPerSource = usesUpstream, symbols = [] } = needs;
+  const summary = await runPlanned(context, job, needs, body, () =>
+    isPerSource ? planSourceRuns(context, symbols, usesUpstream) : [{ context, source: null, symbols }],
+  );
+  await afterRun(context, summary);
+  return summary;
+}
+
+async function runPlanned(
   context: Context,
   job: string,
   needs: JobRequirements,
-  body: (run: Run) => Promise<void>,
+  body: JobBody,
+  plan: () => readonly PlannedRun[],
 ): Promise<Summary> {
+  const startedAt = context.clock.nowMs();
+  let planned: readonly PlannedRun[];
+  try {
+    planned = plan();
+  } catch (thrown) {
+    const { version, strict, clock } = context;
+    const times = { started_at: startedAt, finished_at: clock.nowMs() };
+    return addNextAction(
+      summarize({ ...emptyFacts, ...times, version, job, strict, thrown }),
+      context,
+      undefined,
+      thrown,
+    );
+  }
+  const ended: EndedRun[] = [];
+  for (const run of planned) {
+    const { source } = run;
+    const result = await runOnce(run, job, needs, body);
+    if (source === null) return result.summary;
+    ended.push({ source, ...result });
+    if (context.signal.aborted) break;
+  }
+  const facts = mergeRunFacts(ended);
+  const summary = addNextAction(summarize(facts), context, facts, facts.thrown);
+  recordJobExitCode(context, ended, summary.exit_code);
+  return summary;
+}
+
+/** Records the exit code of the job for each of its runs, so that none of them counts as a success if another failed. */
+function recordJobExitCode(context: Context, ended: readonly EndedRun[], exitCode: number): void {
+  const runIds = ended.flatMap(({ summary }) => summary.run_id ?? []);
+  if (runIds.length === 0 || ended.every(({ summary }) => summary.exit_code === exitCode)) return;
+  try {
+    const archive = openConfiguredArchive(context, false);
+    try {
+      for (const runId of runIds) setExitCode(archive.state.db, runId, exitCode);
+    } finally {
+      archive.close();
+    }
+  } catch (err) {
+    context.log.warn({ err }, 'the exit code of the job could not be recorded');
+  }
+}
+
+/** A run that has ended, and its summary. */
+type RunResult = Omit<EndedRun, 'source'>;
+
+async function runOnce(
+  { context, source, symbols }: PlannedRun,
+  job: string,
+  needs: JobRequirements,
+  body: JobBody,
+): Promise<RunResult> {
   const startedAt = context.clock.nowMs();
   const session: JobSession = {};
   let thrown: unknown;
   try {
-    await body(await openRun(context, job, needs, startedAt, session));
+    await body(await openRun(context, job, needs, startedAt, session), symbols);
   } catch (error) {
     thrown = error;
   }
@@ -149,29 +231,33 @@ export async function runJob(
       });
     await closeRawCapture(run, session.raw ?? null);
   }
-  const createSummary = (facts: CountedFacts): Summary => {
+  const createResult = (counted: CountedFacts): RunResult => {
     const { version, strict, clock } = context;
     const times = { started_at: startedAt, finished_at: clock.nowMs() };
-    const summary = summarize({ ...facts, ...times, version, job, strict, thrown });
-    return addNextAction(summary, context, facts === emptyFacts ? undefined : run, thrown);
+    const facts = { ...counted, ...times, version, job, strict, source, thrown };
+    const ended =
+      run === undefined || counted === emptyFacts
+        ? undefined
+        : { ...facts, generation: run.archive.state.generation() };
+    return { facts, summary: addNextAction(summarize(facts), context, ended, thrown) };
   };
-  let summary: Summary;
+  let result: RunResult;
   try {
     run?.drifts.push(...detectSchemaDrift(run, run.shapes));
-    summary = createSummary(run === undefined ? emptyFacts : collectFacts(run, session.client));
+    result = createResult(run === undefined ? emptyFacts : collectFacts(run, session.client));
+    const { finished_at, exit_code } = result.summary;
     if (run !== undefined)
-      finishRun(run.archive.state.db, run.id, summary.finished_at, summary.exit_code, JSON.stringify(summary));
+      finishRun(run.archive.state.db, run.id, finished_at, exit_code, JSON.stringify(result.summary));
   } catch (error) {
     // The state can no longer be read or written, for example because the disk is full. Report the first error.
     thrown ??= error;
-    summary = createSummary(emptyFacts);
+    result = createResult(emptyFacts);
   }
   if (thrown !== undefined) context.log.debug({ err: thrown }, 'the run ended early');
   session.archive?.close();
   await session.client?.close();
   session.rateStore?.close();
-  await afterRun(context, summary);
-  return summary;
+  return result;
 }
 
 /** Opens the archive and starts a run. Whatever is open is in `session`, even if this throws. */
@@ -186,6 +272,8 @@ async function openRun(
   if (usesUpstream) requireUpstream(context.settings);
   const archive = openConfiguredArchive(context, usesUpstream || canCreateArchive, mode === 'repair');
   session.archive = archive;
+  if (archive.addedSources.length > 0)
+    context.log.info({ sources: archive.addedSources }, 'sources were added to the archive');
   // A repair must not read the archive before it is repaired.
   if (mode === undefined) {
     requireCurrentFormat(archive);
@@ -196,7 +284,12 @@ async function openRun(
   const shapes = createResponseShapes();
   const openClient = async (run: Run): Promise<Upstream> => {
     if (otherUpstream !== null) return openOtherUpstream(context, otherUpstream);
-    session.rateStore ??= openSharedRateStore(archive.state, archive.layout.privateFolder);
+    session.rateStore ??= openSharedRateStore(
+      archive.state,
+      archive.layout.privateFolder,
+      undefined,
+      context.settings.sourceName,
+    );
     session.raw ??= await openRawCapture(run);
     const client = await openConfiguredUpstream(
       context,
@@ -257,7 +350,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const { failures, pages, hasUpstreamResponded } = run;
   const symbols = {
     ...run.symbols,
-    suspended: listActiveSuspended(db, getConfiguredSymbols(run.context)).length,
+    suspended: listActiveSuspended(db, getConfiguredSymbols(run.context), run.source).length,
   };
   const series = seriesDatasets.map((dataset) => ({ dataset, counts: readSeriesCounts(db, run.id, dataset) }));
   const rejected = [
@@ -333,45 +426,5 @@ async function finishInterruptedPublish(archive: Archive, { clock, signal, log }
     log.info({}, 'finished an interrupted publish');
   } catch (error) {
     if (!(error instanceof OddslakeError) || error.exitCode !== exitCodes.busy) throw error;
-  }
-}
-
-/** The parts of a run that the raw capture needs. */
-export interface RawCaptureRun {
-  readonly context: Pick<Context, 'settings' | 'clock'>;
-  readonly archive: Archive;
-  readonly id: string;
-  readonly warnings: string[];
-}
-
-/**
- * Interval at which received responses are written, in ms. If the process is killed, the responses of the last interval
- * are lost.
- */
-const gatherMs = 50;
-
-/** Opens the writer of raw responses; null if `raw.keep_days` is 0. */
-export async function openRawCapture({
-  context: { settings, clock },
-  archive,
-  id: runId,
-}: RawCaptureRun): Promise<RawWriter | null> {
-  if (settings.raw.keepDays === 0) return null;
-  const { openRawWriter } = await import('../archive/raw/raw-writer.ts');
-  const gather = (signal: AbortSignal): Promise<void> => clock.sleep(gatherMs, signal);
-  return openRawWriter(archive, { runId, secret: requireUpstream(settings).apiKey, gather, ...settings.raw });
-}
-
-/** Writes the remaining responses and removes old ones. Errors become warnings of the run. */
-export async function closeRawCapture(
-  { context, archive, warnings }: RawCaptureRun,
-  writer: RawWriter | null,
-): Promise<void> {
-  const lost = await writer?.close();
-  if (typeof lost === 'string') warnings.push(lost);
-  try {
-    pruneRawFiles(archive, context.settings.raw, context.clock.nowMs());
-  } catch (error) {
-    warnings.push(`Could not remove old raw responses in .oddslake/raw: ${(error as Error).message}`);
   }
 }

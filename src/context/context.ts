@@ -28,6 +28,8 @@ export interface RequestRateStatus {
 /** The environment of a command. */
 export interface Context {
   readonly settings: Settings;
+  /** The sources that were chosen with --source, of the several in the settings; absent or empty: all of them. */
+  readonly sources?: readonly string[] | undefined;
   readonly clock: Clock;
   readonly random: Random;
   /** Source of commit IDs; the system's random bytes by default. */

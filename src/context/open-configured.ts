@@ -2,11 +2,13 @@ import type { CompletenessRules } from '../archive/completeness/completeness.ts'
 import type { LingerRules } from '../archive/completeness/symbol-lifetime.ts';
 import { computeOverlapMs, type RecheckHistory } from '../archive/journal/recheck-results.ts';
 import { type Archive, openArchive } from '../archive/open-archive.ts';
+import { UsageError } from '../base/errors.ts';
 import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
 import { dayMs, minuteMs } from '../base/window.ts';
 import type { ReceivedResponse, Upstream, UpstreamLimits } from '../client/upstream.ts';
 import type { Settings, UpstreamAccess } from '../settings/settings.ts';
 import type { Context } from './context.ts';
+import { qualifyUpstream } from './qualified-upstream.ts';
 
 /**
  * Opens the archive that the settings name. Only a run with `canCollect` may create one, and only such a run checks the
@@ -18,13 +20,16 @@ export function openConfiguredArchive(
   canCollect: boolean,
   isRepair = false,
 ): Archive {
-  const { archive, source, upstream } = context.settings;
-  const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
+  const { archive, source, upstream, sources } = context.settings;
+  const toOrigin = (url: string | null): string | null => (url === null ? null : new URL(url).origin);
   const options = {
     root: archive.output,
     // A repair needs an existing archive.
     create: canCollect && !isRepair && (archive.outputNamed || context.canCreateArchive),
-    upstream: canCollect ? (source.name ?? origin) : null,
+    upstream: canCollect && sources.length === 0 ? (source.name ?? toOrigin(upstream.baseUrl)) : null,
+    sources: canCollect
+      ? sources.map(({ name, upstream: { baseUrl } }) => ({ name, upstream: toOrigin(baseUrl) ?? '' }))
+      : [],
     parts: archive.parts,
     partRows: archive.partRows,
     writer: `oddslake ${context.version}`,
@@ -34,6 +39,18 @@ export function openConfiguredArchive(
     ...(context.randomBytes !== undefined && { randomBytes: context.randomBytes }),
   };
   return openArchive(options, context.disk, context.openDatabase);
+}
+
+/** @throws UsageError if --source names a source that the archive does not have */
+export function requireKnownSources({ layout, state }: Archive, { sources: chosen = [] }: Context): void {
+  const names = state.identity.sources.map(({ name }) => name);
+  const unknown = chosen.find((name) => !names.includes(name));
+  if (unknown === undefined) return;
+  throw new UsageError(
+    names.length === 0
+      ? `--source ${unknown}: the archive at ${layout.root} has one service only.`
+      : `--source ${unknown}: the sources of the archive at ${layout.root} are ${names.join(', ')}.`,
+  );
 }
 
 /** When the lifetime of a symbol begins, and how long an inactive symbol is still polled. */
@@ -52,7 +69,8 @@ export const getConfiguredSymbols = ({ settings }: Context): ReadonlySet<string>
   toCompletenessRules(settings).namedSymbols;
 
 /**
- * Opens a client of the archive's upstream with the limits of the settings and the given rate limit store.
+ * Opens a client of the archive's upstream with the limits of the settings and the given rate limit store. The client of
+ * one of several sources takes and returns qualified symbols.
  * @param share its share of the request rate; by default that of the collector
  * @param limits limits that differ from the settings
  */
@@ -64,9 +82,9 @@ export async function openConfiguredUpstream(
   share = getCollectorShare(context.settings),
   limits: Partial<UpstreamLimits> = {},
 ): Promise<Upstream> {
-  const { upstream } = context.settings;
+  const { upstream, source, sourceName } = context.settings;
   const { openUpstream } = await import('../client/client.ts');
-  return openUpstream(
+  const client = openUpstream(
     {
       baseUrl,
       apiKey,
@@ -88,10 +106,18 @@ export async function openConfiguredUpstream(
       log: context.log,
       rateStore,
       openTransport: context.openWire,
-      ...(onResponse === undefined ? {} : { onResponse }),
+      ...(onResponse === undefined ? {} : { onResponse: addSource(onResponse, sourceName) }),
     },
   );
+  return sourceName === null ? client : qualifyUpstream(client, sourceName, source.symbolPaths);
 }
+
+/** Marks responses with their source, so that a replay qualifies their names. */
+const addSource = (
+  onResponse: (response: ReceivedResponse) => void,
+  source: string | null,
+): ((response: ReceivedResponse) => void) =>
+  source === null ? onResponse : (response) => onResponse({ ...response, source });
 
 /** The collector's share of the request rate: without that of live reads, if they are on. */
 export const getCollectorShare = ({ service: { live } }: Pick<Settings, 'service'>): number =>
@@ -102,7 +128,9 @@ export const getCollectorShare = ({ service: { live } }: Pick<Settings, 'service
  * not stored as raw responses.
  */
 export async function openOtherUpstream(context: Context, access: UpstreamAccess): Promise<Upstream> {
-  return openConfiguredUpstream(context, createLocalRateStore(), access, undefined, 1);
+  // Another oddslake serves this archive's symbols as they are.
+  const settings = { ...context.settings, sourceName: null };
+  return openConfiguredUpstream({ ...context, settings }, createLocalRateStore(), access, undefined, 1);
 }
 
 /** The completeness rules of the settings. Writers, readers and the HTTP service use the same rules. */
@@ -110,9 +138,11 @@ export const toCompletenessRules = ({
   symbols,
   source,
   archive,
-}: Pick<Settings, 'symbols' | 'source' | 'archive'>): CompletenessRules => ({
+  sources,
+}: Pick<Settings, 'symbols' | 'source' | 'archive' | 'sources'>): CompletenessRules => ({
   namedSymbols: symbols.length === 0 ? null : new Set(symbols),
   views: source.views,
+  ...(sources.length > 0 && { viewsBySource: new Map(sources.map((one) => [one.name, one.source.views])) }),
   lifetimeRules: {
     lookbackMs: source.firstLookbackDays * dayMs,
     lingerMs: source.lingerDays * dayMs,

@@ -38,6 +38,8 @@ export type RawRequest =
 /** The metadata of a response. Times are epoch milliseconds. */
 export interface RawPageHead {
   readonly run: string;
+  /** The source that sent it, of an archive's several; the names in the request and in the body are its own. */
+  readonly source?: string;
   readonly asked: RawRequest;
   /** When the request was passed to the client. It is the time of observation if the response does not state `generated_at`. */
   readonly askedAt: number;
@@ -90,10 +92,11 @@ type JsonObject = Readonly<Record<string, unknown>>;
 
 function parseHead(value: unknown): RawPageHead & { readonly bytes: number } {
   const head = requireObject(value);
-  const { run, askedAt, receivedAt, servedAt, status, redacted, bytes } = head;
+  const { run, source, askedAt, receivedAt, servedAt, status, redacted, bytes } = head;
   const whole = [askedAt, receivedAt, status, bytes].every((n) => Number.isSafeInteger(n) && (n as number) >= 0);
   if (
     typeof run !== 'string' ||
+    !(source === undefined || typeof source === 'string') ||
     typeof redacted !== 'boolean' ||
     !whole ||
     !(servedAt === null || isSafeInteger(servedAt))

@@ -1,7 +1,14 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLayout } from '../archive/format/layout.ts';
-import { formatVersion, listManifestFiles, type Manifest, sumFileSizes } from '../archive/format/manifest.ts';
+import {
+  formatOwner,
+  formatVersion,
+  listManifestFiles,
+  type Manifest,
+  readOwner,
+  sumFileSizes,
+} from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
 import { schemaVersion } from '../archive/journal/schema.ts';
 import type { StateInspection } from '../archive/journal/state.ts';
@@ -24,6 +31,8 @@ export interface ArchiveFacts extends ArchiveInspection {
   readonly isOutputNamed: boolean;
   /** The upstream in the settings; null if none is set. */
   readonly upstream: string | null;
+  /** The names of the sources in the settings; absent or empty if there is one service. */
+  readonly sources?: readonly string[];
   /** Checked published files. */
   readonly files: FileSample;
   /** Number of files in .oddslake/damaged. */
@@ -63,19 +72,28 @@ function judgeNonArchive({ root, kind, isOutputNamed }: ArchiveFacts): Finding {
   );
 }
 
-function judgeManifest({ root, manifest: found, upstream, state }: ArchiveFacts): Finding {
+function judgeManifest({ root, manifest: found, upstream, sources = [], state }: ArchiveFacts): Finding {
   if (found instanceof OddslakeError) {
     const isDamaged = found.exitCode === exitCodes.damaged;
     const action = isDamaged ? 'To repair it: oddslake verify --repair' : 'Use the version of oddslake that wrote it.';
     return problem('archive', found.exitCode, found.message, action);
   }
   if (found === null) {
-    const owner = valueOrNull(state)?.upstream ?? 'not set yet';
-    return ok('archive', `${root}, upstream ${owner}, nothing published yet`);
+    const { upstream: owner = 'not set yet', sources: owners = [] } = valueOrNull(state) ?? {};
+    return ok('archive', `${root}, ${formatOwner({ upstream: owner, sources: owners })}, nothing published yet`);
   }
   const { manifest } = found;
   // Before the first publish the upstream may still be changed.
-  if (upstream !== null && manifest.upstream !== upstream)
+  const owner = readOwner(manifest);
+  const missing = owner.sources.filter(({ name }) => !sources.includes(name));
+  if (sources.length > 0 ? owner.sources.length === 0 || missing.length > 0 : upstream !== null && missing.length > 0)
+    return problem(
+      'archive',
+      exitCodes.usage,
+      `${root} is an archive of the ${formatOwner(owner)}, and the settings have ${sources.length === 0 ? `the upstream ${upstream}` : `the sources ${sources.join(', ')}`}`,
+      'Use another output folder, or set every source of the archive in the config.',
+    );
+  if (upstream !== null && owner.sources.length === 0 && manifest.upstream !== upstream)
     return problem(
       'archive',
       exitCodes.usage,
@@ -92,7 +110,7 @@ function judgeManifest({ root, manifest: found, upstream, state }: ArchiveFacts)
   const { rows } = sumFileSizes(manifest.datasets.ticks.files);
   const { bytes } = sumFileSizes(listManifestFiles(manifest));
   const sizes = `${formatCount(rows, 'tick')}, ${formatBytes(bytes)}`;
-  return ok('archive', `${root}, upstream ${manifest.upstream}, generation ${manifest.generation}: ${sizes}`);
+  return ok('archive', `${root}, ${formatOwner(owner)}, generation ${manifest.generation}: ${sizes}`);
 }
 
 function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
@@ -254,6 +272,7 @@ export function probeArchive({ settings, disk, random }: Context): ArchiveFacts 
     root,
     isOutputNamed: archive.outputNamed,
     upstream: source.name ?? (upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin),
+    sources: settings.sources.map(({ name }) => name),
     files,
     damagedFiles: listFileSizes(join(privateFolder, 'damaged')).length,
     quarantineBytes: listFileSizes(join(privateFolder, 'quarantine')).reduce((sum, bytes) => sum + bytes, 0),

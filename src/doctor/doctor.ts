@@ -2,6 +2,7 @@ import { createLayout } from '../archive/format/layout.ts';
 import { type ExitCode, exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatCount } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
+import { planSourceRuns } from '../collector/run/source-runs.ts';
 import type { Context } from '../context/context.ts';
 import { type Environment, settingSchemas } from '../settings/source.ts';
 import { type ArchiveFacts, judgeArchive, probeArchive, valueOrNull } from './archive.ts';
@@ -75,9 +76,15 @@ export async function diagnose(
       'address',
       async () => {
         const privateFolder = archive?.kind === 'archive' ? createLayout(root).privateFolder : null;
-        const lastRunSummary = valueOrNull(archive?.state ?? null)?.lastRequestingSummary ?? null;
-        const facts = await probeUpstream(context, { isOnline, env, privateFolder, lastRunSummary });
-        return judgeUpstream(facts, settings.poll.futureSkewSeconds * 1000);
+        const lastSummary = valueOrNull(archive?.state ?? null)?.lastRequestingSummary ?? null;
+        const upstreamFindings: Finding[] = [];
+        for (const one of planSourceRuns(context, [], false)) {
+          // The last run collected one source only.
+          const lastRunSummary = one.source === null ? lastSummary : null;
+          const facts = await probeUpstream(one.context, { isOnline, env, privateFolder, lastRunSummary });
+          upstreamFindings.push(...judgeUpstream(facts, settings.poll.futureSkewSeconds * 1000));
+        }
+        return upstreamFindings;
       },
     ],
     ['database', () => checkService(context)],
@@ -125,9 +132,10 @@ function buildDiagnosis(
 
 /** Files that contain a secret: key files, and the config file if it has one. */
 function listSecretFiles({ settings }: Context, changed: readonly NonDefaultSetting[]): string[] {
-  const { configFile, upstream, repair } = settings;
+  const { configFile, upstream, sources, repair } = settings;
   const isInConfig = changed.some(({ value, from }) => value === '(hidden)' && from === configFile);
-  const files = [upstream.apiKeyFile, repair.fromApiKeyFile, isInConfig ? configFile : null];
+  const ofSources = sources.map((source) => source.upstream.apiKeyFile);
+  const files = [upstream.apiKeyFile, ...ofSources, repair.fromApiKeyFile, isInConfig ? configFile : null];
   return files.filter((path) => path !== null);
 }
 

@@ -14,12 +14,14 @@ import type { OpenTransport } from '../client/transport.ts';
 import type { Context } from '../context/context.ts';
 import { openConfiguredUpstream } from '../context/open-configured.ts';
 import { requireUpstream } from '../settings/settings.ts';
-import type { Environment } from '../settings/source.ts';
+import { type Environment, nameVariables } from '../settings/source.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
 export interface UpstreamFacts {
   readonly baseUrl: string | null;
   readonly hasKey: boolean;
+  /** The source, of an archive's several; absent or null: the only service. */
+  readonly source?: string | null;
   /** Environment variables of a proxy, which oddslake does not use. */
   readonly proxies: readonly string[];
   /** Null if no connection was attempted. */
@@ -57,39 +59,46 @@ interface RateFacts {
   readonly lastRun: { readonly throttledMs: number; readonly ms: number } | null;
 }
 
-export const judgeUpstream = (facts: UpstreamFacts, skewMsMax: number): Finding[] => [
-  ...judgeAccess(facts),
-  ...judgeReachability(facts),
-  ...(facts.response === null ? [] : [judgeResponse(facts, facts.response)]),
-  ...judgeClock(facts.response?.aheadMs ?? null, skewMsMax),
-  judgeRate(facts),
-];
+/** Judges the service, or one of several sources. Messages about a source begin with its name. */
+export function judgeUpstream(facts: UpstreamFacts, skewMsMax: number): Finding[] {
+  const { source = null } = facts;
+  const findings = [
+    ...judgeAccess(facts),
+    ...judgeReachability(facts),
+    ...(facts.response === null ? [] : [judgeResponse(facts, facts.response)]),
+    ...judgeClock(facts.response?.aheadMs ?? null, skewMsMax),
+    judgeRate(facts),
+  ];
+  return source === null ? findings : findings.map((one) => ({ ...one, message: `${source}: ${one.message}` }));
+}
 
-function judgeAccess({ baseUrl, hasKey }: UpstreamFacts): Finding[] {
+function judgeAccess({ baseUrl, hasKey, source = null }: UpstreamFacts): Finding[] {
+  const variables = nameVariables(source);
   if (baseUrl === null) {
-    const action = 'Set ODDSLAKE_BASE_URL, e.g. https://example.org, or use a config file with --config.';
+    const action = `Set ${variables.baseUrl}, e.g. https://example.org, or use a config file with --config.`;
     return [problem('address', exitCodes.usage, 'the address of the market data service is not set', action)];
   }
   if (hasKey) return [];
-  const action = 'Set ODDSLAKE_API_KEY, or ODDSLAKE_API_KEY_FILE to a file with the key.';
+  const action = `Set ${variables.apiKey}, or ${variables.apiKeyFile} to a file with the key.`;
   return [problem('key', exitCodes.usage, `no API key for ${baseUrl} is set`, action)];
 }
 
 const certificateDaysMin = 14;
 
-function judgeReachability({ baseUrl, connection, proxies }: UpstreamFacts): Finding[] {
+function judgeReachability({ baseUrl, connection, proxies, source = null }: UpstreamFacts): Finding[] {
   if (connection === null) return [];
+  const variable = nameVariables(source).baseUrl;
   const proxyNote = proxies.length === 0 ? '' : ` oddslake connects directly: ${proxies.join(', ')} is ignored.`;
   const unreachable = (found: string, action: string) => [
     problem('reachable', exitCodes.unreachable, found, `${action}${proxyNote}`),
   ];
   if ('failure' in connection)
-    return unreachable(`${baseUrl}: ${connection.failure}`, 'Check ODDSLAKE_BASE_URL and the network.');
+    return unreachable(`${baseUrl}: ${connection.failure}`, `Check ${variable} and the network.`);
   const { address, ms, certificateDays, distrusted } = connection;
   if (distrusted !== null)
     return unreachable(
       `${baseUrl}: its certificate is not trusted (${distrusted})`,
-      'Check ODDSLAKE_BASE_URL. To trust a private certificate authority, set NODE_EXTRA_CA_CERTS.',
+      `Check ${variable}. To trust a private certificate authority, set NODE_EXTRA_CA_CERTS.`,
     );
   const found = `${baseUrl} (${address}) in ${formatDuration(ms)}`;
   if (certificateDays === null || certificateDays >= certificateDaysMin) return [ok('reachable', found)];
@@ -98,15 +107,16 @@ function judgeReachability({ baseUrl, connection, proxies }: UpstreamFacts): Fin
 }
 
 /** Judges the test request. Most failures are caused by the API key. */
-function judgeResponse({ baseUrl }: UpstreamFacts, { status, failure }: ProbeResponse): Finding {
+function judgeResponse({ baseUrl, source = null }: UpstreamFacts, { status, failure }: ProbeResponse): Finding {
   if (failure === null) return ok('key', `accepted (list of one market: status ${status})`);
   const { failure: kind, reason } = failure;
+  const { apiKey, apiKeyFile } = nameVariables(source);
   if (kind === 'credential')
     return problem(
       'key',
       exitCodes.credential,
       `the service rejected it (${reason})`,
-      'Check ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE. Ask the operator of the service whether the key is still valid.',
+      `Check ${apiKey} or ${apiKeyFile}. Ask the operator of the service whether the key is still valid.`,
     );
   const found = `not checked: ${reason}`;
   if (kind === 'unreachable') return problem('key', exitCodes.unreachable, found, 'Check the network.');
@@ -181,11 +191,13 @@ export async function probeUpstream(context: Context, probe: UpstreamProbe): Pro
   const { baseUrl, apiKey, requestsPerSecond } = context.settings.upstream;
   const connection = baseUrl === null || !probe.isOnline ? null : await probeConnection(baseUrl, context.clock);
   const canRequest = connection !== null && !('failure' in connection) && connection.distrusted === null;
-  const rateStore = probe.privateFolder === null ? null : joinSharedRateStore(probe.privateFolder);
+  const { sourceName: source } = context.settings;
+  const rateStore = probe.privateFolder === null ? null : joinSharedRateStore(probe.privateFolder, undefined, source);
   try {
     return {
       baseUrl,
       hasKey: apiKey !== null,
+      source,
       proxies: ['HTTPS_PROXY', 'HTTP_PROXY', 'ALL_PROXY'].filter(
         (name) => probe.env[name] || probe.env[name.toLowerCase()],
       ),

@@ -24,7 +24,8 @@ export function renderArchiveReport(data: ReportData, version: string): ArchiveR
   const { nowMs, shown, status, days, space } = data;
   const growth = computeGrowth(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to });
   const health = assessHealth(data, growth);
-  const name = status.upstream || 'no upstream';
+  const sources = status.sources?.map((source) => source.name).join(', ');
+  const name = sources || status.upstream || 'no upstream';
   const body = [
     html`<header><h1>${name}</h1>
 <p class="note">Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.</p></header>

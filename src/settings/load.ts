@@ -1,18 +1,24 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
+import { findSource } from '../base/source-name.ts';
 import { cronDescription } from './schema.ts';
-import { freezeDeep, nestSettings, parseServiceUrl, type Settings } from './settings.ts';
+import { freezeDeep, nestSettings, parseServiceUrl, type Settings, type SourceSettings } from './settings.ts';
 import {
   createBadValueError,
   defaultLayer,
   type Environment,
+  findSettingSchema,
   formatSettingValue,
   parseDocumentLayer,
+  parseSourceName,
   parseTextLayer,
   readEnvironmentLayers,
   type SettingsLayer,
   settingSchemas,
+  sourceSettings,
+  sourcesKey,
+  toSourceVariable,
 } from './source.ts';
 
 /** The sources of settings. Their texts are not parsed yet. */
@@ -43,7 +49,10 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   const merged = await loadMergedSettings(sources, configFile);
   checkDependentSettings(merged);
   await checkCrons(merged);
-  const values = new Map([...merged].map(([path, { value }]) => [path, value]));
+  const sourceNames = listSourceNames([...merged.keys()]);
+  if (sourceNames.length > 0) checkSeveralSources(merged, sourceNames);
+  const settingPaths = [...merged].filter(([path]) => parseSourceName(path) === null);
+  const values = new Map(settingPaths.map(([path, { value }]) => [path, value]));
   values.set('upstream.base_url', resolveBaseUrl(merged.get('upstream.base_url')!));
   for (const { key, keyFile } of secretSettings) {
     values.set(key, readApiKey(merged, base, key, keyFile));
@@ -63,7 +72,65 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   const nested = nestSettings(values);
   const { from } = merged.get('archive.output')!;
   const named = { outputNamed: from !== defaultLayer.from, outputFlagged: from === '--output' };
-  return freezeDeep({ ...nested, archive: { ...nested.archive, ...named }, configFile });
+  const resolved = { sources: sourceNames.map((name) => resolveSource(merged, name, base)), sourceName: null };
+  return freezeDeep({ ...nested, archive: { ...nested.archive, ...named }, configFile, ...resolved });
+}
+
+/** The names of the sources among setting paths, in order. */
+const listSourceNames = (paths: readonly string[]): string[] => [
+  ...new Set(paths.flatMap((path) => parseSourceName(path) ?? [])),
+];
+
+/** Settings of an archive's only service. Each of several sources has its own: a key must not reach another service. */
+const onlyServiceSettings = [
+  ['upstream.base_url', 'base_url'],
+  ['upstream.api_key', 'api_key'],
+  ['upstream.api_key_file', 'api_key_file'],
+  ['source.name', null],
+] as const;
+
+/** Checks what must hold if there are sources. Throws UsageError. */
+function checkSeveralSources(merged: MergedSettings, names: readonly string[]): void {
+  for (const [path, key] of onlyServiceSettings) {
+    const { value, from } = merged.get(path)!;
+    if (value === null) continue;
+    const advice =
+      key === null
+        ? 'the names of the sources are their keys in sources'
+        : `set sources.${names[0]}.${key} or ${toSourceVariable(key, names[0]!)} instead, for each source`;
+    throw new UsageError(
+      `${from}: ${path} belongs to an archive of one service, and the settings have the sources ${names.join(', ')}: ${advice}`,
+    );
+  }
+  for (const path of ['symbols', 'orderbooks.symbols']) {
+    const { value, from } = merged.get(path)!;
+    const symbols = value as readonly string[];
+    const found = symbols.map((symbol) => findSource(symbol, names));
+    const unqualified = symbols[found.indexOf(null)];
+    if (unqualified !== undefined)
+      throw createBadValueError(path, unqualified, from, `a symbol with its source, e.g. ${names[0]}:${unqualified}`);
+    // Without symbols, the market lists of a source name those to poll. It must be clear whether this is wanted.
+    const missing = names.find((name) => !found.includes(name));
+    if (path === 'symbols' && symbols.length > 0 && missing !== undefined)
+      throw createBadValueError(path, value, from, `symbols of every source, or none at all: ${missing} has none`);
+  }
+}
+
+/** Resolves the settings of one of several sources. Those that it does not have are those of all sources. */
+function resolveSource(merged: MergedSettings, name: string, base: string): SourceSettings {
+  const own: MergedSettings = new Map([...merged].filter(([path]) => /^(upstream|source)\./.test(path)));
+  for (const [key, path] of sourceSettings) {
+    const sourced = merged.get(`${sourcesKey}.${name}.${key}`);
+    if (sourced !== undefined) own.set(path, { ...sourced, from: `${sourced.from}, source ${name}` });
+  }
+  checkAtMost(own, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max');
+  const values = new Map([...own].map(([path, { value }]) => [path, value]));
+  values.set('upstream.base_url', resolveBaseUrl(own.get('upstream.base_url')!));
+  values.set('upstream.api_key', readApiKey(own, base, 'upstream.api_key', 'upstream.api_key_file'));
+  const file = values.get('upstream.api_key_file');
+  if (typeof file === 'string') values.set('upstream.api_key_file', resolve(base, file));
+  const { upstream, source } = nestSettings(values);
+  return { name, upstream, source };
 }
 
 /**
@@ -75,15 +142,18 @@ export async function listChosenSettings(
 ): Promise<{ path: string; value: string; from: string }[]> {
   const merged = await loadMergedSettings(sources, findConfigFile(sources));
   return [...merged].flatMap(([path, { value, from }]) => {
-    const isDefault = JSON.stringify(value) === JSON.stringify(settingSchemas.get(path)!.default);
+    const isDefault = JSON.stringify(value) === JSON.stringify(findSettingSchema(path)!.default);
     return isDefault ? [] : [{ path, value: formatSettingValue(path, value), from }];
   });
 }
 
 async function loadMergedSettings(sources: SettingSources, configFile: string | null): Promise<MergedSettings> {
-  const levels = [[defaultLayer], configFile === null ? [] : [await readConfigFile(configFile)]];
-  levels.push(readEnvironmentLayers(sources.env), parseFlagLayers(sources), [...(sources.layers ?? [])]);
-  return mergeLayers(levels);
+  const config = configFile === null ? [] : [await readConfigFile(configFile)];
+  const flags = parseFlagLayers(sources);
+  const layers = [...(sources.layers ?? [])];
+  // The config and the flags name the sources. A variable alone does not: other programs may use a similar one.
+  const names = listSourceNames([...config, ...flags, ...layers].flatMap(({ values }) => [...values.keys()]));
+  return mergeLayers([[defaultLayer], config, readEnvironmentLayers(sources.env, names), flags, layers], names);
 }
 
 /** A value and its source. */
@@ -115,18 +185,23 @@ function parseFlagLayers({ set = [], output, logLevel }: SettingSources): Settin
 }
 
 /** Settings that contain a key, each with the setting of its key file. */
-const secretSettings = [
+const secretSettings: readonly { readonly key: string; readonly keyFile: string }[] = [
   { key: 'upstream.api_key', keyFile: 'upstream.api_key_file' },
   { key: 'repair.from_api_key', keyFile: 'repair.from_api_key_file' },
   { key: 'notify.webhook_url', keyFile: 'notify.webhook_url_file' },
-] as const;
+];
 
-function mergeLayers(levels: readonly (readonly SettingsLayer[])[]): MergedSettings {
+function mergeLayers(levels: readonly (readonly SettingsLayer[])[], sources: readonly string[]): MergedSettings {
+  const ofSources = sources.map((name) => ({
+    key: `${sourcesKey}.${name}.api_key`,
+    keyFile: `${sourcesKey}.${name}.api_key_file`,
+  }));
   const merged: MergedSettings = new Map();
   for (const level of levels) {
     const levelValues: MergedSettings = new Map();
     for (const { from, values } of level) for (const [path, value] of values) levelValues.set(path, { value, from });
-    for (const { key, keyFile } of secretSettings) replaceLowerKey(levelValues, merged, key, keyFile);
+    for (const { key, keyFile } of [...secretSettings, ...ofSources])
+      replaceLowerKey(levelValues, merged, key, keyFile);
     for (const [path, sourced] of levelValues) merged.set(path, sourced);
   }
   return merged;

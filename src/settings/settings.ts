@@ -1,5 +1,7 @@
 import { UsageError } from '../base/errors.ts';
+import { isSymbolOf } from '../base/source-name.ts';
 import type { SchemaValues, settingsSchema } from './schema.ts';
+import { nameVariables } from './source.ts';
 
 /** The values of all settings, with camelCase names. */
 export type SettingValues = SchemaValues<typeof settingsSchema>;
@@ -14,7 +16,35 @@ export interface Settings extends Omit<SettingValues, 'archive'> {
   };
   /** Absolute path of the config file; null if there is none. */
   readonly configFile: string | null;
+  /** The sources of an archive that has several, in the order of the config; empty: one service, `upstream`. */
+  readonly sources: readonly SourceSettings[];
+  /**
+   * The source that `upstream` and `source` are those of: see `selectSource`. Null: the only service or, if there are
+   * several sources, none of them.
+   */
+  readonly sourceName: string | null;
 }
+
+/** The settings of one of several sources. */
+export interface SourceSettings extends Pick<SettingValues, 'upstream' | 'source'> {
+  readonly name: string;
+}
+
+/**
+ * The settings with which a run collects one of several sources. `symbols` stay those of all sources, because whether a
+ * day of the archive is complete depends on all of them.
+ */
+export function selectSource(settings: Settings, name: string): Settings {
+  const { upstream, source } = settings.sources.find((one) => one.name === name)!;
+  const symbols = settings.orderbooks.symbols.filter((symbol) => isSymbolOf(name, symbol));
+  return { ...settings, upstream, source, orderbooks: { ...settings.orderbooks, symbols }, sourceName: name };
+}
+
+/** The settings of each source that a run of these settings collects. */
+export const listSourceSettings = (settings: Settings): Settings[] =>
+  settings.sources.length === 0 || settings.sourceName !== null
+    ? [settings]
+    : settings.sources.map(({ name }) => selectSource(settings, name));
 
 /** Address and API key of an upstream. */
 export interface UpstreamAccess {
@@ -26,13 +56,17 @@ export interface UpstreamAccess {
 /** Returns the upstream, for jobs that collect. Throws UsageError if its address or API key is not set. */
 export function requireUpstream(settings: Settings): UpstreamAccess {
   const { baseUrl, apiKey } = settings.upstream;
+  const { sourceName: name } = settings;
+  const variables = nameVariables(name);
   if (baseUrl === null) {
+    const [what, key] =
+      name === null ? ['No upstream', 'upstream'] : [`No address of the source ${name}`, `sources.${name}`];
     throw new UsageError(
-      'No upstream: set ODDSLAKE_BASE_URL, e.g. https://example.org, or upstream.base_url in the config',
+      `${what}: set ${variables.baseUrl}, e.g. https://example.org, or ${key}.base_url in the config`,
     );
   }
   if (apiKey === null) {
-    throw new UsageError(`No key for ${baseUrl}: set ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE`);
+    throw new UsageError(`No key for ${baseUrl}: set ${variables.apiKey} or ${variables.apiKeyFile}`);
   }
   return { baseUrl, apiKey };
 }
@@ -92,13 +126,14 @@ export function parseServiceUrl(input: string, what: string): string {
 }
 
 /** All secrets of the settings, in every form in which they may appear in a log line. */
-export function listSecrets({ upstream, repair, service, notify }: Settings): string[] {
+export function listSecrets({ upstream, repair, service, notify, sources }: Settings): string[] {
   const url = service.databaseUrl ?? '';
   // Greedy, because an unescaped password may contain @.
   const password = /^[a-z]+:\/\/[^:@/]*:(.*)@/is.exec(url)?.[1];
   const parameter = /[?&]password=([^&#]*)/i.exec(url)?.[1];
   const secrets = [
     upstream.apiKey,
+    ...sources.map((source) => source.upstream.apiKey),
     repair.fromApiKey,
     service.tokens.secret,
     password,

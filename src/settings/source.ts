@@ -1,4 +1,5 @@
 import { UsageError } from '../base/errors.ts';
+import { isSourceName, sourceNameRule } from '../base/source-name.ts';
 import { type LeafSchema, type SectionSchema, settingsSchema } from './schema.ts';
 
 /** Validated settings of one source, by dotted snake_case path. `from` names the source in messages. */
@@ -15,12 +16,81 @@ export const defaultLayer: SettingsLayer = {
   values: new Map([...settingSchemas].map(([path, leaf]) => [path, leaf.default])),
 };
 
+/** Settings that several sources cannot have each: the name of the only one, and the rules of every symbol's lifetime. */
+const archiveSettings: readonly string[] = ['source.name', 'source.linger_days', 'source.first_lookback_days'];
+
+/**
+ * The settings of one of several sources, by their key below `sources.NAME`: those of the sections upstream and source,
+ * whose values are the defaults.
+ */
+export const sourceSettings: ReadonlyMap<string, string> = new Map(
+  [...settingSchemas.keys()].flatMap((path): [string, string][] => {
+    const key = /^(?:upstream|source)\.(.+)$/.exec(path)?.[1];
+    return key === undefined || archiveSettings.includes(path) ? [] : [[key, path]];
+  }),
+);
+
+/** The section of one of several sources. */
+const sourceSection: SectionSchema = {
+  type: 'object',
+  properties: Object.fromEntries(
+    Object.entries({ ...settingsSchema.properties.upstream.properties, ...settingsSchema.properties.source.properties })
+      // A section such as field_paths has all of its settings.
+      .filter(([key]) => !archiveSettings.includes(`source.${key}`)),
+  ),
+};
+
+/** The section in which each key is the name of a source. */
+export const sourcesKey = 'sources';
+
+const sourcePathPattern = /^sources\.([^.]*)(?:\.(.+))?$/s;
+
+/** The name of the source that a path belongs to; null for any other setting. */
+export const parseSourceName = (path: string): string | null => sourcePathPattern.exec(path)?.[1] ?? null;
+
+/** The schema of a setting, also of one of a source; undefined if there is no such setting. */
+export function findSettingSchema(path: string): LeafSchema | undefined {
+  const [, name, key] = sourcePathPattern.exec(path) ?? [];
+  if (name === undefined) return settingSchemas.get(path);
+  return isSourceName(name) ? settingSchemas.get(sourceSettings.get(key ?? '') ?? '') : undefined;
+}
+
 /** Validates a document of nested sections, as in a config file. Throws UsageError. */
 export function parseDocumentLayer(document: unknown, from: string): SettingsLayer {
   const values = new Map<string, unknown>();
-  collectValues(settingsSchema, document, '', from, values);
+  const hasSources = typeof document === 'object' && document !== null && Object.hasOwn(document, sourcesKey);
+  if (!hasSources) collectValues(settingsSchema, document, '', from, values);
+  else {
+    const { [sourcesKey]: sources, ...rest } = document as Record<string, unknown>;
+    collectValues(settingsSchema, rest, '', from, values);
+    collectSources(sources, from, values);
+  }
   return { from, values };
 }
+
+/** Validates the section of the sources. A source without any setting is known too: variables may set its address. */
+function collectSources(value: unknown, from: string, into: Map<string, unknown>): void {
+  if (value === null || value === undefined) return;
+  if (typeof value !== 'object' || Array.isArray(value))
+    throw createBadValueError(
+      sourcesKey,
+      value,
+      from,
+      'a section with one section for each source, e.g. alpha: {base_url: https://example.org}',
+    );
+  for (const [name, section] of Object.entries(value)) {
+    requireSourceName(name, from);
+    into.set(`${sourcesKey}.${name}.base_url`, null);
+    collectValues(sourceSection, section, `${sourcesKey}.${name}.`, from, into);
+  }
+}
+
+function requireSourceName(name: string, from: string): void {
+  if (!isSourceName(name)) throw createSourceNameError(name, from);
+}
+
+const createSourceNameError = (name: string, from: string): UsageError =>
+  new UsageError(`${from}: ${sourcesKey} has ${JSON.stringify(clipText(name))}: expected ${sourceNameRule}`);
 
 /**
  * Parses and validates one setting that is given as text, as in the environment and in flags.
@@ -28,7 +98,7 @@ export function parseDocumentLayer(document: unknown, from: string): SettingsLay
  * @throws UsageError for an unknown key or an invalid value
  */
 export function parseTextLayer(path: string, text: string, from: string): SettingsLayer {
-  const leaf = settingSchemas.get(path);
+  const leaf = findSettingSchema(path);
   if (leaf === undefined) throw createUnknownKeyError(path, from);
   const value = parseSettingText(leaf, text);
   checkValue(path, leaf, value, from);
@@ -107,9 +177,15 @@ function createUnknownKeyError(path: string, from: string): UsageError {
     return new UsageError(
       `${from}: ${path} was renamed to ${newName}: expected ${describeExpected(settingSchemas.get(newName)!)}`,
     );
-  const inside = [...settingSchemas.keys()].filter((key) => key.startsWith(`${path}.`));
+  const sourceName = parseSourceName(path);
+  if (sourceName !== null && !isSourceName(sourceName)) return createSourceNameError(sourceName, from);
+  const known =
+    sourceName === null
+      ? [...settingSchemas.keys()]
+      : [...sourceSettings.keys()].map((key) => `${sourcesKey}.${sourceName}.${key}`);
+  const inside = known.filter((key) => key.startsWith(`${path}.`));
   if (inside.length > 0) return new UsageError(`${from}: ${path} is a section: expected one of ${inside.join(', ')}`);
-  const guess = findNearestKey(path, [...settingSchemas.keys()]);
+  const guess = findNearestKey(path, known);
   const advice = guess === undefined ? 'config/default.yaml lists every setting' : `did you mean ${guess}?`;
   return new UsageError(`${from}: unknown setting ${clipText(path)}: ${advice}`);
 }
@@ -123,7 +199,7 @@ export function formatSettingValue(path: string, value: unknown): string {
 
 /** Whether a setting is a secret. Messages and files must not contain secrets. */
 export const isSecretSetting = (path: string): boolean =>
-  settingSchemas.get(path)?.anyOf?.some((option) => option.secret === true) ?? false;
+  findSettingSchema(path)?.anyOf?.some((option) => option.secret === true) ?? false;
 const isTextSetting = (leaf: LeafSchema): boolean => (leaf.anyOf?.[0] ?? leaf).type === 'string';
 const clipText = (text: string): string => (text.length > 120 ? `${text.slice(0, 120)}…` : text);
 
@@ -276,9 +352,29 @@ export const settingByVariable: Readonly<Record<string, string>> = {
   ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
 };
 
-/** Parses the settings in environment variables. An empty variable counts as not set. Unknown variables are ignored. */
-export function readEnvironmentLayers(env: Environment): SettingsLayer[] {
-  return Object.entries(settingByVariable).flatMap(([name, path]) => {
+/** The variables of a source: those of the only service, with its name at the end, e.g. ODDSLAKE_API_KEY_ALPHA. */
+const sourceVariables = ['base_url', 'api_key', 'api_key_file', 'requests_per_second'] as const;
+
+/** The environment variable of a setting of a source. */
+export const toSourceVariable = (key: (typeof sourceVariables)[number], source: string): string =>
+  `ODDSLAKE_${key}_${source.replaceAll('-', '_')}`.toUpperCase();
+
+/** The variables of the address and the key of a source, for messages; null: of the only service. */
+export const nameVariables = (source: string | null) => ({
+  baseUrl: source === null ? 'ODDSLAKE_BASE_URL' : toSourceVariable('base_url', source),
+  apiKey: source === null ? 'ODDSLAKE_API_KEY' : toSourceVariable('api_key', source),
+  apiKeyFile: source === null ? 'ODDSLAKE_API_KEY_FILE' : toSourceVariable('api_key_file', source),
+});
+
+/**
+ * Parses the settings in environment variables. An empty variable counts as not set. Unknown variables are ignored.
+ * @param sources names of the sources, whose variables are read too
+ */
+export function readEnvironmentLayers(env: Environment, sources: readonly string[] = []): SettingsLayer[] {
+  const ofSources = sources.flatMap((source) =>
+    sourceVariables.map((key) => [toSourceVariable(key, source), `${sourcesKey}.${source}.${key}`] as const),
+  );
+  return [...Object.entries(settingByVariable), ...ofSources].flatMap(([name, path]) => {
     const text = env[name]?.trim();
     return text === undefined || text === '' ? [] : [parseTextLayer(path, text, name)];
   });

@@ -64,7 +64,7 @@ describe('opening an archive', () => {
   test('that never had a response takes the new upstream: the first address may have been wrong', () => {
     const root = scratchFolder();
     opened({ root, upstream: 'https://wrong.test', parts: 2 }).close();
-    expect(opened({ root, parts: 3 }).state.identity).toEqual({ upstream: 'https://box.test', parts: 3 });
+    expect(opened({ root, parts: 3 }).state.identity).toEqual({ upstream: 'https://box.test', sources: [], parts: 3 });
   });
 
   test('in place of a file fails with a message', () => {

@@ -2,11 +2,11 @@
 
 /** Flags of each command in addition to the common ones. */
 export const commands: Readonly<Record<string, readonly string[]>> = {
-  nightly: ['--date'],
-  markets: [],
-  ticks: ['--symbol'],
-  orderbook: ['--symbol'],
-  backfill: ['--from', '--to', '--symbol', '--symbols-file', '--dry-run', '--force', '--all-known'],
+  nightly: ['--date', '--source'],
+  markets: ['--source'],
+  ticks: ['--symbol', '--source'],
+  orderbook: ['--symbol', '--source'],
+  backfill: ['--from', '--to', '--symbol', '--source', '--symbols-file', '--dry-run', '--force', '--all-known'],
   import: [
     '--dataset',
     '--format',
@@ -17,23 +17,24 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
     '--tz',
     '--covers',
     '--prefer',
+    '--source',
     '--allow-rejected',
     '--dry-run',
   ],
-  schedule: [],
+  schedule: ['--source'],
   publish: [],
-  status: ['--max-lag'],
+  status: ['--max-lag', '--source'],
   report: ['--out'],
-  gaps: ['--from', '--to', '--symbol', '--dataset'],
+  gaps: ['--from', '--to', '--symbol', '--source', '--dataset'],
   'gaps accept': ['--from', '--to', '--reason'],
   'gaps revoke': ['--from', '--to'],
-  symbols: [],
-  'symbols retry': [],
+  symbols: ['--source'],
+  'symbols retry': ['--source'],
   changes: ['--since'],
-  doctor: ['--offline'],
+  doctor: ['--offline', '--source'],
   verify: ['--repair', '--from-url'],
   snapshot: [],
-  export: ['--out', '--dataset', '--symbol', '--from', '--to', '--format', '--csv-safe'],
+  export: ['--out', '--dataset', '--symbol', '--source', '--from', '--to', '--format', '--csv-safe'],
   sql: ['--format', '--csv-safe'],
   upgrade: [],
   serve: [],
@@ -350,8 +351,8 @@ export const manifestFields = [
   'datasets',
 ] as const;
 
-/** Optional fields of the manifest: windows with lost ticks, days with fewer parts. */
-export const manifestFieldsAtTimes = ['lost', 'day_parts'] as const;
+/** Optional fields of the manifest: windows with lost ticks; days with fewer parts; several sources, in place of `upstream`. */
+export const manifestFieldsAtTimes = ['lost', 'day_parts', 'sources'] as const;
 
 /** Fields of a day and of a file in the manifest. */
 export const dayFields = ['state', 'expected', 'covered', 'missing', 'exceptions'] as const;

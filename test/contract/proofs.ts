@@ -140,6 +140,10 @@ const scheduled: Proof = [
 ];
 const jitter: Proof = ['base/schedule.test.ts', 'starts with jitter, before the next scheduled time'];
 const changed: Proof = ['e2e/changes.test.ts', 'changes lists changed files since a generation, as paths or JSON'];
+const ofSources = (title: string): Proof => ['e2e/sources.test.ts', title];
+const sourceAlone = ofSources('collects a source alone, and its lists are no evidence about the markets of the other');
+const sourceSymbols = ofSources('requests a symbol from its source only');
+const sourceSelected = ofSources('selects in status, gaps, symbols and export');
 const sqlAnswers: Proof = ['e2e/sql.test.ts', 'sql has views and macros over the datasets'];
 
 /** Which test proves which promise; the names are those of promises.ts and of the settings. */
@@ -195,6 +199,21 @@ export const proofs: Proofs = {
     ...serviceFlags,
     ...backtestFlags,
     'nightly --date': rerun,
+    'nightly --source': sourceAlone,
+    'markets --source': sourceAlone,
+    'ticks --source': sourceSymbols,
+    'orderbook --source': ofSources('polls the order books of its source, whose responses name the symbol as it does'),
+    'backfill --source': ofSources('backfills each source within its coverage'),
+    'import --source': ofSources(
+      'names the source of imported files, whose symbols it qualifies unless they are qualified',
+    ),
+    'schedule --source': ofSources('runs the jobs of a schedule for the chosen sources'),
+    'status --source': sourceSelected,
+    'gaps --source': sourceSelected,
+    'symbols --source': sourceSelected,
+    'symbols retry --source': ofSources('suspends a symbol at the source that does not know it'),
+    'export --source': sourceSelected,
+    'doctor --source': ofSources('selects the sources that doctor checks'),
     'ticks --symbol': tickSymbols,
     'backfill --from': backfilled,
     'backfill --to': backfilled,
@@ -420,6 +439,7 @@ export const proofs: Proofs = {
     created_at: manifestShape,
     writer: manifestShape,
     upstream: effect('name is the upstream of the manifest, and without it the origin is'),
+    sources: ofSources('is a set of sources: others are refused, and one more is added'),
     parts: ['archive/open.test.ts', 'keeps the number of parts it was created with'],
     day_parts: ['archive/day-parts.test.ts', 'a small day has one file, and keeps it when it grows'],
     previous_sha256: manifestShape,

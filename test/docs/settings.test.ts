@@ -57,7 +57,11 @@ differs from its default, with its source. [config/default.yaml](../config/defau
 
 Generated from the schema by \`test/docs/settings.test.ts\` (\`UPDATE_DOCS=1 npx vitest run test/docs/settings.test.ts\`).
 
-${tables.join('\n')}`;
+${tables.join('\n')}
+## sources
+
+${sections.get('sources')}
+`;
 }
 
 test('docs/SETTINGS.md is current', () => {

@@ -38,6 +38,8 @@ export interface CompletenessRules {
    * does not depend on lists.
    */
   readonly views: readonly string[];
+  /** The market lists of each source of an archive that has several; `views` for a source without an entry. */
+  readonly viewsBySource?: ReadonlyMap<string, readonly string[]>;
 }
 
 type BySymbol<Mark> = ReadonlyMap<string, readonly Mark[]>;

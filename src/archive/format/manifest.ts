@@ -37,13 +37,31 @@ export function sumFileSizes(files: readonly Pick<PublishedFile, 'rows' | 'bytes
   return { rows: add((file) => file.rows), bytes: add((file) => file.bytes) };
 }
 
+/** One of several sources of an archive. Its name identifies it; the upstream is where it was last collected from. */
+export interface SourceIdentity {
+  readonly name: string;
+  /** Origin of the URL; empty if it is not known, as in an archive of imports. */
+  readonly upstream: string;
+}
+
+/** What an archive is collected from: one service, or several sources. */
+export interface ArchiveOwner {
+  /** The only service: `source.name`, else the origin of the URL. Empty if there are several sources. */
+  readonly upstream: string;
+  /** Sorted by name; empty for an archive of one service. */
+  readonly sources: readonly SourceIdentity[];
+}
+
 /** manifest.json: the published files of one generation. */
 export interface Manifest {
   readonly format_version: number;
   readonly generation: number;
   readonly created_at: number;
   readonly writer: string;
-  readonly upstream: string;
+  /** The only service; absent if there are several sources. */
+  readonly upstream?: string;
+  /** The sources, sorted by name; absent in an archive of one service. */
+  readonly sources?: readonly SourceIdentity[];
   /** The number of files that a day is split into, of the datasets that are split by symbol. */
   readonly parts: number;
   /**
@@ -112,13 +130,29 @@ export const toManifestAccepted = (accepted: readonly AcceptedWindow[]): Pick<Ma
         })),
       };
 
+/** The owner as the manifest stores it: either the only service or the sources. */
+export const toManifestOwner = ({ upstream, sources }: ArchiveOwner): Pick<Manifest, 'upstream' | 'sources'> =>
+  sources.length === 0 ? { upstream } : { sources };
+
+/** The owner of a manifest. */
+export const readOwner = ({ upstream = '', sources = [] }: Manifest): ArchiveOwner => ({ upstream, sources });
+
+/** Names the service or the sources of an archive, for messages and pages. */
+export const formatOwner = ({ upstream, sources }: ArchiveOwner): string =>
+  sources.length === 0 ? `upstream ${upstream}` : `sources ${sources.map(({ name }) => name).join(', ')}`;
+
 /** Generation 0: an archive before its first publish. */
-export const createEmptyManifest = (writer: string, upstream: string, parts: number): Manifest => ({
+export const createEmptyManifest = (
+  writer: string,
+  upstream: string,
+  parts: number,
+  sources: readonly SourceIdentity[] = [],
+): Manifest => ({
   format_version: formatVersion,
   generation: 0,
   created_at: 0,
   writer,
-  upstream,
+  ...toManifestOwner({ upstream, sources }),
   parts,
   previous_sha256: null,
   watermark: null,
@@ -151,8 +185,8 @@ export function parseManifest(text: string, path: string): Manifest {
       `${path} was written by a newer oddslake (format ${parsed.format_version}, this version supports up to ${formatVersion}). Upgrade oddslake.`,
     );
   }
-  const { generation, upstream, parts, datasets } = parsed ?? {};
-  const isComplete = typeof generation === 'number' && typeof upstream === 'string' && typeof parts === 'number';
+  const { generation, parts, datasets } = parsed ?? {};
+  const isComplete = typeof generation === 'number' && hasOwner(parsed ?? {}) && typeof parts === 'number';
   if (!isComplete || !datasets || !Object.values(datasets).every(isFileListing)) {
     throw new OddslakeError(
       exitCodes.damaged,
@@ -170,6 +204,13 @@ export function parseManifest(text: string, path: string): Manifest {
     ...(completeness !== undefined && { completeness }),
     datasets: { ...createEmptyDatasets(), ...datasets },
   };
+}
+
+function hasOwner({ upstream, sources }: Partial<Manifest>): boolean {
+  if (sources === undefined) return typeof upstream === 'string';
+  const isSource = (one: Partial<SourceIdentity> | null): boolean =>
+    typeof one?.name === 'string' && typeof one.upstream === 'string';
+  return Array.isArray(sources) && sources.length > 0 && sources.every(isSource);
 }
 
 /** Fields that have other names in manifests of older versions. */

@@ -7,7 +7,7 @@ import {
   overlayLayers,
   withdrawCoverage,
 } from '../format/coverage.ts';
-import { type Database, evidenceSinceKey, getMeta, setMeta } from './database.ts';
+import { type Database, evidenceSinceKey, getMeta, setMeta, toSourceKey } from './database.ts';
 import { separateResponsesMs } from './recheck-results.ts';
 
 interface SegmentRow {
@@ -322,18 +322,19 @@ export function findKnownWindow(db: Database): Window | null {
   return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
 }
 
-// Facts kept between runs that determine how much coverage is proven.
+// Facts kept between runs that determine how much coverage is proven. They are those of one server: `source` is the name
+// of the source, or null for the only service of an archive.
 
 /**
  * Reads the time of the oldest tick that the server ever returned, epoch ms; infinite if it has returned none. An empty
  * response for an older window proves nothing.
  */
-export const readOldestServedTick = (db: Database): number =>
-  Number(getMeta(db, 'oldest_tick_shown') ?? Number.POSITIVE_INFINITY);
+export const readOldestServedTick = (db: Database, source: string | null = null): number =>
+  Number(getMeta(db, toSourceKey('oldest_tick_shown', source)) ?? Number.POSITIVE_INFINITY);
 
 /** Records the time of a run's oldest tick, epoch ms, if it is earlier than the recorded one. */
-export function recordOldestServedTick(db: Database, t: number): void {
-  if (t < readOldestServedTick(db)) setMeta(db, 'oldest_tick_shown', String(t));
+export function recordOldestServedTick(db: Database, t: number, source: string | null = null): void {
+  if (t < readOldestServedTick(db, source)) setMeta(db, toSourceKey('oldest_tick_shown', source), String(t));
 }
 
 /**
@@ -343,16 +344,17 @@ export function recordOldestServedTick(db: Database, t: number): void {
 export const readEvidenceSince = (db: Database): number => Number(getMeta(db, evidenceSinceKey) ?? 0);
 
 /** Reads the recorded page caps; empty if none are recorded. */
-export function readKnownPageCaps<Known extends object>(db: Database): Partial<Known> {
-  const text = getMeta(db, 'known_pages');
+export function readKnownPageCaps<Known extends object>(db: Database, source: string | null = null): Partial<Known> {
+  const text = getMeta(db, toSourceKey('known_pages', source));
   if (text === undefined) return {};
   return JSON.parse(text, (_, value) => (value === 'infinite' ? Number.POSITIVE_INFINITY : value)) as Partial<Known>;
 }
 
 /** Records the page caps that a run inferred; null clears them. */
-export function recordKnownPageCaps(db: Database, known: object | null): void {
+export function recordKnownPageCaps(db: Database, known: object | null, source: string | null = null): void {
+  const key = toSourceKey('known_pages', source);
   const text = JSON.stringify(known ?? {}, (_, value) => (value === Number.POSITIVE_INFINITY ? 'infinite' : value));
-  if (text !== getMeta(db, 'known_pages')) setMeta(db, 'known_pages', text);
+  if (text !== getMeta(db, key)) setMeta(db, key, text);
 }
 
 /** Runs SQLite's integrity check on the state file. Returns the first error; null if there is none. */

@@ -235,6 +235,9 @@ export const upgradedKey = 'upgraded';
 /** JSON: the SHA-256 of each generated text at the root, by name. */
 export const rootTextsKey = 'root_texts_sha256';
 
+/** The key of a value that each of an archive's several sources has; that of the only service has no suffix. */
+export const toSourceKey = (key: string, source: string | null): string => (source === null ? key : `${key}:${source}`);
+
 export const getMeta = (db: Database, key: string): string | undefined =>
   db.one<{ value: string }>('select value from meta where key = ?', key)?.value;
 

@@ -1,5 +1,6 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { seek } from '../../base/binary-search.ts';
+import { findSource } from '../../base/source-name.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../../base/window.ts';
@@ -59,16 +60,22 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
   db.transaction(() => {
     const { parts } = state.identity;
     const byRun = new Map<string, { fetched: number; quarantined: number }>();
-    let oldest = Number.POSITIVE_INFINITY;
+    const names = state.identity.sources.map(({ name }) => name);
+    const oldestBySource = new Map<string | null, number>();
     for (const record of records) {
-      if (record.origin !== 'import') for (const t of record.ticks.t) if (t < oldest) oldest = t;
+      if (record.origin !== 'import') {
+        const source = findSource(record.symbol, names);
+        let oldest = oldestBySource.get(source) ?? Number.POSITIVE_INFINITY;
+        for (const t of record.ticks.t) if (t < oldest) oldest = t;
+        oldestBySource.set(source, oldest);
+      }
       appendTickRecord(state, parts, record);
       const counts = byRun.get(record.runId) ?? { fetched: 0, quarantined: 0 };
       counts.fetched += record.ticks.t.length + record.rejected.length;
       counts.quarantined += record.rejected.length;
       byRun.set(record.runId, counts);
     }
-    recordOldestServedTick(db, oldest);
+    for (const [source, oldest] of oldestBySource) recordOldestServedTick(db, oldest, source);
     for (const [runId, { fetched, quarantined }] of byRun) {
       if (fetched === 0) continue;
       db.run(

@@ -1,5 +1,6 @@
+import { getSymbolRange, qualifySymbol } from '../../base/source-name.ts';
 import { floorToDay } from '../../base/window.ts';
-import { type Database, getMeta, setMeta } from './database.ts';
+import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import type { NightVolume } from './nightly-comparison.ts';
 import { emptyRecheckHistory, type RecheckHistory } from './recheck-results.ts';
 import { compareShapes, type Drift, type FieldShape, type Shape } from './schema-drift.ts';
@@ -15,21 +16,24 @@ export interface RecordedNight extends NightVolume {
 
 const nightsMax = 30;
 
-/** Reads the recorded nights, latest first, at most 30. */
-export const readLastNights = (db: Database): RecordedNight[] =>
+// Facts about a server are those of one source. `source` is its name, or null for the only service of an archive.
+
+/** Reads the recorded nights of a source, latest first, at most 30. */
+export const readLastNights = (db: Database, source: string | null = null): RecordedNight[] =>
   db.all<RecordedNight & Record<string, never>>(
     `select run_id as "runId", polled_to as "polledTo", polled_ms as "polledMs", markets, ticks, late, conflicts,
        listed_at as "listedAt"
-     from nights order by polled_to desc limit ?`,
+     from nights where source is ? order by polled_to desc limit ?`,
+    source,
     nightsMax,
   );
 
-export function recordNight(db: Database, night: RecordedNight): void {
+export function recordNight(db: Database, night: RecordedNight, source: string | null = null): void {
   const { runId, polledTo, polledMs, markets, ticks, late, conflicts, listedAt } = night;
   db.transaction(() => {
     db.run(
-      `insert or replace into nights (run_id, polled_to, polled_ms, markets, ticks, late, conflicts, listed_at)
-       values (?, ?, ?, ?, ?, ?, ?, ?)`,
+      `insert or replace into nights (run_id, polled_to, polled_ms, markets, ticks, late, conflicts, listed_at, source)
+       values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       runId,
       polledTo,
       polledMs,
@@ -38,9 +42,12 @@ export function recordNight(db: Database, night: RecordedNight): void {
       late,
       conflicts,
       listedAt,
+      source,
     );
     db.run(
-      'delete from nights where run_id not in (select run_id from nights order by polled_to desc limit ?)',
+      `delete from nights where source is ?1 and run_id not in
+         (select run_id from nights where source is ?1 order by polled_to desc limit ?2)`,
+      source,
       nightsMax,
     );
   });
@@ -61,13 +68,14 @@ interface PolledCounts {
  * job polls too, it leaves few new ticks for the nightly run. Polls that begin during a nightly run count for the next
  * one. Backfills and imports do not count.
  */
-export function countPolled(db: Database, runId: string, after: string): PolledCounts {
+export function countPolled(db: Database, runId: string, after: string, source: string | null = null): PolledCounts {
   // Run IDs sort by start time.
   const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
     `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs
-     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and job in ('nightly', 'ticks', 'live'))`,
+     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and source is ?3 and job in ('nightly', 'ticks', 'live'))`,
     runId,
     after,
+    source,
   );
   return { ticks: row?.ticks ?? 0, late: row?.late ?? 0, conflicts: row?.conflicts ?? 0 };
 }
@@ -75,23 +83,27 @@ export function countPolled(db: Database, runId: string, after: string): PolledC
 const rechecksKey = 'rechecks';
 
 /** Reads the recheck history; empty before the first night. */
-export function readRecheckHistory(db: Database): RecheckHistory {
-  const text = getMeta(db, rechecksKey);
+export function readRecheckHistory(db: Database, source: string | null = null): RecheckHistory {
+  const text = getMeta(db, toSourceKey(rechecksKey, source));
   return text === undefined
     ? emptyRecheckHistory
     : { ...emptyRecheckHistory, ...(JSON.parse(text) as Partial<RecheckHistory>) };
 }
 
 /** Updates the recheck history in one transaction, since another process may update it too. */
-export function updateRecheckHistory(db: Database, change: (memory: RecheckHistory) => RecheckHistory): void {
+export function updateRecheckHistory(
+  db: Database,
+  change: (memory: RecheckHistory) => RecheckHistory,
+  source: string | null = null,
+): void {
   db.transaction(() => {
-    const before = readRecheckHistory(db);
+    const before = readRecheckHistory(db, source);
     const after = change(before);
-    if (after !== before) setMeta(db, rechecksKey, JSON.stringify(after));
+    if (after !== before) setMeta(db, toSourceKey(rechecksKey, source), JSON.stringify(after));
   });
 }
 
-/** The view name for all views together. */
+/** The view name for all views of a source together. Of several sources, views are stored with the source, as symbols are. */
 const allViews = '*';
 
 /** The outcome of fetching one market list. */
@@ -111,6 +123,7 @@ export function recordListings(
   db: Database,
   listings: readonly MarketListing[],
   combined: Omit<MarketListing, 'view' | 'total'>,
+  source: string | null = null,
 ): void {
   for (const { view, at, named, total, reason } of [...listings, { view: allViews, total: null, ...combined }]) {
     db.run(
@@ -119,7 +132,7 @@ export function recordListings(
          whole = excluded.whole, reason = excluded.reason
        where excluded.whole > listings.whole or (excluded.whole = listings.whole and excluded.at >= listings.at)`,
       floorToDay(at),
-      view,
+      qualifySymbol(source, view),
       at,
       named,
       total,
@@ -136,39 +149,78 @@ export const shortListReason = 'short';
  * Reads the market counts of the last days before `atMs` (epoch ms) whose lists were complete according to the server,
  * latest first.
  */
-export const readMarketCountsBefore = (db: Database, atMs: number, daysMax: number): number[] =>
+export const readMarketCountsBefore = (
+  db: Database,
+  atMs: number,
+  daysMax: number,
+  source: string | null = null,
+): number[] =>
   db
     .all<{ named: number }>(
       'select named from listings where view = ? and at < ? and (whole = 1 or reason = ?) order by day desc limit ?',
-      allViews,
+      qualifySymbol(source, allViews),
       atMs,
       shortListReason,
       daysMax,
     )
     .map(({ named }) => named);
 
-/** Records days as completely listed, unless another state is already recorded for them. */
-export function restoreListings(db: Database, days: Iterable<number>): void {
+/** Records days as completely listed by each source, unless another state is already recorded for them. */
+export function restoreListings(db: Database, days: Iterable<number>, sources: readonly string[] = []): void {
+  const views = sources.length === 0 ? [allViews] : sources.map((source) => qualifySymbol(source, allViews));
   for (const day of days)
-    db.run('insert or ignore into listings (day, view, at, named, whole) values (?, ?, ?, 0, 1)', day, allViews, day);
+    for (const view of views)
+      db.run('insert or ignore into listings (day, view, at, named, whole) values (?, ?, ?, 0, 1)', day, view, day);
 }
 
-/** Reads the UTC midnight of the last day with a market list request; null if there was none. */
-export const findLastListedDay = (db: Database): number | null =>
-  db.one<{ day: number | null }>('select max(day) as day from listings')?.day ?? null;
+/** The market lists of one source. */
+export interface SourceLists {
+  /** Null: the only service. */
+  readonly source: string | null;
+  /** The polled views. */
+  readonly views: readonly string[];
+}
+
+/** A condition that selects the listings of a source, and its values. */
+function selectListings(source: string | null): { where: string; values: string[] } {
+  if (source === null) return { where: 'true', values: [] };
+  const { from, to } = getSymbolRange(source);
+  return { where: '(view >= ? and view < ?)', values: [from, to] };
+}
+
+/**
+ * Reads the UTC midnight of the last day with a market list request; null if there was none. Of several sources, it is
+ * the earliest of their last days: two sources need not be polled at the same time of a day.
+ */
+export function findLastListedDay(db: Database, sources: readonly (string | null)[] = [null]): number | null {
+  const days = sources.flatMap((source) => {
+    const { where, values } = selectListings(source);
+    return db.one<{ day: number | null }>(`select max(day) as day from listings where ${where}`, ...values)?.day ?? [];
+  });
+  return days.length === 0 ? null : Math.min(...days);
+}
 
 /**
  * Returns whether every one of these views was fetched completely within a UTC day. Reads all days at once. Days before
  * the first recorded list come from backfills and imports. Their lists can no longer be fetched, so any later day with
  * complete lists is sufficient.
  */
-export function readCompleteListings(db: Database, views: readonly string[]): (day: number) => boolean {
-  const first = db.one<{ day: number | null }>('select min(day) as day from listings')?.day ?? null;
+export function readCompleteListings(
+  db: Database,
+  views: readonly string[],
+  source: string | null = null,
+): (day: number) => boolean {
+  const { where, values } = selectListings(source);
+  const first =
+    db.one<{ day: number | null }>(`select min(day) as day from listings where ${where}`, ...values)?.day ?? null;
   if (first === null) return () => true;
-  const rows = db.all<{ day: number; view: string }>('select day, view from listings where whole = 1');
+  const rows = db.all<{ day: number; view: string }>(
+    `select day, view from listings where whole = 1 and ${where}`,
+    ...values,
+  );
   const known = new Set(rows.map(({ day, view }) => `${day} ${view}`));
-  const isWhole = (day: number): boolean =>
-    known.has(`${day} ${allViews}`) || views.every((view) => known.has(`${day} ${view}`));
+  const isKnown = (day: number, view: string): boolean => known.has(`${day} ${qualifySymbol(source, view)}`);
+  const isWhole = (day: number): boolean => isKnown(day, allViews) || views.every((view) => isKnown(day, view));
   const isAnyWhole = rows.some(({ day }) => isWhole(day));
   return (day) => (day < first ? isAnyWhole : isWhole(day));
 }
@@ -183,12 +235,19 @@ function readShape(db: Database, resource: string): Shape {
 }
 
 /** Compares the shape of new records with the recorded one and replaces it. `atMs` is epoch ms. */
-export const replaceShape = (db: Database, resource: string, now: Shape, atMs: number): readonly Drift[] =>
+export const replaceShape = (
+  db: Database,
+  resource: string,
+  now: Shape,
+  atMs: number,
+  source: string | null = null,
+): readonly Drift[] =>
   // One transaction, so that only one of two runs reports a drift.
   db.transaction(() => {
-    const { drifts, known } = compareShapes(readShape(db, resource), now);
-    db.run('delete from shapes where resource = ?', resource);
+    const key = qualifySymbol(source, resource);
+    const { drifts, known } = compareShapes(readShape(db, key), now);
+    db.run('delete from shapes where resource = ?', key);
     for (const [field, shape] of known)
-      db.run('insert or replace into shapes values (?, ?, ?, ?)', resource, field, JSON.stringify(shape), atMs);
+      db.run('insert or replace into shapes values (?, ?, ?, ?)', key, field, JSON.stringify(shape), atMs);
     return drifts;
   });

@@ -37,15 +37,22 @@ create table starts (
 );
 `;
 
-export const toRateFilePath = (folder: string): string => join(folder, 'rate.sqlite');
+/** A file for each of several sources: each has its own rate, and requests of one do not wait for those of another. */
+export const toRateFilePath = (folder: string, source: string | null = null): string =>
+  join(folder, source === null ? 'rate.sqlite' : `rate-${source}.sqlite`);
 
 /**
- * Opens the shared rate limit in the archive's private `folder`, beside the state. It is not archive data: nothing is
- * synced, and an unreadable file is recreated.
+ * Opens the shared rate limit of a source in the archive's private `folder`, beside the state. It is not archive data:
+ * nothing is synced, and an unreadable file is recreated.
  * @throws OddslakeError with exit code 5, now or on use, if another process was suspended inside a transaction
  */
-export function openSharedRateStore(state: State, folder: string, busyMsMax = busyMsUsual): SharedRateStore {
-  const path = toRateFilePath(folder);
+export function openSharedRateStore(
+  state: State,
+  folder: string,
+  busyMsMax = busyMsUsual,
+  source: string | null = null,
+): SharedRateStore {
+  const path = toRateFilePath(folder, source);
   // Holds the state's lock, so that no process deletes a file that another has just created.
   const db = state.db.transaction(() => {
     try {
@@ -60,8 +67,12 @@ export function openSharedRateStore(state: State, folder: string, busyMsMax = bu
 }
 
 /** Opens the shared rate limit of an archive without creating it; null if it does not exist or cannot be used. */
-export function joinSharedRateStore(folder: string, busyMsMax = busyMsUsual): SharedRateStore | null {
-  const path = toRateFilePath(folder);
+export function joinSharedRateStore(
+  folder: string,
+  busyMsMax = busyMsUsual,
+  source: string | null = null,
+): SharedRateStore | null {
+  const path = toRateFilePath(folder, source);
   if (!existsSync(path)) return null;
   try {
     return createRateStore(openRateDatabase(path, busyMsMax), path);

@@ -154,6 +154,18 @@ export function findDoubtfulWindows(
     .reverse();
 }
 
+/** Joins the histories of several sources, to sum them up: the nights of all, and the greatest lateness. */
+export function joinRecheckHistories(histories: readonly RecheckHistory[]): RecheckHistory {
+  const findFirst = (times: readonly (number | null)[]): number | null => times.find((time) => time !== null) ?? null;
+  return {
+    nights: histories.flatMap(({ nights }) => nights),
+    lateness: histories.flatMap(({ lateness }) => lateness),
+    caughtAt: findFirst(histories.map(({ caughtAt }) => caughtAt)),
+    cleanWindows: histories.reduce((least, one) => Math.min(least, one.cleanWindows), Number.POSITIVE_INFINITY),
+    lateAt: findFirst(histories.map(({ lateAt }) => lateAt)),
+  };
+}
+
 /** Totals of the rechecks in the history. */
 export interface RecheckFacts {
   readonly nights: number;

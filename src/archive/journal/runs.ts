@@ -28,7 +28,10 @@ const startedRunIds = new Set<string>();
 /** Default limit of rejected input that a run keeps as received, in bytes. */
 export const rejectedBytesMaxDefault = 16 * 1024 * 1024;
 
-/** Starts a run. Of past runs, the newest `runsMax` and the last of each job are kept. */
+/**
+ * Starts a run. Of past runs, the newest `runsMax` and the last of each job are kept.
+ * @param source the source that it collects, of an archive's several
+ */
 export function startRun(
   db: Database,
   runId: string,
@@ -36,21 +39,23 @@ export function startRun(
   pid: number,
   nowMs: number,
   rejectedBytesMax = rejectedBytesMaxDefault,
+  source: string | null = null,
 ): void {
   startedRunIds.add(runId);
   db.transaction(() => {
     db.run(
-      'insert into runs (run_id, job, pid, started_at, rejected_bytes_left) values (?, ?, ?, ?, ?)',
+      'insert into runs (run_id, job, pid, started_at, rejected_bytes_left, source) values (?, ?, ?, ?, ?, ?)',
       runId,
       job,
       pid,
       nowMs,
       rejectedBytesMax,
+      source,
     );
     takeOverInterruptedRuns(db, runId);
     db.run(
       `delete from runs where finished_at is not null and run_id not in (select run_id from runs order by started_at desc limit ?)
-         and started_at < (select max(started_at) from runs same where same.job = runs.job)`,
+         and started_at < (select max(started_at) from runs same where same.job = runs.job and same.source is runs.source)`,
       runsMax,
     );
     pruneSeriesCounts(db);
@@ -68,6 +73,11 @@ export function finishRun(db: Database, runId: string, nowMs: number, exitCode: 
     summary,
     runId,
   );
+}
+
+/** Replaces the exit code of an ended run by that of its job, which may have other runs. The summary stays its own. */
+export function setExitCode(db: Database, runId: string, exitCode: number): void {
+  db.run('update runs set exit_code = ? where run_id = ? and finished_at is not null', exitCode, runId);
 }
 
 /** Whether a run's process has ended, so that another run can recover what it journaled. */
@@ -196,9 +206,16 @@ export const countWaitingTicks = (db: Database, runId: string): number =>
 export const countDroppedRejects = (db: Database, runId: string): number =>
   db.one<{ n: number }>('select rejected_dropped as n from runs where run_id = ?', runId)?.n ?? 0;
 
-/** Reads when a job last started, among the recorded runs; null if never. */
-export const readLastStart = (db: Database, job: string): number | null =>
-  db.one<{ at: number | null }>('select max(started_at) as at from runs where job = ?', job)?.at ?? null;
+/**
+ * Reads when a job last started, among the recorded runs; null if never.
+ * @param source only the runs that collected this source; null: all runs
+ */
+export const readLastStart = (db: Database, job: string, source: string | null = null): number | null =>
+  db.one<{ at: number | null }>(
+    'select max(started_at) as at from runs where job = ?1 and (?2 is null or source = ?2)',
+    job,
+    source,
+  )?.at ?? null;
 
 /** The last ended run of a job. */
 export interface EndedRun {

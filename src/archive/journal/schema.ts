@@ -4,7 +4,7 @@
  * The `journal*` tables hold accepted data that is not yet published. `segments`, `standings` and the tick counts of
  * `symbols` describe what is published. Both change only in one transaction, so they are always consistent.
  */
-export const schemaVersion = 8;
+export const schemaVersion = 9;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
@@ -288,6 +288,13 @@ create table series_counts (
 ) without rowid;
 `;
 
+/** Version 9 added several sources. What is kept in `meta`, `listings` and `shapes` for each has its name in the key. */
+const version9 = `
+-- The source that a run or a night collected, of an archive's several; null: the only service, or none.
+alter table runs add column source text;
+alter table nights add column source text;
+`;
+
 /** The statements of each version, from 1. An older state is upgraded with those that it is missing. */
 export const schemaVersions: readonly string[] = [
   version1,
@@ -298,4 +305,5 @@ export const schemaVersions: readonly string[] = [
   version6,
   version7,
   version8,
+  version9,
 ];

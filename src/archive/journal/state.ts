@@ -3,8 +3,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import { getSymbolRange } from '../../base/source-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { minuteMs } from '../../base/window.ts';
+import type { ArchiveOwner, SourceIdentity } from '../format/manifest.ts';
 import { type Database, getMeta, manifestHashKey, type OpenDatabase, openDatabase, setMeta } from './database.ts';
 import { readOpenIntent } from './intent.ts';
 import { countJournaledTicks } from './journal.ts';
@@ -14,10 +16,8 @@ import { type FileDamage, readRecordedDamage } from './published-files.ts';
 import { isRunOver, type LastRun, readLastRun } from './runs.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
 
-/** Properties of an archive that are fixed when it is created. */
-interface ArchiveIdentity {
-  /** The upstream: `source.name`, else the origin of the URL. */
-  readonly upstream: string;
+/** Properties of an archive that are fixed when it is created. Of several sources, more can be added. */
+interface ArchiveIdentity extends ArchiveOwner {
   readonly parts: number;
 }
 
@@ -56,7 +56,7 @@ export const toStateFilePath = (folder: string): string => join(folder, 'state.s
  */
 export function openState(
   folder: string,
-  identity: ArchiveIdentity,
+  identity: NewIdentity,
   open: OpenDatabase = openDatabase,
   waitMs = busyMsMax,
   readPublishedTicks: State['readPublishedTicks'] = refusePublishedTicks,
@@ -77,7 +77,7 @@ export function openState(
     return {
       db,
       get identity() {
-        return { upstream: getMeta(db, 'upstream')!, parts: Number(getMeta(db, 'parts')) };
+        return { upstream: getMeta(db, 'upstream')!, sources: readSources(db), parts: Number(getMeta(db, 'parts')) };
       },
       generation: () => Number(getMeta(db, 'generation')),
       readPublishedTicks,
@@ -102,7 +102,7 @@ const readSchemaVersion = (db: Database): number =>
   db.one("select 1 from sqlite_master where name = 'meta'") === undefined ? 0 : Number(getMeta(db, 'schema_version'));
 
 /** Creates the tables of a new state, or upgrades an older one. */
-function upgradeSchema(db: Database, identity: ArchiveIdentity): void {
+function upgradeSchema(db: Database, identity: NewIdentity): void {
   db.transaction(() => {
     // Another process may have done it first.
     const version = readSchemaVersion(db);
@@ -113,8 +113,7 @@ function upgradeSchema(db: Database, identity: ArchiveIdentity): void {
     if (version < precedenceSince) migrateOlderPrecedence(db);
     setMeta(db, 'schema_version', String(schemaVersion));
     if (!isNew) return;
-    setMeta(db, 'upstream', identity.upstream);
-    setMeta(db, 'parts', String(identity.parts));
+    writeIdentity(db, identity);
     setMeta(db, 'generation', '0');
   });
 }
@@ -123,18 +122,75 @@ function upgradeSchema(db: Database, identity: ArchiveIdentity): void {
 const statStateFile = (folder: string) => statSync(toStateFilePath(folder), { bigint: true, throwIfNoEntry: false });
 
 /** Changes the identity of a state while nothing is journaled or published; otherwise does nothing. */
-export function changeIdentity({ db }: State, { upstream, parts }: ArchiveIdentity): void {
+export function changeIdentity({ db }: State, identity: NewIdentity): void {
   db.transaction(() => {
     if (getMeta(db, 'generation') !== '0' || db.one('select 1 from journal limit 1') !== undefined) return;
-    setMeta(db, 'upstream', upstream);
-    setMeta(db, 'parts', String(parts));
+    writeIdentity(db, identity);
+  });
+}
+
+/** The identity of a new state; without sources it is that of one service. */
+type NewIdentity = Omit<ArchiveIdentity, 'sources'> & Partial<Pick<ArchiveIdentity, 'sources'>>;
+
+const sourcesKey = 'sources';
+
+function writeIdentity(db: Database, { upstream, sources = [], parts }: NewIdentity): void {
+  setMeta(db, 'upstream', upstream);
+  setMeta(db, sourcesKey, JSON.stringify(sources));
+  setMeta(db, 'parts', String(parts));
+}
+
+/** Reads the sources of an archive, sorted by name; none for an archive of one service. */
+export const readSources = (db: Database): SourceIdentity[] =>
+  JSON.parse(getMeta(db, sourcesKey) ?? '[]') as SourceIdentity[];
+
+/**
+ * Records the sources that a run collects: adds new ones, and where known ones are collected from now. Returns the
+ * names of the new ones.
+ */
+export function recordSources({ db }: State, sources: readonly SourceIdentity[]): string[] {
+  const merge = (): { merged: SourceIdentity[]; known: SourceIdentity[] } => {
+    const known = readSources(db);
+    const byName = new Map(known.map((one) => [one.name, one]));
+    for (const one of sources) if (one.upstream !== '' || !byName.has(one.name)) byName.set(one.name, one);
+    return { merged: [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1)), known };
+  };
+  const isSame = (): boolean => {
+    const { merged, known } = merge();
+    return JSON.stringify(merged) === JSON.stringify(known);
+  };
+  // Opening an archive must not wait for a writer.
+  if (isSame()) return [];
+  return db.transaction(() => {
+    const { merged, known } = merge();
+    setMeta(db, sourcesKey, JSON.stringify(merged));
+    return merged.map(({ name }) => name).filter((name) => !known.some((one) => one.name === name));
+  });
+}
+
+/**
+ * Removes the sources that are not among `kept` and of which no symbol is known: their name or address was wrong. Otherwise
+ * a source once in the settings would have to stay there for good.
+ */
+export function forgetUnusedSources({ db }: State, kept: readonly Pick<SourceIdentity, 'name'>[]): void {
+  const isOther = ({ name }: SourceIdentity): boolean => !kept.some((one) => one.name === name);
+  if (!readSources(db).some(isOther)) return;
+  db.transaction(() => {
+    const hasSymbols = ({ name }: SourceIdentity): boolean => {
+      const { from, to } = getSymbolRange(name);
+      return db.one('select 1 from symbols where symbol >= ? and symbol < ? limit 1', from, to) !== undefined;
+    };
+    const used = readSources(db).filter((one) => !isOther(one) || hasSymbols(one));
+    setMeta(db, sourcesKey, JSON.stringify(used));
   });
 }
 
 /** The result of inspecting a state. */
 export interface StateInspection {
   readonly schema: number;
+  /** The only service; empty if there are several sources. */
   readonly upstream: string;
+  readonly sources?: readonly SourceIdentity[];
   readonly generation: number;
   /** SHA-256 of the last published manifest. */
   readonly manifestSha256: string | null;
@@ -170,6 +226,7 @@ export function inspectState(folder: string): StateInspection | null {
       return {
         schema,
         upstream: getMeta(db, 'upstream') ?? '',
+        sources: readSources(db),
         generation: Number(getMeta(db, 'generation')),
         manifestSha256: getMeta(db, manifestHashKey) ?? null,
         hasOpenIntent: readOpenIntent(db) !== undefined,

@@ -1,3 +1,4 @@
+import { getSymbolRange } from '../../base/source-name.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
 import {
@@ -90,32 +91,55 @@ export const toDetailValues = (details: SymbolDetails): (string | number | null)
   });
 
 /** Reads every known symbol. SQLite's binary order is UTF-8 byte order. */
-export const readAllSymbols = (db: Database): SymbolFacts[] =>
-  db.all<SymbolRow>('select * from symbols order by symbol').map(toSymbolFacts);
+export function readAllSymbols(db: Database, source: string | null = null): SymbolFacts[] {
+  const { where, values } = selectSymbolsOf(source);
+  return db.all<SymbolRow>(`select * from symbols where ${where} order by symbol`, ...values).map(toSymbolFacts);
+}
 
 /**
  * Reads listed symbols that are active or showed activity after `afterMs` (epoch ms), sorted. They include all symbols
  * to poll if `afterMs` is at least as long ago as inactive symbols are still polled. They are few even in an archive
  * that spans years.
  */
-export const readUnsettledSymbols = (db: Database, afterMs: number): SymbolFacts[] =>
-  db
+export function readUnsettledSymbols(db: Database, afterMs: number, source: string | null = null): SymbolFacts[] {
+  const { where, values } = selectSymbolsOf(source);
+  return db
     .all<SymbolRow>(
       `select * from symbols where listed = 1 and (inactive_since is null
-         or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?) order by symbol`,
+         or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?) and ${where} order by symbol`,
       afterMs,
+      ...values,
     )
     .map(toSymbolFacts);
+}
 
-/** Reads the suspended symbols, active or not, sorted. */
-export const readSuspendedSymbols = (db: Database): SymbolFacts[] =>
-  db.all<SymbolRow>('select * from symbols where suspended_at is not null order by symbol').map(toSymbolFacts);
+/**
+ * Reads the suspended symbols, active or not, sorted. In this module, `source` limits what is read or changed to the
+ * symbols of one of the archive's sources; null: all symbols.
+ */
+export function readSuspendedSymbols(db: Database, source: string | null = null): SymbolFacts[] {
+  const { where, values } = selectSymbolsOf(source);
+  return db
+    .all<SymbolRow>(`select * from symbols where suspended_at is not null and ${where} order by symbol`, ...values)
+    .map(toSymbolFacts);
+}
+
+/** A condition that selects the symbols of a source, and its values. */
+function selectSymbolsOf(source: string | null): { where: string; values: string[] } {
+  if (source === null) return { where: 'true', values: [] };
+  const { from, to } = getSymbolRange(source);
+  return { where: '(symbol >= ? and symbol < ?)', values: [from, to] };
+}
 
 /** Counts the active symbols according to the market lists. */
-export const countActiveSymbols = (db: Database): number =>
-  db.one<{ n: number }>(
-    `select count(*) as n from symbols where listed = 1 and inactive_since is null and not (resolved_at is not null and ${resolvedSql})`,
+export function countActiveSymbols(db: Database, source: string | null = null): number {
+  const { where, values } = selectSymbolsOf(source);
+  return db.one<{ n: number }>(
+    `select count(*) as n from symbols where listed = 1 and inactive_since is null
+       and not (resolved_at is not null and ${resolvedSql}) and ${where}`,
+    ...values,
   )!.n;
+}
 
 /** Reads the facts of a symbol; undefined if it is unknown. */
 export const readSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
@@ -152,9 +176,15 @@ const resolvedSql = '(outcome is not null or coalesce(resolved_at <= last_seen, 
 
 /**
  * Records one poll of the market lists. If the lists are `complete`, a listed symbol that they do not name becomes
- * inactive. An incomplete list is no evidence that a market is gone.
+ * inactive. An incomplete list is no evidence that a market is gone, nor is the list of another source.
  */
-export function recordMarkets(db: Database, markets: readonly MarketFacts[], atMs: number, complete: boolean): void {
+export function recordMarkets(
+  db: Database,
+  markets: readonly MarketFacts[],
+  atMs: number,
+  complete: boolean,
+  source: string | null = null,
+): void {
   db.transaction(() => {
     // A symbol of several markets is active if one of them is, so active markets are written last.
     const activeLast = markets.toSorted((a, b) => Number(a.isActive !== false) - Number(b.isActive !== false));
@@ -199,9 +229,13 @@ export function recordMarkets(db: Database, markets: readonly MarketFacts[], atM
       );
     }
     if (complete) {
+      const { where, values } = selectSymbolsOf(source);
       db.run(
-        'update symbols set inactive_since = ?1, is_active = 0 where listed = 1 and inactive_since is null and last_seen < ?1',
+        `update symbols set inactive_since = ?, is_active = 0
+         where listed = 1 and inactive_since is null and last_seen < ? and ${where}`,
         atMs,
+        atMs,
+        ...values,
       );
     }
   });
@@ -278,17 +312,25 @@ export function recordServedFrom(db: Database, symbol: string, from: number): vo
  * Reads the listed states of symbols that changed after `sinceMs`, and of those past their close at `nowMs` that are
  * neither resolved nor inactive, sorted. They are few even in an archive that spans years.
  */
-export const readListedStates = (db: Database, sinceMs: number, nowMs: number): ListedState[] =>
-  db
+export function readListedStates(
+  db: Database,
+  sinceMs: number,
+  nowMs: number,
+  source: string | null = null,
+): ListedState[] {
+  const { where, values } = selectSymbolsOf(source);
+  return db
     .all<Omit<ListedState, 'resolved'> & { readonly resolved: number }>(
       `select symbol, first_seen as "firstSeen", inactive_since as "inactiveSince", closes_at as "closesAt",
          ${resolvedSql} as resolved, resolution_seen as "resolutionSeen"
        from symbols where listed = 1 and (first_seen > ?1 or inactive_since > ?1 or resolution_seen > ?1
-         or (inactive_since is null and closes_at < ?2 and not ${resolvedSql})) order by symbol`,
+         or (inactive_since is null and closes_at < ?2 and not ${resolvedSql})) and ${where} order by symbol`,
       sinceMs,
       nowMs,
+      ...values,
     )
     .map((row) => ({ ...row, resolved: row.resolved !== 0 }));
+}
 
 /** The change of a symbol's published ticks by a publish. */
 export interface TickDelta {

@@ -8,6 +8,8 @@ export interface LateTickRules {
   readonly fetchedBeforeMs: number;
   /** Length of the overlap, which every run reads again. Lateness beyond it is not measured. */
   readonly latenessMsMax: number;
+  /** The source whose ticks count: a publish merges what other runs have journaled too. Null or absent: all ticks. */
+  readonly source?: string | null;
 }
 
 /** A covered window of a symbol, and when its response was generated, epoch ms. */

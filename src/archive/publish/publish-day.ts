@@ -1,4 +1,5 @@
 import { DamageError } from '../../base/errors.ts';
+import { isSymbolOf } from '../../base/source-name.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
@@ -214,7 +215,7 @@ function splitDayInput({ day, bins, answers, series }: DayInput, parts: number):
 function readDayFacts(archive: Archive, day: number, lateRules: LateTickRules | undefined): DayFacts {
   const { db } = archive.state;
   const window = { from: day, to: day + dayMs };
-  const coveredBefore = lateRules === undefined ? new Map() : readCoveredBefore(db, window, lateRules.fetchedBeforeMs);
+  const coveredBefore = lateRules === undefined ? new Map() : readCoveredBefore(db, window, lateRules);
   return { coveredBefore, lost: readLostTicksIn(db, window) };
 }
 
@@ -275,15 +276,17 @@ async function startMerge(
 const readCoveredBefore = (
   db: Database,
   window: Window,
-  beforeMs: number,
+  { fetchedBeforeMs, source = null }: LateTickRules,
 ): ReadonlyMap<string, readonly FetchedWindow[]> =>
   new Map(
-    [...readSegmentsIn(db, window)].map(([symbol, covered]) => [
-      symbol,
-      covered
-        .filter(({ fetchedAt }) => fetchedAt < beforeMs)
-        .map(({ from, to, fetchedAt }) => ({ from, to, fetchedAt })),
-    ]),
+    [...readSegmentsIn(db, window)]
+      .filter(([symbol]) => isSymbolOf(source, symbol))
+      .map(([symbol, covered]) => [
+        symbol,
+        covered
+          .filter(({ fetchedAt }) => fetchedAt < fetchedBeforeMs)
+          .map(({ from, to, fetchedAt }) => ({ from, to, fetchedAt })),
+      ]),
   );
 
 function addBinResult(part: OpenPart, done: MergeSliceResult): BinResult {

@@ -1,7 +1,7 @@
 import { formatNumber } from '../../base/format-quantity.ts';
 import { addDays, formatDay, formatIsoUtc } from '../../base/time.ts';
 import { type Column, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
-import { listFilesWithRows, type Manifest, sumFileSizes } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest, readOwner, sumFileSizes } from '../format/manifest.ts';
 
 const columnTypeNames: Record<Column['type'], string> = {
   string: 'string',
@@ -16,13 +16,21 @@ const columnTypeNames: Record<Column['type'], string> = {
 /** The unit of a column; empty if it has none. */
 const formatColumnUnit = ({ type, unit = '' }: Column): string => (type === 'timestamp' ? 'ms since 1970, UTC' : unit);
 
+/** Names the service, or the sources and how they qualify their symbols. */
+function formatOwnerLine(manifest: Manifest): string {
+  const { upstream, sources } = readOwner(manifest);
+  if (sources.length === 0) return `Upstream \`${upstream}\``;
+  const names = sources.map(({ name, upstream: from }) => `\`${name}\`${from === '' ? '' : ` (${from})`}`).join(', ');
+  return `A symbol or canonical_id begins with its source and a colon, as in \`${sources[0]!.name}:…\`. Sources ${names}`;
+}
+
 /** Formats the archive's README.md: its contents, its time range, its missing data, and how to load it. */
 export function formatReadme(manifest: Manifest): string {
   const newest = findNewestDay(manifest, 'ticks') ?? formatDay(manifest.created_at);
   return `# Prediction-market archive
 
 This archive contains prices of prediction markets in Parquet files, partitioned by day. Each tick is stored once.
-Upstream \`${manifest.upstream}\`, generation ${manifest.generation}, published ${formatIsoUtc(manifest.created_at)} by ${manifest.writer}.
+${formatOwnerLine(manifest)}, generation ${manifest.generation}, published ${formatIsoUtc(manifest.created_at)} by ${manifest.writer}.
 
 ## Contents
 

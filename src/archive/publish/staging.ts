@@ -15,6 +15,7 @@ import {
   type PublishedFile,
   toManifestAccepted,
   toManifestLost,
+  toManifestOwner,
 } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { symbolDetailColumns } from '../format/market-details.ts';
@@ -302,7 +303,7 @@ export function createNextManifest(
   const files = listNextFiles(stage);
   const nowMs = rules.clock.nowMs();
   const { db, identity } = archive.state;
-  const state = computeStateAfterCommit(db, stage.base, after, rules, nowMs, damage);
+  const state = computeStateAfterCommit(db, stage.base, identity, after, rules, nowMs, damage);
   const rowFiles = (['ticks', 'coverage'] as const).flatMap((name) => listFilesWithRows({ datasets: files }, name));
   const dates = rowFiles.map((file) => file.date!);
   const completeness = computeCompleteness(state, {
@@ -315,7 +316,7 @@ export function createNextManifest(
     generation: stage.generation,
     created_at: nowMs,
     writer: archive.writer,
-    upstream: identity.upstream,
+    ...toManifestOwner(identity),
     parts: identity.parts,
     ...listNextDayParts(stage, files),
     previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.readManifestText())),

@@ -1,12 +1,21 @@
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
+import { qualifySymbol } from '../../base/source-name.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
 import type { Archive } from '../open-archive.ts';
 import { createFileFilter } from '../publish/prune-files.ts';
 import { type ExportFormat, encodeColumnar, requireFileIntact, writeFileAtomically } from '../read/export-file.ts';
 import { openPinned } from './pinned-query.ts';
 import type { Query } from './query.ts';
-import { buildRangesSql, buildRowsSql, type DatasetSlice, type KeyRange, readSliceChunks } from './slice-query.ts';
+import {
+  buildRangesSql,
+  buildRowsSql,
+  type DatasetSlice,
+  type KeyRange,
+  readSliceChunks,
+  type SqlCondition,
+} from './slice-query.ts';
+import { quoteIdentifier, quoteLiteral } from './views.ts';
 
 export interface ExportSpec {
   /** Absolute path; an existing file is replaced. */
@@ -17,6 +26,8 @@ export interface ExportSpec {
   readonly dataset: DatasetName;
   /** Empty for all symbols. */
   readonly symbols: readonly string[];
+  /** Only symbols of these sources; absent or empty for all. */
+  readonly sources?: readonly string[];
   /** Epoch milliseconds, half-open; null if open. */
   readonly from: number | null;
   readonly to: number | null;
@@ -55,6 +66,14 @@ export interface ExportRunContext {
 /** Memory limit of DuckDB. A range that needs more is sorted on disk. */
 const memoryBytesMax = 1024 ** 3;
 
+/** The condition for rows whose symbol is of one of the sources. */
+const selectSources = (dataset: DatasetName, sources: readonly string[]): SqlCondition => ({
+  sql: sources
+    .map((source) => `starts_with(${quoteIdentifier(dataset)}.symbol, ${quoteLiteral(qualifySymbol(source, ''))})`)
+    .join(' OR '),
+  values: [],
+});
+
 /** Writes a slice of the current generation to a file, in the sort order of the dataset. */
 export async function writeExport(
   archive: Archive,
@@ -62,7 +81,17 @@ export async function writeExport(
   context: ExportRunContext,
 ): Promise<ExportResult> {
   const { random, signal } = context;
-  const { dataset, symbols, from, to, format, isCsvSafe = false, file, bytesMax = Number.POSITIVE_INFINITY } = spec;
+  const {
+    dataset,
+    symbols,
+    sources = [],
+    from,
+    to,
+    format,
+    isCsvSafe = false,
+    file,
+    bytesMax = Number.POSITIVE_INFINITY,
+  } = spec;
   const { columns, order, time } = datasets[dataset];
   const isWanted = createFileFilter(archive.readManifest(), dataset, symbols, { from, to });
   const pinnedQuery = await openPinned(archive, { names: [dataset], wanted: isWanted, memoryBytesMax }, random);
@@ -78,6 +107,7 @@ export async function writeExport(
       columns,
       keys: order,
       symbols,
+      ...(sources.length > 0 && { condition: selectSources(dataset, sources) }),
       timeColumns: time,
       from,
       to,

@@ -6,6 +6,7 @@ import type { CoveredDataset } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
+import { selectSymbolsOf } from '../known-state.ts';
 import type { Archive } from '../open-archive.ts';
 import { readCoverageFile } from '../publish/day-tables.ts';
 import type { GapList, GapsQuery } from './gaps.ts';
@@ -19,7 +20,7 @@ import type { GapList, GapsQuery } from './gaps.ts';
 export function listDatasetGaps(
   archive: Archive,
   dataset: Exclude<CoveredDataset, 'ticks'>,
-  { from, to, symbols }: GapsQuery,
+  { from, to, symbols, sources = [] }: GapsQuery,
   { lifetimeRules }: CompletenessRules,
   nowMs: number,
 ): GapList {
@@ -34,7 +35,7 @@ export function listDatasetGaps(
   }
   const known = computeKnownWindow([...bySymbol.values()].flat(), manifest.datasets[dataset].files);
   const window = { from: from ?? known?.from ?? 0, to: Math.min(nowMs, to ?? known?.to ?? 0) };
-  const all = symbols.length === 0 ? readAllSymbols(archive.state.db) : symbols;
+  const all = selectSymbolsOf(symbols.length === 0 ? readAllSymbols(archive.state.db) : symbols, sources);
   const gaps = isEmpty(window)
     ? []
     : computeDatasetGaps(

@@ -9,7 +9,7 @@ import {
 import { computeLifetime, isActive } from '../completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
-import { readCurrentState, readKnownWindow } from '../known-state.ts';
+import { readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
 import type { Archive } from '../open-archive.ts';
 
 /** Which gaps to list: epoch milliseconds, null if not given; no symbols means all. */
@@ -17,6 +17,8 @@ export interface GapsQuery {
   readonly from: number | null;
   readonly to: number | null;
   readonly symbols: readonly SymbolFacts[];
+  /** Only symbols of these sources; absent or empty means all. */
+  readonly sources?: readonly string[] | undefined;
 }
 
 /** Gaps inside [from, to), epoch milliseconds. */
@@ -34,18 +36,18 @@ export interface GapList extends Window {
  */
 export function listGaps(
   archive: Archive,
-  { from, to, symbols }: GapsQuery,
+  { from, to, symbols, sources = [] }: GapsQuery,
   rules: CompletenessRules,
   nowMs: number,
 ): GapList {
   const { db } = archive.state;
-  const all = symbols.length === 0 ? readAllSymbols(db) : symbols;
+  const all = selectSymbolsOf(symbols.length === 0 ? readAllSymbols(db) : symbols, sources);
   const known = readKnownWindow(db, nowMs) ?? computeExpectedSpan(all, rules, nowMs);
   // The future is not a gap.
   const window = { from: from ?? known?.from ?? 0, to: Math.min(nowMs, to ?? known?.to ?? 0) };
   if (from !== null && to !== null && window.from >= window.to)
     throw new UsageError('--from must be before --to, and in the past.');
-  const { gaps, provisional } = computeCompleteness(readCurrentState(archive, rules, nowMs, all), {
+  const { gaps, provisional } = computeCompleteness(readCurrentState(archive, rules, nowMs, all, sources), {
     window,
     isStartExplicit: from !== null,
     isEndOpen: to === null,

@@ -1,10 +1,11 @@
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import { type Completeness, type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
-import { listFilesWithRows, listManifestFiles, sumFileSizes } from '../format/manifest.ts';
+import { listFilesWithRows, listManifestFiles, sumFileSizes, toManifestOwner } from '../format/manifest.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
 import { readLastRun } from '../journal/runs.ts';
-import { listDaysToJudge, readCurrentState, readKnownWindow } from '../known-state.ts';
+import { readAllSymbols } from '../journal/symbols.ts';
+import { listDaysToJudge, readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
 import type { Archive } from '../open-archive.ts';
 import { readDamageStatus } from './archive-status.ts';
 import { countGaps } from './gaps.ts';
@@ -14,9 +15,16 @@ const cursorsMax = 20;
 /**
  * Judges the current state of an archive: published and journaled. Days are those of the manifest, those with owed or
  * lost windows, and all that have ended since.
+ * @param sources judges only the symbols and lists of these sources; empty: of all
  */
-export function computeArchiveCompleteness(archive: Archive, rules: CompletenessRules, nowMs: number): Completeness {
-  const state = readCurrentState(archive, rules, nowMs);
+export function computeArchiveCompleteness(
+  archive: Archive,
+  rules: CompletenessRules,
+  nowMs: number,
+  sources: readonly string[] = [],
+): Completeness {
+  const symbols = selectSymbolsOf(readAllSymbols(archive.state.db), sources);
+  const state = readCurrentState(archive, rules, nowMs, symbols, sources);
   const days = listDaysToJudge(Object.keys(archive.readManifest().days), state);
   const today = floorToDay(nowMs);
   for (let day = (days.at(-1) ?? today) + dayMs; day < today; day += dayMs) days.push(day);
@@ -25,10 +33,11 @@ export function computeArchiveCompleteness(archive: Archive, rules: Completeness
 
 /**
  * Reads the status that `status --json` prints. `reached` is the watermark with inferred windows included. Lost,
- * expired and accepted windows hold back neither.
+ * expired and accepted windows hold back neither. What is published and journaled is that of the whole archive, also
+ * if `sources` selects some of its sources.
  */
-export function readStatus(archive: Archive, rules: CompletenessRules, nowMs: number) {
-  return createStatus(archive, computeArchiveCompleteness(archive, rules, nowMs), nowMs);
+export function readStatus(archive: Archive, rules: CompletenessRules, nowMs: number, sources: readonly string[] = []) {
+  return createStatus(archive, computeArchiveCompleteness(archive, rules, nowMs, sources), nowMs);
 }
 
 /** Creates the status from the completeness at the same moment. */
@@ -42,7 +51,7 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
   const days = [...completeness.days.keys()].filter((day) => day + dayMs <= nowMs).sort((a, b) => a - b);
   return {
     archive: archive.layout.root,
-    upstream: archive.state.identity.upstream,
+    ...toManifestOwner(archive.state.identity),
     generation: manifest.generation,
     completeness: counts,
     watermark,

@@ -1,6 +1,7 @@
 import type { SymbolFacts } from '../format/market.ts';
 import type { OutcomeSource } from '../format/market-details.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
+import { selectSymbolsOf } from '../known-state.ts';
 import type { Archive } from '../open-archive.ts';
 
 /** In display order. `unlisted` is a configured symbol that was never in a market list. */
@@ -43,9 +44,17 @@ export interface ListedSymbol {
   readonly tick_size: number | null;
 }
 
-/** Lists the symbols that match every word of `text`, ignoring case; all symbols if `text` has no words. */
-export function listSymbols(archive: Archive, text: string, nowMs: number): SymbolList {
-  const known = readAllSymbols(archive.state.db);
+/**
+ * Lists the symbols that match every word of `text`, ignoring case; all symbols if `text` has no words.
+ * @param sources lists only the symbols of these sources; empty: all
+ */
+export function listSymbols(
+  archive: Archive,
+  text: string,
+  nowMs: number,
+  sources: readonly string[] = [],
+): SymbolList {
+  const known = selectSymbolsOf(readAllSymbols(archive.state.db), sources);
   const words = text.toLowerCase().split(/\s+/u).filter(Boolean);
   const matches = known.filter((facts) => {
     const searchText = [facts.symbol, facts.question, facts.category, facts.canonicalId, facts.source]

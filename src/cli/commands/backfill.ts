@@ -4,7 +4,14 @@ import { formatIsoUtc } from '../../base/time.ts';
 import type { BackfillFlags, BackfillPlan } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples } from '../help.ts';
-import { createFromOption, createSymbolOption, createToOption, parseTimeWindow, readSymbolsFile } from '../options.ts';
+import {
+  createFromOption,
+  createSourceOption,
+  createSymbolOption,
+  createToOption,
+  parseTimeWindow,
+  readSymbolsFile,
+} from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
 import { escapeControls } from '../terminal-style.ts';
 
@@ -27,6 +34,7 @@ export function addBackfill(shell: CliContext): void {
     .addOption(createFromOption(' (required)').makeOptionMandatory())
     .addOption(createToOption(' (required)').makeOptionMandatory())
     .addOption(createSymbolOption())
+    .addOption(createSourceOption())
     .option('--symbols-file <file>', 'file with one symbol per line')
     .option('--dry-run', 'print the plan: symbols, windows, expected requests and time')
     .option('--force', 'also fetch windows that are already covered')
@@ -52,7 +60,7 @@ export function addBackfill(shell: CliContext): void {
 const planLinesMax = 20;
 
 function formatPlan(
-  { plans, windows, expectedRequests, expectedSeconds }: BackfillPlan,
+  { source, plans, windows, expectedRequests, expectedSeconds }: BackfillPlan,
   flags: BackfillOptions,
 ): string {
   const shown = plans.slice(0, planLinesMax);
@@ -62,8 +70,9 @@ function formatPlan(
       `  ${escapeControls(plan.symbol).padEnd(width)}  ${plan.windows.map((w) => `${formatIsoUtc(w.from)} … ${formatIsoUtc(w.to)}`).join(', ')}\n`,
   );
   const more = plans.length > planLinesMax ? `  … and ${plans.length - planLinesMax} more symbols\n` : '';
-  const head = `${formatCount(plans.length, 'symbol')}, ${formatCount(windows, 'window')}, at least ${formatCount(expectedRequests, 'request')}, about ${formatDuration(expectedSeconds * 1000)} at the configured rate\n`;
+  const head = `${source === null ? '' : `${source}: `}${formatCount(plans.length, 'symbol')}, ${formatCount(windows, 'window')}, at least ${formatCount(expectedRequests, 'request')}, about ${formatDuration(expectedSeconds * 1000)} at the configured rate\n`;
   const plan = {
+    ...(source !== null && { source }),
     symbols: plans.length,
     windows,
     expected_requests: expectedRequests,

@@ -2,6 +2,7 @@ import { OddslakeError } from '../../base/errors.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { createSourceOption } from '../options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 interface DoctorFlags extends CommonFlags {
@@ -13,7 +14,8 @@ export function addDoctor(shell: CliContext): void {
   const command = shell.program
     .command('doctor')
     .description('check the machine, disk, settings, key, upstream and archive, and suggest fixes')
-    .option('--offline', 'make no network requests');
+    .option('--offline', 'make no network requests')
+    .addOption(createSourceOption());
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {

@@ -3,11 +3,19 @@ import type { ExportResult } from '../../archive/query/export.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
-import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  printResult,
+  type SourceFlags,
+  withCommonFlags,
+  withContext,
+} from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
   createCsvSafeOption,
   createFromOption,
+  createSourceOption,
   createSymbolOption,
   createToOption,
   findKnownSymbols,
@@ -15,7 +23,7 @@ import {
   parseTimeRange,
 } from '../options.ts';
 
-interface ExportFlags extends CommonFlags {
+interface ExportFlags extends CommonFlags, SourceFlags {
   readonly out: string;
   readonly dataset: string;
   readonly symbol: readonly string[];
@@ -35,6 +43,7 @@ export function addExport(shell: CliContext): void {
     .requiredOption('--out <file>', 'output file: .parquet, .csv, .ndjson, .jsonl, .arrow or .feather (required)')
     .option('--dataset <name>', 'ticks, symbols, markets, orderbooks, candles_1h, …', 'ticks')
     .addOption(createSymbolOption())
+    .addOption(createSourceOption())
     .addOption(createFromOption())
     .addOption(createToOption())
     .addOption(
@@ -51,7 +60,7 @@ export function addExport(shell: CliContext): void {
   withCommonFlags(command, ['--wait', '--strict']).action((flags: ExportFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [
-        { openConfiguredArchive },
+        { openConfiguredArchive, requireKnownSources },
         { datasetNames, datasets },
         { inferExportFormat, requireWritableTarget },
         { writeExport },
@@ -75,10 +84,11 @@ export function addExport(shell: CliContext): void {
       try {
         const file = requireWritableTarget(archive.disk, archive.layout.root, flags.out);
         const symbols = findKnownSymbols(archive, flags.symbol).map((facts) => facts.symbol);
+        requireKnownSources(archive, context);
         const display = await context.startDisplay('export', 1, 'rows');
         const exported = await writeExport(
           archive,
-          { file, format, isCsvSafe, dataset, symbols, ...range },
+          { file, format, isCsvSafe, dataset, symbols, sources: flags.source ?? [], ...range },
           { ...context, progress: (done, total) => display.update({ done, total }) },
         ).finally(() => display.stop());
         printResult(flags, exported, () => formatExported(exported));

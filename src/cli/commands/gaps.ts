@@ -7,12 +7,14 @@ import {
   type CommonFlags,
   flagsUnusedByReaders,
   printResult,
+  type SourceFlags,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
   createFromOption,
+  createSourceOption,
   createSymbolOption,
   createToOption,
   findKnownSymbols,
@@ -30,7 +32,7 @@ interface AcceptFlags extends CommonFlags, TimeRangeFlags {
   readonly reason: string;
 }
 
-interface GapsFlags extends CommonFlags, TimeRangeFlags {
+interface GapsFlags extends CommonFlags, SourceFlags, TimeRangeFlags {
   readonly symbol: readonly string[];
   readonly dataset: (typeof gapDatasets)[number];
 }
@@ -45,6 +47,7 @@ export function addGaps(shell: CliContext): void {
     .addOption(createFromOption(' (default: the first covered time or tick)'))
     .addOption(createToOption(' (default: the last covered time or tick)'))
     .addOption(createSymbolOption())
+    .addOption(createSourceOption())
     .addOption(
       new Option('--dataset <name>', 'dataset whose coverage is compared').choices(gapDatasets).default('ticks'),
     );
@@ -52,14 +55,16 @@ export function addGaps(shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: GapsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const [{ listGaps }, { listDatasetGaps }, { formatGaps }, { toCompletenessRules }] = await Promise.all([
+      const [{ listGaps }, { listDatasetGaps }, { formatGaps }, configured] = await Promise.all([
         import('../../archive/read/gaps.ts'),
         import('../../archive/read/dataset-gaps.ts'),
         import('../format-archive.ts'),
         import('../../context/open-configured.ts'),
       ]);
-      const selection = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
-      const [rules, nowMs] = [toCompletenessRules(context.settings), context.clock.nowMs()];
+      configured.requireKnownSources(archive, context);
+      const { source: sources } = flags;
+      const selection = { ...parseTimeRange(flags), sources, symbols: findKnownSymbols(archive, flags.symbol) };
+      const [rules, nowMs] = [configured.toCompletenessRules(context.settings), context.clock.nowMs()];
       const gaps =
         flags.dataset === 'ticks'
           ? listGaps(archive, selection, rules, nowMs)

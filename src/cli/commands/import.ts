@@ -21,6 +21,7 @@ import {
   readMapping,
   saveMapping,
 } from '../import-mapping.ts';
+import { createSourceOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
 
 interface ImportOptions extends CommonFlags {
@@ -96,6 +97,9 @@ export function addImport(shell: CliContext): void {
     .option(
       '--allow-rejected <share>',
       'maximum share of rejected rows in a file, 0 to 1 (default: import.rejected_share_max)',
+    )
+    .addOption(
+      createSourceOption('source of the files, whose name qualifies their symbols: required by an archive of several'),
     )
     .option(
       '--dry-run',

@@ -1,7 +1,7 @@
 import { parseDay, parseDayStart } from '../../base/time.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { createSymbolOption } from '../options.ts';
+import { createSourceOption, createSymbolOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
 
 /** `nightly`: the main job. */
@@ -14,7 +14,8 @@ export function addNightly(shell: CliContext): void {
     .option(
       '--date <day>',
       'poll up to the end of this UTC day, YYYY-MM-DD; a repeated run changes nothing (default: up to now)',
-    );
+    )
+    .addOption(createSourceOption());
   withNotes(command, nightlyNotes);
   withExamples(command, nightlyExamples);
   withCommonFlags(command).action((flags: CommonFlags & { date?: string }) =>
@@ -27,16 +28,21 @@ export function addNightly(shell: CliContext): void {
 const nightlyNotes = `
 Run it from a scheduler. It fetches only what is missing, so an interrupted run can be repeated, and two concurrent runs
 are safe. The first poll of a symbol starts at its opening or, if that is unknown, source.first_lookback_days before the symbol
-was first seen. Exit code 4 means that some windows are missing; the next run requests them again.`;
+was first seen. Exit code 4 means that some windows are missing; the next run requests them again. An archive of several sources
+is collected source by source; one that fails does not keep the others from being collected.`;
 
 const nightlyExamples = `
   oddslake nightly --output lake
   oddslake nightly --config oddslake.yaml --json
-  oddslake nightly --output lake --date 2026-11-19`;
+  oddslake nightly --output lake --date 2026-11-19
+  oddslake nightly --config sources.yaml --source alpha`;
 
 /** `markets`: one poll of the market lists. */
 export function addMarkets(shell: CliContext): void {
-  const command = shell.program.command('markets').description('poll the market lists once, and publish');
+  const command = shell.program
+    .command('markets')
+    .description('poll the market lists once, and publish')
+    .addOption(createSourceOption());
   withNotes(command, marketsNotes);
   withExamples(command, marketsExamples);
   withCommonFlags(command).action((flags: CommonFlags) =>
@@ -56,7 +62,8 @@ export function addTicks(shell: CliContext): void {
   const command = shell.program
     .command('ticks')
     .description('poll new ticks once, and publish')
-    .addOption(createSymbolOption());
+    .addOption(createSymbolOption())
+    .addOption(createSourceOption());
   withNotes(command, ticksNotes);
   withExamples(command, ticksExamples);
   withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
@@ -76,7 +83,8 @@ export function addOrderbook(shell: CliContext): void {
   const command = shell.program
     .command('orderbook')
     .description('poll the order books of orderbooks.symbols (default: every live symbol) once, and publish them')
-    .addOption(createSymbolOption());
+    .addOption(createSymbolOption())
+    .addOption(createSourceOption());
   withNotes(command, orderbookNotes);
   withExamples(command, orderbookExamples);
   withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>

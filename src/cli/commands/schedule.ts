@@ -1,5 +1,5 @@
 import { UsageError } from '../../base/errors.ts';
-import type { Log } from '../../base/ports.ts';
+import { addLogFields } from '../../base/ports.ts';
 import { hourMs } from '../../base/window.ts';
 import type { JobLoaders } from '../../collector/job.ts';
 import type { Summary } from '../../collector/run/summary.ts';
@@ -8,6 +8,7 @@ import type { JobStatusBoard } from '../../collector/schedule/job-status.ts';
 import type { Context } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { createSourceOption } from '../options.ts';
 import { summarizeNotStarted } from '../run-job.ts';
 
 /** The jobs that can be scheduled: every cron expression among the settings. */
@@ -31,7 +32,8 @@ export function addSchedule(shell: CliContext): void {
     .command('schedule')
     .description(
       'run jobs at the times in the settings (schedule.nightly and others, cron expressions in UTC) until stopped',
-    );
+    )
+    .addOption(createSourceOption());
   withCommonFlags(command, ['--no-progress']).action((flags: CommonFlags) =>
     // Progress bars of concurrent jobs would overwrite each other.
     withContext({ ...flags, progress: false }, shell.version, false, (context) => runSchedule(shell, flags, context)),
@@ -92,16 +94,24 @@ async function readLastStarts(
   context: Context,
   scheduled: readonly { readonly name: ScheduledJobName }[],
 ): Promise<Map<string, number | null>> {
-  const [{ openConfiguredArchive }, { requireUpstream }, { readLastStart }] = await Promise.all([
+  const [{ openConfiguredArchive }, { planSourceRuns }, { readLastStart }] = await Promise.all([
     import('../../context/open-configured.ts'),
-    import('../../settings/settings.ts'),
+    import('../../collector/run/source-runs.ts'),
     import('../../archive/journal/runs.ts'),
   ]);
   const collects = scheduled.some(({ name }) => name !== 'publish');
-  if (collects) requireUpstream(context.settings);
+  // Throws if a source has no address or no key.
+  const sources = planSourceRuns(context, [], collects).map(({ source }) => source);
   const archive = openConfiguredArchive(context, collects);
   try {
-    return new Map(scheduled.map(({ name }) => [name, readLastStart(archive.state.db, name)]));
+    // Another process may have run the job for other sources.
+    const findLastStart = (job: ScheduledJobName): number | null => {
+      const starts = (job === 'publish' ? [null] : sources).map((source) =>
+        readLastStart(archive.state.db, job, source),
+      );
+      return starts.reduce((first, at) => (first === null || at === null ? null : Math.min(first, at)));
+    };
+    return new Map(scheduled.map(({ name }) => [name, findLastStart(name)]));
   } finally {
     archive.close();
   }
@@ -126,11 +136,3 @@ async function runScheduledJob(shell: CliContext, name: ScheduledJobName, contex
   else log.warn(facts, 'ended; the schedule continues');
   return summary;
 }
-
-/** A log that adds the given fields to every line. */
-const addLogFields = (log: Log, fields: object): Log => ({
-  debug: (facts, message) => log.debug({ ...fields, ...facts }, message),
-  info: (facts, message) => log.info({ ...fields, ...facts }, message),
-  warn: (facts, message) => log.warn({ ...fields, ...facts }, message),
-  error: (facts, message) => log.error({ ...fields, ...facts }, message),
-});

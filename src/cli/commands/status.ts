@@ -5,12 +5,14 @@ import {
   type CommonFlags,
   flagsUnusedByReaders,
   printResult,
+  type SourceFlags,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
 import { withExamples } from '../help.ts';
+import { createSourceOption } from '../options.ts';
 
-interface StatusFlags extends CommonFlags {
+interface StatusFlags extends CommonFlags, SourceFlags {
   readonly maxLag?: string;
 }
 
@@ -19,18 +21,21 @@ export function addStatus(shell: CliContext): void {
   const command = shell.program
     .command('status')
     .description('print cursors, lag, journaled ticks, gaps and the last run; exit 4 if the lag exceeds --max-lag')
-    .option('--max-lag <duration>', 'maximum lag of coverage behind now: 90s, 15m, 2h, 1d');
+    .option('--max-lag <duration>', 'maximum lag of coverage behind now: 90s, 15m, 2h, 1d')
+    .addOption(createSourceOption());
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: StatusFlags) => {
     // A usage error must end the command before anything is opened.
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
     return withArchive(flags, shell.version, async (archive, context) => {
-      const [{ readStatus }, { toCompletenessRules }, { formatStatus }] = await Promise.all([
+      const [{ readStatus }, { requireKnownSources, toCompletenessRules }, { formatStatus }] = await Promise.all([
         import('../../archive/read/status.ts'),
         import('../../context/open-configured.ts'),
         import('../format-archive.ts'),
       ]);
-      const status = readStatus(archive, toCompletenessRules(context.settings), context.clock.nowMs());
+      requireKnownSources(archive, context);
+      const rules = toCompletenessRules(context.settings);
+      const status = readStatus(archive, rules, context.clock.nowMs(), flags.source);
       printResult(flags, status, () => formatStatus(status));
       const isLate = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
       if (isLate) process.stderr.write(`oddslake: the lag exceeds --max-lag ${flags.maxLag}.\n`);

@@ -4,15 +4,16 @@ import {
   type CommonFlags,
   flagsUnusedByReaders,
   printResult,
+  type SourceFlags,
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { createIntegerParser } from '../options.ts';
+import { createIntegerParser, createSourceOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
-interface SymbolsFlags extends CommonFlags {
+interface SymbolsFlags extends CommonFlags, SourceFlags {
   readonly rows: number;
 }
 
@@ -26,15 +27,18 @@ export function addSymbols(shell: CliContext): void {
       new Option('--rows <n>', 'maximum number of rows of the table; --json prints all')
         .argParser(createIntegerParser(1))
         .default(50),
-    );
+    )
+    .addOption(createSourceOption());
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((text: readonly string[], flags: SymbolsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const [{ listSymbols }, { formatSymbols }] = await Promise.all([
+      const [{ listSymbols }, { formatSymbols }, { requireKnownSources }] = await Promise.all([
         import('../../archive/read/symbols.ts'),
         import('../format-lists.ts'),
+        import('../../context/open-configured.ts'),
       ]);
-      const list = listSymbols(archive, text.join(' '), context.clock.nowMs());
+      requireKnownSources(archive, context);
+      const list = listSymbols(archive, text.join(' '), context.clock.nowMs(), flags.source);
       printResult(flags, list, () => formatSymbols(list, flags.rows, getTerminalStyle(process.stdout)));
     }),
   );
@@ -45,7 +49,8 @@ function addSymbolsRetry(shell: CliContext, symbols: Command): void {
   const retry = symbols
     .command('retry')
     .description('poll suspended symbols now; a response with data ends the suspension')
-    .argument('[symbol...]', 'symbols to retry (default: all suspended symbols)');
+    .argument('[symbol...]', 'symbols to retry (default: all suspended symbols)')
+    .addOption(createSourceOption());
   withNotes(retry, retryNotes);
   withExamples(retry, retryExamples);
   withCommonFlags(retry).action((given: readonly string[], _ownFlags: object, command: Command) =>

@@ -1,6 +1,7 @@
 import type { MarketFacts } from '../../archive/format/market.ts';
 import { detailColumns } from '../../archive/format/market-details.ts';
 import { parseMarket, type RecordPaths } from '../../archive/format/parse-market.ts';
+import { type QualifyName, qualifyMarket } from '../../archive/format/qualify-market.ts';
 import { timeMin } from '../../base/time.ts';
 import type { TimeZone } from '../../base/time-zone.ts';
 import { type ParsedTime, parseTimeText, resolveLocalTime } from './import-rows.ts';
@@ -14,6 +15,8 @@ interface ImportedMarket {
 
 interface MarketRowRules {
   readonly paths: RecordPaths;
+  /** Qualifies the names in the record, in an archive of several sources. Absent: they stay as they are. */
+  readonly qualify?: QualifyName | undefined;
   readonly zone: TimeZone | null;
   /** Whether times finer than a millisecond are truncated. */
   readonly truncates: boolean;
@@ -84,7 +87,8 @@ export function readMarketRow(
   // A published row describes only its own symbol, regardless of other symbols in the record.
   const isPublished = typeof columns.symbol === 'string' && row.first_seen !== undefined;
   const symbolPaths = isPublished ? ['symbol'] : rules.paths.symbolPaths;
-  const facts = parseMarket(record, parseViews(views), {
+  const named = rules.qualify === undefined ? record : qualifyMarket(record, rules.qualify, symbolPaths);
+  const facts = parseMarket(named, parseViews(views), {
     symbolPaths,
     fieldPaths: addColumnPaths(rules.paths.fieldPaths),
   });

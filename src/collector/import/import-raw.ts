@@ -2,6 +2,7 @@ import type { LostWindow } from '../../archive/format/coverage.ts';
 import { recordPolledFrom } from '../../archive/journal/symbols.ts';
 import { listRawFiles, readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../base/errors.ts';
+import { qualifySymbol } from '../../base/source-name.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { UnreadableResponseError } from '../../client/response-body.ts';
 import { getFutureSkewMs } from '../../context/open-configured.ts';
@@ -32,6 +33,8 @@ interface RawReplayContext {
   readonly run: Run;
   readonly rules: Pick<CheckRules, 'datasets' | 'paths'>;
   readonly writer: ImportWriter;
+  /** The source of responses that do not name theirs, in an archive of several; null: none. */
+  readonly source: string | null;
   /** Selects the responses to import. All of them if absent. */
   readonly isWanted?: (page: RawPage) => boolean;
   onRejected(what: 'response' | 'market record', reason: string, path: string): void;
@@ -74,25 +77,40 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
     const pages = lists;
     lists = [];
     if (pages.length === 0 || !isIncluded('markets')) return;
+    const source = pages[0]!.source ?? null;
+    const configured = settings.sources.find(({ name }) => name === source)?.source;
+    const { views, marketsLimit: limit } = configured ?? settings.source;
     try {
       const poll = await replayMarkets(pages, {
         clock,
-        views: settings.source.views,
-        limit: settings.source.marketsLimit,
-        paths: rules.paths,
+        views,
+        limit,
+        paths: configured ?? rules.paths,
         futureSkewMs,
         signal,
         onUnreadable: (reason) => onRejected('response', formatUndecodable(reason), listsPath),
       });
       for (const { reason } of poll.rejected) onRejected('market record', reason, listsPath);
-      await writer.addMarketsPoll(poll);
+      await writer.addMarketsPoll(poll, source);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
     }
   }
 
-  async function takePage(page: RawPage, path: string): Promise<void> {
+  const sourceNames = run.archive.state.identity.sources.map(({ name }) => name);
+
+  async function takePage(received: RawPage, path: string): Promise<void> {
+    const source = received.source ?? (sourceNames.length === 0 ? null : context.source);
+    const page = source === null ? received : { ...received, source };
     if (isWanted?.(page) === false) return;
+    if (source === null ? sourceNames.length > 0 : !sourceNames.includes(source))
+      return onRejected(
+        'response',
+        source === null
+          ? 'names no source, and the archive has several: name it with --source'
+          : `is of the source ${source}, which the archive does not have`,
+        path,
+      );
     const { asked: request } = page;
     if (lists.length > 0 && (request.route !== 'markets' || page.run !== lists[0]!.run)) await replayPoll();
     if (request.route === 'markets') {
@@ -217,6 +235,7 @@ async function replayBatch(
   const replay = openRawReplay({
     run,
     writer,
+    source: run.source,
     rules: { datasets: ['ticks'], paths: context.settings.source },
     isWanted: (page) => hasLostOverlap(page, (symbol) => lost.get(symbol) ?? []),
     onRejected: () => {},
@@ -236,10 +255,12 @@ async function replayBatch(
 }
 
 /** Whether the window of a response overlaps a lost window. */
-function hasLostOverlap({ asked }: RawPage, getLostWindows: (symbol: string) => readonly Window[]): boolean {
+function hasLostOverlap({ asked, source }: RawPage, getLostWindows: (symbol: string) => readonly Window[]): boolean {
   if (asked.route !== 'ticks' || asked.meaning === null) return false;
   const requested = [{ from: asked.from, to: asked.to }, asked.meaning.asked];
-  return getLostWindows(asked.symbol).some((window) => requested.some((part) => !isEmpty(intersectTwo(part, window))));
+  return getLostWindows(qualifySymbol(source ?? null, asked.symbol)).some((window) =>
+    requested.some((part) => !isEmpty(intersectTwo(part, window))),
+  );
 }
 
 const toImportFile = (path: string): ImportFile => ({

@@ -14,6 +14,7 @@ import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileErro
 import type { TradesGuess } from './guess-flags.ts';
 import { openRawReplay } from './import-raw.ts';
 import { type ImportDataset, type TickRowRules, timedDatasets } from './import-rows.ts';
+import { chooseImportSource } from './import-source.ts';
 import { countRejected, formatImportWarnings, formatOverShare, type RejectedGroup } from './import-warnings.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { openImportThreads, openPageReader, type PageRead, type PageReader } from './page-workers.ts';
@@ -167,13 +168,9 @@ async function importToArchive(
   const { flags, files, plans } = input;
   const futureMs = context.clock.nowMs() + getFutureSkewMs(context);
   const { journalTicksMax } = context.settings.publish;
-  const writer = openImportWriter(run, {
-    preferred: flags.preferred,
-    futureMs,
-    scratch,
-    journalTicksMax,
-    threads,
-  });
+  const { source, qualify } = chooseImportSource(run, files);
+  const { preferred } = flags;
+  const writer = openImportWriter(run, { preferred, futureMs, scratch, journalTicksMax, threads, qualify });
   const lazy = createLazyReader(scratch);
   const rejectedGroups = new Map<string, RejectedGroup>();
   const total = files.reduce((sum, file) => sum + file.bytes, 0);
@@ -185,6 +182,8 @@ async function importToArchive(
     run,
     rules: toCheckRules(context, flags),
     writer,
+    source,
+    qualify,
     onRejected: (what: RejectedRecord, reason: string, path: string) =>
       countRejected(rejectedGroups, `${what}\n${reason}`, path),
     onTorn: (path: string, bytes: number) =>

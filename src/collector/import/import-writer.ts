@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { MarketFacts } from '../../archive/format/market.ts';
 import type { BookSide, OrderBookSnapshot } from '../../archive/format/order-book.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
+import type { QualifyName } from '../../archive/format/qualify-market.ts';
 import type { SeriesDataset } from '../../archive/format/series-datasets.ts';
 import {
   appendQuarantined,
@@ -80,7 +81,7 @@ export interface ImportWriter {
    */
   addResponse(record: Omit<TickRecord, 'runId'>): Promise<void>;
   addBook(record: Omit<BookRecord, 'runId'>): Promise<void>;
-  addMarketsPoll(poll: MarketsPoll): Promise<void>;
+  addMarketsPoll(poll: MarketsPoll, source: string | null): Promise<void>;
   addMarkets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
   /** Adds an order book from a row. `seenAt`: modification time of the file, epoch ms. */
   addSnapshot(symbol: string, snapshot: OrderBookSnapshot, seenAt: number): Promise<void>;
@@ -97,6 +98,8 @@ interface ImportWriterOptions {
   /** Whether imported prices take precedence over polled ones. */
   readonly preferred: boolean;
   readonly futureMs: number;
+  /** Qualifies the symbols of rows and pages, in an archive of several sources. Default: they stay as they are. */
+  readonly qualify?: QualifyName | undefined;
   /** Folder for scratch files. */
   readonly scratch: string;
   /** Maximum number of ticks in the journal. Infinite if all input has to be published together. */
@@ -115,11 +118,13 @@ const marketsMax = 10_000;
 /** Load of publishing a market, in ticks. */
 const ticksPerMarket = 20;
 
+const keepName: QualifyName = (name) => name;
+
 const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
 export function openImportWriter(run: Run, options: ImportWriterOptions): ImportWriter {
   const { archive, context, id: runId } = run;
-  const { preferred, futureMs, scratch, journalTicksMax, threads } = options;
+  const { preferred, futureMs, qualify = keepName, scratch, journalTicksMax, threads } = options;
   const { state } = archive;
   const rank = preferred ? precedenceRanks.preferred : precedenceRanks.import;
   const { fileBytesMax } = context.settings.quarantine;
@@ -175,6 +180,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   const openSeries = (dataset: SeriesDataset): SeriesWriter =>
     openSeriesWriter(run, {
       dataset,
+      qualify,
       scratch,
       addLoad,
       async accept(day, rows) {
@@ -206,7 +212,8 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
 
   async function rejectRows(at: number, countMin: number): Promise<void> {
     if (rejectedRows.length < countMin) return;
-    for (const rejectedItem of rejectedRows) rejectBuffer.add({ at, ...rejectedItem });
+    for (const { symbol, ...rejectedItem } of rejectedRows)
+      rejectBuffer.add({ at, symbol: symbol === null ? null : qualify(symbol), ...rejectedItem });
     rejectedRows = [];
     await writeRejected();
   }
@@ -262,7 +269,8 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   }
 
   async function drain(observedAt: number): Promise<void> {
-    for (const { symbol, t, p } of tickBuffer?.drain() ?? []) {
+    for (const { symbol: name, t, p } of tickBuffer?.drain() ?? []) {
+      const symbol = qualify(name);
       rowSymbols.add(symbol);
       const validated = validateTicks({ t, p, rejected: [] }, allTime, futureMs);
       rowCounter.accept(validated.ticks.t.length);
@@ -340,7 +348,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       ticks += read.ticks.tickCount + rejected.length;
       rowCounter.accept(read.ticks.tickCount);
       for (const { reason, raw } of rejected) rowCounter.reject(reason, raw);
-      await take(read, rejected);
+      await take({ ...read, symbol: qualify(read.symbol) }, rejected);
       rejectBuffer.nextFile();
     },
     async addResponse(record) {
@@ -352,8 +360,8 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       symbols.add(record.symbol);
       await books.add({ ...record, runId });
     },
-    async addMarketsPoll(poll) {
-      journalMarketsPoll(state, runId, poll, run.context.settings.drops.marketsShareMax);
+    async addMarketsPoll(poll, source) {
+      journalMarketsPoll(state, { id: runId, source }, poll, run.context.settings.drops.marketsShareMax);
       await addLoad(ticksPerMarket * poll.markets.length);
     },
     async addMarkets(facts, firstSeen, lastSeen) {
@@ -361,7 +369,8 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       if (held !== undefined) held.append({ kind: 'markets', markets });
       else await acceptMarkets(markets);
     },
-    async addSnapshot(symbol, snapshot, seenAt) {
+    async addSnapshot(name, snapshot, seenAt) {
+      const symbol = qualify(name);
       symbols.add(symbol);
       const { t, bids, asks } = snapshot;
       const book = { symbol, seenAt, t, bids: listSide(bids), asks: listSide(asks) };

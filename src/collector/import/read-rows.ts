@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { parseMarket } from '../../archive/format/parse-market.ts';
+import { type QualifyName, qualifyMarket } from '../../archive/format/qualify-market.ts';
 import { isLocalTime, openRowReader, type RowColumn, type RowReader } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Run } from '../run/run.ts';
@@ -35,6 +36,11 @@ export interface ImportContext {
   readonly run: Run;
   readonly rules: CheckRules;
   readonly writer: ImportWriter;
+  /**
+   * Qualifies the names in market records, in an archive of several sources; the writer qualifies the symbols of all
+   * other rows.
+   */
+  readonly qualify: QualifyName | undefined;
   /** Folder for scratch files. */
   readonly scratch: string;
   /** Latest time accepted, epoch ms. */
@@ -123,7 +129,7 @@ async function checkCsvLines({ run }: ImportContext, file: ImportFile): Promise<
 
 /** Imports a saved page. @throws UnreadableFileError if it could not be read */
 export async function importSavedPage(
-  { run, rules, writer, onRejected }: ImportContext,
+  { run, rules, writer, qualify, onRejected }: ImportContext,
   file: ImportFile,
   page: PageRead,
 ): Promise<void> {
@@ -136,7 +142,8 @@ export async function importSavedPage(
     return await writer.flushRows(file.writtenAt);
   }
   for (const record of page.records) {
-    const facts = parseMarket(record, page.view === null ? [] : [page.view], rules.paths);
+    const named = qualify === undefined ? record : qualifyMarket(record, qualify, rules.paths.symbolPaths);
+    const facts = parseMarket(named, page.view === null ? [] : [page.view], rules.paths);
     if ('reason' in facts) onRejected('market record', facts.reason, file.path);
     else await writer.addMarkets(facts, page.observedAt, page.observedAt);
   }
@@ -352,13 +359,14 @@ async function importMarketRows(
 ): Promise<void> {
   const { rows } = plan;
   const { onRows, onBytes } = trackShare(context, file, rowCount);
-  const { writer, rules, futureMs, onRejected } = context;
+  const { writer, rules, qualify, futureMs, onRejected } = context;
   const {
     paths,
     rows: { zone, truncates },
   } = rules;
   const local = (rows?.columns ?? []).filter(({ type }) => isLocalTime(type)).map(({ name }) => name);
-  const options = { paths, zone, truncates, localColumns: new Set(local), writtenAt: file.writtenAt, futureMs };
+  const localColumns = new Set(local);
+  const options = { paths, qualify, zone, truncates, localColumns, writtenAt: file.writtenAt, futureMs };
   const rejectRow = (reason: string, text: string): void => {
     writer.rowCounter.reject(reason, truncateRaw(text));
     onRejected('market record', reason, file.path);

@@ -1,8 +1,10 @@
 import type { CoveredWindow, Evidence } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
+import { qualifyMarket } from '../../archive/format/qualify-market.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import type { BookRecord } from '../../archive/journal/journal-books.ts';
 import { UpstreamError } from '../../base/errors.ts';
+import { qualifySymbol } from '../../base/source-name.ts';
 import { emptyTicks } from '../../base/ticks.ts';
 import { subtract, type Window } from '../../base/window.ts';
 import { decodeMarketsPage, decodeOrderbook, decodeTickPage } from '../../client/decode.ts';
@@ -19,6 +21,7 @@ import type { WindowSide } from '../paging/server-behavior.ts';
 /** A raw response of the tick route whose request was for ticks. */
 interface RawTickResponse {
   readonly head: RawPageHead;
+  /** Qualified by the source of the response, if it has one. */
   readonly symbol: string;
   readonly requested: { readonly from: number; readonly to: number };
   readonly meaning: TickRequestPurpose;
@@ -35,7 +38,7 @@ export function decodeRawTickResponse({ body, ...head }: RawPage): RawTickRespon
   const { symbol, from, to, meaning: purpose } = rawRequest;
   return {
     head,
-    symbol,
+    symbol: qualifySymbol(head.source ?? null, symbol),
     requested: { from, to },
     meaning: purpose,
     page: { ...decodeTickPage(body, symbol), servedAt: head.servedAt },
@@ -187,8 +190,11 @@ export function replayBook(
   symbol: string,
   futureSkewMs: number,
 ): Omit<BookRecord, 'runId'> {
-  const response = decodeOrderbook(body, symbol);
-  return toBookRecord(symbol, response, { sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs });
+  const response = { ...decodeOrderbook(body, symbol), requestedSymbol: symbol };
+  return toBookRecord(qualifySymbol(head.source ?? null, symbol), response, {
+    sentAt: head.askedAt,
+    futureMs: head.receivedAt + futureSkewMs,
+  });
 }
 
 interface ReplayMarketsContext extends Omit<MarketsPollContext, 'upstream'> {
@@ -214,14 +220,18 @@ export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsC
     upstream: { markets: (query) => Promise.resolve().then(() => answerTo(query)) },
   });
 
-  function answerTo({ view, source, limit: requestedLimit }: Parameters<Upstream['markets']>[0]): MarketsPage {
+  function answerTo({ view, source: venue, limit: requestedLimit }: Parameters<Upstream['markets']>[0]): MarketsPage {
     for (const { page, asked: rawRequest } of responses) {
-      const isSameList = rawRequest.view === (view ?? null) && rawRequest.source === (source ?? null);
+      const isSameList = rawRequest.view === (view ?? null) && rawRequest.source === (venue ?? null);
       if (!isSameList || rawRequest.limit !== (requestedLimit ?? null)) continue;
       try {
-        const { generatedAt, ...list } = decodeMarketsPage(page.body);
+        const { generatedAt, markets, ...list } = decodeMarketsPage(page.body);
+        const qualify = (name: string): string => qualifySymbol(page.source ?? null, name);
+        const { symbolPaths } = context.paths;
         return {
           ...list,
+          markets:
+            page.source === undefined ? markets : markets.map((record) => qualifyMarket(record, qualify, symbolPaths)),
           generatedAt: resolveObservedAt(generatedAt, page.askedAt, page.receivedAt + context.futureSkewMs),
         };
       } catch (error) {

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
+import type { QualifyName } from '../../archive/format/qualify-market.ts';
 import { sortSeriesByTime, splitSeriesByDay } from '../../archive/format/series.ts';
 import {
   listFactColumns,
@@ -57,6 +58,8 @@ interface SeriesWriterOptions {
   accept(day: number, rows: Pick<SpilledSeriesChunk, 'symbol' | 'observedAt' | 'spilled'>): Promise<void>;
   /** Accepts coverage for the same publish. */
   acceptCoverage(symbol: string, window: CoveredWindow): Promise<void>;
+  /** Qualifies the symbols of rows, in an archive of several sources. */
+  readonly qualify: QualifyName;
   /** Folder for scratch files. */
   readonly scratch: string;
   /** Called after an append to the journal with its load, in ticks. Publishes the journal when it is full. */
@@ -70,7 +73,7 @@ const bufferTextRowsMax = 1 << 18;
 const rejectedMax = 1000;
 
 export function openSeriesWriter(run: Run, options: SeriesWriterOptions): SeriesWriter {
-  const { dataset, accept, acceptCoverage, scratch, addLoad } = options;
+  const { dataset, accept, acceptCoverage, qualify, scratch, addLoad } = options;
   const { state } = run.archive;
   const valueColumns = listValueColumns(dataset);
   const textColumns = listTextColumns(dataset);
@@ -89,7 +92,8 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
   };
 
   function drain(observedAt: number): void {
-    for (const { symbol, ...drained } of buffer?.drain() ?? []) {
+    for (const { symbol: name, ...drained } of buffer?.drain() ?? []) {
+      const symbol = qualify(name);
       symbols.add(symbol);
       spillFile ??= openSpillFile(join(scratch, dataset));
       for (const { day, ...rows } of splitSeriesByDay(sortSeriesByTime(drained)))
@@ -130,7 +134,7 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
       reject(symbol, rejected) {
         rowCounter.reject(rejected.reason, rejected.raw);
         // The observation time of the file is added when the buffer is written.
-        rejectBuffer.add({ symbol, at: 0, ...rejected });
+        rejectBuffer.add({ symbol: symbol === null ? null : qualify(symbol), at: 0, ...rejected });
       },
     },
     flushWhenFull(observedAt) {

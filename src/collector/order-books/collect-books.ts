@@ -134,7 +134,8 @@ export function toBookRecord(
   { sentAt, futureMs }: { readonly sentAt: number; readonly futureMs: number },
 ): Omit<BookRecord, 'runId'> {
   const observedAt = resolveObservedAt(response.generatedAt, sentAt, futureMs);
-  const { snapshots, flaws } = parseOrderBooks(response.body, { symbol, observedAt, futureMs });
+  const named = response.requestedSymbol ?? symbol;
+  const { snapshots, flaws } = parseOrderBooks(response.body, { symbol: named, observedAt, futureMs });
   const moreText = flaws.length > 1 ? `, and ${flaws.length - 1} more` : '';
   const keptText = snapshots.length > 0 && flaws.length > 0 ? `; ${snapshots.length} snapshots kept` : '';
   const rejected =

@@ -97,7 +97,8 @@ export async function collectTicks(
       const isSilent = error.failure === 'unreachable' && breaker.countResponses() === responsesBefore;
       if (error.failure === 'credential' || (isAlone && isSilent) || breaker.isOpen()) stopError = error;
       failed.add(symbol);
-      if (isUnknownSymbolError(error, symbol)) unknown.add(symbol);
+      // The text of the response contains the symbol as it was requested.
+      if (isUnknownSymbolError(error, error.symbol ?? symbol)) unknown.add(symbol);
       reasons.set(symbol, error.reason);
     } finally {
       for (const empty of ownEmpties) empties.push(empty);

@@ -1,22 +1,35 @@
 import { OddslakeError, UpstreamError, UsageError } from '../../base/errors.ts';
 import { InterruptedError } from '../../context/context.ts';
+import { nameVariables } from '../../settings/source.ts';
 
 /**
  * Formats an error for the user: what happened, to what, and what to do.
  * @param usesOtherUpstream whether the requests went to another oddslake (`--from-url`)
+ * @param source the source that was collected, of an archive's several
  */
-export function formatErrorMessage(error: unknown, usesOtherUpstream = false): string {
-  const [service, key, url] = usesOtherUpstream
-    ? ['The other oddslake', 'ODDSLAKE_FROM_API_KEY', '--from-url']
-    : ['The upstream', 'ODDSLAKE_API_KEY', 'ODDSLAKE_BASE_URL'];
+export function formatErrorMessage(error: unknown, usesOtherUpstream = false, source: string | null = null): string {
+  const { service, key, keyFile, url } = nameService(usesOtherUpstream, source);
   if (error instanceof UpstreamError && error.failure === 'credential')
-    return `${service} rejected the API key (${error.reason}). Check ${key} or ${key}_FILE.`;
+    return `${service} rejected the API key (${error.reason}). Check ${key} or ${keyFile}.`;
   if (error instanceof UpstreamError && error.failure === 'unreachable')
     return `${service} could not be reached (${error.reason}). Check ${url} and the network.`;
   if (error instanceof OddslakeError || error instanceof UpstreamError || error instanceof InterruptedError)
     return error.message;
   if (!(error instanceof Error)) return `Unexpected error: ${String(error)}. ${debugHint}`;
   return formatSystemError(error) ?? `Unexpected error (${error.name}): ${endSentence(error.message)} ${debugHint}`;
+}
+
+/** What an error message calls the service, and the settings of its key and address. */
+function nameService(isOther: boolean, source: string | null) {
+  if (isOther)
+    return {
+      service: 'The other oddslake',
+      key: 'ODDSLAKE_FROM_API_KEY',
+      keyFile: 'ODDSLAKE_FROM_API_KEY_FILE',
+      url: '--from-url',
+    };
+  const { apiKey: key, apiKeyFile: keyFile, baseUrl: url } = nameVariables(source);
+  return { service: source === null ? 'The upstream' : `The source ${source}`, key, keyFile, url };
 }
 
 const debugHint = 'To see its stack trace, use --log-level debug.';

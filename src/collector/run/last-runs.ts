@@ -14,9 +14,10 @@ export interface LastRunRecord {
 
 /** Reads the last run of each job from the state. */
 export const listLastRunRecords = (db: Database, nowMs: number): LastRunRecord[] =>
-  readLastEndedRuns(db, nowMs + clockAheadMsMax).flatMap(({ summary, succeededAt }) => {
+  readLastEndedRuns(db, nowMs + clockAheadMsMax).flatMap(({ summary, exitCode, succeededAt }) => {
     const run = parseLastRun(summary);
-    return run === null ? [] : [{ run, succeededAt }];
+    // The exit code is that of the job, which may have collected other sources too.
+    return run === null ? [] : [{ run: { ...run, exit_code: exitCode ?? run.exit_code }, succeededAt }];
   });
 
 /** Parses a stored summary. Returns null if it lacks required fields, as a summary written by an older version may. */

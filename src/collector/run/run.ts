@@ -21,6 +21,11 @@ export interface Run {
   readonly context: Context;
   readonly id: string;
   readonly archive: Archive;
+  /**
+   * The source that this run collects, of an archive's several; everything that it reads, reports and records is about
+   * this source. Null: the only service, or a run that does not collect.
+   */
+  readonly source: string | null;
   /** Returns the client of the upstream; opens it on the first call. */
   upstream(): Promise<Upstream>;
   readonly warnings: string[];
@@ -66,12 +71,14 @@ export function createRun(
   upstream: () => Promise<Upstream>,
 ): Run {
   const id = createRunId(startedAt, context.random());
-  startRun(archive.state.db, id, job, process.pid, startedAt, context.settings.quarantine.runBytesMax);
+  const { quarantine, sourceName: source } = context.settings;
+  startRun(archive.state.db, id, job, process.pid, startedAt, quarantine.runBytesMax, source);
   const symbols = { planned: 0, done: 0, failed: 0, suspended: 0 };
   return {
     context,
     id,
     archive,
+    source,
     upstream,
     warnings: [],
     failures: [],

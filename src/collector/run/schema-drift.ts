@@ -60,15 +60,23 @@ export function createResponseShapes(): ResponseShapes {
   };
 }
 
+/** The parts of a run that the comparison needs. */
+interface DriftRun {
+  readonly context: Pick<Context, 'clock' | 'log'>;
+  readonly archive: Archive;
+  readonly source: string | null;
+  readonly warnings: string[];
+}
+
 /** Compares the shapes of the responses with those of earlier runs, and warns about changes. */
 export function detectSchemaDrift(
-  { context, archive, warnings }: { context: Pick<Context, 'clock' | 'log'>; archive: Archive; warnings: string[] },
+  { context, archive, source, warnings }: DriftRun,
   { samples, areListsComplete }: ResponseShapes,
 ): DriftLine[] {
   return resources.flatMap((resource) => {
     const shape = resource === 'markets' && !areListsComplete ? null : samples[resource].inferShape();
     if (shape === null || shape.size === 0) return [];
-    const drifts = replaceShape(archive.state.db, resource, shape, context.clock.nowMs());
+    const drifts = replaceShape(archive.state.db, resource, shape, context.clock.nowMs(), source);
     if (drifts.length > 0) warnings.push(formatDrift(resource, drifts));
     return drifts.map((drift) => ({ resource, ...drift }));
   });

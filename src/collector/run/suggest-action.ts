@@ -4,7 +4,6 @@ import { DiskFullError, type ExitCode, exitCodes } from '../../base/errors.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
-import type { Run } from './run.ts';
 import type { FailureKind, RunFailure, Summary } from './summary.ts';
 
 /** Facts about a run that its summary does not contain. */
@@ -51,6 +50,7 @@ const actionRules: readonly ActionRule[] = [
     when: hasExitCode(exitCodes.unexpected),
     action: suggestRerun('Run it again with the debug log', '--log-level debug'),
   },
+  { when: hasFailure('source'), action: suggestRerun('Fix what failed at the source, then run it again') },
   {
     when: (_, { failures, argv }) => argv !== null && findMissingFlags(failures).length > 0,
     action: (summary, facts) =>
@@ -133,19 +133,30 @@ const formatLastDaysFlags = ({ started_at: at }: Summary): string => {
 export const quoteShellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
+/** The failures of a run, and the generation at its end. */
+export interface EndedRunFacts {
+  readonly failures: readonly RunFailure[];
+  readonly generation: number;
+}
+
 /** Adds the next action to a summary. `run` is undefined if the archive could not be opened or its state could not be read. */
-export const addNextAction = (summary: Summary, context: Context, run: Run | undefined, thrown: unknown): Summary => ({
+export const addNextAction = (
+  summary: Summary,
+  context: Context,
+  run: EndedRunFacts | undefined,
+  thrown: unknown,
+): Summary => ({
   ...summary,
   next_action: suggestNextAction(summary, gatherActionFacts(context, run, thrown)),
 });
 
-function gatherActionFacts({ settings, argv }: Context, run: Run | undefined, thrown: unknown): ActionFacts {
+function gatherActionFacts({ settings, argv }: Context, run: EndedRunFacts | undefined, thrown: unknown): ActionFacts {
   const { output, outputFlagged } = settings.archive;
   const config = settings.configFile === null ? '' : ` --config ${quoteShellWord(toRelativePath(settings.configFile))}`;
   return {
     thrown,
     failures: run?.failures ?? [],
-    quarantinePath: join(toRelativePath(output), toQuarantinePath(run?.archive.state.generation() ?? 0)),
+    quarantinePath: join(toRelativePath(output), toQuarantinePath(run?.generation ?? 0)),
     flags: `${outputFlagged ? `${config} --output ${quoteShellWord(toRelativePath(output))}` : config}${formatSetFlags(argv ?? [])}`,
     argv: argv ?? null,
   };

@@ -43,6 +43,7 @@ export type FailureKind =
   | 'market list'
   | 'order book'
   | 'sharp drop'
+  | 'source'
   | 'suspended'
   | 'unrecoverable';
 
@@ -126,8 +127,17 @@ export interface Summary {
   readonly night?: NightSummary;
   /** Results of the rechecks; `nightly` only, zeros if there were none. */
   readonly rechecks?: RecheckCounts;
+  /** The runs of an archive with several sources, one for each source; their counts add up to those of the summary. */
+  readonly sources?: readonly SourceSummary[];
   /** The next action, as a sentence with its command; null if there is nothing to do. */
   readonly next_action?: string | null;
+}
+
+/** The run of one of several sources: what cannot be added to that of another. */
+export interface SourceSummary
+  extends Pick<Summary, 'run_id' | 'outcome' | 'exit_code' | 'error' | 'requests' | 'ticks' | 'symbols'>,
+    Partial<Pick<Summary, 'rate' | 'night' | 'rechecks'>> {
+  readonly source: string;
 }
 
 export interface RateUse {
@@ -247,6 +257,8 @@ export interface RunFacts
   readonly hasUpstreamResponded: boolean;
   /** Whether the run used another service instead of the upstream; false by default. */
   readonly usesOtherUpstream?: boolean;
+  /** The source that the run collected, of an archive's several; none by default. */
+  readonly source?: string | null;
   /** Known damage of published files; empty by default. */
   readonly damage?: readonly RecordedDamage[];
   /** The error that ended the run; undefined if none did. */
@@ -264,6 +276,7 @@ export function summarize(facts: RunFacts): Summary {
     strict,
     hasUpstreamResponded,
     usesOtherUpstream,
+    source,
     thrown,
     ...rest
   } = others;
@@ -309,8 +322,11 @@ function computeWorkExitCode({ thrown, failures, warnings, strict, hasUpstreamRe
 }
 
 /** Adds known damage to the error message if the exit code is 6, even if no DamageError was thrown. */
-function formatRunError({ thrown, usesOtherUpstream, damage = [] }: RunFacts, exitCode: ExitCode): string | null {
-  const message = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream);
+function formatRunError(
+  { thrown, usesOtherUpstream, source, damage = [] }: RunFacts,
+  exitCode: ExitCode,
+): string | null {
+  const message = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream, source);
   if (exitCode !== exitCodes.damaged || thrown instanceof DamageError) return message;
   return [message, formatDamageSummary(damage)].filter((one) => one !== null).join('; ') || null;
 }

@@ -9,7 +9,6 @@ import {
   markLostReported,
   type RecordedLoss,
   readAcceptedWindows,
-  readLostWindows,
   revokeAccepted,
 } from '../../archive/journal/gap-records.ts';
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols, readSymbol } from '../../archive/journal/symbols.ts';
@@ -19,6 +18,7 @@ import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
 import { listGaps } from '../../archive/read/gaps.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
+import { isSymbolOf } from '../../base/source-name.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { intersect, overlaps, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
@@ -28,7 +28,7 @@ import { createJobFailure } from '../run/summary.ts';
 import { formatSymbolList } from './poll-steps.ts';
 import { readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishCompleteness } from './publish-step.ts';
-import { toLossKey } from './track-lost-windows.ts';
+import { listLostTickWindows, toLossKey } from './track-lost-windows.ts';
 
 /** The range that a run was requested to cover. */
 interface GapsRange {
@@ -50,13 +50,16 @@ export function reportGaps(run: Run, { symbols, window, isFromNamed }: GapsRange
   const nowMs = context.clock.nowMs();
   const rules = toCompletenessRules(context.settings);
   const all = (): SymbolFacts[] =>
-    isFromNamed ? readAllSymbols(db) : readAllSymbols(db).filter((facts) => isActive(facts, rules.namedSymbols));
+    readAllSymbols(db, run.source).filter((facts) => isFromNamed || isActive(facts, rules.namedSymbols));
   const facts = symbols.length === 0 ? all() : readNamedSymbolFacts(db, symbols, nowMs);
   const reported = Map.groupBy([...run.failures, ...run.nightCounters.missingWindows], ({ symbol }) => symbol ?? '');
   const isReported = ({ symbol, from, to }: Gap): boolean =>
     (reported.get(symbol) ?? []).some((w) => w.from !== null && w.to !== null && w.from < to && from < w.to);
   const range = { window, isStartExplicit: isFromNamed, isEndOpen: true, isRequestedByName: symbols.length > 0 };
-  const { gaps } = computeCompleteness(readCurrentState(archive, rules, nowMs, facts), range);
+  const { gaps } = computeCompleteness(
+    readCurrentState(archive, rules, nowMs, facts, run.source === null ? [] : [run.source]),
+    range,
+  );
   const settled: Gap[] = [];
   for (const gap of gaps) {
     const { symbol, from, to, reason, detail } = gap;
@@ -90,13 +93,16 @@ function reportSettledGaps(run: Run, gaps: readonly Gap[], nowMs: number): void 
   }
 }
 
-/** Suspended symbols that are active: listed, or in `named`. */
-export const listActiveSuspended = (db: Database, named: ReadonlySet<string> | null): SymbolFacts[] =>
-  readSuspendedSymbols(db).filter((facts) => isActive(facts, named));
+/** Suspended symbols of a source that are active: listed, or in `named`. Null: of all sources. */
+export const listActiveSuspended = (
+  db: Database,
+  named: ReadonlySet<string> | null,
+  source: string | null,
+): SymbolFacts[] => readSuspendedSymbols(db, source).filter((facts) => isActive(facts, named));
 
 /** All suspended symbols, active or not. */
-export const listSuspendedNames = ({ archive }: Run): string[] =>
-  readSuspendedSymbols(archive.state.db).map(({ symbol }) => symbol);
+export const listSuspendedNames = ({ archive, source }: Run): string[] =>
+  readSuspendedSymbols(archive.state.db, source).map(({ symbol }) => symbol);
 
 /**
  * Warns about suspended symbols at the end of a poll. It is a failure if such a symbol has had ticks, which a nonexistent
@@ -105,7 +111,7 @@ export const listSuspendedNames = ({ archive }: Run): string[] =>
 export function reportSuspendedSymbols(run: Run): void {
   const { context, archive } = run;
   const named = getConfiguredSymbols(context);
-  const suspended = listActiveSuspended(archive.state.db, named).filter(
+  const suspended = listActiveSuspended(archive.state.db, named, run.source).filter(
     ({ symbol }) => run.requestedSymbols.size === 0 || run.requestedSymbols.has(symbol),
   );
   if (suspended.length === 0) return;
@@ -120,7 +126,10 @@ export function reportSuspendedSymbols(run: Run): void {
     const reason = `suspended: unknown to the service since ${formatIsoUtc(from)}, although it had ticks up to ${formatIsoUtc(lastTick!)}`;
     run.failures.push({ symbol, from, to, kind: 'suspended', reason });
   }
-  const active = named === null ? countActiveSymbols(archive.state.db) : named.size;
+  const active =
+    named === null
+      ? countActiveSymbols(archive.state.db, run.source)
+      : [...named].filter((symbol) => isSymbolOf(run.source, symbol)).length;
   if (run.requestedSymbols.size === 0 && hasTooManySuspended(suspended.length, active)) {
     const reason = `${formatSymbolList(names)} of ${active} active symbols suspended: more than 1 %`;
     run.failures.push(createJobFailure('suspended', reason));
@@ -134,7 +143,7 @@ export function reportSuspendedSymbols(run: Run): void {
  */
 export function reportDataLoss(run: Run): void {
   const { archive, context } = run;
-  const lost = readLostWindows(archive.state.db).filter(({ dataset }) => dataset === 'ticks');
+  const lost = listLostTickWindows(run);
   const tried = lost.filter((loss) => loss.reportedAt === null && isTried(run, loss));
   const held = new Map(countPublishedTicks(archive, tried).map((n, i) => [tried[i]!, n]));
   // If all ticks are back but were published in separate parts, the next response can restore the window.

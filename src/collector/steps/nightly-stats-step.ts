@@ -35,10 +35,10 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
   const { settings, log, clock } = run.context;
   const { db } = run.archive.state;
   // Ignore nights in the future: they were polled while the clock was wrong.
-  const past = readLastNights(db).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
+  const past = readLastNights(db, run.source).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
   const lookbackMs = settings.source.firstLookbackDays * dayMs;
   const polledMs = computeNewlyPolledMs(past[0], end, lookbackMs);
-  const counts = countPolled(db, run.id, past[0]?.runId ?? run.id);
+  const counts = countPolled(db, run.id, past[0]?.runId ?? run.id, run.source);
   // A repeated night is neither compared nor recorded.
   const symbolsWithGaps = new Set(run.nightCounters.missingWindows.map(({ symbol }) => symbol));
   const compared = polledMs === null ? [] : past.slice(0, comparedMax);
@@ -57,7 +57,7 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
     fetched_late: toNamedCount(run.nightCounters.fetchedLateSymbols.filter((symbol) => !symbolsWithGaps.has(symbol))),
   };
   // The publish since the rechecks may have increased the overlap.
-  const known = readRecheckHistory(db);
+  const known = readRecheckHistory(db, run.source);
   run.rechecks = {
     ...(run.rechecks ?? emptyRecheckCounts),
     lateness_ms: computeLatenessMs(known),
@@ -69,7 +69,7 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
     return;
   }
   const night: NightVolume = { polledTo: end, polledMs, markets, ticks: counts.ticks };
-  recordNight(db, { ...night, runId: run.id, late: counts.late, conflicts: counts.conflicts, listedAt });
+  recordNight(db, { ...night, runId: run.id, late: counts.late, conflicts: counts.conflicts, listedAt }, run.source);
   const drops = describeVolumeDrops(past, night, settings.drops);
   // Report a drop in the number of markets only once.
   if (shortListsReason !== null && !drops.some((reason) => reason.startsWith('markets')))
@@ -99,7 +99,7 @@ function summarizeMarketChanges(run: Run, before: RecordedNight | undefined): Ni
   const { archive, context, nightCounters } = run;
   const nowMs = context.clock.nowMs();
   const since = before?.listedAt ?? before?.polledTo ?? (nightCounters.listedAt ?? nowMs) - 1;
-  return computeMarketChanges(readListedStates(archive.state.db, since, nowMs), since, nowMs);
+  return computeMarketChanges(readListedStates(archive.state.db, since, nowMs, run.source), since, nowMs);
 }
 
 function summarizeNightCoverage({ archive, context, nightCounters }: Run, night: Window): NightSummary['covered'] {

@@ -81,7 +81,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
     run.hasUpstreamResponded = true;
     const { markets, rejected } = poll;
     const { marketsShareMax } = context.settings.drops;
-    run.nightCounters.shortListsReason = journalMarketsPoll(archive.state, run.id, poll, marketsShareMax);
+    run.nightCounters.shortListsReason = journalMarketsPoll(archive.state, run, poll, marketsShareMax);
     run.markets = new Set(markets.map(({ canonicalId }) => canonicalId)).size;
     run.nightCounters.listedAt = poll.observedAt;
     run.shapes.areListsComplete = poll.complete;
@@ -101,6 +101,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
       archive.state.db,
       source.views.map((view) => ({ ...none, view, total: null })),
       none,
+      run.source,
     );
     context.log.warn({ reason: error.reason }, 'the market lists could not be fetched; polling the known symbols');
     return null;
@@ -112,19 +113,24 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
  * suspiciously short; null if they are not. Markets that are absent from short lists do not count as delisted.
  * @param shareMax maximum drop compared with the last days, as a share
  */
-export function journalMarketsPoll(state: State, runId: string, poll: MarketsPoll, shareMax: number): string | null {
+export function journalMarketsPoll(
+  state: State,
+  { id: runId, source }: Pick<Run, 'id' | 'source'>,
+  poll: MarketsPoll,
+  shareMax: number,
+): string | null {
   const { observedAt, markets, rejected, complete, lists } = poll;
   const { db } = state;
   return db.transaction(() => {
     const short = complete
-      ? describeShortLists(markets.length, readMarketCountsBefore(db, observedAt, comparedMax), shareMax)
+      ? describeShortLists(markets.length, readMarketCountsBefore(db, observedAt, comparedMax, source), shareMax)
       : null;
     appendMarkets(state, { runId, observedAt, markets }, rejected);
-    recordMarkets(db, markets, observedAt, complete && short === null);
+    recordMarkets(db, markets, observedAt, complete && short === null, source);
     const reason = short === null ? null : shortListReason;
     const incomplete = lists.find((list) => list.reason !== null)?.reason ?? null;
     const listings = lists.map((list) => ({ ...list, reason: list.reason ?? reason }));
-    recordListings(db, listings, { at: observedAt, named: markets.length, reason: incomplete ?? reason });
+    recordListings(db, listings, { at: observedAt, named: markets.length, reason: incomplete ?? reason }, source);
     return short;
   });
 }
@@ -143,10 +149,10 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
   for (const symbol of chosen) run.requestedSymbols.add(symbol);
-  const rechecks = readRecheckHistory(db);
+  const rechecks = readRecheckHistory(db, run.source);
   const omitsTicks = rechecks.caughtAt !== null;
   const rules = { ...getLingerRules(context), overlapMs: getOverlapMs(context, rechecks) };
-  run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: rules.overlapMs };
+  run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: rules.overlapMs, source: run.source };
   // Symbols from the settings are recorded now; a symbol from the command line only after its first response.
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
@@ -207,7 +213,7 @@ export function createBackfillPlans(
   for (const symbol of chosen) run.requestedSymbols.add(symbol);
   const symbols =
     chosen.length === 0
-      ? readAllSymbols(db).filter((facts) => isRequestDue(facts, nowMs))
+      ? readAllSymbols(db, run.source).filter((facts) => isRequestDue(facts, nowMs))
       : readNamedSymbolFacts(db, chosen, nowMs);
   const { lookbackMs } = getLingerRules(context);
   const lifetimeMarginMs = context.settings.source.lifetimeMarginHours * hourMs;
@@ -256,9 +262,12 @@ export async function collectPlans(
   const display = await context.startDisplay('ticks', plans.length, 'symbols', () => upstream.counters());
   let ticks = 0;
   let done = 0;
-  const behavior = createServerBehavior(readOldestServedTick(db), readKnownPageCaps<KnownPages>(db));
+  const behavior = createServerBehavior(
+    readOldestServedTick(db, run.source),
+    readKnownPageCaps<KnownPages>(db, run.source),
+  );
   // If the upstream omits ticks, all windows are compared with narrower ones.
-  const contradictions = isRecheck || readRecheckHistory(db).caughtAt !== null ? 1 : 0;
+  const contradictions = isRecheck || readRecheckHistory(db, run.source).caughtAt !== null ? 1 : 0;
   behavior.contradictions = contradictions;
   const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
   try {
@@ -288,8 +297,8 @@ export async function collectPlans(
       },
       plans,
     );
-    recordOldestServedTick(db, behavior.oldestTick);
-    recordKnownPageCaps(db, getKnownPages(behavior));
+    recordOldestServedTick(db, behavior.oldestTick, run.source);
+    recordKnownPageCaps(db, getKnownPages(behavior), run.source);
     if (origin === 'poll') notePolledPlans(db, plans);
     if (behavior.contradictions > contradictions) run.nightCounters.isPagingContradicted = true;
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected);

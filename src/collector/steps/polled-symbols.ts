@@ -3,6 +3,7 @@ import { createUnknownSymbol, type SymbolFacts } from '../../archive/format/mark
 import type { Database } from '../../archive/journal/database.ts';
 import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
 import { readAllSymbols, readSymbol, readUnsettledSymbols, recordPolledFrom } from '../../archive/journal/symbols.ts';
+import { isSymbolOf } from '../../base/source-name.ts';
 import type { Window } from '../../base/window.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
 import { needsPolling, type SymbolPlan } from '../paging/plan.ts';
@@ -18,12 +19,18 @@ interface PolledSymbol {
  * The symbols of a poll at `nowMs`: the `chosen` ones, or else those of the settings, or else the active symbols of the
  * market lists. A suspended symbol is requested once per UTC day, and whenever it is chosen.
  */
-export function listPolledSymbols({ context, archive }: Run, chosen: readonly string[], nowMs: number): PolledSymbol[] {
+export function listPolledSymbols(
+  { context, archive, source }: Run,
+  chosen: readonly string[],
+  nowMs: number,
+): PolledSymbol[] {
   const { db } = archive.state;
   const rules = getLingerRules(context);
-  const named = chosen.length > 0 ? chosen : context.settings.symbols;
+  const named = chosen.length > 0 ? chosen : context.settings.symbols.filter((symbol) => isSymbolOf(source, symbol));
   const symbols =
-    named.length === 0 ? readUnsettledSymbols(db, nowMs - rules.lingerMs) : readNamedSymbolFacts(db, named, nowMs);
+    named.length === 0
+      ? readUnsettledSymbols(db, nowMs - rules.lingerMs, source)
+      : readNamedSymbolFacts(db, named, nowMs);
   const lost = readAllLostTicks(db);
   const out: PolledSymbol[] = [];
   for (const facts of symbols) {
@@ -43,8 +50,8 @@ export function listPolledSymbols({ context, archive }: Run, chosen: readonly st
 }
 
 /** Whether no symbol is from a market list. Imported symbols alone are not polled. */
-export const hasNoListedSymbols = ({ archive }: Run): boolean =>
-  !readAllSymbols(archive.state.db).some(({ listed }) => listed);
+export const hasNoListedSymbols = ({ archive, source }: Run): boolean =>
+  !readAllSymbols(archive.state.db, source).some(({ listed }) => listed);
 
 /** Facts of symbols by name, including unknown symbols. */
 export const readNamedSymbolFacts = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>

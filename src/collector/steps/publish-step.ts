@@ -61,8 +61,11 @@ export async function publishJournal(
     const nowMs = context.clock.nowMs();
     // If the service is known to leave ticks out, late ticks do not measure lateness: any new request may return more.
     if (published.latenessMs > 0)
-      updateRecheckHistory(db, (known) =>
-        known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), published.latenessMs, nowMs),
+      updateRecheckHistory(
+        db,
+        (known) =>
+          known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), published.latenessMs, nowMs),
+        run.source,
       );
     if (published.quarantined !== null) run.warnings.push(formatQuarantinedRows(published.quarantined));
     if (published.refused.length > 0) {

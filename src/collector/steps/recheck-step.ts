@@ -38,7 +38,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
   const { context, archive } = run;
   const { settings, clock } = context;
   const { db } = archive.state;
-  const past = readLastNights(db).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
+  const past = readLastNights(db, run.source).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
   // A repeated night plans no symbols; a restored state does not know earlier nights.
   const isRepeated =
     run.symbols.planned === 0 || computeNewlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
@@ -47,7 +47,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
   const { requests } = upstream.counters();
   const windows = countRechecks(settings.poll.recheckShare, requests);
   // The same night of the same archive selects the same windows.
-  const seed = hashText(hashText(0, archive.state.identity.upstream), String(end));
+  const seed = hashText(hashText(0, run.source ?? archive.state.identity.upstream), String(end));
   const sink = openTickJournalWriter(archive.state, clock, settings.publish.journalTicksMax, () => publishJournal(run));
   const cover: FetchContext = {
     upstream,
@@ -56,7 +56,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     origin: 'backfill',
     signal: context.signal,
     append: sink.append,
-    behavior: createServerBehavior(readOldestServedTick(db), readKnownPageCaps<KnownPages>(db)),
+    behavior: createServerBehavior(readOldestServedTick(db, run.source), readKnownPageCaps<KnownPages>(db, run.source)),
     pageLimit: settings.poll.pageLimit,
     futureSkewMs: getFutureSkewMs(context),
     onPage: () => run.pages++,
@@ -66,7 +66,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     rereadRequestsMax: countRereadRequests(requests),
     computeOverlapMs: (memory: RecheckHistory) => getOverlapMs(context, memory),
   };
-  const known = readRecheckHistory(db);
+  const known = readRecheckHistory(db, run.source);
   try {
     const { memory, ...night } = await recheckNight(
       {
@@ -79,8 +79,10 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
       known.caughtAt !== null && run.nightCounters.isPagingContradicted,
     );
     // A publish during the recheck may have measured lateness.
-    updateRecheckHistory(db, ({ lateness }) =>
-      lateness.reduce((noted, { day, ms }) => recordLateness(noted, day, ms, night.at), memory),
+    updateRecheckHistory(
+      db,
+      ({ lateness }) => lateness.reduce((noted, { day, ms }) => recordLateness(noted, day, ms, night.at), memory),
+      run.source,
     );
     run.rechecks = {
       requests: night.requests,
@@ -140,7 +142,7 @@ function createRecheckContext(
   }
   let hasFailed = false;
   return {
-    symbols: readAllSymbols(db)
+    symbols: readAllSymbols(db, run.source)
       .filter(({ suspendedAt }) => suspendedAt === null)
       .map(({ symbol, ticks }) => ({ symbol, ticks })),
     settleMs: context.settings.archive.settleMinutes * minuteMs,

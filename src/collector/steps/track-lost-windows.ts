@@ -1,5 +1,6 @@
 import type { LostWindow } from '../../archive/format/coverage.ts';
 import { type RecordedLoss, readAllLostTicks, readLostWindows } from '../../archive/journal/gap-records.ts';
+import { isSymbolOf } from '../../base/source-name.ts';
 import { covers, intersectTwo, isEmpty, subtract } from '../../base/window.ts';
 import type { FetchFailure, TickCollectOutcome } from '../paging/collect-ticks.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
@@ -48,8 +49,9 @@ export function settleRequestedLosses(
   });
 }
 
-export const listLostTickWindows = ({ archive }: Run): RecordedLoss[] =>
-  readLostWindows(archive.state.db).filter(({ dataset }) => dataset === 'ticks');
+/** The lost windows of the ticks of this run's source. */
+export const listLostTickWindows = ({ archive, source }: Run): RecordedLoss[] =>
+  readLostWindows(archive.state.db).filter(({ dataset, symbol }) => dataset === 'ticks' && isSymbolOf(source, symbol));
 
 /** Runs `work` and counts the lost windows that it restores, even if it throws. */
 export async function countRestored(run: Run, from: keyof RestoredCounts, work: () => Promise<void>): Promise<void> {

@@ -7,7 +7,12 @@ import type { SymbolFacts } from '../../archive/format/market.ts';
 import { findKnownWindow } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
-import { computeOverlapMs, type RecheckFacts, sumRechecks } from '../../archive/journal/recheck-results.ts';
+import {
+  computeOverlapMs,
+  joinRecheckHistories,
+  type RecheckFacts,
+  sumRechecks,
+} from '../../archive/journal/recheck-results.ts';
 import { isRunOver, type RecordedRun, readLatestEndedRun, readLatestRuns } from '../../archive/journal/runs.ts';
 import { readAllSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import type { Archive } from '../../archive/open-archive.ts';
@@ -131,7 +136,11 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
       const span = { from: Math.min(Math.max(first, end - heatmapDays * dayMs), end - dayMs), to: end };
       const named = rules.judged.namedSymbols ?? new Set<string>();
       const completeness = computeArchiveCompleteness(archive, rules.judged, nowMs);
-      const recheckMemory = readRecheckHistory(db);
+      const { sources } = archive.state.identity;
+      const recheckMemory =
+        sources.length === 0
+          ? readRecheckHistory(db)
+          : joinRecheckHistories(sources.map(({ name }) => readRecheckHistory(db, name)));
       const toPast = (run: RecordedRun): PastRun => toPastRun(run, (runId) => isRunOver(db, runId));
       const latestNightly = readLatestEndedRun(db, 'nightly', nowMs + clockAheadMsMax);
       return {

@@ -14,7 +14,7 @@ import { appendTicks, readLastJournaledTick, readPollBytes, type TickRecord } fr
 import { appendBooks, readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
-import { type Archive, requireCurrentFormat, requireSameUpstream } from '../../archive/open-archive.ts';
+import { type Archive, requireCurrentFormat, requireSameOwner } from '../../archive/open-archive.ts';
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { collectBooks } from '../../collector/order-books/collect-books.ts';
 import { collectTicks } from '../../collector/paging/collect-ticks.ts';
@@ -58,10 +58,15 @@ type Route = (typeof routes)[number];
  */
 export function openLiveReads(outer: Context, archive: Archive): LiveReads {
   const { settings, clock, log } = outer;
+  // Each source would need its own runs, rate and view of what its server does.
+  if (settings.sources.length > 0)
+    throw new UsageError(
+      'service.live.enabled needs an archive of one service, and the settings have sources. Set it to false: the service then serves what the collector has fetched.',
+    );
   const { baseUrl } = requireUpstream(settings);
   requireCurrentFormat(archive);
   const name = settings.source.name ?? new URL(baseUrl).origin;
-  requireSameUpstream(archive.layout.root, archive.state.identity.upstream, name);
+  requireSameOwner(archive.layout.root, archive.state.identity, { upstream: name, sources: [] });
   requireCollectedArchive(archive);
   const { maxAgeSeconds, timeoutMs, rateShare } = settings.service.live;
   const maxAgeMs = maxAgeSeconds * 1000;
@@ -247,7 +252,7 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
               futureSkewMs: getFutureSkewMs(context),
             });
             run.hasUpstreamResponded = true;
-            await write(() => journalMarketsPoll(state, run.id, poll, drops.marketsShareMax));
+            await write(() => journalMarketsPoll(state, run, poll, drops.marketsShareMax));
             return null;
           }),
       );

@@ -1,0 +1,136 @@
+import { expect, test } from 'vitest';
+import {
+  readKnownPageCaps,
+  readOldestServedTick,
+  recordKnownPageCaps,
+  recordOldestServedTick,
+} from '../../../src/archive/journal/coverage-store.ts';
+import {
+  countPolled,
+  findLastListedDay,
+  readCompleteListings,
+  readLastNights,
+  readMarketCountsBefore,
+  readRecheckHistory,
+  recordListings,
+  recordNight,
+  replaceShape,
+  updateRecheckHistory,
+} from '../../../src/archive/journal/nightly-memory.ts';
+import { toRateFilePath } from '../../../src/archive/journal/rate-limit-store.ts';
+import { addRunTally, startRun } from '../../../src/archive/journal/runs.ts';
+import { forgetUnusedSources, recordSources } from '../../../src/archive/journal/state.ts';
+import {
+  countActiveSymbols,
+  readAllSymbols,
+  readListedStates,
+  readSymbol,
+  readUnsettledSymbols,
+  recordMarkets,
+} from '../../../src/archive/journal/symbols.ts';
+import { dayMs, market, now, opened } from '../scratch.ts';
+
+// What is known about a server is known of one source.
+
+test('the lists of one source say nothing about the symbols of another', () => {
+  const { db } = opened().state;
+  recordMarkets(db, [market('alpha:A'), market('alpha:B')], now, true, 'alpha');
+  recordMarkets(db, [market('alpha-2:A'), market('beta:A')], now + 1, true, 'beta');
+  recordMarkets(db, [market('alpha:A')], now + 2, true, 'alpha');
+  expect(readSymbol(db, 'alpha:B')!.inactiveSince).toBe(now + 2);
+  for (const symbol of ['alpha:A', 'alpha-2:A', 'beta:A']) expect(readSymbol(db, symbol)!.inactiveSince).toBeNull();
+  expect(readAllSymbols(db, 'alpha').map(({ symbol }) => symbol)).toEqual(['alpha:A', 'alpha:B']);
+  expect([countActiveSymbols(db), countActiveSymbols(db, 'alpha')]).toEqual([3, 1]);
+  expect(readUnsettledSymbols(db, now, 'beta').map(({ symbol }) => symbol)).toEqual(['beta:A']);
+  expect(readListedStates(db, now, now + 3, 'alpha').map(({ symbol }) => symbol)).toEqual(['alpha:B']);
+});
+
+test('each source has its own lists, counts and last day', () => {
+  const { db } = opened().state;
+  const day = now - (now % dayMs);
+  const record = (source: string | null, at: number, named: number, reason: string | null) =>
+    recordListings(db, [{ view: 'matched', at, named, total: named, reason }], { at, named, reason }, source);
+  record('alpha', day, 5, null);
+  record('alpha', day + dayMs, 6, null);
+  record('beta', day, 50, 'cut off');
+  expect(readCompleteListings(db, ['matched'], 'alpha')(day)).toBe(true);
+  expect(readCompleteListings(db, ['matched'], 'beta')(day)).toBe(false);
+  expect(readCompleteListings(db, ['matched'], 'gamma')(day)).toBe(true);
+  expect(readMarketCountsBefore(db, day + 2 * dayMs, 9, 'alpha')).toEqual([6, 5]);
+  expect(readMarketCountsBefore(db, day + 2 * dayMs, 9, 'beta')).toEqual([]);
+  expect(findLastListedDay(db, ['alpha'])).toBe(day + dayMs);
+  // The lists of beta are a day behind.
+  expect(findLastListedDay(db, ['alpha', 'beta'])).toBe(day);
+});
+
+test('each source is compared with its own nights', () => {
+  const { db } = opened().state;
+  const night = (runId: string, n: number) => ({
+    runId,
+    polledTo: now + n * dayMs,
+    polledMs: dayMs,
+    markets: 1,
+    ticks: n,
+    late: 0,
+    conflicts: 0,
+    listedAt: null,
+  });
+  for (let n = 0; n < 33; n++) recordNight(db, night(`a${n}`, n), 'alpha');
+  recordNight(db, night('b', 0), 'beta');
+  for (let n = 33; n < 40; n++) recordNight(db, night(`a${n}`, n), 'alpha');
+  expect(readLastNights(db, 'beta').map(({ runId }) => runId)).toEqual(['b']);
+  expect(readLastNights(db, 'alpha')).toHaveLength(30);
+  expect(readLastNights(db)).toEqual([]);
+  const tally = { accepted: 4, duplicates: 0, conflicts: 0 };
+  for (const [runId, source] of [
+    ['r1', 'alpha'],
+    ['r2', 'beta'],
+    ['r3', 'alpha'],
+  ] as const) {
+    startRun(db, runId, 'nightly', 1, now, undefined, source);
+    addRunTally(db, runId, tally);
+  }
+  expect(countPolled(db, 'r3', 'r0', 'alpha').ticks).toBe(8);
+});
+
+test('each source has its own paging, oldest tick, rechecks, shapes and rate', () => {
+  const { db } = opened().state;
+  recordOldestServedTick(db, 5, 'alpha');
+  recordOldestServedTick(db, 7, 'beta');
+  expect([readOldestServedTick(db, 'alpha'), readOldestServedTick(db, 'beta'), readOldestServedTick(db)]).toEqual([
+    5,
+    7,
+    Number.POSITIVE_INFINITY,
+  ]);
+  recordKnownPageCaps(db, { cap: 3 }, 'alpha');
+  expect([readKnownPageCaps(db, 'alpha'), readKnownPageCaps(db, 'beta')]).toEqual([{ cap: 3 }, {}]);
+  updateRecheckHistory(db, (known) => ({ ...known, caughtAt: 9 }), 'beta');
+  expect([readRecheckHistory(db, 'alpha').caughtAt, readRecheckHistory(db, 'beta').caughtAt]).toEqual([null, 9]);
+  expect(replaceShape(db, 'ticks', new Map(), now, 'alpha')).toEqual([]);
+  expect(new Set(['alpha', 'beta', null].map((source) => toRateFilePath('/f', source))).size).toBe(3);
+});
+
+test('sources are added, and where they are is kept up to date', () => {
+  const { state } = opened();
+  const at = (name: string, upstream: string) => ({ name, upstream });
+  expect(recordSources(state, [])).toEqual([]);
+  expect(recordSources(state, [at('b', 'https://b.test'), at('a', '')])).toEqual(['b', 'a'].sort());
+  expect(recordSources(state, [at('b', 'https://b.test'), at('a', '')])).toEqual([]);
+  expect(recordSources(state, [at('b', ''), at('a', 'https://a.test'), at('c', 'https://c.test')])).toEqual(['c']);
+  expect(state.identity.sources).toEqual([
+    at('a', 'https://a.test'),
+    at('b', 'https://b.test'),
+    at('c', 'https://c.test'),
+  ]);
+});
+
+test('a source is forgotten that is not in the settings any more, and of which no symbol is known', () => {
+  const { state } = opened();
+  recordSources(
+    state,
+    ['a', 'b', 'c'].map((name) => ({ name, upstream: '' })),
+  );
+  recordMarkets(state.db, [market('b:X')], now, true, 'b');
+  forgetUnusedSources(state, [{ name: 'a' }]);
+  expect(state.identity.sources.map(({ name }) => name)).toEqual(['a', 'b']);
+});

@@ -1,0 +1,461 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { findSource, unqualifySymbol } from '../../src/base/source-name.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { waitFor } from '../harness/limits.ts';
+import { runHere } from './here.ts';
+import {
+  addsUp,
+  coverageOf,
+  type Ended,
+  fastFlags,
+  fixedDay,
+  fixedNow,
+  folder,
+  hashes,
+  jobArgs,
+  manifestOf,
+  rowsOf,
+  sandbox,
+  start,
+  ticksOf,
+  totalTicks,
+} from './lake.ts';
+
+// Archives of several sources. The sandboxes of one seed list the same symbols and canonical IDs, and have other ticks.
+
+const input = { seed: 5, nowMs: fixedNow, markets: 4 };
+const names = ['alpha', 'beta'] as const;
+type Name = (typeof names)[number];
+type Boxes = Record<Name, Sandbox>;
+
+const startBoxes = async (): Promise<Boxes> => ({
+  alpha: await sandbox({ ...input, ticksPerDay: 60 }),
+  beta: await sandbox({ ...input, ticksPerDay: 25 }),
+});
+
+interface Lake {
+  readonly output: string;
+  readonly config: string;
+}
+
+/** A config with these sources beside the folder of an archive. */
+function configure(sources: Readonly<Record<string, string>>, more = ''): Lake {
+  const root = folder();
+  const lines = Object.entries(sources).map(([name, text]) => `  ${name}: {${text}}`);
+  writeFileSync(join(root, 'config.yaml'), `sources:\n${lines.join('\n')}\n${more}`);
+  return { output: join(root, 'lake'), config: join(root, 'config.yaml') };
+}
+
+const describeBox = ({ url }: Sandbox, rate = 2000): string =>
+  `base_url: "${url}", api_key: sandbox-key, requests_per_second: ${rate}, retry_attempts_max: 2`;
+
+const configureBoxes = ({ alpha, beta }: Boxes): Lake =>
+  configure({ alpha: describeBox(alpha), beta: describeBox(beta) });
+
+const args = (name: string, { output, config }: Lake, ...flags: string[]): string[] => [
+  name,
+  '--output',
+  output,
+  '--config',
+  config,
+  ...fastFlags,
+  ...flags,
+];
+
+const job = (name: string, lake: Lake, ...flags: string[]): Promise<Ended> => runHere(args(name, lake, ...flags));
+
+/** Runs a command that reads, and parses what it prints. */
+async function read<T>(name: string, { output, config }: Lake, ...flags: string[]): Promise<T> {
+  const ended = await runHere([name, '--output', output, '--config', config, '--json', ...flags]);
+  expect(ended.code, ended.stderr).toBe(0);
+  return ended.summary as T;
+}
+
+/** Windows whose published ticks differ from those of their source. */
+function findWrongWindows(output: string, boxes: Partial<Boxes>): string[] {
+  const published = ticksOf(output);
+  return coverageOf(output).flatMap(({ symbol, from, to }) => {
+    const source = findSource(symbol, names) as Name | null;
+    const box = source === null ? undefined : boxes[source];
+    if (box === undefined) return [`${symbol} has no source`];
+    const wanted = rowsOf(box.readTruth(unqualifySymbol(source, symbol), { from, to }));
+    const held = (published.get(symbol) ?? []).filter(({ t }) => from <= t && t < to);
+    return JSON.stringify(held) === JSON.stringify(wanted) ? [] : [`${symbol} ${from} … ${to}`];
+  });
+}
+
+const symbolsOf = (output: string, source: Name): string[] =>
+  [...ticksOf(output).keys()].filter((symbol) => findSource(symbol, names) === source);
+
+const night = ['--date', fixedDay];
+
+describe('an archive of two sources', () => {
+  test('keeps symbols that collide apart, and a repeated night changes no byte', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    const first = await job('nightly', lake, ...night);
+    expect(first.code, first.stderr + first.stdout).toBe(0);
+    expect(findWrongWindows(lake.output, boxes)).toEqual([]);
+    const [ofAlpha, ofBeta] = names.map((name) =>
+      symbolsOf(lake.output, name).map((symbol) => unqualifySymbol(name, symbol)),
+    );
+    expect(ofAlpha!.filter((symbol) => ofBeta!.includes(symbol)).length).toBeGreaterThan(1);
+    expect(ticksOf(lake.output).size).toBe(ofAlpha!.length + ofBeta!.length);
+    const manifest = manifestOf(lake.output);
+    expect(manifest.sources).toEqual(names.map((name) => ({ name, upstream: boxes[name].url })));
+    expect(manifest).not.toHaveProperty('upstream');
+    const before = hashes(lake.output, 'ticks', 'coverage', 'conflicts', 'candles_1h', 'candles_1d');
+    const requests = names.map((name) => boxes[name].stats().tickRequests);
+    expect((await job('nightly', lake, ...night)).code).toBe(0);
+    expect(hashes(lake.output, 'ticks', 'coverage', 'conflicts', 'candles_1h', 'candles_1d')).toEqual(before);
+    expect(names.map((name) => boxes[name].stats().tickRequests)).toEqual(requests);
+  });
+
+  test('has a summary whose counts are the sums of its sources', async () => {
+    const lake = configureBoxes(await startBoxes());
+    const { summary } = await job('nightly', lake, ...night);
+    expect(summary.sources!.map(({ source, exit_code }) => [source, exit_code])).toEqual([
+      ['alpha', 0],
+      ['beta', 0],
+    ]);
+    const sum = (pick: (one: Pick<Summary, 'requests' | 'ticks' | 'symbols'>) => number): number =>
+      summary.sources!.reduce((total, one) => total + pick(one), 0);
+    expect(summary.requests).toBe(sum(({ requests }) => requests));
+    expect(summary.ticks.accepted).toBe(sum(({ ticks }) => ticks.accepted));
+    expect(summary.symbols.done).toBe(sum(({ symbols }) => symbols.done));
+    expect(addsUp(summary)).toBe(true);
+    expect(summary.published.added).toBe(totalTicks(lake.output));
+    expect(summary.sources!.every(({ ticks }) => ticks.accepted > 0)).toBe(true);
+  });
+
+  test('qualifies canonical IDs and the names in the stored fields of a market', async () => {
+    const lake = configureBoxes(await startBoxes());
+    expect((await job('markets', lake)).code).toBe(0);
+    const sql = 'SELECT canonical_id, symbol, extra FROM markets';
+    const { stdout } = await runHere(['sql', sql, '--output', lake.output, '--format', 'json']);
+    const rows = JSON.parse(stdout) as { canonical_id: string; symbol: string; extra: string | null }[];
+    expect(rows.length).toBeGreaterThan(4);
+    for (const { canonical_id, symbol, extra } of rows) {
+      const source = findSource(symbol, names);
+      expect(findSource(canonical_id, names)).toBe(source);
+      for (const [, ticker] of (extra ?? '').matchAll(/"ticker":"([^"]*)"/g))
+        expect(findSource(ticker!, names)).toBe(source);
+    }
+  });
+
+  test('collects a source alone, and its lists are no evidence about the markets of the other', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    expect((await job('markets', lake)).code).toBe(0);
+    const countActive = async (source: string): Promise<number> =>
+      (await read<{ symbols: { is_active: boolean }[] }>('symbols', lake, '--source', source)).symbols.filter(
+        ({ is_active }) => is_active,
+      ).length;
+    const active = await countActive('beta');
+    expect(active).toBeGreaterThan(0);
+    const asked = boxes.beta.stats().requests;
+    const alone = await job('nightly', lake, '--source', 'alpha', ...night);
+    expect(alone.code, alone.stderr).toBe(0);
+    expect(alone.summary.sources!.map(({ source }) => source)).toEqual(['alpha']);
+    expect(boxes.beta.stats().requests).toBe(asked);
+    expect(await countActive('beta')).toBe(active);
+    expect(symbolsOf(lake.output, 'beta')).toEqual([]);
+  });
+
+  test('requests a symbol from its source only', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    expect((await job('markets', lake)).code).toBe(0);
+    const { symbols } = await read<{ symbols: { symbol: string }[] }>('symbols', lake, '--source', 'beta');
+    const bare = unqualifySymbol('beta', symbols[0]!.symbol);
+    const polled = await job('ticks', lake, '--symbol', `beta:${bare}`);
+    expect(polled.code, polled.stderr + polled.stdout).toBe(0);
+    expect(boxes.alpha.stats().tickRequests).toBe(0);
+    expect(Object.keys(boxes.beta.stats().bySymbol)).toEqual([bare]);
+    expect((await job('ticks', lake, '--source', 'alpha', '--symbol', bare)).code).toBe(0);
+    expect(boxes.alpha.stats().tickRequests).toBeGreaterThan(0);
+    const unclear = await job('ticks', lake, '--symbol', bare);
+    expect([unclear.code, unclear.summary.error]).toEqual([2, expect.stringContaining(`alpha:${bare}`)]);
+    const other = await job('ticks', lake, '--source', 'alpha', '--symbol', `beta:${bare}`);
+    expect([other.code, other.summary.error]).toEqual([2, expect.stringContaining('not of the chosen source alpha')]);
+  });
+
+  test('backfills each source within its coverage', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    const window = ['--from', '2025-06-10', '--to', '2025-06-12'];
+    const planned = await job('backfill', lake, ...window, '--dry-run');
+    const plans = planned.stdout.split('\n').flatMap((line) => (line.startsWith('{"plan"') ? [JSON.parse(line)] : []));
+    expect(plans.map(({ plan }) => plan.source)).toEqual(['alpha', 'beta']);
+    const fetched = await job('backfill', lake, ...window, '--source', 'beta');
+    expect(fetched.code, fetched.stderr + fetched.stdout).toBe(0);
+    expect(symbolsOf(lake.output, 'alpha')).toEqual([]);
+    expect(symbolsOf(lake.output, 'beta').length).toBeGreaterThan(0);
+    expect(findWrongWindows(lake.output, boxes)).toEqual([]);
+  });
+
+  test('suspends a symbol at the source that does not know it', async () => {
+    const boxes = { alpha: await sandbox({ ...input, nowMs: null }), beta: await sandbox({ ...input, nowMs: null }) };
+    const lake = configureBoxes(boxes);
+    expect((await job('markets', lake)).code).toBe(0);
+    const { symbols } = await read<{ symbols: { symbol: string }[] }>('symbols', lake, '--source', 'alpha');
+    const bare = unqualifySymbol('alpha', symbols[0]!.symbol);
+    boxes.alpha.set({ faultSymbols: { [bare]: 404 } });
+    const ended = await job('nightly', lake, '--set', 'source.suspend_after_days=1');
+    expect(ended.code, ended.stderr).toBe(4);
+    expect(ended.summary.sources!.map((one) => [one.source, one.symbols.suspended])).toEqual([
+      ['alpha', 1],
+      ['beta', 0],
+    ]);
+    expect(ended.summary.failures).toContainEqual(expect.objectContaining({ symbol: `alpha:${bare}` }));
+    expect(ended.summary.failures.filter(({ symbol }) => symbol?.startsWith('beta:'))).toEqual([]);
+    const retried = await runHere(['symbols', 'retry', ...args('', lake, '--source', 'beta').slice(1)]);
+    expect([retried.code, retried.summary.requests]).toEqual([0, 0]);
+    const again = await runHere(['symbols', 'retry', ...args('', lake, '--source', 'alpha').slice(1)]);
+    expect([again.code, again.summary.symbols.failed]).toEqual([4, 1]);
+  });
+
+  test('polls the order books of its source, whose responses name the symbol as it does', async () => {
+    const boxes = { alpha: await sandbox({ ...input, nowMs: null }), beta: await sandbox({ ...input, nowMs: null }) };
+    const lake = configureBoxes(boxes);
+    expect((await job('markets', lake)).code).toBe(0);
+    const polled = await job('orderbook', lake, '--source', 'beta');
+    expect(polled.code, polled.stderr + polled.stdout).toBe(0);
+    expect(polled.summary.orderbooks).toMatchObject({ failed: 0, quarantined: 0 });
+    expect(polled.summary.orderbooks.snapshots).toBeGreaterThan(0);
+    expect(boxes.alpha.stats().bySymbol).toEqual({});
+    const sql = 'SELECT DISTINCT symbol FROM orderbooks';
+    const { stdout } = await runHere(['sql', sql, '--output', lake.output, '--format', 'json']);
+    const symbols = (JSON.parse(stdout) as { symbol: string }[]).map(({ symbol }) => symbol);
+    expect(symbols.length).toBeGreaterThan(0);
+    expect(symbols.every((symbol) => symbol.startsWith('beta:'))).toBe(true);
+  });
+
+  test('runs the jobs of a schedule for the chosen sources', async () => {
+    const boxes = { alpha: await sandbox({ ...input, nowMs: null }), beta: await sandbox({ ...input, nowMs: null }) };
+    const lake = configureBoxes(boxes);
+    const cron = ['--set', 'schedule.nightly=null', '--set', 'schedule.markets=* * * * *'];
+    const fast = ['--set', 'schedule.jitter_seconds=0', '--source', 'beta'];
+    const running = start(args('schedule', lake, ...cron, ...fast));
+    await waitFor(() => boxes.beta.stats().requests > 0, 'a request to beta');
+    running.child.kill('SIGTERM');
+    expect((await running.ended).code).toBe(0);
+    expect(boxes.alpha.stats().requests).toBe(0);
+  });
+
+  test('is rebuilt with its sources from the published files', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    expect((await job('nightly', lake, ...night)).code).toBe(0);
+    const before = hashes(lake.output, 'ticks', 'coverage');
+    rmSync(join(lake.output, '.oddslake'), { recursive: true });
+    expect((await job('nightly', lake, ...night)).code).toBe(0);
+    expect(hashes(lake.output, 'ticks')).toEqual(
+      Object.fromEntries(Object.entries(before).filter(([path]) => path.startsWith('ticks/'))),
+    );
+    expect(findWrongWindows(lake.output, boxes)).toEqual([]);
+  });
+});
+
+describe('a source that fails', () => {
+  test('does not keep the other from being collected, and is named: exit 4', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    boxes.alpha.set({ key: 'another' });
+    const refused = await job('nightly', lake, ...night);
+    expect(refused.code, refused.stderr).toBe(4);
+    expect(refused.summary.failures[0]).toMatchObject({
+      symbol: null,
+      reason: expect.stringMatching(/^alpha: The source alpha rejected the API key .* Check ODDSLAKE_API_KEY_ALPHA/),
+    });
+    expect(refused.summary.sources!.map(({ exit_code }) => exit_code)).toEqual([3, 0]);
+    expect(symbolsOf(lake.output, 'beta').length).toBeGreaterThan(0);
+    // For a monitor, the job has failed, although its last run has not.
+    const { last_run: last } = await read<{ last_run: { exit_code: number } }>('status', lake);
+    expect(last.exit_code).toBe(4);
+    await boxes.alpha.stop();
+    const gone = await job('nightly', lake, ...night);
+    expect(gone.code).toBe(4);
+    expect(gone.summary.failures[0]!.reason).toMatch(/^alpha: The source alpha could not be reached/);
+    expect(findWrongWindows(lake.output, boxes)).toEqual([]);
+  });
+
+  test('gives its own exit code if all sources fail alike', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    for (const name of names) boxes[name].set({ key: 'another' });
+    expect((await job('nightly', lake)).code).toBe(3);
+    const alone = await job('nightly', lake, '--source', 'beta');
+    expect([alone.code, alone.summary.error]).toEqual([3, expect.stringContaining('The source beta rejected')]);
+    for (const name of names) await boxes[name].stop();
+    expect((await job('nightly', lake)).code).toBe(7);
+  });
+});
+
+describe('the owner of an archive', () => {
+  const expectRefused = (ended: Ended, why: RegExp) => {
+    expect(ended.code, ended.stderr).toBe(2);
+    expect(ended.summary.error).toMatch(why);
+  };
+
+  test('is a set of sources: others are refused, and one more is added', async () => {
+    const boxes = await startBoxes();
+    const lake = configure({ alpha: describeBox(boxes.alpha) });
+    expect((await job('nightly', lake, ...night)).code).toBe(0);
+    const other = { ...configure({ gamma: describeBox(boxes.beta) }), output: lake.output };
+    expectRefused(await job('nightly', other), /sources alpha, and the settings have only the sources gamma/);
+    const env = { ODDSLAKE_BASE_URL: boxes.alpha.url, ODDSLAKE_API_KEY: 'sandbox-key' };
+    expectRefused(await runHere(jobArgs('nightly', lake.output), env), /has the sources alpha, and the settings have/);
+    const both = { ...configureBoxes(boxes), output: lake.output };
+    const added = await job('nightly', both, ...night);
+    expect(added.code, added.stderr).toBe(0);
+    expect(added.stderr).toContain('sources were added to the archive');
+    expect(manifestOf(lake.output).sources!.map(({ name }) => name)).toEqual(['alpha', 'beta']);
+    expect(findWrongWindows(lake.output, boxes)).toEqual([]);
+    expectRefused(await job('nightly', lake), /sources alpha, beta, and the settings have only the sources alpha/);
+  });
+
+  test('is never one unnamed service and then several sources', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    const env = { ODDSLAKE_BASE_URL: boxes.alpha.url, ODDSLAKE_API_KEY: 'sandbox-key' };
+    const single = await runHere(['nightly', '--output', lake.output, ...fastFlags, ...night], env);
+    expect(single.code, single.stderr).toBe(0);
+    expect(manifestOf(lake.output).upstream).toBe(boxes.alpha.url);
+    expectRefused(await job('nightly', lake), /belongs to the upstream .* alone, and its symbols have no source/);
+    expectRefused(
+      await runHere(['nightly', '--output', lake.output, ...fastFlags, '--source', 'alpha'], env),
+      /one service/,
+    );
+  });
+
+  test('is refused with its settings: nothing was done', async () => {
+    const { alpha } = await startBoxes();
+    const lake = configure({ alpha: describeBox(alpha), beta: 'api_key: x' });
+    expectRefused(await job('nightly', lake), /No address of the source beta: set ODDSLAKE_BASE_URL_BETA/);
+    expectRefused(await job('nightly', lake, '--source', 'gamma'), /--source gamma: the sources are alpha, beta/);
+    expect(alpha.stats().requests).toBe(0);
+    const env = { ODDSLAKE_BASE_URL_BETA: alpha.url };
+    expect((await runHere(args('markets', lake), env)).code).toBe(4);
+  });
+});
+
+describe('two processes that collect two sources', () => {
+  test('have each its own rate, and do not wait for each other', async () => {
+    const boxes = await startBoxes();
+    const slow = 3;
+    const lake = configure({ alpha: describeBox(boxes.alpha, slow), beta: describeBox(boxes.beta) });
+    // Without the flag that sets one rate for all.
+    const plain = (source: string): string[] => [
+      ...['nightly', '--output', lake.output, '--config', lake.config, '--json', '--set', 'report.nightly=false'],
+      ...['--source', source, ...night],
+    ];
+    const ofAlpha = start(plain('alpha'));
+    let hasAlphaEnded = false;
+    void ofAlpha.ended.then(() => {
+      hasAlphaEnded = true;
+    });
+    await waitFor(() => boxes.alpha.stats().requests > 0, 'a request to alpha');
+    const beta = await start(plain('beta')).ended;
+    expect(beta.code, beta.stderr).toBe(0);
+    expect(hasAlphaEnded).toBe(false);
+    const alpha = await ofAlpha.ended;
+    expect(alpha.code, alpha.stderr).toBe(0);
+    expect(boxes.alpha.stats().perSecondMax).toBeLessThanOrEqual(slow);
+    expect(boxes.beta.stats().perSecondMax).toBeGreaterThan(slow);
+    expect(findWrongWindows(lake.output, boxes)).toEqual([]);
+    expect(manifestOf(lake.output).sources!.map(({ name }) => name)).toEqual(['alpha', 'beta']);
+    for (const name of names) expect(symbolsOf(lake.output, name).length).toBeGreaterThan(0);
+  });
+});
+
+describe('--source', () => {
+  test('selects in status, gaps, symbols and export', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    expect((await job('markets', lake)).code).toBe(0);
+    expect((await job('nightly', lake, '--source', 'alpha', ...night)).code).toBe(0);
+    const status = (...flags: string[]) =>
+      read<{ symbols: { known: number }; cursors: { symbol: string }[]; watermark: number | null }>(
+        'status',
+        lake,
+        ...flags,
+      );
+    const [all, alpha, beta] = [await status(), await status('--source', 'alpha'), await status('--source', 'beta')];
+    expect(alpha.symbols.known + beta.symbols.known).toBe(all.symbols.known);
+    expect(alpha.cursors.every(({ symbol }) => symbol.startsWith('alpha:'))).toBe(true);
+    const window = ['--from', '2025-06-13', '--to', fixedDay];
+    const gaps = await read<{ gaps: { symbol: string }[] }>('gaps', lake, '--source', 'beta', ...window);
+    expect(gaps.gaps.length).toBeGreaterThan(0);
+    expect(gaps.gaps.every(({ symbol }) => symbol.startsWith('beta:'))).toBe(true);
+    const ofAlpha = await read<typeof gaps>('gaps', lake, '--source', 'alpha', ...window);
+    const ofAll = await read<typeof gaps>('gaps', lake, ...window);
+    expect(ofAlpha.gaps.length + gaps.gaps.length).toBe(ofAll.gaps.length);
+    const out = join(lake.output, '..', 'slice.ndjson');
+    const exported = await read<{ rows: number }>('export', lake, '--source', 'alpha', '--out', out);
+    expect(exported.rows).toBe(totalTicks(lake.output));
+    expect((await read<{ rows: number }>('export', lake, '--source', 'beta', '--out', out)).rows).toBe(0);
+    const unknown = await runHere(['status', '--output', lake.output, '--source', 'gamma']);
+    expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('are alpha, beta')]);
+  });
+
+  test('names the source of imported files, whose symbols it qualifies unless they are qualified', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    expect((await job('nightly', lake, '--source', 'alpha', ...night)).code).toBe(0);
+    const before = totalTicks(lake.output);
+    const file = join(lake.output, '..', 'rows.csv');
+    writeFileSync(file, 'symbol,t,p\nX,1749000000000,0.5\nbeta:X,1749000000001,0.6\nalpha:X,1749000000002,0.7\n');
+    const unclear = await job('import', lake, file);
+    expect([unclear.code, unclear.summary.error]).toEqual([2, expect.stringContaining('with --source')]);
+    const imported = await job('import', lake, file, '--source', 'beta');
+    expect(imported.code, imported.stderr + imported.stdout).toBe(0);
+    expect(totalTicks(lake.output)).toBe(before + 3);
+    expect(ticksOf(lake.output).get('beta:X')).toEqual([
+      { t: 1749000000000, p: 0.5 },
+      { t: 1749000000001, p: 0.6 },
+    ]);
+    expect(ticksOf(lake.output).get('alpha:X')).toEqual([{ t: 1749000000002, p: 0.7 }]);
+    const page = join(lake.output, '..', 'pages', 'page.json');
+    mkdirSync(join(page, '..'));
+    const ticks = [{ t: 1749000000005, p: 0.25 }];
+    writeFileSync(page, JSON.stringify({ symbol: 'PAGE', ticks, from: 1749000000005, to: 1749000000006 }));
+    expect((await job('import', lake, page, '--source', 'beta')).code).toBe(0);
+    expect(ticksOf(lake.output).get('beta:PAGE')).toEqual(ticks);
+  });
+
+  test('is not needed for raw responses, which name their source', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    expect((await job('nightly', lake, ...night)).code).toBe(0);
+    const copy = { ...lake, output: join(lake.output, '..', 'copy') };
+    const imported = await job('import', copy, join(lake.output, '.oddslake/raw'));
+    expect(imported.code, imported.stderr + imported.stdout).toBe(0);
+    expect(hashes(copy.output, 'ticks')).toEqual(hashes(lake.output, 'ticks'));
+    expect(findWrongWindows(copy.output, boxes)).toEqual([]);
+    expect(readFileSync(join(copy.output, 'README.md'), 'utf8')).toContain('Sources `alpha`');
+  });
+
+  test('selects the sources that doctor checks', async () => {
+    const boxes = await startBoxes();
+    const lake = configureBoxes(boxes);
+    expect((await job('nightly', lake, ...night)).code).toBe(0);
+    boxes.beta.set({ key: 'another' });
+    const { code, stdout } = await runHere(['doctor', '--json', '--output', lake.output, '--config', lake.config]);
+    const { findings } = JSON.parse(stdout) as {
+      findings: { check: string; message: string; action: string | null }[];
+    };
+    const keys = findings.filter(({ check }) => check === 'key');
+    expect(keys.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^alpha: accepted/),
+      expect.stringMatching(/^beta: the service rejected it/),
+    ]);
+    expect(keys[1]!.action).toContain('ODDSLAKE_API_KEY_BETA');
+    expect(code).toBe(3);
+    const alone = await runHere(['doctor', '--output', lake.output, '--config', lake.config, '--source', 'alpha']);
+    expect(alone.stdout).not.toContain('beta: the service');
+  });
+});
