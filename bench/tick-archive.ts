@@ -7,7 +7,7 @@ import { recordRowGroups } from '../src/archive/journal/published-files.ts';
 import { addTickDeltas } from '../src/archive/journal/symbols.ts';
 import { type Archive, openArchive } from '../src/archive/open-archive.ts';
 import { commitStage } from '../src/archive/publish/commit.ts';
-import { stageDayTable } from '../src/archive/publish/day-tables.ts';
+import { stageTable } from '../src/archive/publish/day-tables.ts';
 import { encodeTickFile } from '../src/archive/publish/encode-partition.ts';
 import { listNextFiles, type Stage, stageFile, startStage } from '../src/archive/publish/staging.ts';
 import { compareUtf8, computePartNumber } from '../src/base/symbol-name.ts';
@@ -45,19 +45,10 @@ export async function createBenchArchive(root: string, ticks: number, prices: Pr
     for (const [part, ofPart] of byPart) {
       const columns = createDayColumns(ofPart, day, prices);
       stageFile(archive, stage, encodeTickFile(toDayPath('ticks', day, part), day, columns, archive.groupRows));
+      const window = [day, day + dayMs, ticksPerDay, day + dayMs];
+      const covered = ofPart.map((symbol) => ['ticks', symbol, ...window, 'poll', 'confirmed', null]);
+      stageTable(archive, stage, 'coverage', { day, part }, covered);
     }
-    const covered = symbols.map((symbol) => [
-      'ticks',
-      symbol,
-      day,
-      day + dayMs,
-      ticksPerDay,
-      day + dayMs,
-      'poll',
-      'confirmed',
-      null,
-    ]);
-    stageDayTable(archive, stage, 'coverage', day, covered);
   }
   commitAll(archive, stage, symbols);
   const key = await createBenchKey(archive.layout.root);

@@ -4,6 +4,7 @@ import { dayMs, floorToDay, subtract, type Window } from '../base/window.ts';
 import type { DamageFindings } from '../contract/completeness-counts.ts';
 import type { CompletenessInput, CompletenessRules, KnownDamage } from './completeness/completeness.ts';
 import type { CoveredWindow, LostWindow } from './format/coverage.ts';
+import { getPartCount, type PartCounts } from './format/day-parts.ts';
 import type { SymbolFacts } from './format/market.ts';
 import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage-store.ts';
 import type { Database } from './journal/database.ts';
@@ -48,7 +49,7 @@ export function readCurrentState(
     symbols,
     coverage,
     lost,
-    ...readCommonState(db, readManifest().parts, rules, nowMs, readRecordedDamage(db)),
+    ...readCommonState(db, readManifest(), rules, nowMs, readRecordedDamage(db)),
   };
 }
 
@@ -61,7 +62,7 @@ const subtractWindows = (covered: readonly CoveredWindow[], lostWindows: readonl
 /** The state after a stage is committed. */
 export const computeStateAfterCommit = (
   db: Database,
-  parts: number,
+  counts: PartCounts,
   after: StateAfterCommit,
   rules: CompletenessRules,
   nowMs: number,
@@ -69,14 +70,14 @@ export const computeStateAfterCommit = (
 ): CompletenessInput => ({
   ...after,
   lost: after.lost.filter(({ dataset }) => dataset === 'ticks'),
-  ...readCommonState(db, parts, rules, nowMs, damage),
+  ...readCommonState(db, counts, rules, nowMs, damage),
 });
 
 type CommonState = Omit<CompletenessInput, 'symbols' | 'coverage' | 'lost'>;
 
 function readCommonState(
   db: Database,
-  parts: number,
+  counts: PartCounts,
   { namedSymbols, lifetimeRules, views }: CompletenessRules,
   nowMs: number,
   damage: readonly FileDamage[],
@@ -87,7 +88,7 @@ function readCommonState(
     nowMs,
     accepted: Map.groupBy(readAcceptedWindows(db), ({ symbol }) => symbol),
     owed: readAllOwedWindows(db),
-    damage: computeKnownDamage(damage, parts),
+    damage: computeKnownDamage(damage, counts),
     ...(views.length > 0 && { hasWholeLists: readCompleteListings(db, views), lastListedDay: findLastListedDay(db) }),
   };
 }
@@ -95,28 +96,31 @@ function readCommonState(
 const dayFilePattern = /^(ticks|coverage)\/date=(\d{4}-\d\d-\d\d)\/part-(\d+)\.parquet$/;
 
 /** The days and windows that known damage affects. An orphan affects none. */
-export function computeKnownDamage(damage: readonly FileDamage[], parts: number): KnownDamage {
+export function computeKnownDamage(damage: readonly FileDamage[], counts: PartCounts): KnownDamage {
   const days = new Set<number>();
-  const windowsByPart = new Map<number, Window[]>();
+  const tickFiles: { readonly window: Window; readonly part: number; readonly count: number }[] = [];
   for (const { path, kind } of damage) {
     const [, dataset, date, part] = dayFilePattern.exec(path) ?? [];
     if (date === undefined || kind === 'orphan') continue;
     const from = parseDayStart(date);
     days.add(from);
-    if (dataset === 'ticks')
-      windowsByPart.set(Number(part), [...(windowsByPart.get(Number(part)) ?? []), { from, to: from + dayMs }]);
+    if (dataset !== 'ticks') continue;
+    tickFiles.push({ window: { from, to: from + dayMs }, part: Number(part), count: getPartCount(counts, date) });
   }
   return {
     files: damage.length,
     days,
-    getWindows: (symbol) =>
-      windowsByPart.size === 0 ? [] : (windowsByPart.get(computePartNumber(symbol, parts)) ?? []),
+    getWindows(symbol) {
+      if (tickFiles.length === 0) return [];
+      const partOfSymbol = computePartNumber(symbol, counts.parts);
+      return tickFiles.filter(({ part, count }) => partOfSymbol % count === part).map(({ window }) => window);
+    },
   };
 }
 
 /** Recorded damage, in the form that updates published completeness. */
-export const readFoundDamage = (db: Database, parts: number): DamageFindings =>
-  computeKnownDamage(readRecordedDamage(db), parts);
+export const readFoundDamage = (db: Database, counts: PartCounts): DamageFindings =>
+  computeKnownDamage(readRecordedDamage(db), counts);
 
 /** Maximum number of days without a file to judge. */
 const daysToJudgeMax = 3660;

@@ -16,6 +16,8 @@ export interface Archive {
   readonly disk: Disk;
   /** Name and version of this program, as written to the manifest. */
   readonly writer: string;
+  /** See `OpenArchiveOptions.partRows`. */
+  readonly partRows: number;
   /** Maximum rows per row group. */
   readonly groupRows: number;
   /** Paths of published files that were missing or had the wrong hash when they were read. */
@@ -39,6 +41,8 @@ export interface OpenArchiveOptions {
   readonly upstream: string | null;
   /** Part files per day, for a new archive. */
   readonly parts: number;
+  /** Rows for which a day gets another part file, up to `parts`; default 0: every day has all parts. See `choosePartCount`. */
+  readonly partRows?: number;
   readonly writer: string;
   /** How long after a window's end a response must be generated to be final, in ms. */
   readonly settleMs: number;
@@ -127,6 +131,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     state,
     disk,
     writer: options.writer,
+    partRows: options.partRows ?? 0,
     groupRows: options.groupRows ?? rowGroupRows,
     refusedPaths: new Set(),
     createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),

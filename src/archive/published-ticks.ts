@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import { computePartNumber } from '../base/symbol-name.ts';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
+import { findDayPart } from './format/day-parts.ts';
 import { toDayPath } from './format/layout.ts';
 import type { Archive } from './open-archive.ts';
 import { readIndexedSymbol, type TickFileIndex, tryIndexTickFile } from './parquet/ticks-file.ts';
@@ -26,7 +26,7 @@ export function openPublishedTicks(archive: Archive): (symbol: string, day: numb
   });
   return (symbol, day) => {
     const manifest = archive.readManifest();
-    const path = toDayPath('ticks', day, computePartNumber(symbol, manifest.parts));
+    const path = toDayPath('ticks', day, findDayPart(manifest, symbol, day));
     const file = manifest.datasets.ticks.files.find((one) => one.path === path);
     if (file === undefined) return emptyTicks;
     let cached = cache.get(file.sha256);

@@ -6,7 +6,7 @@ import { type Disk, sha256 } from './disk/file-system.ts';
 import type { CoveredWindow, Evidence } from './format/coverage.ts';
 import { type DatasetName, datasets, listReadColumns } from './format/datasets.ts';
 import type { ArchiveLayout } from './format/layout.ts';
-import { listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
+import { hasRows, listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
 import { precedenceRanks } from './format/precedence.ts';
 import { joinOldSegments, restoreSegments } from './journal/coverage-store.ts';
 import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
@@ -218,6 +218,8 @@ function readFileRows(
   file: PublishedFile,
   columns: Parameters<typeof decodeRows>[0],
 ): CellValue[][] {
+  // Nothing is lost with a file without rows, whether or not it is damaged.
+  if (!hasRows(file)) return [];
   const { layout, disk, damaged } = tree;
   const path = join(layout.root, file.path);
   const bytes = disk.size(path) === null ? null : disk.read(path);

@@ -1,5 +1,6 @@
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
+import { formatTradesGuess } from '../collector/import/guess-flags.ts';
 import type { CheckedFile } from '../collector/import/import-step.ts';
 import { formatMoreFlags } from '../collector/import/import-warnings.ts';
 import { centsFault } from '../collector/import/preflight.ts';
@@ -30,6 +31,7 @@ export function formatDryRun(files: readonly CheckedFile[], isJson: boolean, sty
       first_rows: file.firstRows,
       unused_columns: file.unused,
       more_flags: file.moreFlags,
+      trades_flags: file.trades?.flags ?? [],
     }));
     return `${JSON.stringify({ files: checked.slice(0, filesShown), files_count: files.length })}\n`;
   }
@@ -39,7 +41,7 @@ export function formatDryRun(files: readonly CheckedFile[], isJson: boolean, sty
 
 function formatFile(file: CheckedFile, style: TerminalStyle): string[] {
   const { dataset, rows, rejected, reasons, fault, isOverShare, hasCents, pricesAboveOne, flags, firstRows } = file;
-  const { unused, moreFlags } = file;
+  const { unused, moreFlags, trades } = file;
   const name = dataset === null ? file.path : `${file.path}, ${dataset}`;
   const overText = isOverShare ? ': too many, nothing would be imported' : '';
   const shareText = rejected > 0 ? ` (${((100 * rejected) / rows).toFixed(1)} %)` : '';
@@ -54,6 +56,7 @@ function formatFile(file: CheckedFile, style: TerminalStyle): string[] {
     ...(flags.length === 0 ? [] : [`  add ${flags.join(' ')}`]),
     ...(unused.length === 0 ? [] : [`  not imported: ${escapeControls(unused.join(', '))}`]),
     ...(moreFlags.length === 0 ? [] : [`  ${escapeControls(formatMoreFlags(moreFlags))}`]),
+    ...(trades === null ? [] : [`  ${escapeControls(formatTradesGuess(trades))}`]),
     ...(firstRows.length === 0 ? [] : [formatRows(firstRows, style)]),
   ];
 }

@@ -26,6 +26,7 @@ export function openConfiguredArchive(
     create: canCollect && !isRepair && (archive.outputNamed || context.canCreateArchive),
     upstream: canCollect ? (source.name ?? origin) : null,
     parts: archive.parts,
+    partRows: archive.partRows,
     writer: `oddslake ${context.version}`,
     settleMs: archive.settleMinutes * minuteMs,
     mends: isRepair,

@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox';
+import { BacktestTrade } from './backtest-trades.ts';
 import { Count, epochMs, GeneratedAt, jobStates, nullable, oneOf, Sha256, text } from './export.ts';
 import { pageQuery, pageResponse } from './strategies.ts';
 
@@ -180,45 +181,6 @@ const SymbolRow = Type.Object(
   { title: 'BacktestSymbol' },
 );
 
-const fillBases = ['tick', 'book', 'quote'] as const;
-
-const Trade = Type.Object(
-  {
-    symbol: text,
-    rule: Count("Index of the strategy's rule, from 0."),
-    side: oneOf(['yes', 'no'], 'Side that was bought.'),
-    contracts: Type.Number({ description: 'Number of contracts.' }),
-    decided_at: Type.Integer({ description: 'Time of the tick at which the entry was decided, epoch milliseconds.' }),
-    filled_at: Type.Integer({ description: 'Time of the tick at which the entry was filled, epoch milliseconds.' }),
-    price: Type.Number({ description: 'Price of yes at the fill.' }),
-    entry_price: Type.Number({ description: 'Dollars paid per contract of the side that was bought.' }),
-    exit_price: Type.Number({
-      description: 'Dollars received per contract: at the sale or settlement, or the value at the end of the window.',
-    }),
-    entry_fill: oneOf(
-      fillBases,
-      'Whether the entry was filled at the price of a tick, from an order book, or at a quote.',
-    ),
-    exit_fill: nullable(
-      oneOf(fillBases, 'Whether the contracts were sold at the price of a tick, to an order book, or at a quote.'),
-      'Null if they were not sold.',
-    ),
-    exit_reason: oneOf(['sold', 'settled', 'open'], 'How the trade ended.'),
-    exit_decided_at: nullable(
-      epochMs,
-      'Time of the tick at which the exit was decided, epoch milliseconds; null without such a decision.',
-    ),
-    exited_at: Type.Integer({ description: 'When the trade ended, epoch milliseconds.' }),
-    entry_fees: Type.Number({
-      description:
-        'Dollars paid at the entry; if the position is sold in parts, the share of this part in the fee of the order.',
-    }),
-    exit_fees: Type.Number({ description: 'Dollars paid at the exit; a settlement is free.' }),
-    pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
-  },
-  { title: 'BacktestTrade' },
-);
-
 const Assumptions = Type.Object(
   {
     note: nullable(
@@ -321,7 +283,11 @@ const resultFields = {
   trades: Type.Object(
     {
       count: Count('Number of trades.'),
-      items: Type.Array(Trade, { maxItems: itemsMax, description: 'The first 1,000 in order of fill time.' }),
+      items: Type.Array(BacktestTrade, {
+        maxItems: itemsMax,
+        description:
+          'The first 1,000 in order of fill time. GET /api/v1/backtest/{id}/trades returns all trades of a saved backtest.',
+      }),
     },
     { title: 'BacktestTrades' },
   ),
@@ -382,6 +348,18 @@ const jobFields = {
   created_at: Type.Integer({ description: 'When it was requested, epoch milliseconds.' }),
   started_at: nullable(epochMs, 'When it last started, epoch milliseconds; null before that.'),
   finished_at: nullable(epochMs, 'When it ended, epoch milliseconds; null before that.'),
+  trades_file: nullable(
+    Type.Object(
+      {
+        url: Type.String({ description: 'URL of the file, relative to this service.' }),
+        bytes: Count('Size in bytes.'),
+        sha256: Sha256('SHA-256 of the file, in hex; also its ETag.'),
+        rows: Count('Number of trades.'),
+      },
+      { title: 'BacktestTradesFile' },
+    ),
+    'All trades of the result as a Parquet file; null until the job is done, and if the trades were not stored.',
+  ),
   error: nullable(text, 'Why it failed; null if it did not.'),
 };
 

@@ -46,8 +46,8 @@ const fileFields = {
   rows: Count('Number of rows.'),
   bytes: Count('Size in bytes.'),
   sha256: Sha256('SHA-256 of the file, in hex; also its ETag.'),
-  t_min: nullable(epochMs, 'Earliest time of a row, epoch milliseconds.'),
-  t_max: nullable(epochMs, 'Latest time of a row, epoch milliseconds.'),
+  t_min: nullable(epochMs, 'Earliest time of a row, epoch milliseconds; null if there are no rows.'),
+  t_max: nullable(epochMs, 'Latest time of a row, epoch milliseconds; null if there are no rows.'),
   symbols: Count('Number of symbols.'),
   generation: Count('Generation that wrote the file.'),
 };
@@ -61,6 +61,11 @@ export const ManifestResponse = Type.Object(
     writer: Type.String({ description: 'The program that wrote it.' }),
     upstream: Type.String({ description: 'Name of the upstream.' }),
     parts: Type.Integer({ minimum: 1, description: 'Number of files that a day of a dataset is split into.' }),
+    day_parts: Type.Optional(
+      Type.Record(Type.String(), Type.Integer({ minimum: 1 }), {
+        description: 'The number of files of days that are split into fewer, by date.',
+      }),
+    ),
     previous_sha256: nullable(text, 'SHA-256 of the previous manifest.'),
     watermark: nullable(epochMs, 'Every live symbol is covered by proven windows up to this time, epoch milliseconds.'),
     reached: Type.Optional(

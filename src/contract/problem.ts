@@ -120,6 +120,13 @@ export const problemKinds = {
       'The stream cannot continue after the last event ID without loss: the service no longer keeps what followed.',
     action: 'Connect without `Last-Event-ID`, then read the ticks since the last one you have from `/api/v1/ticks`.',
   },
+  trades_not_stored: {
+    status: 410,
+    title: 'Gone',
+    meaning:
+      'Not all trades of the backtest were stored: an older version saved it, or the files of the user would have been too large.',
+    action: 'Remove backtests that are no longer needed, and run the backtest again.',
+  },
   precondition_failed: {
     status: 412,
     title: 'Precondition failed',

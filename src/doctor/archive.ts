@@ -165,7 +165,7 @@ function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowM
   const isKnown = new Set(known.map(({ path }) => path));
   const found = files.wrong.filter((path) => !isKnown.has(path));
   const damage = [...known, ...found.map((path) => ({ path, kind: 'checksum mismatch' as const }))];
-  const completeness = updatePublishedCompleteness(manifest, computeKnownDamage(damage, manifest.parts), nowMs);
+  const completeness = updatePublishedCompleteness(manifest, computeKnownDamage(damage, manifest), nowMs);
   const published =
     damage.length === 0
       ? ok(

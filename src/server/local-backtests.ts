@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Archive } from '../archive/open-archive.ts';
 import { writeFileAtomically } from '../archive/read/export-file.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
+import { type StoredTrades, storeTrades } from '../backtest/data/stored-trades.ts';
 import type { SortedTrades, TradesFormat } from '../backtest/data/trade-files.ts';
 import { type ResolvedStrategy, resolveStrategy } from '../backtest/resolve-strategy.ts';
 import type { BacktestResult } from '../backtest/result.ts';
@@ -9,8 +10,9 @@ import { runBacktest } from '../backtest/run/run-backtest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Context } from '../context/context.ts';
 import { readArchiveLease, readLeaseId, requireArchiveLease } from './jobs/archive-lease.ts';
+import { prepareTradesTarget, removeOrphanTrades, removeTrades, toTradesColumns } from './jobs/trades-files.ts';
 import { openConfiguredWorkspace } from './open-workspace.ts';
-import { createBacktestStore, type ListedBacktest } from './workspace/backtests.ts';
+import { type BacktestStore, createBacktestStore, type ListedBacktest } from './workspace/backtests.ts';
 import { toOwnerColumns } from './workspace/owner.ts';
 import { createStrategyStore } from './workspace/strategies.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from './workspace/tables.ts';
@@ -65,34 +67,52 @@ export async function runLocalBacktest(
   const resolved = await resolveLocalStrategy(context, archive, request, columns, save);
   const id = createObjectId(context);
   const created_at = clock.nowMs();
+  const { savedBacktestsMax, tradesBytesMax } = settings.service.research;
+  const withBacktests = <T>(work: (store: BacktestStore) => Promise<T>): Promise<T> =>
+    withDatabase(context, archive, ({ db }) => work(createBacktestStore(db, readLeaseId(archive, random))));
+  const storeTarget = save
+    ? await withBacktests((store) => prepareTradesTarget(archive, store, { id, ...columns }, tradesBytesMax))
+    : null;
   let trades: WrittenTrades | null = null;
+  let stored: StoredTrades | null = null;
   const saveTrades = async (sorted: SortedTrades): Promise<void> => {
-    const { file, format } = tradesTarget!;
-    const written = await writeFileAtomically(archive.disk, file, id, sorted.encode(format));
-    trades = { file, rows: sorted.count, ...written };
+    if (tradesTarget !== null) {
+      const { file, format } = tradesTarget;
+      const written = await writeFileAtomically(archive.disk, file, id, sorted.encode(format));
+      trades = { file, rows: sorted.count, ...written };
+    }
+    if (storeTarget !== null) stored = await storeTrades(archive.disk, storeTarget, id, sorted);
   };
-  const runContext = { random, signal, threads, progress, ...(tradesTarget !== null && { saveTrades }) };
-  const result = await runBacktest(archive, request, resolved, runContext);
-  if (!save) return { result, id: null, trades };
-  const row = {
-    ...columns,
-    id,
-    idempotency_key: null,
-    body_sha256: null,
-    created_at,
-    started_at: created_at,
-    request: JSON.stringify(request),
-    strategy: JSON.stringify(resolved.strategy),
-    strategy_version: resolved.version,
-    finished_at: clock.nowMs(),
-    value: result.value,
-    result: JSON.stringify(result),
-  };
-  const { savedBacktestsMax } = settings.service.research;
-  await withDatabase(context, archive, ({ db }) =>
-    createBacktestStore(db, readLeaseId(archive, random)).addFinished(row, savedBacktestsMax),
-  );
-  return { result, id, trades };
+  const hasTarget = tradesTarget !== null || save;
+  const runContext = { random, signal, threads, progress, ...(hasTarget && { saveTrades }) };
+  if (!save) return { result: await runBacktest(archive, request, resolved, runContext), id: null, trades };
+  try {
+    const result = await runBacktest(archive, request, resolved, runContext);
+    const row = {
+      ...columns,
+      id,
+      idempotency_key: null,
+      body_sha256: null,
+      created_at,
+      started_at: created_at,
+      request: JSON.stringify(request),
+      strategy: JSON.stringify(resolved.strategy),
+      strategy_version: resolved.version,
+      finished_at: clock.nowMs(),
+      value: result.value,
+      result: JSON.stringify(result),
+      ...toTradesColumns(stored),
+    };
+    await withBacktests(async (store) => {
+      // Those of backtests that earlier ones have replaced: there may be no service that removes them.
+      await removeOrphanTrades(archive, store, clock.nowMs());
+      await store.addFinished(row, savedBacktestsMax);
+    });
+    return { result, id, trades };
+  } catch (error) {
+    removeTrades(archive, id);
+    throw error;
+  }
 }
 
 async function resolveLocalStrategy(

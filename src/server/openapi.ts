@@ -225,7 +225,7 @@ const statusDescriptions: Readonly<Record<number, string>> = {
   406: 'The route supports none of the types in `Accept`.',
   408: 'The request did not arrive in time.',
   409: 'The request conflicts with the current state.',
-  410: 'The stream cannot continue after `Last-Event-ID` without loss.',
+  410: 'The stream cannot continue after `Last-Event-ID` without loss, or the trades of the backtest were not stored.',
   412: 'The file no longer matches an ETag in `If-Match`, or was modified.',
   413: 'The body exceeds 64 kB.',
   414: 'The path, or path and query, is too long.',

@@ -37,6 +37,7 @@ import { registerOrderBookRoutes } from './live/order-book.ts';
 import { openTickBroadcast } from './live/tick-broadcast.ts';
 import { registerTicksRoutes } from './live/ticks.ts';
 import { registerTickStreamRoutes } from './live/ticks-stream.ts';
+import { registerBacktestTradesRoute } from './objects/backtest-trades.ts';
 import { openBacktestService, registerBacktestRoutes } from './objects/backtests.ts';
 import { registerBotRoutes } from './objects/bots.ts';
 import { registerResearchRoutes } from './objects/run-backtest.ts';
@@ -79,6 +80,7 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   const backtests = openBacktestService(app, context, lease);
   registerResearchRoutes(app, context, backtests);
   registerBacktestRoutes(app, context, backtests);
+  registerBacktestTradesRoute(app, context, backtests);
   registerUserRoutes(app, context);
   registerStrategyRoutes(app, context, limits);
   registerBotRoutes(app, context, limits);

@@ -68,6 +68,7 @@ export const settingsSchema = createSection({
   archive: createSection({
     output: { type: 'string', minLength: 1, default: 'output/archive' },
     parts: createInteger(4, 1, 1024),
+    part_rows: createInteger(0, 0, 1_000_000_000),
     settle_minutes: createNumber(60, 0, 10_080),
     candles: createChoiceList(['1h', '1d']),
     verify_days: createInteger(30, 1, 3650),
@@ -151,6 +152,7 @@ export const settingsSchema = createSection({
       runs_concurrent_max: createInteger(2, 1, 64),
       waiting_max: createInteger(10, 1, 1000),
       saved_backtests_max: createInteger(100, 1, 10_000),
+      trades_bytes_max: createInteger(1024 * 1024 * 1024, 0, 64 * 1024 * 1024 * 1024 * 1024),
     }),
     metrics_key: createNullable({
       type: 'string',

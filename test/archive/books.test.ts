@@ -32,6 +32,7 @@ import {
   opened,
   publishedRows,
   publishNow,
+  rowHashes,
   scratchFolder,
 } from './scratch.ts';
 
@@ -186,7 +187,7 @@ describe('publishing order books', () => {
         await publishNow(archive);
       }
       archive.close();
-      return hashes(root, '{orderbooks,coverage}/**/*.parquet');
+      return rowHashes(root, '{orderbooks,coverage}/**/*.parquet');
     };
     const cases = fc.array(fc.tuple(anyAnswer, fc.integer({ min: 0, max: 2 }), fc.nat()), {
       minLength: 1,

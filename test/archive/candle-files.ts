@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { candleIntervals, computeCandles } from '../../src/archive/format/candles.ts';
 import { candleDatasets, listReadColumns } from '../../src/archive/format/datasets.ts';
+import { listFilesWithRows } from '../../src/archive/format/manifest.ts';
 import { candleSeries, type SeriesDataset } from '../../src/archive/format/series-datasets.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
@@ -11,16 +12,17 @@ import { parseCoverageRows } from '../../src/archive/publish/day-tables.ts';
 
 /**
  * The files of candles that differ from those computed from the published ticks, coverage, quotes and trades, byte for byte, or
- * that are missing or superfluous. An interval without any file is not computed.
+ * that are missing or superfluous. An interval without any row is not computed.
  */
 export function findWrongCandles({ layout: { root }, groupRows, readManifest }: Archive): string[] {
-  const { datasets } = readManifest();
+  const manifest = readManifest();
+  const { datasets } = manifest;
   const read = (path: string): Uint8Array => readFileSync(join(root, path));
   return (Object.keys(candleDatasets) as (keyof typeof candleDatasets)[]).flatMap((interval) => {
     const dataset = candleDatasets[interval];
-    const left = new Set(datasets[dataset].files.map(({ path }) => path));
+    const left = new Set(listFilesWithRows(manifest, dataset).map(({ path }) => path));
     if (left.size === 0) return [];
-    const wrong = datasets.ticks.files.flatMap((ticks) => {
+    const wrong = listFilesWithRows(manifest, 'ticks').flatMap((ticks) => {
       const path = ticks.path.replace('ticks/', `${dataset}/`);
       if (!left.delete(path)) return [`${path} is missing`];
       const coverage = datasets.coverage.files.filter(({ date }) => date === ticks.date);

@@ -29,6 +29,7 @@ import {
   type Pairs,
   publishedRows,
   publishNow,
+  rowHashes,
   scratchFolder,
 } from './scratch.ts';
 
@@ -39,7 +40,7 @@ console.log(`candle quotes: SEED=${seed}`);
 
 const missing = Number.NaN;
 const candlePaths = 'candles_1{h,d}/**/*.parquet';
-const candles = (root: string) => hashes(root, candlePaths);
+const candles = (root: string) => rowHashes(root, candlePaths);
 
 /** Two symbols of different parts, of four. */
 const [one, other] = ['AAA', 'DDD'];

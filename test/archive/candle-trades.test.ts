@@ -10,12 +10,12 @@ import {
   append,
   day0,
   dayMs,
-  hashes,
   hourMs,
   opened,
   type Pairs,
   publishedRows,
   publishNow,
+  rowHashes,
   scratchFolder,
 } from './scratch.ts';
 import { trade, tradeAnswer } from './trades.ts';
@@ -81,7 +81,7 @@ describe('volume, trades and vwap of candles', () => {
     if (steps.includes('quotes')) return;
     const atOnce = scratchFolder();
     await fill(atOnce, ['ticks', 'trades', 'publish']);
-    expect(hashes(root, 'candles_1{h,d}/**/*.parquet')).toEqual(hashes(atOnce, 'candles_1{h,d}/**/*.parquet'));
+    expect(rowHashes(root, 'candles_1{h,d}/**/*.parquet')).toEqual(rowHashes(atOnce, 'candles_1{h,d}/**/*.parquet'));
   });
 
   test('are the same in the macro candles()', async () => {

@@ -100,7 +100,7 @@ describe('a damaged part', () => {
       const root = scratchFolder();
       const archive = await filled(root);
       const day = dataset === 'markets' ? now - (now % dayMs) : day0;
-      flip(join(root, toDayPath(dataset, day, 0)));
+      flip(join(root, toDayPath(dataset, day, dataset === 'markets' ? 0 : computePartNumber('AAA', 4))));
       append(
         archive,
         answer('AAA', [

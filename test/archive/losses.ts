@@ -8,7 +8,7 @@ import { readCommitState } from '../../src/archive/journal/intent.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { commitStage } from '../../src/archive/publish/commit.ts';
-import { readDayCoverage, stageDayTable, toCoverageRows } from '../../src/archive/publish/day-tables.ts';
+import { readPartCoverage, stageTable, toCoverageRows } from '../../src/archive/publish/day-tables.ts';
 import { encodeTickFile } from '../../src/archive/publish/encode-partition.ts';
 import { listNextFiles, stageFile, startStage } from '../../src/archive/publish/staging.ts';
 import { readPublishedFile } from '../../src/archive/read-published-file.ts';
@@ -105,13 +105,15 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
     stageFile(archive, stage, encodeTickFile(path, floorToDay(ofPart[0]!.from), columns, archive.groupRows));
   }
   for (const day of new Set(gone.map((w) => floorToDay(w.from)))) {
-    const coverage = readDayCoverage(archive, base, day);
-    for (const [symbol, stretches] of coverage.ticks) {
-      const mine = gone.filter((w) => w.symbol === symbol);
-      const rest = stretches.flatMap((stretch) => subtract([stretch], mine).map((w) => ({ ...stretch, ...w })));
-      coverage.ticks.set(symbol, rest);
+    for (let part = 0; part < base.parts; part++) {
+      const coverage = readPartCoverage(archive, base, { day, part });
+      for (const [symbol, stretches] of coverage.ticks) {
+        const mine = gone.filter((w) => w.symbol === symbol);
+        const rest = stretches.flatMap((stretch) => subtract([stretch], mine).map((w) => ({ ...stretch, ...w })));
+        coverage.ticks.set(symbol, rest);
+      }
+      stageTable(archive, stage, 'coverage', { day, part }, toCoverageRows(coverage));
     }
-    stageDayTable(archive, stage, 'coverage', day, toCoverageRows(coverage));
   }
   const manifest = {
     ...base,

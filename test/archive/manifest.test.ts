@@ -192,6 +192,8 @@ describe('the texts beside it', () => {
         candles_1d: Array.from({ length: candles }, (_, i) => file(`c${i}`)),
       });
     expect([of(0, 0), of(2, 1), of(2, 2)].map(hasDailyCandles)).toEqual([false, false, true]);
+    const none = manifestOf({ ticks: [file('t')], candles_1d: [file('c', { rows: 0 })] });
+    expect(hasDailyCandles(none)).toBe(false);
     expect(formatViewsFile(of(2, 2))).toContain('d.close FROM candles_1d');
     expect(formatViewsFile(of(2, 1))).toContain('d.p AS close FROM ticks');
   });

@@ -4,6 +4,7 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
 import { formatVersion } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
@@ -11,6 +12,7 @@ import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbols
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
 import { acquireScratchFolder, pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { locateFile } from '../../src/archive/read-published-file.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { systemClock } from '../../src/base/system.ts';
 import {
   answer,
@@ -222,12 +224,11 @@ describe('opening an archive', () => {
     await publishNow(archive);
     archive.close();
     rmSync(join(root, '.oddslake'), { recursive: true });
-    writeFileSync(join(root, 'coverage/date=2026-06-01/part-00.parquet'), 'PAR1');
+    const path = toDayPath('coverage', day0, computePartNumber('AAA', 4));
+    writeFileSync(join(root, path), 'PAR1');
     const again = opened({ root });
     expect(readSymbolCoverage(again.state.db, 'AAA')).toEqual([{ from: day0 + dayMs, to: day0 + 2 * dayMs }]);
-    expect((await verifyArchive(again, null)).findings).toEqual([
-      { path: 'coverage/date=2026-06-01/part-00.parquet', kind: 'checksum mismatch' },
-    ]);
+    expect((await verifyArchive(again, null)).findings).toEqual([{ path, kind: 'checksum mismatch' }]);
   });
 });
 

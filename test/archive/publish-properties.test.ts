@@ -8,13 +8,13 @@ import {
   append,
   day0,
   dayMs,
-  hashes,
   hourMs,
   now,
   opened,
   publishedRows,
   publishedTicks,
   publishNow,
+  rowHashes,
   scratchFolder,
 } from './scratch.ts';
 
@@ -47,7 +47,7 @@ describe('publishing any answers', () => {
         await publishNow(archive, now, 'run', { candles: [] });
       }
       archive.close();
-      return hashes(root, '{ticks,coverage}/**/*.parquet');
+      return rowHashes(root, '{ticks,coverage}/**/*.parquet');
     };
     const cases = fc.array(fc.tuple(anyAnswer, fc.integer({ min: 0, max: 3 }), fc.nat()), {
       minLength: 1,

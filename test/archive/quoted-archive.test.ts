@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { datasets, isDated } from '../../src/archive/format/datasets.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
@@ -11,6 +12,7 @@ import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { renderArchiveReport } from '../../src/report/archive-page.ts';
 import { readReportData } from '../../src/report/data/report-data.ts';
 import { computeTotals } from '../../src/server/web/document.ts';
@@ -51,13 +53,13 @@ async function publishConflict(archive: Archive): Promise<void> {
 
 test('one file for each day and part has the quotes, and selections find them', async () => {
   const archive = await published();
-  const { parts, datasets: held } = archive.readManifest();
+  const { parts, format_version, datasets: held } = archive.readManifest();
   const paths = globSync('quotes/**/*.parquet', { cwd: archive.layout.root }).sort();
   expect(held.quotes.files.map(({ path }) => path)).toEqual(paths);
   expect(held.quotes.files.reduce((sum, { rows }) => sum + rows, 0)).toBe(quotes.length);
   for (const symbol of symbols)
     for (const [day, from] of [day0, day0 + dayMs].entries()) {
-      const isWanted = createFileFilter({ parts }, 'quotes', [symbol], { from, to: from + 5 });
+      const isWanted = createFileFilter({ parts, format_version }, 'quotes', [symbol], { from, to: from + 5 });
       const [file, ...others] = held.quotes.files.filter(isWanted);
       expect([file?.date, others]).toEqual([`2026-06-0${day + 1}`, []]);
       const rows = decodeRows(datasets.quotes.columns, readFileSync(join(archive.layout.root, file!.path)));
@@ -71,7 +73,8 @@ test('a pinned generation keeps its quotes while another one is published', asyn
   await publishConflict(archive);
   const rows = pin.listPaths('quotes').flatMap((path) => decodeRows(datasets.quotes.columns, readFileSync(path)));
   expect(rows).toContainEqual(['AAA', day0, 0.25, 0.5, 10, 10]);
-  expect(pin.listPaths('quote_conflicts')).toEqual([]);
+  const conflicts = pin.listPaths('quote_conflicts').map((path) => readFileSync(path));
+  expect(conflicts.map((bytes) => decodeRows(datasets.quote_conflicts.columns, bytes))).toEqual([[]]);
   pin.release();
   expect(publishedRows(archive.layout.root, 'quotes')).toContainEqual(['AAA', day0, 0.375, 0.5, 10, 10]);
 });
@@ -82,11 +85,14 @@ test('changes list the files of quotes and their conflicts, and only those of la
     listChangedFiles(archive.readManifest(), since)
       .filter(({ dataset }) => dataset.startsWith('quote'))
       .map(({ path }) => path);
-  expect(listed(0)).toEqual(archive.readManifest().datasets.quotes.files.map(({ path }) => path));
+  expect(listed(0)).toEqual([
+    ...archive.readManifest().datasets.quotes.files.map(({ path }) => path),
+    'quote_conflicts/date=2026-06-01/part-00.parquet',
+  ]);
   await publishConflict(archive);
   expect(listed(1)).toEqual([
     expect.stringMatching(/^quotes\/date=2026-06-01\/part-\d\d\.parquet$/),
-    'quote_conflicts/date=2026-06-01/part-00.parquet',
+    toDayPath('quote_conflicts', day0, computePartNumber('AAA', 4)),
   ]);
 });
 

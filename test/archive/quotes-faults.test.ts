@@ -33,6 +33,7 @@ import {
   scratchFolder,
   upstreamName,
 } from './scratch.ts';
+import { listTexts } from './texts.ts';
 import { countTrades, publishedTrades, trade, tradeAnswer, tradeConflicts, tradeCoverage } from './trades.ts';
 
 // A publish of quotes and trades beside ticks and order books, with a fault at each of its calls.
@@ -136,7 +137,7 @@ function findReaderErrors(root: string): string[] {
   const tradeKeys = new Set(trades.map((row) => `${row[0]} ${row[2]}`));
   const lostTrades = first
     .filter(({ dataset }) => dataset === 'trades')
-    .flatMap(({ symbol, rows: { texts } }) => texts[0]!.map((id) => `${symbol} ${id}`))
+    .flatMap(({ symbol, rows: { texts } }) => listTexts(texts[0]!).map((id) => `${symbol} ${id}`))
     .filter((key) => !tradeKeys.has(key));
   const lost = first
     .filter(({ dataset }) => dataset === 'quotes')

@@ -39,6 +39,7 @@ import {
   opened,
   publishedRows,
   publishNow,
+  rowHashes,
   scratchFolder,
 } from './scratch.ts';
 
@@ -348,7 +349,7 @@ describe('publishing any quotes', () => {
       expect(archive.state.db.one('select count(*) as n from journal')).toEqual({ n: 0 });
       expect(findQuoteCountErrors(archive)).toEqual([]);
       archive.close();
-      return hashes(root, '{ticks,orderbooks,quotes,coverage}/**/*.parquet');
+      return rowHashes(root, '{ticks,orderbooks,quotes,coverage}/**/*.parquet');
     };
     const cases = fc.array(fc.tuple(anyRecord, fc.integer({ min: 0, max: 3 }), fc.nat()), {
       minLength: 1,

@@ -87,3 +87,13 @@ describe('of a damaged file', () => {
     expect([wholeFile, intactGroups, lostRanges]).toEqual([null, [0, 1, 2], []]);
   });
 });
+
+test('a file without row groups is had again to the byte, whatever is there now', () => {
+  const empty = Buffer.concat([magic, footer]);
+  const none: FileRecord = { path: 'quotes/x', sha256: sha256(empty), footer, groups: [] };
+  for (const bytes of [null, Buffer.from('other')]) {
+    const { wholeFile, lostRanges } = salvageRowGroups(bytes, none, 0);
+    expect(Buffer.from(wholeFile!)).toEqual(empty);
+    expect(lostRanges).toEqual([]);
+  }
+});

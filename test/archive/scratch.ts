@@ -17,6 +17,7 @@ import { type PublishOptions, type PublishResult, publish } from '../../src/arch
 import type { Clock } from '../../src/base/ports.ts';
 import { systemClock } from '../../src/base/system.ts';
 import type { Window } from '../../src/base/window.ts';
+import { filterFilesWithRows } from '../harness/files-with-rows.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // The wiring of the tests of state and archive: real files in a folder that goes with the test, a clock that stands.
@@ -43,6 +44,7 @@ export interface Opening {
   readonly disk?: Disk;
   readonly upstream?: string | null;
   readonly parts?: number;
+  readonly partRows?: number;
   readonly create?: boolean;
   readonly mends?: boolean;
   readonly groupRows?: number;
@@ -145,6 +147,12 @@ export const hashes = (root: string, pattern: string): Record<string, string> =>
           .digest('hex'),
       ]),
   );
+
+/** The same for the Parquet files with rows: to compare archives whose rows were batched differently. */
+export function rowHashes(root: string, pattern: string): Record<string, string> {
+  const all = hashes(root, pattern);
+  return Object.fromEntries(filterFilesWithRows(root, Object.keys(all)).map((path) => [path, all[path]!]));
+}
 
 /** Every published tick as `symbol t p`, in the order of the files. */
 export const publishedTicks = (root: string): string[] =>

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { readText } from '../../src/archive/format/text-columns.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readJournalLoad } from '../../src/archive/journal/journal-books.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
@@ -12,7 +13,18 @@ import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { share } from '../harness/share.ts';
 import { repairNow } from './damaged.ts';
 import { appendQuotes as appendSeriesRecords } from './quotes.ts';
-import { day0, dayMs, hashes, hourMs, now, opened, publishedRows, publishNow, scratchFolder } from './scratch.ts';
+import {
+  day0,
+  dayMs,
+  hashes,
+  hourMs,
+  now,
+  opened,
+  publishedRows,
+  publishNow,
+  rowHashes,
+  scratchFolder,
+} from './scratch.ts';
 import {
   countTrades,
   decodedTrades,
@@ -228,7 +240,7 @@ describe('publishing any trades', () => {
         expect(count).toBe(rows.filter(([of, t]) => of === symbol && from! <= t! && t! < to!).length);
       expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
       archive.close();
-      return hashes(root, '{trades,coverage}/**/*.parquet');
+      return rowHashes(root, '{trades,coverage}/**/*.parquet');
     };
     await fc.assert(
       fc.asyncProperty(anyBatches, async (drawn) => {
@@ -254,7 +266,7 @@ describe('publishing any trades', () => {
         for (const [{ symbol, rank, observedAt, rows }] of drawn) {
           rows.t.forEach((t, i) => {
             const [price, size, block] = rows.values.map((column) => column[i]!);
-            const [id, aggressor, hash, priceText, sizeText] = rows.texts.map((column) => column[i]!);
+            const [id, aggressor, hash, priceText, sizeText] = rows.texts.map((column) => readText(column, i));
             const isBlock = Number.isNaN(block) ? null : block === 1;
             const order = [rank, observedAt, t, price, size, isBlock === null ? -1 : Number(isBlock)];
             const texts = [aggressor, hash, priceText, sizeText].map((text) => (text === null ? '' : `+${text}`));

@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { sortSeriesByTime } from '../../src/archive/format/series.ts';
+import { encodeTexts, readText } from '../../src/archive/format/text-columns.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { readSeriesCounts, type SeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
@@ -63,7 +64,7 @@ export function tradeAnswer(
         trades.map(({ hash }) => hash),
         trades.map(({ priceText }) => priceText),
         trades.map(({ sizeText }) => sizeText),
-      ],
+      ].map(encodeTexts),
     }),
     rejected: [],
     covered: windows.map((window) => ({ ...window, fetchedAt: observedAt, evidence: 'declared' })),
@@ -83,7 +84,7 @@ export const decodedTrades = (root: string): unknown[][] =>
       return symbols.flatMap((symbol, s) =>
         Array.from({ length: offsets[s + 1]! - offsets[s]! }, (_, i) => {
           const row = offsets[s]! + i;
-          return [symbol, t[row]!, texts[0]![row]!];
+          return [symbol, t[row]!, readText(texts[0]!, row)];
         }),
       );
     });

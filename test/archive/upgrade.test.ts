@@ -4,7 +4,8 @@ import type { Field } from 'apache-arrow';
 import { expect, test } from 'vitest';
 import { type Disk, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type DatasetName, datasetNames, datasets } from '../../src/archive/format/datasets.ts';
-import { formatVersion } from '../../src/archive/format/manifest.ts';
+import { parsePartNumber } from '../../src/archive/format/layout.ts';
+import { formatVersion, listFilesWithRows } from '../../src/archive/format/manifest.ts';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { evidenceSinceKey, getMeta } from '../../src/archive/journal/database.ts';
@@ -12,8 +13,9 @@ import { appendMarkets, countJournaledTicks } from '../../src/archive/journal/jo
 import { readSymbol, recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { toArrowSchema } from '../../src/archive/parquet/arrow-data.ts';
-import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
+import { decodeArrowTable, decodeRows } from '../../src/archive/parquet/rows.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { estimateRecheckCost } from '../../src/collector/paging/plan.ts';
 import { repairNow } from './damaged.ts';
 import { turnedBack } from './older.ts';
@@ -126,8 +128,8 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   expect(Object.values(manifest.days).map(({ state }) => state)).toEqual(['incomplete', 'incomplete']);
   expect(getMeta(archive.state.db, evidenceSinceKey)).toBe(String(now));
   expect(manifest.previous_sha256).toBe(sha256(Buffer.from(text)));
-  for (const name of both) expect(manifest.datasets[name]).toEqual(was.datasets[name]);
-  expect(hashes(archive.layout.root, `{${both}}/**/*`)).toEqual(before);
+  for (const name of both) expect(listFilesWithRows(manifest, name)).toEqual(was.datasets[name].files);
+  expect(hashes(archive.layout.root, `{${both}}/**/*`)).toMatchObject(before);
   expect(Object.keys(JSON.parse(readFileSync(archive.layout.manifestPath, 'utf8')).datasets)).toEqual(datasetNames);
   expect(recordsOf(archive.layout.root, 'symbols')).toEqual(withSource(symbols!));
   expect(recordsOf(archive.layout.root, 'markets')).toEqual(withSource(markets!));
@@ -136,12 +138,12 @@ test('upgrade publishes one generation of the current format and leaves ticks an
     expect.objectContaining({ symbol: 'AAA', outcome_source: 'reported', event: null, extra: settled.extra }),
   );
   // Nothing of an older format tells why it counts as covered.
-  expect(manifest.datasets.coverage.files.map(({ path }) => path)).toEqual(
-    was.datasets.coverage.files.map(({ path }) => path),
-  );
+  for (const { path } of manifest.datasets.coverage.files)
+    for (const [, symbol] of decodeRows(datasets.coverage.columns, readFileSync(join(archive.layout.root, path))))
+      expect(computePartNumber(symbol as string, manifest.parts)).toBe(parsePartNumber(path));
   const columns = columnsByPath(archive.layout.root);
   expect(columns).toEqual(allColumns(columns.keys()));
-  expect(publishedRows(archive.layout.root, 'coverage')).toEqual(coverage);
+  expect(publishedRows(archive.layout.root, 'coverage').map(String).sort()).toEqual(coverage.map(String).sort());
   expect(coverage.map((row) => row.slice(7))).toEqual(coverage.map(() => ['inferred', null]));
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
   expect(countJournaledTicks(archive.state.db)).toBe(1);
@@ -197,7 +199,7 @@ test('a damaged file is refused and left as it is, and rewritten by another upgr
   expect(first.manifest.format_version).toBe(formatVersion);
   expect(Buffer.compare(readFileSync(damaged!), flipped)).toBe(0);
   const day = dirname(relative(root, intact!));
-  expect(columnsByPath(root, day)).toEqual(allColumns([relative(root, intact!)]));
+  expect(columnsByPath(root, day)).toEqual(allColumns(columnsByPath(root, day).keys()));
 
   const before = hashes(root, '**/*');
   expect((await upgrade(archive)).refused).toEqual(first.refused);
@@ -206,7 +208,10 @@ test('a damaged file is refused and left as it is, and rewritten by another upgr
   writeFileSync(damaged!, bytes);
   const { manifest, files, refused } = await upgrade(archive);
   expect(refused).toEqual([]);
-  expect(files.map(({ path }) => path)).toEqual([relative(root, damaged!)]);
+  const date = dirname(relative(root, damaged!));
+  expect(files.map(({ path }) => path)).toEqual(
+    listFilesWithRows(manifest, 'coverage').flatMap(({ path }) => (path.startsWith(`${date}/`) ? [path] : [])),
+  );
   expect(manifest.generation).toBe(first.manifest.generation + 1);
   expect(columnsByPath(root)).toEqual(allColumns(columnsByPath(root).keys()));
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
@@ -331,6 +336,41 @@ test('what was complete is provisional after an upgrade, as nothing tells why it
   await publishNow(archive);
   expect(states()).toEqual(['complete', 'complete']);
   expect(estimateRecheckCost(archive.state.db, 1000)).toMatchObject({ windows: 0, symbols: 0, expected_requests: 0 });
+});
+
+test.each(olderFormats)(
+  'an upgrade from format %i adds a file without rows to each dataset without rows',
+  async (format) => {
+    const { archive } = await older(format);
+    await upgrade(archive);
+    const manifest = archive.readManifest();
+    for (const name of ['orderbooks', 'quotes', 'trades', 'conflicts', 'quote_conflicts', 'trade_conflicts'] as const)
+      expect(manifest.datasets[name].files).toMatchObject([
+        { path: `${name}/date=2026-06-01/part-00.parquet`, rows: 0 },
+      ]);
+    const before = hashes(archive.layout.root, '**/*');
+    expect((await upgrade(archive)).manifest.generation).toBe(manifest.generation);
+    expect(hashes(archive.layout.root, '**/*')).toEqual(before);
+  },
+);
+
+test('a file without rows gets the new columns too', async () => {
+  const first = opened();
+  append(first, answer('AAA', [[day0, 0.5]], { windows: [] }));
+  await publishNow(first);
+  first.close();
+  const { root } = first.layout;
+  turnedBack(root, 3, true);
+  const markets = 'markets/date=2026-06-01/part-00.parquet';
+  expect(columnsByPath(root, 'markets')).not.toEqual(allColumns([markets]));
+  const archive = opened({ root, create: false });
+  expect((await upgrade(archive)).refused).toEqual([]);
+  for (const name of datasetNames)
+    expect(columnsByPath(root, name)).toEqual(allColumns(columnsByPath(root, name).keys()));
+  expect(archive.readManifest().datasets.markets.files).toMatchObject([
+    { path: markets, rows: 0, t_min: null, generation: 2 },
+  ]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
 test('numbers the dropped prices of one tick and moment, as a publish does', async () => {

@@ -71,15 +71,34 @@ test('changes the covered share of candles', async () => {
   expect(share()).toEqual([0]);
 });
 
-test('of all coverage of a day removes its coverage file', async () => {
+test('of all coverage leaves a coverage file without rows', async () => {
   const archive = opened();
   append(archive, answer('A', [[day0, 0.5]], { windows: [hours(0, 1)] }));
   await publishNow(archive);
   append(archive, withdrawal('A', hours(0, 24)));
   const { manifest } = await publishNow(archive);
-  expect(manifest.datasets.coverage.files).toEqual([]);
-  expect(manifest.removed).toEqual([{ path: 'coverage/date=2026-06-01/part-00.parquet', generation: 2 }]);
+  const path = 'coverage/date=2026-06-01/part-00.parquet';
+  expect(manifest.datasets.coverage.files).toMatchObject([{ path, rows: 0 }]);
+  expect(manifest.removed).toBeUndefined();
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
+});
+
+test('of all coverage of a day leaves its coverage file without rows if there is other coverage', async () => {
+  const archive = opened();
+  const later = { from: day0 + dayMs, to: day0 + dayMs + 1 };
+  append(archive, answer('A', [[day0, 0.5]], { windows: [hours(0, 1), later] }));
+  await publishNow(archive);
+  append(archive, withdrawal('A', hours(0, 24)));
+  const { manifest } = await publishNow(archive);
+  expect(manifest.datasets.coverage.files).toMatchObject([
+    { date: '2026-06-01', rows: 0, generation: 2 },
+    { date: '2026-06-02', rows: 1, generation: 1 },
+  ]);
+  expect(manifest.removed).toBeUndefined();
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
+  append(archive, answer('A', [], { requestedWindow: hours(0, 1), windows: [hours(0, 1)] }));
+  await publishNow(archive);
+  expect(published(archive, 'A')).toEqual([hours(0, 1), later]);
 });
 
 test('finds windows with inferred evidence only, published or journaled', async () => {

@@ -130,6 +130,8 @@ while saved.state in ("waiting", "running"):
     saved = call(user, "get_backtest", saved.id)
 assert saved.result.summary.ticks > 0
 call(user, "get_backtest", saved.id)
+trades = call(user, "list_backtest_trades", saved.id, limit=1)
+assert trades.total == saved.result.trades.count and trades.trades[0].symbol == symbol
 assert call(user, "list_backtests").backtests
 call(user, "delete_backtest", saved.id)
 call(user, "delete_strategy", strategy.id)

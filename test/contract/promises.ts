@@ -350,8 +350,8 @@ export const manifestFields = [
   'datasets',
 ] as const;
 
-/** Optional fields of the manifest: windows with lost ticks. */
-export const manifestFieldsAtTimes = ['lost'] as const;
+/** Optional fields of the manifest: windows with lost ticks, days with fewer parts. */
+export const manifestFieldsAtTimes = ['lost', 'day_parts'] as const;
 
 /** Fields of a day and of a file in the manifest. */
 export const dayFields = ['state', 'expected', 'covered', 'missing', 'exceptions'] as const;
@@ -394,6 +394,7 @@ export const routes = [
   'POST /api/v1/research/backtest',
   'GET /api/v1/backtest',
   'GET /api/v1/backtest/{id}',
+  'GET /api/v1/backtest/{id}/trades',
   'DELETE /api/v1/backtest/{id}',
   'GET /api/v1/bots',
   'POST /api/v1/bots',

@@ -349,6 +349,7 @@ export const proofs: Proofs = {
       'archive/candles.test.ts',
       'are not made of intervals that nobody asks for, but kept up where they are',
     ],
+    'archive.part_rows': effect('part_rows is how many rows a part file of a new day may be expected to have'),
     'archive.parts': effect('parts is the number of files of a day, and a symbol is in the one that its hash names'),
     'archive.verify_days': [
       'collector/run/damage-remembered.test.ts',
@@ -420,6 +421,7 @@ export const proofs: Proofs = {
     writer: manifestShape,
     upstream: effect('name is the upstream of the manifest, and without it the origin is'),
     parts: ['archive/open.test.ts', 'keeps the number of parts it was created with'],
+    day_parts: ['archive/day-parts.test.ts', 'a small day has one file, and keeps it when it grows'],
     previous_sha256: manifestShape,
     watermark: reach,
     reached: reach,

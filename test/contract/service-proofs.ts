@@ -33,6 +33,7 @@ const research = at('server/research.test.ts');
 const researchLong = at('server/research.long.test.ts');
 const backtests = at('server/backtests.test.ts');
 const backtestsLong = at('server/backtests.long.test.ts');
+const backtestTrades = at('server/backtest-trades.test.ts');
 const backtestLife = backtests('is created, followed, and has the result of the engine');
 const strategyLife = strategies('is created, found at its URL, listed and removed');
 const botLife = bots('is created, found at its URL, listed, paused, resumed and removed');
@@ -121,6 +122,9 @@ export const serviceSettings = {
   ),
   'service.research.waiting_max': backtestsLong('limits the waiting and the saved backtests of a user'),
   'service.research.saved_backtests_max': backtestsLong('limits the waiting and the saved backtests of a user'),
+  'service.research.trades_bytes_max': backtestTrades(
+    'are stored up to the limit of their user; the result is kept without them',
+  ),
   'service.tokens.issuer': tokens('checks issuer and audience of the settings'),
   'service.tokens.audience': tokens('checks issuer and audience of the settings'),
   'service.tokens.secret': tokens('rejects tokens that are forged, of others, expired or not valid yet'),
@@ -174,6 +178,9 @@ export const serviceRoutes = {
     'lists saved backtests newest first; pages stay consistent while backtests come and go',
   ),
   'GET /api/v1/backtest/{id}': backtestLife,
+  'GET /api/v1/backtest/{id}/trades': backtestTrades(
+    'are all trades of the result, in the same order, as pages, CSV and Parquet',
+  ),
   'DELETE /api/v1/backtest/{id}': backtests('can be removed while it waits or runs, and is then not run'),
   'GET /api/v1/bots': botList,
   'POST /api/v1/bots': botLife,

@@ -251,6 +251,20 @@ test('--save saves a backtest for list and show', async () => {
   expect((await backtest(lake, 'show', id!, '--out', shown)).stdout).toContain('+0.6500 dollars');
   await resultOf(lake, 'buy_and_hold', '--out', run);
   expect(readFileSync(shown, 'utf8')).toBe(readFileSync(run, 'utf8'));
+
+  // All trades, as the service returns them.
+  const stored = (of: string | undefined): string => join(lake, '.oddslake/backtests', `${of}.parquet`);
+  const names = tradeColumns.map(({ name }) => name);
+  const rows = decodeRows(tradeColumns, readFileSync(stored(id)));
+  expect(rows.map((row) => Object.fromEntries(names.map((name, c) => [name, row[c]])))).toEqual(result.trades.items);
+  const db = await openWorkspaceDatabase({ kind: 'sqlite', path: join(lake, '.oddslake/service.sqlite') });
+  const saved = await db.selectFrom('backtests').where('id', '=', id!).selectAll().executeTakeFirstOrThrow();
+  await db.destroy();
+  const bytes = readFileSync(stored(id));
+  expect([saved.trades_rows, saved.trades_bytes, saved.trades_sha256]).toEqual([3, bytes.length, sha256(bytes)]);
+  expect(readdirSync(join(lake, '.oddslake/backtests'))).toHaveLength(2);
+  expect((await backtest(lake, 'run', 'buy_and_hold', '--save', '--symbol', 'NOBODY')).code).toBe(2);
+  expect(readdirSync(join(lake, '.oddslake/backtests'))).toHaveLength(2);
 });
 
 test('lists a queued backtest, which has no result to show', async () => {

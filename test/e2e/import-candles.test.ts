@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { runHere as run } from './here.ts';
 import { day0, put } from './import-lake.ts';
-import { folder, hashes, minuteMs } from './lake.ts';
+import { folder, minuteMs, rowHashes } from './lake.ts';
 
 // Bid and ask of candles from a wide file with ticks and quotes, imported in any order, checked by DuckDB.
 
@@ -53,14 +53,14 @@ test('candles of a wide file have the same bytes in any order of its datasets, a
     return output;
   };
   const output = await imported('ticks,quotes');
-  const expected = hashes(output, 'candles_1h', 'candles_1d', 'ticks', 'quotes');
+  const expected = rowHashes(output, 'candles_1h', 'candles_1d', 'ticks', 'quotes');
   expect(Object.keys(expected).filter((name) => name.startsWith('candles_')).length).toBeGreaterThan(3);
   for (const orders of [
     ['ticks', 'quotes'],
     ['quotes', 'ticks'],
     ['ticks', 'ticks,quotes'],
   ])
-    expect(hashes(await imported(...orders), 'candles_1h', 'candles_1d', 'ticks', 'quotes'), orders.join()).toEqual(
+    expect(rowHashes(await imported(...orders), 'candles_1h', 'candles_1d', 'ticks', 'quotes'), orders.join()).toEqual(
       expected,
     );
 

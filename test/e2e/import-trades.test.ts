@@ -134,6 +134,63 @@ describe('a file of trades is imported by the command that the first one suggest
   });
 });
 
+describe('a file of trades that is imported without --dataset', () => {
+  const { write, flags } = feeds['a CSV of trades in cents']!;
+  const hint = `trade_id, count and taker_side look like trades: --dataset trades ${flags} imports them; without it, prices are stored as ticks`;
+  const ticksFlags = flags.replace('price=', 'p=').replace(/,size=count.*taker_side/, '');
+  /** The same without the flags that are given. */
+  const hintFor = (path: string): string =>
+    hint.replace('look like trades', `look like trades (${path})`).replace(' --price-scale 0.01', '');
+
+  test('is refused with the flags for both, of which those for trades import trades', async () => {
+    const path = await write(folder());
+    const refused = await run(['import', path, '--output', folder(), ...common]);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain(`; ${hint}. Of the first 40 rows`);
+    expect(suggestedFlags(refused.stderr).join(' ')).toBe(ticksFlags);
+    const output = folder();
+    const [, suggested] = /look like trades: (--.*?) imports them/.exec(refused.stderr)!;
+    const taken = await run(['import', path, '--output', output, ...common, ...suggested!.split(' '), '--json']);
+    expect(taken.summary).toMatchObject({ exit_code: 0, trades: { accepted: n }, ticks: { fetched: 0 } });
+    expect(taken.summary.warnings).toEqual([]);
+    expect(await tradesOf(output)).toEqual(trades);
+  });
+
+  test('is a warning if its prices are imported as ticks, also in a dry run, unless that is said', async () => {
+    const path = await write(folder());
+    const args = ['import', path, ...common, ...ticksFlags.split(' ')];
+    const shown = await run([...args, '--output', folder(), '--dry-run']);
+    expect(shown.stdout).toContain(`\n  ${hint.replace(' --price-scale 0.01', '')}\n`);
+    const json = JSON.parse((await run([...args, '--output', folder(), '--dry-run', '--json'])).stdout.split('\n')[0]!);
+    expect(json.files[0].trades_flags.join(' ')).toBe(`--dataset trades ${flags.replace(' --price-scale 0.01', '')}`);
+    const taken = await run([...args, '--output', folder(), '--json']);
+    const unused = `Columns that were not imported: trade_id, count, taker_side (${path}).`;
+    expect(taken.summary).toMatchObject({
+      exit_code: 0,
+      warnings: [unused, `${hintFor(path)}. --dataset ticks confirms that.`],
+    });
+    expect(taken.summary.ticks.fetched).toBe(n);
+    const said = await run([...args, '--output', folder(), '--dataset', 'ticks', '--json']);
+    expect(said.summary).toMatchObject({ exit_code: 0, warnings: [unused] });
+    const quiet = await run([...args, '--output', folder(), '--dataset', 'ticks', '--dry-run']);
+    expect(quiet.stdout).not.toContain('look like trades');
+  });
+
+  test('is named in the refusal of its prices or times, in every format', async () => {
+    for (const name of ['a.csv', 'a.ndjson']) {
+      const cells = { symbol: 'A', t: day0, p: 44, size: 2, side: 'buy' };
+      const text = name.endsWith('csv')
+        ? `${Object.keys(cells).join()}\n${Object.values(cells).join()}\n`
+        : `${JSON.stringify(cells)}\n`;
+      const refused = await run(['import', put(folder(), name, text), '--output', folder(), ...common]);
+      expect(refused.code).toBe(2);
+      expect(refused.stderr).toMatch(
+        /the prices look like cents.*\. size and side look like trades: --dataset trades --columns price=p,aggressor=side --price-scale 0\.01 imports them; without it, prices are stored as ticks\. p looks like/s,
+      );
+    }
+  });
+});
+
 const header = 'symbol,t,price,size,aggressor\n';
 const line = (t: number, price = 0.5, size = 2, aggressor = 'buy'): string => `A,${t},${price},${size},${aggressor}\n`;
 

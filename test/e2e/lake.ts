@@ -16,6 +16,7 @@ import type { Summary } from '../../src/collector/run/summary.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
+import { filterFilesWithRows } from '../harness/files-with-rows.ts';
 import { limitMs, MachineTooSlow } from '../harness/limits.ts';
 import { compileCache } from '../harness/run-folder.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
@@ -199,6 +200,12 @@ export function hashes(output: string, ...names: string[]): Record<string, strin
         .digest('hex'),
     ]),
   );
+}
+
+/** The same for the files with rows: to compare archives whose rows were batched differently. */
+export function rowHashes(output: string, ...names: string[]): Record<string, string> {
+  const all = hashes(output, ...names);
+  return Object.fromEntries(filterFilesWithRows(output, Object.keys(all)).map((path) => [path, all[path]!]));
 }
 
 export const manifestOf = (output: string): Manifest =>

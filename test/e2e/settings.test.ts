@@ -274,7 +274,7 @@ describe('archive', () => {
   test('parts is the number of files of a day, and a symbol is in the one that its hash names', async () => {
     const box = await sandbox({ nowMs: now, markets: 20, ticksPerDay: 50 });
     const output = folder();
-    await job('nightly', box.url, output, ...briefly, ...set('archive.parts=3'));
+    await job('nightly', box.url, output, ...briefly, ...set('archive.parts=3', 'archive.part_rows=0'));
     expect(manifestOf(output).parts).toBe(3);
     const names = new Set(globSync('ticks/*/*.parquet', { cwd: output }).map((path) => path.slice(-15)));
     expect(names).toEqual(new Set(['part-00.parquet', 'part-01.parquet', 'part-02.parquet']));
@@ -287,6 +287,23 @@ describe('archive', () => {
         expect(path).toContain(`part-0${hash % 3}`);
       }
     }
+  });
+
+  test('part_rows is how many rows a part file of a new day may be expected to have', async () => {
+    const box = await sandbox({ nowMs: now, markets: 20, ticksPerDay: 50 });
+    const namesWith = async (...flags: string[]): Promise<Set<string>> => {
+      const output = folder();
+      await job('nightly', box.url, output, ...briefly, ...set('archive.parts=4', ...flags));
+      // The first day of an archive may still get any number of rows, if it is today.
+      const days = globSync('ticks/*', { cwd: output }).sort().slice(0, -1);
+      expect(days.length).toBeGreaterThan(0);
+      return new Set(
+        days.flatMap((day) => globSync(`${day}/*.parquet`, { cwd: output }).map((path) => path.slice(-15))),
+      );
+    };
+    expect((await namesWith()).size).toBeGreaterThan(1);
+    expect(await namesWith('archive.part_rows=250000')).toEqual(new Set(['part-00.parquet']));
+    expect((await namesWith('archive.part_rows=1')).size).toBeGreaterThan(1);
   });
 
   test('settle_minutes is how late an answer about a day must come to be final', async () => {

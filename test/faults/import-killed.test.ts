@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import { csvOf, importInto, put } from '../e2e/import-lake.ts';
-import { addsUp, dayMs, fixedNow, folder, hashes, run, sleep, start } from '../e2e/lake.ts';
+import { addsUp, dayMs, fixedNow, folder, rowHashes, run, sleep, start } from '../e2e/lake.ts';
 import { waitFor } from '../harness/limits.ts';
 
 const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
@@ -64,7 +64,7 @@ test('a killed import resumes to the same bytes as an undisturbed one', async ()
   expect((await importInto(undisturbed, [path], { covers })).ticks.accepted).toBe(120_000);
   const output = folder();
   await importKilled(output, ['import', path, '--output', output, ...flags], 'ticks');
-  expect(hashes(output, 'ticks', 'coverage')).toEqual(hashes(undisturbed, 'ticks', 'coverage'));
+  expect(rowHashes(output, 'ticks', 'coverage')).toEqual(rowHashes(undisturbed, 'ticks', 'coverage'));
 });
 
 test('a killed import of ticks and quotes resumes to the same bytes as an undisturbed one', async () => {
@@ -95,5 +95,5 @@ test('a killed import of ticks and quotes resumes to the same bytes as an undist
   // What a killed run had journaled is recovered, and then it is a duplicate.
   expect(quotes!.accepted + quotes!.recovered).toBe(whole.quotes!.accepted);
   const published = ['ticks', 'quotes', 'coverage', 'quote_conflicts'] as const;
-  expect(hashes(output, ...published)).toEqual(hashes(undisturbed, ...published));
+  expect(rowHashes(output, ...published)).toEqual(rowHashes(undisturbed, ...published));
 });

@@ -18,6 +18,7 @@ const fewMarkets = [
   'source.first_lookback_days=2',
   'archive.candles=[]',
   'archive.parts=2',
+  'archive.part_rows=0',
   'drops.ticks_share_max=1',
   'drops.markets_share_max=1',
 ];

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { type Ended, hashes, sleep } from '../e2e/lake.ts';
+import { type Ended, rowHashes, sleep } from '../e2e/lake.ts';
 import { findGlobErrors, findTreeErrors, readGlob } from './archive-faults.ts';
 import type { Place } from './kill-flows.ts';
 
@@ -13,7 +13,7 @@ export interface Generation {
   readonly ticks: number;
   /** sha256 of an export of all ticks. */
   readonly exported: string;
-  /** sha256 of each file that is the same in every such archive. */
+  /** sha256 of each file with rows that is the same in every such archive. */
   readonly files: Readonly<Record<string, string>>;
 }
 
@@ -61,7 +61,7 @@ export const readers: readonly Reader[] = [
     judge(ended, place, id, of) {
       const root = snapshotOf(place, id);
       const { generation } = parseOutput<{ generation: number }>(ended);
-      const files = hashes(root, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks');
+      const files = rowHashes(root, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks');
       const same = hashFiles(of, generation, (one) => JSON.stringify(one.files) === JSON.stringify(files));
       return { generation, faults: [...findTreeErrors(root), ...findGlobErrors(root), ...same] };
     },

@@ -23,6 +23,7 @@ FORMAT_VERSION = 4
 DAY_MS = 86_400_000
 INTERVALS = {"candles_1h": 3_600_000, "candles_1d": DAY_MS}
 PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes", "trades")
+PARTED_SINCE_4 = ("coverage", "conflicts", "quote_conflicts", "trade_conflicts")
 COVERED = ("ticks", "orderbooks", "quotes", "trades")
 ORIGINS = ("poll", "backfill", "import")
 EVIDENCE = ("stated", "confirmed", "declared", "inferred")
@@ -255,6 +256,7 @@ class Checker:
             "writer": text,
             "upstream": text,
             "parts": lambda value: whole(value, 1) and value <= 1024,
+            "day_parts": lambda value: type(value) is dict and all(map(self.is_day_part, value.items())),
             "previous_sha256": nullable(sha),
             "watermark": nullable(whole),
             "reached": nullable(whole),
@@ -267,7 +269,7 @@ class Checker:
             "accepted": array("accepted", {**window, "reason": text, "accepted_at": whole}),
             "removed": array("removed", {"path": text, "generation": whole}),
         }
-        absent = ("verified_through", "commit_id", "completeness", "lost", "accepted", "removed")
+        absent = ("day_parts", "verified_through", "commit_id", "completeness", "lost", "accepted", "removed")
         record(self.manifest, "manifest.json", top, absent)
         if self.faults:
             return
@@ -287,10 +289,21 @@ class Checker:
             completeness = self.manifest["completeness"]
             record(completeness, "completeness", {**fields, "damaged": lambda value: type(value) is dict})
             record(completeness.get("damaged"), "completeness damaged", damaged)
-        file = {"path": text, "date": nullable(date), "rows": lambda value: whole(value, 1), "bytes": whole}
-        file |= {"sha256": sha, "t_min": whole, "t_max": whole, "symbols": whole, "generation": whole}
+        file = {"path": text, "date": nullable(date), "rows": whole, "bytes": whole}
+        file |= {"sha256": sha, "t_min": nullable(whole), "t_max": nullable(whole), "symbols": whole, "generation": whole}
         for dataset in COLUMNS:
             record(self.manifest["datasets"][dataset], dataset, {"files": array(dataset, file)})
+
+    def is_day_part(self, entry: tuple) -> bool:
+        date, count = entry
+        parts = self.manifest["parts"]
+        return re.fullmatch(r"\d{4}-\d\d-\d\d", date) is not None and 0 < count < parts and parts % count == 0
+
+    def parts_of(self, date: str) -> int:
+        return self.manifest.get("day_parts", {}).get(date, self.manifest["parts"])
+
+    def is_parted(self, dataset: str) -> bool:
+        return dataset in PARTED or (dataset in PARTED_SINCE_4 and self.manifest["format_version"] >= 4)
 
     def check_entry(self, dataset: str, file: dict) -> None:
         path = file["path"]
@@ -298,7 +311,7 @@ class Checker:
         found = re.fullmatch(rf"{folder}/part-(?P<part>\d\d|[1-9]\d{{2,}})\.parquet", path)
         if found is None or found.groupdict().get("date") != file["date"]:
             return self.fault("I2", path, f"is no path of {dataset} and {file['date']}")
-        if int(found["part"]) >= (self.manifest["parts"] if dataset in PARTED else 1):
+        if int(found["part"]) >= (self.parts_of(file["date"]) if self.is_parted(dataset) else 1):
             self.fault("I7", path, "no such part")
         if file["generation"] > self.manifest["generation"]:
             self.fault("I7", path, "is of a later generation than the manifest")
@@ -367,8 +380,9 @@ class Checker:
         if not is_ascending(table, ORDERS[dataset]):
             self.fault("I10", path, "rows are not strictly ascending")
         first, last = SPANS.get(dataset, ("t", "t"))
-        t_min, t_max = pc.min(table[first]).as_py(), pc.max(table[last]).as_py()
-        end = t_max - 1 if dataset == "coverage" else t_max
+        t_min, end = pc.min(table[first]).as_py(), pc.max(table[last]).as_py()
+        if dataset == "coverage" and end is not None:
+            end -= 1
         symbols = table["symbol"].unique().to_pylist()
         told = {"rows": table.num_rows, "t_min": t_min, "t_max": end, "symbols": len(symbols)}
         for name, value in told.items():
@@ -378,11 +392,12 @@ class Checker:
             day = day_start(file["date"])
             if t_min < day or end >= day + DAY_MS:
                 self.fault("I11", path, "has rows of another day")
-        if dataset in PARTED:
+        if self.is_parted(dataset):
             part = part_number(path)
             for symbol in symbols:
-                if part_of(symbol, self.manifest["parts"]) != part:
-                    self.fault("I12", path, f"{symbol!r} belongs to part {part_of(symbol, self.manifest['parts'])}")
+                own = part_of(symbol, self.parts_of(file["date"]))
+                if own != part:
+                    self.fault("I12", path, f"{symbol!r} belongs to part {own}")
         for symbol in symbols:
             if symbol == "" or "\0" in (symbol or "") or (symbol or "").startswith("\ufeff"):
                 self.fault("I13", path, f"{symbol!r} is no symbol")
@@ -399,7 +414,7 @@ class Checker:
             self.check_trade_rows(path, table)
 
     def check_trade_rows(self, path: str, table: pa.Table) -> None:
-        if not pc.all(pc.greater(table["size"], 0)).as_py():
+        if pc.any(pc.less_equal(table["size"], 0)).as_py():
             self.fault("I13", path, "has a size that is not above 0")
         ids = set()
         before = (None, None, b"", -1)
@@ -424,6 +439,8 @@ class Checker:
             table = self.load(dataset, file)
             if table is None:
                 unread.add(dataset)
+            elif table.num_rows == 0:
+                continue
             elif dataset == "ticks":
                 day.tables[part_number(file["path"])] = table
                 self.take_ticks(day, table)
@@ -505,7 +522,7 @@ class Checker:
 
     def check_candles(self, date: str, day: Day) -> None:
         for dataset, interval in INTERVALS.items():
-            if not self.manifest["datasets"][dataset]["files"]:
+            if all(file["rows"] == 0 for file in self.manifest["datasets"][dataset]["files"]):
                 continue
             found = day.candles[dataset]
             if set(found) != set(day.tables):

@@ -112,7 +112,7 @@ def test_one_of_which_all_was_rejected_is_as_the_page_says(tmp_path):
 
 def test_one_without_candles_is_as_the_page_says(tmp_path):
     import_ticks(tmp_path / "plain", minutes(range(9), 0), 1, "--set", "archive.candles=[]")
-    assert Archive(tmp_path / "plain").files("candles_1h") == []
+    assert Archive(tmp_path / "plain").rows("candles_1h") == 0
     assert format_reader.check(tmp_path / "plain") == []
 
 
@@ -242,7 +242,8 @@ def rewrite(archive: Archive, dataset: str, edit, at: int = 0) -> None:
     pq.write_table(table, archive.root / file["path"])
     first, last = (table[name].cast(pa.int64()) for name in (told.first, told.last))
     file |= {"rows": table.num_rows, "symbols": len(table["symbol"].unique())}
-    file |= {"t_min": pc.min(first).as_py(), "t_max": pc.max(last).as_py() + told.shift}
+    t_max = pc.max(last).as_py()
+    file |= {"t_min": pc.min(first).as_py(), "t_max": None if t_max is None else t_max + told.shift}
     describe(archive, file)
 
 
@@ -318,11 +319,12 @@ def add_book(archive: Archive, rows: list) -> None:
     kinds = (pa.string(), pa.timestamp("ms", "UTC"), pa.string(), pa.int32(), pa.float64(), pa.float64())
     schema = pa.schema([pa.field(name, kind, nullable=False) for name, kind in zip(names, kinds)])
     columns = [pa.array(column, kind) for column, kind in zip(zip(*[("KX-A", DAY, *row) for row in rows]), kinds)]
-    (archive.root / path).parent.mkdir(parents=True)
+    first(archive, "orderbooks").unlink()
+    (archive.root / path).parent.mkdir(exist_ok=True)
     pq.write_table(pa.table(columns, schema=schema), archive.root / path)
     file = {"path": path, "date": "2025-06-20", "rows": len(rows), "bytes": 0, "sha256": ""}
     file |= {"t_min": DAY, "t_max": DAY, "symbols": 1, "generation": 1}
-    archive.files("orderbooks").append(file)
+    archive.files("orderbooks")[:] = [file]
     describe(archive, file)
 
 
@@ -493,8 +495,10 @@ def write_archive(root: Path, ticks: list) -> Archive:
     end, written = DAY + archives.DAY_MS, DAY + 2 * archives.DAY_MS
     facts = [(symbol, *[None] * 9, DAY, written, min(ts), max(ts), len(ts), *[None] * 9) for symbol, ts in by_symbol.items()]
     add("symbols", "symbols/part-00.parquet", facts, DAY, written)
-    windows = [("ticks", s, DAY, end, len(ts), written, "import", "declared", None) for s, ts in by_symbol.items()]
-    add("coverage", f"coverage/{DATE}/part-00.parquet", windows, DAY, end - 1)
+    for part, rows in sorted(by_part.items()):
+        counts = {symbol: len(by_symbol[symbol]) for symbol, *_ in rows}
+        windows = [("ticks", s, DAY, end, count, written, "import", "declared", None) for s, count in counts.items()]
+        add("coverage", f"coverage/{DATE}/part-{part:02}.parquet", windows, DAY, end - 1)
     return archive
 
 

@@ -23,6 +23,12 @@ export interface Kept {
   readonly started_at: number | null;
   readonly finished_at: number | null;
   readonly error: string | null;
+  readonly trades_file: {
+    readonly url: string;
+    readonly bytes: number;
+    readonly sha256: string;
+    readonly rows: number;
+  } | null;
   readonly result?: BacktestResult | null;
 }
 

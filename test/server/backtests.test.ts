@@ -46,6 +46,7 @@ describe('a saved backtest', () => {
       created_at: now,
       started_at: null,
       finished_at: null,
+      trades_file: null,
     };
     expect(body).toEqual(waiting);
     const done = await alice.becomes(body, 'done', 'failed');
@@ -58,9 +59,17 @@ describe('a saved backtest', () => {
       finished_at: now,
     };
     const progress = { batches_done: 2, batches_total: 2 };
-    expect(done).toEqual({ ...ended, progress, result });
+    const { trades_file } = done;
+    expect(trades_file).toMatchObject({ url: `${backtestPath}/${body.id}/trades?format=parquet` });
+    expect(trades_file!.rows).toBe(result.trades.count);
+    expect(done).toEqual({ ...ended, progress, trades_file, result });
     const { body: list } = await alice.json<Listed>(backtestPath);
-    expect(list).toEqual({ backtests: [{ ...ended, progress }], count: 1, next_cursor: null, generated_at: now });
+    expect(list).toEqual({
+      backtests: [{ ...ended, progress, trades_file }],
+      count: 1,
+      next_cursor: null,
+      generated_at: now,
+    });
 
     expect(await alice.drop(body.id)).toBe(204);
     expect(await alice.drop(body.id)).toBe(404);

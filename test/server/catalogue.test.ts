@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { Html, html } from '../../src/base/html.ts';
 import { computeTotals, renderPageDocument } from '../../src/server/web/document.ts';
@@ -46,7 +47,7 @@ test('shows the totals of the manifest', async () => {
   expect(totals).toMatchObject({ ticks: 2, symbols: 2, generation: 1, days: 4, watermark: manifest.watermark });
   expect(totals.span).toEqual({ first: day0, last: day0 + dayMs });
   expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols', 'candles_1h', 'candles_1d', 'coverage']);
-  const bytes = totals.datasets.reduce((sum, dataset) => sum + dataset.bytes, 0);
+  const bytes = listManifestFiles(manifest).reduce((sum, file) => sum + file.bytes, 0);
   expect(totals.bytes).toBe(bytes);
   const page = renderPageDocument({ ...totals, reached: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
   expect(page).toContain('<dd>1 h 30 min</dd>');

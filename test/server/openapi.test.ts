@@ -149,6 +149,7 @@ test('every integer parameter has bounds, and every limit states the maximum to 
     '/api/v1/strategies': 'reduced to 100',
     '/api/v1/bots': 'reduced to 100',
     '/api/v1/backtest': 'reduced to 100',
+    '/api/v1/backtest/{id}/trades': 'maximum of this service is 678',
   });
 });
 

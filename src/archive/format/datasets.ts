@@ -47,6 +47,8 @@ export interface DatasetDefinition {
    * day only; or not at all.
    */
   readonly partition: 'day and part' | 'day' | 'none';
+  /** The version of the format that split the files of a day by symbol; older ones have one file per day. Default: the first. */
+  readonly splitSince?: number;
   /**
    * `collected`: the rows are from responses and imports, and a repair keeps the intact ones. `derived`: a repair rebuilds
    * the rows from other datasets and the state database.
@@ -175,7 +177,7 @@ const defineSeriesConflicts = (one: string, key: string, facts: readonly Column[
     key: ['symbol', 't', 'seen_at', 'seq'],
     order: ['symbol', 't', 'seen_at', 'seq'],
     time: moment,
-    partition: 'day',
+    partition: 'day and part',
     source: 'collected',
     mergeRule: 'replace row',
     hasCoverage: false,
@@ -346,7 +348,8 @@ export const datasets = {
     key: ['dataset', 'symbol', 't_from'],
     order: ['dataset', 'symbol', 't_from'],
     time: { first: 't_from', last: 't_to', isLastIncluded: false },
-    partition: 'day',
+    partition: 'day and part',
+    splitSince: 4,
     source: 'derived',
     mergeRule: 'overlay windows',
     hasCoverage: false,
@@ -369,7 +372,8 @@ export const datasets = {
     key: ['symbol', 't', 'seen_at', 'seq'],
     order: ['symbol', 't', 'seen_at', 'seq'],
     time: moment,
-    partition: 'day',
+    partition: 'day and part',
+    splitSince: 4,
     source: 'collected',
     mergeRule: 'replace row',
     hasCoverage: false,
@@ -382,16 +386,22 @@ export type DatasetName = keyof typeof datasets;
 
 export const datasetNames = Object.keys(datasets) as DatasetName[];
 
+/** The fields that every definition has. */
+type FieldOfAll = Exclude<keyof DatasetDefinition, 'splitSince'>;
+
 /** The names of the datasets whose definition has such a value in a field. */
-export type DatasetsWith<Field extends keyof DatasetDefinition, Value extends DatasetDefinition[Field]> = {
+export type DatasetsWith<Field extends FieldOfAll, Value extends DatasetDefinition[Field]> = {
   [Name in DatasetName]: (typeof datasets)[Name][Field] extends Value ? Name : never;
 }[DatasetName];
 
 /** Whether a dataset has a folder for each UTC day. */
 export const isDated = (name: DatasetName): boolean => datasets[name].partition !== 'none';
 
-/** Whether the files of a day are split by symbol. */
-export const isSplitBySymbol = (name: DatasetName): boolean => datasets[name].partition === 'day and part';
+/** Whether the files of a day are split by symbol, in an archive of this format version. */
+export function isSplitBySymbol(name: DatasetName, formatVersion: number): boolean {
+  const { partition, splitSince = 1 }: DatasetDefinition = datasets[name];
+  return partition === 'day and part' && formatVersion >= splitSince;
+}
 
 /** A dataset whose fetched windows are listed in `coverage`. */
 export type CoveredDataset = DatasetsWith<'hasCoverage', true>;

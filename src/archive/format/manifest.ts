@@ -44,7 +44,13 @@ export interface Manifest {
   readonly created_at: number;
   readonly writer: string;
   readonly upstream: string;
+  /** The number of files that a day is split into, of the datasets that are split by symbol. */
   readonly parts: number;
+  /**
+   * The days that are split into fewer files, with their number, by date; absent if there are none. It divides `parts`, and
+   * never changes once the day is published.
+   */
+  readonly day_parts?: Readonly<Record<string, number>>;
   /** SHA-256 of the previous manifest; null for the first. */
   readonly previous_sha256: string | null;
   /** Every live symbol is covered by proven windows up to here, epoch ms; null if no symbol is live. */
@@ -202,12 +208,27 @@ function isFileListing(dataset: unknown): boolean {
   );
 }
 
+/** Whether a file has rows. A dataset without rows has a file too (`empty-files.ts`). */
+export const hasRows = ({ rows }: Pick<PublishedFile, 'rows'>): boolean => rows !== 0;
+
+/** The files of a dataset that have rows, in manifest order. */
+export const listFilesWithRows = (
+  { datasets }: Pick<Manifest, 'datasets'>,
+  dataset: DatasetName,
+): readonly PublishedFile[] => datasets[dataset].files.filter(hasRows);
+
 export const listManifestFiles = (manifest: Manifest): PublishedFile[] =>
   Object.values(manifest.datasets).flatMap((dataset) => [...dataset.files]);
 
 /** Finds a published file by its path from the root. */
 export const findManifestFile = (manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined =>
   manifest.datasets[dataset]?.files.find((file) => file.path === path);
+
+/** The same for a file with rows. */
+export function findFileWithRows(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined {
+  const file = findManifestFile(manifest, dataset, path);
+  return file !== undefined && hasRows(file) ? file : undefined;
+}
 
 /** SHA256SUMS, in the format of `sha256sum -c`. */
 export const formatChecksums = (manifest: Manifest): string =>

@@ -18,6 +18,7 @@ import {
   type SeriesRows,
 } from './series.ts';
 import { compareRows, dropRepeatedConflicts, joinRows, toSeriesConflict } from './series-rows.ts';
+import { numberTexts } from './text-columns.ts';
 import type { RunTally } from './tick-columns.ts';
 
 /**
@@ -38,7 +39,8 @@ export function mergeRowsById(
   const symbols = [...new Set([...old.symbols, ...bySymbol.keys()])].sort(compareUtf8);
   const offsets = new Float64Array(symbols.length + 1);
   /** The rows to keep, in their order. */
-  const kept: number[] = [];
+  const kept = new Uint32Array(all.t.length);
+  let keptCount = 0;
   const conflicts: SeriesConflict[] = [];
   const precedence = createPrecedenceRecorder();
   const tallies = new Map<string, RunTally>();
@@ -48,20 +50,20 @@ export function mergeRowsById(
     const i = oldIndex.get(symbol);
     const [from, to] = i === undefined ? [0, 0] : [old.offsets[i]!, old.offsets[i + 1]!];
     const fresh = bySymbol.get(symbol);
-    if (fresh === undefined) for (let row = from; row < to; row++) kept.push(row);
+    if (fresh === undefined) for (let row = from; row < to; row++) kept[keptCount++] = row;
     else {
       const merge = { all, symbol, from, to, fresh, known, tallies };
-      const merged = mergeSymbolById(merge);
-      for (const { row } of merged.sorted) kept.push(row);
+      const merged = mergeSymbol(merge);
+      for (let r = 0; r < merged.rows.length; r++) kept[keptCount++] = merged.rows[r]!;
       for (const conflict of merged.conflicts) conflicts.push(conflict);
-      recordTimes(precedence, merge, merged.sorted);
+      recordTimes(precedence, merge, merged);
       isChanged ||= merged.isChanged;
-      added.set(symbol, merged.sorted.length - (to - from));
+      added.set(symbol, merged.rows.length - (to - from));
     }
-    offsets[s + 1] = kept.length;
+    offsets[s + 1] = keptCount;
   });
   return {
-    columns: { symbols, offsets, ...pickSeriesRows(all, kept) },
+    columns: { symbols, offsets, ...pickSeriesRows(all, kept.subarray(0, keptCount)) },
     isChanged,
     conflicts: dropRepeatedConflicts(conflicts),
     precedence: precedence.windows,
@@ -100,6 +102,61 @@ interface SymbolMerge {
   readonly tallies: Map<string, RunTally>;
 }
 
+/** The merged rows of one symbol. */
+interface MergedSymbol {
+  /** The rows to keep, sorted by time and identifier. */
+  readonly rows: ArrayLike<number>;
+  /** The precedence of each of them. */
+  readonly precedence: readonly Precedence[];
+  readonly conflicts: readonly SeriesConflict[];
+  readonly isChanged: boolean;
+}
+
+function mergeSymbol(merge: SymbolMerge): MergedSymbol {
+  const { all, from, to, fresh } = merge;
+  const count = fresh.reduce((sum, { chunk }) => sum + chunk.t.length, to - from);
+  const rows = new Uint32Array(count);
+  let at = 0;
+  for (let row = from; row < to; row++) rows[at++] = row;
+  for (const { chunk, first } of fresh) for (let i = 0; i < chunk.t.length; i++) rows[at++] = first + i;
+  const { numbers, firsts } = numberTexts(all.texts[0]!, rows)!;
+  return firsts.length === count ? mergeDistinctRows(merge, rows) : mergeRepeatedRows(merge, numbers);
+}
+
+/**
+ * Merges a symbol of which no identifier occurs twice, as most do: all rows are kept. `mergeRepeatedRows` has the same result,
+ * and takes several times as long.
+ * @param rows the old ones, followed by those of the chunks
+ */
+function mergeDistinctRows(
+  { all, symbol, from, to, fresh, known, tallies }: SymbolMerge,
+  rows: Uint32Array,
+): MergedSymbol {
+  const precedence: Precedence[] = [];
+  const findPrecedence = createPrecedenceLookup(symbol, known);
+  for (let row = from; row < to; row++) precedence.push(findPrecedence(all.t[row]!));
+  for (const { chunk } of fresh) {
+    for (let i = 0; i < chunk.t.length; i++) precedence.push(chunk);
+    openTally(tallies, chunk.runId).accepted += chunk.t.length;
+  }
+  const merged = { conflicts: [], isChanged: true };
+  let isSorted = true;
+  for (let i = 1; i < rows.length && isSorted; i++) isSorted = compareKeys(all, rows[i - 1]!, rows[i]!) < 0;
+  if (isSorted) return { ...merged, rows, precedence };
+  const order = Uint32Array.from(rows, (_, i) => i).sort((a, b) => compareKeys(all, rows[a]!, rows[b]!));
+  return { ...merged, rows: order.map((i) => rows[i]!), precedence: Array.from(order, (i) => precedence[i]!) };
+}
+
+/** Orders rows of a symbol by their times and identifiers. */
+const compareKeys = ({ t, texts }: SeriesRows, a: number, b: number): number =>
+  t[a]! - t[b]! || compareRowIds(texts[0]!, a, b);
+
+function openTally(tallies: Map<string, RunTally>, runId: string): RunTally {
+  const tally = tallies.get(runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
+  tallies.set(runId, tally);
+  return tally;
+}
+
 /** What is known of one identifier. */
 interface KeyState {
   /** The row with precedence so far. */
@@ -112,26 +169,25 @@ interface KeyState {
   differs: boolean;
 }
 
-function mergeSymbolById({ all, symbol, from, to, fresh, known, tallies }: SymbolMerge): {
-  /** Sorted by time and identifier. */
-  readonly sorted: readonly KeyState[];
-  readonly conflicts: readonly SeriesConflict[];
-  readonly isChanged: boolean;
-} {
-  const ids = all.texts[0]!;
-  const states = new Map<string, KeyState>();
+/** @param numbers the number of the identifier of each row: of the old ones, followed by those of the chunks */
+function mergeRepeatedRows(
+  { all, symbol, from, to, fresh, known, tallies }: SymbolMerge,
+  numbers: Uint32Array,
+): MergedSymbol {
+  const states: KeyState[] = [];
   const findPrecedence = createPrecedenceLookup(symbol, known);
+  let at = 0;
   for (let row = from; row < to; row++) {
     const precedence = findPrecedence(all.t[row]!);
-    states.set(ids[row]!, { row, precedence, before: row, isHeld: true, differs: false });
+    states[numbers[at++]!] = { row, precedence, before: row, isHeld: true, differs: false };
   }
   for (const { chunk, first } of fresh) {
-    const tally = tallies.get(chunk.runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
-    tallies.set(chunk.runId, tally);
+    const tally = openTally(tallies, chunk.runId);
     for (let row = first; row < first + chunk.t.length; row++) {
-      const state = states.get(ids[row]!);
+      const number = numbers[at++]!;
+      const state = states[number];
       if (state === undefined) {
-        states.set(ids[row]!, { row, precedence: chunk, before: row, isHeld: false, differs: false });
+        states[number] = { row, precedence: chunk, before: row, isHeld: false, differs: false };
         tally.accepted++;
         continue;
       }
@@ -145,12 +201,11 @@ function mergeSymbolById({ all, symbol, from, to, fresh, known, tallies }: Symbo
       state.precedence = chunk;
     }
   }
-  const sorted = [...states.values()].sort(
-    (a, b) => all.t[a.row]! - all.t[b.row]! || compareRowIds(ids[a.row]!, ids[b.row]!),
-  );
+  const sorted = states.toSorted((a, b) => compareKeys(all, a.row, b.row));
   return {
-    sorted,
-    conflicts: listConflicts(all, symbol, fresh, states),
+    rows: sorted.map(({ row }) => row),
+    precedence: sorted.map((state) => state.precedence),
+    conflicts: listConflicts(all, symbol, fresh, states, numbers.subarray(to - from)),
     isChanged: sorted.some(({ row, before, isHeld }) => !isHeld || !isSameRow(all, row, before)),
   };
 }
@@ -161,18 +216,22 @@ const compareRowsAndTimes = (all: SeriesRows, a: number, b: number): number =>
 
 const isSameRow = (all: SeriesRows, a: number, b: number): boolean => a === b || compareRowsAndTimes(all, a, b) === 0;
 
-/** Lists the dropped rows, those of an identifier together; see `recordConflicts` in `merge.ts`. */
+/**
+ * Lists the dropped rows, those of an identifier together; see `recordConflicts` in `merge.ts`.
+ * @param numbers the number of the identifier of each row of the chunks, which is the index of its state
+ */
 function listConflicts(
   all: SeriesRows,
   symbol: string,
   fresh: readonly IndexedChunk[],
-  states: ReadonlyMap<string, KeyState>,
+  states: readonly KeyState[],
+  numbers: Uint32Array,
 ): SeriesConflict[] {
   const byState = new Map<KeyState, SeriesConflict[]>();
-  const ids = all.texts[0]!;
+  let at = 0;
   for (const { chunk, first } of fresh) {
     for (let row = first; row < first + chunk.t.length; row++) {
-      const state = states.get(ids[row]!)!;
+      const state = states[numbers[at++]!]!;
       if (!state.differs || isSameRow(all, row, state.row)) continue;
       const seenAt = state.isHeld ? chunk.observedAt : Math.max(chunk.observedAt, state.precedence.observedAt);
       const list = byState.get(state) ?? [];
@@ -180,7 +239,7 @@ function listConflicts(
       list.push(toSeriesConflict(all, row, symbol, seenAt));
     }
   }
-  for (const state of states.values()) {
+  for (const state of states) {
     if (!state.isHeld || !state.differs || isSameRow(all, state.before, state.row)) continue;
     const list = byState.get(state) ?? [];
     byState.set(state, list);
@@ -208,15 +267,15 @@ function createWindowLookup(windows: readonly PrecedenceWindow[]): (t: number) =
 function recordTimes(
   recorder: PrecedenceRecorder,
   { all, symbol, known }: SymbolMerge,
-  sorted: readonly KeyState[],
+  { rows, precedence }: MergedSymbol,
 ): void {
   const findWindow = createWindowLookup(known.getWindows(symbol));
   recorder.begin(symbol);
-  for (let i = 0; i < sorted.length; ) {
-    const t = all.t[sorted[i]!.row]!;
-    let greatest = sorted[i]!.precedence;
-    for (i++; i < sorted.length && all.t[sorted[i]!.row] === t; i++)
-      if (hasPrecedence(sorted[i]!.precedence, greatest, false)) greatest = sorted[i]!.precedence;
+  for (let i = 0; i < rows.length; ) {
+    const t = all.t[rows[i]!]!;
+    let greatest = precedence[i]!;
+    for (i++; i < rows.length && all.t[rows[i]!] === t; i++)
+      if (hasPrecedence(precedence[i]!, greatest, false)) greatest = precedence[i]!;
     // Without a known observation time there is no precedence to store.
     if (Number.isFinite(greatest.observedAt)) recorder.record(t, greatest, !hasSamePrecedence(findWindow(t), greatest));
     else recorder.pause();

@@ -1,5 +1,6 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { SeriesChunk, SeriesColumns, SeriesConflict, SeriesRows } from './series.ts';
+import { compareTexts, concatTexts, readText } from './text-columns.ts';
 
 /*
  * The rows of a merge: those of the old columns, followed by those of each chunk. A row is an index into them.
@@ -22,7 +23,7 @@ export function joinRows(old: SeriesColumns, chunks: readonly SeriesChunk[]): Se
   return {
     t: join(({ t }) => t),
     values: old.values.map((_, c) => join(({ values }) => values[c]!)),
-    texts: old.texts.map((column, c) => column.concat(...chunks.map(({ texts }) => texts[c]!))),
+    texts: old.texts.map((column, c) => concatTexts([column, ...chunks.map(({ texts }) => texts[c]!)])),
   };
 }
 
@@ -33,7 +34,7 @@ export function compareRows({ values, texts }: SeriesRows, a: number, b: number)
     if (order !== 0) return order;
   }
   for (const column of texts) {
-    const order = compareTexts(column[a]!, column[b]!);
+    const order = compareTexts(column, a, b);
     if (order !== 0) return order;
   }
   return 0;
@@ -42,7 +43,7 @@ export function compareRows({ values, texts }: SeriesRows, a: number, b: number)
 const compareNumbers = (a: number, b: number): number =>
   a < b ? -1 : a > b ? 1 : Number(Number.isNaN(b)) - Number(Number.isNaN(a));
 
-const compareTexts = (a: string | null, b: string | null): number =>
+const compareStrings = (a: string | null, b: string | null): number =>
   a === b ? 0 : a === null ? -1 : b === null ? 1 : compareUtf8(a, b);
 
 /** Orders dropped rows by their numbers and texts, as `compareRows` does. */
@@ -52,7 +53,7 @@ export function compareDropped(a: SeriesConflict, b: SeriesConflict): number {
     if (order !== 0) return order;
   }
   for (let c = 0; c < a.droppedTexts.length; c++) {
-    const order = compareTexts(a.droppedTexts[c]!, b.droppedTexts[c]!);
+    const order = compareStrings(a.droppedTexts[c]!, b.droppedTexts[c]!);
     if (order !== 0) return order;
   }
   return 0;
@@ -69,7 +70,7 @@ export const toSeriesConflict = (
   t: t[row]!,
   seenAt,
   dropped: values.map((column) => column[row]!),
-  droppedTexts: texts.map((column) => column[row]!),
+  droppedTexts: texts.map((column) => readText(column, row)),
 });
 
 /** A merge tells rows apart by their index, so it lists equal ones of several chunks. Those of a key are adjacent. */

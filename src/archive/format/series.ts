@@ -3,6 +3,7 @@ import { compareUtf8 } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Precedence, PrecedenceWindow } from './precedence.ts';
 import { listTextColumns, listValueColumns, type SeriesDataset } from './series-datasets.ts';
+import { compareTexts, createNullTexts, pickTexts, sliceTexts, type TextColumn } from './text-columns.ts';
 import type { PartColumns, RunTally, SymbolOffsets } from './tick-columns.ts';
 
 /*
@@ -18,8 +19,6 @@ export interface SeriesRows {
   /** In the order of `listTextColumns`. */
   readonly texts: readonly TextColumn[];
 }
-
-export type TextColumn = readonly (string | null)[];
 
 /** Rows of one symbol from one response or file, in any order, possibly with repeated times. */
 export interface SeriesChunk extends SeriesRows, Precedence {
@@ -38,7 +37,7 @@ export interface SeriesConflict {
   readonly seenAt: number;
   /** Its numbers. */
   readonly dropped: readonly number[];
-  readonly droppedTexts: TextColumn;
+  readonly droppedTexts: readonly (string | null)[];
 }
 
 export interface MergedSeries {
@@ -60,15 +59,15 @@ export const createEmptySeries = (dataset: SeriesDataset): SeriesColumns => ({
   offsets: new Float64Array(1),
   t: new Float64Array(0),
   values: listValueColumns(dataset).map(() => new Float64Array(0)),
-  texts: listTextColumns(dataset).map(() => []),
+  texts: listTextColumns(dataset).map(() => createNullTexts(0)),
 });
 
 /**
  * Orders the identifiers of rows with equal times: shorter ones first, then by their UTF-8 bytes, so that ascending numbers
  * stay in their order.
  */
-export const compareRowIds = (a: string, b: string): number =>
-  Buffer.byteLength(a) - Buffer.byteLength(b) || compareUtf8(a, b);
+export const compareRowIds = (ids: TextColumn, a: number, b: number): number =>
+  ids.lengths[a]! - ids.lengths[b]! || compareTexts(ids, a, b);
 
 /** Splits rows sorted by time by UTC day; `day` is its midnight, epoch ms. */
 export function* splitSeriesByDay({ t, values, texts }: SeriesRows): Generator<SeriesRows & { readonly day: number }> {
@@ -80,11 +79,11 @@ export function* splitSeriesByDay({ t, values, texts }: SeriesRows): Generator<S
   }
 }
 
-/** Rows `from` to `to`. The numbers are views. */
+/** Rows `from` to `to`, as views. */
 const sliceRows = ({ t, values, texts }: SeriesRows, from: number, to: number): SeriesRows => ({
   t: t.subarray(from, to),
   values: values.map((column) => column.subarray(from, to)),
-  texts: texts.map((column) => column.slice(from, to)),
+  texts: texts.map((column) => sliceTexts(column, from, to)),
 });
 
 /** Sorts rows by time. The sort is stable. */
@@ -99,31 +98,17 @@ export function sortSeriesByTime(rows: SeriesRows): SeriesRows {
   );
 }
 
-/** Packs text columns as JSON; a column without any text is null. Empty if there are no columns. */
-export const packTexts = (texts: readonly TextColumn[]): Uint8Array =>
-  texts.length === 0
-    ? new Uint8Array(0)
-    : Buffer.from(
-        JSON.stringify(texts.map((column) => (column.every((text) => text === null) ? null : column))),
-        'utf8',
-      );
-
-/** Reverses `packTexts` of `rows` rows. */
-export const unpackTexts = (packed: Uint8Array, rows: number): TextColumn[] =>
-  packed.length === 0
-    ? []
-    : (
-        JSON.parse(
-          Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength).toString('utf8'),
-        ) as (TextColumn | null)[]
-      ).map((column) => column ?? new Array<null>(rows).fill(null));
-
-/** The rows with these indexes, in this order. */
-export const pickSeriesRows = ({ t, values, texts }: SeriesRows, rows: ArrayLike<number>): SeriesRows => ({
-  t: pickNumbers(t, rows),
-  values: values.map((column) => pickNumbers(column, rows)),
-  texts: texts.map((column) => Array.from(rows, (row) => column[row]!)),
-});
+/** The rows with these indexes, in this order. The same arrays if all rows keep their place. */
+export function pickSeriesRows({ t, values, texts }: SeriesRows, rows: ArrayLike<number>): SeriesRows {
+  let kept = 0;
+  while (kept < rows.length && rows[kept] === kept) kept++;
+  if (kept === t.length && kept === rows.length) return { t, values, texts };
+  return {
+    t: pickNumbers(t, rows),
+    values: values.map((column) => pickNumbers(column, rows)),
+    texts: texts.map((column) => pickTexts(column, rows)),
+  };
+}
 
 function pickNumbers(column: Float64Array, rows: ArrayLike<number>): Float64Array {
   const out = new Float64Array(rows.length);

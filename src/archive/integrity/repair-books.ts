@@ -1,7 +1,7 @@
-import { computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, subtract, type Window } from '../../base/window.ts';
 import type { PublishedCoverage } from '../format/coverage.ts';
-import { toDayPath } from '../format/layout.ts';
+import { findDayPart } from '../format/day-parts.ts';
+import { parsePartNumber } from '../format/layout.ts';
 import { type BookColumns, emptyBooks } from '../format/order-book.ts';
 import { indexTickTimes } from '../format/tick-columns.ts';
 import type { Archive } from '../open-archive.ts';
@@ -39,7 +39,7 @@ export function repairOrderBooks(
   losses.unrecoverable.push({ dataset: 'orderbooks', path: file.path, rows, ...computeKeyRange(lostRanges) });
   const getTimes = indexTickTimes({ ...intact, p: intact.price });
   for (const [symbol, covered] of coverage) {
-    if (toDayPath('orderbooks', day, computePartNumber(symbol, archive.state.identity.parts)) !== file.path) continue;
+    if (findDayPart(stage.base, symbol, day) !== parsePartNumber(file.path)) continue;
     const lostWindows = lostRanges.flatMap((range) => listLostBookWindows(range, symbol, day, getTimes(symbol)));
     const remaining = covered.flatMap((one) =>
       subtract([one], lostWindows).map((piece) => ({

@@ -1,18 +1,28 @@
 import { computePartNumber } from '../../base/symbol-name.ts';
+import { formatDay } from '../../base/time.ts';
 import { dayMs, intersect, overlaps, union, type Window } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
 import { candleDatasets, datasets } from '../format/datasets.ts';
+import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile, type PublishedFile } from '../format/manifest.ts';
+import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
 import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
-import { type DayCoverage, readDayCoverage, stageDayTable, toCoverageRows } from '../publish/day-tables.ts';
+import {
+  addCoverage,
+  type DayCoverage,
+  parseCoverageRows,
+  pickPartCoverage,
+  readPartCoverage,
+  stageTable,
+  toCoverageRows,
+} from '../publish/day-tables.ts';
 import { encodeTickFile } from '../publish/encode-partition.ts';
 import { listCandleIntervals, stageCandles } from '../publish/stage-candles.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
@@ -35,6 +45,8 @@ interface DayRepair {
   readonly day: number;
   readonly damagedFiles: ReadonlyMap<string, DamagedFile>;
   readonly losses: RepairLosses;
+  /** The number of parts of the day. */
+  readonly parts: number;
   readonly coverage: DayCoverage;
   /** Symbols whose coverage was restored from the state, which does not record tick counts. */
   readonly restoredCoverage: RestoredCoverage;
@@ -53,32 +65,51 @@ export function repairDay(
   losses: RepairLosses,
   settleMs: number,
 ): void {
-  const path = toDayPath('coverage', day, 0);
-  const damagedCoverage = damaged.get(path);
-  const { coverage, refilled: restoredCoverage } =
-    damagedCoverage === undefined
-      ? { coverage: readDayCoverage(archive, stage.base, day), refilled: new Map() as RestoredCoverage }
-      : restoreCoverage(archive, day, damagedCoverage, settleMs);
-  if (damagedCoverage !== undefined) recordCoverageLoss(damagedCoverage, coverage, losses);
-  const before = JSON.stringify(toCoverageRows(coverage));
+  const parts = getPartCount(stage.base, formatDay(day));
+  const coverage = parseCoverageRows([]);
+  const before = new Map<number, string>();
+  const damagedCoverage = new Map<number, DamagedFile>();
+  for (let part = 0; part < parts; part++) {
+    const file = damaged.get(toDayPath('coverage', day, part));
+    if (file !== undefined) damagedCoverage.set(part, file);
+    else {
+      const published = readPartCoverage(archive, stage.base, { day, part });
+      before.set(part, formatCoverage(published));
+      addCoverage(coverage, published);
+    }
+  }
+  const restoredCoverage: RestoredCoverage =
+    damagedCoverage.size === 0
+      ? new Map()
+      : restoreCoverage(archive, day, coverage, [...damagedCoverage.values()], settleMs);
+  for (const [part, file] of damagedCoverage) recordCoverageLoss(file, pickPartCoverage(coverage, part, parts), losses);
   const repair = {
     archive,
     stage,
     day,
     damagedFiles: damaged,
     losses,
+    parts,
     coverage,
     restoredCoverage,
     intervals: listCandleIntervals(stage.base, []),
   };
-  for (let part = 0; part < archive.state.identity.parts; part++)
-    repairPartition(repair, part, damagedCoverage !== undefined);
-  const rows = toCoverageRows(coverage);
-  if (damagedCoverage === undefined && JSON.stringify(rows) === before) return;
-  if (rows.length > 0) stageDayTable(archive, stage, 'coverage', day, rows);
-  else stageRemoval(stage, path);
+  for (let part = 0; part < parts; part++) {
+    const isRestored = formatCoverage(pickPartCoverage(coverage, part, parts)) !== before.get(part);
+    repairPartition(repair, part, isRestored);
+  }
+  for (let part = 0; part < parts; part++) {
+    const ofPart = pickPartCoverage(coverage, part, parts);
+    if (formatCoverage(ofPart) === before.get(part)) continue;
+    const rows = toCoverageRows(ofPart);
+    if (rows.length > 0) stageTable(archive, stage, 'coverage', { day, part }, rows);
+    else stageRemoval(stage, toDayPath('coverage', day, part));
+  }
 }
 
+const formatCoverage = (coverage: DayCoverage): string => JSON.stringify(toCoverageRows(coverage));
+
+/** @param coverage the coverage of the part after the repair */
 function recordCoverageLoss({ file, salvage }: DamagedFile, coverage: DayCoverage, losses: RepairLosses): void {
   const lost = Math.max(0, file.rows - toCoverageRows(coverage).length);
   losses.rowsLost.set(file.path, lost);
@@ -91,7 +122,7 @@ function recordCoverageLoss({ file, salvage }: DamagedFile, coverage: DayCoverag
     });
 }
 
-function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boolean): void {
+function repairPartition(repair: DayRepair, part: number, isCoverageRestored: boolean): void {
   const { archive, stage, day, damagedFiles, losses, coverage, intervals } = repair;
   const books = damagedFiles.get(toDayPath('orderbooks', day, part));
   if (books !== undefined) repairOrderBooks(archive, stage, day, books, coverage.orderbooks, losses);
@@ -104,14 +135,13 @@ function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boo
   // Candles depend on the series too.
   const related = [...intervals.map((interval) => candleDatasets[interval]), ...candleSeries];
   const areCandlesAffected = related.some((dataset) => damagedFiles.has(toDayPath(dataset, day, part)));
-  if (ticks === undefined && !isCoverageDamaged && !areCandlesAffected) return;
-  const file = findManifestFile(stage.base, 'ticks', path);
+  if (ticks === undefined && !isCoverageRestored && !areCandlesAffected) return;
+  const file = findFileWithRows(stage.base, 'ticks', path);
   const columns = ticks === undefined ? readPublishedTicks(archive, file) : repairTicks(repair, part, ticks);
-  if (ticks === undefined) {
+  if (ticks === undefined && isCoverageRestored) {
     const getTimes = indexTickTimes(columns);
-    for (const [symbol, covered] of repair.restoredCoverage)
-      if (computePartNumber(symbol, archive.state.identity.parts) === part)
-        coverage.ticks.set(symbol, countCoverageTicks(covered, getTimes(symbol)));
+    for (const [symbol, covered] of pickPartCoverage(coverage, part, repair.parts).ticks)
+      coverage.ticks.set(symbol, countCoverageTicks(covered, getTimes(symbol)));
   }
   if (columns.t.length > 0) {
     stageCandles(archive, stage, intervals, { day, part }, columns, coverage.ticks);
@@ -119,7 +149,7 @@ function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boo
   }
   for (const interval of intervals) {
     const candles = toDayPath(candleDatasets[interval], day, part);
-    if (findManifestFile(stage.base, candleDatasets[interval], candles) === undefined) continue;
+    if (findFileWithRows(stage.base, candleDatasets[interval], candles) === undefined) continue;
     stageRemoval(stage, candles);
     const damaged = damagedFiles.get(candles);
     if (damaged !== undefined) losses.rowsLost.set(candles, damaged.file.rows);
@@ -137,7 +167,7 @@ function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): Par
   const intact = readableFile === null ? emptyPart : decodeTicks(readableFile, intactGroups);
   const getTimes = indexTickTimes(intact);
   const partCoverage = new Map(
-    [...coverage.ticks].filter(([symbol]) => computePartNumber(symbol, archive.state.identity.parts) === part),
+    [...coverage.ticks].filter(([symbol]) => computePartNumber(symbol, repair.parts) === part),
   );
   const published = readPublishedCounts(repair, part);
   const restoredWindows: LostWindow[] = [];
@@ -177,8 +207,7 @@ function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): Par
  * How many of the lost rows may belong to windows that were already lost. Their ticks are still missing, and these
  * windows are fetched again in any case.
  */
-function countAwaitedTicks({ archive, day }: DayRepair, part: number, ranges: readonly LostRange[]): number {
-  const { parts } = archive.state.identity;
+function countAwaitedTicks({ archive, day, parts }: DayRepair, part: number, ranges: readonly LostRange[]): number {
   return [...readLostTicksIn(archive.state.db, { from: day, to: day + dayMs })]
     .filter(([symbol]) => computePartNumber(symbol, parts) === part)
     .flatMap(([symbol, windows]) => {
@@ -198,7 +227,7 @@ const estimateLostTicksMin = ({ keys, rows }: LostRange): number =>
 /** Published tick counts per symbol, from the daily candles; undefined if they are not needed or not available. */
 function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<string, number> | undefined {
   const path = toDayPath('candles_1d', repair.day, part);
-  const file = findManifestFile(repair.stage.base, 'candles_1d', path);
+  const file = findFileWithRows(repair.stage.base, 'candles_1d', path);
   if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
   const columns = datasets.candles_1d.columns.filter(({ name }) => name === 'symbol' || name === 'ticks');
   const rows = decodeRows(columns, readPublishedFile(repair.archive, file));

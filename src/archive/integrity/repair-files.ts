@@ -3,8 +3,9 @@ import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { compareLostWindows, withdrawCoverage } from '../format/coverage.ts';
 import { type DatasetName, type DatasetsWith, datasets } from '../format/datasets.ts';
+import { getPartCount, type PartCounts } from '../format/day-parts.ts';
 import { parsePartNumber, symbolsPath } from '../format/layout.ts';
-import { type Manifest, sumFileSizes } from '../format/manifest.ts';
+import { hasRows, listFilesWithRows, type Manifest, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
@@ -14,7 +15,9 @@ import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { commitStage } from '../publish/commit.ts';
-import { stageDayTable } from '../publish/day-tables.ts';
+import { isTable, stageTable, type TableName } from '../publish/day-tables.ts';
+import { encodeEmptyFile, stageMissingEmptyFiles } from '../publish/empty-files.ts';
+import { stageRowsOfOtherParts } from '../publish/split-tables.ts';
 import {
   createNextManifest,
   type JudgeContext,
@@ -22,6 +25,7 @@ import {
   recordStagedFiles,
   type Stage,
   sortMoves,
+  stageFile,
   stageRemoval,
   stageSymbols,
 } from '../publish/staging.ts';
@@ -47,12 +51,11 @@ export async function repairDamagedFiles(
   options: RepairFilesOptions,
 ): Promise<Manifest> {
   const { db, identity } = archive.state;
-  const dated = damaged.filter(({ file }) => file.date !== null);
+  const dated = damaged.filter(({ file }) => file.date !== null && hasRows(file));
   const days = [...Map.groupBy(dated, ({ file }) => parseDayStart(file.date!))].sort(([a], [b]) => a - b);
   for (const [done, [day, dayFiles]] of days.entries()) {
     options.signal?.throwIfAborted();
-    for (const one of dayFiles)
-      if (isCollectedDayTable(one.dataset)) repairRows(archive, stage, one.dataset, one, losses);
+    for (const one of dayFiles) if (isCollectedTable(one.dataset)) repairRows(archive, stage, one.dataset, one, losses);
     repairDay(
       archive,
       stage,
@@ -72,12 +75,15 @@ export async function repairDamagedFiles(
   const nowMs = options.clock.nowMs();
   const { symbols, changed } = recountSymbols(known, counts, parts, identity.parts, nowMs);
   stageSymbols(archive, stage, symbols);
-  if (symbols.length === 0 && damaged.some(({ dataset }) => dataset === 'symbols')) stageRemoval(stage, symbolsPath);
+  if (symbols.length === 0 && damaged.some(({ dataset, file }) => dataset === 'symbols' && hasRows(file)))
+    stageRemoval(stage, symbolsPath);
   const coverage = readAllSegments(db);
   const lostBySymbol = Map.groupBy(losses.windows, ({ symbol }) => symbol);
   for (const [symbol, windows] of lostBySymbol)
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
   const after = { symbols, coverage, lost: [...readLostWindows(db), ...losses.windows].sort(compareLostWindows) };
+  stageDamagedEmptyFiles(archive, stage, damaged);
+  stageMissingEmptyFiles(archive, stage);
   // Every published file was checked, and this commit repairs all damage: none is left to record.
   const manifest = createNextManifest(archive, stage, after, options, []);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
@@ -90,7 +96,14 @@ export async function repairDamagedFiles(
   return manifest;
 }
 
-/** Parts to recount: those with damaged ticks, or all parts if the tick counts in the state do not add up. */
+/** Stages damaged files without rows again. Nothing is lost with them. */
+function stageDamagedEmptyFiles(archive: Archive, stage: Stage, damaged: RepairTriage['damaged']): void {
+  for (const { dataset, file } of damaged)
+    if (!hasRows(file) && !stage.stagedFiles.has(file.path))
+      stageFile(archive, stage, encodeEmptyFile({ dataset, path: file.path, date: file.date }));
+}
+
+/** Parts of the archive to recount: those with damaged ticks, or all if the tick counts in the state do not add up. */
 function listPartsToCount(
   { base }: Stage,
   damaged: RepairTriage['damaged'],
@@ -99,15 +112,20 @@ function listPartsToCount(
 ): Set<number> {
   const published = sumFileSizes(base.datasets.ticks.files).rows;
   const all = known.reduce((sum, { ticks }) => sum + ticks, 0) !== published;
-  if (all) return new Set(Array.from({ length: parts }, (_, part) => part));
-  return new Set(damaged.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => parsePartNumber(file.path)));
+  const damagedTicks = damaged.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => file);
+  const everyPart = Array.from({ length: parts }, (_, part) => part);
+  return new Set(everyPart.filter((part) => all || damagedTicks.some((file) => hasPart(base, file, part))));
 }
+
+/** Whether a file has the symbols of a part of the archive. On a day with fewer parts it has those of several. */
+const hasPart = (counts: PartCounts, { path, date }: PublishedFile, part: number): boolean =>
+  part % getPartCount(counts, date!) === parsePartNumber(path);
 
 /** Counts the ticks of some parts over all days, as of the staged generation; one entry per symbol. */
 function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
   const counts = new Map<string, TickCount>();
-  for (const file of listNextFiles(stage).ticks.files) {
-    if (!parts.has(parsePartNumber(file.path))) continue;
+  for (const file of listFilesWithRows({ datasets: listNextFiles(stage) }, 'ticks')) {
+    if (![...parts].some((part) => hasPart(stage.base, file, part))) continue;
     const staged = stage.moves.find((move) => move.to === file.path);
     const bytes =
       staged === undefined
@@ -115,6 +133,7 @@ function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<num
         : archive.disk.read(join(archive.layout.root, staged.from!));
     const { symbols, offsets, t } = decodeTicks(bytes);
     symbols.forEach((symbol, i) => {
+      if (!parts.has(computePartNumber(symbol, stage.base.parts))) return;
       const before = counts.get(symbol);
       // Days are in order.
       counts.set(symbol, {
@@ -155,23 +174,25 @@ export function recountSymbols(
   return { symbols: out.sort((a, b) => compareUtf8(a.symbol, b.symbol)), changed };
 }
 
-/** A dataset with one file per day, whose lost rows exist nowhere else. */
-type CollectedDayTable = DatasetsWith<'partition', 'day'> & DatasetsWith<'source', 'collected'>;
+/** A dataset of rows that exist nowhere else. */
+type CollectedTable = TableName & DatasetsWith<'source', 'collected'>;
 
-const isCollectedDayTable = (dataset: DatasetName): dataset is CollectedDayTable =>
-  datasets[dataset].partition === 'day' && datasets[dataset].source === 'collected';
+const isCollectedTable = (dataset: DatasetName): dataset is CollectedTable =>
+  isTable(dataset) && datasets[dataset].source === 'collected';
 
-/** Stages the intact rows of a day's file. */
+/** Stages the intact rows of a file. */
 function repairRows(
   archive: Archive,
   stage: Stage,
-  dataset: CollectedDayTable,
+  dataset: CollectedTable,
   { file, salvage }: DamagedFile,
   losses: RepairLosses,
 ): void {
   const { readableFile, intactGroups, lostRanges } = salvage();
   const rows = readableFile === null ? [] : decodeRows(datasets[dataset].columns, readableFile, intactGroups);
-  if (rows.length > 0) stageDayTable(archive, stage, dataset, parseDayStart(file.date!), rows);
+  const bin = { day: parseDayStart(file.date!), part: parsePartNumber(file.path) };
+  const own = dataset === 'conflicts' ? stageRowsOfOtherParts(archive, stage, dataset, bin, rows) : rows;
+  if (own.length > 0) stageTable(archive, stage, dataset, bin, own);
   else stageRemoval(stage, file.path);
   losses.rowsLost.set(file.path, file.rows - rows.length);
   for (const range of lostRanges)

@@ -1,5 +1,5 @@
-import { computePartNumber } from '../../base/symbol-name.ts';
 import { type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
+import { findDayPart } from '../format/day-parts.ts';
 import { parsePartNumber } from '../format/layout.ts';
 import { createEmptySeries, type SeriesColumns, toTimes } from '../format/series.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
@@ -39,7 +39,7 @@ export function repairSeries(
   losses.unrecoverable.push({ dataset, path: file.path, rows, ...computeKeyRange(lostRanges) });
   const getTimes = indexTickTimes(toTimes(intact));
   for (const [symbol, covered] of coverage) {
-    if (computePartNumber(symbol, archive.state.identity.parts) !== part) continue;
+    if (findDayPart(stage.base, symbol, day) !== part) continue;
     const t = getTimes(symbol);
     const spans = lostRanges.flatMap((range) => computeRangeWindow(range, symbol, day) ?? []);
     const remaining = covered.flatMap((window) =>

@@ -6,6 +6,7 @@ import { datasets } from '../format/datasets.ts';
 import { type ArchiveLayout, manifestName } from '../format/layout.ts';
 import {
   formatManifest,
+  hasRows,
   listManifestFiles,
   type Manifest,
   type PublishedFile,
@@ -111,7 +112,7 @@ async function repairFindings(archive: Archive, verified: VerifyResult, options:
     state: verified.state,
     lost: losses.windows,
     unrecoverable: losses.unrecoverable,
-    written: [...stage.stagedFiles.values()].map(({ file }) => file),
+    written: [...stage.stagedFiles.values()].map(({ file }) => file).filter(hasRows),
   };
 }
 
@@ -186,15 +187,19 @@ function listRepairedFiles(
   });
   return [
     ...restorable.map(({ finding }) => line(finding, 'restored', 0)),
-    ...damaged.map(({ finding, dataset }) => {
-      const isDerived = datasets[dataset].source === 'derived';
-      const outcome = stage.removedPaths.has(finding.path) ? 'removed' : isDerived ? 'rebuilt' : 'salvaged';
+    ...damaged.map(({ finding, file, dataset }) => {
+      const isDerived = datasets[dataset].source === 'derived' || !hasRows(file);
+      const outcome = hasNoRowsLeft(stage, file) ? 'removed' : isDerived ? 'rebuilt' : 'salvaged';
       return line(finding, outcome, losses.rowsLost.get(finding.path) ?? 0);
     }),
     ...orphans.map((finding) => line(finding, 'quarantined', null)),
     ...texts.map((finding) => line(finding, 'restored', null)),
   ];
 }
+
+/** Whether a damaged file had rows and none of them is left. A file without rows may be in its place. */
+const hasNoRowsLeft = ({ removedPaths, stagedFiles }: Stage, { path, rows }: PublishedFile): boolean =>
+  removedPaths.has(path) || (rows > 0 && stagedFiles.get(path)?.file.rows === 0);
 
 /** How manifest.json was repaired. */
 interface ManifestRepair {
@@ -293,7 +298,7 @@ export interface RepairReport {
   readonly lost: readonly LostWindow[];
   /** Lost rows that no request can restore. */
   readonly unrecoverable: readonly UnrecoverableRows[];
-  /** The rewritten files, as now published. */
+  /** The rewritten files with rows, as now published. */
   readonly written: readonly PublishedFile[];
   /** A message if the state database is damaged or differs from the published coverage; a repair does not fix this. */
   readonly state: string | null;

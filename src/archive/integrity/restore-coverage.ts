@@ -4,28 +4,28 @@ import { listReadColumns } from '../format/datasets.ts';
 import { canBeJoined, findNewestResponse, readSegments, readSegmentsIn } from '../journal/coverage-store.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
-import { type DayCoverage, parseCoverageRows } from '../publish/day-tables.ts';
+import { addCoverage, type DayCoverage, parseCoverageRows } from '../publish/day-tables.ts';
 import type { DamagedFile } from './salvage-row-groups.ts';
 
 /** Coverage that was restored from the state, by symbol. */
 export type RestoredCoverage = Map<string, readonly CoveredWindow[]>;
 
 /**
- * Restores a day's coverage from the intact rows of its damaged file and, for ticks, from the state. The state has no
- * coverage of order books.
+ * Restores a day's coverage from its intact files, the intact rows of its damaged files and, for ticks, from the state. The
+ * state has no other coverage.
  * @param day its UTC midnight, epoch ms
+ * @param coverage the coverage of the intact files; changed in place
  * @param settleMs how long after a window's end a response must be generated to be final, in ms
  */
 export function restoreCoverage(
   archive: Archive,
   day: number,
-  { salvage }: DamagedFile,
+  coverage: DayCoverage,
+  damaged: readonly DamagedFile[],
   settleMs: number,
-): { coverage: DayCoverage; refilled: RestoredCoverage } {
-  const { readableFile, intactGroups } = salvage();
-  const coverage = parseCoverageRows(
-    readableFile === null ? [] : decodeRows(listReadColumns('coverage'), readableFile, intactGroups),
-  );
+): RestoredCoverage {
+  // A file of an older format has the symbols of all parts, of which newer files may have some.
+  for (const file of damaged) addCoverage(coverage, readIntactCoverage(file));
   const restored: RestoredCoverage = new Map();
   const dayWindow = { from: day, to: day + dayMs };
   for (const [symbol, segments] of readSegmentsIn(archive.state.db, dayWindow)) {
@@ -41,7 +41,15 @@ export function restoreCoverage(
     restored.set(symbol, windows);
     coverage.ticks.set(symbol, countCoverageTicks(windows, new Float64Array(0)));
   }
-  return { coverage, refilled: restored };
+  return restored;
+}
+
+/** The intact rows of a damaged file of coverage. */
+function readIntactCoverage({ salvage }: DamagedFile): DayCoverage {
+  const { readableFile, intactGroups } = salvage();
+  return parseCoverageRows(
+    readableFile === null ? [] : decodeRows(listReadColumns('coverage'), readableFile, intactGroups),
+  );
 }
 
 /**

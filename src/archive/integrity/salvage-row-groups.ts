@@ -35,7 +35,7 @@ export function salvageRowGroups(bytes: Uint8Array | null, record: FileRecord | 
   if (record === undefined)
     return { wholeFile: null, intactGroups: [], readableFile: null, lostRanges: [{ keys: null, rows }] };
   const { groups, footer } = record;
-  const end = groups.at(-1)!.end;
+  const end = groups.at(-1)?.end ?? magic.length;
   const out = new Uint8Array(end + footer.length);
   out.set(magic);
   out.set(footer, end);

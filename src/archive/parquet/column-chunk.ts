@@ -1,4 +1,12 @@
 import { constants, zstdCompressSync } from 'node:zlib';
+import {
+  encodeTexts,
+  findTextBounds,
+  numberTexts,
+  sliceTexts,
+  type TextColumn,
+  viewTextBytes,
+} from '../format/text-columns.ts';
 import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
 import {
   buildDictionary,
@@ -12,6 +20,7 @@ import {
   encodePlainBooleans,
   encodePlainByteArrays,
   encodePlainNumbers,
+  encodePlainTexts,
   type PhysicalNumberType,
 } from './encodings.ts';
 import { encodings, type PageHeader, pageHeader, pageTypes, type Statistics } from './metadata.ts';
@@ -172,28 +181,73 @@ function encodeNumberStatistics({ min, max }: NumberBounds, physical: PhysicalNu
   return encodeStatistics(nulls, { min: bytes.slice(0, half), max: bytes.slice(half) });
 }
 
+/** The distinct texts in order of first appearance, and the index of each row's text. */
+interface TextDictionary {
+  readonly texts: readonly Uint8Array[];
+  readonly indexes: Uint16Array;
+}
+
 /** Encodes strings with a dictionary if at least half of them repeat, otherwise PLAIN. */
-export function encodeStringChunk(values: readonly string[], pages: readonly PageRange[]): ColumnChunk {
+export const encodeStringChunk = (values: readonly string[], pages: readonly PageRange[]): ColumnChunk =>
+  encodeTextPages(buildStringDictionary(values), () => encodeTexts(values), pages);
+
+/** The same for a column without nulls. */
+export const encodeTextChunk = (column: TextColumn, pages: readonly PageRange[]): ColumnChunk =>
+  encodeTextPages(buildTextDictionary(column), () => column, pages);
+
+function encodeTextPages(
+  dictionary: TextDictionary | undefined,
+  getTexts: () => TextColumn,
+  pages: readonly PageRange[],
+): ColumnChunk {
   const nulls = countNulls(pages);
   const builder = new ColumnChunkBuilder();
+  if (dictionary !== undefined) {
+    const { texts, indexes } = dictionary;
+    builder.addDictionaryPage(encodePlainByteArrays(texts), zstdLevels.texts, texts.length);
+    addIndexPages(builder, indexes, texts.length, pages, zstdLevels.texts);
+    return builder.finish(encodeStringStatistics(texts, nulls));
+  }
+  const texts = getTexts();
+  for (const page of pages)
+    builder.addDataPage(encodePlainTexts(texts, page.from, page.to), page, zstdLevels.texts, encodings.plain);
+  return builder.finish(encodeStringStatistics(findTextBounds(texts), nulls));
+}
+
+const computeTextsMax = (rows: number): number => Math.min(dictionaryValuesMax, rows / 2);
+
+/** Undefined if less than half of the strings repeat. */
+function buildStringDictionary(values: readonly string[]): TextDictionary | undefined {
+  const max = computeTextsMax(values.length);
   const indexByValue = new Map<string, number>();
   const indexes = new Uint16Array(values.length);
-  values.forEach((value, i) => {
-    const index = indexByValue.get(value) ?? indexByValue.size;
-    if (index === indexByValue.size) indexByValue.set(value, index);
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i]!;
+    let index = indexByValue.get(value);
+    if (index === undefined) {
+      index = indexByValue.size;
+      if (index + 1 > max) return undefined;
+      indexByValue.set(value, index);
+    }
     indexes[i] = index;
-  });
-  const texts = [...indexByValue.keys()].map((value) => Buffer.from(value, 'utf8'));
-  const statistics = encodeStringStatistics(texts, nulls);
-  if (texts.length > 0 && texts.length <= Math.min(dictionaryValuesMax, values.length / 2)) {
-    builder.addDictionaryPage(encodePlainByteArrays(texts), zstdLevels.texts, texts.length);
-    return addIndexPages(builder, indexes, texts.length, pages, zstdLevels.texts).finish(statistics);
   }
-  for (const page of pages) {
-    const encoded = values.slice(page.from, page.to).map((value) => Buffer.from(value, 'utf8'));
-    builder.addDataPage(encodePlainByteArrays(encoded), page, zstdLevels.texts, encodings.plain);
-  }
-  return builder.finish(statistics);
+  if (values.length === 0) return undefined;
+  return { texts: [...indexByValue.keys()].map((value) => Buffer.from(value, 'utf8')), indexes };
+}
+
+/** Undefined if less than half of the texts repeat. */
+function buildTextDictionary(column: TextColumn): TextDictionary | undefined {
+  const count = column.lengths.length;
+  if (count === 0) return undefined;
+  const rows = new Uint32Array(count);
+  for (let row = 0; row < count; row++) rows[row] = row;
+  const numbered = numberTexts(column, rows, computeTextsMax(count));
+  if (numbered === undefined) return undefined;
+  return {
+    // Copied, because statistics are held until the file is finished.
+    texts: numbered.firsts.map((row) => new Uint8Array(viewTextBytes(sliceTexts(column, row, row + 1)))),
+    indexes: new Uint16Array(numbered.numbers),
+  };
 }
 
 /** Encodes booleans, one bit each. */

@@ -1,3 +1,5 @@
+import { sliceTexts, type TextColumn, viewTextBytes } from '../format/text-columns.ts';
+
 /*
  * Page values before compression, in the encodings that our writer uses:
  * https://github.com/apache/parquet-format/blob/master/Encodings.md
@@ -74,6 +76,22 @@ export function encodePlainByteArrays(texts: readonly Uint8Array[]): Uint8Array 
   return bytes.subarray(0, size);
 }
 
+/** The same from the texts `from` to `to` of a column without nulls. */
+export function encodePlainTexts({ bytes: source, starts, lengths }: TextColumn, from: number, to: number): Uint8Array {
+  const size = viewTextBytes(sliceTexts({ bytes: source, starts, lengths }, from, to)).length + 4 * (to - from);
+  const { bytes, view } = reserveOutput(size);
+  let at = 0;
+  for (let i = from; i < to; i++) {
+    const start = starts[i]!;
+    const end = start + lengths[i]!;
+    view.setInt32(at, end - start, true);
+    at += 4;
+    // Most texts are short: a loop is faster than a view.
+    for (let b = start; b < end; b++) bytes[at++] = source[b]!;
+  }
+  return bytes.subarray(0, size);
+}
+
 /** PLAIN booleans: one bit each, least significant bit first. */
 export function encodePlainBooleans(values: readonly boolean[]): Uint8Array {
   const bytes = new Uint8Array(Math.ceil(values.length / 8));
@@ -85,12 +103,8 @@ export function encodePlainBooleans(values: readonly boolean[]): Uint8Array {
 
 /**
  * Definition levels of a page: RLE preceded by its length in bytes. One bit-packed run; a bit is set if the value is
- * not null.
+ * not null, least significant bit first.
  */
-export const encodeDefinitionLevels = (isPresent: readonly boolean[]): Uint8Array =>
-  encodeDefinitionBits(encodePlainBooleans(isPresent));
-
-/** The same from bits, least significant bit first. */
 export function encodeDefinitionBits(bits: Uint8Array): Uint8Array {
   const levels = new Uint8Array(4 + countVarintBytes(bits.length * 2 + 1) + bits.length);
   new DataView(levels.buffer).setUint32(0, levels.length - 4, true);

@@ -74,6 +74,7 @@ export function encodeRowsWithArrow(
   rows: readonly (readonly CellValue[])[],
   groupRows = rowGroupRows,
 ): Uint8Array {
+  if (rows.length === 0) return encodeBatches(columns, [], undefined, groupRows);
   const children = columns.map((c, i) => {
     const values = rows.map((row) => row[i] ?? null);
     const converted = c.type === 'int64' ? values.map((v) => (v === null ? null : BigInt(v as number))) : values;

@@ -2,6 +2,7 @@ import type { Data, Utf8 } from 'apache-arrow';
 import { datasets } from '../format/datasets.ts';
 import type { SeriesColumns } from '../format/series.ts';
 import { hasRowIds, listTextColumns, listValueColumns, type SeriesDataset } from '../format/series-datasets.ts';
+import { concatTexts, type TextColumn, toTextColumn } from '../format/text-columns.ts';
 import { findSymbolIndex } from '../format/tick-columns.ts';
 import { readFooter, repetitions, type SchemaElement } from './metadata.ts';
 import { readNullableNumbers } from './nullable-column.ts';
@@ -123,7 +124,7 @@ export function decodeSeriesWithArrow(
   const textNames = listTextColumns(dataset).map(({ name }) => name);
   const t = new Float64Array(rows);
   const values = numbers.map(() => new Float64Array(rows));
-  const texts = textNames.map(() => new Array<string | null>(rows));
+  const texts = textNames.map((): TextColumn[] => []);
   const symbols: string[] = [];
   const starts: number[] = [];
   let row = 0;
@@ -138,12 +139,12 @@ export function decodeSeriesWithArrow(
       if (data.nullCount > 0) for (let i = 0; i < batch.numRows; i++) if (!data.getValid(i)) out[row + i] = Number.NaN;
     });
     textNames.forEach((name, c) => {
-      copyTexts(column(name) as Data<Utf8>, batch.numRows, texts[c]!, row);
+      texts[c]!.push(copyTexts(column(name) as Data<Utf8>, batch.numRows));
     });
     collectSymbolRuns(column('symbol') as Data<Utf8>, batch.numRows, row, symbols, starts);
     row += batch.numRows;
   }
-  return { symbols, offsets: Float64Array.from([...starts, row]), t, values, texts };
+  return { symbols, offsets: Float64Array.from([...starts, row]), t, values, texts: texts.map(concatTexts) };
 }
 
 /** Reads a boolean, which Arrow stores as one bit. */
@@ -152,12 +153,17 @@ const readBit = (data: Data, i: number): number => {
   return (data.values[at >> 3] >> (at & 7)) & 1;
 };
 
-/** Copies texts of a batch into `out`, starting at row `at`. */
-function copyTexts(data: Data<Utf8>, rows: number, out: (string | null)[], at: number): void {
-  const { valueOffsets, nullCount } = data;
-  const bytes = Buffer.from(data.values.buffer, data.values.byteOffset, data.values.byteLength);
+/** Copies the texts of a batch. A null has no bytes then, which Arrow does not promise. */
+function copyTexts(data: Data<Utf8>, rows: number): TextColumn {
+  const { valueOffsets, values, nullCount } = data;
+  const lengths = new Int32Array(rows).fill(-1);
+  const bytes = new Uint8Array(valueOffsets[rows]! - valueOffsets[0]!);
+  let size = 0;
   for (let i = 0; i < rows; i++) {
-    const isNull = nullCount > 0 && !data.getValid(i);
-    out[at + i] = isNull ? null : bytes.toString('utf8', valueOffsets[i]!, valueOffsets[i + 1]!);
+    if (nullCount > 0 && !data.getValid(i)) continue;
+    const end = valueOffsets[i + 1]!;
+    lengths[i] = end - valueOffsets[i]!;
+    for (let b = valueOffsets[i]!; b < end; b++) bytes[size++] = values[b]!;
   }
+  return toTextColumn(bytes, lengths);
 }

@@ -1,4 +1,12 @@
 import type { Column, ColumnType } from '../format/datasets.ts';
+import {
+  concatTexts,
+  copyTexts,
+  dropNullTexts,
+  isNullText,
+  sliceTexts,
+  type TextColumn,
+} from '../format/text-columns.ts';
 import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
 import type { CellValue } from './arrow-data.ts';
 import {
@@ -7,10 +15,11 @@ import {
   encodeNumberChunk,
   encodeStringChunk,
   encodeSymbolChunk,
+  encodeTextChunk,
   noDefinitionLevels,
   type PageRange,
 } from './column-chunk.ts';
-import { encodeDefinitionBits, encodeDefinitionLevels, type PhysicalNumberType } from './encodings.ts';
+import { encodeDefinitionBits, type PhysicalNumberType } from './encodings.ts';
 import {
   type ColumnMetaData,
   codecs,
@@ -233,9 +242,9 @@ function toFileColumns(
       type: type as ScalarColumnType,
       nullable,
       encodeChunk: (from: number, to: number): ColumnChunk => {
-        if (type === 'string') return encodeColumnChunk(type, nullable, texts![name]!.slice(from, to));
+        if (type === 'string') return encodeTextColumn(sliceTexts(texts![name]!, from, to), nullable);
         const slice = values[name]!.subarray(from, to);
-        if (type === 'boolean') return encodeColumnChunk(type, nullable, Array.from(slice, toBoolean));
+        if (type === 'boolean') return encodeColumnChunk(type, nullable, toBooleans(slice));
         const numbers = slice instanceof Float64Array ? slice : Float64Array.from(slice);
         const physical = physicalNumberTypes[type as ScalarColumnType]!;
         if (nullable) return encodeNullableNumbers(numbers, physical);
@@ -245,7 +254,31 @@ function toFileColumns(
   ];
 }
 
-const toBoolean = (value: number): boolean | null => (Number.isNaN(value) ? null : value !== 0);
+/** Encodes texts, of which nulls are stored as definition levels. */
+function encodeTextColumn(column: TextColumn, nullable: boolean): ColumnChunk {
+  const { lengths } = column;
+  let to = 0;
+  const pages = splitIntoPages(lengths.length).map((page): PageRange => {
+    const from = to;
+    const bits = new Uint8Array(Math.ceil(page.rows / 8));
+    for (let row = 0; row < page.rows; row++) {
+      if (isNullText(column, page.from + row)) continue;
+      to++;
+      bits[row >> 3]! |= 1 << (row & 7);
+    }
+    return { from, to, rows: page.rows, definitionLevels: nullable ? encodeDefinitionBits(bits) : noDefinitionLevels };
+  });
+  if (!nullable && to < lengths.length) throw new Error(nullReason);
+  return encodeTextChunk(dropNullTexts(column, to), pages);
+}
+
+const nullReason = 'a column that is not nullable has a null';
+
+function toBooleans(values: NumberArray): (boolean | null)[] {
+  const out = new Array<boolean | null>(values.length).fill(null);
+  for (let i = 0; i < values.length; i++) if (!Number.isNaN(values[i])) out[i] = values[i] !== 0;
+  return out;
+}
 
 /** Encodes numbers, of which NaN is stored as null. */
 function encodeNullableNumbers(numbers: Float64Array, physical: PhysicalNumberType): ColumnChunk {
@@ -285,7 +318,7 @@ type NumberArray = Float64Array | Int32Array;
 interface BufferedRows {
   readonly symbolOffsets: SymbolOffsets;
   readonly values: Readonly<Record<string, NumberArray>>;
-  readonly texts?: Readonly<Record<string, readonly (string | null)[]>>;
+  readonly texts?: Readonly<Record<string, TextColumn>>;
 }
 
 /** Appends rows `b` to rows `a`. The symbols of `b` come after those of `a`. */
@@ -298,7 +331,9 @@ function concatRows(a: BufferedRows, b: BufferedRows): BufferedRows {
   return {
     symbolOffsets: { symbols: [...a.symbolOffsets.symbols, ...b.symbolOffsets.symbols], offsets },
     values: mapColumns(a.values, (numbers, name) => concatNumbers(numbers, b.values[name]!)),
-    ...(a.texts === undefined ? {} : { texts: mapColumns(a.texts, (texts, name) => texts.concat(b.texts![name]!)) }),
+    ...(a.texts === undefined
+      ? {}
+      : { texts: mapColumns(a.texts, (texts, name) => concatTexts([texts, b.texts![name]!])) }),
   };
 }
 
@@ -322,7 +357,7 @@ function copyRowRange(
   return {
     symbolOffsets: { symbols: symbols.slice(first, last + 1), offsets: partOffsets },
     values: mapColumns(values, (numbers) => numbers.slice(from, to)),
-    ...(texts === undefined ? {} : { texts: mapColumns(texts, (column) => column.slice(from, to)) }),
+    ...(texts === undefined ? {} : { texts: mapColumns(texts, (column) => copyTexts(column, from, to)) }),
   };
 }
 
@@ -355,16 +390,20 @@ export const encodeFlatRows = (
   );
 
 function encodeColumnChunk(type: ScalarColumnType, nullable: boolean, cells: readonly CellValue[]): ColumnChunk {
-  const pages: PageRange[] = [];
   const values: CellValue[] = [];
-  for (let row = 0; row < cells.length; row += pageRowsMax) {
-    const slice = cells.slice(row, row + pageRowsMax);
+  const pages = splitIntoPages(cells.length).map((page): PageRange => {
     const from = values.length;
-    for (const cell of slice) if (cell !== null) values.push(cell);
-    const levels = nullable ? encodeDefinitionLevels(slice.map((cell) => cell !== null)) : noDefinitionLevels;
-    pages.push({ from, to: values.length, rows: slice.length, definitionLevels: levels });
-  }
-  if (!nullable && values.length < cells.length) throw new Error('a column that is not nullable has a null');
+    const bits = new Uint8Array(Math.ceil(page.rows / 8));
+    for (let row = 0; row < page.rows; row++) {
+      const cell = cells[page.from + row]!;
+      if (cell === null) continue;
+      values.push(cell);
+      bits[row >> 3]! |= 1 << (row & 7);
+    }
+    const definitionLevels = nullable ? encodeDefinitionBits(bits) : noDefinitionLevels;
+    return { from, to: values.length, rows: page.rows, definitionLevels };
+  });
+  if (!nullable && values.length < cells.length) throw new Error(nullReason);
   if (type === 'string') return encodeStringChunk(values as string[], pages);
   if (type === 'boolean') return encodeBooleanChunk(values as boolean[], pages);
   return encodeNumberChunk(Float64Array.from(values as number[]), type === 'timestamp' ? 'int64' : type, pages);

@@ -1,9 +1,10 @@
 import { DamageError } from '../../base/errors.ts';
-import { computePartNumber } from '../../base/symbol-name.ts';
+import { formatDay } from '../../base/time.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { LostWindow } from '../format/coverage.ts';
+import { findDayPart, getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
 import {
   addTallies,
@@ -28,9 +29,9 @@ export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[
   const manifest = archive.readManifest();
   const counts = new Map<LostWindow, number>();
   const toPath = ({ symbol, from }: LostWindow): string =>
-    toDayPath('ticks', floorToDay(from), computePartNumber(symbol, manifest.parts));
+    toDayPath('ticks', floorToDay(from), findDayPart(manifest, symbol, floorToDay(from)));
   for (const [path, windows] of Map.groupBy(lost, toPath)) {
-    const file = findManifestFile(manifest, 'ticks', path);
+    const file = findFileWithRows(manifest, 'ticks', path);
     if (file === undefined) continue;
     const getTimes = indexTickTimes(decodeTicks(readPublishedFile(archive, file)));
     for (const window of windows) counts.set(window, countTicksInWindow(getTimes(window.symbol), window));
@@ -64,7 +65,8 @@ function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
     try {
       const chunks = readBinTicks(db, { day, part }, end);
       const ownSymbols = new Set(chunks.flatMap((chunk) => (chunk.runId === runId ? [chunk.symbol] : [])));
-      const file = findManifestFile(manifest, 'ticks', toDayPath('ticks', day, part));
+      const path = toDayPath('ticks', day, part % getPartCount(manifest, formatDay(day)));
+      const file = findFileWithRows(manifest, 'ticks', path);
       const old = file === undefined ? emptyPart : decodeTicks(readPublishedFile(archive, file));
       const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
       const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));

@@ -1,21 +1,24 @@
-import { compareUtf8 } from '../../base/symbol-name.ts';
+import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
+import { overlaps } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { Evidence, PublishedCoverage } from '../format/coverage.ts';
 import {
   type CoveredDataset,
   coveredDatasets,
   type DatasetDefinition,
-  type DatasetsWith,
+  type DatasetName,
   datasets,
+  isSplitBySymbol,
   listReadColumns,
 } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile, type Manifest } from '../format/manifest.ts';
+import { findFileWithRows, formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import type { MarketRow } from '../format/market.ts';
 import { detailColumns, getOlderOutcomeSource } from '../format/market-details.ts';
 import { overlayBookCoverage } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
+import type { JournalBin } from '../journal/journal.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
 import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
@@ -24,21 +27,46 @@ import { readPublishedFile } from '../read-published-file.ts';
 import { createEncodedFile, type FileStatistics } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 
-/** A dataset with one file per day. */
-type DayTableName = DatasetsWith<'partition', 'day'>;
+/** The datasets whose rows are read and written as rows. */
+const tableNames = ['markets', 'coverage', 'conflicts', 'quote_conflicts', 'trade_conflicts'] as const;
+export type TableName = (typeof tableNames)[number];
 
-/** Reads the published rows of a UTC day. @throws DamageError if the file is damaged */
-export function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, day: number): CellValue[][] {
-  const file = findManifestFile(base, dataset, toDayPath(dataset, day, 0));
-  return file === undefined ? [] : decodeRows(listReadColumns(dataset), readPublishedFile(archive, file));
+export const isTable = (name: DatasetName): name is TableName => (tableNames as readonly string[]).includes(name);
+
+/**
+ * Reads the published rows of a UTC day, of the symbols of a part. A dataset that is not split by symbol has one part, 0.
+ * @throws DamageError if the file is damaged
+ */
+export function readTableRows(
+  archive: Archive,
+  base: Manifest,
+  dataset: TableName,
+  { day, part }: JournalBin,
+): CellValue[][] {
+  const isSplit = isSplitBySymbol(dataset, base.format_version);
+  const file = findFileWithRows(base, dataset, toDayPath(dataset, day, isSplit ? part : 0));
+  if (file === undefined) return [];
+  const rows = decodeRows(listReadColumns(dataset), readPublishedFile(archive, file));
+  const isSplitNow = isSplitBySymbol(dataset, formatVersion);
+  return isSplit === isSplitNow ? rows : (groupRowsByPart(dataset, rows, base.parts).get(part) ?? []);
 }
 
-/** Stages the single file of a day in one of these datasets, from sorted rows. No file without rows. */
-export function stageDayTable(
+/** Groups rows by the part of their symbol, in their order. */
+export function groupRowsByPart(
+  dataset: TableName,
+  rows: readonly CellValue[][],
+  parts: number,
+): Map<number, CellValue[][]> {
+  const at = datasets[dataset].columns.findIndex(({ name }) => name === 'symbol');
+  return Map.groupBy(rows, (row) => computePartNumber(row[at] as string, parts));
+}
+
+/** Stages the file of a UTC day and part from sorted rows. No file without rows. */
+export function stageTable(
   archive: Archive,
   stage: Stage,
-  dataset: DayTableName,
-  day: number,
+  dataset: TableName,
+  { day, part }: JournalBin,
   rows: readonly CellValue[][],
 ): void {
   if (rows.length === 0) return;
@@ -58,18 +86,48 @@ export function stageDayTable(
   };
   const bytes = encodeRows(columns, rows, archive.groupRows);
   const keyAt = createRowKeyReader(dataset, rows);
-  stageFile(archive, stage, createEncodedFile(dataset, toDayPath(dataset, day, 0), bytes, statistics, keyAt));
+  stageFile(archive, stage, createEncodedFile(dataset, toDayPath(dataset, day, part), bytes, statistics, keyAt));
 }
 
-/** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */
+/** Coverage within one UTC day, by dataset, then by symbol. */
 export type DayCoverage = Readonly<Record<CoveredDataset, Map<string, PublishedCoverage[]>>>;
 
 /**
- * Reads the published coverage of a UTC day; `day` is its midnight in epoch ms.
+ * Reads the published coverage of a UTC day, of the symbols of a part; `day` is its midnight in epoch ms.
  * @throws DamageError if the file is damaged
  */
-export const readDayCoverage = (archive: Archive, base: Manifest, day: number): DayCoverage =>
-  parseCoverageRows(readDayRows(archive, base, 'coverage', day));
+export const readPartCoverage = (archive: Archive, base: Manifest, bin: JournalBin): DayCoverage =>
+  parseCoverageRows(readTableRows(archive, base, 'coverage', bin));
+
+/** Reads one file of coverage. @throws DamageError if it is damaged */
+export const readCoverageFile = (archive: Archive, file: PublishedFile): DayCoverage =>
+  parseCoverageRows(decodeRows(listReadColumns('coverage'), readPublishedFile(archive, file)));
+
+/** The coverage of the symbols of one part. */
+export const pickPartCoverage = (coverage: DayCoverage, part: number, parts: number): DayCoverage =>
+  Object.fromEntries(
+    coveredDatasets.map((dataset) => [
+      dataset,
+      new Map([...coverage[dataset]].filter(([symbol]) => computePartNumber(symbol, parts) === part)),
+    ]),
+  ) as DayCoverage;
+
+/**
+ * Adds the windows of `others` to coverage, in place. Where the dataset and symbol have windows already, only those are added
+ * that overlap none of them: the number of their ticks is of whole windows.
+ */
+export function addCoverage(coverage: DayCoverage, others: DayCoverage): void {
+  for (const dataset of coveredDatasets) {
+    for (const [symbol, windows] of others[dataset]) {
+      const known = coverage[dataset].get(symbol) ?? [];
+      const added = windows.filter((window) => !known.some((one) => overlaps(one, window)));
+      coverage[dataset].set(
+        symbol,
+        [...known, ...added].sort((a, b) => a.from - b.from),
+      );
+    }
+  }
+}
 
 /** Groups coverage rows by dataset and symbol. */
 export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayCoverage {
@@ -93,7 +151,7 @@ export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayC
   return out;
 }
 
-/** Overlays the order-book coverage of a day with the responses of that day. */
+/** Overlays the order-book coverage of a part of a day with the responses of its symbols on that day. */
 export function applyBookCoverage({ orderbooks }: DayCoverage, responses: readonly BookResponse[]): void {
   for (const [symbol, ofSymbol] of Map.groupBy(responses, (response) => response.symbol))
     orderbooks.set(symbol, overlayBookCoverage(orderbooks.get(symbol) ?? [], ofSymbol));
@@ -112,9 +170,12 @@ export const toCoverageRows = (coverage: DayCoverage): CellValue[][] =>
       ),
   );
 
-/** Reads the published conflicts of a UTC day. @throws DamageError if the file is damaged */
-export const readDayConflicts = (archive: Archive, base: Manifest, day: number): Conflict[] =>
-  readDayRows(archive, base, 'conflicts', day).map((row) => {
+/** Reads the published conflicts of a UTC day and part. @throws DamageError if the file is damaged */
+export const readPartConflicts = (archive: Archive, base: Manifest, bin: JournalBin): Conflict[] =>
+  parseConflictRows(readTableRows(archive, base, 'conflicts', bin));
+
+export const parseConflictRows = (rows: readonly (readonly CellValue[])[]): Conflict[] =>
+  rows.map((row) => {
     const [symbol, t, kept, dropped, seenAt] = row as [string, number, number, number, number];
     return { symbol, t, kept, dropped, seenAt };
   });
@@ -143,7 +204,7 @@ export function numberConflicts(rows: CellValue[][]): CellValue[][] {
  * @throws DamageError if the file is damaged
  */
 export const readDayMarkets = (archive: Archive, base: Manifest, day: number): MarketRow[] =>
-  readDayRows(archive, base, 'markets', day).map((row) => {
+  readTableRows(archive, base, 'markets', { day, part: 0 }).map((row) => {
     const [
       canonicalId,
       symbol,

@@ -1,26 +1,32 @@
 import { UsageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { type DatasetName, isSplitBySymbol } from '../format/datasets.ts';
-import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { getPartCount, type PartCounts } from '../format/day-parts.ts';
+import { parsePartNumber } from '../format/layout.ts';
+import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 
 /**
  * Returns a filter for the files of a dataset that may hold rows of the symbols (empty: all) in a window, in epoch ms.
- * A null end of the window is open. Uses the manifest only.
+ * A null end of the window is open. A file without rows is never selected. Uses the manifest only.
  */
 export function createFileFilter(
-  { parts }: Pick<Manifest, 'parts'>,
+  manifest: PartCounts & Pick<Manifest, 'format_version'>,
   dataset: DatasetName,
   symbols: readonly string[],
   { from, to }: { readonly from: number | null; readonly to: number | null },
 ): (file: PublishedFile) => boolean {
-  const fileNames = symbols.map(
-    (symbol) => `/part-${String(computePartNumber(symbol, parts)).padStart(2, '0')}.parquet`,
-  );
-  const bySymbol = isSplitBySymbol(dataset) && symbols.length > 0;
+  const partsByCount = new Map<number, ReadonlySet<number>>();
+  const listParts = (count: number): ReadonlySet<number> => {
+    const known = partsByCount.get(count) ?? new Set(symbols.map((symbol) => computePartNumber(symbol, count)));
+    partsByCount.set(count, known);
+    return known;
+  };
+  const bySymbol = isSplitBySymbol(dataset, manifest.format_version) && symbols.length > 0;
   return (file) =>
+    hasRows(file) &&
     (from === null || file.t_max === null || file.t_max >= from) &&
     (to === null || file.t_min === null || file.t_min < to) &&
-    (!bySymbol || fileNames.some((fileName) => file.path.endsWith(fileName)));
+    (!bySymbol || listParts(getPartCount(manifest, file.date!)).has(parsePartNumber(file.path)));
 }
 
 export interface ChangedFile extends PublishedFile {

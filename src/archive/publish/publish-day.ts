@@ -1,10 +1,12 @@
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
+import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
-import type { LostWindow, PublishedCoverage } from '../format/coverage.ts';
+import type { LostWindow } from '../format/coverage.ts';
+import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import { readSegmentsIn } from '../journal/coverage-store.ts';
@@ -17,15 +19,17 @@ import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '.
 import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
+import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
 import {
   applyBookCoverage,
   type DayCoverage,
-  readDayConflicts,
-  readDayCoverage,
-  stageDayTable,
+  readPartConflicts,
+  readPartCoverage,
+  stageTable,
   toConflictRows,
   toCoverageRows,
 } from './day-tables.ts';
+import { encodeEmptyFile } from './empty-files.ts';
 import { encodeBookFile } from './encode-partition.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
@@ -39,7 +43,7 @@ import {
 } from './merge-partition.ts';
 import type { SeriesCoverage } from './publish-series.ts';
 import { hasStagedSeries, readCandleSeries } from './stage-candles.ts';
-import { type Stage, stageFile, stageRemoval } from './staging.ts';
+import { type Stage, stageFile } from './staging.ts';
 
 /** The result of merging one part of one day. */
 export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
@@ -52,8 +56,8 @@ export interface DayInput {
   readonly bins: readonly JournalBin[];
   /** Order-book responses whose coverage is to be published. */
   readonly answers: readonly BookResponse[];
-  /** Coverage of series to publish; undefined if no series of the day was merged. */
-  readonly series: SeriesCoverage | undefined;
+  /** Coverage of series to publish, by part. Each part whose series were merged is in it. */
+  readonly series: ReadonlyMap<number, SeriesCoverage>;
 }
 
 interface StageDaysInput {
@@ -74,27 +78,34 @@ interface StagedDays {
   readonly bins: readonly BinResult[];
   /** Order-book responses whose coverage is staged. */
   readonly answers: readonly BookResponse[];
-  /** One message per part or day that was skipped because its published file is damaged. Its input stays journaled. */
+  /** One message per part that was skipped because its published file is damaged. Its input stays journaled. */
   readonly refused: readonly string[];
 }
 
-/** The coverage and conflicts of a day while its parts are merged. */
-interface OpenDay {
-  readonly input: DayInput;
-  readonly coverage: DayCoverage;
-  readonly conflicts: Conflict[];
-  /** Published coverage, by part. */
-  readonly coverageByPart: ReadonlyMap<number, readonly (readonly [string, readonly PublishedCoverage[]])[]>;
+/** What the state knows of a day before the merge. */
+interface DayFacts {
   /** Coverage from before the run, by symbol; empty if late ticks are not counted. */
   readonly coveredBefore: ReadonlyMap<string, readonly FetchedWindow[]>;
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
-  mergedBins: number;
 }
 
-/** A running merge, or the end of a day, in the order of staging. */
-type PendingStep =
-  | { readonly day: OpenDay; readonly bin: JournalBin; readonly done: Promise<MergeSettlement> }
-  | { readonly day: OpenDay };
+/** The coverage and conflicts of one part of a day while its ticks are merged. */
+interface OpenPart {
+  readonly bin: JournalBin;
+  readonly coverage: DayCoverage;
+  readonly conflicts: Conflict[];
+  /** Order-book responses of the symbols of the part. */
+  readonly answers: readonly BookResponse[];
+  /** Undefined if no series of the part was merged. */
+  readonly series: SeriesCoverage | undefined;
+  isMerged: boolean;
+}
+
+/** A part to stage, in order; `done` is the merge of its ticks, and is missing if there are none. */
+interface PendingPart {
+  readonly part: OpenPart;
+  readonly done?: Promise<MergeSettlement>;
+}
 type MergeSettlement = { readonly done: MergeSliceResult } | { readonly error: unknown };
 
 /**
@@ -104,27 +115,22 @@ type MergeSettlement = { readonly done: MergeSliceResult } | { readonly error: u
 export async function stageDays(archive: Archive, stage: Stage, input: StageDaysInput): Promise<StagedDays> {
   const { workers, signal } = input;
   const outcome = { bins: [] as BinResult[], answers: [] as BookResponse[], refused: [] as string[] };
-  const pending: PendingStep[] = [];
+  const pending: PendingPart[] = [];
   let running = 0;
   let isOver = false;
 
   async function finishNext(): Promise<void> {
-    const first = pending.shift()!;
-    if (!('bin' in first)) {
-      stageDayTables(archive, stage, first.day);
-      for (const response of first.day.input.answers) outcome.answers.push(response);
-      await yieldToOthers();
-      return;
+    const { part, done } = pending.shift()!;
+    if (done !== undefined) {
+      const settled = await done;
+      running--;
+      if ('done' in settled) outcome.bins.push(addBinResult(part, settled.done));
+      else if (!(settled.error instanceof DamageError) || isBoundToSeries(part.bin)) throw settled.error;
+      else outcome.refused.push(settled.error.message);
+      input.onPart();
     }
-    const { day, bin } = first;
-    const settled = await first.done;
-    running--;
-    if ('done' in settled) {
-      day.mergedBins++;
-      outcome.bins.push(addBinResult(day, bin, settled.done));
-    } else if (!(settled.error instanceof DamageError) || isBoundToSeries(bin)) throw settled.error;
-    else outcome.refused.push(settled.error.message);
-    input.onPart();
+    stagePartTables(archive, stage, part);
+    for (const response of part.answers) outcome.answers.push(response);
     await yieldToOthers();
   }
 
@@ -144,30 +150,37 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
     return rest;
   }
 
+  async function startPart(part: OpenPart, facts: DayFacts): Promise<void> {
+    while (running >= workers.concurrency) await finishNext();
+    const done = startMerge(archive, stage, part, facts, input)
+      .then(stageNow)
+      .then(
+        (result) => ({ done: result }),
+        (error: unknown) => ({ error }),
+      );
+    pending.push({ part, done });
+    running++;
+  }
+
   async function all(): Promise<void> {
     for (const dayInput of input.days) {
       signal?.throwIfAborted();
-      const day = openDay(archive, stage, dayInput, input.late);
-      if (day instanceof DamageError) {
-        // Its series are staged, and their coverage cannot be: the file was intact a moment ago.
-        if (dayInput.series !== undefined) throw day;
-        outcome.refused.push(day.message);
-        continue;
+      const facts = readDayFacts(archive, dayInput.day, input.late);
+      for (const { bin, hasTicks, answers, series } of splitDayInput(
+        dayInput,
+        getPartCount(getStagePartCounts(stage), formatDay(dayInput.day)),
+      )) {
+        const part = openPart(archive, stage, { bin, answers, series });
+        if (part instanceof DamageError) {
+          // Its series are staged, and their coverage cannot be: the file was intact a moment ago.
+          if (series !== undefined) throw part;
+          outcome.refused.push(part.message);
+          if (hasTicks) input.onPart();
+        } else if (hasTicks) await startPart(part, facts);
+        else pending.push({ part });
+        // Finish parts without pending merges.
+        while (pending.length > 0 && pending[0]!.done === undefined) await finishNext();
       }
-      for (const bin of dayInput.bins) {
-        while (running >= workers.concurrency) await finishNext();
-        const done = startMerge(archive, stage, day, bin, input)
-          .then(stageNow)
-          .then(
-            (result) => ({ done: result }),
-            (error: unknown) => ({ error }),
-          );
-        pending.push({ day, bin, done });
-        running++;
-      }
-      pending.push({ day });
-      // Finish days without pending merges.
-      while (pending.length > 0 && !('bin' in pending[0]!)) await finishNext();
     }
     while (pending.length > 0) await finishNext();
   }
@@ -180,25 +193,41 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
   return outcome;
 }
 
-/** Reads the published coverage and conflicts of a day. Returns the error if a file is damaged. */
-function openDay(
+/** The input for one part of a day. */
+interface PartInput extends Pick<OpenPart, 'bin' | 'answers' | 'series'> {
+  readonly hasTicks: boolean;
+}
+
+/** Splits the input of a day by part, sorted. */
+function splitDayInput({ day, bins, answers, series }: DayInput, parts: number): PartInput[] {
+  const byPart = Map.groupBy(answers, ({ symbol }) => computePartNumber(symbol, parts));
+  const withTicks = new Set(bins.map(({ part }) => part));
+  const all = [...new Set([...withTicks, ...byPart.keys(), ...series.keys()])].sort((a, b) => a - b);
+  return all.map((part) => ({
+    bin: { day, part },
+    hasTicks: withTicks.has(part),
+    answers: byPart.get(part) ?? [],
+    series: series.get(part),
+  }));
+}
+
+function readDayFacts(archive: Archive, day: number, lateRules: LateTickRules | undefined): DayFacts {
+  const { db } = archive.state;
+  const window = { from: day, to: day + dayMs };
+  const coveredBefore = lateRules === undefined ? new Map() : readCoveredBefore(db, window, lateRules.fetchedBeforeMs);
+  return { coveredBefore, lost: readLostTicksIn(db, window) };
+}
+
+/** Reads the published coverage and conflicts of a part. Returns the error if a file is damaged. */
+function openPart(
   archive: Archive,
   stage: Stage,
-  input: DayInput,
-  lateRules: LateTickRules | undefined,
-): OpenDay | DamageError {
-  const { day } = input;
+  { bin, answers, series }: Pick<OpenPart, 'bin' | 'answers' | 'series'>,
+): OpenPart | DamageError {
   try {
-    const coverage = readDayCoverage(archive, stage.base, day);
-    const conflicts = readDayConflicts(archive, stage.base, day);
-    const { db, identity } = archive.state;
-    const coveredBefore =
-      lateRules === undefined
-        ? new Map()
-        : readCoveredBefore(db, { from: day, to: day + dayMs }, lateRules.fetchedBeforeMs);
-    const byPart = Map.groupBy(coverage.ticks, ([symbol]) => computePartNumber(symbol, identity.parts));
-    const lost = readLostTicksIn(db, { from: day, to: day + dayMs });
-    return { input, coverage, conflicts, coverageByPart: byPart, coveredBefore, lost, mergedBins: 0 };
+    const coverage = readPartCoverage(archive, stage.base, bin);
+    const conflicts = readPartConflicts(archive, stage.base, bin);
+    return { bin, coverage, conflicts, answers, series, isMerged: false };
   } catch (error) {
     if (error instanceof DamageError) return error;
     throw error;
@@ -208,30 +237,29 @@ function openDay(
 async function startMerge(
   archive: Archive,
   stage: Stage,
-  openedDay: OpenDay,
-  bin: JournalBin,
+  { bin, coverage }: OpenPart,
+  { coveredBefore, lost }: DayFacts,
   input: StageDaysInput,
 ): Promise<MergeResult> {
   const { db } = archive.state;
   const { day, part } = bin;
-  const file = findManifestFile(stage.base, 'ticks', toDayPath('ticks', day, part));
+  const file = findFileWithRows(stage.base, 'ticks', toDayPath('ticks', day, part));
   const old = file === undefined ? null : readPublishedFile(archive, file);
   const chunks = input.source.readChunks(bin);
-  const coverage = new Map<string, readonly PublishedCoverage[]>(openedDay.coverageByPart.get(part) ?? []);
   const task: MergeTask = {
     day,
     part,
     old,
     chunks,
-    coverage,
+    coverage: coverage.ticks,
     answers: input.source.readCoverage(bin),
     withdrawn: input.source.readWithdrawn(bin),
-    lost: openedDay.lost,
+    lost,
     intervals: input.intervals,
     series: input.intervals.length === 0 ? new Map() : readCandleSeries(archive, stage, bin),
     groupRows: archive.groupRows,
     claimed: pickSymbols(
-      openedDay.coveredBefore,
+      coveredBefore,
       chunks.map(({ symbol }) => symbol),
     ),
     latenessMsMax: input.late?.latenessMsMax ?? 0,
@@ -258,31 +286,38 @@ const readCoveredBefore = (
     ]),
   );
 
-function addBinResult(openedDay: OpenDay, bin: JournalBin, done: MergeSliceResult): BinResult {
+function addBinResult(part: OpenPart, done: MergeSliceResult): BinResult {
   const { coverage, ...rest } = done;
-  for (const conflict of rest.merged.conflicts) openedDay.conflicts.push(conflict);
-  for (const [symbol, windows] of coverage) openedDay.coverage.ticks.set(symbol, [...windows]);
-  // The conflicts now belong to the day; keeping those of all days could exceed memory.
+  for (const conflict of rest.merged.conflicts) part.conflicts.push(conflict);
+  for (const [symbol, windows] of coverage) part.coverage.ticks.set(symbol, [...windows]);
+  part.isMerged = true;
+  // The conflicts now belong to the part; keeping those of all parts could exceed memory.
   const merged = { ...rest.merged, conflicts: [] };
-  return { bin, ...rest, merged };
+  return { bin: part.bin, ...rest, merged };
 }
 
-/** Stages the datasets with one file per day: coverage and conflicts. */
-function stageDayTables(archive: Archive, stage: Stage, { input, coverage, conflicts, mergedBins }: OpenDay): void {
-  applyBookCoverage(coverage, input.answers);
-  for (const [dataset, bySymbol] of input.series ?? [])
+/** Stages the coverage and the conflicts of a part. */
+function stagePartTables(
+  archive: Archive,
+  stage: Stage,
+  { bin, coverage, conflicts, answers, series, isMerged }: OpenPart,
+): void {
+  applyBookCoverage(coverage, answers);
+  for (const [dataset, bySymbol] of series ?? [])
     for (const [symbol, windows] of bySymbol) coverage[dataset].set(symbol, [...windows]);
-  if (mergedBins + input.answers.length === 0 && input.series === undefined) return;
+  if (!isMerged && answers.length === 0 && series === undefined) return;
   const rows = toCoverageRows(coverage);
-  const path = toDayPath('coverage', input.day, 0);
-  // All coverage of the day may have been withdrawn.
-  if (rows.length === 0 && findManifestFile(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
-  stageDayTable(archive, stage, 'coverage', input.day, rows);
-  stageDayTable(archive, stage, 'conflicts', input.day, toConflictRows(conflicts));
+  const path = toDayPath('coverage', bin.day, bin.part);
+  // All coverage of the part may have been withdrawn. A reader that has listed the file can still open it.
+  if (rows.length === 0 && findFileWithRows(stage.base, 'coverage', path) !== undefined)
+    stageFile(archive, stage, encodeEmptyFile({ dataset: 'coverage', path, date: formatDay(bin.day) }));
+  stageTable(archive, stage, 'coverage', bin, rows);
+  stageTable(archive, stage, 'conflicts', bin, toConflictRows(conflicts));
 }
 
 /** The order books that a publish merges. */
 interface StagedBooks {
+  /** Bins of the journal. */
   readonly bins: readonly JournalBin[];
   /** Observation times of the snapshots that are now in the part files. */
   readonly observed: readonly BookObservation[];
@@ -303,12 +338,11 @@ export async function stageBooks(
   const bins: JournalBin[] = [];
   const observed: BookObservation[] = [];
   const refused: string[] = [];
-  for (const { day, part } of index.bins.get('journal_books')!) {
-    const bin = { day, part };
+  for (const dayPart of groupByDayPart(getStagePartCounts(stage), index.bins.get('journal_books')!)) {
     signal?.throwIfAborted();
     try {
-      for (const observation of stageBookBin(archive, stage, bin, index)) observed.push(observation);
-      bins.push(bin);
+      for (const observation of stageBookBin(archive, stage, dayPart, index)) observed.push(observation);
+      for (const bin of dayPart.journalBins) bins.push(bin);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.push(error.message);
@@ -323,14 +357,17 @@ export async function stageBooks(
 function stageBookBin(
   archive: Archive,
   stage: Stage,
-  bin: JournalBin,
+  { bin, journalBins }: DayPart,
   index: JournalIndex,
 ): readonly BookObservation[] {
   const path = toDayPath('orderbooks', bin.day, bin.part);
-  const file = findManifestFile(stage.base, 'orderbooks', path);
+  const file = findFileWithRows(stage.base, 'orderbooks', path);
   const old = file === undefined ? emptyBooks : decodeBooks(readPublishedFile(archive, file));
-  const fresh = readBookBin(archive.state.db, bin, index.end);
-  assertRowCount(index, 'journal_books', bin, fresh.length);
+  const fresh = journalBins.flatMap((one) => {
+    const snapshots = readBookBin(archive.state.db, one, index.end);
+    assertRowCount(index, 'journal_books', one, snapshots.length);
+    return snapshots;
+  });
   const { columns, isChanged, observed } = mergeBooks(old, fresh, createBookObservedAtLookup(archive.state.db));
   if (isChanged) stageFile(archive, stage, encodeBookFile(path, bin.day, columns, archive.groupRows));
   return observed;

@@ -9,7 +9,7 @@ import {
   type PublishedCoverage,
 } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findManifestFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { mergeSeries } from '../format/merge-series.ts';
 import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
@@ -38,14 +38,15 @@ import type { CellValue } from '../parquet/rows.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import { type DayCoverage, readDayConflicts, readDayCoverage, readDayRows, stageDayTable } from './day-tables.ts';
+import { getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
+import { type DayCoverage, readPartConflicts, readPartCoverage, readTableRows, stageTable } from './day-tables.ts';
 import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
 import { countSeriesRows, loadSpilledSeries, type SeriesIntake, type SpilledSeriesChunk } from './series-intake.ts';
 import { openSpillReader } from './spill-file.ts';
 import { hasStagedSeries, stageCandles } from './stage-candles.ts';
 import { readNextFile, type Stage, stageFile } from './staging.ts';
 
-/** The coverage of a day to publish, of the symbols whose rows or windows changed, by series. */
+/** The coverage of a part of a day to publish, of the symbols whose rows or windows changed, by series. */
 export type SeriesCoverage = ReadonlyMap<SeriesDataset, ReadonlyMap<string, readonly PublishedCoverage[]>>;
 
 /** What a publish changes in a series, besides its files. */
@@ -57,11 +58,12 @@ interface SeriesOutcome {
 
 /** The rows of series that a publish merges. */
 export interface StagedSeries {
+  /** Bins of the journal and of the intake. */
   readonly bins: readonly JournalBin[];
-  /** Coverage to publish, by UTC day. Each day with merged rows is in it. */
-  readonly coverage: ReadonlyMap<number, SeriesCoverage>;
+  /** Coverage to publish, by UTC day and part. Each part with merged rows is in it. */
+  readonly coverage: ReadonlyMap<number, ReadonlyMap<number, SeriesCoverage>>;
   readonly outcomes: readonly SeriesOutcome[];
-  /** One message per day or part that was skipped because a published file is damaged. Its input stays journaled. */
+  /** One message per part that was skipped because a published file is damaged. Its input stays journaled. */
   readonly refused: readonly string[];
 }
 
@@ -80,39 +82,33 @@ export async function stageSeries(
 ): Promise<StagedSeries> {
   const mergedLater = new Set(tickBins.map(toBinKey));
   const bins: JournalBin[] = [];
-  const coverage = new Map<number, SeriesCoverage>();
+  const coverage = new Map<number, Map<number, SeriesCoverage>>();
   const outcomes: SeriesOutcome[] = [];
   const refused: string[] = [];
-  for (const [day, dayBins] of Map.groupBy(listInputBins(index, intake), (bin) => bin.day)) {
-    const opened = openSeriesDay(archive, stage, day);
-    if (opened instanceof DamageError) {
-      refused.push(opened.message);
-      continue;
+  for (const { bin, journalBins } of groupByDayPart(getStagePartCounts(stage), listInputBins(index, intake))) {
+    signal?.throwIfAborted();
+    try {
+      // All files are read before the first one is merged: a bin is published whole or not at all.
+      const opened = openSeriesTables(archive, stage, bin);
+      const inputs = readInputs(archive.state.db, journalBins, index, intake).map((input) => ({
+        ...input,
+        old: readSeriesPart(archive, stage, input.dataset, bin),
+      }));
+      const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
+      for (const input of inputs) outcomes.push(stageSeriesBin(archive, stage, opened, bin, input));
+      if (ticks !== undefined && !mergedLater.has(toBinKey(bin)) && hasStagedSeries(stage, bin))
+        stageCandles(archive, stage, intervals, bin, decodeTicks(ticks), opened.published.ticks);
+      for (const [dataset, conflicts] of opened.conflicts)
+        stageTable(archive, stage, conflictDatasets[dataset], bin, toSeriesConflictRows(dataset, conflicts));
+      for (const one of journalBins) bins.push(one);
+      const ofDay = coverage.get(bin.day) ?? new Map<number, SeriesCoverage>();
+      coverage.set(bin.day, ofDay.set(bin.part, opened.changed));
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.push(error.message);
     }
-    for (const { part } of dayBins) {
-      const bin = { day, part };
-      signal?.throwIfAborted();
-      try {
-        // All parts are read before the first one is merged: a bin is published whole or not at all.
-        const inputs = readInputs(archive.state.db, bin, index, intake).map((input) => ({
-          ...input,
-          old: readSeriesPart(archive, stage, input.dataset, bin),
-        }));
-        const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
-        for (const input of inputs) outcomes.push(stageSeriesBin(archive, stage, opened, bin, input));
-        if (ticks !== undefined && !mergedLater.has(toBinKey(bin)) && hasStagedSeries(stage, bin))
-          stageCandles(archive, stage, intervals, bin, decodeTicks(ticks), opened.published.ticks);
-        bins.push(bin);
-      } catch (error) {
-        if (!(error instanceof DamageError)) throw error;
-        refused.push(error.message);
-      }
-      // Yield to signals and other work between parts.
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    for (const [dataset, conflicts] of opened.conflicts)
-      stageDayTable(archive, stage, conflictDatasets[dataset], day, toSeriesConflictRows(dataset, conflicts));
-    coverage.set(day, opened.changed);
+    // Yield to signals and other work between parts.
+    await new Promise((resolve) => setImmediate(resolve));
   }
   return { bins, coverage, outcomes, refused };
 }
@@ -159,15 +155,17 @@ interface SeriesInput extends Omit<JournaledSeries, 'chunks'> {
 /** @throws JournalDamageError */
 function readInputs(
   db: Database,
-  bin: JournalBin,
+  bins: readonly JournalBin[],
   index: JournalIndex,
   intake: SeriesIntake | undefined,
 ): SeriesInput[] {
-  const inputs: SeriesInput[] = readSeriesBin(db, bin, index);
-  for (const taken of intake?.readBin(bin) ?? []) {
-    const at = inputs.findIndex(({ dataset }) => dataset === taken.dataset);
-    if (at < 0) inputs.push(taken);
-    else inputs[at] = joinInputs(inputs[at]!, taken);
+  const inputs: SeriesInput[] = [];
+  for (const bin of bins) {
+    for (const taken of [...readSeriesBin(db, bin, index), ...(intake?.readBin(bin) ?? [])]) {
+      const at = inputs.findIndex(({ dataset }) => dataset === taken.dataset);
+      if (at < 0) inputs.push(taken);
+      else inputs[at] = joinInputs(inputs[at]!, taken);
+    }
   }
   return inputs;
 }
@@ -178,27 +176,22 @@ function joinInputs(a: SeriesInput, b: SeriesInput): SeriesInput {
   return { dataset: a.dataset, chunks: [...a.chunks, ...b.chunks], covered };
 }
 
-/** The coverage and the conflicts of a day while its parts are merged. */
-interface OpenSeriesDay {
+/** The coverage and the conflicts of a part of a day while its series are merged. */
+interface SeriesTables {
   readonly published: DayCoverage;
   readonly conflicts: ReadonlyMap<SeriesDataset, SeriesConflict[]>;
   readonly changed: ReadonlyMap<SeriesDataset, Map<string, readonly PublishedCoverage[]>>;
 }
 
-/** Reads the day's tables. Returns the error if one is damaged: without its coverage, no row of the day is published. */
-function openSeriesDay(archive: Archive, stage: Stage, day: number): OpenSeriesDay | DamageError {
-  try {
-    const published = readDayCoverage(archive, stage.base, day);
-    // Of ticks: the coverage of the day can only be staged if they can be read.
-    readDayConflicts(archive, stage.base, day);
-    const conflicts = new Map(
-      seriesDatasets.map((dataset) => [dataset, readSeriesConflicts(archive, stage, dataset, day)]),
-    );
-    return { published, conflicts, changed: new Map(seriesDatasets.map((dataset) => [dataset, new Map()])) };
-  } catch (error) {
-    if (error instanceof DamageError) return error;
-    throw error;
-  }
+/** @throws DamageError if a file is damaged: without its coverage, no row of the part is published */
+function openSeriesTables(archive: Archive, stage: Stage, bin: JournalBin): SeriesTables {
+  const published = readPartCoverage(archive, stage.base, bin);
+  // Of ticks: the coverage of the part can only be staged if they can be read.
+  readPartConflicts(archive, stage.base, bin);
+  const conflicts = new Map(
+    seriesDatasets.map((dataset) => [dataset, readSeriesConflicts(archive, stage, dataset, bin)]),
+  );
+  return { published, conflicts, changed: new Map(seriesDatasets.map((dataset) => [dataset, new Map()])) };
 }
 
 /** Maximum rows per slice, old and new together. A single symbol may have more. */
@@ -206,29 +199,29 @@ const sliceRowsMax = 300_000;
 
 /** Reads the published rows of a part. @throws DamageError if the file is damaged */
 function readSeriesPart(archive: Archive, stage: Stage, dataset: SeriesDataset, bin: JournalBin): SeriesColumns {
-  const file = findManifestFile(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
+  const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
   return file === undefined ? createEmptySeries(dataset) : decodeSeries(dataset, readPublishedFile(archive, file));
 }
 
 function stageSeriesBin(
   archive: Archive,
   stage: Stage,
-  openedDay: OpenSeriesDay,
+  tables: SeriesTables,
   bin: JournalBin,
   { dataset, chunks, covered, old }: SeriesInput & { readonly old: SeriesColumns },
 ): SeriesOutcome {
-  const published = openedDay.published[dataset];
+  const published = tables.published[dataset];
   const known = openSeriesPrecedence(archive.state.db, dataset, bin.day, published);
   const isCovered = (symbol: string): boolean => published.has(symbol) || covered.has(symbol);
   const merged = mergeSeriesPart(dataset, bin, old, chunks, known, isCovered, archive.groupRows);
   if (merged.isChanged) stageFile(archive, stage, merged.file!);
-  const changed = openedDay.changed.get(dataset)!;
+  const changed = tables.changed.get(dataset)!;
   for (const symbol of new Set([...covered.keys(), ...chunks.map((chunk) => chunk.symbol)])) {
     const before = published.get(symbol) ?? [];
     const windows = joinForPublishing(overlayCoverage([...before.map(toCovered), ...(covered.get(symbol) ?? [])]));
     if (windows.length > 0) changed.set(symbol, countCoverageTicks(windows, merged.getTimes(symbol)));
   }
-  for (const conflict of merged.conflicts) openedDay.conflicts.get(dataset)!.push(conflict);
+  for (const conflict of merged.conflicts) tables.conflicts.get(dataset)!.push(conflict);
   return { dataset, precedence: merged.precedence, tallies: merged.tallies };
 }
 
@@ -294,10 +287,15 @@ function mergeSeriesPart(
   };
 }
 
-/** Reads the published conflicts of a UTC day. @throws DamageError if the file is damaged */
-function readSeriesConflicts(archive: Archive, stage: Stage, dataset: SeriesDataset, day: number): SeriesConflict[] {
+/** Reads the published conflicts of a UTC day and part. @throws DamageError if the file is damaged */
+function readSeriesConflicts(
+  archive: Archive,
+  stage: Stage,
+  dataset: SeriesDataset,
+  bin: JournalBin,
+): SeriesConflict[] {
   const columns = listFactColumns(dataset);
-  return readDayRows(archive, stage.base, conflictDatasets[dataset], day).map((row) => {
+  return readTableRows(archive, stage.base, conflictDatasets[dataset], bin).map((row) => {
     const [symbol, t, seenAt] = row as [string, number, number];
     const cells = columns.map(({ type }, c) => ({ isText: type === 'string', cell: row[4 + c] ?? null }));
     return {

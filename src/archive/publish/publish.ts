@@ -5,7 +5,7 @@ import { floorToDay } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
-import { formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { formatVersion, hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { createUnknownSymbol, mergeMarkets, type SymbolFacts } from '../format/market.ts';
 import { addSegments, readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
@@ -29,7 +29,9 @@ import { addSeriesTally } from '../journal/series-counts.ts';
 import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
-import { readDayMarkets, stageDayTable, toMarketRows } from './day-tables.ts';
+import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
+import { readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
+import { stageMissingEmptyFiles } from './empty-files.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
@@ -80,7 +82,7 @@ export interface PublishResult {
   readonly previousManifest: Manifest;
   /** The current manifest. */
   readonly manifest: Manifest;
-  /** Files that this publish wrote. */
+  /** Files with rows that this publish wrote. */
   readonly files: readonly PublishedFile[];
   /** Lost windows that were fetched completely with fewer ticks than were once published. They stay lost. */
   readonly lacking: readonly LostWindow[];
@@ -176,7 +178,11 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const index = isUpgrade ? emptyIndex : indexJournal(db);
   const { end } = index;
   const { intake } = options;
-  const source = joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]);
+  if (!isUpgrade) chooseDayParts(stage, { db, intake, partRows: archive.partRows, nowMs: options.clock.nowMs() });
+  const source = joinDayParts(
+    joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]),
+    getStagePartCounts(stage),
+  );
   const bins = source.listBins();
   const books = await stageBooks(archive, stage, index, options.signal);
   const intervals = listCandleIntervals(base, options.candles);
@@ -202,7 +208,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     onPart: () => options.onProgress?.(++done, bins.length),
   });
   const { bins: results, answers: coveredResponses } = stagedDays;
-  // Coverage and conflicts of a day are read for its series and for its ticks.
+  // Coverage and conflicts of a part are read for its series and for its ticks.
   const refused = [...new Set([...books.refused, ...series.refused, ...stagedDays.refused])];
   if (isUpgrade) refused.push(...stageOutdatedFiles(archive, stage));
   const missing = await stageMissingCandles(archive, stage, intervals, {
@@ -237,18 +243,25 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     coverage: computeCoverageAfter(db, results),
     lost: computeLostAfter(readLostWindows(db), results),
   };
+  stageMissingEmptyFiles(archive, stage);
   const manifest = createNextManifest(archive, stage, after, options);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
     consumeBooks(db, books.bins, coveredResponses, end);
     recordBooksObserved(db, books.observed);
     recordSeries(archive, options, series, end);
     recordStagedFiles(archive, stage, manifest.created_at);
-    recordPublish(archive, options, results, end, polls);
+    recordPublish(
+      archive,
+      options,
+      { results, bins: source.listJournalBins(results.map(({ bin }) => bin)) },
+      end,
+      polls,
+    );
     recordUpgrade(db, stage);
     if (base.format_version < 3 && base.generation > 0) setMeta(db, evidenceSinceKey, String(options.clock.nowMs()));
   });
   const lacking = results.flatMap((bin) => bin.lacking);
-  const files = [...stage.stagedFiles.values()].map((staged) => staged.file);
+  const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);
   const { latenessMs } = sumLateTicks(results);
   return { previousManifest: base, manifest, files, lacking, latenessMs, refused };
 }
@@ -263,7 +276,7 @@ function countPublishedRows(base: Manifest, bins: readonly JournalBin[]): number
 function groupByDay(
   bins: readonly JournalBin[],
   responses: ReadonlyMap<number, readonly BookResponse[]>,
-  series: ReadonlyMap<number, SeriesCoverage>,
+  series: ReadonlyMap<number, ReadonlyMap<number, SeriesCoverage>>,
 ): DayInput[] {
   const byDay = Map.groupBy(bins, (bin) => bin.day);
   const days = [...new Set([...byDay.keys(), ...responses.keys(), ...series.keys()])].sort((a, b) => a - b);
@@ -271,7 +284,7 @@ function groupByDay(
     day,
     bins: byDay.get(day) ?? [],
     answers: responses.get(day) ?? [],
-    series: series.get(day),
+    series: series.get(day) ?? new Map(),
   }));
 }
 
@@ -295,7 +308,7 @@ function stageMarkets(archive: Archive, stage: Stage, end: number, refused: stri
   for (const [day, dayPolls] of Map.groupBy(polls, (poll) => floorToDay(poll.observedAt))) {
     try {
       const rows = mergeMarkets(readDayMarkets(archive, stage.base, day), dayPolls);
-      stageDayTable(archive, stage, 'markets', day, toMarketRows(rows));
+      stageTable(archive, stage, 'markets', { day, part: 0 }, toMarketRows(rows));
       mergedRecords.push(...dayPolls.map((poll) => poll.recordId));
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
@@ -350,16 +363,15 @@ function computeLostAfter(lost: readonly LostWindow[], results: readonly BinResu
   return lost.filter((window) => !restored.has(toKey(window)));
 }
 
-/** Records the publish in the state database. Runs in the commit's transaction. */
+/** Records the publish in the state database. Runs in the commit's transaction. `bins`: the bins of the journal that it merged. */
 function recordPublish(
   archive: Archive,
   options: PublishOptions,
-  results: readonly BinResult[],
+  { results, bins }: { readonly results: readonly BinResult[]; readonly bins: readonly JournalBin[] },
   end: number,
   polls: readonly number[],
 ): void {
   const { db } = archive.state;
-  const bins = results.map(({ bin }) => bin);
   options.intake?.commitTo(archive.state, bins);
   const { runId: ownRunId } = options;
   const isBrokenRun = createInterruptedRunCheck(db, ownRunId);

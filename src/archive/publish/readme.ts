@@ -1,7 +1,7 @@
 import { formatNumber } from '../../base/format-quantity.ts';
 import { addDays, formatDay, formatIsoUtc } from '../../base/time.ts';
 import { type Column, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
-import { type Manifest, sumFileSizes } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest, sumFileSizes } from '../format/manifest.ts';
 
 const columnTypeNames: Record<Column['type'], string> = {
   string: 'string',
@@ -18,7 +18,7 @@ const formatColumnUnit = ({ type, unit = '' }: Column): string => (type === 'tim
 
 /** Formats the archive's README.md: its contents, its time range, its missing data, and how to load it. */
 export function formatReadme(manifest: Manifest): string {
-  const newest = manifest.datasets.ticks.files.at(-1)?.date ?? formatDay(manifest.created_at);
+  const newest = findNewestDay(manifest, 'ticks') ?? formatDay(manifest.created_at);
   return `# Prediction-market archive
 
 This archive contains prices of prediction markets in Parquet files, partitioned by day. Each tick is stored once.
@@ -33,9 +33,10 @@ ${formatDaySpan(manifest)}
 ${datasetNames.map((name) => formatDatasetRow(manifest, name)).join('\n')}
 
 \`date=YYYY-MM-DD\` is the UTC day of a row's own time, not the day on which it was fetched. \`part-NN\` is derived from the symbol:
-the first four bytes of the sha256 of its UTF-8 text, big-endian, modulo \`parts\` in \`manifest.json\`. All rows of one symbol
-and day are in one file; to read them, open only that file, which takes half the time. \`manifest.json\` lists every file with
-its sha256, and \`sha256sum -c SHA256SUMS\` checks them.
+the first four bytes of the sha256 of its UTF-8 text, big-endian, modulo the number of parts of the day: \`day_parts\` in
+\`manifest.json\` has it for small days, \`parts\` for all others. All rows of one symbol and day are in one file; to read them,
+open only that file, which takes half the time. \`manifest.json\` lists every file with its sha256, and
+\`sha256sum -c SHA256SUMS\` checks them.
 
 ## Missing data
 
@@ -60,8 +61,8 @@ ${datasetNames.map(formatColumnTable).join('\n\n')}
 `;
 }
 
-const findNewestDay = ({ datasets: published }: Manifest, name: DatasetName): string | null =>
-  published[name].files.at(-1)?.date ?? null;
+const findNewestDay = (manifest: Manifest, name: DatasetName): string | null =>
+  listFilesWithRows(manifest, name).at(-1)?.date ?? null;
 
 function formatDaySpan({ days, watermark, reached }: Manifest): string {
   const known = Object.keys(days);
@@ -77,8 +78,9 @@ function formatDatasetRow({ datasets: published }: Manifest, name: DatasetName):
   const { files } = published[name];
   const { rows, bytes } = sumFileSizes(files);
   const size = bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
-  const note = files.length === 0 ? ' (none yet, so there is no folder)' : '';
-  return `| ${name} | ${formatNumber(rows)} | ${files.length === 0 ? '' : size} | ${datasets[name].description}${note} |`;
+  const note =
+    files.length === 0 ? ' (none yet, so there is no folder)' : rows === 0 ? ' (none yet: its file has no rows)' : '';
+  return `| ${name} | ${formatNumber(rows)} | ${rows === 0 ? '' : size} | ${datasets[name].description}${note} |`;
 }
 
 /** Maximum number of days, or ranges of days, in a list. The manifest lists all days. */

@@ -1,7 +1,8 @@
 import { closeSync, openSync, readSync, writevSync } from 'node:fs';
 import { DiskFullError } from '../../base/errors.ts';
 import type { TickColumns } from '../../base/ticks.ts';
-import { packTexts, type SeriesRows, unpackTexts } from '../format/series.ts';
+import { packTexts, unpackTexts } from '../format/packed-texts.ts';
+import type { SeriesRows } from '../format/series.ts';
 
 /**
  * Ticks in a scratch file, until their part is merged. An import may be larger than memory. The file need not be

@@ -4,14 +4,14 @@ import type { Window } from '../../base/window.ts';
 import { type CandleInterval, candleIntervals } from '../format/candles.ts';
 import { candleDatasets } from '../format/datasets.ts';
 import { parsePartNumber, toDayPath } from '../format/layout.ts';
-import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { candleSeries, type SeriesDataset } from '../format/series-datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import { type DayCoverage, readDayCoverage } from './day-tables.ts';
+import { readPartCoverage } from './day-tables.ts';
 import { type CandleSeriesFiles, decodeCandleSeries, encodeCandleFiles } from './encode-partition.ts';
 import { readNextFile, type Stage, stageFile } from './staging.ts';
 
@@ -24,7 +24,7 @@ import { readNextFile, type Stage, stageFile } from './staging.ts';
  */
 export const listCandleIntervals = (base: Manifest, requested: readonly CandleInterval[]): CandleInterval[] =>
   (Object.keys(candleIntervals) as CandleInterval[]).filter(
-    (interval) => requested.includes(interval) || base.datasets[candleDatasets[interval]].files.length > 0,
+    (interval) => requested.includes(interval) || listFilesWithRows(base, candleDatasets[interval]).length > 0,
   );
 
 /** Whether a publish has staged series of a part that its candles are computed from. */
@@ -83,14 +83,12 @@ export async function stageMissingCandles(
   const filesWithMissing = findMissingCandles(stage, intervals);
   const refused = new Set<string>();
   let done = 0;
-  let openedDay: { readonly day: number; readonly coverage: DayCoverage['ticks'] } | undefined;
   for (const { file, missing } of filesWithMissing) {
     signal?.throwIfAborted();
     try {
-      const day = parseDayStart(file.date!);
-      if (openedDay?.day !== day) openedDay = { day, coverage: readDayCoverage(archive, stage.base, day).ticks };
-      const columns = decodeTicks(readPublishedFile(archive, file));
-      stageCandles(archive, stage, missing, { day, part: parsePartNumber(file.path) }, columns, openedDay.coverage);
+      const bin = { day: parseDayStart(file.date!), part: parsePartNumber(file.path) };
+      const coverage = readPartCoverage(archive, stage.base, bin).ticks;
+      stageCandles(archive, stage, missing, bin, decodeTicks(readPublishedFile(archive, file)), coverage);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.add(error.message);
@@ -109,9 +107,9 @@ interface MissingCandleFiles {
 
 function findMissingCandles({ base, stagedFiles }: Stage, intervals: readonly CandleInterval[]): MissingCandleFiles[] {
   const publishedPaths = new Set(
-    intervals.flatMap((i) => base.datasets[candleDatasets[i]].files.map((file) => file.path)),
+    intervals.flatMap((i) => listFilesWithRows(base, candleDatasets[i]).map((file) => file.path)),
   );
-  return base.datasets.ticks.files.flatMap((file) => {
+  return listFilesWithRows(base, 'ticks').flatMap((file) => {
     const missing = intervals.filter((interval) => {
       const path = `${candleDatasets[interval]}${file.path.slice('ticks'.length)}`;
       return !publishedPaths.has(path) && !stagedFiles.has(path);

@@ -7,8 +7,10 @@ import { sha256 } from '../disk/file-system.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
 import { privateFolderName, symbolsPath } from '../format/layout.ts';
 import {
+  findFileWithRows,
   findManifestFile,
   formatVersion,
+  listFilesWithRows,
   type Manifest,
   type PublishedFile,
   toManifestAccepted,
@@ -44,6 +46,7 @@ import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader, type FileRecord } from '../parquet/row-group-index.ts';
 import { type CellValue, encodeRows } from '../parquet/rows.ts';
 import { readFileNow, readPublishedFile } from '../read-published-file.ts';
+import { listNextDayParts } from './day-part-choice.ts';
 import { createEncodedFile, type EncodedFile, type FileStatistics } from './encode-partition.ts';
 
 /** Files that a publish has written to .oddslake/staging, and their destinations. They take effect with the commit. */
@@ -55,6 +58,8 @@ export interface Stage {
   readonly builtOn: CommitState;
   /** The manifest of that commit. */
   readonly base: Manifest;
+  /** The number of parts of days that are published for the first time, by date, where it is less than that of the archive. */
+  readonly dayParts: Map<string, number>;
   readonly moves: FileMove[];
   /** The files of the next manifest that differ from the base, by path. */
   readonly stagedFiles: Map<string, { readonly dataset: DatasetName; readonly file: PublishedFile }>;
@@ -78,6 +83,7 @@ export function startStage(archive: Archive, base: Manifest, builtOn: CommitStat
     commitId,
     builtOn,
     base,
+    dayParts: new Map(),
     moves: [],
     stagedFiles: new Map(),
     removedPaths: new Set(),
@@ -116,6 +122,7 @@ export function isSuperseded({ layout, state }: Archive, { builtOn, commitId }: 
 /** Stages a file of a dataset, unless the same bytes are already published and intact. */
 export function stageFile(archive: Archive, stage: Stage, { dataset, bytes, statistics, record }: EncodedFile): void {
   const { path, sha256: hash } = record;
+  cancelRemoval(stage, path);
   const before = findManifestFile(stage.base, dataset, path);
   if (before?.sha256 === hash && isPublishedIntact(archive, path, hash)) {
     stage.unchangedFiles.push(before);
@@ -148,6 +155,15 @@ export function stageRemoval(stage: Stage, path: string): void {
   stage.removedPaths.add(path);
 }
 
+/**
+ * Undoes `stageRemoval` for a path that is staged after it. With both moves, a commit that is finished after a crash could
+ * remove the new file.
+ */
+function cancelRemoval({ moves, removedPaths }: Stage, path: string): void {
+  removedPaths.delete(path);
+  for (let i = moves.length - 1; i >= 0; i--) if (moves[i]!.to === path && moves[i]!.from === null) moves.splice(i, 1);
+}
+
 /** Stages bytes for a path without changing the next manifest. Returns the absolute path of the staged file. */
 export function stageBytes(
   archive: Archive,
@@ -168,7 +184,8 @@ const toStagedPath = ({ generation, commitId }: Stage, path: string): string =>
   `${privateFolderName}/staging/${generation}/${commitId}/${path}`;
 
 /**
- * Reads a file of the next generation: the staged one, or the published one that stays. Undefined if there is none.
+ * Reads a file of the next generation: the staged one, or the published one that stays. Undefined if there is none, or if
+ * it has no rows.
  * @throws DamageError if the published file is missing or differs
  */
 export function readNextFile(
@@ -178,7 +195,7 @@ export function readNextFile(
   path: string,
 ): Uint8Array | undefined {
   if (stage.stagedFiles.has(path)) return archive.disk.read(join(archive.layout.root, toStagedPath(stage, path)));
-  const file = stage.removedPaths.has(path) ? undefined : findManifestFile(stage.base, dataset, path);
+  const file = stage.removedPaths.has(path) ? undefined : findFileWithRows(stage.base, dataset, path);
   return file === undefined ? undefined : readPublishedFile(archive, file);
 }
 
@@ -285,8 +302,9 @@ export function createNextManifest(
   const files = listNextFiles(stage);
   const nowMs = rules.clock.nowMs();
   const { db, identity } = archive.state;
-  const state = computeStateAfterCommit(db, identity.parts, after, rules, nowMs, damage);
-  const dates = [...files.ticks.files, ...files.coverage.files].map((file) => file.date!);
+  const state = computeStateAfterCommit(db, stage.base, after, rules, nowMs, damage);
+  const rowFiles = (['ticks', 'coverage'] as const).flatMap((name) => listFilesWithRows({ datasets: files }, name));
+  const dates = rowFiles.map((file) => file.date!);
   const completeness = computeCompleteness(state, {
     days: listDaysToJudge(dates, state),
     window: readKnownWindow(db, nowMs),
@@ -299,6 +317,7 @@ export function createNextManifest(
     writer: archive.writer,
     upstream: identity.upstream,
     parts: identity.parts,
+    ...listNextDayParts(stage, files),
     previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.readManifestText())),
     watermark: completeness.watermark,
     reached: completeness.reached,
@@ -327,9 +346,12 @@ function computeManifestVerifiedThrough(
 }
 
 /**
- * The moves of a stage in execution order: ticks before coverage, so that readers of coverage find the ticks it covers.
+ * The moves of a stage in execution order: ticks before coverage, so that readers of coverage find the ticks it covers, and
+ * removals last, so that a glob over a dataset finds a file at any moment.
  */
-export const sortMoves = ({ moves }: Stage): FileMove[] =>
-  [...moves].sort((a, b) => toMoveOrder(a.to) - toMoveOrder(b.to));
+export const sortMoves = ({ moves }: Stage): FileMove[] => [...moves].sort((a, b) => toMoveOrder(a) - toMoveOrder(b));
 
-const toMoveOrder = (path: string): number => (path.startsWith('ticks/') ? 0 : path.startsWith('coverage/') ? 2 : 1);
+function toMoveOrder({ from, to }: FileMove): number {
+  if (from === null) return 3;
+  return to.startsWith('ticks/') ? 0 : to.startsWith('coverage/') ? 2 : 1;
+}

@@ -1,4 +1,5 @@
 import { DamageError } from '../../base/errors.ts';
+import { parseDayStart } from '../../base/time.ts';
 import {
   type Column,
   candleDatasets,
@@ -7,7 +8,8 @@ import {
   datasetNames,
   datasets,
 } from '../format/datasets.ts';
-import { formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { parsePartNumber } from '../format/layout.ts';
+import { formatVersion, hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { getOlderOutcomeSource } from '../format/market-details.ts';
 import { type Database, getMeta, setMeta, upgradedKey } from '../journal/database.ts';
 import type { Archive } from '../open-archive.ts';
@@ -15,11 +17,12 @@ import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
 import { encodePartFile } from '../parquet/writer.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import { numberConflicts } from './day-tables.ts';
+import { encodeEmptyFile } from './empty-files.ts';
 import { createEncodedFile, type EncodedFile } from './encode-partition.ts';
+import { stageSplitTable } from './split-tables.ts';
 import { type Stage, stageFile } from './staging.ts';
 
-/** A published file that does not have all columns of the current format. */
+/** A published file that does not have all columns of the current format, or the symbols of all parts. */
 interface OutdatedFile {
   readonly dataset: DatasetName;
   readonly file: PublishedFile;
@@ -40,7 +43,7 @@ export function listOutdatedFiles(db: Database, base: Manifest): OutdatedFile[] 
   if (base.format_version === formatVersion && last === undefined) return [];
   const { from, generation } = last ?? { from: base.format_version, generation: Number.POSITIVE_INFINITY };
   return datasetNames
-    .filter((name) => listColumns(name).some(({ since = 1 }) => since > from))
+    .filter((name) => (datasets[name] as DatasetDefinition).splitSince! > from || hasNewColumns(name, from))
     .flatMap((dataset) =>
       base.datasets[dataset].files
         .filter((file) => file.generation < generation)
@@ -48,15 +51,26 @@ export function listOutdatedFiles(db: Database, base: Manifest): OutdatedFile[] 
     );
 }
 
+const hasNewColumns = (name: DatasetName, from: number): boolean =>
+  listColumns(name).some(({ since = 1 }) => since > from);
+
 /**
- * Rewrites outdated files with all columns. Holds one file in memory.
+ * Rewrites outdated files with all columns, and split by symbol. Holds one file in memory.
  * @returns one message per file that was skipped because it is damaged
  */
 export function stageOutdatedFiles(archive: Archive, stage: Stage): string[] {
   const refused: string[] = [];
   for (const { dataset, file } of listOutdatedFiles(archive.state.db, stage.base)) {
     try {
-      stageFile(archive, stage, completeFile(archive, { dataset, file }));
+      if (dataset === 'coverage' || dataset === 'conflicts')
+        stageSplitTable(
+          archive,
+          stage,
+          dataset,
+          { day: parseDayStart(file.date!), part: parsePartNumber(file.path) },
+          file,
+        );
+      else stageFile(archive, stage, completeFile(archive, { dataset, file }));
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.push(error.message);
@@ -66,6 +80,7 @@ export function stageOutdatedFiles(archive: Archive, stage: Stage): string[] {
 }
 
 function completeFile(archive: Archive, { dataset, file }: OutdatedFile): EncodedFile {
+  if (!hasRows(file)) return encodeEmptyFile({ dataset, path: file.path, date: file.date });
   const columns = listColumns(dataset);
   const published = readPublishedFile(archive, file);
   // Older archives have neither quotes nor trades. Publishes give the same bytes.
@@ -77,8 +92,7 @@ function completeFile(archive: Archive, { dataset, file }: OutdatedFile): Encode
     const bytes = encodeCandleRows(columns, rows, archive.groupRows);
     return createEncodedFile(dataset, file.path, bytes, file, createRowKeyReader(dataset, rows));
   }
-  const older = decodeRows(columns, published);
-  const rows = dataset === 'conflicts' ? numberConflicts(older) : completeRows(columns, older);
+  const rows = completeRows(columns, decodeRows(columns, published));
   const bytes = encodeRows(columns, rows, archive.groupRows);
   return createEncodedFile(dataset, file.path, bytes, file, createRowKeyReader(dataset, rows));
 }

@@ -9,7 +9,7 @@ import {
   datasets,
   isDated,
 } from '../format/datasets.ts';
-import type { Manifest } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest } from '../format/manifest.ts';
 import { marketDataViews, type ViewDefinition } from './market-data-views.ts';
 
 const sqlColumnTypes: Record<Column['type'], string> = {
@@ -23,8 +23,10 @@ const sqlColumnTypes: Record<Column['type'], string> = {
 };
 
 /** Whether every published ticks file has daily candles, so that views can read the candles instead of the ticks. */
-export const hasDailyCandles = ({ datasets: published }: Manifest): boolean =>
-  published.ticks.files.length > 0 && published[candleDatasets['1d']].files.length === published.ticks.files.length;
+export function hasDailyCandles(manifest: Manifest): boolean {
+  const ticks = listFilesWithRows(manifest, 'ticks').length;
+  return ticks > 0 && listFilesWithRows(manifest, candleDatasets['1d']).length === ticks;
+}
 
 /** Formats views.sql, which is used by DuckDB started in the folder of the archive. */
 export function formatViewsFile(manifest: Manifest): string {

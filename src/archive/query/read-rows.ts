@@ -1,5 +1,6 @@
-import type { DuckDBConnection } from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
 import type { CellValue } from './convert-values.ts';
+import { readNumberVector, readTextVector } from './read-vectors.ts';
 import { buildStartSettings, quoteLiteral } from './views.ts';
 
 /** A file of rows and how to read it. The caller has parsed the header of a CSV file. */
@@ -97,7 +98,7 @@ const memoryBytesMax = 1024 ** 3;
 /** Opens DuckDB for reading files of rows; `scratch` is a folder for spilled data. */
 export async function openRowReader(scratch: string): Promise<RowReader> {
   // Loaded on demand: imports of saved pages do not need DuckDB.
-  const [{ DuckDBInstance }, { toCellValue }] = await Promise.all([
+  const [{ DuckDBDoubleVector, DuckDBInstance, DuckDBVarCharVector }, { toCellValue }] = await Promise.all([
     import('@duckdb/node-api'),
     import('./convert-values.ts'),
   ]);
@@ -113,9 +114,29 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
   };
   async function* chunks(sql: string) {
     const result = await (connection ?? (await reconnect())).stream(sql);
-    for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk())
-      yield { chunk, names: result.columnNames() };
+    const names = result.columnNames();
+    let next = result.fetchChunk();
+    try {
+      for (;;) {
+        const chunk = await next;
+        if (chunk === null || chunk.rowCount === 0) return;
+        // DuckDB computes it while the caller uses this chunk.
+        next = result.fetchChunk();
+        // Its error is thrown when it is awaited.
+        next.catch(() => {});
+        yield { chunk, names };
+      }
+    } finally {
+      // The connection must not be closed before.
+      await next.catch(() => {});
+    }
   }
+  /** Not for texts that are kept, such as symbols: see `readTextVector`. */
+  const readColumn = (chunk: DuckDBDataChunk, column: number): readonly unknown[] => {
+    const vector = chunk.getColumnVector(column);
+    if (vector instanceof DuckDBDoubleVector) return readNumberVector(vector);
+    return vector instanceof DuckDBVarCharVector ? readTextVector(vector) : chunk.getColumnValues(column);
+  };
   /**
    * Reads the distinct symbols of a Parquet file, so that rows can be read with symbol numbers: decoding a string per
    * row would take half the time, and reading Parquet twice is cheap.
@@ -169,9 +190,12 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
         names.length === 0 ? 'CAST("symbol" AS VARCHAR)' : 'enum_code(CAST(CAST("symbol" AS VARCHAR) AS symbol_name))';
       const sql = `SELECT ${symbol}, ${t}, ${text}${valuesSql} FROM ${buildSourceSql(file)}`;
       for await (const { chunk } of chunks(sql)) {
-        const [read, time, tText] = [0, 1, 2].map((column) => chunk.getColumnValues(column));
-        const named = names.length === 0 ? read! : read!.map((code) => (code === null ? null : names[Number(code)]!));
-        const values = valueNames.map((name, i) => [name, chunk.getColumnValues(3 + i)] as const);
+        const [time, tText] = [1, 2].map((column) => readColumn(chunk, column));
+        const named =
+          names.length === 0
+            ? chunk.getColumnValues(0)
+            : readNumberVector(chunk.getColumnVector(0)).map((code) => (code === null ? null : names[code]!));
+        const values = valueNames.map((name, i) => [name, readColumn(chunk, 3 + i)] as const);
         yield { symbol: named, t: time!, tText: tText!, values: Object.fromEntries(values) };
       }
     },

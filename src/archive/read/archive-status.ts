@@ -46,7 +46,7 @@ export function readArchiveStatus(archive: Archive, nowMs: number): ArchiveStatu
 }
 
 const readUpdatedCompleteness = ({ state }: Archive, manifest: Manifest, nowMs: number): CompletenessCounts =>
-  updatePublishedCompleteness(manifest, readFoundDamage(state.db, manifest.parts), nowMs);
+  updatePublishedCompleteness(manifest, readFoundDamage(state.db, manifest), nowMs);
 
 /** Completeness as published, updated with the currently known damage and the days ended since. */
 export const readPublishedCompleteness = (archive: Archive, nowMs: number): CompletenessCounts =>

@@ -1,5 +1,4 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
-import { parseDayStart } from '../../base/time.ts';
 import { intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
 import type { CompletenessRules, Gap } from '../completeness/completeness.ts';
 import { computeLifetime } from '../completeness/symbol-lifetime.ts';
@@ -8,7 +7,7 @@ import type { PublishedFile } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import type { Archive } from '../open-archive.ts';
-import { readDayCoverage } from '../publish/day-tables.ts';
+import { readCoverageFile } from '../publish/day-tables.ts';
 import type { GapList, GapsQuery } from './gaps.ts';
 
 /**
@@ -25,10 +24,9 @@ export function listDatasetGaps(
   nowMs: number,
 ): GapList {
   const manifest = archive.readManifest();
-  const days = manifest.datasets.coverage.files.map(({ date }) => parseDayStart(date!));
   const bySymbol = new Map<string, Window[]>();
-  for (const day of days) {
-    for (const [symbol, windows] of readDayCoverage(archive, manifest, day)[dataset]) {
+  for (const file of manifest.datasets.coverage.files) {
+    for (const [symbol, windows] of readCoverageFile(archive, file)[dataset]) {
       const list = bySymbol.get(symbol) ?? [];
       bySymbol.set(symbol, list);
       for (const one of windows) list.push(one);

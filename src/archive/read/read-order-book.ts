@@ -1,9 +1,6 @@
-import { basename } from 'node:path/posix';
 import { LRUCache } from 'lru-cache';
-import { computePartNumber } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
-import { toDayPath } from '../format/layout.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import {
   askSide,
@@ -15,7 +12,8 @@ import {
 import { readLatestBookResponseMs, readLatestBooks } from '../journal/journal-books.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
-import { readDayCoverage } from '../publish/day-tables.ts';
+import { readCoverageFile } from '../publish/day-tables.ts';
+import { createFileFilter } from '../publish/prune-files.ts';
 import { dropReplaced } from './drop-replaced.ts';
 import { type ManifestWatcher, readConsistently } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
@@ -69,9 +67,8 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
 
   async function readLatestPublished(manifest: Manifest, symbol: string): Promise<Book | null> {
     if (symbolsWithoutBook.get(symbol) === manifest.generation) return null;
-    const part = computePartNumber(symbol, manifest.parts);
-    const partFiles = manifest.datasets.orderbooks.files.filter((file) => file.path.endsWith(toFileName(part)));
-    for (const file of sortNewestFirst(partFiles)) {
+    const mayHave = createFileFilter(manifest, 'orderbooks', [symbol], { from: null, to: null });
+    for (const file of sortNewestFirst(manifest.datasets.orderbooks.files.filter(mayHave))) {
       const book = (await getOrRead(bookCache, file, () => findLatestBooks(decodeBooks(files.readBytes(file))))).get(
         symbol,
       );
@@ -85,11 +82,12 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
   async function findFetchedAt(manifest: Manifest, symbol: string, t: number): Promise<number | null> {
     const journaled = readLatestBookResponseMs(archive.state, symbol);
     if (journaled !== null) return journaled;
-    for (const file of sortNewestFirst(manifest.datasets.coverage.files)) {
+    const mayHave = createFileFilter(manifest, 'coverage', [symbol], { from: null, to: null });
+    for (const file of sortNewestFirst(manifest.datasets.coverage.files.filter(mayHave))) {
       const day = parseDayStart(file.date!);
       // The upstream may date snapshots ahead of its own clock.
       if (day < floorToDay(t) - dayMs) return null;
-      const at = (await getOrRead(fetchTimeCache, file, () => findFetchTimes(archive, manifest, day))).get(symbol);
+      const at = (await getOrRead(fetchTimeCache, file, () => findFetchTimes(archive, file))).get(symbol);
       if (at !== undefined) return at;
     }
     return null;
@@ -111,9 +109,6 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
 
 const countLevels = (entry: Book | number): number =>
   typeof entry === 'number' ? 0 : entry.bids.length + entry.asks.length;
-
-/** The file name of a part, the same on every day. */
-const toFileName = (part: number): string => basename(toDayPath('orderbooks', 0, part));
 
 const sortNewestFirst = (files: readonly PublishedFile[]): PublishedFile[] =>
   files.toSorted((a, b) => (a.date! < b.date! ? 1 : a.date! > b.date! ? -1 : 0));
@@ -146,9 +141,9 @@ function findLatestBooks({ symbols, offsets, t, side, level, price, quantity }: 
   );
 }
 
-/** When the latest response of a day with a snapshot was generated, by symbol. */
-function findFetchTimes(archive: Archive, manifest: Manifest, day: number): Map<string, number> {
-  const { orderbooks } = readDayCoverage(archive, manifest, day);
+/** When the latest response with a snapshot that a file of coverage knows was generated, by symbol. */
+function findFetchTimes(archive: Archive, file: PublishedFile): Map<string, number> {
+  const { orderbooks } = readCoverageFile(archive, file);
   const out = new Map<string, number>();
   // A row covers the milliseconds in which responses were generated. Adjacent rows are joined, and the last millisecond
   // counts.

@@ -6,7 +6,9 @@ import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, subtract, union, type Window } from '../../base/window.ts';
 import { splitAtLostWindows } from '../format/coverage.ts';
-import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { getPartCount } from '../format/day-parts.ts';
+import { parsePartNumber } from '../format/layout.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
 import { toSymbolPart } from '../format/tick-changes.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../journal/gap-records.ts';
@@ -280,21 +282,24 @@ function openSymbolSnapshots(archive: Archive, watcher: ManifestWatcher): (symbo
   };
 }
 
-/** Looks up the ticks files of a part by day, sorted. Built once per manifest. */
+/**
+ * Looks up the ticks files, by day, sorted, that hold the symbols of a part of the archive. Built once per manifest and part:
+ * on a day with fewer parts, several of them have the same file.
+ */
 function createPartFileIndex(): (manifest: Manifest, part: number) => ReadonlyMap<number, PublishedFile> {
-  let cached: { readonly manifest: Manifest; readonly byPart: Map<string, Map<number, PublishedFile>> } | undefined;
+  let cached: { readonly manifest: Manifest; readonly byPart: Map<number, Map<number, PublishedFile>> } | undefined;
   return (manifest, part) => {
-    if (cached?.manifest !== manifest) {
-      const byPart = new Map<string, Map<number, PublishedFile>>();
+    if (cached?.manifest !== manifest) cached = { manifest, byPart: new Map() };
+    let ofPart = cached.byPart.get(part);
+    if (ofPart === undefined) {
       // A manifest's files are sorted by path, and so by day.
-      for (const file of manifest.datasets.ticks.files) {
-        const name = file.path.slice(file.path.lastIndexOf('/') + 1);
-        const ofPart = byPart.get(name) ?? new Map<number, PublishedFile>();
-        byPart.set(name, ofPart.set(parseDayStart(file.date!), file));
-      }
-      cached = { manifest, byPart };
+      const files = listFilesWithRows(manifest, 'ticks').filter(
+        ({ path, date }) => parsePartNumber(path) === part % getPartCount(manifest, date!),
+      );
+      ofPart = new Map(files.map((file) => [parseDayStart(file.date!), file]));
+      cached.byPart.set(part, ofPart);
     }
-    return cached.byPart.get(`part-${String(part).padStart(2, '0')}.parquet`) ?? new Map();
+    return ofPart;
   };
 }
 

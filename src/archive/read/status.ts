@@ -1,7 +1,7 @@
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import { type Completeness, type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
-import { listManifestFiles, sumFileSizes } from '../format/manifest.ts';
+import { listFilesWithRows, listManifestFiles, sumFileSizes } from '../format/manifest.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
 import { readLastRun } from '../journal/runs.ts';
 import { listDaysToJudge, readCurrentState, readKnownWindow } from '../known-state.ts';
@@ -38,7 +38,7 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
   const { watermark, reached, counts } = completeness;
   const cursors = completeness.live.toSorted((a, b) => a.cursor - b.cursor);
   const run = readLastRun(db);
-  const ticks = manifest.datasets.ticks.files;
+  const ticks = listFilesWithRows(manifest, 'ticks');
   const days = [...completeness.days.keys()].filter((day) => day + dayMs <= nowMs).sort((a, b) => a - b);
   return {
     archive: archive.layout.root,

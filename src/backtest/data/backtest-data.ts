@@ -1,7 +1,8 @@
 import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../archive/disk/file-system.ts';
-import { type DatasetName, datasets, isSplitBySymbol, listFileColumns } from '../../archive/format/datasets.ts';
+import { type DatasetName, datasets, listFileColumns } from '../../archive/format/datasets.ts';
+import { getPartCount } from '../../archive/format/day-parts.ts';
 import { parseDatasetName, parsePartNumber } from '../../archive/format/layout.ts';
 import type { PublishedFile } from '../../archive/format/manifest.ts';
 import type { Archive } from '../../archive/open-archive.ts';
@@ -83,7 +84,7 @@ export async function openBacktestData(
     ...(['ticks', 'symbols', 'coverage', 'orderbooks', 'quotes'] as const),
     ...(range.hasStates ? (['markets'] as const) : []),
   ];
-  const manifestParts = { parts: archive.readManifest().parts };
+  const published = archive.readManifest();
   const createSelection = (hasQuotes: boolean) => {
     const lookbackMsByDataset = createLookback(hasQuotes);
     const createFilter = (
@@ -91,7 +92,7 @@ export async function openBacktestData(
       symbols: readonly string[],
       { from, to }: Pick<DataRange, 'from' | 'to'>,
     ) =>
-      createFileFilter(manifestParts, name, symbols, {
+      createFileFilter(published, name, symbols, {
         from: from === null ? null : from - (lookbackMsByDataset[name] ?? 0),
         to,
       });
@@ -121,14 +122,16 @@ export async function openBacktestData(
       files.filter(({ path }) => (parseDatasetName(path) === 'symbols') === ofSymbols),
     );
     await requireAll(symbolFiles, signal);
-    const byPart = (name: DatasetName) =>
-      Map.groupBy(manifest.datasets[name].files.filter(isNeeded), ({ path }) =>
-        isSplitBySymbol(name) ? parsePartNumber(path) : null,
-      );
-    const filesByPart = new Map(names.map((name) => [name, byPart(name)]));
-    /** @param part null for datasets without parts */
-    const filesOf = (name: DatasetName, part: number | null, within: Window): PublishedFile[] =>
-      (filesByPart.get(name)?.get(part) ?? []).filter(createFilter(name, [], within));
+    const filesByName = new Map(names.map((name) => [name, manifest.datasets[name].files.filter(isNeeded)]));
+    /** @param parts parts of the archive; null for all. On a day with fewer parts, several of them have the same file */
+    const filesOf = (name: DatasetName, parts: readonly number[] | null, within: Window): PublishedFile[] =>
+      filesByName
+        .get(name)!
+        .filter(createFilter(name, [], within))
+        .filter(
+          ({ path, date }) =>
+            parts === null || parts.some((part) => part % getPartCount(manifest, date!) === parsePartNumber(path)),
+        );
     const sourceOf = (name: DatasetName, dataset: string, someFiles: readonly PublishedFile[]): DatasetFiles => ({
       dataset,
       columns: listFileColumns(name, manifest.format_version),
@@ -155,12 +158,10 @@ export async function openBacktestData(
       archiveUsed: describeArchiveUsed(manifest.generation, manifestText, files),
       findFiles(symbols, window, statesFrom) {
         const of = [...new Set(symbols.map((symbol) => computePartNumber(symbol, manifest.parts)))];
-        const ticks = of.map((part) => ({ part, files: filesOf('ticks', part, window) }));
+        const ticks = of.map((part) => ({ part, files: filesOf('ticks', [part], window) }));
         const tickFiles = ticks.flatMap((one) => one.files);
-        const inParts = (name: 'orderbooks' | 'quotes'): DatasetFiles => {
-          const inWindow = of.flatMap((part) => filesOf(name, part, window));
-          return sourceOf(name, name, inWindow);
-        };
+        const inParts = (name: 'orderbooks' | 'quotes'): DatasetFiles =>
+          sourceOf(name, name, filesOf(name, of, window));
         const statesWindow = { ...window, from: statesFrom };
         return {
           sources: [

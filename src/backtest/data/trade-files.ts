@@ -113,24 +113,33 @@ export async function withSortedTrades<T>(
       count: Number(total!.n),
       encode: (format) =>
         format === 'parquet'
-          ? streamParquet(tradeColumns, query.readChunks([buildTradesSql(true)], signal), () => ({ deltaColumns: [] }))
-          : encodeTexts(query, format, signal),
+          ? streamParquet(tradeColumns, query.readChunks([buildSortedSql(true)], signal), () => ({ deltaColumns: [] }))
+          : encodeTradeTexts(query, buildSortedSql(false), format, signal),
     });
   } finally {
     await query.close();
   }
 }
 
-async function* encodeTexts(query: Query, format: 'csv' | 'csv_safe', signal: AbortSignal): AsyncGenerator<Uint8Array> {
-  for await (const text of query.readTexts([buildTradesSql(false)], format, signal)) yield Buffer.from(text, 'utf8');
+/** Encodes the rows of a statement of `selectTradesSql` as CSV. */
+export async function* encodeTradeTexts(
+  query: Query,
+  sql: string,
+  format: 'csv' | 'csv_safe',
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  for await (const text of query.readTexts([sql], format, signal)) if (text !== '') yield Buffer.from(text, 'utf8');
 }
 
+// Qualified: the names alone would be those of the selected columns.
+const buildSortedSql = (isNumeric: boolean): string =>
+  `${selectTradesSql(isNumeric)} ORDER BY trades.filled_at, trades.symbol, trades."rule", trades.seq`;
+
 /** @param isNumeric whether times are epoch milliseconds, as the Parquet writer takes them */
-function buildTradesSql(isNumeric: boolean): string {
+export function selectTradesSql(isNumeric: boolean): string {
   const columns = tradeColumns.map(({ name, type }) => {
     const quoted = quoteIdentifier(name);
     return isNumeric && type === 'timestamp' ? `epoch_ms(${quoted})::DOUBLE AS ${quoted}` : quoted;
   });
-  // Qualified: the names alone would be those of the selected columns.
-  return `SELECT ${columns.join(', ')} FROM trades ORDER BY trades.filled_at, trades.symbol, trades."rule", trades.seq`;
+  return `SELECT ${columns.join(', ')} FROM trades`;
 }

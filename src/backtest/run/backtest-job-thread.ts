@@ -6,6 +6,8 @@ import type { Random } from '../../base/ports.ts';
 import { systemRandom } from '../../base/system.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
 import { BacktestTooLargeError, computeSpan, estimateCost, memoryBytesMax, readUniverse } from '../data/batches.ts';
+import { type StoredTrades, storeTrades } from '../data/stored-trades.ts';
+import type { SortedTrades } from '../data/trade-files.ts';
 import { bindGridPoints, InvalidBacktestError, type ResolvedStrategy } from '../resolve-strategy.ts';
 import { expandGrid } from '../strategy/parse-strategy.ts';
 import type { BacktestFailure, BacktestOutput, BacktestTask } from './backtest-job.ts';
@@ -15,22 +17,29 @@ import { runBacktest } from './run-backtest.ts';
 
 async function runTask(
   archive: Archive,
-  { spec, resolvedStrategy, threads, ticksMax }: BacktestTask,
+  { spec, resolvedStrategy, threads, ticksMax, trades: target }: BacktestTask,
   context: JobContext,
 ): Promise<BacktestOutput> {
   if (threads === 0) {
     const ticks = await estimateTicks(archive, spec, resolvedStrategy, systemRandom, context.signal);
     if (ticks > ticksMax) throw new BacktestTooLargeError(`${ticks} ticks`);
-    return { value: null, result: '' };
+    return { value: null, result: '', trades: null };
   }
+  let trades: StoredTrades | null = null;
+  const saveTrades = async (sorted: SortedTrades): Promise<void> => {
+    trades = await storeTrades(archive.disk, target!, generateId(), sorted);
+  };
   const result = await runBacktest(archive, spec, resolvedStrategy, {
     random: systemRandom,
     threads,
     ticksMax,
+    ...(target !== null && { saveTrades }),
     ...context,
   });
-  return { value: result.value, result: JSON.stringify(result) };
+  return { value: result.value, result: JSON.stringify(result), trades };
 }
+
+const generateId = (): string => Math.floor(systemRandom() * 36 ** 8).toString(36);
 
 function toFailure(error: unknown): Omit<BacktestFailure, 'message'> {
   if (error instanceof InvalidBacktestError) return { why: 'invalid', faults: error.faults };

@@ -1,6 +1,7 @@
 import { type JobContext, type JobFailure, JobThreadError, runInThread } from '../../archive/job-thread.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
+import type { StoredTrades, TradesTarget } from '../data/stored-trades.ts';
 import type { ResolvedStrategy } from '../resolve-strategy.ts';
 import type { Fault } from '../strategy/json-validator.ts';
 
@@ -11,6 +12,8 @@ export interface BacktestTask {
   readonly threads: number;
   /** Maximum cost in ticks, see `estimateCost`. */
   readonly ticksMax: number;
+  /** Where all trades are stored; null to keep only those in the result. */
+  readonly trades: TradesTarget | null;
 }
 
 export interface BacktestOutput {
@@ -18,6 +21,8 @@ export interface BacktestOutput {
   readonly value: number | null;
   /** JSON of a BacktestResult. */
   readonly result: string;
+  /** Null if they were not to be stored. */
+  readonly trades: StoredTrades | null;
 }
 
 type BacktestFailureReason = 'invalid' | 'too large' | 'damaged' | 'full' | 'unexpected';
@@ -59,9 +64,13 @@ export const runBacktestInThread = (
  * Whether the cost of a backtest exceeds `ticksMax`. Other errors are ignored; the run reports them.
  * @throws the signal's reason if it is aborted
  */
-export async function isTooLarge(archive: Archive, task: Omit<BacktestTask, 'threads'>, signal: AbortSignal) {
+export async function isTooLarge(
+  archive: Archive,
+  task: Omit<BacktestTask, 'threads' | 'trades'>,
+  signal: AbortSignal,
+) {
   try {
-    await runBacktestInThread(archive, { ...task, threads: 0 }, { signal, progress() {} });
+    await runBacktestInThread(archive, { ...task, threads: 0, trades: null }, { signal, progress() {} });
     return false;
   } catch (error) {
     signal.throwIfAborted();

@@ -4,17 +4,23 @@ import { quoteShellWord } from '../run/suggest-action.ts';
 import {
   fits,
   kindNames,
-  listRoles,
   noPricePattern,
   normalizeName,
   numberPattern,
-  otherPricePattern,
-  otherTimePattern,
   priceRoles,
   type Role,
   roleMeanings,
-  roleNames,
 } from './column-roles.ts';
+import {
+  type FileSample,
+  formatColumnsFlag,
+  type GivenFlags,
+  guessColumns,
+  guessDatasets,
+  openColumns,
+  present,
+  quoteRoles,
+} from './guess-columns.ts';
 import { parseLevels, readBookRow } from './import-books.ts';
 import { readQuoteRows } from './import-quotes.ts';
 import {
@@ -29,27 +35,9 @@ import {
 } from './import-rows.ts';
 import { readTradeRows } from './import-trades.ts';
 import { looksLikeCents } from './price-range.ts';
-import { findMissingColumns } from './row-columns.ts';
 import { createTradeIds } from './trade-ids.ts';
 
 // What the columns of a file may mean, and the flags with which its rows can be read. A guess is printed and never used.
-
-/** The first rows of a file as text: `rows[i][c]` is the value of column `names[c]`. */
-export interface FileSample {
-  readonly names: readonly string[];
-  readonly rows: readonly (readonly (string | null)[])[];
-}
-
-/** The flags of the command that say how rows are read. */
-export interface GivenFlags {
-  /** Null: inferred from the columns. */
-  readonly datasets: readonly ImportDataset[] | null;
-  /** Columns that have a different name in the file. */
-  readonly renames: readonly ColumnRename[];
-  /** Only rows that match all of these are imported. */
-  readonly filters: readonly ColumnFilter[];
-  readonly rows: TickRowRules;
-}
 
 export interface FlagGuess {
   /** Flags to add to those given; a `--columns` among them replaces the one given. */
@@ -63,6 +51,16 @@ export interface FlagGuess {
 
 /** Guesses how to read the rows of a sample. Null if it does not know a column for each role, or nothing to add. */
 export function guessFlags(sample: FileSample, given: GivenFlags): FlagGuess | null {
+  const guess = guessRows(sample, given);
+  return guess === null || guess.flags.length === 0 ? null : guess;
+}
+
+interface RowGuess extends FlagGuess {
+  readonly columns: ReadonlyMap<Role, string>;
+}
+
+/** The same; `flags` is empty if there is nothing to add. */
+function guessRows(sample: FileSample, given: GivenFlags): RowGuess | null {
   const columnOf = openColumns(sample);
   const datasets = guessDatasets(sample, given, columnOf);
   const found = guessColumns(sample.names, given, datasets, columnOf);
@@ -95,7 +93,11 @@ export function guessFlags(sample: FileSample, given: GivenFlags): FlagGuess | n
     clauses.push(
       `rows of one symbol differ in ${example.filter.column} (${example.values.join(', ')}), and their prices may be different things: --where selects one, ${example.filter.value} is only an example`,
     );
-  clauses.push(...describeNoPrices(sample.names, guessed), ...describeQuotes(sample, given, datasets, columns));
+  clauses.push(
+    ...describeNoPrices(sample.names, guessed),
+    ...describeQuotes(sample, given, datasets, columns),
+    ...describeTrades(sample, given, datasets),
+  );
   const flags = [
     ...(given.datasets === null && !datasets.includes('ticks') && guessed.size > 0
       ? [`--dataset ${datasets.join(',')}`]
@@ -105,9 +107,8 @@ export function guessFlags(sample: FileSample, given: GivenFlags): FlagGuess | n
     ...times.flags,
     ...prices.flags,
   ].filter((flag) => flag !== '');
-  if (flags.length === 0) return null;
   const rows = isChosen.filter(Boolean).length;
-  return { flags, clauses, rows, readable: countReadable(datasets, columns, rules, chosen) };
+  return { columns, flags, clauses, rows, readable: countReadable(datasets, columns, rules, chosen) };
 }
 
 /**
@@ -124,13 +125,56 @@ export function guessBothFlags(sample: FileSample, { renames }: Pick<GivenFlags,
   return ['--dataset ticks,quotes', formatColumnsFlag([...columns])].filter((flag) => flag !== '');
 }
 
-/** Returns the values of a column by its name. */
-const openColumns =
-  ({ names, rows }: FileSample) =>
-  (name: string): (string | null)[] => {
-    const c = names.indexOf(name);
-    return rows.map((row) => row[c] ?? null);
+/** What shows that a file of ticks holds trades, and how to import them. */
+export interface TradesGuess {
+  /** Columns that ticks do not have, at least two. */
+  readonly columns: readonly string[];
+  /** Flags to add to those given; a `--columns` among them replaces the one given. */
+  readonly flags: readonly string[];
+}
+
+/**
+ * Finds the columns of trades in a file of ticks: besides the price a size, and an identifier or a side. Null without them.
+ * @param sample with the names of the file
+ */
+export function guessTrades(sample: FileSample, given: GivenFlags): TradesGuess | null {
+  const renames = given.renames.map(([name, own]): ColumnRename => [name === 'p' ? 'price' : name, own]);
+  const guess = guessRows(sample, { ...given, datasets: ['trades'], renames });
+  if (guess === null || guess.readable === 0 || !showTrades(guess.columns)) return null;
+  const price = given.renames.find(([name]) => name === 'p')?.[1];
+  const columnsFlag = formatColumnsFlag([...guess.columns]);
+  // A flag is needed to replace `--columns p=price`, even if all columns have the names of trades.
+  const replacing =
+    columnsFlag === '' && price !== undefined ? `--columns price=${quoteShellWord(price)}` : columnsFlag;
+  return {
+    columns: (['trade_id', 'size', 'aggressor'] as const)
+      .map((role) => guess.columns.get(role))
+      .filter((own) => own !== undefined),
+    flags: ['--dataset trades', replacing, ...guess.flags.filter((flag) => !flag.startsWith('--columns '))].filter(
+      (flag) => flag !== '',
+    ),
   };
+}
+
+/** Whether columns beside the price show that rows are trades. The number of a row beside a volume does not. */
+function showTrades(columns: ReadonlyMap<Role, string>): boolean {
+  if (columns.has('aggressor')) return true;
+  const [id, size] = [columns.get('trade_id'), columns.get('size')!];
+  if (id === undefined) return false;
+  return !(/^(uu)?id$/.test(normalizeName(id)) && /^(volume|amount)$/.test(normalizeName(size)));
+}
+
+/** The clause `trade_id, size and side look like trades: …`. @param paths of the files, in parentheses; empty for none */
+export const formatTradesGuess = ({ columns, flags }: TradesGuess, paths = ''): string =>
+  `${columns.slice(0, -1).join(', ')} and ${columns.at(-1)} look like trades${paths}: ${flags.join(' ')} imports them; without it, prices are stored as ticks`;
+
+/** A clause about trades in a file of which the flags would import ticks only. */
+function describeTrades(sample: FileSample, given: GivenFlags, datasets: readonly ImportDataset[]): string[] {
+  if (given.datasets !== null || !datasets.includes('ticks')) return [];
+  const trades = guessTrades(sample, given);
+  if (trades === null) return [];
+  return [formatTradesGuess(trades)];
+}
 
 /** A clause about prices of NO beside a guessed bid or ask, which is that of YES. */
 function describeNoPrices(names: readonly string[], guessed: ReadonlySet<Role>): string[] {
@@ -160,72 +204,6 @@ function listPrices(datasets: readonly ImportDataset[], chosen: (role: Role) => 
   );
 }
 
-const present = (values: readonly (string | null)[]): string[] =>
-  values.filter((value): value is string => value !== null && value.trim() !== '');
-
-function guessDatasets(
-  { names }: FileSample,
-  { datasets, renames }: GivenFlags,
-  columnOf: (name: string) => (string | null)[],
-): readonly ImportDataset[] {
-  if (datasets !== null) return datasets;
-  const given = new Set(renames.map(([name]) => name));
-  if (given.has('p')) return ['ticks'];
-  if (given.has('bids') || given.has('asks')) return ['orderbooks'];
-  if (given.has('bid') || given.has('ask')) return ['quotes'];
-  const has = (role: Role): boolean => names.some((name) => isNamed(name, role) && fits[role](present(columnOf(name))));
-  if (has('p')) return ['ticks'];
-  if (has('bids') || has('asks')) return ['orderbooks'];
-  return has('bid') || has('ask') ? ['quotes'] : ['ticks'];
-}
-
-const quoteRoles: readonly Role[] = listRoles(['quotes']);
-
-/** Whether feeds use this name for a role. The names of a quote are those of YES. */
-const isNamed = (name: string, role: Role): boolean =>
-  roleNames[role].includes(normalizeName(name)) && !(quoteRoles.includes(role) && noPricePattern.test(name));
-
-/**
- * Finds a column for each role. Null if there is none for one that is needed. `guessed`: the roles whose column is a guess.
- */
-function guessColumns(
-  names: readonly string[],
-  { renames }: Pick<GivenFlags, 'renames'>,
-  datasets: readonly ImportDataset[],
-  columnOf: (name: string) => (string | null)[],
-): { readonly columns: ReadonlyMap<Role, string>; readonly guessed: ReadonlySet<Role> } | null {
-  if (datasets.includes('markets')) return null;
-  const columns = new Map<Role, string>();
-  const guessed = new Set<Role>();
-  const taken = new Set<string>();
-  const roles = listRoles(datasets);
-  for (const role of roles) {
-    const known = renames.find(([name]) => name === role)?.[1] ?? names.find((name) => name === role);
-    if (known === undefined) continue;
-    columns.set(role, known);
-    taken.add(known);
-  }
-  for (const role of roles) {
-    if (columns.has(role)) continue;
-    const free = names.filter((name) => !taken.has(name) && !/[=,]/.test(name));
-    const fitting = free.filter((name) => fits[role](present(columnOf(name))));
-    const rank = (name: string): number => roleNames[role].indexOf(normalizeName(name));
-    // The bid of a candle is not its price.
-    const isOther = (name: string): number => Number(role === 'p' && otherPricePattern.test(name));
-    const [named] = fitting
-      .filter((name) => isNamed(name, role))
-      .sort((a, b) => isOther(a) - isOther(b) || rank(a) - rank(b));
-    // Without a known name, a column is only guessed if no other one fits.
-    const only = role === 'symbol' || role === 't' ? onlyOne(fitting) : undefined;
-    const own = named ?? (only !== undefined && role === 't' && !canBeObserved(only) ? undefined : only);
-    if (own === undefined) continue;
-    columns.set(role, own);
-    guessed.add(role);
-    taken.add(own);
-  }
-  return findMissingColumns([...columns.keys()], datasets).length > 0 ? null : { columns, guessed };
-}
-
 /** Whether each row of the sample has a value for each role that it needs. A quote needs a bid or an ask. */
 function findWholeRows(
   { rows }: FileSample,
@@ -244,10 +222,6 @@ function findWholeRows(
 }
 
 const optionalTradeRoles: readonly Role[] = ['trade_id', 'aggressor', 'tx_hash'];
-
-const canBeObserved = (name: string): boolean => !otherTimePattern.test(normalizeName(name));
-
-const onlyOne = <T>(values: readonly T[]): T | undefined => (values.length === 1 ? values[0] : undefined);
 
 /** Whether times are days, several of one symbol the same: then the time of day is elsewhere. */
 function hasRepeatedDays(symbols: readonly (string | null)[], times: readonly (string | null)[]): boolean {
@@ -441,9 +415,3 @@ function countReadable(
   }
   return readable;
 }
-
-/** The flag for columns that have another name; empty if all have the name of their role. */
-const formatColumnsFlag = (columns: readonly (readonly [Role, string])[]): string => {
-  const pairs = columns.filter(([role, own]) => own !== role).map(([role, own]) => `${role}=${own}`);
-  return pairs.length === 0 ? '' : `--columns ${quoteShellWord(pairs.join(','))}`;
-};

@@ -109,7 +109,11 @@ function parseQuoteValues(
 }
 
 /** Whether a value stands for no number: programs write it as null, as nothing, or as NaN. */
-export const isMissing = (value: unknown): boolean =>
-  value === null ||
-  value === undefined ||
-  (typeof value === 'number' ? Number.isNaN(value) : typeof value === 'string' && /^\s*(?:nan)?\s*$/i.test(value));
+export function isMissing(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isNaN(value);
+  if (typeof value !== 'string') return value === null || value === undefined;
+  const first = value.charCodeAt(0);
+  // Most texts need no pattern: they start with another ASCII character than a space or the letter N.
+  if (first > 0x20 && first < 0x7f && first !== 0x4e && first !== 0x6e) return false;
+  return /^\s*(?:nan)?\s*$/i.test(value);
+}

@@ -11,9 +11,10 @@ import type { Run } from '../run/run.ts';
 import { createJobFailure, type RunFailure } from '../run/summary.ts';
 import type { MergeThreads } from '../steps/merge-workers.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
+import type { TradesGuess } from './guess-flags.ts';
 import { openRawReplay } from './import-raw.ts';
 import { type ImportDataset, type TickRowRules, timedDatasets } from './import-rows.ts';
-import { countRejected, formatImportWarnings, type RejectedGroup } from './import-warnings.ts';
+import { countRejected, formatImportWarnings, formatOverShare, type RejectedGroup } from './import-warnings.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { openImportThreads, openPageReader, type PageRead, type PageReader } from './page-workers.ts';
 import { type CheckRules, centsFault, checkRows, type RowPlan, suggestFlags } from './preflight.ts';
@@ -68,6 +69,8 @@ export interface CheckedFile extends FileCounts {
   readonly unused: readonly string[];
   /** Flags with which one more dataset is imported, from the unused columns. Empty if there are none. */
   readonly moreFlags: readonly string[];
+  /** Columns that look like trades, although the file is imported as ticks. Null if there are none. */
+  readonly trades: TradesGuess | null;
 }
 
 /** Files whose beginnings passed the checks. */
@@ -208,7 +211,7 @@ async function importToArchive(
     plan: RowPlan | undefined,
     dataset: ImportDataset | null,
     counts: FileCounts,
-  ): Promise<Omit<CheckedFile, 'fault' | 'unused' | 'moreFlags'>> => {
+  ): Promise<Omit<CheckedFile, 'fault' | 'unused' | 'moreFlags' | 'trades'>> => {
     const isOver = !isResponseFile(file) && isOverShare(counts, shareMax);
     // A look at the first rows finds all flags at once. The reasons are those of all rows, but of a wrong unit, for example,
     // they suggest flags that its right one does not need.
@@ -232,8 +235,8 @@ async function importToArchive(
       const counts = (series === undefined ? writer : writer.series[series]).rowCounter.endFile();
       const result = await checkDataset(file, plan, dataset, counts);
       // The columns are those of the file: its first result names them.
-      const { unused = [], moreFlags = [] } = (i === 0 ? plan : undefined) ?? {};
-      checked.push({ ...result, fault, unused, moreFlags });
+      const { unused = [], moreFlags = [], trades = null } = (i === 0 ? plan : undefined) ?? {};
+      checked.push({ ...result, fault, unused, moreFlags, trades });
     }
     if (plan !== undefined) usedPlans.set(file, plan);
     if (fault !== null) faults.set(file, fault);
@@ -324,20 +327,6 @@ const createFailure = (reason: string, flags: readonly string[] = []): RunFailur
   ...createJobFailure('input file', reason),
   flags,
 });
-
-/** Number of reasons shown for a rejected file. */
-const reasonsShown = 3;
-
-/** The failure for a file with too many rejected rows: the first reasons, and the flags that would help. */
-function formatOverShare({ path, dataset, rows, rejected, reasons, flags }: CheckedFile, shareMax: number): string {
-  const shown = reasons
-    .slice(0, reasonsShown)
-    .map(({ reason, count, first }) => `${formatNumber(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
-  const help = flags.length > 0 ? ` Use ${flags.join(' ')}.` : '';
-  return `${path}: ${formatNumber(rejected)} of ${formatNumber(rows)} ${dataset ?? 'rows'} rejected, which exceeds the allowed share of ${shareMax}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
-}
-
-const rawCharsShown = 120;
 
 const createUsageThrower = (file: ImportFile) => (error: unknown) => {
   // A summary shows an error on one line.

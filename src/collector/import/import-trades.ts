@@ -127,29 +127,39 @@ function nameTrade(
 const toText = (value: unknown): string | null => (isMissing(value) ? null : String(value));
 
 /** The sides that feeds name. A taker of YES buys, and a taker of NO sells. */
-const aggressors: Readonly<Record<string, 'buy' | 'sell' | null>> = {
-  buy: 'buy',
-  b: 'buy',
-  yes: 'buy',
-  sell: 'sell',
-  s: 'sell',
-  no: 'sell',
-  unknown: null,
-  none: null,
-};
+const aggressors: ReadonlyMap<string, 'buy' | 'sell' | null> = new Map<string, 'buy' | 'sell' | null>([
+  ['buy', 'buy'],
+  ['b', 'buy'],
+  ['yes', 'buy'],
+  ['sell', 'sell'],
+  ['s', 'sell'],
+  ['no', 'sell'],
+  ['unknown', null],
+  ['none', null],
+]);
 
 function parseAggressor(value: unknown): string | null | { readonly reason: string } {
   if (isMissing(value)) return null;
-  const side = aggressors[String(value).trim().toLowerCase()];
+  const text = String(value);
+  const side = aggressors.get(text) ?? aggressors.get(text.trim().toLowerCase());
   return side === undefined ? { reason: 'is none of buy, sell, b, s, yes, no, unknown' } : side;
 }
 
-const booleans: Readonly<Record<string, number>> = { true: 1, t: 1, yes: 1, 1: 1, false: 0, f: 0, no: 0, 0: 0 };
+const booleans: ReadonlyMap<string, number> = new Map([
+  ['true', 1],
+  ['t', 1],
+  ['yes', 1],
+  ['1', 1],
+  ['false', 0],
+  ['f', 0],
+  ['no', 0],
+  ['0', 0],
+]);
 
 /** 1, 0, or NaN for a missing value. */
 function parseBoolean(value: unknown): number | { readonly reason: string } {
   if (isMissing(value)) return Number.NaN;
-  return booleans[String(value).trim().toLowerCase()] ?? { reason: 'is neither true nor false' };
+  return booleans.get(String(value).trim().toLowerCase()) ?? { reason: 'is neither true nor false' };
 }
 
 /** The text of a number that a double does not hold: parsing it lost digits. Null if it does, or if it arrived as a double. */

@@ -1,7 +1,8 @@
-import { formatCount } from '../../base/format-quantity.ts';
+import { formatCount, formatNumber } from '../../base/format-quantity.ts';
+import { formatTradesGuess } from './guess-flags.ts';
 import type { CheckedFile, ImportInput } from './import-step.ts';
 
-// Warnings of an import that succeeded.
+// Warnings of an import that succeeded, and the failure of one with too many rejected rows.
 
 export function formatImportWarnings(
   input: ImportInput,
@@ -11,6 +12,7 @@ export function formatImportWarnings(
   return [
     ...formatWarnings(input, rejectedGroups),
     ...formatUnused(files),
+    ...formatTrades(files),
     ...formatUnmatched(input, files),
     ...formatPricesAboveOne(input, files),
   ];
@@ -47,6 +49,13 @@ const formatUnused = (files: readonly CheckedFile[]): string[] =>
       return `Columns that were not imported: ${columns} (${formatPaths(of)}).${more}`;
     });
 
+/** Warnings about files that look like trades, one for each set of flags. */
+const formatTrades = (files: readonly CheckedFile[]): string[] =>
+  [...Map.groupBy(files, ({ trades }) => (trades === null ? '' : formatTradesGuess(trades)))]
+    .filter(([key]) => key !== '')
+    .slice(0, reasonsMax)
+    .map(([, of]) => `${formatTradesGuess(of[0]!.trades!, ` (${formatPaths(of)})`)}. --dataset ticks confirms that.`);
+
 /** A clause about the flags with which unused columns are imported. */
 export const formatMoreFlags = (flags: readonly string[]): string => `${flags.join(' ')} imports ticks and quotes`;
 
@@ -81,3 +90,20 @@ function formatWarnings({ ignored }: ImportInput, rejectedGroups: ReadonlyMap<st
   });
   return [...skipped, ...rejected];
 }
+
+/** Number of reasons shown for a rejected file. */
+const overReasonsShown = 3;
+
+/** The failure for a file with too many rejected rows: the first reasons, and the flags that would help. */
+export function formatOverShare(
+  { path, dataset, rows, rejected, reasons, flags }: CheckedFile,
+  shareMax: number,
+): string {
+  const shown = reasons
+    .slice(0, overReasonsShown)
+    .map(({ reason, count, first }) => `${formatNumber(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
+  const help = flags.length > 0 ? ` Use ${flags.join(' ')}.` : '';
+  return `${path}: ${formatNumber(rejected)} of ${formatNumber(rows)} ${dataset ?? 'rows'} rejected, which exceeds the allowed share of ${shareMax}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
+}
+
+const rawCharsShown = 120;

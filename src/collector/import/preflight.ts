@@ -13,7 +13,8 @@ import {
 import { UsageError } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
 import { formatErrorLine, type ImportFile, readBeginning, readLines } from './files.ts';
-import { type FileSample, type GivenFlags, guessBothFlags, guessFlags } from './guess-flags.ts';
+import type { FileSample, GivenFlags } from './guess-columns.ts';
+import { formatTradesGuess, guessBothFlags, guessFlags, guessTrades, type TradesGuess } from './guess-flags.ts';
 import { type ImportDataset, isWithoutZone, type TickRowRules, timedDatasets } from './import-rows.ts';
 import { tradeTextNames } from './import-trades.ts';
 import { looksLikeCents } from './price-range.ts';
@@ -49,6 +50,8 @@ export interface RowPlan {
   readonly unused: readonly string[];
   /** Flags with which the file feeds one more dataset, from its unused columns. Empty if there are none. */
   readonly moreFlags: readonly string[];
+  /** Columns that look like trades, in a file of ticks whose dataset is inferred. Null if there are none. */
+  readonly trades: TradesGuess | null;
 }
 
 /** What the first rows of a file show that the flags do not allow for. */
@@ -97,7 +100,11 @@ export async function checkRows(
     ...(result.hasCents ? [centsFault] : []),
   ];
   if (faults.length === 0) return result.plan;
-  throw new UsageError([`${file.path}: ${faults.join('; ')}.`, result.advise() ?? ''].join(' ').trimEnd());
+  const { trades } = result.plan;
+  const tradesText = trades === null ? [] : [`${formatTradesGuess(trades)}.`];
+  throw new UsageError(
+    [`${file.path}: ${faults.join('; ')}.`, ...tradesText, result.advise() ?? ''].join(' ').trimEnd(),
+  );
 }
 
 async function inspectRows(
@@ -152,9 +159,9 @@ async function inspectLines(file: ImportFile, rules: CheckRules): Promise<Inspec
       return { fault: 'order books with one level a row can be imported from CSV and Parquet only' };
     const isLocal = (t: unknown): boolean => typeof t === 'string' && isWithoutZone(t);
     const unused = listUnusedColumns(names, datasets, found);
-    const moreFlags = canFeedBoth(datasets, rules, unused) ? guessBothFlags(sample(), found) : null;
+    const more = canFeedMore(datasets, rules, unused) ? guessMore(sample(), given, datasets) : nothingMore;
     return {
-      plan: { datasets, rows: null, renames, filters, unused, moreFlags: moreFlags ?? [] },
+      plan: { datasets, rows: null, renames, filters, unused, ...more },
       lacksZone: !datasets.includes('markets') && rows.some((row) => isLocal(row.t)),
       hasCents: havePricesInCents(datasets, rules.rows, (name) => rows.map((row) => row[name])),
       advise: () => formatAdvice(sample(), { ...given, datasets }),
@@ -171,10 +178,20 @@ function sampleLines(texts: readonly string[]): FileSample {
 }
 
 /** Whether a look for the columns of another dataset is worth it: the user named none, and there are unused columns. */
-const canFeedBoth = (datasets: readonly ImportDataset[], given: GivenFlags, unused: readonly string[]): boolean =>
+const canFeedMore = (datasets: readonly ImportDataset[], given: GivenFlags, unused: readonly string[]): boolean =>
   given.datasets === null &&
   unused.length > 0 &&
   datasets.every((dataset) => dataset === 'ticks' || dataset === 'quotes');
+
+type MoreDatasets = Pick<RowPlan, 'moreFlags' | 'trades'>;
+
+const nothingMore: MoreDatasets = { moreFlags: [], trades: null };
+
+/** What the unused columns of a file look like. */
+const guessMore = (sample: FileSample, given: GivenFlags, datasets: readonly ImportDataset[]): MoreDatasets => ({
+  moreFlags: guessBothFlags(sample, given) ?? [],
+  trades: datasets.includes('ticks') ? guessTrades(sample, given) : null,
+});
 
 /** Whether the prices of ticks, or those of quotes, are probably in cents, and no scale is given. */
 const havePricesInCents = (
@@ -277,10 +294,10 @@ async function inspectTable(
       { ...rules, ...found },
     );
   const unused = listUnusedColumns(names, datasets, found);
-  const moreFlags = canFeedBoth(datasets, rules, unused)
-    ? guessBothFlags(await sampleTable(reader, source, ownColumns), found)
-    : null;
-  const plan = { datasets, rows: { file: rowFile, columns }, renames, filters, unused, moreFlags: moreFlags ?? [] };
+  const more = canFeedMore(datasets, rules, unused)
+    ? guessMore(await sampleTable(reader, source, ownColumns), { ...rules, ...found }, datasets)
+    : nothingMore;
+  const plan = { datasets, rows: { file: rowFile, columns }, renames, filters, unused, ...more };
   if (datasets.includes('markets')) return { plan, lacksZone: false, hasCents: false, advise: () => undefined };
   const type = (name: string): string => columns.find((column) => column.name === name)!.type;
   if (!canBeSymbol(type('symbol'))) return { fault: `column symbol is ${type('symbol')}, not text` };

@@ -1,4 +1,5 @@
-import type { SeriesRows, TextColumn } from '../../archive/format/series.ts';
+import type { SeriesRows } from '../../archive/format/series.ts';
+import { concatTexts, encodeTexts, pickTexts, sliceTexts, type TextColumn } from '../../archive/format/text-columns.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 
 /** Maximum number of rows that an import reads before it makes room in its buffers. */
@@ -9,16 +10,16 @@ export interface RowBuffer {
   readonly length: number;
   /** The numbers of the rows, one array for each column. */
   readonly values: readonly Float64Array[];
-  /** The texts of the rows, one array for each column. */
-  readonly texts: readonly (string | null)[][];
   /**
-   * Adds a row and returns its index in `values` and `texts`, where the caller writes its numbers and texts. Throws RangeError
-   * if the buffer is full.
+   * Adds a row with its texts, one for each column, and returns its index in `values`, where the caller writes its numbers.
+   * Throws RangeError if the buffer is full.
    */
-  add(symbol: string, t: number): number;
+  add(symbol: string, t: number, texts?: readonly (string | null)[]): number;
   /** Yields the rows of each symbol in input order, and empties the buffer. */
   drain(): Generator<SeriesRows & { readonly symbol: string }>;
 }
+
+const noTexts: readonly string[] = [];
 
 /**
  * @param width number of value columns
@@ -30,7 +31,7 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
   const id = new Uint32Array(rowsMax);
   const t = new Float64Array(rowsMax);
   const values = Array.from({ length: width }, () => new Float64Array(rowsMax));
-  const texts = Array.from({ length: textWidth }, (): (string | null)[] => []);
+  const texts = Array.from({ length: textWidth }, openTextBuffer);
   let length = 0;
   let latest: { readonly symbol: string | null; readonly id: number } = { symbol: null, id: 0 };
   return {
@@ -38,8 +39,7 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
       return length;
     },
     values,
-    texts,
-    add(symbol, time) {
+    add(symbol, time, textsOfRow = noTexts) {
       if (length === rowsMax) throw new RangeError(`more than ${rowsMax} rows`);
       if (symbol !== latest.symbol) {
         let symbolId = ids.get(symbol);
@@ -51,6 +51,7 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
       }
       id[length] = latest.id;
       t[length] = time;
+      for (let c = 0; c < textWidth; c++) texts[c]!.add(textsOfRow[c]!);
       return length++;
     },
     *drain() {
@@ -67,12 +68,9 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
       };
       const groupedT = group(t);
       const groupedValues = values.map(group);
-      const groupedTexts = texts.map((column): TextColumn => {
-        const grouped = new Array<string | null>(length);
-        for (let i = 0; i < length; i++) grouped[id[i]!] = column[i]!;
-        column.length = 0;
-        return grouped;
-      });
+      const order = new Uint32Array(textWidth === 0 ? 0 : length);
+      for (let i = 0; i < order.length; i++) order[id[i]!] = i;
+      const groupedTexts = texts.map((column) => pickTexts(column.drain(), order));
       const drained = [...names];
       length = 0;
       ids.clear();
@@ -81,9 +79,41 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
       for (const [i, symbol] of drained.entries()) {
         const [from, to] = [starts[i]!, starts[i + 1]!];
         const pick = (column: Float64Array): Float64Array => column.subarray(from, to);
-        const pickTexts = (column: TextColumn): TextColumn => column.slice(from, to);
-        yield { symbol, t: pick(groupedT), values: groupedValues.map(pick), texts: groupedTexts.map(pickTexts) };
+        const textsOfSymbol = groupedTexts.map((column) => sliceTexts(column, from, to));
+        yield { symbol, t: pick(groupedT), values: groupedValues.map(pick), texts: textsOfSymbol };
       }
+    },
+  };
+}
+
+/** Number of texts of a column that are encoded together. Strings that live no longer cost the garbage collector little. */
+const textsAtOnce = 4096;
+
+interface TextBuffer {
+  add(text: string | null): void;
+  /** Returns all texts, and empties the buffer. */
+  drain(): TextColumn;
+}
+
+function openTextBuffer(): TextBuffer {
+  const pending = new Array<string | null>(textsAtOnce).fill(null);
+  let count = 0;
+  let encoded: TextColumn[] = [];
+  const encode = (): void => {
+    encoded.push(encodeTexts(count < textsAtOnce ? pending.slice(0, count) : pending));
+    count = 0;
+  };
+  return {
+    add(text) {
+      pending[count++] = text;
+      if (count === textsAtOnce) encode();
+    },
+    drain() {
+      encode();
+      const all = concatTexts(encoded);
+      encoded = [];
+      pending.fill(null);
+      return all;
     },
   };
 }

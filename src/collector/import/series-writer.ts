@@ -124,9 +124,8 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
         if (rowCounter.isShowing) rowCounter.show({ symbol, t, ...listCells(dataset, values, texts) });
         rowCounter.accept();
         buffer ??= createRowBuffer(bufferMax, valueColumns.length, textColumns.length);
-        const row = buffer.add(symbol, t);
+        const row = buffer.add(symbol, t, texts);
         for (let c = 0; c < values.length; c++) buffer.values[c]![row] = values[c]!;
-        for (let c = 0; c < texts.length; c++) buffer.texts[c]![row] = texts[c]!;
       },
       reject(symbol, rejected) {
         rowCounter.reject(rejected.reason, rejected.raw);

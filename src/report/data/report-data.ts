@@ -2,7 +2,7 @@ import type { CompletenessRules } from '../../archive/completeness/completeness.
 import { computeCursor, isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import { type DiskSpace, readDiskSpace } from '../../archive/disk/file-system.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
-import type { Manifest } from '../../archive/format/manifest.ts';
+import { listFilesWithRows, type Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { findKnownWindow } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
@@ -242,7 +242,8 @@ export function computeDayTotals(
   for (const date of Object.keys(days)) getTotals(date);
   for (const [dataset, { files }] of Object.entries(datasets)) {
     for (const { date, rows, bytes } of files) {
-      if (date === null) continue;
+      // A file without rows makes no day.
+      if (date === null || rows === 0) continue;
       const total = getTotals(date);
       total.bytes += bytes;
       if (dataset === 'ticks') total.ticks += rows;
@@ -294,8 +295,8 @@ export async function readTickCadences(
   random: Random,
 ): Promise<TickCadences> {
   const isSelected = ({ date }: { date: string | null }): boolean => date !== null && days.has(date);
-  const [ticks, candles] = [manifest.datasets.ticks.files, manifest.datasets.candles_1h.files].map((files) =>
-    files.filter(isSelected),
+  const [ticks, candles] = (['ticks', 'candles_1h'] as const).map((name) =>
+    listFilesWithRows(manifest, name).filter(isSelected),
   );
   if (ticks!.length === 0) return noCadences;
   // Candles are optional, but there are far fewer of them than ticks.

@@ -1,5 +1,5 @@
 import type { DatasetName } from '../../archive/format/datasets.ts';
-import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
 import { symbolDetailColumns } from '../../archive/format/market-details.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import type { CellValue, QueryParameter } from '../../archive/query/convert-values.ts';
@@ -44,7 +44,7 @@ export const selectMarketFiles = (
 ): ReadonlyMap<DatasetName, readonly PublishedFile[]> =>
   new Map([
     ['markets', manifest.datasets.markets.files.filter(createFileFilter(manifest, 'markets', [], window))],
-    ['symbols', manifest.datasets.symbols.files],
+    ['symbols', listFilesWithRows(manifest, 'symbols')],
   ]);
 
 /** Columns of details in responses. The text of the rules is long, and its hash tells whether it changed. */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { TradePosition } from '../../backtest/data/stored-trades.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { RowPosition } from './history.ts';
 import type { MarketPosition } from './market-history.ts';
@@ -34,6 +35,21 @@ export function decodeObjectCursor(list: string, cursor: string | undefined): nu
   if (kind !== 'o' || of !== list || !Number.isSafeInteger(ordinal)) throw createInvalidCursorError();
   return ordinal as number;
 }
+
+/** Encodes a position in the trades of a backtest. @param id of the backtest */
+export const encodeTradeCursor = (id: string, { filledAt, skip }: TradePosition): string =>
+  encode(['b', id, filledAt, skip]);
+
+/** @throws ProblemError 400 if the text is not a cursor of this backtest */
+export function decodeTradeCursor(id: string, cursor: string | undefined): TradePosition | null {
+  if (cursor === undefined) return null;
+  const [kind, of, filledAt, skip] = decode(cursor);
+  if (kind !== 'b' || !isCount(filledAt) || filledAt > timeMsMax || !isCount(skip)) throw createInvalidCursorError();
+  requireSameQuery(of, id);
+  return { filledAt, skip };
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /**
  * @param hasId whether a position of this query has an identifier

@@ -6,7 +6,7 @@ import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
 import type { RouteData } from '../auth/key-permissions.ts';
 import type { App, ServiceContext } from '../http/context.ts';
-import { ProblemError } from '../http/problem-details.ts';
+import { createNotCsvError, createNotPagedError } from '../http/problem-details.ts';
 import type { ResponseCache } from '../http/response-cache.ts';
 import { createDisconnectSignal, sendChunks, toRequestError } from '../http/stream-response.ts';
 import {
@@ -168,12 +168,6 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
   });
 }
 
-const createNotCsvError = (): ProblemError =>
-  new ProblemError(400, 'Only CSV can be made safe for spreadsheets: omit csv_safe, or request format csv.', {
-    code: 'invalid_parameter',
-    errors: [{ name: 'csv_safe', reason: 'requires format csv' }],
-  });
-
 const fileContentTypes = Object.values(fileFormats).map(({ type }) => type.split(';')[0]!);
 
 const notModifiedResponse = Type.Null({ description: 'The page has an ETag of `If-None-Match`.' });
@@ -220,10 +214,7 @@ async function sendSlice<Query extends HistoricalQuery>(
   query: Query,
   signal: AbortSignal,
 ): Promise<FastifyReply> {
-  if (query.cursor !== undefined) {
-    const errors = [{ name: 'cursor', reason: 'requires format json' }];
-    throw new ProblemError(400, 'Only JSON has pages: omit the cursor.', { code: 'invalid_parameter', errors });
-  }
+  if (query.cursor !== undefined) throw createNotPagedError('cursor');
   const sliceRequest = {
     ...endpoint.createSlice(query),
     limit: query.limit ?? null,

@@ -5,7 +5,7 @@ import {
   datasets,
   type TimeColumns,
 } from '../../archive/format/datasets.ts';
-import { type Manifest, type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { hasRowIds, listTextColumns, seriesDatasets } from '../../archive/format/series-datasets.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
@@ -234,16 +234,13 @@ export const toCandleDataset = (interval: CandleInterval): DatasetName =>
   candleSteps[interval] % dayMs === 0 ? 'candles_1d' : candleSteps[interval] % hourMs === 0 ? 'candles_1h' : 'ticks';
 
 /** The dataset with candles of an interval for all ticks of a generation; null if they must be computed. */
-export function findPublishedCandles(
-  { datasets: { ticks, ...others } }: Manifest,
-  interval: CandleInterval,
-): 'candles_1h' | 'candles_1d' | null {
+export function findPublishedCandles(manifest: Manifest, interval: CandleInterval): 'candles_1h' | 'candles_1d' | null {
   const dataset = interval === '1h' ? 'candles_1h' : interval === '1d' ? 'candles_1d' : null;
   if (dataset === null) return null;
   // Compare part by part: a publish skips a damaged part and writes the candles of the others.
   const placeOf = ({ path }: PublishedFile): string => path.slice(path.indexOf('/'));
-  const publishedPlaces = new Set(others[dataset].files.map(placeOf));
-  return ticks.files.every((file) => publishedPlaces.has(placeOf(file))) ? dataset : null;
+  const publishedPlaces = new Set(listFilesWithRows(manifest, dataset).map(placeOf));
+  return listFilesWithRows(manifest, 'ticks').every((file) => publishedPlaces.has(placeOf(file))) ? dataset : null;
 }
 
 /** Plans a page of candles: published ones if the interval has them, computed ones otherwise. */
@@ -330,7 +327,7 @@ export function createComputedStep(
   const since = Math.max(from ?? 0, times.reduce((min, t) => Math.min(min, t), Number.POSITIVE_INFINITY) - stepMs);
   const until = Math.min(to ?? Number.POSITIVE_INFINITY, times.reduce((max, t) => Math.max(max, t), 0) + 1);
   const window = ticks.length === 0 ? { from: 0, to: 0 } : { from: since, to: until };
-  const coverageFilter = createFileFilter(manifest, 'coverage', [], { from: window.from, to: window.to + stepMs });
+  const coverageFilter = createFileFilter(manifest, 'coverage', symbols, { from: window.from, to: window.to + stepMs });
   const dataset = `candles_${interval}`;
   const macro = listViewDefinitions(false).find(({ name }) => name === 'candles')!.sql;
   const columns = computedCandleColumns;

@@ -1,9 +1,9 @@
 import type { FastifyReply } from 'fastify';
 import Negotiator from 'negotiator';
 import { readKeyRanges, type SliceFormat, streamSlice, toSliceFormat } from '../../archive/query/export.ts';
-import type { HistoricalFormat } from '../../contract/historical.ts';
+import { type HistoricalFormat, historicalFormats } from '../../contract/historical.ts';
 import { ProblemError } from '../http/problem-details.ts';
-import { type ChunkSource, paceChunks } from '../http/stream-response.ts';
+import { type ChunkSource, openPacedChunks } from '../http/stream-response.ts';
 import type { HistoricalService, SliceRequest } from './historical-service.ts';
 
 interface SliceResponse {
@@ -32,24 +32,14 @@ export async function openSliceResponse(
   const release = await service.streamSemaphore.acquire(signal);
   try {
     const { source, generation } = await openChunkSource(service, sliceRequest, format, release, signal);
-    const chunks = await paceChunks(source, {
+    const chunks = await openPacedChunks(source, {
       semaphore: service.computeSemaphore,
       signal,
-    });
-    // A generator that was never started does not run its `finally`.
-    const close = (): void =>
-      void source.close().catch((error: unknown) => {
-        service.context.log.error({ err: error, slice: sliceRequest.name }, 'cannot close a slice');
-      });
-    reply.raw.once('close', close);
-    // The close event has already passed if the client left while the first chunk was computed.
-    if (reply.raw.destroyed) close();
-    const reported = reportStreamErrors(chunks, (error) => {
-      if (!signal.aborted)
-        service.context.log.error({ err: error, slice: sliceRequest.name }, 'a slice failed before its end');
+      reply,
+      onError: (error, note) => service.context.log.error({ err: error, slice: sliceRequest.name }, `a slice ${note}`),
     });
     return {
-      chunks: reported,
+      chunks,
       fileName: formatFileName(sliceRequest, generation, fileFormats[format].extension),
       generation,
     };
@@ -97,18 +87,6 @@ async function openChunkSource(
   }
 }
 
-async function* reportStreamErrors(
-  chunks: AsyncGenerator<Uint8Array>,
-  onError: (error: unknown) => void,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* chunks;
-  } catch (error) {
-    onError(error);
-    throw error;
-  }
-}
-
 const symbolCharsMax = 80;
 
 /** A descriptive file name in characters that every file system accepts. */
@@ -150,17 +128,22 @@ const formatByMediaType: ReadonlyMap<string, HistoricalFormat> = new Map([
   ['application/jsonl', 'ndjson'],
 ]);
 
-/** The format of a response: the parameter, else Accept (RFC 9110), else JSON. @throws ProblemError 406 */
-export function negotiateFormat(
-  sliceRequest: HistoricalFormat | undefined,
-  accept: string | undefined,
-): HistoricalFormat {
-  if (sliceRequest !== undefined) return sliceRequest;
-  const best = new Negotiator({ headers: { accept } }).mediaType([...formatByMediaType.keys()]);
-  const format = best === undefined ? undefined : formatByMediaType.get(best);
-  if (format !== undefined) return format;
-  throw new ProblemError(
-    406,
-    `Accept has no supported media type. Supported are ${[...formatByMediaType.keys()].join(', ')}.`,
-  );
+/** Negotiates the format of a response: the parameter, else Accept (RFC 9110), else JSON. @throws ProblemError 406 */
+type NegotiateFormat<Format> = (requested: Format | undefined, accept: string | undefined) => Format;
+
+/** @param formats those that the route supports */
+export function createFormatNegotiator<Format extends HistoricalFormat>(
+  formats: readonly Format[],
+): NegotiateFormat<Format> {
+  const isSupported = (format: HistoricalFormat): format is Format => (formats as readonly string[]).includes(format);
+  const types = [...formatByMediaType].filter(([, format]) => isSupported(format)).map(([type]) => type);
+  return (requested, accept) => {
+    if (requested !== undefined) return requested;
+    const best = new Negotiator({ headers: { accept } }).mediaType(types);
+    const format = best === undefined ? undefined : formatByMediaType.get(best);
+    if (format !== undefined && isSupported(format)) return format;
+    throw new ProblemError(406, `Accept has no supported media type. Supported are ${types.join(', ')}.`);
+  };
 }
+
+export const negotiateFormat = createFormatNegotiator(historicalFormats);

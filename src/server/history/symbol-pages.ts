@@ -170,7 +170,8 @@ export function openSymbolPageReader(cacheBytesMax: number, current: ManifestWat
     const days = new Set<string>();
     for (const { t } of candles) for (let day = floorToDay(t); day < t + stepMs; day += dayMs) days.add(formatDay(day));
     const windows: Window[] = [];
-    for (const file of manifest.datasets.coverage.files) {
+    const mayHave = createFileFilter(manifest, 'coverage', [symbol], { from: null, to: null });
+    for (const file of manifest.datasets.coverage.files.filter(mayHave)) {
       if (!days.has(file.date!)) continue;
       const everything = { from: 0, to: Number.POSITIVE_INFINITY };
       const { count, columns } = await readFile(pin, 'coverage', file, `ticks ${symbol}`, everything, rowsPerCall);

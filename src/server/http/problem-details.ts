@@ -176,6 +176,20 @@ export const createUnknownSymbolError = (): ProblemError =>
     errors: [{ name: 'symbol', reason: 'is unknown' }],
   });
 
+/** 400 for `csv_safe` with another format. */
+export const createNotCsvError = (): ProblemError =>
+  new ProblemError(400, 'Only CSV can be made safe for spreadsheets: omit csv_safe, or request format csv.', {
+    code: 'invalid_parameter',
+    errors: [{ name: 'csv_safe', reason: 'requires format csv' }],
+  });
+
+/** 400 for a parameter of pages in a request for a file. */
+export const createNotPagedError = (name: 'cursor' | 'limit'): ProblemError =>
+  new ProblemError(400, `Only JSON has pages: omit the ${name}.`, {
+    code: 'invalid_parameter',
+    errors: [{ name, reason: 'requires format json' }],
+  });
+
 /** Content-Security-Policy of responses that are not pages. It forbids the browser to execute or embed them. */
 const apiContentSecurityPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -31,14 +31,50 @@ export interface ChunkSource {
 interface PacingOptions {
   /** Held while a chunk is computed, and not while the client reads it. */
   readonly semaphore: FairSemaphore;
+  /** Aborted when the client has disconnected. */
   readonly signal: AbortSignal;
 }
 
+interface ResponseChunksOptions extends PacingOptions {
+  /** The source is closed when this response ends. */
+  readonly reply: Pick<FastifyReply, 'raw'>;
+  /** Called with an error after the first chunk, unless the client has disconnected; `note` is the end of a sentence. */
+  onError(error: unknown, note: string): void;
+}
+
 /**
- * Yields chunks as fast as the client reads them, without computing any in advance.
+ * The chunks of a response, computed as fast as the client reads them.
  * @returns once the first chunk is computed, so that errors before it can still become a proper response
  */
-export async function paceChunks(source: ChunkSource, pacing: PacingOptions): Promise<AsyncGenerator<Uint8Array>> {
+export async function openPacedChunks(
+  source: ChunkSource,
+  { reply, onError, ...pacing }: ResponseChunksOptions,
+): Promise<AsyncGenerator<Uint8Array>> {
+  const chunks = await paceChunks(source, pacing);
+  // A generator that was never started does not run its `finally`.
+  const close = (): void => void source.close().catch((error: unknown) => onError(error, 'cannot be closed'));
+  reply.raw.once('close', close);
+  // The close event has already passed if the client left while the first chunk was computed.
+  if (reply.raw.destroyed) close();
+  return reportStreamErrors(chunks, (error) => {
+    if (!pacing.signal.aborted) onError(error, 'failed before its end');
+  });
+}
+
+async function* reportStreamErrors(
+  chunks: AsyncGenerator<Uint8Array>,
+  onError: (error: unknown) => void,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    onError(error);
+    throw error;
+  }
+}
+
+/** Yields chunks as fast as the client reads them, without computing any in advance. */
+async function paceChunks(source: ChunkSource, pacing: PacingOptions): Promise<AsyncGenerator<Uint8Array>> {
   const { semaphore, signal } = pacing;
   const next = async () => {
     const release = await semaphore.acquire(signal, false);

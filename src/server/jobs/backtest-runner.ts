@@ -3,9 +3,11 @@ import { addSpecDefaults } from '../../backtest/backtest-spec.ts';
 import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-job.ts';
 import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import type { Clock, Log } from '../../base/ports.ts';
+import { minuteMs } from '../../base/window.ts';
 import type { BacktestStore } from '../workspace/backtests.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
 import { type JobRunner, startJobRunner, tryJobLock } from './job-runner.ts';
+import { prepareTradesTarget, removeOrphanTrades, removeTrades, toTradesColumns } from './trades-files.ts';
 
 interface BacktestRunnerOptions {
   readonly archive: Archive;
@@ -16,16 +18,29 @@ interface BacktestRunnerOptions {
   readonly threads: number;
   /** Cost limit of a started backtest, as `estimateCost` computes it: the archive may have grown since the request. */
   readonly ticksMax: number;
+  /** Maximum total size of the files with all trades of a user, bytes. */
+  readonly tradesBytesMax: number;
 }
 
+/** Interval between two searches for orphans. */
+const orphanIntervalMs = 10 * minuteMs;
+
 /** Runs saved backtests as jobs until it is stopped. */
-export const startBacktestRunner = ({ archive, jobs, threads, ticksMax, ...ports }: BacktestRunnerOptions): JobRunner =>
-  startJobRunner<BacktestRow>(
+export function startBacktestRunner(options: BacktestRunnerOptions): JobRunner {
+  const { archive, jobs, threads, ticksMax, tradesBytesMax, ...ports } = options;
+  let nextSearchMs = Number.NEGATIVE_INFINITY;
+  return startJobRunner<BacktestRow>(
     {
       plural: 'backtests',
       jobs,
       tryLock: () => tryJobLock(archive, 'backtests'),
-      async run({ request, strategy, strategy_version: version }, { signal, progress }) {
+      async cleanUp() {
+        const at = ports.clock.monotonicMs();
+        if (at < nextSearchMs) return;
+        nextSearchMs = at + orphanIntervalMs;
+        await removeOrphanTrades(archive, jobs, ports.clock.nowMs());
+      },
+      async run({ id, owner, request, strategy, strategy_version: version }, { signal, progress }) {
         let batches = 0;
         const reportProgress = (done: number, total: number): void => {
           batches = total;
@@ -33,9 +48,16 @@ export const startBacktestRunner = ({ archive, jobs, threads, ticksMax, ...ports
         };
         const spec = addSpecDefaults(JSON.parse(request));
         const resolvedStrategy = { strategy: JSON.parse(strategy) as Strategy, version };
-        const task = { spec, resolvedStrategy, threads, ticksMax };
-        const { value, result } = await runBacktestInThread(archive, task, { signal, progress: reportProgress });
-        return { value, result, batches_done: batches, batches_total: batches };
+        const trades = await prepareTradesTarget(archive, jobs, { id, owner }, tradesBytesMax);
+        const task = { spec, resolvedStrategy, threads, ticksMax, trades };
+        try {
+          const output = await runBacktestInThread(archive, task, { signal, progress: reportProgress });
+          const { value, result } = output;
+          return { value, result, batches_done: batches, batches_total: batches, ...toTradesColumns(output.trades) };
+        } catch (error) {
+          removeTrades(archive, id);
+          throw error;
+        }
       },
       describeFailure(error) {
         const { why, faults } = toBacktestFailure(error);
@@ -43,6 +65,8 @@ export const startBacktestRunner = ({ archive, jobs, threads, ticksMax, ...ports
           return `The request is invalid: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
         return failureMessages[why];
       },
+      discard: ({ id }) => removeTrades(archive, id),
     },
     ports,
   );
+}

@@ -13,6 +13,7 @@ import type { App, ServiceContext } from '../http/context.ts';
 import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
 import { startBacktestRunner } from '../jobs/backtest-runner.ts';
 import { type JobRunner, runWithService } from '../jobs/job-runner.ts';
+import { removeTrades } from '../jobs/trades-files.ts';
 import { type BacktestStore, createBacktestStore, type ListedBacktest } from '../workspace/backtests.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
 import { registerUserResource } from './user-resource.ts';
@@ -27,13 +28,19 @@ export interface BacktestService {
 export function openBacktestService(app: App, context: ServiceContext, lease: HeldArchiveLease): BacktestService {
   const { archive, clock, log, settings, workspace } = context;
   const jobs = createBacktestStore(workspace.db, lease.leaseId);
-  const { threads, ticksJobMax: ticksMax } = settings.service.research;
-  const start = () => startBacktestRunner({ archive, jobs, clock, log, threads, ticksMax });
+  const { threads, ticksJobMax: ticksMax, tradesBytesMax } = settings.service.research;
+  const start = () => startBacktestRunner({ archive, jobs, clock, log, threads, ticksMax, tradesBytesMax });
   return { jobs, runner: runWithService(app, lease, start) };
 }
 
 /** URL of a saved backtest, relative to the service. */
 export const toBacktestUrl = ({ id }: Pick<BacktestRow, 'id'>): string => `${paths.backtest}/${id}`;
+
+function toTradesFile(row: ListedBacktest) {
+  const { trades_bytes: bytes, trades_rows: rows, trades_sha256: sha256 } = row;
+  if (bytes === null || rows === null || sha256 === null) return null;
+  return { url: `${toBacktestUrl(row)}/trades?format=parquet`, bytes, sha256, rows };
+}
 
 /** A backtest as an item of a list. */
 const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
@@ -46,6 +53,7 @@ const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
   created_at: row.created_at,
   started_at: row.started_at,
   finished_at: row.finished_at,
+  trades_file: toTradesFile(row),
   error: row.error,
 });
 
@@ -68,7 +76,7 @@ export function registerBacktestRoutes(app: App, context: ServiceContext, { jobs
     summaries: {
       list: 'The backtests of a user, newest first',
       get: 'A backtest, with its result once it is done',
-      remove: 'Removes a backtest; cancels it if it is not finished',
+      remove: 'Removes a backtest and its trades; cancels it if it is not finished',
     },
     list: jobs.list,
     get: jobs.get,
@@ -76,6 +84,7 @@ export function registerBacktestRoutes(app: App, context: ServiceContext, { jobs
       if ((await jobs.get(owner, id)) === null) return false;
       await jobs.remove(id);
       runner.cancel(id);
+      removeTrades(context.archive, id);
       return true;
     },
     toItem: toSavedBacktest,

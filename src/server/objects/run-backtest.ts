@@ -238,7 +238,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     const release = await running.forHolder(user).acquire(signal);
     const limit = AbortSignal.timeout(Math.ceil(runSecondsMax * 1000));
     try {
-      const task = { spec, resolvedStrategy, threads, ticksMax: ticksSyncMax };
+      const task = { spec, resolvedStrategy, threads, ticksMax: ticksSyncMax, trades: null };
       const run = runBacktestInThread(archive, task, { signal: AbortSignal.any([signal, limit]), progress() {} });
       runningThreads.add(run);
       return (await run.finally(() => runningThreads.delete(run))).result;

@@ -46,7 +46,7 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext, compr
   const totals = (): Totals => {
     requireLocalState(context);
     const manifest = current.getManifest();
-    const damage = readFoundDamage(archive.state.db, manifest.parts);
+    const damage = readFoundDamage(archive.state.db, manifest);
     const damaged = [...damage.days].join();
     if (cached?.of !== manifest || cached.damaged !== damaged)
       cached = { of: manifest, damaged, totals: computeTotals(manifest, damage) };

@@ -1,5 +1,5 @@
 import { datasetNames } from '../../archive/format/datasets.ts';
-import { listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
+import { listFilesWithRows, listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
 import { type Html, html } from '../../base/html.ts';
 import { minuteMs } from '../../base/window.ts';
 import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
@@ -111,7 +111,7 @@ export interface Totals {
   readonly watermark: number | null;
   /** The watermark, with inferred windows counted as covered. */
   readonly reached: number | null;
-  /** Datasets with files. */
+  /** Datasets with rows. */
   readonly datasets: readonly {
     readonly name: string;
     readonly files: number;
@@ -142,7 +142,7 @@ export function computeTotals(manifest: Manifest, damage: DamageFindings): Total
     watermark: manifest.watermark,
     reached: manifest.reached,
     datasets: datasetNames
-      .map((name) => ({ name, files: manifest.datasets[name].files }))
+      .map((name) => ({ name, files: listFilesWithRows(manifest, name) }))
       .filter(({ files }) => files.length > 0)
       .map(({ name, files }) => ({ name, files: files.length, ...sumFileSizes(files) })),
   };

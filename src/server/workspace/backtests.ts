@@ -17,10 +17,16 @@ export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts
 export interface BacktestStore extends JobQueue<BacktestRow, NewBacktest> {
   /** Null if it does not exist or has another owner. */
   get(owner: OwnerColumns | null, id: string): Promise<BacktestRow | null>;
+  /** The same without the result. */
+  getListed(owner: OwnerColumns, id: string): Promise<ListedBacktest | null>;
   /** The owner's backtest with an idempotency key. */
   findByIdempotencyKey(owner: OwnerColumns, key: string): Promise<BacktestRow | null>;
   /** Newest first. */
   list(owner: OwnerColumns | null, page: PageRequest): Promise<RowPage<ListedBacktest>>;
+  /** Total size of the files with the trades of a user, in all workspaces. */
+  sumTradesBytes(user: string): Promise<number>;
+  /** IDs of backtests that have a file with their trades, or are running and may write one. */
+  listWithTrades(): Promise<string[]>;
 }
 
 const backtestKind: JobKind<BacktestRow, NewBacktest> = {
@@ -41,7 +47,7 @@ const backtestKind: JobKind<BacktestRow, NewBacktest> = {
 const listedColumns = [
   ...(['id', 'ordinal', 'owner', 'workspace', 'idempotency_key', 'created_at', 'place', 'state', 'request'] as const),
   ...(['strategy_version', 'runner', 'started_at', 'finished_at', 'batches_done', 'batches_total'] as const),
-  ...(['error', 'value'] as const),
+  ...(['error', 'value', 'trades_rows', 'trades_bytes', 'trades_sha256'] as const),
 ];
 
 /** @param leaseId lease ID of the archive */
@@ -53,6 +59,8 @@ export function createBacktestStore(db: WorkspaceDatabase, leaseId: string): Bac
   return {
     ...createJobQueue(db, leaseId, backtestKind),
     get: async (owner, id) => (await rows(owner).where('id', '=', id).selectAll().executeTakeFirst()) ?? null,
+    getListed: async (owner, id) =>
+      (await rows(owner).where('id', '=', id).select(listedColumns).executeTakeFirst()) ?? null,
     findByIdempotencyKey: async (owner, key) =>
       (await rows(owner).where('idempotency_key', '=', key).selectAll().executeTakeFirst()) ?? null,
     async list(owner, { limit, before }) {
@@ -62,6 +70,19 @@ export function createBacktestStore(db: WorkspaceDatabase, leaseId: string): Bac
         .orderBy('id')
         .limit(limit + 1);
       return toRowPage(await page.select(listedColumns).execute(), limit);
+    },
+    async sumTradesBytes(user) {
+      const { bytes } = await rows(null)
+        .where('owner', '=', user)
+        .select(({ fn }) => fn.sum<number | null>('trades_bytes').as('bytes'))
+        .executeTakeFirstOrThrow();
+      return bytes ?? 0;
+    },
+    async listWithTrades() {
+      const mayHaveFile = rows(null).where(({ or, eb }) =>
+        or([eb('state', '=', 'running'), eb('trades_bytes', 'is not', null)]),
+      );
+      return (await mayHaveFile.select('id').execute()).map(({ id }) => id);
     },
   };
 }

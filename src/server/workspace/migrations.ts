@@ -231,6 +231,13 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .execute();
     },
   },
+  '011_backtest_trades': {
+    async up(db) {
+      await db.schema.alterTable('backtests').addColumn('trades_rows', 'bigint').execute();
+      await db.schema.alterTable('backtests').addColumn('trades_bytes', 'bigint').execute();
+      await db.schema.alterTable('backtests').addColumn('trades_sha256', 'text').execute();
+    },
+  },
 };
 
 /**

@@ -174,6 +174,11 @@ export interface BacktestRow extends ObjectRow {
   value: number | null;
   /** A backtest result as JSON; see src/backtest/result.ts. */
   result: string | null;
+  /** Number of trades of the result; null until it is done, and in rows of versions that did not store the trades. */
+  trades_rows: number | null;
+  /** The file with all trades; null if there is none. */
+  trades_bytes: number | null;
+  trades_sha256: string | null;
 }
 
 /** A page of a list, newest first. */

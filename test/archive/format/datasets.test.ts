@@ -65,9 +65,10 @@ describe.each(datasetNames)('the definition of %s', (name) => {
 
   test('has the columns by which its rows are split into files', () => {
     expect(isDated(name)).toBe(time !== null);
-    expect(isSplitBySymbol(name)).toBe(partition === 'day and part');
-    // Rows of one symbol are adjacent, so that a reader can skip those of others.
-    if (isSplitBySymbol(name)) expect([order[0], columnOf('symbol')!.nullable]).toEqual(['symbol', false]);
+    expect(isSplitBySymbol(name, formatVersion)).toBe(partition === 'day and part');
+    // Rows of one symbol are adjacent, so that a reader can skip those of others; those of coverage within their dataset.
+    if (partition === 'day and part')
+      expect([order.find((column) => column !== 'dataset'), columnOf('symbol')!.nullable]).toEqual(['symbol', false]);
   });
 
   test('is covered only if it is collected, and split by day and symbol as the coverage is', () => {

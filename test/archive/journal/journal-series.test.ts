@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type PrecedenceWindow, precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { sortSeriesByTime } from '../../../src/archive/format/series.ts';
+import { encodeTexts } from '../../../src/archive/format/text-columns.ts';
 import { ticksPerCoveredDay } from '../../../src/archive/journal/journal.ts';
 import { readJournalLoad } from '../../../src/archive/journal/journal-books.ts';
 import {
@@ -27,6 +28,7 @@ import { floorToDay } from '../../../src/base/window.ts';
 import { share } from '../../harness/share.ts';
 import { type Quote, quoteAnswer } from '../quotes.ts';
 import { day0, dayMs, hourMs, now, opened } from '../scratch.ts';
+import { listTexts } from '../texts.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`journal-series: SEED=${seed}`);
@@ -178,11 +180,11 @@ test('rows are sorted by time, those of one time in their order', () => {
       const rows = {
         t: Float64Array.from(times),
         values: [Float64Array.from(times, (_, i) => i)],
-        texts: [times.map((_, i) => `${i}`)],
+        texts: [encodeTexts(times.map((_, i) => `${i}`))],
       };
       const { t, values, texts } = sortSeriesByTime(rows);
       // The texts stay with their rows.
-      expect(texts[0]).toEqual([...values[0]!].map(String));
+      expect(listTexts(texts[0]!)).toEqual([...values[0]!].map(String));
       const order = times.map((_, i) => i).sort((a, b) => times[a]! - times[b]! || a - b);
       expect([[...t], [...values[0]!]]).toEqual([order.map((i) => times[i]), order]);
       expect([...rows.t]).toEqual(times);

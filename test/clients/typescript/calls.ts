@@ -193,6 +193,11 @@ while (saved.state === 'waiting' || saved.state === 'running') {
   saved = await data(user.GET('/api/v1/backtest/{id}', backtestPath));
 }
 require((saved.result?.summary.ticks ?? 0) > 0, 'a saved backtest');
+const allTrades = await data(
+  user.GET('/api/v1/backtest/{id}/trades', { params: { ...backtestPath.params, query: { limit: 1 } } }),
+);
+require('trades' in allTrades && allTrades.total === saved.trades_file?.rows, 'all trades');
+require('trades' in allTrades && allTrades.trades[0]?.symbol === symbol, 'a trade');
 require((await data(user.GET('/api/v1/backtest'))).backtests.length > 0, 'backtests');
 await user.DELETE('/api/v1/backtest/{id}', backtestPath);
 await user.DELETE('/api/v1/strategies/{id}', strategyPath);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type FileSample, type GivenFlags, guessFlags } from '../../../src/collector/import/guess-flags.ts';
+import type { FileSample, GivenFlags } from '../../../src/collector/import/guess-columns.ts';
+import { guessFlags, guessTrades } from '../../../src/collector/import/guess-flags.ts';
 import { parseLevels, readBookRow } from '../../../src/collector/import/import-books.ts';
 import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 import { looksLikeCents } from '../../../src/collector/import/price-range.ts';
@@ -172,6 +173,75 @@ describe('the flags that are guessed', () => {
     ['names that --columns cannot hold', { 'a,b': 'A', t: '178377120{i}000', p: '0.5' }],
   ])('are none for %s', (_, columns) => {
     expect(guessFlags(sampleOf(columns), given)).toBeNull();
+  });
+});
+
+describe('columns that look like trades', () => {
+  const ofTrades = { ticker: 'A', created_time: '178377120{i}000', trade_id: 'x{i}', count: '3' };
+
+  test('are named with the flags that import them, beside the flags for ticks', () => {
+    const guess = guessFlags(sampleOf({ ...ofTrades, yes_price: '0.4', taker_side: 'yes' }), given)!;
+    expect(guess.flags).toEqual(['--columns symbol=ticker,t=created_time,p=yes_price']);
+    expect(guess.clauses.at(-1)).toBe(
+      'trade_id, count and taker_side look like trades: --dataset trades --columns symbol=ticker,t=created_time,price=yes_price,size=count,aggressor=taker_side imports them; without it, prices are stored as ticks',
+    );
+  });
+
+  test.each<[string, Record<string, string>, Partial<GivenFlags>, string[], string[]]>([
+    [
+      'an identifier and a size',
+      { symbol: 'A', t: '178377120{i}000', price: '0.4', size: '2', trade_id: 'x{i}' },
+      { renames: [['p', 'price']] },
+      ['trade_id', 'size'],
+      ['--dataset trades', '--columns price=price'],
+    ],
+    [
+      'a side and a volume, in cents and in seconds',
+      { symbol: 'A', t: '178377120{i}', p: '4{i}', volume: '2.5', side: 'BUY' },
+      {},
+      ['volume', 'side'],
+      ['--dataset trades', '--columns price=p,size=volume,aggressor=side', '--time-unit s', '--price-scale 0.01'],
+    ],
+    [
+      'an identifier of any name beside a quantity',
+      { symbol: 'A', t: '178377120{i}000', p: '0.4', quantity: '2', id: '{i}' },
+      {},
+      ['id', 'quantity'],
+      ['--dataset trades', '--columns price=p,size=quantity,trade_id=id'],
+    ],
+    [
+      'columns of nested objects, under given names',
+      { 'msg/a': 'A', ts: '178377120{i}000', 'msg/last': '0.4', 'msg/qty': '2', 'msg/side': 'sell' },
+      {
+        renames: [
+          ['symbol', 'msg/a'],
+          ['t', 'ts'],
+          ['p', 'msg/last'],
+        ],
+      },
+      ['msg/qty', 'msg/side'],
+      ['--dataset trades', '--columns symbol=msg/a,t=ts,price=msg/last,size=msg/qty,aggressor=msg/side'],
+    ],
+  ])('are %s', (_, columns, more, names, flags) => {
+    expect(guessTrades(sampleOf(columns), { ...given, ...more })).toEqual({ columns: names, flags });
+  });
+
+  test.each<[string, Record<string, string>]>([
+    ['a size alone', { size: '2' }],
+    ['a side alone', { side: 'buy' }],
+    ['the number of a row beside a volume', { id: '{i}', volume: '100' }],
+    ['a side of an order book', { side: 'bid', size: '2' }],
+    ['a size that is no number', { side: 'buy', size: 'large' }],
+    ['sizes that no trade has', { side: 'buy', size: '0' }],
+  ])('are not %s', (_, columns) => {
+    const sample = sampleOf({ symbol: 'A', t: '178377120{i}000', p: '0.4', ...columns });
+    expect(guessTrades(sample, given)).toBeNull();
+  });
+
+  test('are not mentioned if the dataset is given', () => {
+    const sample = sampleOf({ ...ofTrades, yes_price: '0.4', taker_side: 'yes' });
+    for (const dataset of ['ticks', 'trades'] as const)
+      expect(guessFlags(sample, { ...given, datasets: [dataset] })!.clauses.join()).not.toContain('look like trades');
   });
 });
 

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type RawQuoteRows, readQuoteRows } from '../../../src/collector/import/import-quotes.ts';
 import { defaultRowRules, type TickRowRules } from '../../../src/collector/import/import-rows.ts';
 import { createRowBuffer } from '../../../src/collector/import/row-buffer.ts';
+import { listTexts } from '../../archive/texts.ts';
 
 const t0 = Date.UTC(2026, 6, 11);
 const futureMs = t0 + 86_400_000;
@@ -169,5 +170,17 @@ test('a row buffer returns the rows of each symbol in input order', () => {
       ['A', [round + 1], [round + 0.1], [-1]],
     ]);
     expect(buffer.length).toBe(0);
+  }
+});
+
+test('a row buffer returns the texts of each row, and those of the next rows after that', () => {
+  const buffer = createRowBuffer(10_000, 0, 2);
+  const many = Array.from({ length: 9999 }, (_, i) => (i % 7 === 0 ? null : `text ${i}`));
+  for (const texts of [['x', null, '', 'é'], [null, null, null, 'z'], many, [null]]) {
+    for (const [i, text] of texts.entries()) buffer.add(i % 2 === 0 ? 'A' : 'B', i, [text, null]);
+    const drained = [...buffer.drain()].map((of) => [of.symbol, ...of.texts.map(listTexts)]);
+    const pick = (odd: number) => texts.filter((_, i) => i % 2 === odd);
+    const expected = ['A', 'B'].map((symbol, odd) => [symbol, pick(odd), pick(odd).map(() => null)]);
+    expect(drained).toEqual(expected.filter(([, of]) => of!.length > 0));
   }
 });

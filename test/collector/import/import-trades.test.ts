@@ -68,6 +68,7 @@ describe('trades in rows', () => {
     [{ size: [0] }, 'size is zero'],
     [{ size: [-1] }, 'size is negative'],
     [{ aggressor: ['maker'] }, 'aggressor is none of buy, sell, b, s, yes, no, unknown'],
+    [{ aggressor: ['constructor'] }, 'aggressor is none of buy, sell, b, s, yes, no, unknown'],
     [{ block: ['maybe'] }, 'block is neither true nor false'],
     [{ trade_id: ['x'.repeat(257)] }, 'trade_id is longer than 256 characters'],
     [{ tx_hash: ['x'.repeat(257)] }, 'tx_hash is longer than 256 characters'],

@@ -85,6 +85,29 @@ describe('the identifier of a trade without one', () => {
     );
   });
 
+  test('counts equal rows among many of one time, and in a file that is not sorted', () => {
+    const anyTrade = fc.record({
+      t: fc.integer({ min: 1, max: 3 }),
+      price: fc.constantFrom(0.1, 0.2, 0.3),
+      size: fc.integer({ min: 1, max: 9 }),
+    });
+    const anyTrades = fc.tuple(fc.array(anyTrade, { maxLength: 150 }), fc.constantFrom(1, -1, 0));
+    fc.assert(
+      fc.property(anyTrades, ([trades, direction]) => {
+        const rows = trades.toSorted((a, b) => direction * (a.t - b.t)).map(({ t, ...rest }) => row(t, rest));
+        const counts = new Map<string, number>();
+        const expected = rows.map(({ t, price, size }) => {
+          const content = `=${t},${price},${size},`;
+          const count = counts.get(content) ?? 0;
+          counts.set(content, count + 1);
+          return `${content}#${count}`;
+        });
+        expect(nameAll(rows)).toEqual(expected);
+      }),
+      { seed, numRuns: 200 },
+    );
+  });
+
   test('makes the union of two files have the larger number of equal rows', () => {
     fc.assert(
       fc.property(anyRows, anyRows, (a, b) => {

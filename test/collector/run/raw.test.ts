@@ -9,9 +9,9 @@ import { UsageError } from '../../../src/base/errors.ts';
 import { union } from '../../../src/base/window.ts';
 import { type OpenTransport, openTransport } from '../../../src/client/transport.ts';
 import { flagsOf, importInto } from '../../e2e/import-lake.ts';
-import { coverageOf, hashes, totalTicks } from '../../e2e/lake.ts';
+import { coverageOf, hashes, rowHashes, totalTicks } from '../../e2e/lake.ts';
 import { dayMs, firstNight, startNights } from './nights.ts';
-import { briefly, calmNights, folder, polled, rawFiles, rawOf } from './raw-nights.ts';
+import { allParts, briefly, calmNights, folder, polled, rawFiles, rawOf } from './raw-nights.ts';
 
 /** A transport that changes the last byte of every tick page, so that it cannot be decoded. */
 const garbling: OpenTransport = (options, clock) => {
@@ -47,10 +47,10 @@ const spans = (output: string, symbol: string): string =>
   JSON.stringify(union(coverageOf(output).filter((row) => row.symbol === symbol)).map(({ from, to }) => [from, to]));
 
 test('rebuilds the same archive from raw responses, and changes nothing when repeated', async () => {
-  const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 });
+  const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 }, allParts);
   expect(rawFiles(nights.output).length).toBe(2);
   const again = folder();
-  const summary = await importInto(again, [rawOf(nights.output)]);
+  const summary = await importInto(again, [rawOf(nights.output)], {}, ['source.name=box', allParts]);
   expect(summary).toMatchObject({ exit_code: 0, warnings: [], failures: [], ticks: { quarantined: 0 } });
   expect(polled(again)).toEqual(polled(nights.output));
   const before = {
@@ -82,14 +82,14 @@ test('imports raw responses that an earlier version could not decode', async () 
   for (const path of rawFiles(hit.output)) await mend(path);
   const mended = await importing.run(await hit.contextAt(firstNight + 1000), flagsOf([rawOf(hit.output)]));
   expect(mended).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
-  expect(hashes(hit.output, 'ticks')).toEqual(hashes(spared.output, 'ticks'));
+  expect(rowHashes(hit.output, 'ticks')).toEqual(rowHashes(spared.output, 'ticks'));
   const symbols = new Set(coverageOf(hit.output).map(({ symbol }) => symbol));
   expect(symbols.size).toBeGreaterThan(3);
   // Each window was requested once without a confirmation, so its evidence is at most inferred.
   expect(new Set(coverageOf(hit.output).map(({ evidence }) => evidence))).toEqual(new Set(['inferred']));
   for (const nights of [hit, spared])
     expect(await nights.night(firstNight + dayMs, briefly)).toMatchObject({ exit_code: 0 });
-  expect(hashes(hit.output, 'ticks')).toEqual(hashes(spared.output, 'ticks'));
+  expect(rowHashes(hit.output, 'ticks')).toEqual(rowHashes(spared.output, 'ticks'));
   for (const symbol of symbols) expect(spans(hit.output, symbol)).toEqual(spans(spared.output, symbol));
 });
 

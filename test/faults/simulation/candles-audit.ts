@@ -25,12 +25,15 @@ export function startCandlesAudit(root: string, reader: Reader) {
   ): Generator<string> {
     for (const [name, intervalMs] of Object.entries(intervals) as [keyof typeof intervals, number][]) {
       const { files } = manifest.datasets[name];
-      if (files.length === 0) continue;
+      if (files.every(({ rows }) => rows === 0)) continue;
       const byPath = new Map(files.map((file) => [file.path, file]));
       for (const ticks of manifest.datasets.ticks.files) {
+        if (ticks.rows === 0) continue;
         const path = ticks.path.replace('ticks/', `${name}/`);
         const file = byPath.get(path);
-        const covered = manifest.datasets.coverage.files.find(({ date }) => date === ticks.date);
+        const covered = manifest.datasets.coverage.files.find(
+          (one) => one.path === ticks.path.replace('ticks/', 'coverage/'),
+        );
         const key = `${path} ${file?.sha256} ${ticks.sha256} ${covered?.sha256}`;
         if (file === undefined) yield `candles: ${path} is missing`;
         if (file === undefined || correct.has(key)) continue;

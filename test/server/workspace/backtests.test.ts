@@ -151,6 +151,35 @@ overEachDatabase((kind) => {
     });
   });
 
+  test('trades count for their user in all workspaces, and are listed while a backtest runs or has a file', async () => {
+    const { jobs, elsewhere } = await opened(kind);
+    await add(jobs, backtest('a'), backtest('b', { workspace: '' }), backtest('c', { owner: 'bob' }), backtest('d'));
+    await add(elsewhere, backtest('e'));
+    expect([await jobs.sumTradesBytes('alice'), await jobs.listWithTrades()]).toEqual([0, []]);
+    const files = [
+      ['a', 5_000_000_000],
+      ['b', 20],
+      ['c', 7],
+    ] as const;
+    for (let taken = await jobs.take(1, 1500); taken !== null; taken = await jobs.take(1, 1500)) {
+      const [, bytes] = files.find(([id]) => id === taken.id) ?? [];
+      if (bytes === undefined) continue;
+      const trades = { trades_rows: 3, trades_bytes: bytes, trades_sha256: 'x' };
+      expect(await jobs.finish(taken.id, 1, { result: '{}', ...trades }, 2000)).toBe(true);
+    }
+    expect([await jobs.sumTradesBytes('alice'), await jobs.sumTradesBytes('bob')]).toEqual([5_000_000_020, 7]);
+    expect(await elsewhere.sumTradesBytes('alice')).toBe(0);
+    expect((await jobs.listWithTrades()).sort()).toEqual(['a', 'b', 'c', 'd']);
+    expect(await jobs.getListed(alice, 'a')).toMatchObject({ trades_rows: 3, trades_bytes: 5_000_000_000 });
+    expect(Object.keys((await jobs.getListed(alice, 'a'))!)).not.toContain('result');
+    expect([await jobs.getListed(alice, 'c'), await elsewhere.getListed(alice, 'a')]).toEqual([null, null]);
+    // One without its trades has none in the list.
+    await jobs.finish('d', 1, { error: 'x' }, 2000);
+    await jobs.remove('a');
+    expect((await jobs.listWithTrades()).sort()).toEqual(['b', 'c']);
+    expect(await jobs.sumTradesBytes('alice')).toBe(20);
+  });
+
   test('a removed backtest cannot be finished', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, backtest('a'));

@@ -34,10 +34,10 @@ export const formatCurlCommand = (url: string, name: string): string =>
 
 const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The files of a UTC day by dataset. Datasets without files are omitted. */
+/** The files of a UTC day by dataset. Datasets without rows on the day are omitted: they may have a file without rows. */
 export const listFilesOfDay = (manifest: Manifest, date: string): { dataset: string; files: ManifestFile[] }[] =>
   Object.entries(manifest.datasets)
-    .map(([dataset, { files }]) => ({ dataset, files: files.filter((file) => file.date === date) }))
+    .map(([dataset, { files }]) => ({ dataset, files: files.filter((file) => file.date === date && file.rows > 0) }))
     .filter(({ files }) => files.length > 0);
 
 /** A UTC day in the manifest. */

@@ -194,6 +194,10 @@ public final class Calls {
       saved = users.getBacktest(id);
     }
     require(users.getBacktest(id).getResult().getSummary().getTicks() > 0, "a saved result");
+    BacktestTradesResponse trades =
+        users.listBacktestTrades(id, 1L, null, null, null, null, null, null, null, null, null);
+    require(trades.getTotal().equals(saved.getTradesFile().getRows()), "the number of trades");
+    require(trades.getTrades().get(0).getSymbol().equals(symbol), "a trade");
     require(!users.listBacktests(null, null).getBacktests().isEmpty(), "backtests");
     users.deleteBacktest(id);
     users.deleteStrategy(strategy.getId());
