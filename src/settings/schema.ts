@@ -68,7 +68,7 @@ export const settingsSchema = createSection({
   archive: createSection({
     output: { type: 'string', minLength: 1, default: 'output/archive' },
     parts: createInteger(4, 1, 1024),
-    part_rows: createInteger(250_000, 0, 1_000_000_000),
+    part_rows: createInteger(0, 0, 1_000_000_000),
     settle_minutes: createNumber(60, 0, 10_080),
     candles: createChoiceList(['1h', '1d']),
     verify_days: createInteger(30, 1, 3650),

@@ -328,15 +328,6 @@ def add_book(archive: Archive, rows: list) -> None:
     describe(archive, file)
 
 
-def move_empty(archive: Archive) -> None:
-    """Moves the file of the order books, which has no rows, into another part."""
-    (file,) = archive.files("orderbooks")
-    before = archive.root / file["path"]
-    file["path"] = file["path"].replace("part-00", "part-01")
-    before.rename(archive.root / file["path"])
-    save(archive)
-
-
 LEVELS = [("ask", 0, 0.5, 1.0), ("ask", 1, 0.5, 0.5), ("bid", 0, 0.4, 1.0), ("bid", 1, 0.3, 2.0)]
 
 
@@ -367,7 +358,6 @@ DAMAGES = {
     "an edited t_max": ("I6", lambda a: set_of_file(a, t_max=a.files("ticks")[0]["t_max"] + 1)),
     "an edited number of symbols": ("I6", lambda a: set_of_file(a, symbols=9)),
     "a file from the future": ("I7", lambda a: set_of_file(a, generation=99)),
-    "a file without rows in another part": ("I7", move_empty),
     "fewer parts than there are": ("I7", lambda a: set_in(a, parts=1)),
     "no manifest before": ("I7", lambda a: set_in(a, previous_sha256=None)),
     "a watermark that is ahead": ("I8", lambda a: set_in(a, watermark=DAY + 1, reached=DAY)),
@@ -505,8 +495,10 @@ def write_archive(root: Path, ticks: list) -> Archive:
     end, written = DAY + archives.DAY_MS, DAY + 2 * archives.DAY_MS
     facts = [(symbol, *[None] * 9, DAY, written, min(ts), max(ts), len(ts), *[None] * 9) for symbol, ts in by_symbol.items()]
     add("symbols", "symbols/part-00.parquet", facts, DAY, written)
-    windows = [("ticks", s, DAY, end, len(ts), written, "import", "declared", None) for s, ts in by_symbol.items()]
-    add("coverage", f"coverage/{DATE}/part-00.parquet", windows, DAY, end - 1)
+    for part, rows in sorted(by_part.items()):
+        counts = {symbol: len(by_symbol[symbol]) for symbol, *_ in rows}
+        windows = [("ticks", s, DAY, end, count, written, "import", "declared", None) for s, count in counts.items()]
+        add("coverage", f"coverage/{DATE}/part-{part:02}.parquet", windows, DAY, end - 1)
     return archive
 
 

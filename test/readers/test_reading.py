@@ -78,7 +78,7 @@ def integers_with_null(archive, dataset) -> set[str]:
 @by_dataset
 def test_rows_times_and_symbols_of_each_file_match_the_manifest(archive, tool, dataset):
     skip_without(archive, dataset)
-    files = archive.files(dataset)
+    files = [file for file in archive.files(dataset) if file["rows"] > 0]
     found = tool.by_file(str(archive.root), [file["path"] for file in files], DATASETS[dataset])
     assert found == {f["path"]: (f["rows"], f["t_min"], f["t_max"], f["symbols"]) for f in files}
 

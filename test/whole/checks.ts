@@ -54,7 +54,7 @@ function* findFalseStates(night: Night): Generator<string> {
     const isOver = Date.parse(isoDay(t)) + dayMs <= nowMs;
     const day = manifest.days[isoDay(t)]?.state;
     // A finding after the last publish is in no manifest yet.
-    const isTold = isDamaged && manifest.completeness?.damaged.files !== surfaces.status.damaged_count;
+    const isTold = isDamaged && !isFoundByPublish(night);
     if (day === 'complete' && !isTold) yield `manifest: ${at}, and the day is complete`;
     if (day === 'empty') yield `manifest: ${at}, and the day is empty`;
     if (day === 'provisional' && !isInferred && !excepted && !isTold)
@@ -97,6 +97,13 @@ function* findFalseStates(night: Night): Generator<string> {
   }
 }
 
+/** Whether the last publish knew the damage that is known now. A file without rows may be replaced with its damage. */
+function isFoundByPublish({ surfaces: { manifest, status, damaged } }: Pick<Night, 'surfaces'>): boolean {
+  const told = manifest.completeness?.damaged;
+  const dates = [...damaged].flatMap((path) => /^(?:ticks|coverage)\/date=([^/]+)/.exec(path)?.[1] ?? []);
+  return told?.files === status.damaged_count && dates.every((date) => told.dates.includes(date));
+}
+
 /** If a window is only inferred, every surface says so, or something worse. */
 function* findMissingInference({ surfaces, summary, files }: Night): Generator<string> {
   const { status, gaps, health } = surfaces;
@@ -131,7 +138,7 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
   const state = status.completeness.state;
   const isFoundByDoctor = status.damaged_count === 0 && surfaces.doctor.published?.severity === 'action_required';
   const states = {
-    manifest: manifest.completeness?.damaged.files === status.damaged_count ? manifest.completeness?.state : state,
+    manifest: isFoundByPublish({ surfaces }) ? manifest.completeness?.state : state,
     summary: summary.completeness?.state ?? state,
     health: health.archiveState,
     metrics: of('archive_state').find(({ value }) => value === 1)?.labels.state,
@@ -142,11 +149,7 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
     if (stateShown !== state) yield `${name} says ${stateShown}, status ${state}`;
   const publishedCompleteness = manifest.completeness;
   // Journaled responses that cannot be published are in no manifest yet.
-  if (
-    !files.isWaiting &&
-    publishedCompleteness !== undefined &&
-    publishedCompleteness.damaged.files === status.damaged_count
-  ) {
+  if (!files.isWaiting && publishedCompleteness !== undefined && isFoundByPublish({ surfaces })) {
     if (manifest.watermark !== status.watermark) yield `watermark: ${manifest.watermark}, status ${status.watermark}`;
     if (manifest.reached !== status.reached) yield `reached: ${manifest.reached}, status ${status.reached}`;
     // A day that ended after the last publish is in no manifest yet.
@@ -166,7 +169,7 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
   if (gapCount !== gaps.count || status.gaps.windows !== gaps.count)
     yield `gaps lists ${gaps.count}, status counts ${gapCount} and ${status.gaps.windows}`;
   // The metrics are of the last publish: of damage that a verify found later they know only the files.
-  const isPublished = publishedCompleteness?.damaged.files === status.damaged_count && !files.isWaiting;
+  const isPublished = isFoundByPublish({ surfaces }) && !files.isWaiting;
   const ofMetrics = of('gaps').reduce((sum, { value }) => sum + value, 0);
   if (isPublished && ofMetrics !== gaps.count) yield `gaps lists ${gaps.count}, metrics count ${ofMetrics}`;
   if (status.damaged_count > 0) {

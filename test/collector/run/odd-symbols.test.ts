@@ -16,6 +16,7 @@ import { clockAt, hashes, opened, publishedRows } from '../../archive/scratch.ts
 import { coverageOf, run, ticksOf } from '../../e2e/lake.ts';
 import { serving } from '../../server/serving.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
+import { allParts } from './raw-nights.ts';
 import { type ScriptedService, startScripted, type Tick } from './scripted-service.ts';
 
 /** Names that are difficult in a URL, a path, SQL, a shell, CSV, JSON or a terminal. All of them are different symbols. */
@@ -118,7 +119,11 @@ const inOrder = [...odd].sort(compareUtf8);
 const wanted = () => inOrder.map((symbol) => [symbol, truthOf(symbol)]);
 
 async function night(set: readonly string[] = []) {
-  const context = await contextOf(output, box.url, () => box.nowMs, ['source.first_lookback_days=0.1', ...set]);
+  const context = await contextOf(output, box.url, () => box.nowMs, [
+    'source.first_lookback_days=0.1',
+    allParts,
+    ...set,
+  ]);
   return nightly.run(context, { day: null });
 }
 
@@ -219,7 +224,7 @@ describe('symbols of any name', () => {
           inOrder.flatMap((symbol) => truthOf(symbol).map(() => symbol)),
         );
       }
-      const context = await contextOf(back.output, box.url, () => box.nowMs);
+      const context = await contextOf(back.output, box.url, () => box.nowMs, [allParts]);
       const flags = {
         paths: [file],
         datasets: null,

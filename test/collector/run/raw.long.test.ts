@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { importInto } from '../../e2e/import-lake.ts';
 import { dayMs, firstNight } from './nights.ts';
-import { calmNights, folder, polled, rawFiles } from './raw-nights.ts';
+import { allParts, calmNights, folder, polled, rawFiles } from './raw-nights.ts';
 
 test('raw.bytes_max limits the raw responses and removes the oldest first', async () => {
   const nights = await calmNights(2, {});
@@ -17,9 +17,9 @@ test('raw.bytes_max limits the raw responses and removes the oldest first', asyn
 
 test('reports undecodable raw responses and imports the others', async () => {
   const faults = ['bad-json', 'html', 'wrong-symbol'] as const;
-  const nights = await calmNights(1, { faultShare: 0.3, faults });
+  const nights = await calmNights(1, { faultShare: 0.3, faults }, allParts);
   const again = folder();
-  const summary = await importInto(again, rawFiles(nights.output));
+  const summary = await importInto(again, rawFiles(nights.output), {}, ['source.name=box', allParts]);
   expect(summary).toMatchObject({ exit_code: 0, failures: [] });
   expect(summary.warnings.join('\n')).toMatch(
     /\d+ responses? w.* rejected: cannot be decoded: (broken JSON|ticks of another)/,

@@ -11,7 +11,7 @@ import { type OpenTransport, openTransport } from '../../../src/client/transport
 import { flagsOf, importInto } from '../../e2e/import-lake.ts';
 import { coverageOf, hashes, rowHashes, totalTicks } from '../../e2e/lake.ts';
 import { dayMs, firstNight, startNights } from './nights.ts';
-import { briefly, calmNights, folder, polled, rawFiles, rawOf } from './raw-nights.ts';
+import { allParts, briefly, calmNights, folder, polled, rawFiles, rawOf } from './raw-nights.ts';
 
 /** A transport that changes the last byte of every tick page, so that it cannot be decoded. */
 const garbling: OpenTransport = (options, clock) => {
@@ -47,10 +47,10 @@ const spans = (output: string, symbol: string): string =>
   JSON.stringify(union(coverageOf(output).filter((row) => row.symbol === symbol)).map(({ from, to }) => [from, to]));
 
 test('rebuilds the same archive from raw responses, and changes nothing when repeated', async () => {
-  const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 });
+  const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 }, allParts);
   expect(rawFiles(nights.output).length).toBe(2);
   const again = folder();
-  const summary = await importInto(again, [rawOf(nights.output)]);
+  const summary = await importInto(again, [rawOf(nights.output)], {}, ['source.name=box', allParts]);
   expect(summary).toMatchObject({ exit_code: 0, warnings: [], failures: [], ticks: { quarantined: 0 } });
   expect(polled(again)).toEqual(polled(nights.output));
   const before = {

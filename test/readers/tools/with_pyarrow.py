@@ -33,10 +33,14 @@ def by_file(root: str, files: list[str], schema) -> dict:
     found = {}
     for fragment in opened(f"{root}/{files[0].split('/')[0]}").get_fragments():
         rows = fragment.to_table()
+        path = fragment.path.removeprefix(f"{root}/")
+        if path not in files:
+            assert rows.num_rows == 0, path
+            continue
         first = pc.min(rows[schema.first]).cast(pa.int64()).as_py()
         last = pc.max(rows[schema.last]).cast(pa.int64()).as_py() + schema.shift
         symbols = pc.count_distinct(rows["symbol"], mode="all").as_py()
-        found[fragment.path.removeprefix(f"{root}/")] = (rows.num_rows, first, last, symbols)
+        found[path] = (rows.num_rows, first, last, symbols)
     return found
 
 
