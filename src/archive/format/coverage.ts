@@ -134,10 +134,11 @@ export const joinForPublishing = (sorted: readonly CoveredWindow[]): CoveredWind
   joinNeighbors(sorted, (a, b) => hasSameEvidence(a, b) && floorToDay(a.from) === floorToDay(b.from), Math.min);
 
 /**
- * Joins adjacent windows with the same origin and evidence that are final and end by `beforeMs`, so that the stored
+ * Joins adjacent proven windows with the same origin and evidence that are final and end by `beforeMs`, so that the stored
  * coverage of a symbol does not grow every night. `fetchedAt` is the latest: every piece was fetched at least
  * `settleMs` after its end, so the joined window was too. An inferred window inside a final proven one is dropped,
- * since it adds nothing. Takes and returns the layers of `overlayLayers`.
+ * since it adds nothing. Other inferred windows are not joined: a later poll confirms those of one response only, and
+ * must be able to tell the responses apart. Takes and returns the layers of `overlayLayers`.
  */
 export function joinFinalWindows(
   sorted: readonly CoveredWindow[],
@@ -145,14 +146,14 @@ export function joinFinalWindows(
   beforeMs: number,
 ): CoveredWindow[] {
   const isFinal = (s: CoveredWindow): boolean => s.to <= beforeMs && s.fetchedAt >= s.to + settleMs;
-  const joined = (layer: readonly CoveredWindow[]): CoveredWindow[] =>
-    joinNeighbors(layer, (a, b) => hasSameEvidence(a, b) && isFinal(a) && isFinal(b), Math.max);
-  const proven = joined(sorted.filter(isProven));
-  const inferred = sorted.filter((w) => !isProven(w));
-  if (inferred.length === 0 || proven.length === 0) return proven.length === 0 ? joined(inferred) : proven;
+  const proven = joinNeighbors(
+    sorted.filter(isProven),
+    (a, b) => hasSameEvidence(a, b) && isFinal(a) && isFinal(b),
+    Math.max,
+  );
   const final = proven.filter(isFinal);
-  const remainder = joined(inferred.filter((w) => !isFinal(w) || !covers(final, w)));
-  return [...proven, ...remainder].sort(compareLayered);
+  const inferred = sorted.filter((w) => !isProven(w) && !(isFinal(w) && covers(final, w)));
+  return inferred.length === 0 ? proven : [...proven, ...inferred].sort(compareLayered);
 }
 
 function joinNeighbors(

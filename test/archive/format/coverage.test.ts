@@ -233,4 +233,10 @@ describe('the stored coverage of a symbol', () => {
     ];
     for (const two of different) expect(joinFinalWindows(two, 10, 20)).toEqual(two);
   });
+
+  // The next poll would confirm the older response too, which the later one had a reason not to do.
+  test('does not join inferred windows of two responses', () => {
+    const two = windows.map((w) => ({ ...w, evidence: 'inferred' as const }));
+    expect(joinFinalWindows(two, 10, 20)).toEqual(two);
+  });
 });
