@@ -293,6 +293,14 @@ const version9 = `
 -- The source that a run or a night collected, of an archive's several; null: the only service, or none.
 alter table runs add column source text;
 alter table nights add column source text;
+-- Inferred windows of several responses may have been joined once they were two days old, so a poll must not confirm them.
+insert into meta
+  select 'evidence_since', max(fetched_at) + 1 from segments
+  where evidence = 'inferred' and t_to <= (
+    select max(newest.fetched_at) from segments newest where newest.symbol = segments.symbol
+  ) - 172800000
+  having max(fetched_at) is not null
+  on conflict do update set value = max(cast(value as integer), cast(excluded.value as integer));
 `;
 
 /** The statements of each version, from 1. An older state is upgraded with those that it is missing. */

@@ -13,7 +13,6 @@ export interface ManifestFile {
 export interface Manifest {
   readonly generation: number;
   readonly created_at: number;
-  readonly upstream: string;
   readonly days: Readonly<Record<string, DayState>>;
   readonly datasets: Readonly<Record<string, { readonly files: readonly ManifestFile[] }>>;
 }
