@@ -289,7 +289,7 @@ export function createNextManifest(
   const dates = [...files.ticks.files, ...files.coverage.files].map((file) => file.date!);
   const completeness = computeCompleteness(state, {
     days: listDaysToJudge(dates, state),
-    window: readKnownWindow(db, nowMs),
+    window: readKnownWindow(db, nowMs, after),
     isEndOpen: true,
   });
   return {
