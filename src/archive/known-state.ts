@@ -170,8 +170,20 @@ export function listDaysToJudge(dates: Iterable<string>, { lost = [], owed, nowM
   return [...days].sort((a, b) => a - b);
 }
 
-/** The default window for gaps: the first to the last moment for which the archive has data, up to `nowMs`. */
-export const readKnownWindow = (db: Database, nowMs: number): Window | null => {
+/**
+ * The default window for gaps: the first to the last moment for which the archive has data, up to `nowMs`. With `after`, also the
+ * data of a commit that the state does not contain yet, so that its manifest has the gaps that are counted after it.
+ */
+export function readKnownWindow(db: Database, nowMs: number, after?: StateAfterCommit): Window | null {
   const known = findKnownWindow(db);
-  return known === null ? null : { from: known.from, to: Math.min(nowMs, known.to) };
-};
+  let from = known?.from ?? Number.POSITIVE_INFINITY;
+  let to = known?.to ?? Number.NEGATIVE_INFINITY;
+  const add = (window: Window): void => {
+    from = Math.min(from, window.from);
+    to = Math.max(to, window.to);
+  };
+  for (const { firstTick, lastTick } of after?.symbols ?? [])
+    if (firstTick !== null && lastTick !== null) add({ from: firstTick, to: lastTick + 1 });
+  for (const windows of after?.coverage.values() ?? []) for (const window of windows) add(window);
+  return from > to ? null : { from, to: Math.min(nowMs, to) };
+}

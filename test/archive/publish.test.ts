@@ -53,6 +53,18 @@ describe('publishing', () => {
     expect(readRunCounts(archive.state.db, 'broken')).toMatchObject({ fetched: 0, accepted: 0, recovered: 0 });
   });
 
+  test('counts the gaps of the first ticks in their own generation, although nothing is covered', async () => {
+    const archive = opened();
+    const pairs = [day0, day0 + hourMs, day0 + 3 * hourMs].map((t) => [t, 0.5] as const);
+    append(archive, answer('AAA', pairs, { windows: [] }));
+    const judges = { namedSymbols: new Set(['AAA']) };
+    const first = await publishNow(archive, day0 + 4 * hourMs, 'run', judges);
+    expect(first.manifest.completeness?.gaps['never asked']).toBeGreaterThan(0);
+    // Otherwise the next publish would make another generation without any input.
+    const second = await publishNow(archive, day0 + 4 * hourMs, 'run', judges);
+    expect(second.manifest.generation).toBe(first.manifest.generation);
+  });
+
   test('cuts coverage at midnight, gives each window one row, and counts the published ticks in it', async () => {
     const root = scratchFolder();
     const archive = opened({ root });

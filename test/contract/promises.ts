@@ -69,6 +69,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'backtest list': [],
   'backtest show': ['--out'],
   sandbox: [],
+  'sandbox files': ['--from', '--to', '--dataset', '--seed'],
   init: [],
   demo: [],
 };

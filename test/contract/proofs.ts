@@ -138,6 +138,7 @@ const scheduled: Proof = [
   'e2e/schedule.test.ts',
   'runs every scheduled job, and catches up only within catch_up_hours',
 ];
+const feedFiles: Proof = ['e2e/sandbox-files.test.ts', 'writes files that import reads without further flags'];
 const jitter: Proof = ['base/schedule.test.ts', 'starts with jitter, before the next scheduled time'];
 const changed: Proof = ['e2e/changes.test.ts', 'changes lists changed files since a generation, as paths or JSON'];
 const ofSources = (title: string): Proof => ['e2e/sources.test.ts', title];
@@ -167,6 +168,7 @@ export const proofs: Proofs = {
     ],
     verify: [looking, 'verify prints totals and damaged files, as text and JSON'],
     sandbox: [cli, 'sandbox prints its address, responds, and exits 0 when stopped'],
+    'sandbox files': feedFiles,
     demo: [cli, 'demo fills output/demo from a sandbox and prints how to load it'],
     orderbook: [books, 'polls the symbols named, and goes on where one of them fails'],
     import: recording,
@@ -276,6 +278,10 @@ export const proofs: Proofs = {
       'e2e/csv-safe.test.ts',
       'export and sql write CSV for spreadsheets with --csv-safe, and no other format',
     ],
+    'sandbox files --from': feedFiles,
+    'sandbox files --to': feedFiles,
+    'sandbox files --dataset': ['e2e/sandbox-files.test.ts', 'writes only the datasets named, and refuses others'],
+    'sandbox files --seed': feedFiles,
     'sql --format': ['archive/query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
   },
   exitCodes: {

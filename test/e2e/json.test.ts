@@ -23,7 +23,9 @@ import {
 const jobs = new Proxy({}, { get: () => () => Promise.reject(new Error('nothing is run here')) }) as JobLoaders;
 const names = createProgram('0', jobs, () => {}).commands.flatMap((command) => [
   // A command with subcommands may also have its own action.
-  ...(command.commands.length === 0 || ['gaps', 'symbols'].includes(command.name()) ? [[command.name()]] : []),
+  ...(command.commands.length === 0 || ['gaps', 'symbols', 'sandbox'].includes(command.name())
+    ? [[command.name()]]
+    : []),
   ...command.commands.map((each) => [command.name(), each.name()]),
 ]);
 const jobNames = ['nightly', 'markets', 'ticks', 'orderbook', 'backfill', 'import', 'publish'];
@@ -123,6 +125,7 @@ describe('on an archive', () => {
       read('backtest', 'show', kept),
       ['init', join(cwd, 'lake.yaml'), '--output', join(cwd, 'fresh'), '--json'],
       ['demo', '--json', '--output', join(cwd, 'demo')],
+      ['sandbox', 'files', join(cwd, 'recordings'), ...span, '--json'],
     ];
     const longestFirst = names.toSorted((a, b) => b.length - a.length);
     const nameOf = (call: readonly string[]) => longestFirst.find((name) => name.every((word, i) => call[i] === word))!;

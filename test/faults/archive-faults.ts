@@ -2,10 +2,14 @@ import { createHash } from 'node:crypto';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { datasets } from '../../src/archive/format/datasets.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { type SeriesDataset, seriesDatasets } from '../../src/archive/format/series-datasets.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { openDatabase } from '../../src/archive/journal/database.ts';
+import { type Database, openDatabase } from '../../src/archive/journal/database.ts';
+import type { SeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
+import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { findWrongWindows, manifestOf, rowHashes, ticksOf, totalTicks } from '../e2e/lake.ts';
 
@@ -33,15 +37,16 @@ const rootNames = new Set([
 
 export const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
 
-/** The archive as a reader with a glob sees it at any time: the number of ticks, and errors. */
+/** The archive as a reader with a glob sees it at any time: the number of ticks, of quotes and trades, and errors. */
 export interface GlobResult {
   readonly ticks: number;
+  readonly series: number;
   readonly faults: readonly string[];
 }
 
 /** Looks for duplicate keys, damaged part files and orphans. */
 export function readGlob(archive: string): GlobResult {
-  if (!existsSync(archive)) return { ticks: 0, faults: [] };
+  if (!existsSync(archive)) return { ticks: 0, series: 0, faults: [] };
   const faults = [
     ...readdirSync(archive).filter((name) => !rootNames.has(name)),
     ...globSync('[!.]*/**/*', { cwd: archive, withFileTypes: true }).flatMap((entry) =>
@@ -50,10 +55,26 @@ export function readGlob(archive: string): GlobResult {
   ].map((name) => `${name} is left behind`);
   try {
     const ticks = [...ticksOf(archive).values()].reduce((sum, rows) => sum + rows.length, 0);
-    return { ticks, faults };
+    const series = seriesDatasets.reduce((sum, dataset) => sum + countSeriesRows(archive, dataset), 0);
+    return { ticks, series, faults };
   } catch (error) {
-    return { ticks: 0, faults: [...faults, (error as Error).message] };
+    return { ticks: 0, series: 0, faults: [...faults, (error as Error).message] };
   }
+}
+
+/** The number of published rows of quotes or trades. @throws Error if a key is there twice */
+function countSeriesRows(archive: string, dataset: SeriesDataset): number {
+  const { columns, key } = datasets[dataset];
+  const keyColumns = columns.flatMap(({ name }, c) => ((key as readonly string[]).includes(name) ? [c] : []));
+  const keys = new Set<string>();
+  for (const path of globSync(`${dataset}/date=*/*.parquet`, { cwd: archive })) {
+    for (const row of decodeRows(columns, readFileSync(join(archive, path)))) {
+      const name = JSON.stringify(keyColumns.map((c) => row[c]));
+      if (keys.has(name)) throw new Error(`${path}: ${name} again`);
+      keys.add(name);
+    }
+  }
+  return keys.size;
 }
 
 export const findGlobErrors = (archive: string): readonly string[] => readGlob(archive).faults;
@@ -95,11 +116,25 @@ export function findCountErrors(archive: string, before: number): string[] {
         .filter((run) => run.fetched !== run.accepted + run.duplicates + run.conflicts + run.quarantined)
         .map((run) => `does not add up: ${JSON.stringify(run)}`),
       ...(accepted === total ? [] : [`${accepted} ticks were accepted, ${total} are published`]),
+      ...seriesDatasets.flatMap((dataset) => findSeriesCountErrors(archive, db, dataset)),
       ...(journaled === 0 ? [] : [`${journaled} records are still journaled`]),
     ];
   } finally {
     db.close();
   }
+}
+
+/** The same of quotes or trades, of which there were none at the start. */
+function findSeriesCountErrors(archive: string, db: Database, dataset: SeriesDataset): string[] {
+  const runs = db.all<Record<keyof SeriesCounts, number>>('select * from series_counts where dataset = ?', dataset);
+  const accepted = runs.reduce((sum, run) => sum + run.accepted + run.recovered, 0);
+  const total = countSeriesRows(archive, dataset);
+  return [
+    ...runs
+      .filter((run) => run.fetched !== run.accepted + run.duplicates + run.conflicts + run.quarantined)
+      .map((run) => `does not add up: ${JSON.stringify(run)}`),
+    ...(accepted === total ? [] : [`${accepted} ${dataset} were accepted, ${total} are published`]),
+  ];
 }
 
 /** All errors after the last run. @param before ticks of runs that the state has lost; null: unknown */

@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { systemClock } from '../../src/base/system.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { computeQuotes, computeTrades, createSeriesKey } from '../../src/sandbox/simulated-series.ts';
 import { turnedBack } from '../archive/older.ts';
 import { dayMs, fixedNow, manifestOf, rowsOf, sandbox, ticksOf, totalTicks } from '../e2e/lake.ts';
 import { type Contents, findArchiveErrors, findTreeErrors, readContents, sha256Of } from './archive-faults.ts';
@@ -150,14 +151,14 @@ function damage(archive: string): void {
 }
 
 /**
- * Writes the input of imports: rows with prices that lose against the service's, and a page that covers a window that
- * nothing else fetches.
+ * Writes the input of imports: rows with prices that lose against the service's, a page that covers a window that nothing
+ * else fetches, quotes of which a later file corrects some, and trades, some of them without identifiers.
  */
 function writeInput(folder: string, box: Sandbox, symbols: readonly string[]): void {
   mkdirSync(folder, { recursive: true });
-  const put = (name: string, text: string): void => {
+  const put = (name: string, text: string, writtenAt = fixedNow): void => {
     writeFileSync(join(folder, name), text);
-    utimesSync(join(folder, name), fixedNow / 1000, fixedNow / 1000);
+    utimesSync(join(folder, name), writtenAt / 1000, writtenAt / 1000);
   };
   const day = (daysBack: number) => {
     const from = Date.UTC(2025, 5, 15 - daysBack);
@@ -172,4 +173,22 @@ function writeInput(folder: string, box: Sandbox, symbols: readonly string[]): v
     const page = { symbol, ticks, count: ticks.length, ...day(4), generated_at: fixedNow };
     put(`page-${i}.json`, JSON.stringify(page));
   });
+  const series = symbols.map((symbol, i) => {
+    const ticks = box.readTruth(symbol, day(2));
+    const key = createSeriesKey(1, symbol);
+    const quotes = computeQuotes(key, ticks).map(({ t, bid, ask, bidSize }) => [symbol, t, bid, ask, bidSize]);
+    const trades = computeTrades(key, ticks).map(({ t, tradeId, price, size, aggressor }) => {
+      const id = i % 2 === 0 ? tradeId : null;
+      return [symbol, t, id, price, i % 2 === 0 ? size : 1, aggressor];
+    });
+    return { quotes, trades };
+  });
+  const toCsv = (header: string, rows: readonly (readonly unknown[])[]): string =>
+    `${[header, ...rows.map((row) => row.map((cell) => cell ?? '').join())].join('\n')}\n`;
+  const quotes = series.flatMap((one) => one.quotes);
+  const corrected = quotes.filter((_, i) => i % 5 === 0).map((row) => [...row.slice(0, 4), 7]);
+  put('quotes.csv', toCsv('symbol,t,bid,ask,bid_size', quotes), fixedNow - 1000);
+  put('quotes-corrected.csv', toCsv('symbol,t,bid,ask,bid_size', corrected));
+  const trades = series.flatMap((one) => one.trades);
+  put('trades.csv', toCsv('symbol,t,trade_id,price,size,aggressor', trades));
 }

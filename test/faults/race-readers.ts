@@ -61,7 +61,7 @@ export const readers: readonly Reader[] = [
     judge(ended, place, id, of) {
       const root = snapshotOf(place, id);
       const { generation } = parseOutput<{ generation: number }>(ended);
-      const files = rowHashes(root, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks');
+      const files = rowHashes(root, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes', 'trades');
       const same = hashFiles(of, generation, (one) => JSON.stringify(one.files) === JSON.stringify(files));
       return { generation, faults: [...findTreeErrors(root), ...findGlobErrors(root), ...same] };
     },
@@ -107,16 +107,18 @@ const countTimes = ({ offsets, t }: { offsets: ArrayLike<number>; t: Float64Arra
   t.subarray(offsets[i]!, offsets[i + 1]!);
 
 /**
- * Evaluates a glob over an archive repeatedly until `isOver`: no duplicate key at any time, and never fewer ticks than
+ * Evaluates a glob over an archive repeatedly until `isOver`: no duplicate key at any time, and never fewer rows than
  * before.
  */
 export async function globUntil(archive: string, isOver: () => boolean): Promise<string[]> {
   let ticksMax = 0;
+  let seriesMax = 0;
   while (!isOver()) {
-    const { ticks, faults } = readGlob(archive);
+    const { ticks, series, faults } = readGlob(archive);
     if (faults.length > 0) return [...faults];
     if (ticks < ticksMax) return [`ticks fell from ${ticksMax} to ${ticks}`];
-    ticksMax = ticks;
+    if (series < seriesMax) return [`quotes and trades fell from ${seriesMax} to ${series}`];
+    [ticksMax, seriesMax] = [ticks, series];
     await sleep(50);
   }
   return [];

@@ -308,7 +308,7 @@ export function createNextManifest(
   const dates = rowFiles.map((file) => file.date!);
   const completeness = computeCompleteness(state, {
     days: listDaysToJudge(dates, state),
-    window: readKnownWindow(db, nowMs),
+    window: readKnownWindow(db, nowMs, after),
     isEndOpen: true,
   });
   return {

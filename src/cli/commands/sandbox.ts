@@ -10,6 +10,7 @@ import {
 } from '../command-context.ts';
 import { withExamples } from '../help.ts';
 import { parseSandboxOptions, sandboxFlags } from '../sandbox-flags.ts';
+import { addSandboxFiles } from './sandbox-files.ts';
 
 interface SandboxCommandFlags extends CommonFlags {
   readonly ticks?: string;
@@ -18,7 +19,7 @@ interface SandboxCommandFlags extends CommonFlags {
   readonly [option: string]: unknown;
 }
 
-/** `sandbox`: runs a simulated upstream service on loopback until it is stopped. */
+/** `sandbox` runs a simulated upstream service on loopback until it is stopped; `sandbox files` writes its data to files. */
 export function addSandbox(shell: CliContext): void {
   const command = shell.program
     .command('sandbox')
@@ -65,6 +66,7 @@ export function addSandbox(shell: CliContext): void {
         context.log.info({ requests, tick_rows: tickRows, requests_per_second_max: perSecondMax }, 'sandbox stopped');
       }),
   );
+  addSandboxFiles(shell, command);
 }
 
 async function openFeed({ ticks, markets, shift }: SandboxCommandFlags, nowMs: number) {

@@ -110,7 +110,7 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
     for (const file of files) {
       context.signal.throwIfAborted();
       if (isResponseFile(file) || isCompressedParquet(file)) continue;
-      plans.set(file, await checkRows(file, await lazy.reader(), toCheckRules(context, flags)));
+      plans.set(file, await checkRows(file, lazy.reader, toCheckRules(context, flags)));
     }
   } finally {
     await lazy.close();

@@ -76,18 +76,18 @@ const headBytes = 1 << 16;
 const sampleRows = 1000;
 
 /**
- * Checks the beginning of a row file: whether the required columns are present and its times can be parsed. `unpacked`:
- * path of the decompressed file for compressed Parquet.
+ * Checks the beginning of a row file: whether the required columns are present and its times can be parsed. `openReader` is
+ * not called for JSON lines. `unpacked`: path of the decompressed file for compressed Parquet.
  * @throws UsageError for times without a zone if none is given, for prices that may be in cents if no scale is given, and
  * for any fault in a file that was named explicitly
  */
 export async function checkRows(
   file: ImportFile,
-  reader: RowReader,
+  openReader: () => Promise<RowReader>,
   rules: CheckRules,
   unpacked?: string,
 ): Promise<RowPlan | FileFault> {
-  const result = await inspectRows(file, reader, rules, unpacked);
+  const result = await inspectRows(file, openReader, rules, unpacked);
   if ('fault' in result) {
     const { fault, advice } = result;
     if (file.isNamed) throw new UsageError(`${file.path}: ${fault}.${advice === undefined ? '' : ` ${advice}`}`);
@@ -109,14 +109,13 @@ export async function checkRows(
 
 async function inspectRows(
   file: ImportFile,
-  reader: RowReader,
+  openReader: () => Promise<RowReader>,
   rules: CheckRules,
   unpacked: string | undefined,
 ): Promise<Inspection | GuessedFault> {
+  const reader = file.format === 'ndjson' ? null : await openReader();
   try {
-    return file.format === 'ndjson'
-      ? await inspectLines(file, rules)
-      : await inspectTable(file, reader, rules, unpacked);
+    return reader === null ? await inspectLines(file, rules) : await inspectTable(file, reader, rules, unpacked);
   } catch (error) {
     return { fault: `cannot be read: ${formatErrorLine(error)}` };
   }

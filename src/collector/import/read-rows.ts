@@ -84,7 +84,7 @@ export async function checkCompressedParquet(context: ImportContext, file: Impor
     signal.throwIfAborted();
     throw new UnreadableFileError(`cannot be decompressed: ${formatErrorLine(error)}`);
   });
-  const plan = await checkRows(file, await context.reader(), context.rules, unpacked);
+  const plan = await checkRows(file, context.reader, context.rules, unpacked);
   if ('fault' in plan) throw new UnreadableFileError(plan.fault);
   return plan;
 }

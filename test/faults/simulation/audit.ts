@@ -15,6 +15,9 @@ import type { AcceptedRows } from './heard.ts';
 import { type Oracle, pickWinner } from './oracle.ts';
 import type { Reader } from './reader.ts';
 import { startRowsAudit } from './rows-audit.ts';
+import { type RowsIn, startSeriesAudit } from './series-audit.ts';
+import type { SeriesClaims, SeriesModel, SeriesRows } from './series-model.ts';
+import type { SeriesName } from './series-rows.ts';
 import { subtractWindows } from './spans.ts';
 
 export interface Audit {
@@ -26,8 +29,10 @@ export interface Audit {
   crowded(): Map<string, Window[]>;
   /** sha256 of every published file, by path. */
   hashes(): Map<string, string>;
-  /** This many published ticks are lost, and those that the damaged files of these datasets lack now. */
-  noteLost(ticks: number, damaged: ReadonlySet<DatasetName>): void;
+  /** Published quotes and trades, and their coverage. */
+  series(): { readonly rows: SeriesRows; readonly claims: SeriesClaims };
+  /** This many published rows are lost, and those that the damaged files of these datasets lack now. */
+  noteLost(lost: Readonly<Record<'ticks' | SeriesName, number>>, damaged: ReadonlySet<DatasetName>): void;
   /** The state was lost: its counts start again. */
   beginAnew(): void;
 }
@@ -37,13 +42,20 @@ type Rows = readonly CellValue[][];
 export function startAudit(
   root: string,
   oracle: Oracle,
+  seriesModel: SeriesModel,
   heard: AcceptedRows,
   reader: Reader,
   rules: { readonly settleMs: number; readonly lookbackMs: number },
 ): Audit {
   // Most files do not change between audits.
   const decoded = new Map<string, Rows>();
-  const wrongCandles = startCandlesAudit(root, reader);
+  const rowsIn: RowsIn = (name, { path, sha256 }) => {
+    const rows = decoded.get(sha256) ?? decodeRows(datasets[name].columns, readFileSync(join(root, path)));
+    decoded.set(sha256, rows);
+    return rows;
+  };
+  const wrongCandles = startCandlesAudit(root, reader, rowsIn);
+  const seriesAudit = startSeriesAudit(seriesModel, rowsIn);
   const rowsAudit = startRowsAudit(oracle, heard);
   /** Whether a coverage file was restored from the state. */
   let isRefilled = false;
@@ -68,13 +80,8 @@ export function startAudit(
     return out;
   }
 
-  function rowsOf(name: DatasetName, manifest: Manifest): CellValue[][] {
-    return manifest.datasets[name].files.flatMap(({ path, sha256 }) => {
-      const rows = decoded.get(sha256) ?? decodeRows(datasets[name].columns, readFileSync(join(root, path)));
-      decoded.set(sha256, rows);
-      return rows as CellValue[][];
-    });
-  }
+  const rowsOf = (name: DatasetName, manifest: Manifest): CellValue[][] =>
+    manifest.datasets[name].files.flatMap((file) => rowsIn(name, file) as CellValue[][]);
 
   function coverageIn(manifest: Manifest): Map<string, (CoveredWindow & { ticks: number })[]> {
     const out = new Map<string, (CoveredWindow & { ticks: number })[]>();
@@ -255,12 +262,23 @@ export function startAudit(
       });
       return Map.groupBy(windows, ({ symbol }) => symbol);
     },
-    noteLost(ticks, damaged) {
-      baseRows -= ticks;
+    series() {
+      const manifest = manifestOf();
+      const none = { quotes: new Map(), trades: new Map() };
+      if (manifest === null) return { rows: none, claims: none };
+      return { rows: seriesAudit.rows(manifest), claims: seriesAudit.claims(manifest) };
+    },
+    noteLost(lost, damaged) {
+      baseRows -= lost.ticks;
       isRefilled ||= damaged.has('coverage');
-      withState((manifest, db) => rowsAudit.forgive(damaged, (name) => rowsOf(name, manifest), reader.ticks(), db));
+      withState((manifest, db) => {
+        rowsAudit.forgive(damaged, (name) => rowsOf(name, manifest), reader.ticks(), db);
+        seriesAudit.noteLost(lost, damaged, manifest, db);
+      });
     },
     beginAnew() {
+      const manifest = manifestOf();
+      if (manifest !== null) seriesAudit.beginAnew(manifest);
       baseRows = [...reader.ticks().values()].reduce((sum, prices) => sum + prices.size, 0);
     },
     findings: (nowMs) =>
@@ -276,6 +294,7 @@ export function startAudit(
           ...losses(manifest, db),
           ...findCompletenessErrors(manifest, covered, rowsOf('symbols', manifest), oracle, db, rules),
           ...rowsAudit.wrongs((name) => rowsOf(name, manifest), reader.ticks(), db),
+          ...seriesAudit.findings(manifest, db, nowMs),
         ];
       }) ?? [],
   };

@@ -12,6 +12,7 @@ import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 import '../../../src/client/client.ts';
 import type { Lake, Started } from './lake.ts';
 import type { Strike } from './machine.ts';
+import { drawSeriesInput } from './series-files.ts';
 import { dayMs } from './world.ts';
 
 /** A strike hits within this many changes; a night makes several hundred. */
@@ -32,6 +33,7 @@ function schedule<Flags>(
   name: string,
   run: Parameters<typeof lake.start<Flags>>[1],
   flags: Flags,
+  lockWaitMs?: number,
 ): Started {
   const waitMs = lake.draw.below(lake.draw.one([300, 3000, 20_000]));
   return lake.start<Flags>(
@@ -41,6 +43,7 @@ function schedule<Flags>(
       return await run(context, signal);
     },
     flags,
+    lockWaitMs,
   );
 }
 
@@ -66,6 +69,7 @@ export function startOther(lake: Lake): Started {
       'publish',
       'import',
       'import',
+      'series',
       'orderbook',
       'markets',
       'nightly',
@@ -84,6 +88,8 @@ export function startOther(lake: Lake): Started {
       return schedule(lake, 'publish', publish.run, undefined);
     case 'import':
       return startImport(lake);
+    case 'series':
+      return startSeriesImport(lake);
     case 'orderbook':
       return schedule(lake, 'orderbook', orderbook.run, { symbols: [] });
     case 'markets':
@@ -119,17 +125,28 @@ export function startImport(lake: Lake): Started {
     return service.page(draw.one(world.markets), from, to, atMs);
   };
   const paths = Array.from({ length: 1 + draw.below(3) }, () => lake.recording(page()));
-  const flags = {
-    paths,
-    datasets: null,
-    format: null,
-    rows: defaultRowRules,
-    renames: [],
-    filters: [],
-    rejectedShareMax: 1,
-    showCheck: null,
-    onPrepared: null,
-    covers: null,
-  };
-  return schedule(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.4) });
+  return schedule(lake, 'import', importing.run, { ...importFlags, paths, preferred: draw.chance(0.4) });
+}
+
+const importFlags = {
+  datasets: null,
+  format: null,
+  rows: defaultRowRules,
+  renames: [],
+  filters: [],
+  rejectedShareMax: 1,
+  showCheck: null,
+  onPrepared: null,
+  covers: null,
+};
+
+/** Files of quotes and trades. If it does not wait for the lock of another run, it journals them. */
+export function startSeriesImport(lake: Lake): Started {
+  const { draw } = lake;
+  const input = drawSeriesInput(lake);
+  if (input === null) return startPublish(lake);
+  const { paths, dataset, covers } = input;
+  const datasets = dataset === null ? null : [dataset];
+  const flags = { ...importFlags, paths, datasets, covers, preferred: draw.chance(0.3) };
+  return schedule(lake, 'series', importing.run, flags, draw.chance(0.3) ? 0 : undefined);
 }

@@ -16,6 +16,8 @@ import { type Network, startNetwork } from './network.ts';
 import { type Oracle, startOracle } from './oracle.ts';
 import { type Reader, startReader } from './reader.ts';
 import { readSaved, type Saved } from './saved.ts';
+import type { SeriesInput } from './series-files.ts';
+import { readSavedSeries, type SavedSeries, type SeriesModel, startSeriesModel } from './series-model.ts';
 import { drawServiceBehavior, type Service, startService } from './service.ts';
 import { startTimeline, type Timeline } from './timeline.ts';
 import { dayMs, hourMs, makeWorld, type World } from './world.ts';
@@ -31,6 +33,10 @@ export interface Lake {
   readonly timeline: Timeline;
   readonly machine: Machine;
   readonly oracle: Oracle;
+  /** The oracle of quotes and trades. */
+  readonly series: SeriesModel;
+  /** Inputs of earlier imports of quotes and trades. */
+  readonly seriesInputs: SeriesInput[];
   readonly heard: AcceptedRows;
   readonly chain: ReturnType<typeof startChain>;
   readonly reader: Reader;
@@ -40,9 +46,15 @@ export interface Lake {
   trace(line: string): void;
   /** sha256 of the trace so far. */
   traceHash(): string;
-  /** Writes a page for an import, with the current data, and returns its path. */
-  recording(text: string): string;
-  start<Flags>(name: string, run: (context: Context, flags: Flags) => Promise<Summary>, flags: Flags): Started;
+  /** Writes a file for an import, and returns its path. `writtenAt`: its time of modification, by default now. */
+  recording(text: string, extension?: 'json' | 'ndjson', writtenAt?: number): string;
+  /** @param waitMs how long it waits for the lock of another run */
+  start<Flags>(
+    name: string,
+    run: (context: Context, flags: Flags) => Promise<Summary>,
+    flags: Flags,
+    waitMs?: number,
+  ): Started;
   close(): void;
 }
 
@@ -78,6 +90,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
   const timeline = startTimeline(day0 + 3 * hourMs, () => (turnDraw.chance(0.5) ? 0 : turnDraw() * 100));
   const settings = await drawSettings(draw, root);
   const oracle = startOracle(world, manners.tellsMoment ? 0 : hourMs);
+  const series = startSeriesModel();
   const heard = trackAccepted();
   const reader = startReader(root);
   const chain = startChain(root);
@@ -88,12 +101,14 @@ export async function openLake(seed: number, nights: number, tell: (line: string
       chain.onName(path);
     },
     onCommit(db, name) {
-      oracle.heed(db, saved.get(name));
+      const isCommit = oracle.heed(db, saved.get(name));
+      series.heed(db, isCommit, savedSeries.get(name));
       heard.heed(db);
     },
   });
   /** Input files of imports, by process name. */
   const saved = new Map<string, Saved>();
+  const savedSeries = new Map<string, SavedSeries>();
   let processes = 0;
   let recordings = 0;
 
@@ -107,33 +122,37 @@ export async function openLake(seed: number, nights: number, tell: (line: string
     timeline,
     machine,
     oracle,
+    series,
+    seriesInputs: [],
     heard,
     chain,
     reader,
     trace,
     skewMs: manners.skewMs,
-    audit: startAudit(root, oracle, heard, reader, {
+    audit: startAudit(root, oracle, series, heard, reader, {
       settleMs: settings.archive.settleMinutes * 60_000,
       lookbackMs: settings.source.firstLookbackDays * dayMs,
     }),
     traceHash: () => hash.copy().digest('hex'),
-    recording(text) {
-      const path = join(top, `${timeline.nowMs()}-${recordings++}.json`);
+    recording(text, extension = 'json', writtenAt = timeline.nowMs()) {
+      const path = join(top, `${timeline.nowMs()}-${recordings++}.${extension}`);
       writeFileSync(path, text);
-      utimesSync(path, timeline.nowMs() / 1000, timeline.nowMs() / 1000);
+      utimesSync(path, writtenAt / 1000, writtenAt / 1000);
       return path;
     },
-    start(name, run, flags) {
+    start(name, run, flags, waitMs = 600_000) {
       const ofProcess = `${name}${++processes}`;
       const pages = readSaved(flags);
       if (pages !== undefined) saved.set(ofProcess, pages);
+      const rows = readSavedSeries(flags);
+      if (rows !== undefined) savedSeries.set(ofProcess, rows);
       const process = machine.startProcess(ofProcess);
       const bytes = drawFrom(seed + 100 * processes + 50);
       const context: Context = {
         settings,
         log: silent,
         version: 'simulated',
-        waitMs: 600_000,
+        waitMs,
         strict: false,
         threads: 1,
         canCreateArchive: true,
@@ -146,10 +165,16 @@ export async function openLake(seed: number, nights: number, tell: (line: string
         randomBytes: (count) => Uint8Array.from({ length: count }, () => bytes.below(256)),
         startDisplay: async () => ({ update: () => {}, stop: () => {} }),
       };
-      const summary = run(context, flags).catch((error: unknown) => {
-        if (process.signal.aborted) return null;
-        throw error;
-      });
+      const summary = run(context, flags).then(
+        (ended) => {
+          if (rows !== undefined) series.requireTaken(rows, ended);
+          return ended;
+        },
+        (error: unknown) => {
+          if (process.signal.aborted) return null;
+          throw error;
+        },
+      );
       return { name, process, summary };
     },
     close: () => rmSync(top, { recursive: true, force: true }),

@@ -28,8 +28,11 @@ export interface Oracle {
   readonly wrongs: string[];
   /** Keys whose precedence is unknown because the state was lost: the price of any observation may win. */
   isLoose(symbol: string, t: number): boolean;
-  /** @param saved the input that the process of the transaction has read */
-  heed(db: Database, saved?: Saved): void;
+  /**
+   * @param saved the input that the process of the transaction has read
+   * @returns whether the transaction commits a generation
+   */
+  heed(db: Database, saved?: Saved): boolean;
   /** These were published and are lost: their next observation counts as the first. */
   lose(ticks: readonly LostTick[]): void;
   /** The state is lost with the journal; `isPublished` tells which rows were in it. */
@@ -69,13 +72,14 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   let last = 0;
   let generation: number | undefined;
 
-  function heed(db: Database, saved?: Saved): void {
-    if (db.one("select 1 from sqlite_master where name = 'journal'") === undefined) return;
+  function heed(db: Database, saved?: Saved): boolean {
+    if (db.one("select 1 from sqlite_master where name = 'journal'") === undefined) return false;
     const journaled = heedJournal(db);
     const now = Number(getMeta(db, 'generation'));
     const committed = generation !== undefined && now > generation;
     generation = now;
     if (committed && saved !== undefined) accept(saved, journaled);
+    return committed;
   }
 
   /** What a commit accepted from an import, without what it journaled instead. */

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { decodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import { formatDay } from '../../../src/base/time.ts';
+import { startSeriesReader } from './series-reader.ts';
 
 type Prices = ReadonlyMap<number, number>;
 /** The ticks of one file, by symbol. */
@@ -9,7 +10,7 @@ type FileTicks = ReadonlyMap<string, Prices>;
 
 /**
  * A reader that globs `ticks/date=*\/*.parquet` whenever a name there changes. It decodes changed files; it must always
- * see one tick per key and never fewer ticks than before.
+ * see one tick per key and never fewer ticks than before. It globs quotes and trades too (`series-reader.ts`).
  */
 export interface Reader {
   readonly wrongs: string[];
@@ -30,6 +31,7 @@ export function startReader(root: string): Reader {
   const wrongs: string[] = [];
   let suspended = false;
   const fileOf = join(root, 'ticks');
+  const series = startSeriesReader(root, wrongs);
 
   function look(day: string): void {
     const folder = join(fileOf, day);
@@ -92,6 +94,7 @@ export function startReader(root: string): Reader {
     onName(path) {
       if (suspended) return;
       const [top, day, name] = relative(root, path).split(sep);
+      series.onName(top!, day, name);
       if (top !== 'ticks' || day === undefined) return;
       if (name?.endsWith('.parquet') && existsSync(path)) take(`${top}/${day}/${name}`);
       look(day);
@@ -113,6 +116,7 @@ export function startReader(root: string): Reader {
     },
     lookAtAll(mayShrink) {
       suspended = false;
+      series.lookAtAll(mayShrink);
       if (mayShrink) files.clear();
       const days = existsSync(fileOf) ? readdirSync(fileOf) : [];
       for (const path of files.keys()) if (existsSync(join(root, path))) take(path);

@@ -15,10 +15,10 @@ export interface SavedPage {
   readonly covered: readonly Window[];
 }
 
-/** The pages in the flags of an import; undefined for any other job. */
+/** The pages in the flags of an import; undefined for any other job, and for an import of quotes or trades. */
 export function readSaved(flags: unknown): Saved | undefined {
   const { paths, preferred } = (flags ?? {}) as { paths?: readonly string[]; preferred?: boolean };
-  if (paths === undefined) return undefined;
+  if (paths === undefined || paths[0]!.endsWith('.ndjson')) return undefined;
   return { rank: preferred ? precedenceRanks.preferred : precedenceRanks.import, pages: paths.map(pageAt) };
 }
 

@@ -3,9 +3,19 @@ import type { Summary } from '../../../src/collector/run/summary.ts';
 import { InterruptedError } from '../../../src/context/context.ts';
 import { calmNights, requireCovered, requireEqual, requireRestored, startCalmBackfill } from './calm.ts';
 import { damageFiles, findLost, readLost, startLocalRepair, startRepair } from './damage.ts';
-import { drawStrike, startDated, startImport, startNightly, startOther, startPublish } from './jobs-of-the-night.ts';
+import {
+  drawStrike,
+  startDated,
+  startImport,
+  startNightly,
+  startOther,
+  startPublish,
+  startSeriesImport,
+} from './jobs-of-the-night.ts';
 import { day0, openLake, type Started } from './lake.ts';
 import { drawNetworkState, noFaults } from './network.ts';
+import { findLostSeries } from './series-audit.ts';
+import { seriesNames } from './series-rows.ts';
 import { dayMs, hourMs } from './world.ts';
 
 /** The result of a simulation. */
@@ -38,7 +48,7 @@ export async function simulate(
   tell: (line: string) => void = () => {},
 ): Promise<SimulationResult> {
   const lake = await openLake(seed, nights, tell);
-  const { draw, timeline, audit, reader, oracle, heard, chain, trace, machine } = lake;
+  const { draw, timeline, audit, reader, oracle, series, heard, chain, trace, machine } = lake;
   const strikes: Record<string, number> = {};
   let runs = 0;
   let night = 0;
@@ -48,7 +58,7 @@ export async function simulate(
   let isRepairing = false;
 
   function check(): void {
-    const errors = [...oracle.wrongs, ...reader.wrongs, ...chain.wrongs];
+    const errors = [...oracle.wrongs, ...series.wrongs, ...reader.wrongs, ...chain.wrongs];
     if (errors.length > 0) throw new Error(`night ${night}, ${new Date(timeline.nowMs()).toISOString()}: ${errors[0]}`);
   }
 
@@ -62,9 +72,11 @@ export async function simulate(
       trace(`${name} ${process.isDead() ? 'dead' : JSON.stringify(summary).replaceAll(lake.root, 'lake')}`);
       if (process.isDead() || summary === null) return;
       const { exit_code: code, error, ticks: sum, failures } = summary;
-      const { fetched, accepted, duplicates, conflicts, quarantined } = sum;
-      if (fetched !== accepted + duplicates + conflicts + quarantined)
-        throw new Error(`night ${night}: counts: ${name} says ${JSON.stringify(sum)}`);
+      for (const counts of [sum, ...seriesNames.flatMap((dataset) => summary[dataset] ?? [])]) {
+        const { fetched, accepted, duplicates, conflicts, quarantined } = counts;
+        if (fetched !== accepted + duplicates + conflicts + quarantined)
+          throw new Error(`night ${night}: counts: ${name} says ${JSON.stringify(counts)}`);
+      }
       if (code === 6 || (code === 1 && struck === null) || (code !== 0 && !mayFail))
         throw new Error(
           `night ${night}: exit: ${name} exited with ${code}: ${error} ${JSON.stringify(failures.slice(0, 2))}`,
@@ -141,6 +153,7 @@ export async function simulate(
   async function damaged(): Promise<void> {
     await recovered();
     const before = reader.ticks();
+    const seriesBefore = audit.series();
     const damagedPaths = damageFiles(lake);
     if (damagedPaths.length === 0) return;
     reader.lookAway();
@@ -155,12 +168,18 @@ export async function simulate(
     reader.lookAtAll(true);
     check();
     const lostTicks = findLost(lake, before);
-    trace(`lost ${lostTicks.length}`);
+    const { rows, claims } = audit.series();
+    const lostSeries = findLostSeries(seriesBefore.rows, seriesBefore.claims, rows, claims);
+    const [quotes, trades] = seriesNames.map((dataset) => lostSeries[dataset].length) as [number, number];
+    trace(`lost ${lostTicks.length} ${quotes} ${trades}`);
     oracle.lose(lostTicks);
-    audit.noteLost(lostTicks.length, new Set(damagedPaths.map((path) => path.split('/')[0] as DatasetName)));
+    series.lose(lostSeries, claims);
+    const damagedDatasets = new Set(damagedPaths.map((path) => path.split('/')[0] as DatasetName));
+    audit.noteLost({ ticks: lostTicks.length, quotes, trades }, damagedDatasets);
     examine();
     strikes.damage = (strikes.damage ?? 0) + 1;
     strikes.lost = (strikes.lost ?? 0) + lostTicks.length;
+    strikes.lostSeries = (strikes.lostSeries ?? 0) + quotes + trades;
     // The record of losses must outlive the state.
     if (draw.chance(0.15)) await losePrivate();
   }
@@ -169,6 +188,8 @@ export async function simulate(
     await recovered();
     machine.losePrivate();
     oracle.forget(reader.ticks(), audit.coverage());
+    const { rows, claims } = audit.series();
+    series.forget(rows, claims);
     heard.forget();
     audit.beginAnew();
     if (draw.chance(0.5)) await recovered();
@@ -197,7 +218,7 @@ export async function simulate(
     requireRestored(lake, readLost(lake.root));
     requireCovered(lake, nightsMs);
     // All of this is fetched again: the observation time of each price must be known.
-    await session([startImport(lake), startImport(lake), startImport(lake)], true);
+    await session([startImport(lake), startImport(lake), startImport(lake), startSeriesImport(lake)], true);
     examine();
     const askedMs = timeline.nowMs();
     await session([startCalmBackfill(lake)], true);
