@@ -2,11 +2,13 @@ import { join } from 'node:path';
 import { parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay } from '../base/window.ts';
 import type { Origin } from '../contract/raw-page.ts';
+import { computeLifetime } from './completeness/symbol-lifetime.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import type { CoveredWindow, Evidence } from './format/coverage.ts';
 import { type DatasetName, datasets, listReadColumns } from './format/datasets.ts';
 import type { ArchiveLayout } from './format/layout.ts';
 import { hasRows, listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
+import { createUnknownSymbol } from './format/market.ts';
 import { precedenceRanks } from './format/precedence.ts';
 import { joinOldSegments, restoreSegments } from './journal/coverage-store.ts';
 import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
@@ -46,11 +48,14 @@ export function rebuildState(
   const symbols = [...readIntactRows(tree, 'symbols')];
   const active = new Set(symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string));
   const exceptedSymbols = new Set([...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol));
-  const coverage = readTickCoverage(tree, settleMs);
   const activity = readActivity(
     tree,
     new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)),
   );
+  const lifetimeEnds = new Map(
+    symbols.map((row) => [row[0] as string, findLifetimeEnd(row, activity.get(row[0] as string))]),
+  );
+  const coverage = readTickCoverage(tree, settleMs, lifetimeEnds);
   const { db } = state;
   db.transaction(() => {
     // Another process may have rebuilt it first.
@@ -114,8 +119,15 @@ type TickCoverageRow = [string, number, number, number, number, Origin, Evidence
 /** Windows of a symbol that are buffered before old ones are joined. Bounds memory, however many days there are. */
 const bufferedWindowsMax = 16;
 
-/** Reads the tick coverage of each symbol. */
-function readTickCoverage(tree: PublishedTree, settleMs: number): Map<string, SymbolCoverage> {
+/**
+ * Reads the tick coverage of each symbol.
+ * @param lifetimeEnds the ends of the symbols' lifetimes, epoch ms, after which no day waits for their windows to settle
+ */
+function readTickCoverage(
+  tree: PublishedTree,
+  settleMs: number,
+  lifetimeEnds: ReadonlyMap<string, number>,
+): Map<string, SymbolCoverage> {
   const out = new Map<string, SymbolCoverage>();
   const settledAt = createSettledTimeLookup(tree.manifest, settleMs);
   // Days are in order and files are sorted by symbol and time, so each symbol's windows are sorted.
@@ -125,17 +137,19 @@ function readTickCoverage(tree: PublishedTree, settleMs: number): Map<string, Sy
     const entry: SymbolCoverage = out.get(symbol) ?? { coveredFrom: from, windows: [], imported: [], polledFrom: null };
     out.set(symbol, entry);
     const { proven, inferred } = settledAt(symbol, from);
+    const expectedTo = Math.min(to, lifetimeEnds.get(symbol) ?? Number.POSITIVE_INFINITY);
+    const finalAt = expectedTo > from ? expectedTo + settleMs : Number.NEGATIVE_INFINITY;
     const covered = {
       from,
       to,
-      fetchedAt: Math.max(fetchedAt, Math.min(to + settleMs, evidence === 'inferred' ? inferred : proven)),
+      fetchedAt: Math.max(fetchedAt, Math.min(finalAt, evidence === 'inferred' ? inferred : proven)),
       origin,
       evidence,
     };
     entry.windows.push(covered);
     // A provisional day had settled by counting inferred windows too. Where they overlapped proven windows, published
     // coverage shows only the proven ones.
-    const settledMin = Math.min(to + settleMs, inferred);
+    const settledMin = Math.min(finalAt, inferred);
     if (evidence !== 'inferred' && settledMin > covered.fetchedAt)
       entry.windows.push({ ...covered, fetchedAt: settledMin, evidence: 'inferred' });
     if (origin === 'import') entry.imported.push(covered);
@@ -148,7 +162,8 @@ function readTickCoverage(tree: PublishedTree, settleMs: number): Map<string, Sy
 
 /**
  * A lower bound for when a symbol's windows of a day were fetched. Joined coverage rows keep only the earliest
- * `fetched_at`. The day's state in the manifest shows that the day had settled for every symbol not listed as missing.
+ * `fetched_at`. The day's state in the manifest shows that the day had settled for every symbol that was expected on it
+ * and is not listed as missing.
  */
 function createSettledTimeLookup(
   { days }: Manifest,
@@ -181,6 +196,29 @@ interface SymbolActivity {
   /** The first poll after that; null if none listed it again. */
   readonly inactiveSince: number | null;
 }
+
+/** The end of a listed symbol's lifetime, epoch ms, from its row and its activity; infinite for a symbol that is not listed. */
+function findLifetimeEnd(row: readonly CellValue[], activity: SymbolActivity | undefined): number {
+  const value = (name: string): CellValue => row[symbolColumns.indexOf(name)] ?? null;
+  const time = (name: string): number | null => value(name) as number | null;
+  if (value('canonical_id') === null) return Number.POSITIVE_INFINITY;
+  const lastSeen = time('last_seen')!;
+  const isInactive = value('is_active') === false;
+  const facts = {
+    ...createUnknownSymbol(value('symbol') as string, time('first_seen')!),
+    listed: true,
+    lastSeen,
+    closesAt: time('closes_at'),
+    resolvedAt: time('resolved_at'),
+    outcome: time('outcome'),
+    lastTick: time('last_tick'),
+    lastActive: activity?.lastActive ?? (isInactive ? null : lastSeen),
+    inactiveSince: isInactive ? (activity?.inactiveSince ?? lastSeen) : null,
+  };
+  return computeLifetime(facts, [], { lookbackMs: 0 }).to;
+}
+
+const symbolColumns: readonly string[] = listReadColumns('symbols').map(({ name }) => name);
 
 const activityColumns = datasets.markets.columns.filter(({ name }) =>
   ['symbol', 'is_active', 'first_seen', 'last_seen'].includes(name),

@@ -305,3 +305,24 @@ test('restores which days had settled, and no others', async () => {
   const last = computeSettledWindows(readSegments(again.state.db, 'AAA'), hourMs).at(-1)!;
   expect(last.to).toBeLessThan(day0 + 60 * hourMs);
 });
+
+// Days are complete without waiting for such windows.
+test('does not take a window after the lifetime of its symbol for settled', async () => {
+  const archive = opened();
+  const ended = day0 + 20 * hourMs;
+  poll(archive, day0, market('LIVE', { opensAt: day0 }), market('ENDED', { opensAt: day0 }));
+  for (const at of [ended, day0 + 26 * hourMs])
+    poll(archive, at, market('LIVE', { opensAt: day0 }), market('ENDED', { isActive: false, opensAt: day0 }));
+  for (let day = 0; day < 2; day++) {
+    const window = { from: day0 + day * dayMs, to: day0 + (day + 1) * dayMs };
+    append(archive, answer('LIVE', [[window.from, 0.5]], { windows: [window], observedAt: window.to + 2 * hourMs }));
+  }
+  const polled = { from: day0, to: day0 + 30 * hourMs };
+  append(archive, answer('ENDED', [[day0, 0.5]], { windows: [polled], observedAt: polled.to }));
+  await publishNow(archive, day0 + 3 * dayMs);
+  const { days } = archive.readManifest();
+  expect(days['2026-06-02']).toMatchObject({ state: 'complete', expected: 1 });
+  const again = rebuilt(archive);
+  const segments = readSegments(again.state.db, 'ENDED').map(({ to, fetchedAt }) => [to, fetchedAt]);
+  expect(segments.at(-1)).toEqual([polled.to, polled.to]);
+});
