@@ -55,7 +55,7 @@ function deltaPage(values: readonly number[], miniblocks: number, size: number):
     const minis = Array.from({ length: miniblocks }, (_, m) =>
       block.slice(m * size, (m + 1) * size).map((delta) => delta - least),
     );
-    const widths = minis.map((mini) => (mini.length === 0 ? 0 : Math.ceil(Math.log2(Math.max(...mini) + 1))));
+    const widths = minis.map((mini) => (mini.every((delta) => delta === 0) ? 0 : Math.max(...mini).toString(2).length));
     out.push(...zigzag(least), ...widths);
     minis.forEach((mini, m) => {
       if (mini.length > 0) out.push(...packed([...mini, ...Array<number>(size - mini.length).fill(0)], widths[m]!));
