@@ -283,6 +283,21 @@ describe('a source that fails', () => {
     expect(findWrongWindows(lake.output, boxes)).toEqual([]);
   });
 
+  test('and was never listed leaves no day complete', async () => {
+    const { alpha } = await startBoxes();
+    const lake = configure({
+      alpha: describeBox(alpha),
+      beta: 'base_url: "http://127.0.0.1:1", api_key: sandbox-key, retry_attempts_max: 1',
+    });
+    const { code, summary } = await job('nightly', lake, ...night, '--set', 'poll.confirm=now');
+    expect(code).toBe(4);
+    expect(summary.completeness).toMatchObject({ lists_complete: false, days: { complete: 0, provisional: 0 } });
+    const states = Object.values(manifestOf(lake.output).days).map(({ state }) => state);
+    expect(new Set(states)).toEqual(new Set(['incomplete']));
+    const ofAlpha = await read<{ completeness: object }>('status', lake, '--source', 'alpha');
+    expect(ofAlpha.completeness).toMatchObject({ lists_complete: true });
+  });
+
   test('gives its own exit code if all sources fail alike', async () => {
     const boxes = await startBoxes();
     const lake = configureBoxes(boxes);
