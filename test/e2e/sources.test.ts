@@ -234,6 +234,30 @@ describe('an archive of two sources', () => {
     expect(symbols.every((symbol) => symbol.startsWith('beta:'))).toBe(true);
   });
 
+  test('polls the configured order books of the chosen source alone', async () => {
+    const live = { ...input, nowMs: null };
+    const boxes = { alpha: await sandbox(live), beta: await sandbox(live) };
+    const sources = { alpha: describeBox(boxes.alpha), beta: describeBox(boxes.beta) };
+    const plain = configure(sources);
+    expect((await job('orderbook', plain, '--source', 'beta')).code).toBe(0);
+    const { stdout } = await runHere([
+      'sql',
+      'SELECT symbol FROM orderbooks',
+      '--output',
+      plain.output,
+      '--format',
+      'json',
+    ]);
+    const [{ symbol }] = JSON.parse(stdout) as [{ symbol: string }];
+    const lake = configure(sources, `orderbooks: {symbols: ["${symbol.replace('beta:', 'alpha:')}", "${symbol}"]}\n`);
+    const { code, summary, stderr } = await job('orderbook', lake, '--source', 'beta');
+    expect(code, stderr).toBe(0);
+    expect(summary.orderbooks.planned).toBe(1);
+    const ofBeta = configure(sources, `orderbooks: {symbols: ["${symbol}"]}\n`);
+    const refused = await job('orderbook', ofBeta, '--source', 'alpha');
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('orderbooks.symbols')]);
+  });
+
   test('runs the jobs of a schedule for the chosen sources', async () => {
     const boxes = { alpha: await sandbox({ ...input, nowMs: null }), beta: await sandbox({ ...input, nowMs: null }) };
     const lake = configureBoxes(boxes);
