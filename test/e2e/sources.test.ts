@@ -466,6 +466,17 @@ describe('--source', () => {
     expect(ticksOf(lake.output).get('beta:PAGE')).toEqual(ticks);
   });
 
+  test('selects the paths with which market records are imported', async () => {
+    const { alpha } = await startBoxes();
+    const lake = configure({ alpha: `${describeBox(alpha)}, symbol_paths: [id]`, beta: describeBox(alpha) });
+    const file = join(lake.output, '..', 'markets.ndjson');
+    writeFileSync(file, JSON.stringify({ canonical_id: 'M', id: 'TICKER', symbol: 'OTHER', is_active: true }));
+    const imported = await job('import', lake, file, '--dataset', 'markets', '--source', 'alpha');
+    expect(imported.code, imported.stderr).toBe(0);
+    const { symbols } = await read<{ symbols: { symbol: string }[] }>('symbols', lake);
+    expect(symbols.map(({ symbol }) => symbol)).toEqual(['alpha:TICKER']);
+  });
+
   test('is not needed for raw responses, which name their source', async () => {
     const boxes = await startBoxes();
     const lake = configureBoxes(boxes);
