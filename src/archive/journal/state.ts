@@ -125,9 +125,20 @@ const statStateFile = (folder: string) => statSync(toStateFilePath(folder), { bi
 export function changeIdentity({ db }: State, identity: NewIdentity): void {
   db.transaction(() => {
     if (getMeta(db, 'generation') !== '0' || db.one('select 1 from journal limit 1') !== undefined) return;
-    writeIdentity(db, identity);
+    const known = readSources(db);
+    const { sources = [], parts } = identity;
+    // Sources are added and removed one by one, since what was collected of one of them stays.
+    if (known.length > 0 && sources.length > 0) setMeta(db, 'parts', String(parts));
+    // Symbols that were recorded would change their meaning.
+    else if (known.length > 0 === sources.length > 0 || !hasCollected(db)) writeIdentity(db, identity);
   });
 }
+
+/** Whether a state has anything from a source: lists and order books are journaled without ticks. */
+const hasCollected = (db: Database): boolean =>
+  ['symbols', 'journal_markets', 'journal_books', 'journal_series'].some(
+    (table) => db.one(`select 1 from ${table} limit 1`) !== undefined,
+  );
 
 /** The identity of a new state; without sources it is that of one service. */
 type NewIdentity = Omit<ArchiveIdentity, 'sources'> & Partial<Pick<ArchiveIdentity, 'sources'>>;
