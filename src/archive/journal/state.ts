@@ -179,6 +179,9 @@ export function recordSources({ db }: State, sources: readonly SourceIdentity[])
   });
 }
 
+/** Tables that name what was collected. An order book that was requested by name leaves no row in `symbols`. */
+const symbolTables = ['symbols', 'journal_books', 'journal_book_cover', 'book_observed', 'journal_series'] as const;
+
 /**
  * Removes the sources that are not among `kept` and of which no symbol is known: their name or address was wrong. Otherwise
  * a source once in the settings would have to stay there for good.
@@ -187,11 +190,13 @@ export function forgetUnusedSources({ db }: State, kept: readonly Pick<SourceIde
   const isOther = ({ name }: SourceIdentity): boolean => !kept.some((one) => one.name === name);
   if (!readSources(db).some(isOther)) return;
   db.transaction(() => {
-    const hasSymbols = ({ name }: SourceIdentity): boolean => {
+    const hasRows = ({ name }: SourceIdentity): boolean => {
       const { from, to } = getSymbolRange(name);
-      return db.one('select 1 from symbols where symbol >= ? and symbol < ? limit 1', from, to) !== undefined;
+      return symbolTables.some(
+        (table) => db.one(`select 1 from ${table} where symbol >= ? and symbol < ? limit 1`, from, to) !== undefined,
+      );
     };
-    const used = readSources(db).filter((one) => !isOther(one) || hasSymbols(one));
+    const used = readSources(db).filter((one) => !isOther(one) || hasRows(one));
     setMeta(db, sourcesKey, JSON.stringify(used));
   });
 }

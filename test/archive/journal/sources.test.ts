@@ -157,3 +157,11 @@ test('an archive without symbols becomes one of sources, and one of a service ag
   opened({ root: layout.root, upstream: null, sources }).close();
   expect(opened({ root: layout.root }).state.identity.sources).toEqual([]);
 });
+
+test('a source of which only an order book is known is not forgotten', () => {
+  const archive = opened({ upstream: null, sources: [{ name: 'beta', upstream: '' }] });
+  const { db } = archive.state;
+  db.run("insert into book_observed values ('beta:X', 1, 1)");
+  forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
+  expect(archive.state.identity.sources.map(({ name }) => name)).toEqual(['beta']);
+});
