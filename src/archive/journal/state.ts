@@ -196,7 +196,13 @@ export function forgetUnusedSources({ db }: State, kept: readonly Pick<SourceIde
         (table) => db.one(`select 1 from ${table} where symbol >= ? and symbol < ? limit 1`, from, to) !== undefined,
       );
     };
-    const used = readSources(db).filter((one) => !isOther(one) || hasRows(one));
+    const known = readSources(db);
+    const used = known.filter((one) => !isOther(one) || hasRows(one));
+    // Its failed lists would make every day up to its return incomplete.
+    for (const { name } of known.filter((one) => !used.includes(one))) {
+      const { from, to } = getSymbolRange(name);
+      db.run('delete from listings where view >= ? and view < ?', from, to);
+    }
     setMeta(db, sourcesKey, JSON.stringify(used));
   });
 }

@@ -165,3 +165,13 @@ test('a source of which only an order book is known is not forgotten', () => {
   forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
   expect(archive.state.identity.sources.map(({ name }) => name)).toEqual(['beta']);
 });
+
+test('the lists of a forgotten source are forgotten too', () => {
+  const archive = opened({ upstream: null, sources: [{ name: 'beta', upstream: '' }] });
+  const { db } = archive.state;
+  const day = now - (now % dayMs);
+  recordListings(db, [], { at: day, named: 0, reason: 'no such path' }, 'beta');
+  forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
+  recordListings(db, [], { at: day + 9 * dayMs, named: 1, reason: null }, 'beta');
+  expect(readCompleteListings(db, ['matched'], 'beta')(day + dayMs)).toBe(true);
+});
