@@ -108,6 +108,9 @@ function readCommonState(
       : sources.map((source): SourceLists => ({ source, views: viewsBySource?.get(source) ?? views }))
   ).filter((one) => one.views.length > 0);
   const wholeLists = lists.map((one) => readCompleteListings(db, one.views, one.source));
+  // If other sources were listed and one never was, its symbols are unknown. In an archive of imports none was listed.
+  const lastDays = lists.map((one) => findLastListedDay(db, [one.source]));
+  const isOneUnlisted = lastDays.includes(null) && lastDays.some((day) => day !== null);
   return {
     namedSymbols,
     lifetimeRules,
@@ -116,7 +119,7 @@ function readCommonState(
     owed: readAllOwedWindows(db),
     damage: computeKnownDamage(damage, counts),
     ...(lists.length > 0 && {
-      hasWholeLists: (day: number) => wholeLists.every((isWhole) => isWhole(day)),
+      hasWholeLists: (day: number) => !isOneUnlisted && wholeLists.every((isWhole) => isWhole(day)),
       lastListedDay: findLastListedDay(
         db,
         lists.map(({ source }) => source),

@@ -22,7 +22,7 @@ import { DamageError, exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../base/time.ts';
 import type { Window } from '../base/window.ts';
 import type { Upstream, UpstreamCounters } from '../client/upstream.ts';
-import type { Context } from '../context/context.ts';
+import { type Context, InterruptedError } from '../context/context.ts';
 import {
   getConfiguredSymbols,
   openConfiguredArchive,
@@ -178,10 +178,15 @@ async function runPlanned(
   const ended: EndedRun[] = [];
   for (const run of planned) {
     const { source } = run;
+    if (ended.length > 0 && context.signal.aborted) {
+      // The signal came after the end of a run: without this, a job that lacks a source would count as done.
+      ended.push({ source: source!, ...createUnstartedResult(run, job) });
+      break;
+    }
     const result = await runOnce(run, job, needs, body);
     if (source === null) return result.summary;
     ended.push({ source, ...result });
-    if (context.signal.aborted) break;
+    if (result.facts.thrown instanceof InterruptedError) break;
   }
   const facts = mergeRunFacts(ended);
   const summary = addNextAction(summarize(facts), context, facts, facts.thrown);
@@ -207,6 +212,14 @@ function recordJobExitCode(context: Context, ended: readonly EndedRun[], exitCod
 
 /** A run that has ended, and its summary. */
 type RunResult = Omit<EndedRun, 'source'>;
+
+/** The result of a run that was not started because of a signal. */
+function createUnstartedResult({ context, source }: PlannedRun, job: string): RunResult {
+  const { version, strict, clock, signal } = context;
+  const times = { started_at: clock.nowMs(), finished_at: clock.nowMs() };
+  const facts = { ...emptyFacts, ...times, version, job, strict, source, thrown: signal.reason as unknown };
+  return { facts, summary: addNextAction(summarize(facts), context, undefined, facts.thrown) };
+}
 
 async function runOnce(
   { context, source, symbols }: PlannedRun,

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
+import type { SourceIdentity } from '../../src/archive/format/manifest.ts';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { unknownDetails } from '../../src/archive/format/market-details.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
@@ -43,6 +44,7 @@ export interface Opening {
   readonly root?: string;
   readonly disk?: Disk;
   readonly upstream?: string | null;
+  readonly sources?: readonly SourceIdentity[];
   readonly parts?: number;
   readonly partRows?: number;
   readonly create?: boolean;

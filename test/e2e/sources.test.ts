@@ -234,6 +234,30 @@ describe('an archive of two sources', () => {
     expect(symbols.every((symbol) => symbol.startsWith('beta:'))).toBe(true);
   });
 
+  test('polls the configured order books of the chosen source alone', async () => {
+    const live = { ...input, nowMs: null };
+    const boxes = { alpha: await sandbox(live), beta: await sandbox(live) };
+    const sources = { alpha: describeBox(boxes.alpha), beta: describeBox(boxes.beta) };
+    const plain = configure(sources);
+    expect((await job('orderbook', plain, '--source', 'beta')).code).toBe(0);
+    const { stdout } = await runHere([
+      'sql',
+      'SELECT symbol FROM orderbooks',
+      '--output',
+      plain.output,
+      '--format',
+      'json',
+    ]);
+    const [{ symbol }] = JSON.parse(stdout) as [{ symbol: string }];
+    const lake = configure(sources, `orderbooks: {symbols: ["${symbol.replace('beta:', 'alpha:')}", "${symbol}"]}\n`);
+    const { code, summary, stderr } = await job('orderbook', lake, '--source', 'beta');
+    expect(code, stderr).toBe(0);
+    expect(summary.orderbooks.planned).toBe(1);
+    const ofBeta = configure(sources, `orderbooks: {symbols: ["${symbol}"]}\n`);
+    const refused = await job('orderbook', ofBeta, '--source', 'alpha');
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('orderbooks.symbols')]);
+  });
+
   test('runs the jobs of a schedule for the chosen sources', async () => {
     const boxes = { alpha: await sandbox({ ...input, nowMs: null }), beta: await sandbox({ ...input, nowMs: null }) };
     const lake = configureBoxes(boxes);
@@ -281,6 +305,21 @@ describe('a source that fails', () => {
     expect(gone.code).toBe(4);
     expect(gone.summary.failures[0]!.reason).toMatch(/^alpha: The source alpha could not be reached/);
     expect(findWrongWindows(lake.output, boxes)).toEqual([]);
+  });
+
+  test('and was never listed leaves no day complete', async () => {
+    const { alpha } = await startBoxes();
+    const lake = configure({
+      alpha: describeBox(alpha),
+      beta: 'base_url: "http://127.0.0.1:1", api_key: sandbox-key, retry_attempts_max: 1',
+    });
+    const { code, summary } = await job('nightly', lake, ...night, '--set', 'poll.confirm=now');
+    expect(code).toBe(4);
+    expect(summary.completeness).toMatchObject({ lists_complete: false, days: { complete: 0, provisional: 0 } });
+    const states = Object.values(manifestOf(lake.output).days).map(({ state }) => state);
+    expect(new Set(states)).toEqual(new Set(['incomplete']));
+    const ofAlpha = await read<{ completeness: object }>('status', lake, '--source', 'alpha');
+    expect(ofAlpha.completeness).toMatchObject({ lists_complete: true });
   });
 
   test('gives its own exit code if all sources fail alike', async () => {
@@ -425,6 +464,17 @@ describe('--source', () => {
     writeFileSync(page, JSON.stringify({ symbol: 'PAGE', ticks, from: 1749000000005, to: 1749000000006 }));
     expect((await job('import', lake, page, '--source', 'beta')).code).toBe(0);
     expect(ticksOf(lake.output).get('beta:PAGE')).toEqual(ticks);
+  });
+
+  test('selects the paths with which market records are imported', async () => {
+    const { alpha } = await startBoxes();
+    const lake = configure({ alpha: `${describeBox(alpha)}, symbol_paths: [id]`, beta: describeBox(alpha) });
+    const file = join(lake.output, '..', 'markets.ndjson');
+    writeFileSync(file, JSON.stringify({ canonical_id: 'M', id: 'TICKER', symbol: 'OTHER', is_active: true }));
+    const imported = await job('import', lake, file, '--dataset', 'markets', '--source', 'alpha');
+    expect(imported.code, imported.stderr).toBe(0);
+    const { symbols } = await read<{ symbols: { symbol: string }[] }>('symbols', lake);
+    expect(symbols.map(({ symbol }) => symbol)).toEqual(['alpha:TICKER']);
   });
 
   test('is not needed for raw responses, which name their source', async () => {

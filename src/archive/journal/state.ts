@@ -125,9 +125,20 @@ const statStateFile = (folder: string) => statSync(toStateFilePath(folder), { bi
 export function changeIdentity({ db }: State, identity: NewIdentity): void {
   db.transaction(() => {
     if (getMeta(db, 'generation') !== '0' || db.one('select 1 from journal limit 1') !== undefined) return;
-    writeIdentity(db, identity);
+    const known = readSources(db);
+    const { sources = [], parts } = identity;
+    // Sources are added and removed one by one, since what was collected of one of them stays.
+    if (known.length > 0 && sources.length > 0) setMeta(db, 'parts', String(parts));
+    // Symbols that were recorded would change their meaning.
+    else if (known.length > 0 === sources.length > 0 || !hasCollected(db)) writeIdentity(db, identity);
   });
 }
+
+/** Whether a state has anything from a source: lists and order books are journaled without ticks. */
+const hasCollected = (db: Database): boolean =>
+  ['symbols', 'journal_markets', 'journal_books', 'journal_series'].some(
+    (table) => db.one(`select 1 from ${table} limit 1`) !== undefined,
+  );
 
 /** The identity of a new state; without sources it is that of one service. */
 type NewIdentity = Omit<ArchiveIdentity, 'sources'> & Partial<Pick<ArchiveIdentity, 'sources'>>;
@@ -168,6 +179,9 @@ export function recordSources({ db }: State, sources: readonly SourceIdentity[])
   });
 }
 
+/** Tables that name what was collected. An order book that was requested by name leaves no row in `symbols`. */
+const symbolTables = ['symbols', 'journal_books', 'journal_book_cover', 'book_observed', 'journal_series'] as const;
+
 /**
  * Removes the sources that are not among `kept` and of which no symbol is known: their name or address was wrong. Otherwise
  * a source once in the settings would have to stay there for good.
@@ -176,11 +190,19 @@ export function forgetUnusedSources({ db }: State, kept: readonly Pick<SourceIde
   const isOther = ({ name }: SourceIdentity): boolean => !kept.some((one) => one.name === name);
   if (!readSources(db).some(isOther)) return;
   db.transaction(() => {
-    const hasSymbols = ({ name }: SourceIdentity): boolean => {
+    const hasRows = ({ name }: SourceIdentity): boolean => {
       const { from, to } = getSymbolRange(name);
-      return db.one('select 1 from symbols where symbol >= ? and symbol < ? limit 1', from, to) !== undefined;
+      return symbolTables.some(
+        (table) => db.one(`select 1 from ${table} where symbol >= ? and symbol < ? limit 1`, from, to) !== undefined,
+      );
     };
-    const used = readSources(db).filter((one) => !isOther(one) || hasSymbols(one));
+    const known = readSources(db);
+    const used = known.filter((one) => !isOther(one) || hasRows(one));
+    // Its failed lists would make every day up to its return incomplete.
+    for (const { name } of known.filter((one) => !used.includes(one))) {
+      const { from, to } = getSymbolRange(name);
+      db.run('delete from listings where view >= ? and view < ?', from, to);
+    }
     setMeta(db, sourcesKey, JSON.stringify(used));
   });
 }

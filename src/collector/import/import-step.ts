@@ -83,13 +83,14 @@ export interface ImportInput {
   readonly plans: ReadonlyMap<ImportFile, RowPlan | FileFault>;
 }
 
-const toCheckRules = ({ settings }: Context, { datasets, rows, renames, filters }: ImportFlags): CheckRules => ({
-  datasets,
-  rows,
-  renames,
-  filters,
-  paths: settings.source,
-});
+function toCheckRules(
+  { settings, sources = [] }: Context,
+  { datasets, rows, renames, filters }: ImportFlags,
+): CheckRules {
+  // The paths of the source that --source names, so that its records have the symbols that a poll of it finds.
+  const paths = settings.sources.find(({ name }) => name === sources[0])?.source ?? settings.source;
+  return { datasets, rows, renames, filters, paths };
+}
 
 /** Whether a file holds responses from the service rather than rows derived from them. */
 const isResponseFile = ({ format }: ImportFile): boolean => format === 'pages' || format === 'raw';

@@ -134,3 +134,44 @@ test('a source is forgotten that is not in the settings any more, and of which n
   forgetUnusedSources(state, [{ name: 'a' }]);
   expect(state.identity.sources.map(({ name }) => name)).toEqual(['a', 'b']);
 });
+
+test('an archive of one service with symbols never becomes one of sources, nor the reverse', () => {
+  const sources = [{ name: 'alpha', upstream: '' }];
+  const ofService = opened();
+  recordMarkets(ofService.state.db, [market('A')], now, true);
+  ofService.close();
+  expect(() => opened({ root: ofService.layout.root, upstream: null, sources })).toThrow(/have no source/);
+  const ofSources = opened({ upstream: null, sources });
+  recordMarkets(ofSources.state.db, [market('alpha:A')], now, true, 'alpha');
+  ofSources.close();
+  const { root } = ofSources.layout;
+  expect(() => opened({ root })).toThrow(/has the sources alpha/);
+  const others = [{ name: 'beta', upstream: '' }];
+  expect(() => opened({ root, upstream: null, sources: others })).toThrow(/only the sources beta/);
+});
+
+test('an archive without symbols becomes one of sources, and one of a service again', () => {
+  const { close, layout } = opened();
+  close();
+  const sources = [{ name: 'alpha', upstream: '' }];
+  opened({ root: layout.root, upstream: null, sources }).close();
+  expect(opened({ root: layout.root }).state.identity.sources).toEqual([]);
+});
+
+test('a source of which only an order book is known is not forgotten', () => {
+  const archive = opened({ upstream: null, sources: [{ name: 'beta', upstream: '' }] });
+  const { db } = archive.state;
+  db.run("insert into book_observed values ('beta:X', 1, 1)");
+  forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
+  expect(archive.state.identity.sources.map(({ name }) => name)).toEqual(['beta']);
+});
+
+test('the lists of a forgotten source are forgotten too', () => {
+  const archive = opened({ upstream: null, sources: [{ name: 'beta', upstream: '' }] });
+  const { db } = archive.state;
+  const day = now - (now % dayMs);
+  recordListings(db, [], { at: day, named: 0, reason: 'no such path' }, 'beta');
+  forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
+  recordListings(db, [], { at: day + 9 * dayMs, named: 1, reason: null }, 'beta');
+  expect(readCompleteListings(db, ['matched'], 'beta')(day + dayMs)).toBe(true);
+});
