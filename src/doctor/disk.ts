@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { datasetNames } from '../archive/format/datasets.ts';
 import { listManifestFiles, type Manifest } from '../archive/format/manifest.ts';
@@ -188,7 +188,9 @@ function readFileSystem(folder: string): FileSystemFacts | null {
 /** Paths that a run writes: folders and state files. Published files are replaced by rename, so they are not in the list. */
 function listWrittenPaths(root: string, folder: string): string[] {
   if (folder !== root) return [folder];
-  const stateFiles = ['state.sqlite', 'lock.sqlite', 'rate.sqlite', 'staging', 'raw', 'quarantine'];
+  const state = join(root, '.oddslake');
+  const rateFiles = existsSync(state) ? readdirSync(state).filter((name) => /^rate(-.+)?\.sqlite$/.test(name)) : [];
+  const stateFiles = ['state.sqlite', 'lock.sqlite', ...rateFiles, 'staging', 'raw', 'quarantine'];
   return ['', '.oddslake', ...datasetNames, ...stateFiles.map((name) => join('.oddslake', name))].map((name) =>
     join(root, name),
   );

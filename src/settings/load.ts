@@ -119,14 +119,18 @@ function checkSeveralSources(merged: MergedSettings, names: readonly string[]): 
 /** Resolves the settings of one of several sources. Those that it does not have are those of all sources. */
 function resolveSource(merged: MergedSettings, name: string, base: string): SourceSettings {
   const own: MergedSettings = new Map([...merged].filter(([path]) => /^(upstream|source)\./.test(path)));
+  // What the user can set: the only service's address and key are refused.
+  const paths = new Map<string, string>();
   for (const [key, path] of sourceSettings) {
     const sourced = merged.get(`${sourcesKey}.${name}.${key}`);
     if (sourced !== undefined) own.set(path, { ...sourced, from: `${sourced.from}, source ${name}` });
+    paths.set(path, `${sourcesKey}.${name}.${key}`);
   }
   checkAtMost(own, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max');
   const values = new Map([...own].map(([path, { value }]) => [path, value]));
-  values.set('upstream.base_url', resolveBaseUrl(own.get('upstream.base_url')!));
-  values.set('upstream.api_key', readApiKey(own, base, 'upstream.api_key', 'upstream.api_key_file'));
+  const toPath = (path: string): string => paths.get(path) ?? path;
+  values.set('upstream.base_url', resolveBaseUrl(own.get('upstream.base_url')!, toPath('upstream.base_url')));
+  values.set('upstream.api_key', readApiKey(own, base, 'upstream.api_key', 'upstream.api_key_file', toPath));
   const file = values.get('upstream.api_key_file');
   if (typeof file === 'string') values.set('upstream.api_key_file', resolve(base, file));
   const { upstream, source } = nestSettings(values);
@@ -251,17 +255,24 @@ async function checkCrons(merged: MergedSettings): Promise<void> {
   }
 }
 
-const resolveBaseUrl = ({ value, from }: SourcedValue): string | null =>
-  value === null ? null : parseServiceUrl(value as string, `${from}: upstream.base_url`);
+const resolveBaseUrl = ({ value, from }: SourcedValue, path = 'upstream.base_url'): string | null =>
+  value === null ? null : parseServiceUrl(value as string, `${from}: ${path}`);
 
-function readApiKey(merged: MergedSettings, base: string, key: string, keyFile: string): string | null {
+/** @param toPath the path of a setting in messages */
+function readApiKey(
+  merged: MergedSettings,
+  base: string,
+  key: string,
+  keyFile: string,
+  toPath: (path: string) => string = (path) => path,
+): string | null {
   const file = merged.get(keyFile)!;
   if (file.value !== null) {
     const path = resolve(base, file.value as string);
-    return parseKey(readKeyFile(path, keyFile), path, key);
+    return parseKey(readKeyFile(path, toPath(keyFile)), path, toPath(key));
   }
   const { value, from } = merged.get(key)!;
-  return value === null ? null : parseKey(value as string, from, key);
+  return value === null ? null : parseKey(value as string, from, toPath(key));
 }
 
 /** Validates a key. It is sent in a header, where only printable ASCII is safe. */
