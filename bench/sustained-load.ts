@@ -11,11 +11,14 @@
  * RSS is not what is in use: V8 keeps the memory of its largest heap, which is that of the longest backlog so far. The column
  * `used` is the least JS heap and external memory of an interval, as `/metrics` states them.
  *
+ * `CPU µs` is the processor time of the service for each request of an interval, with all its threads. If it rises, the
+ * responses cost more; if only the latency rises, they wait longer. `job s` is how long the interval's job took.
+ *
  * Requests are sent at fixed times, whether earlier ones have been answered or not, and latency counts from the time at
  * which a request was due: a service that pauses does not pause the measurement.
  *
- * Run: test/postgres.sh node bench/sustained-load.ts [MINUTES] [SEED] [SHARE] [CAPACITY_INTERVALS]   (60, 1, 0.8, 3)
- * Without test/postgres.sh the database is SQLite and is not stopped; without the right to mount, the disk is not filled.
+ * Run: test/postgres.sh node bench/sustained-load.ts [MINUTES] [SEED] [SHARE] [CAPACITY_INTERVALS] [none]   (60, 1, 0.8, 3)
+ * `none` leaves the faults out. Without test/postgres.sh the database is SQLite and is not stopped; without the right to mount, the disk is not filled.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -38,6 +41,7 @@ const intervals = 30;
 const intervalMs = (minutes * 60_000) / intervals;
 /** Intervals over which the capacity is measured. */
 const capacityIntervals = Number(process.argv[5] ?? 3);
+const hasFaults = process.argv[6] !== 'none';
 /** Requests that may wait for a response, as the requests of this time; beyond it the service is overloaded: the run fails. */
 const openSecondsMax = 10;
 const main = new URL('../bin/main.ts', import.meta.url).pathname;
@@ -132,6 +136,17 @@ cleanUps.push(() => service.kill('SIGKILL'));
 const residentMiB = (): number => {
   try {
     return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))?.[1]) / 1024;
+  } catch {
+    return Number.NaN;
+  }
+};
+
+/** Processor time of the service since it was started, of all its threads, in ms. */
+const serviceCpuMs = (): number => {
+  try {
+    const fields = readFileSync(`/proc/${service.pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
+    // utime and stime, fields 14 and 15 of proc(5), in ticks of 10 ms.
+    return (Number(fields[11]) + Number(fields[12])) * 10;
   } catch {
     return Number.NaN;
   }
@@ -311,8 +326,14 @@ interface Interval {
   /** Requests that failed while the service was killed. */
   refused: number;
   readonly events: string[];
+  /** Duration of the collecting job. */
+  jobMs: number;
+  readonly cpuMsAtStart: number;
 }
-const createInterval = (): Interval => ({ latencies: [], errors: new Map(), refused: 0, events: [] });
+const createInterval = (): Interval => ({
+  ...{ latencies: [], errors: new Map(), refused: 0, events: [], jobMs: Number.NaN },
+  cpuMsAtStart: serviceCpuMs(),
+});
 let interval = createInterval();
 let isDown = false;
 const note = (text: string): void => void interval.events.push(text);
@@ -419,10 +440,12 @@ async function collect(): Promise<void> {
   for (let i = 0; i < intervals; i++) {
     await sleep(Math.max(0, beganAt + (i + 0.5) * intervalMs - performance.now()));
     if (isOverloaded) return;
-    const fault = faults.find(({ at }) => Math.floor(at * intervals) === i);
+    const fault = !hasFaults ? undefined : faults.find(({ at }) => Math.floor(at * intervals) === i);
     if (fault !== undefined) await fault.start();
     else {
+      const startedAt = performance.now();
       const { code } = await runCommand('ticks');
+      interval.jobMs = performance.now() - startedAt;
       if (code !== 0) interval.errors.set(`ticks exited with ${code}`, 1);
     }
   }
@@ -433,6 +456,8 @@ interface Row {
   readonly p99: number;
   readonly residentMiB: number;
   readonly usedMiB: number;
+  readonly cpuMicros: number;
+  readonly jobSeconds: number;
   readonly errors: number;
   readonly isFaulty: boolean;
 }
@@ -441,10 +466,11 @@ const quantile = (sorted: readonly number[], q: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
 
 async function report(): Promise<void> {
-  console.log('minute  requests  errors  refused   p50 ms   p99 ms   RSS MiB  used MiB  events');
+  console.log('minute  requests  errors  refused   p50 ms   p99 ms   RSS MiB  used MiB  CPU µs  job s  events');
   for (let i = 1; i <= intervals; i++) {
     await sleep(Math.max(0, beganAt + i * intervalMs - performance.now()));
     const ended = interval;
+    const cpuMs = serviceCpuMs() - ended.cpuMsAtStart;
     interval = createInterval();
     // Its last requests are answered within a second, or count as slow when they are.
     await sleep(1000);
@@ -455,6 +481,9 @@ async function report(): Promise<void> {
       p99: quantile(sorted, 0.99),
       residentMiB: residentMiB(),
       usedMiB: takeUsedMiB(),
+      // Its processor time is that of a new process if the service was killed.
+      cpuMicros: cpuMs > 0 ? (cpuMs * 1000) / sorted.length : Number.NaN,
+      jobSeconds: ended.jobMs / 1000,
       errors,
       isFaulty: ended.events.length > 0,
     };
@@ -468,6 +497,8 @@ async function report(): Promise<void> {
       row.p99.toFixed(1).padStart(8),
       row.residentMiB.toFixed(0).padStart(9),
       row.usedMiB.toFixed(0).padStart(9),
+      row.cpuMicros.toFixed(0).padStart(7),
+      row.jobSeconds.toFixed(1).padStart(6),
     ];
     console.log(`${cells.join(' ')}  ${ended.events.join('; ')}`);
     for (const [text, count] of [...ended.errors].slice(0, 5)) console.log(`        ${count} × ${text}`);
@@ -494,9 +525,12 @@ console.log(
   `\n${sent.toLocaleString('en-US')} requests, ${errors} errors${isOverloaded ? '; overloaded, ended early' : ''}`,
 );
 for (const [name, of] of [
+  ['p50 ms', 'p50'],
   ['p99 ms', 'p99'],
   ['RSS MiB', 'residentMiB'],
   ['used MiB', 'usedMiB'],
+  ['CPU µs', 'cpuMicros'],
+  ['job s', 'jobSeconds'],
 ] as const)
   console.log(
     `${name}: ${median(first.map((row) => row[of])).toFixed(1)} in the first third, ${median(last.map((row) => row[of])).toFixed(1)} in the last`,
