@@ -18,7 +18,8 @@
  * which a request was due: a service that pauses does not pause the measurement.
  *
  * Run: test/postgres.sh node bench/sustained-load.ts [MINUTES] [SEED] [SHARE] [CAPACITY_INTERVALS] [none]   (60, 1, 0.8, 3)
- * `none` leaves the faults out. Without test/postgres.sh the database is SQLite and is not stopped; without the right to mount, the disk is not filled.
+ * `none` leaves the faults out. Without test/postgres.sh the database is SQLite and is not stopped; without the right to
+ * mount, the disk is not filled.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
