@@ -59,6 +59,9 @@ export async function openS3Store(address: BucketAddress, options: StoreOptions)
     forcePathStyle: pathStyle,
     // Retried here, so that waiting ends with the signal, and conflicts of conditional writes are retried too.
     maxAttempts: 1,
+    // Uploads state their SHA-256, and downloads are hashed by their reader, which names what differs.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: { connectionTimeout: limits.connectMsMax, socketTimeout: limits.idleMsMax },
   });
   const clockOfServer = watchResponses(client);
