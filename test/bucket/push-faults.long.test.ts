@@ -1,7 +1,10 @@
+import { globSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
+import { dayMs } from '../../src/base/window.ts';
+import { parseRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { readRemoteManifest } from '../../src/bucket/push.ts';
 import { formatRemoteViews } from '../../src/bucket/root-objects.ts';
@@ -15,7 +18,7 @@ import { type ObjectServer, openStore, startServer } from './server.ts';
 // some of the faults, and each fault some of the requests.
 
 /** Share of the pairs that a usual run takes. */
-const every = process.env.SWEEP === 'all' ? 1 : 4;
+const every = process.env.SWEEP === 'all' ? 1 : 5;
 
 /** A response that does not come is given up after this time. */
 const idleMsMax = 400;
@@ -29,17 +32,45 @@ describe('a push that meets a fault', needsObjectStorage(), () => {
 
   let prefixes = 0;
 
-  /** The archive at its first generation and at its second. */
-  async function twoGenerations(): Promise<readonly [Archive, Archive]> {
-    const later = await publishedArchive();
-    const folder = join(scratchFolder(), 'first');
-    await takeSnapshot(later, folder, { id: 'first' });
-    await publishMore(later, 1, 0.75);
-    return [opened({ root: folder, create: false }), later];
+  /** The archive at its first generations, of which each replaces a file of the one before. */
+  async function listGenerations(count: number): Promise<readonly Archive[]> {
+    const archive = await publishedArchive();
+    const earlier: Archive[] = [];
+    for (let n = 1; n < count; n++) {
+      const folder = join(scratchFolder(), `generation-${n}`);
+      await takeSnapshot(archive, folder, { id: `generation-${n}` });
+      earlier.push(opened({ root: folder, create: false }));
+      await publishMore(archive, 0, 0.5 + n / 10);
+    }
+    return [...earlier, archive];
+  }
+
+  const retention = { keepGenerations: 1, keepMs: dayMs };
+
+  /** Makes every object of a prefix a month old. */
+  function age(prefix: string): void {
+    const at = new Date(Date.now() - 30 * dayMs);
+    for (const path of globSync('**/*', { cwd: join(server.folder, prefix) }))
+      utimesSync(join(server.folder, prefix, path), at, at);
+  }
+
+  /** Objects that a manifest names and that are missing, and objects that no manifest names. */
+  async function listMissing(store: ObjectStore, prefix: string): Promise<{ missing: string[]; surplus: string[] }> {
+    const named = new Set<string>();
+    for await (const { path } of store.list('manifests/')) {
+      const { files } = parseRemoteManifest(Buffer.from((await store.get(path))!.bytes).toString('utf8'), path);
+      for (const { key } of files) named.add(key);
+    }
+    const present = new Set(globSync('data/**/*.parquet', { cwd: join(server.folder, prefix) }));
+    return {
+      missing: [...named].filter((path) => !present.has(path)),
+      surplus: [...present].filter((path) => !named.has(path)),
+    };
   }
 
   interface Case {
-    readonly before: Archive | null;
+    /** Generations that are there, the oldest first, and long since. */
+    readonly before: readonly Archive[];
     readonly archive: Archive;
     readonly index: number;
     readonly fault: Fault | null;
@@ -49,29 +80,36 @@ describe('a push that meets a fault', needsObjectStorage(), () => {
   async function runCase({ before, archive, index, fault }: Case): Promise<number> {
     const prefix = `f${++prefixes}`;
     const direct = await openStore({ endpoint: server.endpoint, prefix });
-    if (before !== null) await pushNow(before, direct);
+    for (const one of before) {
+      await pushNow(one, direct);
+      age(prefix);
+    }
     const stop = new AbortController();
     const proxy = await startFaultProxy(server.endpoint, {
       choose: (at) => (at === index ? fault : null),
       kill: () => stop.abort(new Error('killed')),
     });
     try {
-      const known = [before === null ? null : hashesOf(before), hashesOf(archive)];
+      const last = before.at(-1);
+      const known = [last === undefined ? null : hashesOf(last), hashesOf(archive)];
       const reader = startReader(direct, known);
       const open = (signal?: AbortSignal): Promise<ObjectStore> =>
         openStore({ endpoint: proxy.endpoint, prefix, limits: { idleMsMax }, ...(signal !== undefined && { signal }) });
-      await pushNow(archive, await open(stop.signal)).catch(() => {});
+      await pushNow(archive, await open(stop.signal), { retention }).catch(() => {});
+      const remaining = await listMissing(direct, prefix);
+      expect(remaining.missing).toEqual([]);
       const requests = proxy.seen.length;
       // The next push ends it.
-      await pushNow(archive, await open());
+      await pushNow(archive, await open(), { retention });
       await reader.stop();
       expect(await readGeneration(direct)).toEqual(hashesOf(archive));
       expect(listUploadedTwice(proxy)).toEqual([]);
       const remote = (await readRemoteManifest(direct))!;
-      expect(remote.bucket.sequence).toBe(before === null ? 1 : 2);
+      expect(remote.bucket.sequence).toBe(before.length + 1);
+      expect(await listMissing(direct, prefix)).toEqual({ missing: [], surplus: [] });
       const views = Buffer.from((await direct.get('views.sql'))!.bytes).toString('utf8');
       expect(views).toBe(formatRemoteViews(direct.url, remote));
-      expect(await pushNow(archive, await open())).toMatchObject({ requests: { reads: 1, writes: 0 } });
+      expect(await pushNow(archive, await open(), { retention })).toMatchObject({ requests: { reads: 1, writes: 0 } });
       return requests;
     } finally {
       await proxy.stop();
@@ -79,11 +117,12 @@ describe('a push that meets a fault', needsObjectStorage(), () => {
   }
 
   test.each([
-    ['the first push', true],
-    ['a later push', false],
-  ])('every request of %s: readers see one whole generation, and the next push ends it', async (_, isFirst) => {
-    const [first, later] = await twoGenerations();
-    const setting = isFirst ? { before: null, archive: first } : { before: first, archive: later };
+    ['the first push', 0],
+    ['a later push', 1],
+    ['a push that removes objects', 2],
+  ])('every request of %s: readers see one whole generation, and the next push ends it', async (_, earlier) => {
+    const generations = await listGenerations(earlier + 1);
+    const setting = { before: generations.slice(0, -1), archive: generations.at(-1)! };
     const requests = await runCase({ ...setting, index: -1, fault: null });
     expect(requests).toBeGreaterThan(8);
     let cases = 0;
