@@ -31,10 +31,13 @@ export const formatRemoteReadme = (url: string): string => `# An archive of odds
 - \`views.sql\` has a view of each dataset for DuckDB.
 
 \`\`\`python
-import json, s3fs, polars as pl
-fs = s3fs.S3FileSystem()
-manifest = json.load(fs.open("${url}/manifest.json"))
-ticks = pl.scan_parquet([f"${url}/{f['key']}" for f in manifest["datasets"]["ticks"]["files"]], hive_partitioning=True)
+import json
+import polars as pl
+from pyarrow import fs
+s3, root = fs.FileSystem.from_uri("${url}")
+manifest = json.loads(s3.open_input_stream(f"{root}/manifest.json").read())
+keys = [f"s3://{root}/{file['key']}" for file in manifest["datasets"]["ticks"]["files"]]
+ticks = pl.scan_parquet(keys, hive_partitioning=True)
 \`\`\`
 
 \`oddslake pull ${url} DIR\` makes a local archive of it.
