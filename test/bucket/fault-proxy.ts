@@ -24,8 +24,10 @@ export interface ProxyRules {
   readonly choose?: (index: number, request: SeenRequest) => Fault | null;
   /** Called when a fault kills the client. */
   readonly kill?: () => void;
-  /** Changes the headers of a request; the signature does not cover those that it removes only if the server ignores it. */
+  /** The status of an answer that the server never sees; null: as usual. */
   readonly answer?: (request: SeenRequest, headers: IncomingMessage['headers']) => number | null;
+  /** Headers that are removed from responses. */
+  readonly hides?: RegExp;
 }
 
 /** Forwards requests to an S3 server and breaks some of them. Signatures stay valid, because the Host header is kept. */
@@ -61,7 +63,8 @@ export async function startFaultProxy(target: string, rules: ProxyRules): Promis
           rules.kill?.();
           return void incoming.socket.destroy();
         }
-        outgoing.writeHead(response.statusCode!, response.headers);
+        const shown = Object.entries(response.headers).filter(([name]) => rules.hides?.test(name) !== true);
+        outgoing.writeHead(response.statusCode!, Object.fromEntries(shown));
         if (fault === null) return void outgoing.end(bytes);
         outgoing.write(bytes.subarray(0, bytes.length >> 1), () => outgoing.destroy());
       },
@@ -106,6 +109,8 @@ const codes: Readonly<Record<string, string>> = {
 };
 
 function answerError(outgoing: ServerResponse, status: string): void {
+  // As a server that ignores a condition answers a write.
+  if (status === '200') return void outgoing.writeHead(200, { etag: '"ignored"', 'content-length': 0 }).end();
   const text = `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${codes[status]}</Code><Message>by the proxy</Message></Error>`;
   outgoing.writeHead(Number(status), { 'content-type': 'application/xml', 'content-length': text.length });
   outgoing.end(text);

@@ -189,7 +189,7 @@ export const proofs: Proofs = {
       'a snapshot keeps its bytes through the publishes after it, and verifies as an archive of its own',
     ],
     push: bucketTold,
-    pull: pushed('a push and a pull give an equal archive, byte for byte, that verifies'),
+    pull: ['bucket/pull.long.test.ts', 'a push and a pull give an equal archive, byte for byte, that verifies'],
     export: exported('Parquet has the types of the archive'),
     sql: sqlAnswers,
     doctor: doctored,
@@ -421,11 +421,17 @@ export const proofs: Proofs = {
     ],
     'report.days': ['e2e/report.test.ts', 'report.days limits the days shown'],
     'bucket.url': bucketTold,
-    'bucket.keep_generations': pushed(
+    'bucket.keep_generations': [
+      'bucket/retention.long.test.ts',
       'keeps what the last manifests name, removes the rest below data/ only, and touches no foreign object',
+    ],
+    'bucket.keep_days': [
+      'bucket/retention.long.test.ts',
+      'keeps the objects of replaced manifests for keep_days, however many followed',
+    ],
+    'bucket.single_writer': pushed(
+      'a server without conditional writes is refused, unless only this machine pushes (%i)',
     ),
-    'bucket.keep_days': pushed('keeps the objects of replaced manifests for keep_days, however many followed'),
-    'bucket.single_writer': pushed('a server without conditional writes is refused, unless only this machine pushes'),
     'bucket.path_style': [
       'bucket/s3-store.long.test.ts',
       'with bucket.path_style %s the requests go to %s, and are not sent without encryption',
