@@ -1,4 +1,4 @@
-import { sha256 } from '../archive/disk/file-system.ts';
+import { type Disk, sha256 } from '../archive/disk/file-system.ts';
 import { datasetNames } from '../archive/format/datasets.ts';
 import { listManifestFiles, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
 import { getMeta, setMeta } from '../archive/journal/database.ts';
@@ -167,8 +167,8 @@ async function pushPinned(
   const previous = remote === null ? null : toManifestPath(remote.bucket.sequence, remote.text);
   const section = { sequence, previous, conditional_writes: isConditional };
   const text = formatRemoteManifest(pinned.manifestText, section, objects);
-  const kind = 'application/json';
-  await createObject(store, toManifestPath(sequence, text), Buffer.from(text), kind, isConditional);
+  const bytes = Buffer.from(text);
+  await createObject(store, toManifestPath(sequence, text), bytes, sha256(bytes), 'application/json', isConditional);
   if (!(await swapManifest(store, remote, text, isConditional))) return null;
   const swapped = parseRemoteManifest(text, store.url);
   await finishPush(archive, store, swapped, present, options, counts);
@@ -243,12 +243,19 @@ async function createFileObject(
       return head.etag;
     }
   }
-  const bytes = archive.disk.read(`${pinned.root}/${file.path}`);
+  const bytes = await readFile(archive.disk, `${pinned.root}/${file.path}`);
   requireFileBytes(bytes, file);
-  const etag = await createObject(store, path, bytes, 'application/vnd.apache.parquet', isConditional);
+  const etag = await createObject(store, path, bytes, file.sha256, 'application/vnd.apache.parquet', isConditional);
   counts.uploaded.files++;
   counts.uploaded.bytes += bytes.length;
   return etag;
+}
+
+/** Reads a file without blocking the uploads of others. */
+async function readFile(disk: Disk, path: string): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of disk.readStream(path)) chunks.push(chunk);
+  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
 }
 
 /**
@@ -259,10 +266,10 @@ async function createObject(
   store: ObjectStore,
   path: string,
   bytes: Uint8Array,
+  hash: string,
   contentType: string,
   isConditional: boolean,
 ): Promise<string> {
-  const hash = sha256(bytes);
   for (let attempt = 1; attempt <= createAttemptsMax; attempt++) {
     const created = await store.put(path, bytes, hash, isConditional ? 'absent' : 'always', contentType);
     if (created !== null) return created.etag;
