@@ -10,6 +10,8 @@ import type { Log } from '../base/ports.ts';
 import {
   dataFolder,
   formatRemoteManifest,
+  manifestsFolder,
+  parseManifestSequence,
   parseRemoteManifest,
   type RemoteManifest,
   remoteManifestPath,
@@ -200,8 +202,18 @@ function createResult(
   };
 }
 
-/** Before the first push: checks what the server supports, and writes README.md. Returns whether writes can be conditional. */
+/**
+ * Before the first push: checks what the server supports, and writes README.md. Returns whether writes can be conditional.
+ * @throws DamageError if there was a manifest.json: a push that does not know it might go back
+ */
 async function prepareBucket(store: ObjectStore, options: PushOptions, counts: PushCounts): Promise<boolean> {
+  for await (const { path } of store.list(manifestsFolder)) {
+    // The first one may be of an interrupted push.
+    if ((parseManifestSequence(path) ?? 0) > 1)
+      throw new DamageError(
+        `${store.url}/${remoteManifestPath} is missing, although ${path} was pushed. Copy the last object of ${manifestsFolder} there, and push again.`,
+      );
+  }
   const { hasConditionalWrites, hasChecksums } = await probeServer(store, options.id);
   requireConditionalWrites(store, hasConditionalWrites, options.isSingleWriter);
   if (!hasChecksums)

@@ -108,7 +108,13 @@ export function explainFailure(error: unknown, what: string, url: string, attemp
       `${url} rejected ${what}, because the clock of this machine differs too much from the server's. Set the clock.`,
       options,
     );
-  if (name === 'InvalidAccessKeyId' || name === 'SignatureDoesNotMatch' || name === 'ExpiredToken' || status === 401)
+  if (
+    name === 'InvalidAccessKeyId' ||
+    name === 'SignatureDoesNotMatch' ||
+    name === 'ExpiredToken' ||
+    name === 'InvalidToken' ||
+    status === 401
+  )
     return new StoreError(
       'credential',
       `${url} rejected the credential (${name}). It came from the environment, the profile in ~/.aws or the metadata of the machine, in this order.`,

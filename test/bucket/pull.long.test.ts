@@ -1,11 +1,22 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, test } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { answer, append, day0, hashes, opened, publishedTicks, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { recordDamage } from '../../src/archive/journal/published-files.ts';
+import {
+  answer,
+  append,
+  day0,
+  hashes,
+  now,
+  opened,
+  publishedTicks,
+  publishNow,
+  scratchFolder,
+} from '../archive/scratch.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration, readRoot } from './pushed.ts';
 import { pullNow, useServer } from './use-server.ts';
@@ -47,6 +58,29 @@ describe('a pull', needsObjectStorage(), () => {
     same();
     await verify();
     expect(await pullNow(store, folder)).toMatchObject({ outcome: 'unchanged', downloaded: { files: 0 } });
+  });
+
+  test('a pull downloads again what is missing, and what verify found damaged', async () => {
+    const archive = await publishedArchive();
+    const store = await open(newPrefix());
+    await pushNow(archive, store);
+    const folder = join(scratchFolder(), 'pulled');
+    await pullNow(store, folder);
+    const [missing, flipped] = listManifestFiles(archive.readManifest()).map(({ path }) => join(folder, path));
+    rmSync(missing!);
+    const bytes = readFileSync(flipped!);
+    bytes[10]! ^= 1;
+    writeFileSync(flipped!, bytes);
+    const copy = opened({ root: folder, create: false });
+    const { findings } = await verifyArchive(copy, null);
+    expect(findings).toHaveLength(2);
+    // As the command does.
+    recordDamage(copy.state.db, findings, 'run', now);
+    copy.close();
+    expect(await pullNow(store, folder)).toMatchObject({ downloaded: { files: 2 } });
+    expect(hashes(folder, '**/*')).toEqual(hashes(archive.layout.root, '**/*'));
+    const after = opened({ root: folder, create: false });
+    expect(await verifyArchive(after, null)).toMatchObject({ findings: [], state: null });
   });
 
   test('the archive of several sources is pulled with its sources', async () => {

@@ -13,6 +13,9 @@ import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
 import { pullNow, useServer } from './use-server.ts';
 
+/** Rounds of pushes at once; PUSH_ROUNDS=25 for a long run. */
+const rounds = Number(process.env.PUSH_ROUNDS ?? 2);
+
 describe('a push', needsObjectStorage(), () => {
   const { newPrefix, open, folderOf, objectsOf, proxied } = useServer();
 
@@ -42,9 +45,9 @@ describe('a push', needsObjectStorage(), () => {
   test('of pushes at once one wins each race, and all end with the last generation', async () => {
     const archive = await publishedArchive();
     const prefix = newPrefix();
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < rounds; round++) {
       if (round > 0) await publishMore(archive, round);
-      const stores = await Promise.all(Array.from({ length: 6 }, () => open(prefix)));
+      const stores = await Promise.all(Array.from({ length: 12 }, () => open(prefix)));
       const results = await Promise.all(stores.map((store) => pushNow(archive, store)));
       expect(new Set(results.map(({ sequence }) => sequence))).toEqual(new Set([round + 1]));
       expect(objectsOf(prefix, 'manifests')).toHaveLength(round + 1);
@@ -111,6 +114,23 @@ describe('a push', needsObjectStorage(), () => {
     expect(hashes(folder2, '**/*')).toEqual(hashes(folder, '**/*'));
     const copy = opened({ root: folder2, create: false });
     expect(await verifyArchive(copy, null)).toMatchObject({ generation: 1, findings: [], state: null });
+  });
+
+  test('a manifest.json that is lost is not taken for a first push', async () => {
+    const archive = await publishedArchive();
+    const prefix = newPrefix();
+    const store = await open(prefix);
+    await pushNow(archive, store);
+    await publishMore(archive, 1);
+    await pushNow(archive, store);
+    rmSync(join(folderOf(prefix), 'manifest.json'));
+    await expect(pushNow(archive, store)).rejects.toMatchObject({
+      exitCode: 6,
+      message: expect.stringContaining('manifests/000002-'),
+    });
+    const last = (await store.get(`manifests/${objectsOf(prefix, 'manifests').at(-1)}`))!;
+    await store.put('manifest.json', last.bytes, sha256(last.bytes), 'absent', 'application/json');
+    expect(await pushNow(archive, store)).toMatchObject({ outcome: 'unchanged', sequence: 2 });
   });
 
   test('several generations between two pushes count as a continuation', async () => {

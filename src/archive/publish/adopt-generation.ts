@@ -7,6 +7,7 @@ import { listManifestFiles, type Manifest, type PublishedFile } from '../format/
 import { getMeta, manifestHashKey, setMeta } from '../journal/database.ts';
 import { readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
+import { readRecordedDamage } from '../journal/published-files.ts';
 import { clearState, hasJournaledRows } from '../journal/state.ts';
 import type { Archive } from '../open-archive.ts';
 import { rebuildState } from '../rebuild-state.ts';
@@ -86,8 +87,10 @@ async function adoptLocked(
   const base = archive.readManifest();
   const before = new Map(listManifestFiles(base).map((file) => [file.path, file]));
   const files = listManifestFiles(manifest);
+  // As the last verification found it.
+  const damaged = new Set(readRecordedDamage(db).map(({ path }) => path));
   const isThere = ({ path, sha256: hash, bytes }: PublishedFile): boolean =>
-    before.get(path)?.sha256 === hash && disk.size(join(layout.root, path)) === bytes;
+    before.get(path)?.sha256 === hash && disk.size(join(layout.root, path)) === bytes && !damaged.has(path);
   const missing = files.filter((file) => !isThere(file));
   const hash = sha256(Buffer.from(text));
   if (missing.length === 0 && getMeta(db, adoptedKey) === formatAdopted(origin, hash)) return [];
