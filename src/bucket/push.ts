@@ -216,10 +216,10 @@ async function prepareBucket(store: ObjectStore, options: PushOptions, counts: P
   }
   const { hasConditionalWrites, hasChecksums } = await probeServer(store, options.id);
   requireConditionalWrites(store, hasConditionalWrites, options.isSingleWriter);
-  if (!hasChecksums)
-    counts.warnings.push(
-      'the server keeps no SHA-256 of objects: verify compares lengths and recorded hashes only, unless --download is given',
-    );
+  const warning =
+    'the server keeps no SHA-256 of objects: verify compares lengths and recorded hashes only, unless --download is given';
+  // A push that starts again comes here again.
+  if (!hasChecksums && !counts.warnings.includes(warning)) counts.warnings.push(warning);
   const readme = Buffer.from(formatRemoteReadme(store.url));
   await store.put(
     remoteReadmePath,
@@ -332,14 +332,12 @@ async function swapManifest(
   return swapped !== null || judgeRefusedSwap(await readRemoteManifest(store), text) === 'done';
 }
 
-const pushedKey = 'bucket_pushed';
+/** The key of what this archive has recorded about its last push to an address. */
+const toPushedKey = ({ url }: ObjectStore): string => `pushed:${url}`;
 
 /** Whether this archive recorded that everything after the swap of this manifest was done. */
-function isPushFinished({ state }: Archive, { url }: ObjectStore, { text }: RemoteManifest): boolean {
-  return getMeta(state.db, pushedKey) === formatPushed(url, text);
-}
-
-const formatPushed = (url: string, text: string): string => JSON.stringify({ url, sha256: sha256(Buffer.from(text)) });
+const isPushFinished = ({ state }: Archive, store: ObjectStore, { text }: RemoteManifest): boolean =>
+  getMeta(state.db, toPushedKey(store)) === sha256(Buffer.from(text));
 
 /** What follows a swap. Another push may be doing the same, or may have swapped a later manifest. */
 async function finishPush(
@@ -354,7 +352,7 @@ async function finishPush(
   const removal = await removeExpired(store, remote, present ?? (await listData(store)), retention);
   counts.removed += removal.removed;
   counts.warnings.push(...removal.warnings);
-  setMeta(state.db, pushedKey, formatPushed(store.url, remote.text));
+  setMeta(state.db, toPushedKey(store), sha256(Buffer.from(remote.text)));
 }
 
 /** Replaces views.sql, unless it is of a later manifest. */
