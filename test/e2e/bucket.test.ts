@@ -106,13 +106,14 @@ describe('push, pull and verify of a bucket, as processes', needsObjectStorage()
     const store = await openStore({ endpoint: server.endpoint, prefix: 'killed' });
     await run(['push', 's3://lakes/killed', '--output', output], access());
     let before = hashesOf(archive);
+    let killed = 0;
     for (let i = 0; i < kills; i++) {
       await publishMore(archive, i + 1);
       const after = hashesOf(archive);
       let isKilled = false;
       let kill = (): void => {};
       const proxy = await startFaultProxy(server.endpoint, {
-        choose: (index) => (index === (i * 3) % 14 ? (i % 2 === 0 ? 'killed after' : 'killed before') : null),
+        choose: (index) => (index === (i * 3) % 10 ? (i % 2 === 0 ? 'killed after' : 'killed before') : null),
         kill: () => kill(),
       });
       onTestFinished(() => proxy.stop());
@@ -122,6 +123,7 @@ describe('push, pull and verify of a bucket, as processes', needsObjectStorage()
       };
       const { signal } = await ended;
       expect(signal).toBe(isKilled ? 'SIGKILL' : null);
+      if (isKilled) killed++;
       const seen = await readGeneration(store);
       expect([before, after]).toContainEqual(seen);
       const next = await run(['push', 's3://lakes/killed', '--output', output], access(proxy.endpoint));
@@ -133,5 +135,6 @@ describe('push, pull and verify of a bucket, as processes', needsObjectStorage()
       expect(new Set(stored.map(({ path }) => path)).size).toBe(stored.length);
       before = after;
     }
+    expect(killed).toBe(kills);
   });
 });
