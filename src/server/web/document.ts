@@ -140,7 +140,7 @@ export function computeTotals(manifest: Manifest, damage: DamageFindings): Total
     span: first <= last ? { first, last } : null,
     symbols: sumFileSizes(manifest.datasets.symbols.files).rows,
     ticks: sumFileSizes(ticks).rows,
-    bytes: sumFileSizes(listManifestFiles(manifest).filter(hasRows)).bytes,
+    bytes: sumFileSizes(listManifestFiles(manifest)).bytes,
     days: days.length,
     daysComplete: days.filter(({ state }) => state === 'complete').length,
     generation: manifest.generation,
