@@ -1,11 +1,5 @@
 import { datasetNames } from '../../archive/format/datasets.ts';
-import {
-  hasRows,
-  listFilesWithRows,
-  listManifestFiles,
-  type Manifest,
-  sumFileSizes,
-} from '../../archive/format/manifest.ts';
+import { listFilesWithRows, listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
 import { type Html, html } from '../../base/html.ts';
 import { minuteMs } from '../../base/window.ts';
 import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
