@@ -3,6 +3,7 @@ import { floorToDay } from '../../base/window.ts';
 import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import type { NightVolume } from './nightly-comparison.ts';
 import { emptyRecheckHistory, type RecheckHistory } from './recheck-results.ts';
+import { takeOverInterruptedRuns } from './runs.ts';
 import { compareShapes, type Drift, type FieldShape, type Shape } from './schema-drift.ts';
 
 export interface RecordedNight extends NightVolume {
@@ -69,6 +70,9 @@ interface PolledCounts {
  * one. Backfills and imports do not count.
  */
 export function countPolled(db: Database, runId: string, after: string, source: string | null = null): PolledCounts {
+  // During this run, another source's run may have published ticks of an interrupted run. If they stayed with it, this
+  // night would count them, and so would the next one, which takes them over.
+  if (source !== null) db.transaction(() => takeOverInterruptedRuns(db, runId));
   // Run IDs sort by start time.
   const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
     `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs

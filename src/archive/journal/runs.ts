@@ -137,23 +137,31 @@ export function addPublishedTicks(db: Database, runId: string, { added, lost }: 
   );
 }
 
-/** Returns a check for interrupted runs, which ended without a result. `runId` is never one. Results are cached. */
+/**
+ * Returns a check for the interrupted runs, which ended without a result, whose ticks `runId` recovers. `runId` is never
+ * one. Ticks of another source stay with their run, until the next run of that source takes them over. Results are cached.
+ */
 export function createInterruptedRunCheck(db: Database, runId: string): (otherId: string) => boolean {
   const known = new Map([[runId, false]]);
   return (otherId) => {
     const cached = known.get(otherId);
     if (cached !== undefined) return cached;
-    const hasEnded = 'select 1 from runs where run_id = ? and finished_at is not null';
-    const isBroken = isRunOver(db, otherId) && db.one(hasEnded, otherId) === undefined;
+    const isOther = `select 1 from runs where run_id = ?
+      and (finished_at is not null or source is not (select source from runs where run_id = ?))`;
+    const isBroken = isRunOver(db, otherId) && db.one(isOther, otherId, runId) === undefined;
     known.set(otherId, isBroken);
     return isBroken;
   };
 }
 
-/** Takes over the published ticks of interrupted runs. They count as recovered. */
-function takeOverInterruptedRuns(db: Database, runId: string): void {
+/**
+ * Takes over the published ticks of interrupted runs. They count as recovered. Only runs of the same source, or without one
+ * as this run, are taken over, because the ticks of a source are compared with its own nights. Joins the caller's transaction.
+ */
+export function takeOverInterruptedRuns(db: Database, runId: string): void {
   const unfinished = db.all<{ run_id: string }>(
-    `select run_id from runs where finished_at is null and run_id <> ?
+    `select run_id from runs where finished_at is null and run_id <> ?1
+       and source is (select source from runs where run_id = ?1)
        and (accepted + duplicates + conflicts + recovered + published_added + published_lost > 0
          or exists (select 1 from series_counts c
            where c.run_id = runs.run_id and c.accepted + c.duplicates + c.conflicts + c.recovered > 0))`,
