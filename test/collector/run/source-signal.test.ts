@@ -1,13 +1,16 @@
 import { expect, test } from 'vitest';
 import { systemDisk } from '../../../src/archive/disk/file-system.ts';
+import { readLastEndedRuns } from '../../../src/archive/journal/runs.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import { runJob } from '../../../src/collector/job.ts';
+import { readLastRunRecords } from '../../../src/collector/run/last-runs.ts';
 import { type Context, InterruptedError } from '../../../src/context/context.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 
-test('a signal between the runs of two sources interrupts the job', async () => {
-  const stop = new AbortController();
+const silent = () => {};
+
+async function createContext(signal: AbortSignal): Promise<Context> {
   const output = scratchFolder();
   const address = (name: string) => [`sources.${name}.base_url=https://${name}.test`, `sources.${name}.api_key=key`];
   const settings = await loadSettings({
@@ -16,21 +19,26 @@ test('a signal between the runs of two sources interrupts the job', async () => 
     output,
     set: [...address('alpha'), ...address('beta'), 'report.nightly=false'],
   });
-  const silent = () => {};
-  const context: Context = {
+  let draws = 0;
+  return {
     settings,
     clock: systemClock,
     log: { debug: silent, info: silent, warn: silent, error: silent },
-    signal: stop.signal,
+    signal,
     version: 'test',
     waitMs: 0,
     strict: false,
     threads: 1,
     canCreateArchive: true,
     disk: systemDisk,
-    random: () => 0.5,
+    random: () => ++draws / 100,
     startDisplay: async () => ({ update: silent, stop: silent }),
   };
+}
+
+test('a signal between the runs of two sources interrupts the job', async () => {
+  const stop = new AbortController();
+  const context = await createContext(stop.signal);
   const collected: (string | null)[] = [];
   const summary = await runJob(context, 'nightly', { usesUpstream: true }, async ({ source }) => {
     collected.push(source);
@@ -43,3 +51,21 @@ test('a signal between the runs of two sources interrupts the job', async () => 
     ['beta', 143],
   ]);
 });
+
+test.each([0, 1])(
+  'a job shows no success while it collects another source, and then its own exit code',
+  async (fails) => {
+    const context = await createContext(new AbortController().signal);
+    const lastRuns: unknown[] = [];
+    const summary = await runJob(context, 'nightly', { usesUpstream: true }, async ({ source, archive }) => {
+      if (source === 'alpha') return;
+      // What a process that is killed now leaves.
+      lastRuns.push(...readLastEndedRuns(archive.state.db, Number.MAX_SAFE_INTEGER));
+      if (fails === 1) throw new Error('no disk');
+    });
+    expect(summary.exit_code).toBe(fails);
+    expect(lastRuns).toEqual([]);
+    const [run] = readLastRunRecords(context);
+    expect([run!.run.exit_code, run!.succeededAt === null]).toEqual([fails, fails === 1]);
+  },
+);
