@@ -19,6 +19,7 @@ import type { Upstream, UpstreamCounters } from '../client/upstream.ts';
 import { type Context, InterruptedError } from '../context/context.ts';
 import {
   getConfiguredSymbols,
+  keepSource,
   openConfiguredArchive,
   openConfiguredUpstream,
   openOtherUpstream,
@@ -268,7 +269,8 @@ async function openRun(
 ): Promise<Run> {
   requirePlausibleTime(startedAt);
   if (usesUpstream) requireUpstream(context.settings);
-  const archive = openConfiguredArchive(context, usesUpstream || canCreateArchive, mode === 'repair');
+  const canCollect = usesUpstream || canCreateArchive;
+  const archive = openConfiguredArchive(context, canCollect, mode === 'repair');
   session.archive = archive;
   if (archive.addedSources.length > 0)
     context.log.info({ sources: archive.addedSources }, 'sources were added to the archive');
@@ -305,6 +307,7 @@ async function openRun(
     return session.client;
   });
   session.run = run;
+  if (canCollect) keepSource(archive, context.settings);
   if (mode === undefined) checkPublishedSizes(run);
   return run;
 }

@@ -172,6 +172,19 @@ test('a source of which only an order book is known is not forgotten', () => {
   expect(archive.state.identity.sources.map(({ name }) => name)).toEqual(['beta']);
 });
 
+test('a source that another process is collecting is not forgotten', () => {
+  const archive = opened({ upstream: null, sources: ['beta', 'gamma'].map((name) => ({ name, upstream: '' })) });
+  const { db } = archive.state;
+  // Gamma was interrupted before it had any symbol.
+  startRun(db, 'r1', 'nightly', 999_999_999, now, undefined, 'gamma');
+  startRun(db, 'r2', 'nightly', process.pid, now, undefined, 'beta');
+  forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
+  expect(archive.state.identity.sources.map(({ name }) => name)).toEqual(['beta']);
+  finishRun(db, 'r2', now, 0, '{}');
+  forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
+  expect(archive.state.identity.sources).toEqual([]);
+});
+
 test('the lists of a forgotten source are forgotten too', () => {
   const archive = opened({ upstream: null, sources: [{ name: 'beta', upstream: '' }] });
   const { db } = archive.state;

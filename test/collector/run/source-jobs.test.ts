@@ -6,7 +6,7 @@ import { runJob } from '../../../src/collector/job.ts';
 import { readLastRunRecords } from '../../../src/collector/run/last-runs.ts';
 import { type Context, InterruptedError } from '../../../src/context/context.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
-import { scratchFolder } from '../../archive/scratch.ts';
+import { opened, scratchFolder } from '../../archive/scratch.ts';
 
 const silent = () => {};
 
@@ -50,6 +50,25 @@ test('a signal between the runs of two sources interrupts the job', async () => 
     ['alpha', 0],
     ['beta', 143],
   ]);
+});
+
+test('a source that is forgotten while its first run starts is recorded again', async () => {
+  const context = await createContext(new AbortController().signal);
+  const sources = [{ name: 'alpha', upstream: 'https://alpha.test' }];
+  const { output: root } = context.settings.archive;
+  // It is called after the archive was opened and before the run is recorded.
+  const random = (): number => {
+    opened({ root, upstream: null, sources }).close();
+    return 0.5;
+  };
+  const summary = await runJob(
+    { ...context, sources: ['beta'], random },
+    'nightly',
+    { usesUpstream: true },
+    async (run) =>
+      expect(run.archive.state.identity.sources).toEqual([...sources, { name: 'beta', upstream: 'https://beta.test' }]),
+  );
+  expect(summary.error).toBeNull();
 });
 
 test.each([0, 1])(
