@@ -64,6 +64,8 @@ interface PolledCounts {
   readonly conflicts: number;
 }
 
+const pollJobsSql = "'nightly', 'ticks', 'live'";
+
 /**
  * Counts the ticks of a run, and of the polls by any job that began after run `after` and before this run: if an hourly
  * job polls too, it leaves few new ticks for the nightly run. Polls that begin during a nightly run count for the next
@@ -76,13 +78,24 @@ export function countPolled(db: Database, runId: string, after: string, source: 
   // Run IDs sort by start time.
   const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
     `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs
-     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and source is ?3 and job in ('nightly', 'ticks', 'live'))`,
+     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and source is ?3 and job in (${pollJobsSql}))`,
     runId,
     after,
     source,
   );
   return { ticks: row?.ticks ?? 0, late: row?.late ?? 0, conflicts: row?.conflicts ?? 0 };
 }
+
+/** Reads the newest run that polled ticks of a source; undefined if there is none. */
+export const readNewestPoll = (
+  db: Database,
+  source: string,
+): { readonly runId: string; readonly startedAt: number } | undefined =>
+  db.one<{ runId: string; startedAt: number }>(
+    `select run_id as "runId", started_at as "startedAt" from runs
+     where source = ? and job in (${pollJobsSql}) order by run_id desc limit 1`,
+    source,
+  );
 
 const rechecksKey = 'rechecks';
 

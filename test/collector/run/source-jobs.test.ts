@@ -1,12 +1,15 @@
 import { expect, test } from 'vitest';
 import { systemDisk } from '../../../src/archive/disk/file-system.ts';
-import { readLastEndedRuns } from '../../../src/archive/journal/runs.ts';
+import { countPolled, readRecheckHistory } from '../../../src/archive/journal/nightly-memory.ts';
+import { computeLatenessMs } from '../../../src/archive/journal/recheck-results.ts';
+import { readLastEndedRuns, startRun } from '../../../src/archive/journal/runs.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import { runJob } from '../../../src/collector/job.ts';
 import { readLastRunRecords } from '../../../src/collector/run/last-runs.ts';
+import { publishJournal } from '../../../src/collector/steps/publish-step.ts';
 import { type Context, InterruptedError } from '../../../src/context/context.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
-import { opened, scratchFolder } from '../../archive/scratch.ts';
+import { answer, append, opened, scratchFolder } from '../../archive/scratch.ts';
 
 const silent = () => {};
 
@@ -68,6 +71,33 @@ test('a source that is forgotten while its first run starts is recorded again', 
     async (run) =>
       expect(run.archive.state.identity.sources).toEqual([...sources, { name: 'beta', upstream: 'https://beta.test' }]),
   );
+  expect(summary.error).toBeNull();
+});
+
+test('late ticks that a publish merges for another source are measured for that source', async () => {
+  const nowMs = Date.now();
+  const context = { ...(await createContext(new AbortController().signal)), sources: ['alpha'] };
+  const windows = [{ from: nowMs - 100_000, to: nowMs }];
+  const [early, late] = [[nowMs - 90_000, 0.1] as const, [nowMs - 60_000, 0.2] as const];
+  const summary = await runJob(context, 'ticks', { usesUpstream: true }, async (run) => {
+    const { archive } = run;
+    const { db } = archive.state;
+    run.nightCounters.lateRules = {
+      fetchedBeforeMs: run.context.clock.nowMs(),
+      latenessMsMax: 3_600_000,
+      source: 'alpha',
+    };
+    startRun(db, '1', 'nightly', process.pid, nowMs - 200, undefined, 'beta');
+    append(archive, answer('beta:X', [early], { runId: '1', windows, observedAt: nowMs - 100 }));
+    await publishJournal(run);
+    // Beta finds it again, and one that was missing.
+    startRun(db, '2', 'nightly', process.pid, nowMs - 50, undefined, 'beta');
+    append(archive, answer('beta:X', [early, late], { runId: '2', windows, observedAt: nowMs - 10 }));
+    await publishJournal(run);
+    const measured = ['alpha', 'beta'].map((source) => computeLatenessMs(readRecheckHistory(db, source)));
+    expect(measured).toEqual([0, 59_900]);
+    expect([countPolled(db, run.id, run.id, 'alpha').late, countPolled(db, '2', '1', 'beta').late]).toEqual([0, 1]);
+  });
   expect(summary.error).toBeNull();
 });
 
