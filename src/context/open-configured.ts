@@ -46,8 +46,8 @@ const listSourceIdentities = (sources: Settings['sources']): SourceIdentity[] =>
   sources.map(({ name, upstream: { baseUrl } }) => ({ name, upstream: toOrigin(baseUrl) ?? '' }));
 
 /**
- * Records the source of a run that has just started, if a process with an older config has forgotten it since the run opened
- * the archive. From now on no process forgets it.
+ * Records the source of a run that has just started, if a process with an older config has forgotten it since the run
+ * opened the archive. From now on no process forgets it.
  */
 export function keepSource({ state }: Archive, { sources, sourceName }: Settings): void {
   recordSources(state, listSourceIdentities(sources.filter(({ name }) => name === sourceName)));

@@ -79,7 +79,7 @@ export function finishRun(db: Database, runId: string, nowMs: number, exitCode: 
   );
 }
 
-/** Ends a job of several runs: records its exit code for each of those that have ended. Their summaries stay their own. */
+/** Ends a job of several runs: records its exit code for those that have ended. Their summaries stay their own. */
 export function setExitCode(db: Database, runIds: readonly string[], exitCode: number): void {
   db.transaction(() => {
     for (const runId of runIds)
@@ -145,8 +145,9 @@ export function addPublishedTicks(db: Database, runId: string, { added, lost }: 
 }
 
 /**
- * Returns a check for the interrupted runs, which ended without a result, whose ticks `runId` recovers. `runId` is never
- * one. Ticks of another source stay with their run, until the next run of that source takes them over. Results are cached.
+ * Returns a check for the interrupted runs, which ended without a result, whose ticks `runId` recovers. `runId` is
+ * never one. Ticks of another source stay with their run, until the next run of that source takes them over. Results
+ * are cached.
  */
 export function createInterruptedRunCheck(db: Database, runId: string): (otherId: string) => boolean {
   const known = new Map([[runId, false]]);
@@ -162,8 +163,9 @@ export function createInterruptedRunCheck(db: Database, runId: string): (otherId
 }
 
 /**
- * Takes over the published ticks of interrupted runs. They count as recovered. Only runs of the same source, or without one
- * as this run, are taken over, because the ticks of a source are compared with its own nights. Joins the caller's transaction.
+ * Takes over the published ticks of interrupted runs. They count as recovered. Only runs of the same source, or without
+ * one as this run, are taken over, because the ticks of a source are compared with its own nights. Joins the caller's
+ * transaction.
  */
 export function takeOverInterruptedRuns(db: Database, runId: string): void {
   const unfinished = db.all<{ run_id: string }>(
@@ -244,7 +246,7 @@ export interface EndedRun {
 }
 
 /**
- * Reads the last ended run of each job. An end after `untilMs` is ignored, because its clock was wrong. A run of which the job
+ * Reads the last ended run of each job. An end after `untilMs` is ignored, because its clock was wrong. A run whose job
  * has not ended is ignored too: the runs for the other sources may fail.
  */
 export function readLastEndedRuns(db: Database, untilMs: number): EndedRun[] {

@@ -62,7 +62,7 @@ export interface PublishOptions extends JudgeContext {
   readonly quarantineBytesMax?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
-  /** Set to count late ticks: one for each source, since a publish merges what the runs of others have journaled too. */
+  /** Set to count late ticks; one for each source, since a publish merges what all of their runs have journaled. */
   readonly late?: readonly LateTickRules[] | undefined;
   /** Input of an import, besides the journal. */
   readonly intake?: ImportBuffer | undefined;

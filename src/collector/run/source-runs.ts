@@ -80,8 +80,8 @@ export interface EndedRun {
 }
 
 /**
- * Records the exit code of the job for each of its runs, so that none of them counts as a success if another failed. Until
- * then they have none: a process that is killed between two runs leaves an interrupted job.
+ * Records the exit code of the job for each of its runs, so that none of them counts as a success if another failed.
+ * Until then they have none: a process that is killed between two runs leaves an interrupted job.
  */
 export function recordJobExitCode(context: Context, ended: readonly EndedRun[], exitCode: number): void {
   const runIds = ended.flatMap(({ summary }) => summary.run_id ?? []);

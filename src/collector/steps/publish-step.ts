@@ -84,8 +84,8 @@ export async function publishJournal(
 }
 
 /**
- * The rules for the source of a run that polls ticks, and for the other sources: their ticks count for the runs that poll
- * them. None for a run that does not poll.
+ * The rules for the source of a run that polls ticks, and for the other sources: their ticks count for the runs that
+ * poll them. None for a run that does not poll.
  */
 function listLateTickRules({ archive, context, source, nightCounters: { lateRules } }: Run): LateTickRules[] {
   if (lateRules === undefined) return [];
