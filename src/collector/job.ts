@@ -280,7 +280,7 @@ async function openRun(
     // Scratch files of a killed import may fill the disk.
     removeAbandonedScratch(archive);
   }
-  if (mode !== 'verify') await finishInterruptedPublish(archive, context);
+  await finishInterruptedPublish(archive, context);
   const shapes = createResponseShapes();
   const openClient = async (run: Run): Promise<Upstream> => {
     if (otherUpstream !== null) return openOtherUpstream(context, otherUpstream);
