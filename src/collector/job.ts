@@ -4,13 +4,7 @@ import type { VerifyResult } from '../archive/integrity/verify.ts';
 import { readOpenIntent } from '../archive/journal/intent.ts';
 import { readRecordedDamage } from '../archive/journal/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
-import {
-  countDroppedRejects,
-  countWaitingTicks,
-  finishRun,
-  readRunCounts,
-  setExitCode,
-} from '../archive/journal/runs.ts';
+import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
 import { readSeriesCounts } from '../archive/journal/series-counts.ts';
 import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
@@ -25,6 +19,7 @@ import type { Upstream, UpstreamCounters } from '../client/upstream.ts';
 import { type Context, InterruptedError } from '../context/context.ts';
 import {
   getConfiguredSymbols,
+  keepSource,
   openConfiguredArchive,
   openConfiguredUpstream,
   openOtherUpstream,
@@ -36,7 +31,7 @@ import type { SymbolPlan } from './paging/plan.ts';
 import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
 import { createRun, type Run } from './run/run.ts';
 import { createResponseShapes, detectSchemaDrift } from './run/schema-drift.ts';
-import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns } from './run/source-runs.ts';
+import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobExitCode } from './run/source-runs.ts';
 import { addNextAction } from './run/suggest-action.ts';
 import { emptyBookCounts, type RateUse, type RunFacts, type Summary, summarize } from './run/summary.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
@@ -183,31 +178,15 @@ async function runPlanned(
       ended.push({ source: source!, ...createUnstartedResult(run, job) });
       break;
     }
-    const result = await runOnce(run, job, needs, body);
+    const result = await runOnce(run, job, needs, body, planned.length > 1);
     if (source === null) return result.summary;
     ended.push({ source, ...result });
     if (result.facts.thrown instanceof InterruptedError) break;
   }
   const facts = mergeRunFacts(ended);
   const summary = addNextAction(summarize(facts), context, facts, facts.thrown);
-  recordJobExitCode(context, ended, summary.exit_code);
+  if (planned.length > 1) recordJobExitCode(context, ended, summary.exit_code);
   return summary;
-}
-
-/** Records the exit code of the job for each of its runs, so that none of them counts as a success if another failed. */
-function recordJobExitCode(context: Context, ended: readonly EndedRun[], exitCode: number): void {
-  const runIds = ended.flatMap(({ summary }) => summary.run_id ?? []);
-  if (runIds.length === 0 || ended.every(({ summary }) => summary.exit_code === exitCode)) return;
-  try {
-    const archive = openConfiguredArchive(context, false);
-    try {
-      for (const runId of runIds) setExitCode(archive.state.db, runId, exitCode);
-    } finally {
-      archive.close();
-    }
-  } catch (err) {
-    context.log.warn({ err }, 'the exit code of the job could not be recorded');
-  }
 }
 
 /** A run that has ended, and its summary. */
@@ -226,6 +205,7 @@ async function runOnce(
   job: string,
   needs: JobRequirements,
   body: JobBody,
+  hasOtherRuns: boolean,
 ): Promise<RunResult> {
   const startedAt = context.clock.nowMs();
   const session: JobSession = {};
@@ -260,7 +240,13 @@ async function runOnce(
     result = createResult(run === undefined ? emptyFacts : collectFacts(run, session.client));
     const { finished_at, exit_code } = result.summary;
     if (run !== undefined)
-      finishRun(run.archive.state.db, run.id, finished_at, exit_code, JSON.stringify(result.summary));
+      finishRun(
+        run.archive.state.db,
+        run.id,
+        finished_at,
+        hasOtherRuns ? null : exit_code,
+        JSON.stringify(result.summary),
+      );
   } catch (error) {
     // The state can no longer be read or written, for example because the disk is full. Report the first error.
     thrown ??= error;
@@ -283,7 +269,8 @@ async function openRun(
 ): Promise<Run> {
   requirePlausibleTime(startedAt);
   if (usesUpstream) requireUpstream(context.settings);
-  const archive = openConfiguredArchive(context, usesUpstream || canCreateArchive, mode === 'repair');
+  const canCollect = usesUpstream || canCreateArchive;
+  const archive = openConfiguredArchive(context, canCollect, mode === 'repair');
   session.archive = archive;
   if (archive.addedSources.length > 0)
     context.log.info({ sources: archive.addedSources }, 'sources were added to the archive');
@@ -293,7 +280,7 @@ async function openRun(
     // Scratch files of a killed import may fill the disk.
     removeAbandonedScratch(archive);
   }
-  if (mode !== 'verify') await finishInterruptedPublish(archive, context);
+  await finishInterruptedPublish(archive, context);
   const shapes = createResponseShapes();
   const openClient = async (run: Run): Promise<Upstream> => {
     if (otherUpstream !== null) return openOtherUpstream(context, otherUpstream);
@@ -320,6 +307,7 @@ async function openRun(
     return session.client;
   });
   session.run = run;
+  if (canCollect) keepSource(archive, context.settings);
   if (mode === undefined) checkPublishedSizes(run);
   return run;
 }

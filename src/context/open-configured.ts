@@ -1,6 +1,8 @@
 import type { CompletenessRules } from '../archive/completeness/completeness.ts';
 import type { LingerRules } from '../archive/completeness/symbol-lifetime.ts';
+import type { SourceIdentity } from '../archive/format/manifest.ts';
 import { computeOverlapMs, type RecheckHistory } from '../archive/journal/recheck-results.ts';
+import { recordSources } from '../archive/journal/state.ts';
 import { type Archive, openArchive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
 import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
@@ -21,15 +23,12 @@ export function openConfiguredArchive(
   isRepair = false,
 ): Archive {
   const { archive, source, upstream, sources } = context.settings;
-  const toOrigin = (url: string | null): string | null => (url === null ? null : new URL(url).origin);
   const options = {
     root: archive.output,
     // A repair needs an existing archive.
     create: canCollect && !isRepair && (archive.outputNamed || context.canCreateArchive),
     upstream: canCollect && sources.length === 0 ? (source.name ?? toOrigin(upstream.baseUrl)) : null,
-    sources: canCollect
-      ? sources.map(({ name, upstream: { baseUrl } }) => ({ name, upstream: toOrigin(baseUrl) ?? '' }))
-      : [],
+    sources: canCollect ? listSourceIdentities(sources) : [],
     parts: archive.parts,
     partRows: archive.partRows,
     writer: `oddslake ${context.version}`,
@@ -39,6 +38,19 @@ export function openConfiguredArchive(
     ...(context.randomBytes !== undefined && { randomBytes: context.randomBytes }),
   };
   return openArchive(options, context.disk, context.openDatabase);
+}
+
+const toOrigin = (url: string | null): string | null => (url === null ? null : new URL(url).origin);
+
+const listSourceIdentities = (sources: Settings['sources']): SourceIdentity[] =>
+  sources.map(({ name, upstream: { baseUrl } }) => ({ name, upstream: toOrigin(baseUrl) ?? '' }));
+
+/**
+ * Records the source of a run that has just started, if a process with an older config has forgotten it since the run
+ * opened the archive. From now on no process forgets it.
+ */
+export function keepSource({ state }: Archive, { sources, sourceName }: Settings): void {
+  recordSources(state, listSourceIdentities(sources.filter(({ name }) => name === sourceName)));
 }
 
 /** @throws UsageError if --source names a source that the archive does not have */

@@ -226,8 +226,8 @@ describe('a system error', () => {
         message: expect.stringMatching(new RegExp(`${sentence.source}${operation} ${path}\\.`)),
         cause: expect.objectContaining({ code }),
       });
-    expect(() => disk.rename(from, to)).toThrow(reported('rename', from));
-    expect(() => disk.link(from, to)).toThrow(reported('link', from));
+    expect(() => disk.rename(from, to)).toThrow(reported('rename', `${from} to ${to}`));
+    expect(() => disk.link(from, to)).toThrow(reported('link', `${from} to ${to}`));
     expect(() => disk.write(from, bytes)).toThrow(reported('write', from));
     expect(() => disk.syncFolder(root)).toThrow(reported('sync', root));
     expect(() => disk.makeVolatileFolder(from)).toThrow(reported('create', from));

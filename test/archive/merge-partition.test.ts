@@ -77,8 +77,7 @@ const taskOf = (
   intervals: ['1h', '1d'],
   series: new Map(),
   groupRows: 16,
-  claimed: new Map(),
-  latenessMsMax: 0,
+  late: [],
   ...rest,
 });
 

@@ -173,26 +173,37 @@ function filledWhole(order: Order, levels: readonly Level[]): Filled {
   return contracts === 0 ? { contracts: 0, each: 0, levels: [] } : { ...filled({ contracts }, levels), contracts };
 }
 
-/** The fee of an order in doubles, whose errors are far smaller than the steps to which it is rounded. */
+/** A number that is at least 0 as an integer of its last of `places` decimal places. */
+const toDecimal = (value: number, places: number): bigint => BigInt(value.toFixed(places).replace('.', ''));
+
+/** The least multiple of `step` that is at least `value`. */
+const ceilTo = (value: bigint, step: bigint): bigint => {
+  const rest = ((value % step) + step) % step;
+  return rest === 0n ? value : value + step - rest;
+};
+
+/** The fee of an order. Those that are rounded are computed exactly: a sum of doubles may be on the wrong side of a step. */
 function feeOf({ fees, parameters }: Strategy, { contracts, each, levels }: Filled, buys: boolean): number {
   const number = (quantity: Quantity): number => numberOf(quantity, { parameters });
   if (!('schedule' in fees)) {
     const { per_contract, of_notional, of_variance } = fees;
     return contracts * (number(per_contract) + number(of_notional) * each + number(of_variance) * each * (1 - each));
   }
-  const decimals = levels.map(([p, c]) => ({ p: Number(p.toFixed(9)), c: Number(c.toFixed(6)) }));
+  const decimals = levels.map(([p, c]) => ({ p: toDecimal(p, 9), c: toDecimal(c, 6) }));
+  const sum = (value: (level: { p: bigint; c: bigint }) => bigint): bigint =>
+    decimals.reduce((total, level) => total + value(level), 0n);
   if (fees.schedule === 'polymarket') {
-    const sum = decimals.reduce((total, { p, c }) => total + c * (p * (1 - p)) ** fees.exponent, 0);
-    return Math.floor(number(fees.rate) * sum * 1e5 + 1e-7) / 1e5;
+    const places = 9 + 6 + 18 * fees.exponent;
+    const exact =
+      toDecimal(number(fees.rate), 9) * sum(({ p, c }) => c * (p * (10n ** 9n - p)) ** BigInt(fees.exponent));
+    return Number(exact / 10n ** BigInt(places - 5)) / 1e5;
   }
-  const rate = fees.liquidity === 'taker' ? 0.07 : 0.0175;
-  const model = decimals.reduce((total, { p, c }) => total + rate * number(fees.multiplier) * c * p * (1 - p), 0);
-  const tradeFee = Math.ceil(model * 1e6 - 1e-6) / 1e6;
-  const money = decimals.reduce((total, { p, c }) => total + c * p, 0);
-  const steps = fees.rounding === 'cent' ? 100 : 10_000;
-  return buys
-    ? Math.ceil((money + tradeFee) * steps - 1e-6) / steps - money
-    : money - Math.floor((money - tradeFee) * steps + 1e-6) / steps;
+  const rate = toDecimal(fees.liquidity === 'taker' ? 0.07 : 0.0175, 4) * toDecimal(number(fees.multiplier), 9);
+  const exact = rate * sum(({ p, c }) => c * p * (10n ** 9n - p));
+  // Of 37 places; the trade fee has 6, and money has 15.
+  const tradeFee = (ceilTo(exact, 10n ** 31n) / 10n ** 31n) * 10n ** 9n;
+  const money = sum(({ p, c }) => c * p) * (buys ? 1n : -1n);
+  return Number(ceilTo(money + tradeFee, fees.rounding === 'cent' ? 10n ** 13n : 10n ** 11n) - money) / 1e15;
 }
 
 export const plainTrades = (series: SymbolSeries, strategy: Strategy, span: Window): Trade[] =>

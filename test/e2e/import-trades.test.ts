@@ -290,6 +290,23 @@ test('prices of trades in cents are refused', async () => {
   expect(refused.stderr).toMatch(/the prices look like cents.*\n {2}--price-scale 0.01/s);
 });
 
+test('an unsorted file with too many trades without identifiers is refused, however few of them are rejected', async () => {
+  const place = folder();
+  const rows = Array.from({ length: 301_000 }, (_, i) => `A,${day0 + ((i * 7919) % 301_000) * 10},0.5,1`);
+  const file = put(place, 'unsorted.csv', `symbol,t,price,size\n${rows.join('\n')}\n`);
+  const output = join(place, 'lake');
+  const flags = ['import', file, '--dataset', 'trades', '--output', output, ...common];
+  const refused = await run(flags);
+  expect([refused.code, refused.stdout]).toEqual([
+    4,
+    expect.stringContaining('1,000 of 301,000 rows rejected: nothing'),
+  ]);
+  expect(refused.stdout).toContain('sort the file');
+  const allowed = await run([...flags, '--allow-rejected', '0.01']);
+  expect(allowed.code, allowed.stderr).toBe(0);
+  expect(await select(output, 'SELECT count(*) AS n FROM trades')).toEqual([{ n: 300_000 }]);
+});
+
 test('files that cannot be trades are refused', async () => {
   const output = folder();
   const page = put(folder(), 'page.json', '{"symbol":"A","ticks":[]}');

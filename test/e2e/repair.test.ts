@@ -1,4 +1,4 @@
-import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { RepairReport } from '../../src/archive/integrity/repair.ts';
@@ -128,4 +128,31 @@ describe('verify --repair', () => {
     const counted = await run(['sql', '--output', output, '--format', 'csv', 'select count(*) n from ticks']);
     expect(counted.stdout).toBe(`n\n${rows}\n`);
   });
+});
+
+test('verify finishes a publish that was interrupted, and is not clean before', async () => {
+  const output = folder();
+  const [first, second] = ['1748900000000', '1749000000000'].map((t) => {
+    const path = join(folder(), 'rows.csv');
+    writeFileSync(path, `symbol,t,p\nA,${t},0.5\n`);
+    return path;
+  });
+  const set = ['--output', output, '--set', 'source.name=box'];
+  const imported = await runApart(['import', first!, ...set]);
+  expect(imported.code, imported.stderr).toBe(0);
+  const target = join(output, 'ticks/date=2025-06-04', 'part-00.parquet');
+  const targets = Array.from({ length: 64 }, (_, part) =>
+    target.replace('part-00', `part-${String(part).padStart(2, '0')}`),
+  );
+  // Folders of these names refuse the rename, which is after the commit.
+  for (const path of targets) mkdirSync(join(path, 'in-the-way'), { recursive: true });
+  expect((await runApart(['import', second!, ...set])).code).toBe(1);
+  expect(manifestOf(output).generation).toBe(1);
+  const stuck = await runApart(['verify', ...set]);
+  expect([stuck.code, stuck.stderr]).toEqual([1, expect.stringContaining('.parquet')]);
+  for (const path of targets) rmSync(path, { recursive: true });
+  const verified = await runApart(['verify', ...set]);
+  expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining('no damage found')]);
+  expect(manifestOf(output).generation).toBe(2);
+  expect(manifestOf(output).datasets.ticks.files.filter(({ path }) => !existsSync(join(output, path)))).toEqual([]);
 });

@@ -255,6 +255,7 @@ class Checker:
             "created_at": whole,
             "writer": text,
             "upstream": text,
+            "sources": array("sources", {"name": text, "upstream": lambda value: type(value) is str}),
             "parts": lambda value: whole(value, 1) and value <= 1024,
             "day_parts": lambda value: type(value) is dict and all(map(self.is_day_part, value.items())),
             "previous_sha256": nullable(sha),
@@ -269,7 +270,11 @@ class Checker:
             "accepted": array("accepted", {**window, "reason": text, "accepted_at": whole}),
             "removed": array("removed", {"path": text, "generation": whole}),
         }
-        absent = ("day_parts", "verified_through", "commit_id", "completeness", "lost", "accepted", "removed")
+        # The owner is one service or several sources.
+        owners = ["upstream", "sources"]
+        if sum(name in self.manifest for name in owners) != 1:
+            self.fault("I1", "manifest.json", "has not exactly one of upstream and sources")
+        absent = (*owners, "day_parts", "verified_through", "commit_id", "completeness", "lost", "accepted", "removed")
         record(self.manifest, "manifest.json", top, absent)
         if self.faults:
             return

@@ -342,6 +342,8 @@ DAMAGES = {
     "a newer format": ("I1", lambda a: set_in(a, format_version=5)),
     "a manifest that is cut off": ("I1", lambda a: (a.root / "manifest.json").write_text("{")),
     "a generation that is a text": ("I1", lambda a: set_in(a, generation="5")),
+    "no owner": ("I1", lambda a: (a.manifest.pop("upstream"), save(a))),
+    "two owners": ("I1", lambda a: set_in(a, sources=[])),
     "a hash that is none": ("I1", lambda a: set_of_file(a, sha256="0")),
     "files without order": ("I2", lambda a: (a.files("ticks").reverse(), save(a))),
     "a file listed twice": ("I2", lambda a: (a.files("ticks").insert(0, a.files("ticks")[0]), save(a))),
@@ -454,6 +456,13 @@ def test_the_archive_that_is_damaged_was_not(contested, tmp_path):
         for at in range(len(harmless.files(dataset))):
             rewrite(harmless, dataset, lambda table: table, at)
     assert format_reader.check(harmless.root) == []
+
+
+def test_an_archive_of_several_sources_has_no_upstream(contested, tmp_path):
+    shared = copied(contested, tmp_path / "shared")
+    del shared.manifest["upstream"]
+    set_in(shared, sources=[{"name": "alpha", "upstream": "https://example.org"}, {"name": "beta", "upstream": ""}])
+    assert format_reader.check(shared.root) == []
 
 
 # A writer

@@ -192,7 +192,11 @@ describe('the trades of a backtest', () => {
     expect(await refusal(at(missing!))).toEqual([410, 'trades_not_stored', expect.stringMatching(/is missing/)]);
     writeFileSync(join(tradesFolderOf(archive), `${damaged!.id}.parquet`), 'not what it was');
     for (const format of ['json', 'csv', 'parquet'])
-      expect((await refusal(`${at(damaged!)}?format=${format}`)).slice(0, 2)).toEqual([503, 'damaged_data']);
+      expect(await refusal(`${at(damaged!)}?format=${format}`)).toEqual([
+        503,
+        'damaged_data',
+        'The file with the trades of the backtest is damaged. Run the backtest again.',
+      ]);
 
     for (const user of [bob, service.as('alice', 'desk')])
       expect(await refusal(at(done!), user)).toEqual([404, 'not_found', 'This user has no such backtest.']);

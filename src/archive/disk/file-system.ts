@@ -175,8 +175,8 @@ export function createDisk(calls: FileSystemCalls): Disk {
     },
     makeFolder: (path) => explainDiskErrors('create', path, () => makeFolder(path)),
     makeVolatileFolder: (path) => explainDiskErrors('create', path, () => makeScratch(path)),
-    rename: (from, to) => explainDiskErrors('rename', from, () => calls.rename(from, to)),
-    link: (from, to) => explainDiskErrors('link', from, () => calls.link(from, to)),
+    rename: (from, to) => explainDiskErrors('rename', `${from} to ${to}`, () => calls.rename(from, to)),
+    link: (from, to) => explainDiskErrors('link', `${from} to ${to}`, () => calls.link(from, to)),
     syncFolder: (path) => explainDiskErrors('sync', path, () => syncFolder(path)),
     remove: (path) => explainDiskErrors('remove', path, () => remove(path)),
   };
@@ -252,7 +252,7 @@ function explainDiskErrors<T>(operation: string, path: string, work: () => T): T
     if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
       throw new OddslakeError(
         exitCodes.unexpected,
-        `Not allowed to ${operation} ${path}. Check its owner and permissions.`,
+        `Not allowed to ${operation} ${path}. Check owners and permissions, and whether a file is immutable or its file system read-only.`,
         {
           cause: error,
         },

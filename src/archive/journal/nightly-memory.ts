@@ -3,6 +3,7 @@ import { floorToDay } from '../../base/window.ts';
 import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import type { NightVolume } from './nightly-comparison.ts';
 import { emptyRecheckHistory, type RecheckHistory } from './recheck-results.ts';
+import { takeOverInterruptedRuns } from './runs.ts';
 import { compareShapes, type Drift, type FieldShape, type Shape } from './schema-drift.ts';
 
 export interface RecordedNight extends NightVolume {
@@ -63,22 +64,38 @@ interface PolledCounts {
   readonly conflicts: number;
 }
 
+const pollJobsSql = "'nightly', 'ticks', 'live'";
+
 /**
  * Counts the ticks of a run, and of the polls by any job that began after run `after` and before this run: if an hourly
  * job polls too, it leaves few new ticks for the nightly run. Polls that begin during a nightly run count for the next
  * one. Backfills and imports do not count.
  */
 export function countPolled(db: Database, runId: string, after: string, source: string | null = null): PolledCounts {
+  // During this run, another source's run may have published ticks of an interrupted run. If they stayed with it, this
+  // night would count them, and so would the next one, which takes them over.
+  if (source !== null) db.transaction(() => takeOverInterruptedRuns(db, runId));
   // Run IDs sort by start time.
   const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
     `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs
-     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and source is ?3 and job in ('nightly', 'ticks', 'live'))`,
+     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and source is ?3 and job in (${pollJobsSql}))`,
     runId,
     after,
     source,
   );
   return { ticks: row?.ticks ?? 0, late: row?.late ?? 0, conflicts: row?.conflicts ?? 0 };
 }
+
+/** Reads the newest run that polled ticks of a source; undefined if there is none. */
+export const readNewestPoll = (
+  db: Database,
+  source: string,
+): { readonly runId: string; readonly startedAt: number } | undefined =>
+  db.one<{ runId: string; startedAt: number }>(
+    `select run_id as "runId", started_at as "startedAt" from runs
+     where source = ? and job in (${pollJobsSql}) order by run_id desc limit 1`,
+    source,
+  );
 
 const rechecksKey = 'rechecks';
 

@@ -64,7 +64,11 @@ export function startRun(
 
 const runsMax = 1000;
 
-export function finishRun(db: Database, runId: string, nowMs: number, exitCode: number, summary: string): void {
+/**
+ * Records the end of a run.
+ * @param exitCode null if its job has other runs: until `setExitCode`, readers see a job that has not ended
+ */
+export function finishRun(db: Database, runId: string, nowMs: number, exitCode: number | null, summary: string): void {
   startedRunIds.delete(runId);
   db.run(
     'update runs set finished_at = ?, exit_code = ?, summary = ? where run_id = ?',
@@ -75,18 +79,21 @@ export function finishRun(db: Database, runId: string, nowMs: number, exitCode: 
   );
 }
 
-/** Replaces the exit code of an ended run by that of its job, which may have other runs. The summary stays its own. */
-export function setExitCode(db: Database, runId: string, exitCode: number): void {
-  db.run('update runs set exit_code = ? where run_id = ? and finished_at is not null', exitCode, runId);
+/** Ends a job of several runs: records its exit code for those that have ended. Their summaries stay their own. */
+export function setExitCode(db: Database, runIds: readonly string[], exitCode: number): void {
+  db.transaction(() => {
+    for (const runId of runIds)
+      db.run('update runs set exit_code = ? where run_id = ? and finished_at is not null', exitCode, runId);
+  });
 }
 
 /** Whether a run's process has ended, so that another run can recover what it journaled. */
 export function isRunOver(db: Database, runId: string): boolean {
-  const row = db.one<{ pid: number; finished_at: number | null }>(
-    'select pid, finished_at from runs where run_id = ?',
+  const row = db.one<{ pid: number; exit_code: number | null }>(
+    'select pid, exit_code from runs where run_id = ?',
     runId,
   );
-  if (row === undefined || row.finished_at !== null) return true;
+  if (row === undefined || row.exit_code !== null) return true;
   // In containers, runs may share a process ID. Runs of this process are those started here.
   if (row.pid === process.pid) return !startedRunIds.has(runId);
   try {
@@ -137,23 +144,33 @@ export function addPublishedTicks(db: Database, runId: string, { added, lost }: 
   );
 }
 
-/** Returns a check for interrupted runs, which ended without a result. `runId` is never one. Results are cached. */
+/**
+ * Returns a check for the interrupted runs, which ended without a result, whose ticks `runId` recovers. `runId` is
+ * never one. Ticks of another source stay with their run, until the next run of that source takes them over. Results
+ * are cached.
+ */
 export function createInterruptedRunCheck(db: Database, runId: string): (otherId: string) => boolean {
   const known = new Map([[runId, false]]);
   return (otherId) => {
     const cached = known.get(otherId);
     if (cached !== undefined) return cached;
-    const hasEnded = 'select 1 from runs where run_id = ? and finished_at is not null';
-    const isBroken = isRunOver(db, otherId) && db.one(hasEnded, otherId) === undefined;
+    const isOther = `select 1 from runs where run_id = ?
+      and (finished_at is not null or source is not (select source from runs where run_id = ?))`;
+    const isBroken = isRunOver(db, otherId) && db.one(isOther, otherId, runId) === undefined;
     known.set(otherId, isBroken);
     return isBroken;
   };
 }
 
-/** Takes over the published ticks of interrupted runs. They count as recovered. */
-function takeOverInterruptedRuns(db: Database, runId: string): void {
+/**
+ * Takes over the published ticks of interrupted runs. They count as recovered. Only runs of the same source, or without
+ * one as this run, are taken over, because the ticks of a source are compared with its own nights. Joins the caller's
+ * transaction.
+ */
+export function takeOverInterruptedRuns(db: Database, runId: string): void {
   const unfinished = db.all<{ run_id: string }>(
-    `select run_id from runs where finished_at is null and run_id <> ?
+    `select run_id from runs where finished_at is null and run_id <> ?1
+       and source is (select source from runs where run_id = ?1)
        and (accepted + duplicates + conflicts + recovered + published_added + published_lost > 0
          or exists (select 1 from series_counts c
            where c.run_id = runs.run_id and c.accepted + c.duplicates + c.conflicts + c.recovered > 0))`,
@@ -228,7 +245,10 @@ export interface EndedRun {
   readonly succeededAt: number | null;
 }
 
-/** Reads the last ended run of each job. An end after `untilMs` is ignored, because its clock was wrong. */
+/**
+ * Reads the last ended run of each job. An end after `untilMs` is ignored, because its clock was wrong. A run whose job
+ * has not ended is ignored too: the runs for the other sources may fail.
+ */
 export function readLastEndedRuns(db: Database, untilMs: number): EndedRun[] {
   return db.snapshot(() => {
     const succeeded = new Map(
@@ -241,7 +261,8 @@ export function readLastEndedRuns(db: Database, untilMs: number): EndedRun[] {
     );
     // SQLite takes the bare columns from the row that has the max(): https://sqlite.org/lang_select.html#bareagg
     const rows = db.all<{ job: string; started_at: number; exit_code: number | null; summary: string | null }>(
-      'select job, started_at, max(finished_at), exit_code, summary from runs where finished_at <= ? group by job',
+      `select job, started_at, max(finished_at), exit_code, summary from runs
+         where finished_at <= ? and exit_code is not null group by job`,
       untilMs,
     );
     return rows.map(({ job, started_at: startedAt, exit_code: exitCode, summary }) => ({
@@ -254,6 +275,9 @@ export function readLastEndedRuns(db: Database, untilMs: number): EndedRun[] {
   });
 }
 
+/** When a run ended; null until its job has ended too, because the runs for the other sources may fail. */
+const jobEndSql = 'case when exit_code is not null then finished_at end';
+
 /** Reads the newest run of a job. Live reads of a service are not a job: their run would always be the newest. */
 export function readLastRun(db: Database): LastRun | undefined {
   const row = db.one<{
@@ -263,7 +287,7 @@ export function readLastRun(db: Database): LastRun | undefined {
     finished_at: number | null;
     exit_code: number | null;
   }>(
-    `select run_id, job, started_at, finished_at, exit_code from runs where job <> 'live'
+    `select run_id, job, started_at, ${jobEndSql} as finished_at, exit_code from runs where job <> 'live'
      order by started_at desc, run_id desc limit 1`,
   );
   if (row === undefined) return undefined;
@@ -276,8 +300,8 @@ export interface RecordedRun extends LastRun {
   readonly summary: string | null;
 }
 
-const runColumnsSql = `run_id as "runId", job, started_at as "startedAt", finished_at as "finishedAt", exit_code as "exitCode",
-  summary`;
+const runColumnsSql = `run_id as "runId", job, started_at as "startedAt", ${jobEndSql} as "finishedAt",
+  exit_code as "exitCode", case when exit_code is not null then summary end as summary`;
 
 /** Reads the newest runs that started by `untilMs` (epoch ms), at most `countMax`, oldest first. */
 export const readLatestRuns = (db: Database, countMax: number, untilMs: number): RecordedRun[] =>
@@ -292,7 +316,7 @@ export const readLatestRuns = (db: Database, countMax: number, untilMs: number):
 /** Reads the newest ended run of a job among those that started by `untilMs` (epoch ms). */
 export const readLatestEndedRun = (db: Database, job: string, untilMs: number): RecordedRun | undefined =>
   db.one<RecordedRun & Record<string, never>>(
-    `select ${runColumnsSql} from runs where job = ? and finished_at is not null and started_at <= ?
+    `select ${runColumnsSql} from runs where job = ? and exit_code is not null and started_at <= ?
      order by started_at desc, run_id desc limit 1`,
     job,
     untilMs,

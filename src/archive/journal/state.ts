@@ -216,7 +216,8 @@ const symbolTables = ['symbols', 'journal_books', 'journal_book_cover', 'book_ob
 
 /**
  * Removes the sources that are not among `kept` and of which no symbol is known: their name or address was wrong. Otherwise
- * a source once in the settings would have to stay there for good.
+ * a source once in the settings would have to stay there for good. A source that another process is collecting stays,
+ * because its first symbols may be recorded at any time.
  */
 export function forgetUnusedSources({ db }: State, kept: readonly Pick<SourceIdentity, 'name'>[]): void {
   const isOther = ({ name }: SourceIdentity): boolean => !kept.some((one) => one.name === name);
@@ -228,8 +229,12 @@ export function forgetUnusedSources({ db }: State, kept: readonly Pick<SourceIde
         (table) => db.one(`select 1 from ${table} where symbol >= ? and symbol < ? limit 1`, from, to) !== undefined,
       );
     };
+    const isCollected = ({ name }: SourceIdentity): boolean =>
+      db
+        .all<{ run_id: string }>('select run_id from runs where source = ? and finished_at is null', name)
+        .some(({ run_id: runId }) => !isRunOver(db, runId));
     const known = readSources(db);
-    const used = known.filter((one) => !isOther(one) || hasRows(one));
+    const used = known.filter((one) => !isOther(one) || hasRows(one) || isCollected(one));
     // Its failed lists would make every day up to its return incomplete.
     for (const { name } of known.filter((one) => !used.includes(one))) {
       const { from, to } = getSymbolRange(name);

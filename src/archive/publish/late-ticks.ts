@@ -2,14 +2,24 @@ import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { isWithin, union, type Window } from '../../base/window.ts';
 import { countTicksInWindow, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 
-/** Which ticks count as late, and how their lateness is measured. Times in ms. */
+/** Which ticks of a source count as late, and how their lateness is measured. Times in ms. */
 export interface LateTickRules {
-  /** Start of the run, epoch ms. A window counts as previously covered if it was fetched before this time. */
+  /** Start of the source's run, epoch ms. A window counts as previously covered if it was fetched before this time. */
   readonly fetchedBeforeMs: number;
   /** Length of the overlap, which every run reads again. Lateness beyond it is not measured. */
   readonly latenessMsMax: number;
-  /** The source whose ticks count: a publish merges what other runs have journaled too. Null or absent: all ticks. */
-  readonly source?: string | null;
+  /** The source. Null: the only service. */
+  readonly source: string | null;
+  /** The run for which the late ticks count; absent: the one that publishes. */
+  readonly runId?: string;
+}
+
+/** What a merge needs to measure late ticks by one of the rules. */
+export interface LateTickTask {
+  /** Coverage of the part's symbols from before the run, for the symbols of the source. */
+  readonly claimed: ReadonlyMap<string, readonly FetchedWindow[]>;
+  /** See `LateTickRules.latenessMsMax`. */
+  readonly latenessMsMax: number;
 }
 
 /** A covered window of a symbol, and when its response was generated, epoch ms. */

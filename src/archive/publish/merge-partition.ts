@@ -34,7 +34,7 @@ import {
   openPartitionWriter,
 } from './encode-partition.ts';
 import type { SpilledChunk } from './import-buffer.ts';
-import { addLateTicks, countLateTicks, type FetchedWindow, type LateTicks, noLateTicks } from './late-ticks.ts';
+import { addLateTicks, countLateTicks, type LateTicks, type LateTickTask, noLateTicks } from './late-ticks.ts';
 import { openSpillReader, type SpillReader } from './spill-file.ts';
 
 /**
@@ -55,10 +55,8 @@ export interface MergeTask {
   readonly answers: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Lost windows of the day. */
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
-  /** Coverage of the part's symbols from before the run; empty if late ticks are not counted. */
-  readonly claimed: ReadonlyMap<string, readonly FetchedWindow[]>;
-  /** See `LateTickRules.latenessMsMax`. */
-  readonly latenessMsMax: number;
+  /** One for each of `PublishOptions.late`. */
+  readonly late: readonly LateTickTask[];
   /** Intervals to compute candles for. */
   readonly intervals: readonly CandleInterval[];
   /** The series files that candles are computed from, as of the next generation; none without intervals. */
@@ -87,7 +85,7 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
   );
   const files = openPartitionWriter(task, task.intervals, decodeCandleSeries(task.series), task.groupRows);
   const spills = openSpillReader();
-  const result = createMergeResult();
+  const result = createMergeResult(task.late.length);
   try {
     for (const slice of slices) {
       const chunks = loadSpilledChunks(slice.chunks, spills);
@@ -98,11 +96,8 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
       const changed = computeChangedCoverage(published, withdrawn, assessed.covered, [...merged.added.keys()], columns);
       // With a single slice it is already known whether the ticks have to be written.
       files.add(columns, new Map([...published, ...changed]), slices.length > 1 || merged.isChanged);
-      const late = countLateTicks(
-        pickSymbols(task.claimed, slice.symbols),
-        merged.added,
-        { old: slice.old, columns },
-        task.latenessMsMax,
+      const late = task.late.map(({ claimed, latenessMsMax }) =>
+        countLateTicks(pickSymbols(claimed, slice.symbols), merged.added, { old: slice.old, columns }, latenessMsMax),
       );
       addSliceResult(result, {
         merged,
@@ -273,8 +268,8 @@ export interface MergeResult {
   readonly lacking: readonly LostWindow[];
   /** The coverage to publish of symbols whose coverage changed. */
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
-  /** New ticks in windows that were covered before. */
-  readonly late: LateTicks;
+  /** New ticks in windows that were covered before, by each of the rules. */
+  readonly late: readonly LateTicks[];
   /** The ticks file, if the ticks changed, and the candle files. */
   readonly files: readonly EncodedFile[];
 }
@@ -285,7 +280,7 @@ export type MergeSliceResult = Omit<MergeResult, 'files'>;
 /** The accumulated results of the slices. */
 type MergeResultBuilder = ReturnType<typeof createMergeResult>;
 
-const createMergeResult = () => ({
+const createMergeResult = (lateCount: number) => ({
   merged: {
     isChanged: false,
     conflicts: [] as Conflict[],
@@ -299,7 +294,7 @@ const createMergeResult = () => ({
   restored: [] as LostWindow[],
   lacking: [] as LostWindow[],
   coverage: new Map<string, readonly PublishedCoverage[]>(),
-  late: noLateTicks,
+  late: Array.from({ length: lateCount }, () => noLateTicks),
 });
 
 /** Adds the result of a slice. */
@@ -316,7 +311,7 @@ function addSliceResult(result: MergeResultBuilder, slice: MergeSliceResult): vo
   for (const delta of slice.deltas) result.deltas.push(delta);
   for (const [symbol, covered] of slice.covered) result.covered.set(symbol, covered);
   for (const [symbol, windows] of slice.withdrawn) result.withdrawn.set(symbol, windows);
-  result.late = addLateTicks(result.late, slice.late);
+  result.late = result.late.map((late, i) => addLateTicks(late, slice.late[i]!));
   result.restored.push(...slice.restored);
   result.lacking.push(...slice.lacking);
   for (const [symbol, coveredWindows] of slice.coverage) result.coverage.set(symbol, coveredWindows);

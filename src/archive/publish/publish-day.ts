@@ -2,7 +2,7 @@ import { DamageError } from '../../base/errors.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
-import { dayMs, floorToDay, type Window } from '../../base/window.ts';
+import { dayMs, floorToDay } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { getPartCount } from '../format/day-parts.ts';
@@ -11,7 +11,6 @@ import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import { readSegmentsIn } from '../journal/coverage-store.ts';
-import type { Database } from '../journal/database.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { type BookResponse, readBookBin, readBookResponses } from '../journal/journal-books.ts';
@@ -68,7 +67,7 @@ interface StageDaysInput {
   readonly end: number;
   readonly intervals: readonly CandleInterval[];
   /** See `PublishOptions.late`. */
-  readonly late: LateTickRules | undefined;
+  readonly late: readonly LateTickRules[];
   readonly workers: MergeWorkers;
   readonly signal: AbortSignal | undefined;
   /** Called after each part. */
@@ -85,8 +84,8 @@ interface StagedDays {
 
 /** What the state knows of a day before the merge. */
 interface DayFacts {
-  /** Coverage from before the run, by symbol; empty if late ticks are not counted. */
-  readonly coveredBefore: ReadonlyMap<string, readonly FetchedWindow[]>;
+  /** For each rule, the coverage from before the run, by symbol. */
+  readonly coveredBefore: readonly ReadonlyMap<string, readonly FetchedWindow[]>[];
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
 }
 
@@ -212,10 +211,11 @@ function splitDayInput({ day, bins, answers, series }: DayInput, parts: number):
   }));
 }
 
-function readDayFacts(archive: Archive, day: number, lateRules: LateTickRules | undefined): DayFacts {
+function readDayFacts(archive: Archive, day: number, lateRules: readonly LateTickRules[]): DayFacts {
   const { db } = archive.state;
   const window = { from: day, to: day + dayMs };
-  const coveredBefore = lateRules === undefined ? new Map() : readCoveredBefore(db, window, lateRules);
+  const segments = lateRules.length === 0 ? [] : [...readSegmentsIn(db, window)];
+  const coveredBefore = lateRules.map((rules) => selectCoveredBefore(segments, rules));
   return { coveredBefore, lost: readLostTicksIn(db, window) };
 }
 
@@ -247,6 +247,7 @@ async function startMerge(
   const file = findFileWithRows(stage.base, 'ticks', toDayPath('ticks', day, part));
   const old = file === undefined ? null : readPublishedFile(archive, file);
   const chunks = input.source.readChunks(bin);
+  const symbols = chunks.map(({ symbol }) => symbol);
   const task: MergeTask = {
     day,
     part,
@@ -259,27 +260,25 @@ async function startMerge(
     intervals: input.intervals,
     series: input.intervals.length === 0 ? new Map() : readCandleSeries(archive, stage, bin),
     groupRows: archive.groupRows,
-    claimed: pickSymbols(
-      coveredBefore,
-      chunks.map(({ symbol }) => symbol),
-    ),
-    latenessMsMax: input.late?.latenessMsMax ?? 0,
+    late: input.late.map(({ latenessMsMax }, i) => ({
+      claimed: pickSymbols(coveredBefore[i]!, symbols),
+      latenessMsMax,
+    })),
   };
   const standings: PartitionPrecedence = {
     lookup: openDayPrecedence(db, day),
-    readAll: () => readPrecedence(db, day, new Set(chunks.map(({ symbol }) => symbol))),
+    readAll: () => readPrecedence(db, day, new Set(symbols)),
   };
   return input.workers.merge(task, standings);
 }
 
-/** The published coverage of a window that was fetched before `beforeMs`, by symbol. */
-const readCoveredBefore = (
-  db: Database,
-  window: Window,
-  { fetchedBeforeMs, source = null }: LateTickRules,
+/** The coverage of a source that was fetched before its run, by symbol. */
+const selectCoveredBefore = (
+  segments: readonly (readonly [symbol: string, covered: readonly FetchedWindow[]])[],
+  { fetchedBeforeMs, source }: LateTickRules,
 ): ReadonlyMap<string, readonly FetchedWindow[]> =>
   new Map(
-    [...readSegmentsIn(db, window)]
+    segments
       .filter(([symbol]) => isSymbolOf(source, symbol))
       .map(([symbol, covered]) => [
         symbol,

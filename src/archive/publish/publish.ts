@@ -33,7 +33,7 @@ import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-cho
 import { readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
 import { stageMissingEmptyFiles } from './empty-files.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
-import type { LateTickRules } from './late-ticks.ts';
+import { addLateTicks, type LateTickRules, type LateTicks, noLateTicks } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
 import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
@@ -62,8 +62,8 @@ export interface PublishOptions extends JudgeContext {
   readonly quarantineBytesMax?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
-  /** Set to count late ticks. */
-  readonly late?: LateTickRules | undefined;
+  /** Set to count late ticks; one for each source, since a publish merges what all of their runs have journaled. */
+  readonly late?: readonly LateTickRules[] | undefined;
   /** Input of an import, besides the journal. */
   readonly intake?: ImportBuffer | undefined;
   /**
@@ -86,13 +86,15 @@ export interface PublishResult {
   readonly files: readonly PublishedFile[];
   /** Lost windows that were fetched completely with fewer ticks than were once published. They stay lost. */
   readonly lacking: readonly LostWindow[];
-  /** Greatest lateness of the late ticks, in ms; 0 if there are none. See `LateTickRules`. */
-  readonly latenessMs: number;
+  /** The late ticks of each source that has any. */
+  readonly late: readonly SourceLateTicks[];
   /** One message per damaged file that was skipped. Its input stays journaled. */
   readonly refused: readonly string[];
   /** The quarantined rows of a damaged journal; null if it is intact. */
   readonly quarantined: JournalQuarantine | null;
 }
+
+type SourceLateTicks = LateTicks & Pick<LateTickRules, 'source' | 'runId'>;
 
 /**
  * Merges the journal into the published files, adds missing candles, and commits the result atomically as one
@@ -162,7 +164,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const isUpgrade = options.upgrades === true;
   if (!isUpgrade) requireCurrentFormat(archive);
   else if (base.format_version === formatVersion && listOutdatedFiles(db, base).length === 0)
-    return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused: [] };
+    return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused: [] };
   const stage = startStage(archive, base, builtOn);
   try {
     return await mergeAndCommit(archive, stage, options);
@@ -201,7 +203,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     end,
     intervals,
     signal: options.signal,
-    late: options.late,
+    late: options.late ?? [],
     workers:
       (await options.workers?.(countPublishedRows(base, bins) + countJournaledTicks(db) + (intake?.ticks ?? 0))) ??
       inlineWorker,
@@ -232,7 +234,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
         intake.commitTo(archive.state, []);
         intake.series.commitTo(archive.state, []);
       });
-    return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused };
+    return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused };
   }
   // In the order in which the commit inserts unknown symbols into the state.
   const seen = [...(intake?.series.seen ?? []), ...(intake?.seen ?? [])];
@@ -262,8 +264,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   });
   const lacking = results.flatMap((bin) => bin.lacking);
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);
-  const { latenessMs } = sumLateTicks(results);
-  return { previousManifest: base, manifest, files, lacking, latenessMs, refused };
+  return { previousManifest: base, manifest, files, lacking, late: sumLateTicks(options, results), refused };
 }
 
 /** Counts the published ticks in the given parts. */
@@ -318,10 +319,14 @@ function stageMarkets(archive: Archive, stage: Stage, end: number, refused: stri
   return mergedRecords;
 }
 
-const sumLateTicks = (results: readonly BinResult[]): { ticks: number; latenessMs: number } => ({
-  ticks: results.reduce((sum, { late }) => sum + late.ticks, 0),
-  latenessMs: results.reduce((max, { late }) => Math.max(max, late.latenessMs), 0),
-});
+const sumLateTicks = ({ late: rules = [] }: PublishOptions, results: readonly BinResult[]): SourceLateTicks[] =>
+  rules
+    .map(({ source, runId }, i) => ({
+      source,
+      ...(runId !== undefined && { runId }),
+      ...results.reduce((sum, { late }) => addLateTicks(sum, late[i]!), noLateTicks),
+    }))
+    .filter(({ ticks }) => ticks > 0);
 
 /** The symbols after the commit. `addTickDeltas` makes the same change in the state database. */
 function computeSymbolsAfter(
@@ -386,8 +391,7 @@ function recordPublish(
     for (const count of merged.added.values()) added += count;
   }
   addPublishedTicks(db, ownRunId, { added, lost: 0 });
-  const { ticks } = sumLateTicks(results);
-  if (ticks > 0) addLateTickCount(db, options.runId, ticks);
+  for (const { runId = ownRunId, ticks } of sumLateTicks(options, results)) addLateTickCount(db, runId, ticks);
   for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
     retractSegments(db, symbol, windows);
   for (const [symbol, covered] of joinBySymbol(results.map(({ covered }) => covered)))

@@ -3,7 +3,6 @@ import type { Command } from 'commander';
 import { UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
-import { intersectTwo, isEmpty } from '../../base/window.ts';
 import type { CsvPiece, FeedDataset } from '../../sandbox/feed-files.ts';
 import type { SandboxOptions } from '../../sandbox/options.ts';
 import {
@@ -62,11 +61,9 @@ export function addSandboxFiles(shell: CliContext, sandbox: Command): void {
         const datasets = parseDatasets(flags.dataset);
         const options = checkSandboxOptions(parseSandboxOptions({ ...flags }, describeExpected));
         const nowMs = options.nowMs ?? clock.nowMs();
-        const window = intersectTwo(parseTimeWindow({ from: flags.from, to: flags.to }), {
-          from: options.epochMs,
-          to: nowMs,
-        });
-        if (isEmpty(window))
+        const window = parseTimeWindow({ from: flags.from, to: flags.to });
+        // Equal flags give equal files, so nothing is cut at a clock.
+        if (window.from < options.epochMs || window.to > nowMs)
           throw new UsageError(
             `The sandbox has data from ${formatIsoUtc(options.epochMs)} to ${formatIsoUtc(nowMs)}: see --epoch and --now.`,
           );

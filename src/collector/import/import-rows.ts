@@ -107,8 +107,8 @@ export function explainSymbol(symbol: unknown): string {
   return typeof symbol === 'string' && isSymbolName(symbol) ? roundedReason : 'symbol is not text';
 }
 
-/** Whether a symbol is a long token ID that a program wrote as a floating-point number: several IDs may become the same. */
-const isRoundedNumber = (symbol: string): boolean => /^\d\.\d+e\+\d+$/i.test(symbol);
+/** Whether an identifier is a long number that a program wrote as a floating-point number: several IDs may become the same. */
+export const isRoundedNumber = (id: string): boolean => /^\d\.\d+e\+\d+$/i.test(id);
 
 const roundedReason = 'symbol is a rounded number: its last digits are lost';
 

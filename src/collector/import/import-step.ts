@@ -29,6 +29,7 @@ import {
 } from './read-rows.ts';
 import { type FileCounts, isOverShare, suggestFlag } from './rejected-rows.ts';
 import type { FileFault } from './row-columns.ts';
+import { unsortedReason } from './trade-ids.ts';
 
 export interface ImportFlags {
   readonly paths: readonly string[];
@@ -212,7 +213,10 @@ async function importToArchive(
     dataset: ImportDataset | null,
     counts: FileCounts,
   ): Promise<Omit<CheckedFile, 'fault' | 'unused' | 'moreFlags' | 'trades'>> => {
-    const isOver = !isResponseFile(file) && isOverShare(counts, shareMax);
+    // Nothing is wrong with trades of an unsorted file: to leave some of them out needs a flag.
+    const isUnsorted =
+      flags.rejectedShareMax === null && counts.reasons.some(({ reason }) => reason === unsortedReason);
+    const isOver = !isResponseFile(file) && (isUnsorted || isOverShare(counts, shareMax));
     // A look at the first rows finds all flags at once. The reasons are those of all rows, but of a wrong unit, for example,
     // they suggest flags that its right one does not need.
     const guessed =

@@ -2,6 +2,7 @@ import { findTimeFlaw } from '../paging/observation.ts';
 import { explainRow, isMissing } from './import-quotes.ts';
 import {
   formatRawRow,
+  isRoundedNumber,
   isUsableSymbol,
   parsePrice,
   parseRowTime,
@@ -41,6 +42,8 @@ export interface RawTradeRows
 
 /** The length of an identifier or hash, in UTF-16 code units. */
 const textCharsMax = 256;
+/** The length of an identifier that was made from the content of a trade, which includes its hash. */
+const madeIdCharsMax = textCharsMax + 128;
 
 /**
  * Reads rows with trades into the sink. A trade without a symbol, a time, a price or a size is rejected with the reason, and so
@@ -93,6 +96,8 @@ function parseTrade(
   if (typeof aggressor === 'object' && aggressor !== null) return `aggressor ${aggressor.reason}`;
   const block = parseBoolean(rows.block?.[i]);
   if (typeof block !== 'number') return `block ${block.reason}`;
+  const flaw = findTextFlaw('trade_id', rows.trade_id?.[i]) ?? findTextFlaw('tx_hash', rows.tx_hash?.[i]);
+  if (flaw !== undefined) return flaw;
   values[0] = (price * factor) / divisor;
   values[1] = size;
   values[2] = block;
@@ -104,9 +109,18 @@ function parseTrade(
       ? (toText(rows.price_text?.[i]) ?? findInexactText(rows.price![i], price, hasDecimalComma))
       : null;
   texts[4] = toText(rows.size_text?.[i]) ?? findInexactText(rows.size![i], size, hasDecimalComma);
-  if ((texts[0]?.length ?? 0) > textCharsMax) return `trade_id is longer than ${textCharsMax} characters`;
-  if ((texts[2]?.length ?? 0) > textCharsMax) return `tx_hash is longer than ${textCharsMax} characters`;
   return undefined;
+}
+
+/** Why a value cannot be an identifier or a hash: other values might be stored as the same text. Undefined if it can. */
+function findTextFlaw(name: 'trade_id' | 'tx_hash', value: unknown): string | undefined {
+  if (isMissing(value)) return undefined;
+  if (typeof value === 'object') return `${name} is neither text nor a number`;
+  const text = String(value);
+  const max = name === 'trade_id' && text.startsWith('=') ? madeIdCharsMax : textCharsMax;
+  if (text.length > max) return `${name} is longer than ${max} characters`;
+  if (!text.isWellFormed()) return `${name} contains half of a surrogate pair`;
+  return isRoundedNumber(text) ? `${name} is a rounded number: its last digits are lost` : undefined;
 }
 
 /** Gives a trade without an identifier one. Returns why it cannot have one; undefined if it has. */

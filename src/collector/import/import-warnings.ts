@@ -103,7 +103,8 @@ export function formatOverShare(
     .slice(0, overReasonsShown)
     .map(({ reason, count, first }) => `${formatNumber(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
   const help = flags.length > 0 ? ` Use ${flags.join(' ')}.` : '';
-  return `${path}: ${formatNumber(rejected)} of ${formatNumber(rows)} ${dataset ?? 'rows'} rejected, which exceeds the allowed share of ${shareMax}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
+  const why = rejected > shareMax * rows ? `, which exceeds the allowed share of ${shareMax}` : '';
+  return `${path}: ${formatNumber(rejected)} of ${formatNumber(rows)} ${dataset ?? 'rows'} rejected${why}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
 }
 
 const rawCharsShown = 120;

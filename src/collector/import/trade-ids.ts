@@ -113,7 +113,8 @@ export function createTradeIds(limit = rememberedMax): TradeIds {
   };
 }
 
-const unsortedReason =
+/** Why a trade got no identifier although nothing is wrong with it. */
+export const unsortedReason =
   'trade_id is missing, and in a file of this size the rows of a symbol have to be sorted by time then: sort the file, or name the column of identifiers with --columns trade_id=';
 
 /** Finds the remembered trade with this content, of which the other arguments are the parts. -1 if there is none. */

@@ -1,7 +1,9 @@
+import { setExitCode } from '../../archive/journal/runs.ts';
 import { DamageError, type ExitCode, exitCodes, UsageError } from '../../base/errors.ts';
 import { addLogFields } from '../../base/ports.ts';
 import { findSource, qualifySymbol } from '../../base/source-name.ts';
 import type { Context } from '../../context/context.ts';
+import { openConfiguredArchive } from '../../context/open-configured.ts';
 import { requireUpstream, selectSource } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
 import { createJobFailure, type RestoredCounts, type RunFacts, type RunFailure, type Summary } from './summary.ts';
@@ -75,6 +77,25 @@ export interface EndedRun {
   readonly source: string;
   readonly facts: RunFacts;
   readonly summary: Summary;
+}
+
+/**
+ * Records the exit code of the job for each of its runs, so that none of them counts as a success if another failed.
+ * Until then they have none: a process that is killed between two runs leaves an interrupted job.
+ */
+export function recordJobExitCode(context: Context, ended: readonly EndedRun[], exitCode: number): void {
+  const runIds = ended.flatMap(({ summary }) => summary.run_id ?? []);
+  if (runIds.length === 0) return;
+  try {
+    const archive = openConfiguredArchive(context, false);
+    try {
+      setExitCode(archive.state.db, runIds, exitCode);
+    } finally {
+      archive.close();
+    }
+  } catch (err) {
+    context.log.warn({ err }, 'the exit code of the job could not be recorded');
+  }
 }
 
 /** Adds up the runs of a job. `runs` has at least one, in the order in which they ran. */

@@ -6,18 +6,19 @@ import {
   recordVerification,
 } from '../../archive/integrity/daily-hash-share.ts';
 import { type VerifyResult, verifyArchive } from '../../archive/integrity/verify.ts';
-import { updateRecheckHistory } from '../../archive/journal/nightly-memory.ts';
+import { readNewestPoll, readRecheckHistory, updateRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { type FileDamage, readRecordedDamage, recordDamage } from '../../archive/journal/published-files.ts';
 import { recordLateness } from '../../archive/journal/recheck-results.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { ImportBuffer } from '../../archive/publish/import-buffer.ts';
+import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from '../../archive/publish/merge-partition.ts';
 import { publish } from '../../archive/publish/publish.ts';
 import type { JournalQuarantine } from '../../archive/publish/quarantine.ts';
 import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { dayMs, floorToDay, minuteMs } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
-import { toCompletenessRules } from '../../context/open-configured.ts';
+import { getOverlapMs, toCompletenessRules } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
 import { type MergeThreads, openMergeThreads } from './merge-workers.ts';
 import { noteConfirmedLosses } from './track-lost-windows.ts';
@@ -52,7 +53,7 @@ export async function publishJournal(
       quarantineBytesMax: context.settings.quarantine.bytesMax,
       intake: from.intake,
       workers,
-      late: run.nightCounters.lateRules,
+      late: listLateTickRules(run),
       onProgress: (done, total) => display.update({ done, total }),
     });
     for (const file of published.files) run.files.set(file.path, file);
@@ -60,12 +61,11 @@ export async function publishJournal(
     const { db } = archive.state;
     const nowMs = context.clock.nowMs();
     // If the service is known to leave ticks out, late ticks do not measure lateness: any new request may return more.
-    if (published.latenessMs > 0)
+    for (const { source, latenessMs } of published.late.filter((late) => late.latenessMs > 0))
       updateRecheckHistory(
         db,
-        (known) =>
-          known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), published.latenessMs, nowMs),
-        run.source,
+        (known) => (known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), latenessMs, nowMs)),
+        source,
       );
     if (published.quarantined !== null) run.warnings.push(formatQuarantinedRows(published.quarantined));
     if (published.refused.length > 0) {
@@ -81,6 +81,22 @@ export async function publishJournal(
     await own?.close();
     display.stop();
   }
+}
+
+/**
+ * The rules for the source of a run that polls ticks, and for the other sources: their ticks count for the runs that
+ * poll them. None for a run that does not poll.
+ */
+function listLateTickRules({ archive, context, source, nightCounters: { lateRules } }: Run): LateTickRules[] {
+  if (lateRules === undefined) return [];
+  const { db } = archive.state;
+  const others = context.settings.sources.flatMap(({ name }) => {
+    const poll = name === source ? undefined : readNewestPoll(db, name);
+    if (poll === undefined) return [];
+    const latenessMsMax = getOverlapMs(context, readRecheckHistory(db, name));
+    return [{ source: name, runId: poll.runId, fetchedBeforeMs: poll.startedAt, latenessMsMax }];
+  });
+  return [lateRules, ...others];
 }
 
 function formatQuarantinedRows({ rows, windows, path }: JournalQuarantine): string {

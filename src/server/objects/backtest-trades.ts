@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { FileEntry } from '../../archive/read/verified-files.ts';
 import { openTradesReader, type TradesReader } from '../../backtest/data/stored-trades.ts';
+import { DamageError } from '../../base/errors.ts';
 import {
   type BacktestTradesFormat,
   BacktestTradesQuery,
@@ -93,11 +94,21 @@ export function registerBacktestTradesRoute(app: App, context: ServiceContext, {
           release();
         }
       } catch (error) {
+        if (error instanceof DamageError) {
+          context.log.error({ err: error, backtest: request.params.id }, 'the trades of a backtest are damaged');
+          throw createDamagedTradesError();
+        }
         throw toRequestError(error, signal);
       }
     },
   });
 }
+
+/** No repair of the archive restores the file: it is not published. */
+const createDamagedTradesError = (): ProblemError =>
+  new ProblemError(503, 'The file with the trades of the backtest is damaged. Run the backtest again.', {
+    code: 'damaged_data',
+  });
 
 interface FormatParameters {
   readonly csv_safe?: boolean;

@@ -1,11 +1,5 @@
 import { datasetNames } from '../../archive/format/datasets.ts';
-import {
-  hasRows,
-  listFilesWithRows,
-  listManifestFiles,
-  type Manifest,
-  sumFileSizes,
-} from '../../archive/format/manifest.ts';
+import { listFilesWithRows, listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
 import { type Html, html } from '../../base/html.ts';
 import { minuteMs } from '../../base/window.ts';
 import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
@@ -140,7 +134,7 @@ export function computeTotals(manifest: Manifest, damage: DamageFindings): Total
     span: first <= last ? { first, last } : null,
     symbols: sumFileSizes(manifest.datasets.symbols.files).rows,
     ticks: sumFileSizes(ticks).rows,
-    bytes: sumFileSizes(listManifestFiles(manifest).filter(hasRows)).bytes,
+    bytes: sumFileSizes(listManifestFiles(manifest)).bytes,
     days: days.length,
     daysComplete: days.filter(({ state }) => state === 'complete').length,
     generation: manifest.generation,

@@ -4,8 +4,10 @@ import {
   finishRun,
   parseRunSummary,
   readLastEndedRuns,
+  readLastRun,
   readLatestEndedRun,
   readLatestRuns,
+  setExitCode,
   startRun,
 } from '../../../src/archive/journal/runs.ts';
 import { now, opened } from '../scratch.ts';
@@ -37,6 +39,20 @@ test('finds the last end of a job after many runs of others', () => {
   expect(readLatestRuns(db, 1, now).map(({ runId }) => runId)).toEqual(['b']);
   expect(readLatestEndedRun(db, 'nightly', now)).toMatchObject({ runId: 'n', exitCode: 4, summary: '{}' });
   expect(readLatestEndedRun(db, 'nightly', now - 4 * hourMs)).toBeUndefined();
+});
+
+test('shows no success of a job before all of its runs have ended', () => {
+  const { db } = opened().state;
+  startRun(db, 'a', 'nightly', process.pid, now - hourMs, undefined, 'alpha');
+  finishRun(db, 'a', now - 1, null, '{}');
+  const unfinished = { runId: 'a', finishedAt: null, exitCode: null };
+  expect(readLastEndedRuns(db, now)).toEqual([]);
+  expect(readLatestEndedRun(db, 'nightly', now)).toBeUndefined();
+  expect(readLastRun(db)).toMatchObject(unfinished);
+  expect(readLatestRuns(db, 1, now)).toMatchObject([{ ...unfinished, summary: null }]);
+  setExitCode(db, ['a'], 0);
+  expect(readLastEndedRuns(db, now)).toMatchObject([{ exitCode: 0, succeededAt: now - 1 }]);
+  expect(readLastRun(db)).toMatchObject({ finishedAt: now - 1, exitCode: 0 });
 });
 
 test('reads summaries that were recorded under older field names', () => {

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   readKnownPageCaps,
   readOldestServedTick,
@@ -18,7 +18,13 @@ import {
   updateRecheckHistory,
 } from '../../../src/archive/journal/nightly-memory.ts';
 import { toRateFilePath } from '../../../src/archive/journal/rate-limit-store.ts';
-import { addRunTally, startRun } from '../../../src/archive/journal/runs.ts';
+import {
+  addRunTally,
+  createInterruptedRunCheck,
+  finishRun,
+  readRunCounts,
+  startRun,
+} from '../../../src/archive/journal/runs.ts';
 import { forgetUnusedSources, recordSources } from '../../../src/archive/journal/state.ts';
 import {
   countActiveSymbols,
@@ -28,7 +34,7 @@ import {
   readUnsettledSymbols,
   recordMarkets,
 } from '../../../src/archive/journal/symbols.ts';
-import { dayMs, market, now, opened } from '../scratch.ts';
+import { answer, append, dayMs, market, now, opened, publishNow } from '../scratch.ts';
 
 // What is known about a server is known of one source.
 
@@ -166,6 +172,19 @@ test('a source of which only an order book is known is not forgotten', () => {
   expect(archive.state.identity.sources.map(({ name }) => name)).toEqual(['beta']);
 });
 
+test('a source that another process is collecting is not forgotten', () => {
+  const archive = opened({ upstream: null, sources: ['beta', 'gamma'].map((name) => ({ name, upstream: '' })) });
+  const { db } = archive.state;
+  // Gamma was interrupted before it had any symbol.
+  startRun(db, 'r1', 'nightly', 999_999_999, now, undefined, 'gamma');
+  startRun(db, 'r2', 'nightly', process.pid, now, undefined, 'beta');
+  forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
+  expect(archive.state.identity.sources.map(({ name }) => name)).toEqual(['beta']);
+  finishRun(db, 'r2', now, 0, '{}');
+  forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
+  expect(archive.state.identity.sources).toEqual([]);
+});
+
 test('the lists of a forgotten source are forgotten too', () => {
   const archive = opened({ upstream: null, sources: [{ name: 'beta', upstream: '' }] });
   const { db } = archive.state;
@@ -174,4 +193,58 @@ test('the lists of a forgotten source are forgotten too', () => {
   forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
   recordListings(db, [], { at: day + 9 * dayMs, named: 1, reason: null }, 'beta');
   expect(readCompleteListings(db, ['matched'], 'beta')(day + dayMs)).toBe(true);
+});
+
+describe('ticks of an interrupted run', () => {
+  /** Process ID of no process. */
+  const deadPid = 999_999_999;
+  const openSources = () =>
+    opened({ upstream: null, sources: ['alpha', 'beta'].map((name) => ({ name, upstream: '' })) });
+  const pairs = [
+    [now - 9, 0.1],
+    [now - 8, 0.2],
+  ] as const;
+
+  test('are taken over by the next run of its source only', () => {
+    const { db } = openSources().state;
+    startRun(db, 'r1', 'nightly', deadPid, now, undefined, 'beta');
+    addRunTally(db, 'r1', { accepted: 5, duplicates: 0, conflicts: 0 });
+    startRun(db, 'r2', 'nightly', 1, now, undefined, 'alpha');
+    startRun(db, 'r3', 'publish', 1, now);
+    expect(['r2', 'r3'].map((runId) => readRunCounts(db, runId).recovered)).toEqual([0, 0]);
+    startRun(db, 'r4', 'nightly', 1, now, undefined, 'beta');
+    expect(['r1', 'r4'].map((runId) => readRunCounts(db, runId))).toMatchObject([{ accepted: 0 }, { recovered: 5 }]);
+    expect([countPolled(db, 'r2', 'r0', 'alpha').ticks, countPolled(db, 'r4', 'r0', 'beta').ticks]).toEqual([0, 5]);
+  });
+
+  test.each(['before', 'after'])(
+    'count for one night of its source if another publishes them %s its start',
+    async (when) => {
+      const archive = openSources();
+      const { db } = archive.state;
+      startRun(db, 'r1', 'nightly', deadPid, now, undefined, 'beta');
+      append(archive, answer('beta:X', pairs, { runId: 'r1' }));
+      startRun(db, 'r2', 'nightly', process.pid, now, undefined, 'alpha');
+      append(archive, answer('alpha:X', pairs.slice(1), { runId: 'r2' }));
+      if (when === 'after') startRun(db, 'r3', 'nightly', process.pid, now, undefined, 'beta');
+      await publishNow(archive, now, 'r2');
+      if (when === 'before') startRun(db, 'r3', 'nightly', process.pid, now, undefined, 'beta');
+      expect(countPolled(db, 'r2', 'r0', 'alpha').ticks).toBe(1);
+      expect(countPolled(db, 'r3', 'r0', 'beta').ticks).toBe(2);
+      finishRun(db, 'r3', now, 0, '{}');
+      startRun(db, 'r4', 'nightly', process.pid, now, undefined, 'beta');
+      expect(countPolled(db, 'r4', 'r3', 'beta').ticks).toBe(0);
+    },
+  );
+
+  test('are recovered by a publish of its source', async () => {
+    const archive = openSources();
+    const { db } = archive.state;
+    startRun(db, 'r1', 'nightly', deadPid, now, undefined, 'beta');
+    append(archive, answer('beta:X', pairs, { runId: 'r1' }));
+    startRun(db, 'r2', 'ticks', process.pid, now, undefined, 'beta');
+    expect(createInterruptedRunCheck(db, 'r2')('r1')).toBe(true);
+    await publishNow(archive, now, 'r2');
+    expect(readRunCounts(db, 'r2').recovered).toBe(2);
+  });
 });

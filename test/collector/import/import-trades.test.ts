@@ -72,6 +72,11 @@ describe('trades in rows', () => {
     [{ block: ['maybe'] }, 'block is neither true nor false'],
     [{ trade_id: ['x'.repeat(257)] }, 'trade_id is longer than 256 characters'],
     [{ tx_hash: ['x'.repeat(257)] }, 'tx_hash is longer than 256 characters'],
+    [{ trade_id: [{ $oid: '65a' }] }, 'trade_id is neither text nor a number'],
+    [{ trade_id: [['65a']] }, 'trade_id is neither text nor a number'],
+    [{ trade_id: ['\ud800'] }, 'trade_id contains half of a surrogate pair'],
+    [{ tx_hash: ['\ud800'] }, 'tx_hash contains half of a surrogate pair'],
+    [{ trade_id: ['1.8446744073709552e+19'] }, 'trade_id is a rounded number: its last digits are lost'],
     [{ t: [null] }, 't is missing'],
     [{ t: [t0 + 0.5] }, 't is finer than a millisecond (see --truncate-time)'],
     [{ symbol: [null] }, 'symbol is missing'],
@@ -79,6 +84,13 @@ describe('trades in rows', () => {
     const { trades, rejected } = read(rows);
     expect(trades).toEqual([]);
     expect(rejected.map((row) => row[1])).toEqual([reason]);
+  });
+
+  test('that got an identifier with a long hash are read again with it', () => {
+    const facts = { price: [1e-300], size: [0.1 + 0.2], block: ['yes'], tx_hash: ['x'.repeat(256)] };
+    const { trades } = read(facts);
+    const id = trades[0]![5];
+    expect(read({ ...facts, trade_id: [id] })).toEqual({ trades, rejected: [] });
   });
 
   test('from the future are rejected', () => {
