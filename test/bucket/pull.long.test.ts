@@ -3,20 +3,30 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, test } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { datasetNames } from '../../src/archive/format/datasets.ts';
+import { listFilesWithRows, listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { appendBooks } from '../../src/archive/journal/journal-books.ts';
+import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { recordDamage } from '../../src/archive/journal/published-files.ts';
+import { dayMs } from '../../src/base/window.ts';
+import { appendQuotes, quote } from '../archive/quote-records.ts';
 import {
   answer,
   append,
   day0,
   hashes,
+  hourMs,
+  market,
   now,
   opened,
   publishedTicks,
   publishNow,
   scratchFolder,
 } from '../archive/scratch.ts';
+import { trade, tradeAnswer } from '../archive/trades.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration, readRoot } from './pushed.ts';
 import { pullNow, useServer } from './use-server.ts';
@@ -81,6 +91,47 @@ describe('a pull', needsObjectStorage(), () => {
     expect(hashes(folder, '**/*')).toEqual(hashes(archive.layout.root, '**/*'));
     const after = opened({ root: folder, create: false });
     expect(await verifyArchive(after, null)).toMatchObject({ findings: [], state: null });
+  });
+
+  test('every dataset is pulled as it was pushed: files by part, files without rows, and the rows that follow', async () => {
+    const archive = opened({ parts: 2 });
+    const symbols = ['AAA', 'BBB', 'CCC', 'DDD'];
+    for (const symbol of symbols) append(archive, answer(symbol, [[day0, 0.5]]));
+    await publishNow(archive);
+    const store = await open(newPrefix());
+    const folder = join(scratchFolder(), 'pulled');
+    const pushAndPull = async (): Promise<void> => {
+      await pushNow(archive, store);
+      await pullNow(store, folder);
+      expect(await readGeneration(store)).toEqual(hashesOf(archive));
+      expect(hashes(folder, '**/*')).toEqual(hashes(archive.layout.root, '**/*'));
+      const copy = opened({ root: folder, create: false });
+      expect(await verifyArchive(copy, null)).toMatchObject({ findings: [], state: null });
+      copy.close();
+    };
+    const listWithoutRows = () =>
+      datasetNames.filter((name) => listFilesWithRows(archive.readManifest(), name).length === 0);
+    await pushAndPull();
+    expect(listWithoutRows()).toEqual(expect.arrayContaining(['conflicts', 'orderbooks', 'quotes', 'trades']));
+    for (const day of [day0, day0 + dayMs])
+      for (const symbol of symbols) {
+        append(archive, answer(symbol, [[day, 0.25]], { observedAt: now + 1 }));
+        append(archive, answer(symbol, [[day, 0.75]], { observedAt: now + 2 }));
+        for (const [i, price] of [0.25, 0.5].entries()) {
+          appendQuotes(archive, [quote(symbol, day, price, null)], { observedAt: now + i });
+          const trades = [trade(day, 'x', price)];
+          appendSeries(archive.state, [tradeAnswer(symbol, trades, { observedAt: now + i })]);
+        }
+        const snapshots = [{ t: day, bids: toBookSide([], 'highest'), asks: toBookSide([], 'lowest') }];
+        const book = { runId: 'run', symbol, observedAt: now, snapshots, rejected: [], understood: true };
+        appendBooks(archive.state, [book]);
+      }
+    appendMarkets(archive.state, { runId: 'run', observedAt: now, markets: [market('AAA')] }, []);
+    await publishNow(archive, now + hourMs);
+    expect(listWithoutRows()).toEqual([]);
+    for (const name of ['coverage', 'conflicts', 'quotes', 'trades'] as const)
+      expect(archive.readManifest().datasets[name].files.length, name).toBeGreaterThanOrEqual(4);
+    await pushAndPull();
   });
 
   test('the archive of several sources is pulled with its sources', async () => {
