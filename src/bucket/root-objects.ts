@@ -35,7 +35,7 @@ import json
 import polars as pl
 from pyarrow import fs
 s3, root = fs.FileSystem.from_uri("${url}")
-manifest = json.loads(s3.open_input_stream(f"{root}/manifest.json").read())
+manifest = json.loads(s3.open_input_file(f"{root}/manifest.json").read())  # if it raises ValueError: again
 keys = [f"s3://{root}/{file['key']}" for file in manifest["datasets"]["ticks"]["files"]]
 ticks = pl.scan_parquet(keys, hive_partitioning=True)
 \`\`\`
