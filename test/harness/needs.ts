@@ -32,5 +32,5 @@ export const needsPath = (path: string, missing: string): ReturnType<typeof skip
 export function needsObjectStorage(): ReturnType<typeof skipWithReason> {
   const script = new URL('../versitygw.sh', import.meta.url).pathname;
   const { status } = spawnSync(script, ['--check'], { stdio: 'ignore' });
-  return skipWithReason(status === 0 ? null : 'versitygw is not built, and Go is not installed');
+  return skipWithReason(status === 0 ? null : 'versitygw is not built, and there is no Go of version 1.25 or newer');
 }

@@ -33,7 +33,7 @@ def server(tmp_path, monkeypatch):
     """An S3 server on this machine, which the environment names."""
     script = archives.ROOT / "test" / "versitygw.sh"
     if subprocess.run([script, "--check"]).returncode != 0:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("versitygw is not built, and Go is not installed")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("versitygw is not built, and there is no Go to build it")
     program = subprocess.run([script], capture_output=True, text=True, check=True).stdout.strip()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
