@@ -168,6 +168,24 @@ test('returns coverage, and for one symbol the gaps of oddslake gaps', async () 
   }
 });
 
+test('the gaps of a symbol follow what another process journals and publishes of other symbols', async () => {
+  const root = scratchFolder();
+  const [writer, reader] = [opened({ root }), opened({ root })];
+  append(writer, answer('AAA', [[day0, 1]], { windows: [{ from: day0, to: day0 + hourMs }] }));
+  await publishNow(writer);
+  const { json } = await serving(reader);
+  const gapsEnd = async () =>
+    (await json<{ gaps: { to: number }[] }>(`${base}/coverage?symbol=AAA`)).body.gaps.at(-1)?.to;
+  expect(await gapsEnd()).toBeUndefined();
+  for (const hours of [2, 5, 9]) {
+    const to = day0 + hours * hourMs;
+    append(writer, answer('BBB', [[to - 1, 1]], { windows: [{ from: day0, to }] }));
+    expect(await gapsEnd()).toBe(to);
+    await publishNow(writer);
+    expect(await gapsEnd()).toBe(to);
+  }
+});
+
 test('returns complete order book snapshots with best levels first, including empty ones', async () => {
   const { json } = await serving(await lake());
   const book = (symbol: string, day: number, i: number) => ({

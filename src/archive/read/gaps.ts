@@ -8,9 +8,11 @@ import {
 } from '../completeness/completeness.ts';
 import { computeLifetime, isActive } from '../completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../format/market.ts';
+import type { Database } from '../journal/database.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
 import type { Archive } from '../open-archive.ts';
+import type { ManifestWatcher } from './manifest-watcher.ts';
 
 /** Which gaps to list: epoch milliseconds, null if not given; no symbols means all. */
 export interface GapsQuery {
@@ -32,6 +34,7 @@ export interface GapList extends Window {
 /**
  * Lists the gaps in a window. The default is the first to the last moment for which the archive has data or, in an
  * empty archive, the span that the first polls of its symbols have to cover.
+ * @param readKnown reads the window from the first to the last moment with data, up to a time; default: from the state
  * @throws UsageError if `from` is not before `to`, or not in the past
  */
 export function listGaps(
@@ -39,14 +42,15 @@ export function listGaps(
   { from, to, symbols, sources = [] }: GapsQuery,
   rules: CompletenessRules,
   nowMs: number,
+  readKnown: (nowMs: number) => Window | null = (at) => readKnownWindow(archive.state.db, at),
 ): GapList {
   const { db } = archive.state;
   const all = selectSymbolsOf(symbols.length === 0 ? readAllSymbols(db) : symbols, sources);
-  const known = readKnownWindow(db, nowMs) ?? computeExpectedSpan(all, rules, nowMs);
+  const isExplicit = from !== null && to !== null;
+  const known = isExplicit ? null : (readKnown(nowMs) ?? computeExpectedSpan(all, rules, nowMs));
   // The future is not a gap.
   const window = { from: from ?? known?.from ?? 0, to: Math.min(nowMs, to ?? known?.to ?? 0) };
-  if (from !== null && to !== null && window.from >= window.to)
-    throw new UsageError('--from must be before --to, and in the past.');
+  if (isExplicit && window.from >= window.to) throw new UsageError('--from must be before --to, and in the past.');
   const { gaps, provisional } = computeCompleteness(readCurrentState(archive, rules, nowMs, all, sources), {
     window,
     isStartExplicit: from !== null,
@@ -54,6 +58,20 @@ export function listGaps(
     isRequestedByName: symbols.length > 0,
   });
   return { ...window, count: gaps.length, gaps, provisional };
+}
+
+/**
+ * `readKnownWindow` for a process that is asked for it often: it reads every segment of the archive. Reads it again only
+ * after a write to the state database.
+ */
+export function watchKnownWindow(db: Database, watcher: ManifestWatcher): (nowMs: number) => Window | null {
+  let cached: { readonly version: number; readonly window: Window | null } | undefined;
+  return (nowMs) => {
+    const version = watcher.getVersion();
+    if (cached?.version !== version) cached = { version, window: readKnownWindow(db, Number.POSITIVE_INFINITY) };
+    const { window } = cached;
+    return window === null ? null : { from: window.from, to: Math.min(nowMs, window.to) };
+  };
 }
 
 /** The span of the lifetimes of the active symbols, up to now; null if there is none. */

@@ -263,7 +263,10 @@ function createGapsPage(service: HistoricalService, query: HistoricalCoverageQue
   const nowMs = service.context.clock.nowMs();
   if (from !== null && from >= nowMs) return { gaps: [], gaps_count: 0 };
   const by = toCompletenessRules(service.context.settings);
-  const { gaps, count } = listGaps(service.context.archive, { from, to, symbols: [facts] }, by, nowMs);
+  const { current } = service.context;
+  // The manifest of a large archive takes milliseconds to read, and the watcher has it.
+  const archive = { ...service.context.archive, readManifest: () => current.getManifest() };
+  const { gaps, count } = listGaps(archive, { from, to, symbols: [facts] }, by, nowMs, service.readKnownWindow);
   return { gaps: gaps.slice(0, limitMax), gaps_count: count };
 }
 

@@ -2,7 +2,9 @@ import type { DatasetName } from '../../archive/format/datasets.ts';
 import type { Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
+import { watchKnownWindow } from '../../archive/read/gaps.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
+import type { Window } from '../../base/window.ts';
 import type { ServiceContext } from '../http/context.ts';
 import { createFairSemaphore, type FairSemaphore } from '../http/fair-semaphore.ts';
 import { createUnknownSymbolError, requireWindow } from '../http/problem-details.ts';
@@ -18,6 +20,8 @@ export interface HistoricalService {
   readonly history: HistoryReader;
   readonly symbolPages: SymbolPageReader;
   readonly marketTables: MarketTables;
+  /** Reads the window from the first to the last moment with data, up to a time in epoch ms; null if there is no data. */
+  readonly readKnownWindow: (nowMs: number) => Window | null;
   /** Held while a query is computing. */
   readonly computeSemaphore: FairSemaphore;
   /** Held for a slice until its response ends, because its query stays open while the client reads. */
@@ -40,6 +44,7 @@ export function openHistoricalService(context: ServiceContext): HistoricalServic
     context,
     history: openHistory(context.archive, context.current, context.files, context.random),
     symbolPages: openSymbolPageReader(cacheBytesMax, context.current),
+    readKnownWindow: watchKnownWindow(context.archive.state.db, context.current),
     marketTables: openMarketTables(cacheBytesMax / 4, context.current, context.signal),
     computeSemaphore: createFairSemaphore(permits, waitingPagesPerPermitMax * permits),
     streamSemaphore: createFairSemaphore(permits, waitingSlicesPerPermitMax * permits),
