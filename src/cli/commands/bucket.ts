@@ -1,10 +1,11 @@
 import { Option } from 'commander';
-import { exitCodes, UsageError } from '../../base/errors.ts';
+import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { minuteMs } from '../../base/window.ts';
 import type { ObjectStore } from '../../bucket/object-store.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import type { BucketVerifyResult } from '../../bucket/verify-bucket.ts';
+import { withFilesDisplay, withObjectStore } from '../../collector/steps/push-step.ts';
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
@@ -29,7 +30,9 @@ export function addPush(shell: CliContext): void {
   withExamples(command, pushExamples);
   withCommonFlags(command, ['--wait']).action((url: string | undefined, flags: PushFlags) =>
     withContext(flags, shell.version, false, async (context) => {
-      const result = await withStore(context, url, (store) => runPush(context, store, flags.forceRestore === true));
+      const result = await withObjectStore(context, url, (store) =>
+        runPush(context, store, flags.forceRestore === true),
+      );
       if (flags.quiet !== true)
         for (const warning of result.warnings) process.stderr.write(`oddslake: warning: ${warning}\n`);
       const exitCode = flags.strict === true && result.warnings.length > 0 ? exitCodes.incomplete : exitCodes.done;
@@ -42,25 +45,13 @@ export function addPush(shell: CliContext): void {
 }
 
 async function runPush(context: Context, store: ObjectStore, restores: boolean): Promise<PushResult> {
-  const [{ openConfiguredArchive }, { pushArchive }, { toRetentionRules }] = await Promise.all([
+  const [{ openConfiguredArchive }, { pushToStore }] = await Promise.all([
     import('../../context/open-configured.ts'),
-    import('../../bucket/push.ts'),
-    import('../../bucket/plan-retention.ts'),
+    import('../../collector/steps/push-step.ts'),
   ]);
-  const { keepGenerations, keepDays, singleWriter } = context.settings.bucket;
   const archive = openConfiguredArchive(context, false);
   try {
-    return await withDisplay(context, 'push', (onProgress) =>
-      pushArchive(archive, store, {
-        retention: toRetentionRules({ keepGenerations, keepDays }),
-        isSingleWriter: singleWriter,
-        restores,
-        id: createId(context),
-        log: context.log,
-        onProgress,
-        signal: context.signal,
-      }),
-    );
+    return await pushToStore(context, archive, store, restores);
   } finally {
     archive.close();
   }
@@ -105,8 +96,8 @@ export function addPull(shell: CliContext): void {
   withCommonFlags(command, ['--output', '--strict']).action((url: string, folder: string, flags: CommonFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ pullArchive }] = await Promise.all([import('../../bucket/pull.ts')]);
-      const result = await withStore(context, url, (store) =>
-        withDisplay(context, 'pull', (onProgress) =>
+      const result = await withObjectStore(context, url, (store) =>
+        withFilesDisplay(context, 'pull', (onProgress) =>
           pullArchive(store, folder, {
             disk: context.disk,
             writer: `oddslake ${context.version}`,
@@ -145,7 +136,7 @@ interface BucketVerifyFlags extends CommonFlags {
 /** `verify s3://…`: compares the objects of the current generation with the manifest there. */
 export const verifyUrl = (shell: CliContext, url: string, flags: BucketVerifyFlags): Promise<void> =>
   withContext(flags, shell.version, false, async (context) => {
-    const result = await withStore(context, url, (store) => runBucketVerify(context, store, flags));
+    const result = await withObjectStore(context, url, (store) => runBucketVerify(context, store, flags));
     const isSound = result.findings.every(({ repair }) => repair === 'uploaded');
     const exitCode = isSound ? exitCodes.done : exitCodes.damaged;
     shell.setExitCode(exitCode);
@@ -167,7 +158,7 @@ async function runBucketVerify(
   ]);
   const archive = flags.repair === true ? openConfiguredArchive(context, false) : null;
   try {
-    return await withDisplay(context, 'verify', (onProgress) =>
+    return await withFilesDisplay(context, 'verify', (onProgress) =>
       verifyBucket(store, { downloads: flags.download === true, repairsFrom: archive, onProgress }),
     );
   } finally {
@@ -188,45 +179,3 @@ function formatBucketVerify({ url, generation, files, bytes, weak, findings }: B
   const total = `${url}: ${formatCount(files, 'object')}, ${formatBytes(bytes)}, generation ${generation}${weakText}: ${resultText}\n`;
   return [...lines, total].join('');
 }
-
-/** Opens the store of an address, by default that of the settings. */
-async function withStore<T>(
-  context: Context,
-  url: string | undefined,
-  work: (store: ObjectStore) => Promise<T>,
-): Promise<T> {
-  const { bucket } = context.settings;
-  const text = url ?? bucket.url;
-  if (text === null)
-    throw new UsageError('Which bucket? Name s3://BUCKET/PREFIX in the command, or set bucket.url in the config.');
-  const [{ parseBucketAddress }, { openS3Store }] = await Promise.all([
-    import('../../bucket/address.ts'),
-    import('../../bucket/s3-store.ts'),
-  ]);
-  const address = parseBucketAddress(text, url === undefined ? 'bucket.url' : 'the address');
-  const { clock, random, log, signal } = context;
-  const { sse, kmsKey, pathStyle } = bucket;
-  const store = await openS3Store(address, { clock, random, log, signal, sse, kmsKey, pathStyle });
-  try {
-    return await work(store);
-  } finally {
-    store.close();
-  }
-}
-
-async function withDisplay<T>(
-  context: Context,
-  label: string,
-  work: (onProgress: (done: number, total: number) => void) => Promise<T>,
-): Promise<T> {
-  const display = await context.startDisplay(label, 1, 'files');
-  try {
-    return await work((done, total) => display.update({ done, total }));
-  } finally {
-    display.stop();
-  }
-}
-
-/** Random enough that two machines that push at once differ. */
-const createId = ({ random }: Context): string =>
-  [1, 2].map(() => Math.floor(random() * 36 ** 8).toString(36)).join('');
