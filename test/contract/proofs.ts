@@ -420,7 +420,10 @@ export const proofs: Proofs = {
       'report.nightly: a nightly writes the report at its end, whatever the outcome',
     ],
     'report.days': ['e2e/report.test.ts', 'report.days limits the days shown'],
-    'bucket.url': bucketTold,
+    'bucket.url': [
+      'e2e/bucket-jobs.test.ts',
+      'nightly pushes what it has published; a push that fails is a failure of the run, and the next one catches up',
+    ],
     'bucket.keep_generations': [
       'bucket/retention.long.test.ts',
       'keeps what the last manifests name, removes the rest below data/ only, and touches no foreign object',

@@ -6,7 +6,7 @@ import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { credentials, type ObjectServer, region, startServer } from '../bucket/server.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
-import { access, type Ended, folder, hashes, jobArgs, run, sandbox, start, type Variables } from './lake.ts';
+import { access, dayMs, type Ended, folder, hashes, jobArgs, run, sandbox, start, type Variables } from './lake.ts';
 
 describe('jobs with bucket.url', needsObjectStorage(), () => {
   let server: ObjectServer;
@@ -15,7 +15,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
   });
   afterAll(() => server.stop());
 
-  const bucketAccess = (endpoint = server.endpoint, secret = credentials.secretAccessKey): Variables => ({
+  const bucketAccess = (endpoint = server.endpoint, secret: string = credentials.secretAccessKey): Variables => ({
     AWS_ENDPOINT_URL: endpoint,
     AWS_REGION: region,
     AWS_ACCESS_KEY_ID: credentials.accessKeyId,
@@ -36,7 +36,12 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     const job = (name: string, env: Variables, ...flags: string[]): Promise<Ended> =>
       run(jobArgs(name, output, '--set', `bucket.url=${url}`, '--json', ...flags), { ...access(box.url), ...env });
 
-    const first = await job('nightly', bucketAccess());
+    const first = await job(
+      'nightly',
+      bucketAccess(),
+      '--date',
+      new Date(Date.now() - 2 * dayMs).toISOString().slice(0, 10),
+    );
     expect(first.code, first.stdout).toBe(0);
     const { generation, pushed } = first.summary;
     expect(pushed).toMatchObject({ url, outcome: 'pushed', generation, removed: 0 });
@@ -45,12 +50,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
 
     // The archive is published, and its readers in the bucket see the generation of before.
     const before = hashes(output, '*');
-    const refused = await job(
-      'nightly',
-      bucketAccess(undefined, 'not-this-one'),
-      '--set',
-      'archive.candles=[1h,1d,5m]',
-    );
+    const refused = await job('nightly', bucketAccess(undefined, 'not-this-one'));
     expect(refused.code, refused.stdout).toBe(4);
     expect(refused.summary.generation).toBeGreaterThan(generation);
     expect(refused.summary).not.toHaveProperty('pushed');
