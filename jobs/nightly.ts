@@ -9,13 +9,13 @@ import { recheckCoverage } from '../src/collector/steps/recheck-step.ts';
 
 /**
  * The main job. Polls the market lists, the ticks of every live symbol from its cursor, and order books; rechecks a sample of
- * the coverage; publishes; verifies the published files.
+ * the coverage; publishes; verifies the published files; pushes them to the bucket of the settings, if there is one.
  */
 export const job: Job<NightlyFlags> = {
   name: 'nightly',
   async run(context, { day }) {
     const end = computePollEnd(context, day);
-    return runJob(context, 'nightly', { usesUpstream: true }, async (run) => {
+    return runJob(context, 'nightly', { usesUpstream: true, pushes: true }, async (run) => {
       const markets = await pollMarketLists(run);
       await pollTicks(run, end, []);
       // The service has only current order books, so a poll of a past day skips them.

@@ -120,6 +120,8 @@ describe('the check of the structure', () => {
     ['src/server/a.ts', "import { DuckDBInstance } from '@duckdb/node-api';", 'only src/archive/query may'],
     ['src/collector/run/a.ts', "import PQueue from 'p-queue';", 'only src/client may'],
     ['src/cli/a.ts', "import { request } from 'undici';", 'only src/client may'],
+    ['src/cli/a.ts', "const s3 = await import('@aws-sdk/client-s3');", 'only src/bucket may'],
+    ['src/archive/a.ts', "import { openS3Store } from '../bucket/s3-store.ts';", 'against the direction'],
     ['src/server/a.ts', "import * as Plot from '@observablehq/plot';", 'only src/report may'],
     ['src/cli/a.ts', 'if (process.env.CI) quiet();', 'only src/settings may'],
     ['src/archive/a.ts', 'const now = Date.now();', 'only src/base/system.ts may'],

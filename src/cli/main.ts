@@ -7,6 +7,7 @@ import { toExitCode } from '../collector/run/summary.ts';
 import type { CliContext } from './command-context.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
+import { addPull, addPush } from './commands/bucket.ts';
 import { addChanges, addSnapshot } from './commands/copies.ts';
 import { addKeys, addTokens } from './commands/credentials.ts';
 import { addDemo } from './commands/demo.ts';
@@ -125,7 +126,7 @@ export function createProgram(
   program.commandsGroup('Research:');
   addBacktest(cli);
   program.commandsGroup('Maintain:');
-  for (const add of [addDoctor, addVerify, addSnapshot, addUpgrade]) add(cli);
+  for (const add of [addDoctor, addVerify, addSnapshot, addPush, addPull, addUpgrade]) add(cli);
   program.commandsGroup('Serve:');
   for (const add of [addServe, addKeys, addTokens]) add(cli);
   program.commandsGroup('Try:');

@@ -4,7 +4,7 @@ import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
 import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
-import type { NightSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
+import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { wrapText } from './table.ts';
@@ -167,6 +167,7 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
     if (recoveredText.length > 0) rows.push(['restored', inLines(...recoveredText)]);
   }
   rows.push(['published', inLines(...formatPublished(published, summary.generation))]);
+  if (summary.pushed !== undefined) rows.push(['pushed', inLines(...formatPush(summary.pushed))]);
   const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
   if (summary.completeness !== undefined) rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
@@ -288,6 +289,16 @@ function formatRestored({ raw, upstream }: NonNullable<Summary['restored']>): st
       ? []
       : [`${formatCount(counts.ticks, 'tick')} of ${formatCount(counts.windows, 'lost window')} ${origin}`];
   return [...formatPart(raw, 'from .oddslake/raw'), ...formatPart(upstream, 'fetched again')];
+}
+
+function formatPush({ url, outcome, generation, uploaded, removed }: PushSummary): string[] {
+  if (outcome === 'unchanged') return [`nothing new (generation ${formatNumber(generation)})`, url];
+  const files = `${formatCount(uploaded.files, 'file')}, ${formatBytes(uploaded.bytes)}`;
+  return [
+    files,
+    ...(removed > 0 ? [`${formatCount(removed, 'old object')} removed`] : []),
+    `${url} (generation ${formatNumber(generation)})`,
+  ];
 }
 
 function formatPublished(published: Summary['published'], generation: number): string[] {

@@ -37,6 +37,7 @@ import { emptyBookCounts, type RateUse, type RunFacts, type Summary, summarize }
 import { listActiveSuspended } from './steps/gaps-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';
 import { checkPublishedSizes, hashDueFiles, publishFoundDamage } from './steps/publish-step.ts';
+import { pushPublished } from './steps/push-step.ts';
 
 /** A job that a scheduler or a user can start. `flags` are specific to the job; common ones are in the context. */
 export interface Job<Flags = undefined> {
@@ -115,6 +116,8 @@ interface JobRequirements {
   readonly symbols?: readonly string[];
   /** Whether the job may create an archive although it does not poll. */
   readonly canCreateArchive?: boolean;
+  /** Whether the job pushes what it has published to the bucket of the settings, if there is one; by default only a schedule does. */
+  readonly pushes?: boolean;
   /** A service that is used instead of the archive's upstream, with a separate rate limit. */
   readonly otherUpstream?: UpstreamAccess | null;
   /**
@@ -221,6 +224,10 @@ async function runOnce(
     if (needs.mode === undefined && (thrown === undefined || thrown instanceof DamageError))
       await checkDueFiles(run).catch((error: unknown) => {
         thrown ??= error;
+      });
+    if (thrown === undefined && (needs.pushes === true || context.pushesCommits === true))
+      await pushPublished(run).catch((error: unknown) => {
+        thrown = error;
       });
     await closeRawCapture(run, session.raw ?? null);
   }
@@ -391,6 +398,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     ...(counters !== undefined && counters.requests > 0 && { rate: toRateUse(counters) }),
     ...(run.nightSummary && { night: run.nightSummary }),
     ...(run.rechecks && { rechecks: run.rechecks }),
+    ...(run.pushed && { pushed: run.pushed }),
     files: [...run.files.values()],
     publishedTicks: { added, lost },
     ...(run.markets !== null && { markets: run.markets }),

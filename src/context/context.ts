@@ -52,6 +52,8 @@ export interface Context {
   readonly waitMs: number;
   /** Whether warnings count as failures (--strict). */
   readonly strict: boolean;
+  /** Whether every job pushes what it has published to the bucket of the settings, as those of a schedule do. */
+  readonly pushesCommits?: boolean;
   /** Whether a missing archive may be created at the default output path. */
   readonly canCreateArchive: boolean;
   /** @param getRequestRate returns the request rate, for work that sends requests */

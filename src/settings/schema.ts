@@ -82,6 +82,20 @@ export const settingsSchema = createSection({
     run_bytes_max: createInteger(16 * 1024 * 1024, 0, 1024 * 1024 * 1024 * 1024),
     file_bytes_max: createInteger(4 * 1024 * 1024, 0, 1024 * 1024 * 1024 * 1024),
   }),
+  bucket: createSection({
+    url: createNullable({
+      type: 'string',
+      minLength: 1,
+      maxLength: 1100,
+      description: 'an address such as s3://BUCKET/PREFIX',
+    }),
+    keep_generations: createInteger(30, 1, 10_000),
+    keep_days: createNumber(7, 1, 3650),
+    single_writer: createFlag(false),
+    path_style: createFlag(false),
+    sse: createNullable({ type: 'string', enum: ['AES256', 'aws:kms'] }),
+    kms_key: createNullable({ type: 'string', minLength: 1, maxLength: 2048 }),
+  }),
   import: createSection({
     rejected_share_max: createNumber(0.01, 0, 1),
   }),

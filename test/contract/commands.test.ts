@@ -47,6 +47,8 @@ test('every command accepts the common flags and lists those that it uses', () =
     'backtest show': reads,
     export: ['--wait', '--strict'],
     snapshot: ['--wait', '--strict'],
+    push: ['--wait'],
+    pull: ['--output', '--strict'],
     serve: reads,
     'keys create': reads,
     'keys list': reads,

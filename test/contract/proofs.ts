@@ -130,6 +130,15 @@ const addsUpOverRuns: Proof = [
   'e2e/numbers.test.ts',
   'sums over runs match the archive: killed, resumed, stopped, published by another, backfilled, imported',
 ];
+const pushed = (title: string): Proof => ['bucket/push.long.test.ts', title];
+const bucketTold: Proof = [
+  'e2e/bucket.test.ts',
+  'pushes an archive, says that nothing changed, pulls it and verifies both',
+];
+const encrypted: Proof = [
+  'bucket/s3-store.long.test.ts',
+  'asks for the encryption of bucket.sse with the key of bucket.kms_key',
+];
 const importFlag = (title: string): Proof => ['e2e/import-flags.test.ts', title];
 const imported = (title: string): Proof => ['e2e/import.test.ts', title];
 const exported = (title: string): Proof => ['e2e/export.test.ts', title];
@@ -179,6 +188,8 @@ export const proofs: Proofs = {
       'archive/snapshot.test.ts',
       'a snapshot keeps its bytes through the publishes after it, and verifies as an archive of its own',
     ],
+    push: bucketTold,
+    pull: ['bucket/pull.long.test.ts', 'a push and a pull give an equal archive, byte for byte, that verifies'],
     export: exported('Parquet has the types of the archive'),
     sql: sqlAnswers,
     doctor: doctored,
@@ -231,6 +242,10 @@ export const proofs: Proofs = {
     'report --out': ['e2e/report.test.ts', 'report --out writes to another path, but not into a dataset'],
     'verify --repair': ['e2e/repair.test.ts', 'restores the rows of a damaged file from the upstream, to the byte'],
     'verify --from-url': fromUrl,
+    'verify --download': bucketTold,
+    'push --force-restore': pushed(
+      'an archive restored from a backup is refused, and pushed on top with --force-restore',
+    ),
     'gaps --from': gapsTold,
     'gaps --to': gapsTold,
     'gaps --symbol': gapsTold,
@@ -405,6 +420,27 @@ export const proofs: Proofs = {
       'report.nightly: a nightly writes the report at its end, whatever the outcome',
     ],
     'report.days': ['e2e/report.test.ts', 'report.days limits the days shown'],
+    'bucket.url': [
+      'e2e/bucket-jobs.test.ts',
+      'nightly pushes what it has published; a push that fails is a failure of the run, and the next one catches up',
+    ],
+    'bucket.keep_generations': [
+      'bucket/retention.long.test.ts',
+      'keeps what the last manifests name, removes the rest below data/ only, and touches no foreign object',
+    ],
+    'bucket.keep_days': [
+      'bucket/retention.long.test.ts',
+      'keeps the objects of replaced manifests for keep_days, however many followed',
+    ],
+    'bucket.single_writer': pushed(
+      'a server without conditional writes is refused, unless only this machine pushes (%i)',
+    ),
+    'bucket.path_style': [
+      'bucket/s3-store.long.test.ts',
+      'with bucket.path_style %s the requests go to %s, and are not sent without encryption',
+    ],
+    'bucket.sse': encrypted,
+    'bucket.kms_key': encrypted,
     'drops.markets_share_max': [
       'collector/run/falls.test.ts',
       'a sharp drop of markets exits with 4, publishes, and becomes the median',

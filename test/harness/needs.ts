@@ -27,3 +27,10 @@ export function needsCommands(...commands: string[]): ReturnType<typeof skipWith
 /** Options of a test that reads a file or folder. */
 export const needsPath = (path: string, missing: string): ReturnType<typeof skipWithReason> =>
   skipWithReason(existsSync(path) ? null : missing);
+
+/** Options of a test that starts versitygw, an S3 server. */
+export function needsObjectStorage(): ReturnType<typeof skipWithReason> {
+  const script = new URL('../versitygw.sh', import.meta.url).pathname;
+  const { status } = spawnSync(script, ['--check'], { stdio: 'ignore' });
+  return skipWithReason(status === 0 ? null : 'versitygw is not built, and there is no Go of version 1.25 or newer');
+}

@@ -7,7 +7,16 @@ import { getSymbolRange } from '../../base/source-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { minuteMs } from '../../base/window.ts';
 import type { ArchiveOwner, SourceIdentity } from '../format/manifest.ts';
-import { type Database, getMeta, manifestHashKey, type OpenDatabase, openDatabase, setMeta } from './database.ts';
+import {
+  commitIdKey,
+  type Database,
+  getMeta,
+  manifestHashKey,
+  manifestTextKey,
+  type OpenDatabase,
+  openDatabase,
+  setMeta,
+} from './database.ts';
 import { readOpenIntent } from './intent.ts';
 import { countJournaledTicks } from './journal.ts';
 import { addJournalChecksums } from './journal-check.ts';
@@ -140,10 +149,33 @@ const hasCollected = (db: Database): boolean =>
     (table) => db.one(`select 1 from ${table} limit 1`) !== undefined,
   );
 
-/** The identity of a new state; without sources it is that of one service. */
-type NewIdentity = Omit<ArchiveIdentity, 'sources'> & Partial<Pick<ArchiveIdentity, 'sources'>>;
+/** Whether anything is journaled that no publish has consumed. */
+export const hasJournaledRows = (db: Database): boolean =>
+  ['journal', 'journal_markets', 'journal_books', 'journal_series'].some(
+    (table) => db.one(`select 1 from ${table} limit 1`) !== undefined,
+  );
 
 const sourcesKey = 'sources';
+
+/** Values that an empty state has too. */
+const kept = ['schema_version', 'upstream', sourcesKey, 'parts', commitIdKey, manifestHashKey, manifestTextKey];
+
+/**
+ * Empties a state except for its identity, its open intent and what that records, so that it can be rebuilt. Part of a
+ * transaction.
+ */
+export function clearState(db: Database): void {
+  const tables = db.all<{ name: string }>(
+    "select name from sqlite_master where type = 'table' and name not like 'sqlite_%' and name not in ('meta', 'intents')",
+  );
+  for (const { name } of tables) db.run(`delete from ${name}`);
+  for (const { key } of db.all<{ key: string }>('select key from meta'))
+    if (!kept.includes(key)) db.run('delete from meta where key = ?', key);
+  setMeta(db, 'generation', '0');
+}
+
+/** The identity of a new state; without sources it is that of one service. */
+type NewIdentity = Omit<ArchiveIdentity, 'sources'> & Partial<Pick<ArchiveIdentity, 'sources'>>;
 
 function writeIdentity(db: Database, { upstream, sources = [], parts }: NewIdentity): void {
   setMeta(db, 'upstream', upstream);

@@ -28,34 +28,48 @@ export function hasDailyCandles(manifest: Manifest): boolean {
   return ticks > 0 && listFilesWithRows(manifest, candleDatasets['1d']).length === ticks;
 }
 
-/** Formats views.sql, which is used by DuckDB started in the folder of the archive. */
-export function formatViewsFile(manifest: Manifest): string {
-  const views = datasetNames.map(
-    (name) => `CREATE OR REPLACE VIEW ${name} AS\n${formatDatasetView(name, manifest)};\n`,
-  );
-  const definitions = listViewDefinitions(hasDailyCandles(manifest), manifest.lost).map(({ sql }) => `${sql};\n`);
-  return `-- Views of the archive for DuckDB. Start DuckDB in this folder:  duckdb -init views.sql
+/** Where the files are that views read. */
+export interface ViewSources {
+  /** Comment lines at the start of the file. */
+  readonly intro: string;
+  /** The argument of read_parquet for a dataset with files, as SQL. */
+  formatFiles(dataset: DatasetName): string;
+}
+
+const folderSources: ViewSources = {
+  intro: `-- Views of the archive for DuckDB. Start DuckDB in this folder:  duckdb -init views.sql
 -- In Python, in this folder:  duckdb.sql(open('views.sql').read())
 -- Requires DuckDB 1.5 or newer. In older versions an ASOF LEFT JOIN could lose rows without a match.
 -- Every query lists the files again, so the views include days that are published later. During a publish use oddslake sql,
--- which reads one generation.
+-- which reads one generation.`,
+  formatFiles: (name) => quoteSqlString(isDated(name) ? `${name}/date=*/*.parquet` : `${name}/*.parquet`),
+};
+
+/** Formats views.sql, by default that of DuckDB started in the folder of the archive. */
+export function formatViewsFile(manifest: Manifest, sources: ViewSources = folderSources): string {
+  const views = datasetNames.map(
+    (name) => `CREATE OR REPLACE VIEW ${name} AS\n${formatDatasetView(name, manifest, sources)};\n`,
+  );
+  const definitions = listViewDefinitions(hasDailyCandles(manifest), manifest.lost).map(({ sql }) => `${sql};\n`);
+  return `${sources.intro}
 
 SET TimeZone = 'UTC';
 
 ${[...views, ...definitions].join('\n')}`;
 }
 
-function formatDatasetView(name: DatasetName, manifest: Manifest): string {
+function formatDatasetView(name: DatasetName, manifest: Manifest, sources: ViewSources): string {
   const { columns }: DatasetDefinition = datasets[name];
   if (manifest.datasets[name].files.length === 0) {
     const typedColumns = columns.map((c) => `CAST(NULL AS ${sqlColumnTypes[c.type]}) AS ${c.name}`);
     return `SELECT ${[...typedColumns, ...(isDated(name) ? ['CAST(NULL AS DATE) AS date'] : [])].join(', ')} WHERE false`;
   }
   const names = columns.map((c) => c.name);
+  const files = sources.formatFiles(name);
   return isDated(name)
     ? `SELECT ${[...names, 'date'].join(', ')}
-FROM read_parquet('${name}/date=*/*.parquet', hive_partitioning = true, hive_types = {'date': DATE})`
-    : `SELECT ${names.join(', ')}\nFROM read_parquet('${name}/*.parquet', hive_partitioning = false)`;
+FROM read_parquet(${files}, hive_partitioning = true, hive_types = {'date': DATE})`
+    : `SELECT ${names.join(', ')}\nFROM read_parquet(${files}, hive_partitioning = false)`;
 }
 
 // DuckDB replaces every unqualified column that has the name of a macro argument, and resolves a column that is passed as an
@@ -347,4 +361,4 @@ function formatLostRows(lost: readonly LostWindow[]): string {
 }
 
 /** Quotes a text as an SQL literal. */
-const quoteSqlString = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+export const quoteSqlString = (text: string): string => `'${text.replaceAll("'", "''")}'`;

@@ -124,7 +124,7 @@ async function runScheduledJob(shell: CliContext, name: ScheduledJobName, contex
   const signal = AbortSignal.any([context.signal]);
   let summary: Summary;
   try {
-    summary = await jobStarters[name](shell.jobs, { ...context, log, signal });
+    summary = await jobStarters[name](shell.jobs, { ...context, log, signal, pushesCommits: true });
   } catch (error) {
     summary = summarizeNotStarted(name, shell.version, startedAt, error, context.clock.nowMs());
     const { afterRun } = await import('../../collector/notifications/after-run.ts');

@@ -10,6 +10,7 @@ import { runJobCommand } from '../run-job.ts';
 interface VerifyOptions extends CommonFlags {
   readonly repair?: boolean;
   readonly fromUrl?: string;
+  readonly download?: boolean;
 }
 
 /** `verify`: checks every published file, and repairs damage with `--repair`. */
@@ -17,13 +18,27 @@ export function addVerify(shell: CliContext): void {
   const command = shell.program
     .command('verify')
     .description('check every published file against the SHA-256 in the manifest; exit 6 if one differs')
+    .argument('[url]', 's3://BUCKET/PREFIX: check the objects there instead of the archive')
     .option('--repair', 'move damaged files aside, keep their intact row groups, and fetch the lost rows again')
-    .option('--from-url <url>', 'with --repair: fetch lost rows from this oddslake service instead of the upstream');
+    .option('--from-url <url>', 'with --repair: fetch lost rows from this oddslake service instead of the upstream')
+    .option(
+      '--download',
+      'of a bucket: download and hash every object, instead of comparing the hashes that the server has',
+    );
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command).action((flags: VerifyOptions) =>
-    flags.repair === true ? runRepair(shell, flags) : runVerify(shell, flags),
-  );
+  withCommonFlags(command).action((url: string | undefined, flags: VerifyOptions) => {
+    if (url !== undefined) return runBucketVerify(shell, url, flags);
+    if (flags.download === true)
+      throw new UsageError('--download needs the address of a bucket: verify s3://BUCKET/PREFIX.');
+    return flags.repair === true ? runRepair(shell, flags) : runVerify(shell, flags);
+  });
+}
+
+async function runBucketVerify(shell: CliContext, url: string, flags: VerifyOptions): Promise<void> {
+  if (flags.fromUrl !== undefined) throw new UsageError('--from-url is for an archive, not for a bucket.');
+  const { verifyUrl } = await import('./bucket.ts');
+  await verifyUrl(shell, url, flags);
 }
 
 async function runRepair(shell: CliContext, flags: VerifyOptions): Promise<void> {
@@ -76,9 +91,14 @@ const notes = `
 --repair moves damaged files to .oddslake/damaged, where they stay until you remove them, and keeps only rows that are proven
 intact. Lost ticks are restored from the raw responses in .oddslake/raw, or fetched again: exit 0 if all are restored, 4 if
 some remain lost. Past order books, markets and conflicts cannot be fetched again. --from-url needs a key:
-ODDSLAKE_FROM_API_KEY.`;
+ODDSLAKE_FROM_API_KEY.
+
+With s3://BUCKET/PREFIX the objects of the generation there are checked, without a download if the server keeps their SHA-256.
+--repair then uploads damaged and missing ones again from intact files of the archive at --output; what it does not have is lost
+(exit 6).`;
 
 const examples = `
   oddslake verify --output lake
   oddslake verify --output lake --repair
+  oddslake verify s3://lakes/markets
   ODDSLAKE_FROM_API_KEY_FILE=key.txt oddslake verify --output lake --repair --from-url https://mirror.example`;

@@ -1,9 +1,10 @@
 import { countLevels } from '../../archive/format/order-book.ts';
 import type { BookRecord } from '../../archive/journal/journal-books.ts';
 import { UpstreamError } from '../../base/errors.ts';
+import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { OrderbookResponse, Upstream } from '../../client/upstream.ts';
-import { createCircuitBreaker, forEachConcurrent } from '../paging/circuit-breaker.ts';
+import { createCircuitBreaker } from '../paging/circuit-breaker.ts';
 import { resolveObservedAt } from '../paging/observation.ts';
 import { parseOrderBooks } from './parse-order-book.ts';
 

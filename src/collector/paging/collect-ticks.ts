@@ -1,6 +1,7 @@
 import { UpstreamError } from '../../base/errors.ts';
+import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import { subtract, type Window } from '../../base/window.ts';
-import { createCircuitBreaker, forEachConcurrent } from './circuit-breaker.ts';
+import { createCircuitBreaker } from './circuit-breaker.ts';
 import { defaultFetchOptions, staleReason, statedGapReason } from './fetch-steps.ts';
 import {
   claimEmptyResponse,

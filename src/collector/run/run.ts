@@ -11,6 +11,7 @@ import {
   type BookCounts,
   emptyBookCounts,
   type NightSummary,
+  type PushSummary,
   type RecheckCounts,
   type RestoredCounts,
   type RunFailure,
@@ -53,6 +54,8 @@ export interface Run {
   rechecks?: RecheckCounts;
   /** Restored lost windows; absent if the run did not try to restore any. */
   restored?: Partial<RestoredCounts>;
+  /** The push to the bucket of the settings; absent if there is none, or it failed. */
+  pushed?: PushSummary;
   pages: number;
   /** Markets in the market lists; null if the run polled no lists. */
   markets: number | null;

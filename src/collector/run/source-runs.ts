@@ -114,6 +114,8 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
   const series = (['quotes', 'trades'] as const).map((name) => [name, collect((facts) => facts[name])] as const);
   const markets = collect((facts) => facts.markets);
   const restored = collect((facts) => facts.restored);
+  // A later push has what an earlier one had.
+  const pushed = collect((facts) => facts.pushed).at(-1);
   return {
     version: last.version,
     job: last.job,
@@ -131,6 +133,7 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
     ...Object.fromEntries(series.flatMap(([name, counts]) => (counts.length === 0 ? [] : [[name, addCounts(counts)]]))),
     ...(markets.length > 0 && { markets: markets.reduce((total, count) => total + count, 0) }),
     ...(restored.length > 0 && { restored: addRestored(restored) }),
+    ...(pushed !== undefined && { pushed }),
     generation: last.generation,
     watermark: last.watermark,
     ...(last.reached !== undefined && { reached: last.reached }),

@@ -72,6 +72,7 @@ const actionRules: readonly ActionRule[] = [
       `Check whether the upstream lacks the data too; to fetch these days again: oddslake backfill --force ${formatLastDaysFlags(summary)}${flags}`,
   },
   { when: hasFailure('market list'), action: suggest('Poll the market lists again', 'markets') },
+  { when: hasFailure('push'), action: suggest('Push the published generation again', 'push') },
   { when: hasFailure('order book'), action: suggest('Poll the order books again', 'orderbook') },
   {
     when: ({ ticks }) => ticks.quarantined > 0,

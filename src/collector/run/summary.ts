@@ -5,6 +5,7 @@ import type { SeriesCounts } from '../../archive/journal/series-counts.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
+import type { PushResult } from '../../bucket/push.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import { formatErrorMessage } from './error-message.ts';
@@ -42,6 +43,7 @@ export type FailureKind =
   | 'lost'
   | 'market list'
   | 'order book'
+  | 'push'
   | 'sharp drop'
   | 'source'
   | 'suspended'
@@ -127,6 +129,8 @@ export interface Summary {
   readonly night?: NightSummary;
   /** Results of the rechecks; `nightly` only, zeros if there were none. */
   readonly rechecks?: RecheckCounts;
+  /** The push to the bucket of the settings; absent without one, and if the push failed. */
+  readonly pushed?: PushSummary;
   /** The runs of an archive with several sources, one for each source; their counts add up to those of the summary. */
   readonly sources?: readonly SourceSummary[];
   /** The next action, as a sentence with its command; null if there is nothing to do. */
@@ -148,6 +152,9 @@ export interface RateUse {
   /** Milliseconds that requests waited on the rate limiter. */
   readonly wait_ms: number;
 }
+
+/** A push of the published generation. `uploaded`: what the bucket did not have; `removed`: objects that were no longer kept. */
+export type PushSummary = Omit<PushResult, 'warnings'>;
 
 export interface RecheckCounts {
   /** Requests for the sample and for all windows that were fetched again. */

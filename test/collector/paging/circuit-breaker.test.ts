@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../../src/base/errors.ts';
-import { createCircuitBreaker, forEachConcurrent } from '../../../src/collector/paging/circuit-breaker.ts';
+import { forEachConcurrent } from '../../../src/base/for-each-concurrent.ts';
+import { createCircuitBreaker } from '../../../src/collector/paging/circuit-breaker.ts';
 
 const minute = 60_000;
 

@@ -1,0 +1,133 @@
+import { join } from 'node:path';
+import { UsageError } from '../../base/errors.ts';
+import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
+import type { Clock } from '../../base/ports.ts';
+import { type Disk, sha256 } from '../disk/file-system.ts';
+import { listManifestFiles, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { getMeta, manifestHashKey, setMeta } from '../journal/database.ts';
+import { readCommitState } from '../journal/intent.ts';
+import { takeWriteLock } from '../journal/lock.ts';
+import { readRecordedDamage } from '../journal/published-files.ts';
+import { clearState, hasJournaledRows } from '../journal/state.ts';
+import type { Archive } from '../open-archive.ts';
+import { rebuildState } from '../rebuild-state.ts';
+import { commitIntent, finishIntent } from './commit.ts';
+import { sortMoves, stageBytes, stageRemoval, startStage } from './staging.ts';
+
+/** A generation that was published elsewhere. */
+export interface ForeignGeneration {
+  /** The exact text of its manifest.json. */
+  readonly text: string;
+  readonly manifest: Manifest;
+  /** Where it comes from, e.g. the URL of a bucket. */
+  readonly origin: string;
+}
+
+export interface AdoptOptions {
+  /** Reads a file of the generation, which is checked already. */
+  readonly fetchFile: (file: PublishedFile) => Promise<Uint8Array>;
+  /** Files that are fetched at a time. */
+  readonly concurrency: number;
+  /** How long after a window's end a response must be generated to be final, in ms. */
+  readonly settleMs: number;
+  readonly clock: Clock;
+  readonly waitMs: number;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+/** What a copy was last taken from, as JSON in the state. */
+const adoptedKey = 'adopted';
+
+const formatAdopted = (origin: string, hash: string): string => JSON.stringify({ origin, sha256: hash });
+
+/**
+ * Makes a copy the generation of another archive: fetches the files that differ and moves them into place by an intent, as
+ * a publish does. The same transaction rebuilds the state from the new files. Readers may glob the copy at any moment.
+ * Returns the fetched files; none if the copy already is that generation.
+ * @throws UsageError if the archive is no copy from `origin`, or was written to since: its data would be lost
+ */
+export async function adoptGeneration(
+  archive: Archive,
+  generation: ForeignGeneration,
+  options: AdoptOptions,
+): Promise<PublishedFile[]> {
+  const lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
+  try {
+    finishIntent(archive);
+    requireCopy(archive, generation.origin);
+    return await adoptLocked(archive, generation, options);
+  } finally {
+    lock.release();
+  }
+}
+
+/** @throws UsageError if the archive has data that is not from `origin` */
+function requireCopy(archive: Archive, origin: string): void {
+  const { state } = archive;
+  const hash = getMeta(state.db, manifestHashKey) ?? '';
+  const isCopy = state.generation() === 0 || getMeta(state.db, adoptedKey) === formatAdopted(origin, hash);
+  if (isCopy && !hasJournaledRows(state.db)) return;
+  throw createNotCopyError(archive, origin);
+}
+
+const createNotCopyError = ({ layout }: Archive, origin: string): UsageError =>
+  new UsageError(
+    `${layout.root} is an archive that was not pulled from ${origin}, or was written to since. A pull would replace its data. Use a new folder.`,
+  );
+
+async function adoptLocked(
+  archive: Archive,
+  { text, manifest, origin }: ForeignGeneration,
+  options: AdoptOptions,
+): Promise<PublishedFile[]> {
+  const { disk, layout, state } = archive;
+  const { db } = state;
+  const builtOn = readCommitState(db);
+  const base = archive.readManifest();
+  const before = new Map(listManifestFiles(base).map((file) => [file.path, file]));
+  const files = listManifestFiles(manifest);
+  // As the last verification found it.
+  const damaged = new Set(readRecordedDamage(db).map(({ path }) => path));
+  const isThere = ({ path, sha256: hash, bytes }: PublishedFile): boolean =>
+    before.get(path)?.sha256 === hash && disk.size(join(layout.root, path)) === bytes && !damaged.has(path);
+  const missing = files.filter((file) => !isThere(file));
+  const hash = sha256(Buffer.from(text));
+  if (missing.length === 0 && getMeta(db, adoptedKey) === formatAdopted(origin, hash)) return [];
+  const stage = startStage(archive, base, builtOn);
+  options.onProgress?.(0, missing.length);
+  const staged = new Map<string, string>();
+  await forEachConcurrent(options.concurrency, missing, async (file) => {
+    options.signal?.throwIfAborted();
+    const bytes = await options.fetchFile(file);
+    staged.set(join(layout.root, file.path), stageBytes(archive, stage, file.path, bytes));
+    options.onProgress?.(staged.size, missing.length);
+  });
+  const wanted = new Set(files.map(({ path }) => path));
+  for (const path of before.keys()) if (!wanted.has(path)) stageRemoval(stage, path);
+  const next = withFiles(disk, (path) => staged.get(path) ?? path, layout.manifestPath, Buffer.from(text));
+  const commitId = manifest.commit_id ?? stage.commitId;
+  const intent = { generation: manifest.generation, commitId, manifest: text, moves: sortMoves(stage) };
+  archive.setCommittedManifest(text, manifest);
+  commitIntent(
+    archive,
+    builtOn,
+    intent,
+    () => {
+      // A collector does not hold the lock.
+      if (hasJournaledRows(db)) throw createNotCopyError(archive, origin);
+      clearState(db);
+      rebuildState(state, manifest, layout, next, options.settleMs);
+      setMeta(db, adoptedKey, formatAdopted(origin, hash));
+    },
+    manifest,
+  );
+  return missing;
+}
+
+/** The disk as it will be after the moves. */
+const withFiles = (disk: Disk, locate: (path: string) => string, textPath: string, text: Uint8Array): Disk => ({
+  ...disk,
+  read: (path) => (path === textPath ? text : disk.read(locate(path))),
+  size: (path) => (path === textPath ? text.length : disk.size(locate(path))),
+});

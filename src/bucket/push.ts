@@ -1,0 +1,372 @@
+import { type Disk, sha256 } from '../archive/disk/file-system.ts';
+import { datasetNames } from '../archive/format/datasets.ts';
+import { listManifestFiles, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
+import { getMeta, setMeta } from '../archive/journal/database.ts';
+import { type Archive, readCheckedManifestText } from '../archive/open-archive.ts';
+import { type GenerationPin, pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';
+import { DamageError, exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
+import { forEachConcurrent } from '../base/for-each-concurrent.ts';
+import type { Log } from '../base/ports.ts';
+import {
+  dataFolder,
+  formatRemoteManifest,
+  manifestsFolder,
+  parseManifestSequence,
+  parseRemoteManifest,
+  type RemoteManifest,
+  remoteManifestPath,
+  remoteReadmePath,
+  remoteViewsPath,
+  toFileId,
+  toManifestPath,
+} from './bucket-manifest.ts';
+import type { ListedObject, ObjectHead, ObjectStore, RequestCounts, WriteCondition } from './object-store.ts';
+import { judgeRefusedSwap, type Placement, placeFile, planPush } from './plan-push.ts';
+import type { RetentionRules } from './plan-retention.ts';
+import { probeServer, requireConditionalWrites } from './probe.ts';
+import { removeExpired } from './retention.ts';
+import { formatRemoteReadme, formatRemoteViews, parseViewsSequence } from './root-objects.ts';
+
+export interface PushOptions {
+  readonly retention: RetentionRules;
+  /** Whether only this machine pushes there, so that a server without conditional writes will do. */
+  readonly isSingleWriter: boolean;
+  /** Whether an older or diverged generation may be pushed on top. */
+  readonly restores: boolean;
+  /** Random; distinguishes pushes. */
+  readonly id: string;
+  readonly log: Log;
+  readonly onProgress?: (done: number, total: number) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface PushResult {
+  readonly url: string;
+  readonly outcome: 'pushed' | 'unchanged';
+  readonly generation: number;
+  /** Of the manifest in the bucket. */
+  readonly sequence: number;
+  /** Files of the generation. */
+  readonly files: number;
+  readonly bytes: number;
+  readonly uploaded: { readonly files: number; readonly bytes: number };
+  /** Files whose objects an interrupted push had left. */
+  readonly reused: number;
+  /** Objects that the retention removed. */
+  readonly removed: number;
+  readonly requests: RequestCounts;
+  readonly warnings: readonly string[];
+}
+
+/** Files that are uploaded at a time. Each is in memory while it is. */
+const uploadsConcurrent = 8;
+
+/** How often a push starts again because another one came first. */
+const lostRacesMax = 5;
+
+/** Attempts to create an object that the server both refuses to create and does not have. */
+const createAttemptsMax = 3;
+
+/** What a push has done so far. It starts again if another one comes first. */
+interface PushCounts {
+  uploaded: { files: number; bytes: number };
+  reused: number;
+  removed: number;
+  readonly warnings: string[];
+}
+
+/** What the objects in data/ were when a push began, by path. */
+type DataListing = ReadonlyMap<string, ListedObject>;
+
+/**
+ * Pushes the published generation of an archive. Objects are created under names that no manifest has yet; then one
+ * conditional write swaps manifest.json, which is the commit point; then views.sql follows and old objects are removed. A
+ * push that ends anywhere before its swap has changed nothing for readers, and the next one uses what it uploaded.
+ * @throws UsageError if the bucket has another archive or a generation that this one does not descend from
+ * @throws DamageError if a local file or an object is damaged, OddslakeError if other pushes kept coming first
+ */
+export async function pushArchive(archive: Archive, store: ObjectStore, options: PushOptions): Promise<PushResult> {
+  const counts: PushCounts = { uploaded: { files: 0, bytes: 0 }, reused: 0, removed: 0, warnings: [] };
+  for (let attempt = 1; attempt <= lostRacesMax; attempt++) {
+    const remote = await readRemoteManifest(store);
+    const result = await pushOnto(remote, archive, store, options, counts);
+    if (result !== null) return result;
+    options.log.info({ attempt }, 'another push came first; starting again');
+  }
+  throw new OddslakeError(
+    exitCodes.busy,
+    `Other pushes to ${store.url} came first ${lostRacesMax} times. Its readers see their manifest; push again.`,
+  );
+}
+
+/** A manifest as it was read, with the ETag that a swap expects. */
+export interface ReadManifest extends RemoteManifest {
+  readonly etag: string;
+}
+
+/** Reads the manifest of a bucket; null if there is none. */
+export async function readRemoteManifest(store: ObjectStore): Promise<ReadManifest | null> {
+  const found = await store.get(remoteManifestPath);
+  if (found === null) return null;
+  const text = Buffer.from(found.bytes).toString('utf8');
+  return { ...parseRemoteManifest(text, `${store.url}/${remoteManifestPath}`), etag: found.etag };
+}
+
+/** Returns null if another push came first. */
+async function pushOnto(
+  remote: ReadManifest | null,
+  archive: Archive,
+  store: ObjectStore,
+  options: PushOptions,
+  counts: PushCounts,
+): Promise<PushResult | null> {
+  const localText = readCheckedManifestText(archive);
+  if (remote !== null && remote.bucket.manifest_sha256 === sha256(Buffer.from(localText))) {
+    if (!isPushFinished(archive, store, remote)) await finishPush(archive, store, remote, null, options, counts);
+    return createResult(store, remote, counts, counts.uploaded.files === 0 ? 'unchanged' : 'pushed');
+  }
+  if (archive.readManifest().generation === 0)
+    throw new UsageError(`${archive.layout.root} has no published generation yet, so there is nothing to push.`);
+  const there = new Set(remote?.files.map(toFileId));
+  const pinned = pinGeneration(archive, datasetNames, `${options.id}-push`, (file) => !there.has(toFileId(file)));
+  try {
+    return await pushPinned(remote, pinned, archive, store, options, counts);
+  } finally {
+    pinned.release();
+  }
+}
+
+async function pushPinned(
+  remote: ReadManifest | null,
+  pinned: GenerationPin,
+  archive: Archive,
+  store: ObjectStore,
+  options: PushOptions,
+  counts: PushCounts,
+): Promise<PushResult | null> {
+  const local = { manifest: pinned.manifest, sha256: sha256(Buffer.from(pinned.manifestText)) };
+  const plan = planPush(remote, local, options.restores);
+  if (plan.kind === 'refuse') throw new UsageError(`Nothing was pushed to ${store.url}: ${plan.reason}`);
+  // A publish came in between: it is compared again.
+  if (plan.kind === 'unchanged') return null;
+  const { sequence, kept } = plan;
+  const isConditional = remote?.bucket.conditional_writes ?? (await prepareBucket(store, options, counts));
+  if (remote !== null) requireConditionalWrites(store, isConditional, options.isSingleWriter);
+  const present: DataListing = await listData(store);
+  const nowMs = store.serverTimeMs();
+  const objects = new Map<string, { key: string; etag: string }>();
+  for (const [id, { key, etag }] of kept) objects.set(id, { key, etag });
+  const missing = listManifestFiles(pinned.manifest).filter((file) => !objects.has(toFileId(file)));
+  options.onProgress?.(0, missing.length);
+  let done = 0;
+  await forEachConcurrent(uploadsConcurrent, missing, async (file) => {
+    options.signal?.throwIfAborted();
+    const placement = placeFile(file, sequence, present, nowMs, options.retention.keepMs);
+    const etag = await createFileObject(archive, store, pinned, file, placement, isConditional, counts);
+    objects.set(toFileId(file), { key: placement.path, etag });
+    options.onProgress?.(++done, missing.length);
+  });
+  const previous = remote === null ? null : toManifestPath(remote.bucket.sequence, remote.text);
+  const section = { sequence, previous, conditional_writes: isConditional };
+  const text = formatRemoteManifest(pinned.manifestText, section, objects);
+  const bytes = Buffer.from(text);
+  await createObject(store, toManifestPath(sequence, text), bytes, sha256(bytes), 'application/json', isConditional);
+  if (!(await swapManifest(store, remote, text, isConditional))) return null;
+  const swapped = parseRemoteManifest(text, store.url);
+  await finishPush(archive, store, swapped, present, options, counts);
+  return createResult(store, swapped, counts, 'pushed');
+}
+
+function createResult(
+  store: ObjectStore,
+  { manifest, bucket, files }: RemoteManifest,
+  counts: PushCounts,
+  outcome: PushResult['outcome'],
+): PushResult {
+  const { generation } = manifest;
+  const { uploaded, reused, removed, warnings } = counts;
+  const size = { files: files.length, bytes: sumFileSizes(files).bytes };
+  const requests = { ...store.counts };
+  const { url } = store;
+  return {
+    url,
+    outcome,
+    generation,
+    sequence: bucket.sequence,
+    ...size,
+    uploaded,
+    reused,
+    removed,
+    requests,
+    warnings,
+  };
+}
+
+/**
+ * Before the first push: checks what the server supports, and writes README.md. Returns whether writes can be conditional.
+ * @throws DamageError if there was a manifest.json: a push that does not know it might go back
+ */
+async function prepareBucket(store: ObjectStore, options: PushOptions, counts: PushCounts): Promise<boolean> {
+  for await (const { path } of store.list(manifestsFolder)) {
+    // The first one may be of an interrupted push.
+    if ((parseManifestSequence(path) ?? 0) > 1)
+      throw new DamageError(
+        `${store.url}/${remoteManifestPath} is missing, although ${path} was pushed. Copy the last object of ${manifestsFolder} there, and push again.`,
+      );
+  }
+  const { hasConditionalWrites, hasChecksums } = await probeServer(store, options.id);
+  requireConditionalWrites(store, hasConditionalWrites, options.isSingleWriter);
+  const warning =
+    'the server keeps no SHA-256 of objects: verify compares lengths and recorded hashes only, unless --download is given';
+  // A push that starts again comes here again.
+  if (!hasChecksums && !counts.warnings.includes(warning)) counts.warnings.push(warning);
+  const readme = Buffer.from(formatRemoteReadme(store.url));
+  await store.put(
+    remoteReadmePath,
+    readme,
+    sha256(readme),
+    hasConditionalWrites ? 'absent' : 'always',
+    'text/markdown; charset=utf-8',
+  );
+  return hasConditionalWrites;
+}
+
+async function listData(store: ObjectStore): Promise<Map<string, ListedObject>> {
+  const present = new Map<string, ListedObject>();
+  for await (const object of store.list(dataFolder)) present.set(object.path, object);
+  return present;
+}
+
+/** Makes sure that a file has its object, and returns the object's ETag. A damaged local file is never uploaded. */
+async function createFileObject(
+  archive: Archive,
+  store: ObjectStore,
+  pinned: GenerationPin,
+  file: PublishedFile,
+  { path, found }: Placement,
+  isConditional: boolean,
+  counts: PushCounts,
+): Promise<string> {
+  if (found !== null) {
+    const head = await store.head(path);
+    if (head !== null) {
+      requireObjectIntact(store, path, head, file);
+      counts.reused++;
+      return head.etag;
+    }
+  }
+  const bytes = await readFile(archive.disk, `${pinned.root}/${file.path}`);
+  requireFileBytes(bytes, file);
+  const etag = await createObject(store, path, bytes, file.sha256, 'application/vnd.apache.parquet', isConditional);
+  counts.uploaded.files++;
+  counts.uploaded.bytes += bytes.length;
+  return etag;
+}
+
+/** Reads a file without blocking the uploads of others. */
+async function readFile(disk: Disk, path: string): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of disk.readStream(path)) chunks.push(chunk);
+  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
+}
+
+/**
+ * Creates an object whose name contains its hash, unless it is there. Returns its ETag.
+ * @throws DamageError if an object of that name has other contents
+ */
+async function createObject(
+  store: ObjectStore,
+  path: string,
+  bytes: Uint8Array,
+  hash: string,
+  contentType: string,
+  isConditional: boolean,
+): Promise<string> {
+  for (let attempt = 1; attempt <= createAttemptsMax; attempt++) {
+    const created = await store.put(path, bytes, hash, isConditional ? 'absent' : 'always', contentType);
+    if (created !== null) return created.etag;
+    // It is there: by a request whose response was lost, or by another push.
+    const head = await store.head(path);
+    if (head === null) continue;
+    requireObjectIntact(store, path, head, { bytes: bytes.length, sha256: hash });
+    return head.etag;
+  }
+  throw new OddslakeError(
+    exitCodes.unexpected,
+    `${store.url} refuses to create ${path}, but does not have it. Check the server.`,
+  );
+}
+
+/** Whether an object is as expected, by its length and its hash. The recorded hash counts if the server keeps none. */
+export const isObjectIntact = (head: ObjectHead, expected: { bytes: number; sha256: string }): boolean =>
+  head.bytes === expected.bytes && (head.sha256 ?? head.recordedSha256) === expected.sha256;
+
+function requireObjectIntact(
+  { url }: ObjectStore,
+  path: string,
+  head: ObjectHead,
+  expected: { bytes: number; sha256: string },
+): void {
+  if (isObjectIntact(head, expected)) return;
+  throw new DamageError(
+    `${url}/${path} has other contents than its name says (${head.bytes} bytes, expected ${expected.bytes}). Remove it, and push again; readers do not use it unless oddslake verify ${url} names it.`,
+  );
+}
+
+/** Swaps manifest.json: the commit point of a push. False if another push came first. */
+async function swapManifest(
+  store: ObjectStore,
+  remote: ReadManifest | null,
+  text: string,
+  isConditional: boolean,
+): Promise<boolean> {
+  const bytes = Buffer.from(text);
+  let condition: WriteCondition = remote === null ? 'absent' : { etag: remote.etag };
+  if (!isConditional) {
+    // One machine pushes. This catches a mistake in the settings of another one, unless both write at the same moment.
+    const now = await readRemoteManifest(store);
+    if (now?.text !== remote?.text) return false;
+    condition = 'always';
+  }
+  const swapped = await store.put(remoteManifestPath, bytes, sha256(bytes), condition, 'application/json');
+  return swapped !== null || judgeRefusedSwap(await readRemoteManifest(store), text) === 'done';
+}
+
+/** The key of what this archive has recorded about its last push to an address. */
+const toPushedKey = ({ url }: ObjectStore): string => `pushed:${url}`;
+
+/** Whether this archive recorded that everything after the swap of this manifest was done. */
+const isPushFinished = ({ state }: Archive, store: ObjectStore, { text }: RemoteManifest): boolean =>
+  getMeta(state.db, toPushedKey(store)) === sha256(Buffer.from(text));
+
+/** What follows a swap. Another push may be doing the same, or may have swapped a later manifest. */
+async function finishPush(
+  { state }: Archive,
+  store: ObjectStore,
+  remote: RemoteManifest,
+  present: DataListing | null,
+  { retention }: PushOptions,
+  counts: PushCounts,
+): Promise<void> {
+  await replaceViews(store, remote);
+  const removal = await removeExpired(store, remote, present ?? (await listData(store)), retention);
+  counts.removed += removal.removed;
+  counts.warnings.push(...removal.warnings);
+  setMeta(state.db, toPushedKey(store), sha256(Buffer.from(remote.text)));
+}
+
+/** Replaces views.sql, unless it is of a later manifest. */
+async function replaceViews(store: ObjectStore, remote: RemoteManifest): Promise<void> {
+  const { sequence, conditional_writes: isConditional } = remote.bucket;
+  const bytes = Buffer.from(formatRemoteViews(store.url, remote));
+  for (let attempt = 1; attempt <= lostRacesMax; attempt++) {
+    const found = await store.get(remoteViewsPath);
+    if (found !== null) {
+      const text = Buffer.from(found.bytes).toString('utf8');
+      if (parseViewsSequence(text) > sequence || bytes.equals(found.bytes)) return;
+    }
+    const current: WriteCondition = found === null ? 'absent' : { etag: found.etag };
+    const condition = isConditional ? current : 'always';
+    if ((await store.put(remoteViewsPath, bytes, sha256(bytes), condition, 'application/sql')) !== null) return;
+  }
+}

@@ -1,0 +1,124 @@
+import { sha256 } from '../archive/disk/file-system.ts';
+import { listManifestFiles, sumFileSizes } from '../archive/format/manifest.ts';
+import type { Archive } from '../archive/open-archive.ts';
+import { readPublishedFile } from '../archive/read-published-file.ts';
+import { DamageError } from '../base/errors.ts';
+import { forEachConcurrent } from '../base/for-each-concurrent.ts';
+import { type StoredFile, toFileId } from './bucket-manifest.ts';
+import type { ObjectStore, RequestCounts } from './object-store.ts';
+import { requireRemoteManifest } from './pull.ts';
+
+export interface BucketFinding {
+  /** Path of the object below the prefix. */
+  readonly key: string;
+  readonly kind: 'missing' | 'length mismatch' | 'checksum mismatch';
+  /** The published file. */
+  readonly path: string;
+  /** Set by a repair: whether the object was uploaded again, or no intact file was found. */
+  readonly repair?: 'uploaded' | 'lost';
+}
+
+export interface BucketVerifyResult {
+  readonly url: string;
+  readonly generation: number;
+  readonly sequence: number;
+  readonly files: number;
+  readonly bytes: number;
+  /** Objects of which the server has no SHA-256: their length and the hash recorded at the upload were compared. */
+  readonly weak: number;
+  readonly findings: readonly BucketFinding[];
+  readonly requests: RequestCounts;
+}
+
+export interface BucketVerifyOptions {
+  /** Whether objects are downloaded and hashed here. */
+  readonly downloads: boolean;
+  /** The archive to upload damaged objects from; null: no repair. */
+  readonly repairsFrom: Archive | null;
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+/** Requests at a time: for heads, and for downloads, which are in memory. */
+const headsConcurrent = 32;
+const downloadsConcurrent = 8;
+
+/**
+ * Compares each object of the current generation with the manifest: by the SHA-256 that the server computed when it stored
+ * the object, or by a download. A repair uploads objects again from an intact local file of the same content.
+ */
+export async function verifyBucket(store: ObjectStore, options: BucketVerifyOptions): Promise<BucketVerifyResult> {
+  const { manifest, bucket, files } = await requireRemoteManifest(store);
+  const findings: BucketFinding[] = [];
+  let weak = 0;
+  let done = 0;
+  options.onProgress?.(0, files.length);
+  await forEachConcurrent(options.downloads ? downloadsConcurrent : headsConcurrent, files, async (file) => {
+    const { kind, isWeak } = options.downloads ? await checkDownload(store, file) : await checkHead(store, file);
+    if (kind !== null) findings.push({ key: file.key, kind, path: file.path });
+    if (isWeak) weak++;
+    options.onProgress?.(++done, files.length);
+  });
+  findings.sort((a, b) => (a.key < b.key ? -1 : 1));
+  const { repairsFrom } = options;
+  const repaired = repairsFrom === null ? findings : await repairObjects(store, repairsFrom, files, findings);
+  const { bytes } = sumFileSizes(files);
+  const { generation } = manifest;
+  const { url, counts } = store;
+  const { sequence } = bucket;
+  return { url, generation, sequence, files: files.length, bytes, weak, findings: repaired, requests: { ...counts } };
+}
+
+interface ObjectCheck {
+  readonly kind: BucketFinding['kind'] | null;
+  readonly isWeak: boolean;
+}
+
+async function checkHead(store: ObjectStore, file: StoredFile): Promise<ObjectCheck> {
+  const head = await store.head(file.key);
+  if (head === null) return { kind: 'missing', isWeak: false };
+  const isWeak = head.sha256 === null;
+  if (head.bytes !== file.bytes) return { kind: 'length mismatch', isWeak };
+  return { kind: (head.sha256 ?? head.recordedSha256) === file.sha256 ? null : 'checksum mismatch', isWeak };
+}
+
+async function checkDownload(store: ObjectStore, file: StoredFile): Promise<ObjectCheck> {
+  const found = await store.get(file.key);
+  const kind =
+    found === null
+      ? 'missing'
+      : found.bytes.length !== file.bytes
+        ? 'length mismatch'
+        : sha256(found.bytes) === file.sha256
+          ? null
+          : 'checksum mismatch';
+  return { kind, isWeak: false };
+}
+
+/** Uploads damaged objects again, from files of the archive that are intact and have the same content. */
+async function repairObjects(
+  store: ObjectStore,
+  archive: Archive,
+  files: readonly StoredFile[],
+  findings: readonly BucketFinding[],
+): Promise<BucketFinding[]> {
+  const byKey = new Map(files.map((file) => [file.key, file]));
+  const local = new Map(listManifestFiles(archive.readManifest()).map((file) => [toFileId(file), file]));
+  const repaired: BucketFinding[] = [];
+  for (const finding of findings) {
+    const file = local.get(toFileId(byKey.get(finding.key)!));
+    const bytes = file === undefined ? null : readIntactFile(archive, file);
+    // Replaces an object of that name, which nobody could read anyway.
+    if (bytes !== null) await store.put(finding.key, bytes, file!.sha256, 'always', 'application/vnd.apache.parquet');
+    repaired.push({ ...finding, repair: bytes === null ? 'lost' : 'uploaded' });
+  }
+  return repaired;
+}
+
+function readIntactFile(archive: Archive, file: Parameters<typeof readPublishedFile>[1]): Uint8Array | null {
+  try {
+    return readPublishedFile(archive, file);
+  } catch (error) {
+    if (error instanceof DamageError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,175 @@
+import { globSync, utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
+import { dayMs } from '../../src/base/window.ts';
+import { parseRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
+import type { ObjectStore } from '../../src/bucket/object-store.ts';
+import { readRemoteManifest } from '../../src/bucket/push.ts';
+import { formatRemoteViews } from '../../src/bucket/root-objects.ts';
+import { opened, scratchFolder } from '../archive/scratch.ts';
+import { needsObjectStorage } from '../harness/needs.ts';
+import { type Fault, type FaultProxy, faults, startFaultProxy } from './fault-proxy.ts';
+import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
+import { type ObjectServer, openStore, startServer } from './server.ts';
+
+// Every request of a push meets every fault, while a reader polls. SWEEP=all takes every pair; otherwise each request meets
+// some of the faults, and each fault some of the requests.
+
+/** Share of the pairs that a usual run takes. */
+const every = process.env.SWEEP === 'all' ? 1 : 5;
+
+/** A response that does not come is given up after this time. */
+const idleMsMax = 400;
+
+describe('a push that meets a fault', needsObjectStorage(), () => {
+  let server: ObjectServer;
+  beforeAll(async () => {
+    server = await startServer();
+  });
+  afterAll(() => server.stop());
+
+  let prefixes = 0;
+
+  /** The archive at its first generations, of which each replaces a file of the one before. */
+  async function listGenerations(count: number): Promise<readonly Archive[]> {
+    const archive = await publishedArchive();
+    const earlier: Archive[] = [];
+    for (let n = 1; n < count; n++) {
+      const folder = join(scratchFolder(), `generation-${n}`);
+      await takeSnapshot(archive, folder, { id: `generation-${n}` });
+      earlier.push(opened({ root: folder, create: false }));
+      await publishMore(archive, 0, 0.5 + n / 10);
+    }
+    return [...earlier, archive];
+  }
+
+  const retention = { keepGenerations: 1, keepMs: dayMs };
+
+  /** Makes every object of a prefix a month old. */
+  function age(prefix: string): void {
+    const at = new Date(Date.now() - 30 * dayMs);
+    for (const path of globSync('**/*', { cwd: join(server.folder, prefix) }))
+      utimesSync(join(server.folder, prefix, path), at, at);
+  }
+
+  /** Objects that a manifest names and that are missing, and objects that no manifest names. */
+  async function listMissing(store: ObjectStore, prefix: string): Promise<{ missing: string[]; surplus: string[] }> {
+    const named = new Set<string>();
+    for await (const { path } of store.list('manifests/')) {
+      const { files } = parseRemoteManifest(Buffer.from((await store.get(path))!.bytes).toString('utf8'), path);
+      for (const { key } of files) named.add(key);
+    }
+    const present = new Set(globSync('data/**/*.parquet', { cwd: join(server.folder, prefix) }));
+    return {
+      missing: [...named].filter((path) => !present.has(path)),
+      surplus: [...present].filter((path) => !named.has(path)),
+    };
+  }
+
+  interface Case {
+    /** Generations that are there, the oldest first, and long since. */
+    readonly before: readonly Archive[];
+    readonly archive: Archive;
+    readonly index: number;
+    readonly fault: Fault | null;
+  }
+
+  /** Runs one case; returns the number of requests of the push. */
+  async function runCase({ before, archive, index, fault }: Case): Promise<number> {
+    const prefix = `f${++prefixes}`;
+    const direct = await openStore({ endpoint: server.endpoint, prefix });
+    for (const one of before) {
+      await pushNow(one, direct);
+      age(prefix);
+    }
+    const stop = new AbortController();
+    const proxy = await startFaultProxy(server.endpoint, {
+      choose: (at) => (at === index ? fault : null),
+      kill: () => stop.abort(new Error('killed')),
+    });
+    try {
+      const last = before.at(-1);
+      const known = [last === undefined ? null : hashesOf(last), hashesOf(archive)];
+      const reader = startReader(direct, known);
+      const open = (signal?: AbortSignal): Promise<ObjectStore> =>
+        openStore({ endpoint: proxy.endpoint, prefix, limits: { idleMsMax }, ...(signal !== undefined && { signal }) });
+      await pushNow(archive, await open(stop.signal), { retention }).catch(() => {});
+      const remaining = await listMissing(direct, prefix);
+      expect(remaining.missing).toEqual([]);
+      const requests = proxy.seen.length;
+      // The next push ends it.
+      await pushNow(archive, await open(), { retention });
+      await reader.stop();
+      expect(await readGeneration(direct)).toEqual(hashesOf(archive));
+      expect(listUploadedTwice(proxy)).toEqual([]);
+      const remote = (await readRemoteManifest(direct))!;
+      expect(remote.bucket.sequence).toBe(before.length + 1);
+      expect(await listMissing(direct, prefix)).toEqual({ missing: [], surplus: [] });
+      const views = Buffer.from((await direct.get('views.sql'))!.bytes).toString('utf8');
+      expect(views).toBe(formatRemoteViews(direct.url, remote));
+      expect(await pushNow(archive, await open(), { retention })).toMatchObject({ requests: { reads: 1, writes: 0 } });
+      return requests;
+    } finally {
+      await proxy.stop();
+    }
+  }
+
+  test.each([
+    ['the first push', 0],
+    ['a later push', 1],
+    ['a push that removes objects', 2],
+  ])('every request of %s: readers see one whole generation, and the next push ends it', async (_, earlier) => {
+    const generations = await listGenerations(earlier + 1);
+    const setting = { before: generations.slice(0, -1), archive: generations.at(-1)! };
+    const requests = await runCase({ ...setting, index: -1, fault: null });
+    expect(requests).toBeGreaterThan(8);
+    let cases = 0;
+    for (let index = 0; index < requests; index++) {
+      for (const [f, fault] of faults.entries()) {
+        // Where a removal ends matters, because nothing brings an object back.
+        const isKill = earlier === 2 && fault.startsWith('killed');
+        if (!isKill && (index * 3 + f) % every !== 0) continue;
+        await expect(runCase({ ...setting, index, fault }), `${fault} at request ${index}`).resolves.toBeGreaterThan(0);
+        cases++;
+      }
+    }
+    expect(cases).toBeGreaterThanOrEqual((requests * faults.length) / every - requests);
+  });
+});
+
+/** Polls the bucket until it is stopped, and then fails if it saw anything but one of the generations, in their order. */
+function startReader(store: ObjectStore, known: readonly (Record<string, string> | null)[]) {
+  let isStopped = false;
+  const seen: number[] = [];
+  const loop = (async () => {
+    while (!isStopped) {
+      const read = JSON.stringify(sortKeys(await readGeneration(store)));
+      const index = known.findIndex((one) => JSON.stringify(sortKeys(one)) === read);
+      if (index < 0) throw new Error(`a reader saw another generation: ${read}`);
+      if (index < (seen.at(-1) ?? 0)) throw new Error('a reader saw the generation go back');
+      seen.push(index);
+    }
+  })();
+  loop.catch(() => {});
+  return {
+    async stop(): Promise<void> {
+      isStopped = true;
+      await loop;
+      expect(seen.length).toBeGreaterThan(0);
+    },
+  };
+}
+
+const sortKeys = (record: Record<string, string> | null): object | null =>
+  record === null ? null : Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
+
+/** Objects that were stored more than once. */
+function listUploadedTwice({ seen }: FaultProxy): string[] {
+  const stored = seen.filter(
+    ({ method, path, status }) => method === 'PUT' && path.includes('/data/') && status === 200,
+  );
+  const paths = stored.map(({ path }) => path.replace(/\?.*/, ''));
+  return paths.filter((path, i) => paths.indexOf(path) !== i);
+}

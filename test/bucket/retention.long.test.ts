@@ -1,0 +1,106 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
+import { dayMs } from '../../src/base/window.ts';
+import { readRemoteManifest } from '../../src/bucket/push.ts';
+import { needsObjectStorage } from '../harness/needs.ts';
+import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
+import { useServer } from './use-server.ts';
+
+describe('the retention of a push', needsObjectStorage(), () => {
+  const { newPrefix, open, folderOf, objectsOf, age, proxied } = useServer();
+  const retention = { keepGenerations: 2, keepMs: dayMs };
+
+  test('keeps what the last manifests name, removes the rest below data/ only, and touches no foreign object', async () => {
+    const archive = await publishedArchive();
+    const prefix = newPrefix();
+    const store = await open(prefix);
+    await pushNow(archive, store, { retention });
+    const foreign = [
+      'data/ticks/notes.txt',
+      'data/ticks/date=2026-06-01/part-00.parquet',
+      'notes.txt',
+      'manifests/notes.json',
+    ];
+    for (const path of foreign) {
+      mkdirSync(join(folderOf(prefix), path, '..'), { recursive: true });
+      writeFileSync(join(folderOf(prefix), path), 'mine');
+    }
+    const generations = [await readGeneration(store)];
+    for (let n = 1; n <= 4; n++) {
+      age(prefix, 30);
+      await publishMore(archive, 0, 0.5 + n / 100);
+      await publishMore(archive, n);
+      await pushNow(archive, store, { retention });
+      generations.push(await readGeneration(store));
+      expect(generations.at(-1)).toEqual(hashesOf(archive));
+    }
+    for (const path of foreign) expect(existsSync(join(folderOf(prefix), path)), path).toBe(true);
+    const manifests = objectsOf(prefix, 'manifests').filter((path) => /^\d/.test(path));
+    expect(manifests.map((path) => Number(path.slice(0, 6)))).toEqual([4, 5]);
+    const named = new Set<string>();
+    for (const path of manifests) {
+      const { datasets } = JSON.parse(readFileSync(join(folderOf(prefix), 'manifests', path), 'utf8'));
+      for (const { files } of Object.values(datasets) as { files: { key: string }[] }[])
+        for (const { key } of files) named.add(key);
+    }
+    const present = objectsOf(prefix, 'data').map((path) => `data/${path}`);
+    expect(present).toEqual(expect.arrayContaining([...named]));
+    expect(present.filter((path) => !named.has(path))).toEqual(foreign.slice(0, 2).sort());
+  });
+
+  test('keeps the objects of replaced manifests for keep_days, however many followed', async () => {
+    const archive = await publishedArchive();
+    const prefix = newPrefix();
+    const store = await open(prefix);
+    await pushNow(archive, store, { retention });
+    const held = (await readRemoteManifest(store))!;
+    for (let n = 1; n <= 5; n++) {
+      await publishMore(archive, 0, 0.5 + n / 100);
+      expect(await pushNow(archive, store, { retention })).toMatchObject({ removed: 0 });
+    }
+    for (const { key, sha256: hash } of held.files) expect(sha256((await store.get(key))!.bytes)).toBe(hash);
+  });
+
+  test('removes nothing if a manifest that counts cannot be read, or the policy forbids it', async () => {
+    const archive = await publishedArchive();
+    const prefix = newPrefix();
+    const store = await open(prefix);
+    for (let n = 0; n < 3; n++) {
+      await pushNow(archive, store, { retention: { keepGenerations: 30, keepMs: dayMs } });
+      await publishMore(archive, 0, 0.6 + n / 100);
+    }
+    age(prefix, 30);
+    const data = objectsOf(prefix, 'data');
+    const denied = await proxied(prefix, { answer: (one) => (one.method === 'POST' ? 403 : null) });
+    const result = await pushNow(archive, denied.store, { retention });
+    expect(result).toMatchObject({ outcome: 'pushed', removed: 0, warnings: [expect.stringContaining('policy')] });
+    age(prefix, 30);
+    await publishMore(archive, 0, 0.9);
+    const [newest] = objectsOf(prefix, 'manifests').reverse();
+    writeFileSync(join(folderOf(prefix), 'manifests', newest!), 'not json');
+    expect((await pushNow(archive, store, { retention })).warnings).toEqual([
+      expect.stringContaining('cannot be read'),
+    ]);
+    expect(objectsOf(prefix, 'data')).toEqual(expect.arrayContaining(data));
+  });
+
+  test('an old object that no manifest names is not used again, since a retention may be removing it', async () => {
+    const archive = await publishedArchive();
+    const prefix = newPrefix();
+    const store = await open(prefix);
+    // An interrupted push left all objects.
+    const { store: cut } = await proxied(prefix, {
+      answer: ({ method, path }) => (method === 'PUT' && path.includes('manifests/') ? 403 : null),
+    });
+    await expect(pushNow(archive, cut)).rejects.toMatchObject({ exitCode: 3 });
+    const left = objectsOf(prefix, 'data');
+    expect(left.length).toBeGreaterThan(3);
+    age(prefix, 30);
+    expect(await pushNow(archive, store)).toMatchObject({ reused: 0, uploaded: { files: left.length } });
+    const { files } = (await readRemoteManifest(store))!;
+    for (const { key } of files) expect(key).toMatch(/-r1\.parquet$/);
+    expect(await readGeneration(store)).toEqual(hashesOf(archive));
+  });
+});

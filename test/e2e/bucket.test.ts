@@ -1,0 +1,140 @@
+import { existsSync, globSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { startFaultProxy } from '../bucket/fault-proxy.ts';
+import { hashesOf, publishedArchive, publishMore, readGeneration } from '../bucket/pushed.ts';
+import { credentials, type ObjectServer, openStore, region, startServer } from '../bucket/server.ts';
+import { needsObjectStorage } from '../harness/needs.ts';
+import { folder, hashes, run, start, type Variables } from './lake.ts';
+
+/** How many pushes are killed; PUSH_KILLS=100 for a long run. */
+const kills = Number(process.env.PUSH_KILLS ?? 6);
+
+describe('push, pull and verify of a bucket, as processes', needsObjectStorage(), () => {
+  let server: ObjectServer;
+  beforeAll(async () => {
+    server = await startServer();
+  });
+  afterAll(() => server.stop());
+
+  const access = (endpoint = server.endpoint): Variables => ({
+    AWS_ENDPOINT_URL: endpoint,
+    AWS_REGION: region,
+    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+  });
+  /** Nothing of the user who runs the tests. */
+  const noProfile: Variables = {
+    HOME: '/nowhere',
+    AWS_CONFIG_FILE: '/nowhere/config',
+    AWS_SHARED_CREDENTIALS_FILE: '/nowhere/credentials',
+    AWS_EC2_METADATA_DISABLED: 'true',
+  };
+
+  test('pushes an archive, says that nothing changed, pulls it and verifies both', async () => {
+    const archive = await publishedArchive();
+    const output = archive.layout.root;
+    const url = 's3://lakes/e2e';
+    const pushed = await run(['push', url, '--output', output], access());
+    expect(pushed.code, pushed.stderr).toBe(0);
+    expect(pushed.stdout).toMatch(
+      /^s3:\/\/lakes\/e2e: generation 1, \d+ files of \d+ uploaded, .* reads and \d+ writes\n$/,
+    );
+    // The address is in the settings.
+    const again = await run(['push', '--output', output, '--set', `bucket.url=${url}`, '--json'], access());
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      job: 'push',
+      exit_code: 0,
+      outcome: 'unchanged',
+      generation: 1,
+      requests: { reads: 1, writes: 0 },
+    });
+    const target = join(folder(), 'pulled');
+    const pulled = await run(['pull', url, target, '--json'], access());
+    expect(pulled.code, pulled.stderr).toBe(0);
+    expect(hashes(target, '*')).toEqual(hashes(output, '*'));
+    const verified = await run(['verify', '--output', target]);
+    expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining('no damage found')]);
+    const remote = await run(['verify', url, '--download'], access());
+    expect([remote.code, remote.stdout]).toEqual([0, expect.stringContaining('no damage found')]);
+    // An object that is lost is named, and uploaded again.
+    const [object] = globSync('data/ticks/*/*.parquet', { cwd: join(server.folder, 'e2e') });
+    const at = join(server.folder, 'e2e', object!);
+    rmSync(at);
+    const damaged = await run(['verify', url, '--json'], access());
+    expect(damaged.code).toBe(6);
+    expect(JSON.parse(damaged.stdout)).toMatchObject({ exit_code: 6, findings: [{ key: object, kind: 'missing' }] });
+    const repaired = await run(['verify', url, '--repair', '--output', output], access());
+    expect([repaired.code, repaired.stdout]).toEqual([0, expect.stringContaining('uploaded again')]);
+    expect(existsSync(at)).toBe(true);
+  });
+
+  test('without credentials, region, server, bucket or address the exit code and one sentence say so', async () => {
+    const archive = await publishedArchive();
+    const push = (env: Variables, ...args: string[]) =>
+      run(['push', ...args, '--output', archive.layout.root], { ...noProfile, ...env });
+    const { AWS_ACCESS_KEY_ID: _id, AWS_SECRET_ACCESS_KEY: _secret, ...anonymous } = access();
+    const { AWS_REGION: _region, ...nowhere } = access();
+    const results = await Promise.all([
+      push(anonymous, 's3://lakes/e2e'),
+      push(nowhere, 's3://lakes/e2e'),
+      push({ ...access(), AWS_SECRET_ACCESS_KEY: 'not-this-one' }, 's3://lakes/e2e'),
+      push(access(), 's3://no-such-bucket'),
+      push(access('http://objects.example'), 's3://lakes/e2e'),
+      push(access(), 'lakes'),
+      push(access()),
+    ]);
+    expect(results.map(({ code }) => code)).toEqual([3, 2, 3, 2, 2, 2, 2]);
+    const sentences = [
+      /AWS_PROFILE/,
+      /AWS_REGION/,
+      /rejected the credential/,
+      /no bucket/,
+      /not encrypted/,
+      /s3:\/\/BUCKET/,
+      /bucket\.url/,
+    ];
+    for (const [i, sentence] of sentences.entries()) {
+      expect(results[i]!.stderr).toMatch(sentence);
+      expect(results[i]!.stderr).not.toMatch(/not-this-one|a-secret-of-the-tests|Unexpected error/);
+    }
+  });
+
+  test('a push that is killed leaves one whole generation, and the next one ends it', async () => {
+    const archive = await publishedArchive();
+    const output = archive.layout.root;
+    const store = await openStore({ endpoint: server.endpoint, prefix: 'killed' });
+    await run(['push', 's3://lakes/killed', '--output', output], access());
+    let before = hashesOf(archive);
+    let killed = 0;
+    for (let i = 0; i < kills; i++) {
+      await publishMore(archive, i + 1);
+      const after = hashesOf(archive);
+      let isKilled = false;
+      let kill = (): void => {};
+      const proxy = await startFaultProxy(server.endpoint, {
+        choose: (index) => (index === (i * 3) % 10 ? (i % 2 === 0 ? 'killed after' : 'killed before') : null),
+        kill: () => kill(),
+      });
+      onTestFinished(() => proxy.stop());
+      const { child, ended } = start(['push', 's3://lakes/killed', '--output', output], access(proxy.endpoint));
+      kill = () => {
+        isKilled = child.kill('SIGKILL');
+      };
+      const { signal } = await ended;
+      expect(signal).toBe(isKilled ? 'SIGKILL' : null);
+      if (isKilled) killed++;
+      const seen = await readGeneration(store);
+      expect([before, after]).toContainEqual(seen);
+      const next = await run(['push', 's3://lakes/killed', '--output', output], access(proxy.endpoint));
+      expect(next.code, next.stderr).toBe(0);
+      expect(await readGeneration(store)).toEqual(after);
+      const stored = proxy.seen.filter(
+        ({ method, path, status }) => method === 'PUT' && path.includes('/data/') && status === 200,
+      );
+      expect(new Set(stored.map(({ path }) => path)).size).toBe(stored.length);
+      before = after;
+    }
+    expect(killed).toBe(kills);
+  });
+});
