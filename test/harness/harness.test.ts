@@ -53,9 +53,9 @@ test('temporary files of a run are in its own folders', () => {
   expect(mkdtempSync(join(tmpdir(), 'x-'))).toContain(disk);
 });
 
-/** Number of processes with a text in their arguments. */
-const procs = (text: string): number =>
-  globSync('/proc/[0-9]*/cmdline').filter((path) => {
+/** Number of processes with a text in their arguments, or in their environment. */
+const procs = (text: string, file: 'cmdline' | 'environ' = 'cmdline'): number =>
+  globSync(`/proc/[0-9]*/${file}`).filter((path) => {
     try {
       return readFileSync(path, 'utf8').includes(text);
     } catch {
@@ -78,7 +78,11 @@ test('the next run removes the processes and folders of a killed run and keeps t
   const inFolder = waiting(`sh -c 'sleep 600; :' ${folders[0]}/archive`);
   const other = waiting('sleep 600');
   const exits = Promise.all([once(marked, 'exit'), once(inFolder, 'exit')]);
-  if (existsSync('/proc/self')) await waitFor(() => procs(folders[0]!) > 1, 'the process that names the folder');
+  if (existsSync('/proc/self')) {
+    await waitFor(() => procs(folders[0]!) > 1, 'the process that names the folder');
+    // The shell and its child: before, the cleanup would miss them, and they live for ten minutes.
+    await waitFor(() => procs(`${runVariable}=${dead}\0`, 'environ') > 1, 'the processes of the killed run');
+  }
   const teardown = setup();
   if (existsSync('/proc/self')) await exits;
   expect(folders.filter((path) => existsSync(path))).toEqual([]);

@@ -247,7 +247,15 @@ overEachDatabase((kind) => {
     clock.forward(60_000);
     expect(await service.authenticate(key, nowMs)).not.toBeNull();
     await administer(`alter database ${name} with allow_connections true`);
-    await cli.revokeKeys([id], nowMs);
+    // Its connection was terminated, and its pool may not have noticed yet.
+    await waitFor(
+      () =>
+        cli.revokeKeys([id], nowMs).then(
+          () => true,
+          () => false,
+        ),
+      'a connection to the database',
+    );
     clock.forward(1_000);
     await waitFor(async () => (await service.authenticate(key, nowMs)) === null, 'a key that is revoked');
     await close();
