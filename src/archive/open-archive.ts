@@ -43,9 +43,12 @@ export interface Archive {
   readonly refusedPaths: Set<string>;
   /** Creates a commit ID: 128 random bits in hexadecimal. */
   createCommitId(): string;
-  /** The manifest of the current generation. An open intent already counts as the current generation. */
+  /**
+   * The manifest of the current generation. An open intent already counts as the current generation. It is read once per
+   * generation: a process does not notice that something else changes manifest.json meanwhile.
+   */
   readManifest(): Manifest;
-  /** The exact text of that manifest. */
+  /** The exact text of that manifest, read anew each time. */
   readManifestText(): string;
   /** Caches the manifest of the generation that was just committed, so that it need not be parsed. */
   setCommittedManifest(text: string, manifest: Manifest): void;
@@ -78,7 +81,8 @@ export interface OpenArchiveOptions {
 }
 
 interface ParsedManifest {
-  readonly text: string;
+  /** SHA-256 of its text. */
+  readonly hash: string;
   readonly manifest: Manifest;
 }
 
@@ -167,14 +171,17 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     refusedPaths: new Set(),
     createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),
     readManifest() {
+      // The manifest of a large archive has megabytes, and a run needs it many times.
+      const expected = getMeta(state.db, manifestHashKey);
+      if (expected !== undefined && parsed?.hash === expected) return parsed.manifest;
       const [text, from] = readCurrentText();
-      // Parsing the manifest of a large archive is slow, and a run reads it many times.
-      if (parsed?.text !== text) parsed = { text, manifest: parseManifest(text, from) };
+      const hash = hashText(text);
+      if (parsed?.hash !== hash) parsed = { hash, manifest: parseManifest(text, from) };
       return parsed.manifest;
     },
     readManifestText: () => readCurrentText()[0],
     setCommittedManifest(text, manifest) {
-      parsed = { text, manifest };
+      parsed = { hash: hashText(text), manifest };
     },
     close: () => state.close(),
   };
@@ -182,12 +189,14 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   return archive;
 }
 
+const hashText = (text: string): string => sha256(Buffer.from(text, 'utf8'));
+
 /** Reads manifest.json; undefined if there is none. */
 function readPublishedManifest(layout: ArchiveLayout, disk: Disk, isRepairing: boolean): ParsedManifest | undefined {
   if (disk.size(layout.manifestPath) === null) return undefined;
   try {
     const text = readManifestText(layout, disk);
-    return { text, manifest: parseManifest(text, layout.manifestPath) };
+    return { hash: hashText(text), manifest: parseManifest(text, layout.manifestPath) };
   } catch (error) {
     if (isRepairing && disk.size(toStateFilePath(layout.privateFolder)) !== null) return undefined;
     throw error;
@@ -252,7 +261,7 @@ export function readCheckedManifestText(archive: Archive): string {
   const readExpectedHash = (): string | undefined => getMeta(state.db, manifestHashKey);
   for (let hash = readExpectedHash(); ; ) {
     const text = archive.readManifestText();
-    if (hash === undefined || sha256(Buffer.from(text, 'utf8')) === hash) return text;
+    if (hash === undefined || hashText(text) === hash) return text;
     const now = readExpectedHash();
     if (now === hash) throw createForeignManifestError(layout);
     // Another process published meanwhile.

@@ -9,6 +9,7 @@ import { formatVersion } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { requirePublishedManifest } from '../../src/archive/open-archive.ts';
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
 import { acquireScratchFolder, pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { locateFile } from '../../src/archive/read-published-file.ts';
@@ -29,6 +30,49 @@ import {
 } from './scratch.ts';
 
 const usage = (sentence: RegExp) => expect.objectContaining({ exitCode: 2, message: expect.stringMatching(sentence) });
+
+describe('the manifest of an open archive', () => {
+  test('is read once per generation, and again after another process has published', async () => {
+    const root = scratchFolder();
+    const other = opened({ root });
+    append(other, answer('AAA', [[day0, 0.5]]));
+    await publishNow(other);
+    let reads = 0;
+    const disk: Disk = {
+      ...systemDisk,
+      read(path) {
+        if (basename(path) === 'manifest.json') reads++;
+        return systemDisk.read(path);
+      },
+    };
+    const archive = opened({ root, disk });
+    const first = archive.readManifest();
+    expect(archive.readManifest()).toBe(first);
+    expect(reads).toBe(1);
+    append(other, answer('AAA', [[day0 + 1, 0.6]]));
+    await publishNow(other);
+    const second = archive.readManifest();
+    expect([second.generation, archive.readManifest()]).toEqual([2, second]);
+    expect(second).toEqual(other.readManifest());
+    expect(reads).toBe(2);
+  });
+
+  test('is that of its file if the state does not know its hash', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(archive, answer('AAA', [[day0, 0.5]]));
+    await publishNow(archive);
+    archive.close();
+    const path = join(root, 'manifest.json');
+    const edited = readFileSync(path, 'utf8').replace('"generation": 1', '"generation": 7');
+    writeFileSync(path, edited);
+    const again = opened({ root });
+    expect(again.readManifest().generation).toBe(7);
+    writeFileSync(path, edited.replace('"generation": 7', '"generation": 8'));
+    expect(again.readManifest().generation).toBe(8);
+    expect(() => requirePublishedManifest(again)).toThrow(/not the one that the last publish wrote/);
+  });
+});
 
 describe('opening an archive', () => {
   test('that does not exist fails unless a job creates one', () => {

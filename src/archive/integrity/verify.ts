@@ -8,6 +8,7 @@ import {
   listManifestFiles,
   type Manifest,
   type PublishedFile,
+  parseManifest,
   sumFileSizes,
 } from '../format/manifest.ts';
 import { type CoverageExtent, computeCoverageExtents, findDatabaseFault } from '../journal/coverage-store.ts';
@@ -55,7 +56,7 @@ export async function verifyArchive(
 ): Promise<VerifyResult> {
   const intact = new Set<string>();
   for (;;) {
-    const manifest = archive.readManifest();
+    const manifest = readManifestAnew(archive);
     const byPath = new Map(listManifestFiles(manifest).map((file) => [file.path, file]));
     const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
     const findings: VerifyFinding[] = [];
@@ -86,7 +87,7 @@ export async function verifyArchive(
     const { generation } = manifest;
     const state = only === null ? await verifyStateNow(archive, manifest, findings, signal, earlyState) : null;
     if (state === undefined) intact.clear();
-    if (state === undefined || archive.readManifest().generation !== generation) continue;
+    if (state === undefined || readManifestAnew(archive).generation !== generation) continue;
     if (only === null) recordKnownFiles(archive, manifest, records, byPath);
     const { bytes } = sumFileSizes(files);
     // An edited manifest may state any generation.
@@ -94,6 +95,10 @@ export async function verifyArchive(
     return { generation: last === 0 ? generation : last, files: files.length, bytes, findings, state };
   }
 }
+
+/** The manifest as its file is now: it is verified too, and something may have changed it since this process read it. */
+const readManifestAnew = (archive: Archive): Manifest =>
+  parseManifest(archive.readManifestText(), archive.layout.manifestPath);
 
 /**
  * Verifies the state database. Returns undefined if a coverage file changed meanwhile.
