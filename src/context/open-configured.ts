@@ -42,7 +42,8 @@ export function openConfiguredArchive(
 
 const toOrigin = (url: string | null): string | null => (url === null ? null : new URL(url).origin);
 
-const listSourceIdentities = (sources: Settings['sources']): SourceIdentity[] =>
+/** The sources of an archive with these settings. */
+export const listSourceIdentities = (sources: Settings['sources']): SourceIdentity[] =>
   sources.map(({ name, upstream: { baseUrl } }) => ({ name, upstream: toOrigin(baseUrl) ?? '' }));
 
 /**

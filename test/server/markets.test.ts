@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { startRun } from '../../src/archive/journal/runs.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { dayMs, hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving, sharedServing } from './serving.ts';
 
 interface Answer {
@@ -131,4 +132,37 @@ test('reads twenty thousand markets once per poll, not per request', async () =>
   // The cached list is used even if the file is missing.
   rmSync(join(root, files.find((file) => file.path.startsWith('markets/'))!.path));
   expect(await get()).toMatchObject({ count: 20_000, total: 20_000 });
+});
+
+test('of several sources, returns the last poll of each, published on different days or journaled', async () => {
+  const root = scratchFolder();
+  const sources = ['alpha', 'beta', 'quiet'].map((name) => ({ name, upstream: `https://${name}.test` }));
+  const writer = opened({ root, upstream: null, sources });
+  const pollOf = (source: string, observedAt: number, ...symbols: string[]): void => {
+    const runId = `${source} ${observedAt}`;
+    startRun(writer.state.db, runId, 'markets', 1, observedAt, 0, source);
+    const markets = symbols.map((symbol) =>
+      market(`${source}:${symbol}`, { canonicalId: `${source}:${symbol}`, views: ['matched'] }),
+    );
+    appendMarkets(writer.state, { runId, observedAt, markets }, []);
+  };
+  pollOf('beta', now - 3 * dayMs, 'OLD');
+  pollOf('alpha', now - 2 * dayMs, 'GONE');
+  await publishNow(writer);
+  pollOf('alpha', now - dayMs, 'A');
+  await publishNow(writer);
+  const { json } = await serving(opened({ root, upstream: null }));
+  const get = async () => (await json<Answer & { data_time: number }>('/api/v1/markets')).body;
+  expect(ids(await get())).toEqual(['alpha:A', 'beta:OLD']);
+  expect((await get()).data_time).toBe(now - 3 * dayMs);
+  pollOf('beta', now - hourMs, 'B', 'C');
+  expect(ids(await get())).toEqual(['alpha:A', 'beta:B', 'beta:C']);
+  expect((await get()).data_time).toBe(now - dayMs);
+  // An import has no source of its own: its rows say whose they are.
+  const imported = market('quiet:Q', { canonicalId: 'quiet:Q', views: ['matched'] });
+  appendMarkets(writer.state, { runId: 'import', observedAt: now - 2 * hourMs, markets: [imported] }, []);
+  expect(ids(await get())).toEqual(['alpha:A', 'beta:B', 'beta:C', 'quiet:Q']);
+  await publishNow(writer);
+  expect(ids(await get())).toEqual(['alpha:A', 'beta:B', 'beta:C', 'quiet:Q']);
+  expect((await get()).data_time).toBe(now - dayMs);
 });

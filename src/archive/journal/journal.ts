@@ -429,13 +429,23 @@ export interface JournaledMarketPoll {
   readonly records: readonly number[];
 }
 
-export function findLastJournaledPoll(db: Database): JournaledMarketPoll | undefined {
-  const rows = db.all<{ record_id: number; observed_at: number }>(
-    `select record_id, observed_at from journal_markets
-     where observed_at = (select max(observed_at) from journal_markets) order by record_id`,
+/**
+ * Finds the last poll of each source that is not published. Null: the only service, an import, or a run so old that it is
+ * no longer recorded.
+ */
+export function findLastJournaledPolls(db: Database): Map<string | null, JournaledMarketPoll> {
+  const rows = db.all<{ record_id: number; observed_at: number; source: string | null }>(
+    `select k.record_id, k.observed_at, r.source
+     from journal_markets k join journal j on j.id = k.record_id left join runs r on r.run_id = j.run_id
+     order by k.observed_at desc, k.record_id`,
   );
-  if (rows.length === 0) return undefined;
-  return { observedAt: rows[0]!.observed_at, records: rows.map((row) => row.record_id) };
+  const polls = new Map<string | null, { readonly observedAt: number; readonly records: number[] }>();
+  for (const { record_id: record, observed_at: observedAt, source } of rows) {
+    const poll = polls.get(source);
+    if (poll === undefined) polls.set(source, { observedAt, records: [record] });
+    else if (poll.observedAt === observedAt) poll.records.push(record);
+  }
+  return polls;
 }
 
 /** @throws JournalDamageError */

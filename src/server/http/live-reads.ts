@@ -11,8 +11,8 @@ export type LiveOutcome = (typeof liveOutcomes)[number];
 export interface LiveReads {
   /** @param to end of the window that the request asks for, epoch ms */
   refreshTicks(symbol: string, to: number): Promise<void>;
-  /** @param polledAt time of the last poll in the archive, epoch ms; null if there is none */
-  refreshMarkets(polledAt: number | null): Promise<void>;
+  /** @param polledAt times of the last polls in the archive, epoch ms, by source; null: the only service */
+  refreshMarkets(polledAt: ReadonlyMap<string | null, number>): Promise<void>;
   /** @param fetchedAt time of the last response with an order book in the archive, epoch ms; null if there is none */
   refreshOrderBook(symbol: string, fetchedAt: number | null): Promise<void>;
   /** Numbers of requests since the start. */

@@ -14,8 +14,8 @@ import { appendTicks, readLastJournaledTick, readPollBytes, type TickRecord } fr
 import { appendBooks, readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
-import { type Archive, requireCurrentFormat, requireSameOwner } from '../../archive/open-archive.ts';
-import { UpstreamError, UsageError } from '../../base/errors.ts';
+import type { Archive } from '../../archive/open-archive.ts';
+import { UpstreamError } from '../../base/errors.ts';
 import { collectBooks } from '../../collector/order-books/collect-books.ts';
 import { collectTicks } from '../../collector/paging/collect-ticks.ts';
 import { addTail, type SymbolPlan } from '../../collector/paging/plan.ts';
@@ -24,7 +24,6 @@ import { createServerBehavior, type KnownPages } from '../../collector/paging/se
 import { journalMarketsPoll } from '../../collector/steps/poll-steps.ts';
 import type { Context } from '../../context/context.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
-import { requireUpstream } from '../../settings/settings.ts';
 import { type LiveOutcome, type LiveReads, liveOutcomes } from '../http/live-reads.ts';
 import { type LiveSession, openLiveRuns } from './live-run.ts';
 import { isStale, planTail, type TailFacts } from './refresh-policy.ts';
@@ -53,21 +52,12 @@ const routes = ['ticks', 'markets', 'orderbook'] as const;
 type Route = (typeof routes)[number];
 
 /**
- * Opens the live reads of a service.
- * @throws UsageError if there is no upstream, the archive is of another one, or was never collected here, as a snapshot
+ * Opens the live reads of one source.
+ * @param outer its settings are those of the source, see `selectSource`
  */
-export function openLiveReads(outer: Context, archive: Archive): LiveReads {
+export function openSourceLiveReads(outer: Context, archive: Archive): LiveReads {
   const { settings, clock, log } = outer;
-  // Each source would need its own runs, rate and view of what its server does.
-  if (settings.sources.length > 0)
-    throw new UsageError(
-      'service.live.enabled needs an archive of one service, and the settings have sources. Set it to false: the service then serves what the collector has fetched.',
-    );
-  const { baseUrl } = requireUpstream(settings);
-  requireCurrentFormat(archive);
-  const name = settings.source.name ?? new URL(baseUrl).origin;
-  requireSameOwner(archive.layout.root, archive.state.identity, { upstream: name, sources: [] });
-  requireCollectedArchive(archive);
+  const { sourceName } = settings;
   const { maxAgeSeconds, timeoutMs, rateShare } = settings.service.live;
   const maxAgeMs = maxAgeSeconds * 1000;
   const stopping = new AbortController();
@@ -83,9 +73,12 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
   const flights = { ticks: openFlights(), markets: openFlights(), orderbook: openFlights() };
   const counts = Object.fromEntries(liveOutcomes.map((name) => [name, 0])) as Record<LiveOutcome, number>;
   const { db } = archive.state;
-  const behavior = createServerBehavior(readOldestServedTick(db), readKnownPageCaps<KnownPages>(db));
+  const behavior = createServerBehavior(
+    readOldestServedTick(db, sourceName),
+    readKnownPageCaps<KnownPages>(db, sourceName),
+  );
   // If the upstream omits ticks, all windows are compared with narrower ones.
-  if (readRecheckHistory(db).caughtAt !== null) behavior.contradictions = 1;
+  if (readRecheckHistory(db, sourceName).caughtAt !== null) behavior.contradictions = 1;
   const coveredTo = new LRUCache<string, number>({ max: symbolsMax });
   let checkedMs = Number.NEGATIVE_INFINITY;
   let isJournalFull = false;
@@ -235,7 +228,7 @@ export function openLiveReads(outer: Context, archive: Archive): LiveReads {
     },
     async refreshMarkets(polledAt) {
       const { source, drops } = settings;
-      const isDue = source.views.length > 0 && isStale(polledAt, clock.nowMs(), maxAgeMs);
+      const isDue = source.views.length > 0 && isStale(polledAt.get(sourceName) ?? null, clock.nowMs(), maxAgeMs);
       await refresh(
         'markets',
         '',
@@ -344,7 +337,7 @@ function planTicks(
   const plan: SymbolPlan = { symbol, windows: [window], isFirst: coverage.length === 0 };
   const known = stored !== undefined;
   // As for a poll: if the service leaves ticks out, receiving the last known tick again does not prove that none follows.
-  if (readRecheckHistory(db).caughtAt !== null)
+  if (readRecheckHistory(db, context.settings.sourceName).caughtAt !== null)
     return {
       covered,
       planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' } }, known },
@@ -352,20 +345,4 @@ function planTicks(
   const inferred = findInferredTails(db, readEvidenceSince(db), symbol).get(symbol) ?? [];
   const withTail = addTail(plan, facts, coverage, inferred, { ...rules, overlapMs: 0 }, poll.confirm);
   return { covered, planned: { plan: withTail, known } };
-}
-
-/** Jobs that collect into an archive. */
-const collectingJobs = ['nightly', 'markets', 'ticks', 'orderbook', 'backfill', 'import', 'live'];
-
-/**
- * Requires that a job has collected into this archive here, unless it is new. A snapshot has no such record: what live
- * reads added to it would be missing in the archive it was taken from.
- */
-function requireCollectedArchive({ state, layout }: Archive): void {
-  if (state.generation() === 0) return;
-  const list = collectingJobs.map((job) => `'${job}'`).join(', ');
-  if (state.db.one(`select 1 from runs where job in (${list}) limit 1`) !== undefined) return;
-  throw new UsageError(
-    `service.live.enabled is on, but ${layout.root} is a snapshot or a copy without its state: no job has collected into it. Turn it off, or run oddslake markets once if this is the archive that you collect.`,
-  );
 }

@@ -12,7 +12,7 @@ import { createRun, type Run } from '../../collector/run/run.ts';
 import { createResponseShapes } from '../../collector/run/schema-drift.ts';
 import { summarize } from '../../collector/run/summary.ts';
 import type { Context } from '../../context/context.ts';
-import { openConfiguredUpstream } from '../../context/open-configured.ts';
+import { keepSource, openConfiguredUpstream } from '../../context/open-configured.ts';
 import { requireUpstream } from '../../settings/settings.ts';
 import { openStateWriter } from './state-writer.ts';
 
@@ -58,16 +58,18 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
   // Apart from the collector's, and shared by all services of the archive.
   const rateFolder = join(privateFolder, 'live');
   mkdirSync(rateFolder, { recursive: true });
-  const rateStore = openSharedRateStore(archive.state, rateFolder);
+  const { sourceName } = settings;
+  const rateStore = openSharedRateStore(archive.state, rateFolder, undefined, sourceName);
   const liveArchive: Archive = { ...archive, state };
   let opening: Promise<OpenSession> | undefined;
   const ending = new Set<Promise<void>>();
 
   async function open(): Promise<OpenSession> {
     const startedAt = clock.nowMs();
-    const run = await write(() =>
-      createRun(context, liveJob, liveArchive, startedAt, createResponseShapes(), false, async () => upstream),
-    );
+    const run = await write(() => {
+      keepSource(liveArchive, settings);
+      return createRun(context, liveJob, liveArchive, startedAt, createResponseShapes(), false, async () => upstream);
+    });
     const raw = await openRawCapture(run);
     const upstream = await openConfiguredUpstream(
       context,
@@ -102,7 +104,8 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
   /** A night counts the ticks of the runs since the night before: a run must not span it. */
   const isOver = ({ day, run }: OpenSession): boolean =>
     day !== floorToDay(clock.nowMs()) ||
-    db.one("select 1 from runs where run_id > ? and job = 'nightly' limit 1", run.id) !== undefined;
+    db.one("select 1 from runs where run_id > ? and job = 'nightly' and source is ? limit 1", run.id, sourceName) !==
+      undefined;
 
   function retire(session: OpenSession): void {
     session.isRetired = true;
@@ -171,6 +174,7 @@ function summarizeLiveRun(
     ...emptyFacts,
     version,
     job: liveJob,
+    source: run.source,
     strict: false,
     thrown: undefined,
     started_at: startedAt,

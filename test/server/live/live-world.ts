@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
@@ -16,7 +16,8 @@ import { startService } from '../../../src/server/serve.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 
-// A service with live reads, an archive on disk, and the sandbox as its upstream. The wall clock stands until `advance`.
+// A service with live reads, an archive on disk, and the sandbox as its upstream, or one sandbox for each of several sources.
+// The wall clock stands until `advance`.
 
 export const startMs = Date.UTC(2026, 5, 4, 12);
 
@@ -41,6 +42,8 @@ export interface Answer {
 
 export interface LiveWorld {
   readonly box: Sandbox;
+  /** The sandboxes of the sources, by name; `box` is the first of them. Empty with one service. */
+  readonly boxes: ReadonlyMap<string, Sandbox>;
   readonly root: string;
   readonly clock: Clock;
   readonly log: readonly { readonly level: string; readonly message: string; readonly facts: object }[];
@@ -63,7 +66,11 @@ export interface LiveService {
   stop(): Promise<void>;
 }
 
-export async function startWorld(options: Partial<SandboxOptions> = {}): Promise<LiveWorld> {
+/** @param sources names of the sources, which list the same symbols with other ticks; by default one service */
+export async function startWorld(
+  options: Partial<SandboxOptions> = {},
+  sources: readonly string[] = [],
+): Promise<LiveWorld> {
   const root = mkdtempSync(join(scratchRoot, 'oddslake-live-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   let offset = 0;
@@ -72,8 +79,17 @@ export async function startWorld(options: Partial<SandboxOptions> = {}): Promise
     monotonicMs: () => systemClock.monotonicMs() + offset,
     sleep: systemClock.sleep,
   };
-  const box = await startSandbox({ markets: 6, ticksPerDay: 86_400, ...options }, { clock });
-  onTestFinished(() => box.stop());
+  const startBox = async (more: Partial<SandboxOptions>): Promise<Sandbox> => {
+    const started = await startSandbox({ markets: 6, ticksPerDay: 86_400, ...options, ...more }, { clock });
+    onTestFinished(() => started.stop());
+    return started;
+  };
+  const boxes = new Map<string, Sandbox>();
+  for (const [i, name] of sources.entries()) boxes.set(name, await startBox({ ticksPerDay: 86_400 / (i + 1) }));
+  const box = [...boxes.values()][0] ?? (await startBox({}));
+  const config = join(root, 'config.yaml');
+  const lines = [...boxes].map(([name, { url }]) => `  ${name}: {base_url: "${url}", api_key: sandbox-key}\n`);
+  if (lines.length > 0) writeFileSync(config, `sources:\n${lines.join('')}`);
   const log: { level: string; message: string; facts: object }[] = [];
   const at =
     (level: string) =>
@@ -83,18 +99,20 @@ export async function startWorld(options: Partial<SandboxOptions> = {}): Promise
   const abort = new AbortController();
 
   const context = (...set: string[]): Promise<Context> =>
-    contextOf({ url: box.url, key: 'sandbox-key', output: join(root, 'archive') }, set);
+    contextOf({ url: box.url, key: 'sandbox-key', output: join(root, 'archive') }, set, boxes.size > 0 ? config : null);
 
   async function contextOf(
     { url, key, output }: { readonly url: string; readonly key: string; readonly output: string },
     set: readonly string[],
+    configOfSources: string | null = null,
   ): Promise<Context> {
     const settings = await loadSettings({
-      env: { ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: key },
+      env: configOfSources === null ? { ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: key } : {},
       cwd: tmpdir(),
       output,
+      ...(configOfSources !== null && { config: configOfSources }),
       set: [
-        'source.name=box',
+        ...(configOfSources === null ? ['source.name=box'] : []),
         'upstream.requests_per_second=5000',
         'report.nightly=false',
         'archive.parts=1',
@@ -155,6 +173,7 @@ export async function startWorld(options: Partial<SandboxOptions> = {}): Promise
   }
   return {
     box,
+    boxes,
     root: join(root, 'archive'),
     clock,
     log,
