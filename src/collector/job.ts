@@ -24,7 +24,7 @@ import {
   openConfiguredUpstream,
   openOtherUpstream,
 } from '../context/open-configured.ts';
-import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
+import { hasUpstream, requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import type { ImportFlags } from './import/import-step.ts';
 import { afterRun } from './notifications/after-run.ts';
 import type { SymbolPlan } from './paging/plan.ts';
@@ -108,8 +108,8 @@ export interface JobLoaders {
 }
 
 interface JobRequirements {
-  /** Whether the job polls the upstream, so that its address and API key must be set. */
-  readonly usesUpstream: boolean;
+  /** Whether the job polls the upstream, so that its address and API key must be set; `if set`: each run whose upstream has both. */
+  readonly usesUpstream: boolean | 'if set';
   /** Whether the job is one run for each of several sources; by default, if it polls them. */
   readonly isPerSource?: boolean;
   /** Symbols that were requested by name: of several sources, only theirs have a run. Default: none. */
@@ -144,9 +144,9 @@ type JobBody = (run: Run, symbols: readonly string[]) => Promise<void>;
  * several. Never rejects: the summary contains the error.
  */
 export async function runJob(context: Context, job: string, needs: JobRequirements, body: JobBody): Promise<Summary> {
-  const { usesUpstream, isPerSource = usesUpstream, symbols = [] } = needs;
+  const { usesUpstream, isPerSource = usesUpstream !== false, symbols = [] } = needs;
   const summary = await runPlanned(context, job, needs, body, () =>
-    isPerSource ? planSourceRuns(context, symbols, usesUpstream) : [{ context, source: null, symbols }],
+    isPerSource ? planSourceRuns(context, symbols, usesUpstream === true) : [{ context, source: null, symbols }],
   );
   await afterRun(context, summary);
   return summary;
@@ -275,8 +275,9 @@ async function openRun(
   session: JobSession,
 ): Promise<Run> {
   requirePlausibleTime(startedAt);
-  if (usesUpstream) requireUpstream(context.settings);
-  const canCollect = usesUpstream || canCreateArchive;
+  const polls = usesUpstream === 'if set' ? hasUpstream(context.settings) : usesUpstream;
+  if (polls) requireUpstream(context.settings);
+  const canCollect = polls || canCreateArchive;
   const archive = openConfiguredArchive(context, canCollect, mode === 'repair');
   session.archive = archive;
   if (archive.addedSources.length > 0)

@@ -53,6 +53,10 @@ export interface UpstreamAccess {
   readonly apiKey: string;
 }
 
+/** Whether the upstream has an address and an API key. */
+export const hasUpstream = ({ upstream: { baseUrl, apiKey } }: Pick<Settings, 'upstream'>): boolean =>
+  baseUrl !== null && apiKey !== null;
+
 /** Returns the upstream, for jobs that collect. Throws UsageError if its address or API key is not set. */
 export function requireUpstream(settings: Settings): UpstreamAccess {
   const { baseUrl, apiKey } = settings.upstream;

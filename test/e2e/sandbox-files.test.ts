@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runHere as run } from './here.ts';
@@ -57,6 +57,10 @@ test('writes only the datasets named, and refuses others', async () => {
 
 test('refuses a window without data, and a folder inside the archive', async () => {
   const place = folder();
+  const file = join(place, 'notes.txt');
+  writeFileSync(file, 'notes');
+  const intoFile = await run(['sandbox', 'files', file, ...window]);
+  expect([intoFile.code, intoFile.stderr]).toEqual([2, expect.stringContaining('notes.txt is a file, not a folder')]);
   const files = ['sandbox', 'files', join(place, 'lake', 'x')];
   const early = await run([...files, '--from', '2020-01-01', '--to', '2020-01-02']);
   expect([early.code, early.stderr]).toEqual([2, expect.stringContaining('The sandbox has data from 2025-01-01')]);

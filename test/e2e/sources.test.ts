@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { findSource, unqualifySymbol } from '../../src/base/source-name.ts';
@@ -282,6 +282,31 @@ describe('an archive of two sources', () => {
     );
     expect(findWrongWindows(lake.output, boxes)).toEqual([]);
   });
+});
+
+test('a repair without the key of one source restores the ticks of the other, and says which it could not request', async () => {
+  const boxes = await startBoxes();
+  const lake = configureBoxes(boxes);
+  expect((await job('nightly', lake, ...night)).code).toBe(0);
+  rmSync(join(lake.output, '.oddslake', 'raw'), { recursive: true });
+  const before = totalTicks(lake.output);
+  const paths = globSync('ticks/**/*.parquet', { cwd: lake.output });
+  for (const path of paths) rmSync(join(lake.output, path));
+  const withoutKey = configure({ alpha: describeBox(boxes.alpha), beta: `base_url: "${boxes.beta.url}"` });
+  const repair = (config: string): Promise<Ended> =>
+    runHere(args('verify', { output: lake.output, config }, '--repair'));
+  const partly = await repair(withoutKey.config);
+  expect(partly.code, partly.stderr).toBe(4);
+  const reasons = partly.summary.failures.map(({ symbol, reason }) => [findSource(symbol ?? '', names), reason]);
+  expect(new Set(reasons.map(([source]) => source))).toEqual(new Set(['beta']));
+  expect(reasons[0]![1]).toMatch(/^lost: 0 of \d+ ticks are left; no key for http.* is set, so none were requested$/);
+  expect(findWrongWindows(lake.output, boxes)).toEqual([]);
+  expect(symbolsOf(lake.output, 'alpha').length).toBeGreaterThan(0);
+  expect(symbolsOf(lake.output, 'beta')).toEqual([]);
+  const whole = await repair(lake.config);
+  expect(whole.code, whole.stderr).toBe(0);
+  expect(totalTicks(lake.output)).toBe(before);
+  expect(findWrongWindows(lake.output, boxes)).toEqual([]);
 });
 
 describe('a source that fails', () => {

@@ -72,6 +72,8 @@ export function addSandboxFiles(shell: CliContext, sandbox: Command): void {
         const { output } = settings.archive;
         if (isInside(disk, disk.realPath(folder), output))
           throw new UsageError(`${folder} is inside the archive ${output}: readers would treat it as archive data.`);
+        if (disk.size(folder) !== null && !disk.isFolder(folder))
+          throw new UsageError(`${folder} is a file, not a folder for the files.`);
         disk.makeFolder(folder);
         const files: { readonly path: string; readonly rows: number }[] = [];
         for (const dataset of datasets) {

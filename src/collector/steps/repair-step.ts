@@ -96,14 +96,16 @@ export async function refetchLostWindows(run: Run): Promise<void> {
 }
 
 /**
- * Reports lost windows if no upstream is set: as failures, but without marking them as reported, because none was
+ * Reports lost windows if the upstream has no address or no key: as failures, but without marking them as reported, because none was
  * tried.
  */
 export function reportLossesWithoutUpstream(run: Run): void {
   const lost = listLostTickWindows(run).filter(({ reportedAt }) => reportedAt === null);
   const held = countPublishedTicks(run.archive, lost);
+  const { baseUrl } = run.context.settings.upstream;
+  const missing = baseUrl === null ? 'no upstream is set' : `no key for ${baseUrl} is set`;
   for (const [i, { symbol, from, to, ticks }] of lost.entries()) {
-    const reason = `lost: ${held[i]} of ${ticks} ticks are left; no upstream is set, so none were requested`;
+    const reason = `lost: ${held[i]} of ${ticks} ticks are left; ${missing}, so none were requested`;
     run.failures.push({ symbol, from, to, kind: 'lost', reason });
   }
 }
