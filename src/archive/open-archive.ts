@@ -50,8 +50,8 @@ export interface Archive {
   readManifest(): Manifest;
   /** The exact text of that manifest, read anew each time. */
   readManifestText(): string;
-  /** Caches the manifest of the generation that was just committed, so that it need not be parsed. */
-  setCommittedManifest(text: string, manifest: Manifest): void;
+  /** Caches the manifest of the generation that is being committed, so that it need not be parsed. `hash`: SHA-256 of its text. */
+  setCommittedManifest(hash: string, manifest: Manifest): void;
   close(): void;
 }
 
@@ -180,8 +180,8 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
       return parsed.manifest;
     },
     readManifestText: () => readCurrentText()[0],
-    setCommittedManifest(text, manifest) {
-      parsed = { hash: hashText(text), manifest };
+    setCommittedManifest(hash, manifest) {
+      parsed = { hash, manifest };
     },
     close: () => state.close(),
   };

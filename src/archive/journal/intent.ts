@@ -1,5 +1,5 @@
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
-import { commitIdKey, type Database, getMeta, setMeta } from './database.ts';
+import { commitIdKey, type Database, getMeta, manifestHashKey, manifestTextKey, setMeta } from './database.ts';
 
 /** A staged file and its target, both relative to the archive's root. */
 export interface FileMove {
@@ -56,7 +56,9 @@ export function readOpenIntent(db: Database): PublishIntent | undefined {
     'select * from intents',
   );
   if (row === undefined) return undefined;
-  const { generation, commit_id: commitId = null, manifest, moves } = row;
+  const { generation, commit_id: commitId = null, moves } = row;
+  // An intent left open by an older version has a text of its own.
+  const manifest = row.manifest === '' ? getMeta(db, manifestTextKey)! : row.manifest;
   return { generation, commitId, manifest, moves: JSON.parse(moves) as FileMove[] };
 }
 
@@ -64,20 +66,28 @@ export function readOpenIntent(db: Database): PublishIntent | undefined {
 export const isOpenIntent = (db: Database, { generation, commitId }: PublishIntent): boolean =>
   db.one('select 1 from intents where generation = ? and commit_id is ?', generation, commitId) !== undefined;
 
+/** Records the text and hash of the current manifest.json. @param hash its SHA-256 */
+export function recordManifest(db: Database, text: string, hash: string): void {
+  setMeta(db, manifestHashKey, hash);
+  setMeta(db, manifestTextKey, text);
+}
+
 /**
- * Commits the generation with a compare-and-set. Part of the publish's transaction.
+ * Commits the generation with a compare-and-set, and records its manifest. Part of the publish's transaction.
+ * @param manifestHash SHA-256 of the text of the manifest
  * @throws SupersededError if the intent was not built on the last commit, or the last commit is not finished
  */
-export function declareIntent(db: Database, builtOn: CommitState, intent: PublishIntent): void {
+export function declareIntent(db: Database, builtOn: CommitState, intent: PublishIntent, manifestHash: string): void {
   if (!isLastCommit(db, builtOn) || readOpenIntent(db) !== undefined) throw new SupersededError();
   const { generation, commitId, manifest, moves } = intent;
   db.run(
-    'insert into intents (generation, commit_id, manifest, moves) values (?, ?, ?, ?)',
+    "insert into intents (generation, commit_id, manifest, moves) values (?, ?, '', ?)",
     generation,
     commitId,
-    manifest,
     JSON.stringify(moves),
   );
+  // The text of a large archive has megabytes, and the state keeps it for repairs anyway: it is stored once.
+  recordManifest(db, manifest, manifestHash);
   setMeta(db, 'generation', String(generation));
   setMeta(db, commitIdKey, commitId ?? '');
 }

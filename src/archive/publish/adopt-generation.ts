@@ -108,7 +108,6 @@ async function adoptLocked(
   const next = withFiles(disk, (path) => staged.get(path) ?? path, layout.manifestPath, Buffer.from(text));
   const commitId = manifest.commit_id ?? stage.commitId;
   const intent = { generation: manifest.generation, commitId, manifest: text, moves: sortMoves(stage) };
-  archive.setCommittedManifest(text, manifest);
   commitIntent(
     archive,
     builtOn,

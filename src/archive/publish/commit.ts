@@ -18,6 +18,7 @@ import {
   isOpenIntent,
   type PublishIntent,
   readOpenIntent,
+  recordManifest,
   SupersededError,
 } from '../journal/intent.ts';
 import type { Archive } from '../open-archive.ts';
@@ -39,13 +40,16 @@ export function commitStage(
 ): void {
   const manifest = { ...next, commit_id: stage.commitId };
   const text = formatManifest(manifest);
-  archive.setCommittedManifest(text, manifest);
   const { generation } = manifest;
   const { commitId, builtOn } = stage;
   commitIntent(archive, builtOn, { generation, commitId, manifest: text, moves }, record, manifest);
 }
 
-/** Commits an intent; its generation may be the current one. @throws SupersededError as `commitStage` does */
+/**
+ * Commits an intent; its generation may be the current one.
+ * @param manifest the parsed manifest of the intent, if the caller has it
+ * @throws SupersededError as `commitStage` does
+ */
 export function commitIntent(
   archive: Archive,
   builtOn: CommitState,
@@ -55,10 +59,11 @@ export function commitIntent(
 ): void {
   const { db } = archive.state;
   syncStagedFolders(archive, intent.moves);
+  const hash = sha256(Buffer.from(intent.manifest));
+  if (manifest !== undefined) archive.setCommittedManifest(hash, manifest);
   db.transaction(() => {
-    declareIntent(db, builtOn, intent);
+    declareIntent(db, builtOn, intent, hash);
     requireStagedFiles(archive, intent.moves);
-    recordManifest(db, intent.manifest);
     record();
   });
   executeIntent(archive, intent, manifest);
@@ -82,18 +87,13 @@ export function finishIntent(archive: Archive): void {
   if (intent !== undefined) executeIntent(archive, intent);
 }
 
-/** Records the text and hash of the current manifest.json. */
-function recordManifest(db: Database, text: string): void {
-  setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
-  setMeta(db, manifestTextKey, text);
-}
-
 /** Records the text of the last published manifest if an older oddslake recorded only its hash. */
 export function recordManifestText({ state }: Archive, text: string): void {
   const { db } = state;
   if (getMeta(db, manifestTextKey) === text) return;
+  const hash = sha256(Buffer.from(text));
   db.transaction(() => {
-    if (getMeta(db, manifestHashKey) === sha256(Buffer.from(text))) recordManifest(db, text);
+    if (getMeta(db, manifestHashKey) === hash) recordManifest(db, text, hash);
   });
 }
 

@@ -19,6 +19,7 @@ import {
 } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { symbolDetailColumns } from '../format/market-details.ts';
+import { getMeta, manifestHashKey } from '../journal/database.ts';
 import { readAcceptedWindows } from '../journal/gap-records.ts';
 import {
   type CommitState,
@@ -319,7 +320,7 @@ export function createNextManifest(
     ...toManifestOwner(identity),
     parts: identity.parts,
     ...listNextDayParts(stage, files),
-    previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.readManifestText())),
+    previous_sha256: stage.base.generation === 0 ? null : hashPreviousManifest(archive),
     watermark: completeness.watermark,
     reached: completeness.reached,
     verified_through: computeManifestVerifiedThrough(archive, stage, files, nowMs),
@@ -332,6 +333,10 @@ export function createNextManifest(
     ...listRemovedFiles(stage),
   };
 }
+
+/** The publish has checked that manifest.json has the recorded hash. A rebuilt state of an older version may have none. */
+const hashPreviousManifest = (archive: Archive): string =>
+  getMeta(archive.state.db, manifestHashKey) ?? sha256(Buffer.from(archive.readManifestText()));
 
 /** The time since which every byte of the next generation has been hashed, epoch ms; null if some never were. */
 function computeManifestVerifiedThrough(
