@@ -291,18 +291,12 @@ async function importToArchive(
     for (const file of rowFiles) await importOne(file);
     if (flags.showCheck !== null) {
       for (const file of responseFiles) if (file.format !== 'raw') await importOne(file);
-      return flags.showCheck(checked);
+      flags.showCheck(checked);
     }
-    const over = checked.filter((file) => file.isOverShare);
-    if (over.length > 0) {
-      run.failures.push(...over.map((file) => createFailure(formatOverShare(file, shareMax), file.flags)));
-      return;
-    }
-    const inCents = checked.filter((file) => file.hasCents);
-    if (inCents.length > 0) {
-      run.failures.push(...inCents.map(({ path }) => createFailure(`${path}: nothing was imported: ${centsFault}.`)));
-      return;
-    }
+    const refused = listRefused(checked, shareMax);
+    run.failures.push(...refused);
+    // A dry run ends as the import would.
+    if (refused.length > 0 || flags.showCheck !== null) return;
     await writer.release();
     for await (const { file, page } of readAhead(responseFiles, reader, threads)) await importOne(file, page);
     await importContext.replay.finish();
@@ -325,6 +319,15 @@ async function importToArchive(
   run.symbols.planned += size;
   run.symbols.done += size;
   run.warnings.push(...formatImportWarnings(input, checked, rejectedGroups));
+}
+
+/** The files because of which nothing is imported. */
+function listRefused(checked: readonly CheckedFile[], shareMax: number): RunFailure[] {
+  const over = checked.filter((file) => file.isOverShare);
+  if (over.length > 0) return over.map((file) => createFailure(formatOverShare(file, shareMax), file.flags));
+  return checked
+    .filter((file) => file.hasCents)
+    .map(({ path }) => createFailure(`${path}: nothing was imported: ${centsFault}.`));
 }
 
 const createFailure = (reason: string, flags: readonly string[] = []): RunFailure => ({
