@@ -30,6 +30,7 @@ export const programsNotRun: Readonly<Record<string, string>> = {
   npx: 'test/package.sh packs and installs the package',
   pip: 'test/readers installs the readers',
   jupyter: 'test/readers runs the notebook',
+  'spark-submit': 'test/readers/test_spark_jobs.py runs the jobs',
   man: 'test/docs/man-page.test.ts checks the page',
 };
 
