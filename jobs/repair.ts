@@ -19,7 +19,8 @@ export const job: Job<RepairFlags> = {
       if (!isRepaired) await repairDamage(run, onRepaired);
       isRepaired = true;
       await countRestored(run, 'raw', () => replayRawResponses(run));
-      if (other !== null || hasUpstream(run.context.settings)) await countRestored(run, 'upstream', () => refetchLostWindows(run));
+      if (other !== null || hasUpstream(run.context.settings))
+        await countRestored(run, 'upstream', () => refetchLostWindows(run));
       else reportLossesWithoutUpstream(run);
       await publishJournal(run);
       await verifyPublishedFiles(run);

@@ -41,6 +41,8 @@ export interface Lake {
   readonly chain: ReturnType<typeof startChain>;
   readonly reader: Reader;
   readonly audit: Audit;
+  /** Errors of the observers themselves. */
+  readonly modelErrors: readonly unknown[];
   readonly skewMs: number;
   /** Adds a line to the trace. */
   trace(line: string): void;
@@ -94,6 +96,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
   const heard = trackAccepted();
   const reader = startReader(root);
   const chain = startChain(root);
+  const modelErrors: unknown[] = [];
   const machine = startMachine(root, {
     onChange: trace,
     onName(path) {
@@ -101,9 +104,14 @@ export async function openLake(seed: number, nights: number, tell: (line: string
       chain.onName(path);
     },
     onCommit(db, name) {
-      const isCommit = oracle.heed(db, saved.get(name));
-      series.heed(db, isCommit, savedSeries.get(name));
-      heard.heed(db);
+      try {
+        const isCommit = oracle.heed(db, saved.get(name));
+        series.heed(db, isCommit, savedSeries.get(name));
+        heard.heed(db);
+      } catch (error) {
+        // Thrown here, it would look like an error of the job, which may fail.
+        modelErrors.push(error);
+      }
     },
   });
   /** Input files of imports, by process name. */
@@ -127,6 +135,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
     heard,
     chain,
     reader,
+    modelErrors,
     trace,
     skewMs: manners.skewMs,
     audit: startAudit(root, oracle, series, heard, reader, {

@@ -253,8 +253,7 @@ function* readJournaledSeries(db: Database, after: number) {
     const numbers = toDoubles(v.subarray(0, numberCount * n * 8));
     const numberAt = (c: number, i: number): number | null =>
       Number.isNaN(numbers[c * n + i]) ? null : numbers[c * n + i]!;
-    const rest = v.subarray(numberCount * n * 8);
-    const texts = (rest.length === 0 ? [] : JSON.parse(Buffer.from(rest).toString())) as ((string | null)[] | null)[];
+    const texts = readPackedTexts(v.subarray(numberCount * n * 8), n);
     const textAt = (c: number, i: number): string | null => texts[c]?.[i] ?? null;
     const cellsAt = (i: number): CellValue[] => {
       if (dataset === 'quotes') return [times[i]!, ...[0, 1, 2, 3].map((c) => numberAt(c, i))];
@@ -268,6 +267,32 @@ function* readJournaledSeries(db: Database, after: number) {
     );
     yield { dataset, observation: { rank, observedAt, record }, keyed };
   }
+}
+
+/**
+ * Reads the texts of a journal record by column, null for a column without any: a mark, then for each column 0, or 1 with the
+ * length of each text (int32, -1 for none) and their bytes.
+ */
+function readPackedTexts(packed: Uint8Array, rows: number): ((string | null)[] | null)[] {
+  const columns: ((string | null)[] | null)[] = [];
+  const bytes = Buffer.from(packed);
+  if (bytes.length > 0 && bytes[0] !== 1) throw new Error(`texts are in an unknown form: ${bytes[0]}`);
+  for (let at = 1; at < bytes.length; ) {
+    if (bytes[at++] === 0) {
+      columns.push(null);
+      continue;
+    }
+    let textAt = at + 4 * rows;
+    const texts: (string | null)[] = [];
+    for (let i = 0; i < rows; i++) {
+      const length = bytes.readInt32LE(at + 4 * i);
+      texts.push(length < 0 ? null : bytes.toString('utf8', textAt, textAt + length));
+      textAt += Math.max(0, length);
+    }
+    columns.push(texts);
+    at = textAt;
+  }
+  return columns;
 }
 
 /** The rows in the flags of an import; undefined for any other job, and for an import of saved pages. */

@@ -58,6 +58,7 @@ export async function simulate(
   let isRepairing = false;
 
   function check(): void {
+    if (lake.modelErrors.length > 0) throw lake.modelErrors[0];
     const errors = [...oracle.wrongs, ...series.wrongs, ...reader.wrongs, ...chain.wrongs];
     if (errors.length > 0) throw new Error(`night ${night}, ${new Date(timeline.nowMs()).toISOString()}: ${errors[0]}`);
   }

@@ -100,7 +100,9 @@ test('a source that is down delays nothing of the other, and the data time is th
   await expectFresh(world, service, qualifySymbol('alpha', symbol));
   const { status, body } = await service.get('markets');
   expect([status, body.data_time]).toEqual([200, polledAt]);
-  expect(new Set(body.markets.map(({ canonical_id }) => findSource(String(canonical_id), names)))).toEqual(new Set(names));
+  expect(new Set(body.markets.map(({ canonical_id }) => findSource(String(canonical_id), names)))).toEqual(
+    new Set(names),
+  );
   const stale = await service.get(`ticks?symbol=${encodeURIComponent(qualifySymbol('beta', symbol))}`);
   expect([stale.status, stale.body.data_time === world.clock.nowMs()]).toEqual([404, false]);
 });
@@ -112,6 +114,8 @@ test('an order book is that of its source', async () => {
   const books = await Promise.all(
     names.map((name) => service.get(`orderbook?symbol=${encodeURIComponent(qualifySymbol(name, symbol))}`)),
   );
-  expect(books.map(({ status, body }) => [status, body.data_time])).toEqual(names.map(() => [200, world.clock.nowMs()]));
+  expect(books.map(({ status, body }) => [status, body.data_time])).toEqual(
+    names.map(() => [200, world.clock.nowMs()]),
+  );
   expect((await service.get(`orderbook?symbol=${symbol}`)).status).toBe(404);
 });
