@@ -20,7 +20,10 @@ export interface MergeThreads {
   close(): Promise<void>;
 }
 
-/** Tasks per thread: one that is running, and one that is queued so that the thread is never idle. */
+/**
+ * Tasks per thread: one that is running, and one that has already been sent to it, so that it is never idle. The calling thread
+ * could not send one while it merges a part itself.
+ */
 const tasksPerThread = 2;
 
 /**
@@ -33,7 +36,7 @@ export async function openMergeThreads(
   entry = './merge-workers',
   callerUrl = import.meta.url,
 ): Promise<MergeThreads> {
-  const pool = await openWorkerPool(entry, callerUrl, count - 1);
+  const pool = await openWorkerPool(entry, callerUrl, count - 1, { tasksPerThread });
   const tasksMax = (count - 1) * tasksPerThread;
   let running = 0;
   const hasRoom = (): boolean => running < tasksMax;
