@@ -2,10 +2,10 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { readText } from '../../../src/archive/format/text-columns.ts';
 import { openSpillFile, openSpillReader } from '../../../src/archive/publish/spill-file.ts';
+import { createRandom } from '../../../src/base/random.ts';
 import { dayMs } from '../../../src/base/window.ts';
 import { createRowBuffer, type RowBuffer } from '../../../src/collector/import/row-buffer.ts';
 import { type SpilledDay, spillRows, startSpillThread } from '../../../src/collector/import/spill-rows.ts';
-import { createRandom } from '../../harness/random.ts';
 import { day0, scratchFolder } from '../../archive/scratch.ts';
 
 const rowsMax = 6000;
