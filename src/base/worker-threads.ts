@@ -25,13 +25,26 @@ export const threadExecArgv: readonly string[] = ['--disable-warning=Experimenta
 export const resolveThreadEntry = (entry: string, callerUrl: string): URL =>
   new URL(`${entry}${/\.[jt]s$/.exec(callerUrl)![0]}`, callerUrl);
 
+interface PoolOptions {
+  /** Heap size at which the first full garbage collection starts, in MiB including external memory; 0: V8's default. */
+  readonly heapMb?: number;
+  /**
+   * Tasks that are sent to a thread before it has finished the first of them; default: 1. The others wait on the calling thread,
+   * which sends none while it computes itself.
+   */
+  readonly tasksPerThread?: number;
+}
+
 /**
  * Starts a pool of worker threads.
  * @param entry, callerUrl see `resolveThreadEntry`
- * @param heapMb heap size at which the first full garbage collection starts, in MiB including external memory; 0: V8's
- *   default
  */
-export async function openWorkerPool(entry: string, callerUrl: string, count: number, heapMb = 0): Promise<WorkerPool> {
+export async function openWorkerPool(
+  entry: string,
+  callerUrl: string,
+  count: number,
+  { heapMb = 0, tasksPerThread = 1 }: PoolOptions = {},
+): Promise<WorkerPool> {
   const { Tinypool } = await import('tinypool');
   // The launcher sets a larger value for the main thread. Each worker thread would inherit it and use more memory.
   setFlagsFromString(`--initial-old-space-size=${heapMb}`);
@@ -39,6 +52,7 @@ export async function openWorkerPool(entry: string, callerUrl: string, count: nu
     filename: resolveThreadEntry(entry, callerUrl).href,
     minThreads: count,
     maxThreads: count,
+    concurrentTasksPerWorker: tasksPerThread,
     execArgv: [...threadExecArgv],
     // Most allocations are large and short-lived.
     resourceLimits: { maxYoungGenerationSizeMb: 8 },

@@ -1,6 +1,8 @@
 import { globSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { type MergeWorkers, mergePartition } from '../../src/archive/publish/merge-partition.ts';
+import { mergeSeriesPart } from '../../src/archive/publish/merge-series-part.ts';
+import { appendQuotes, publishedQuotes, quote, quoteAnswer } from './quotes.ts';
 import { answer, append, day0, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 /** Merges all parts at once, and returns no result until released. */
@@ -8,14 +10,16 @@ function held(): { workers: MergeWorkers; begun: Promise<void>; letGo(): Promise
   const begun = Promise.withResolvers<void>();
   const free = Promise.withResolvers<void>();
   const works: Promise<unknown>[] = [];
+  function hold<T>(merge: () => T): Promise<T> {
+    begun.resolve();
+    const work = free.promise.then(merge);
+    works.push(work);
+    return work;
+  }
   const workers: MergeWorkers = {
     concurrency: 4,
-    merge(task, { lookup }) {
-      begun.resolve();
-      const work = free.promise.then(() => mergePartition(task, lookup));
-      works.push(work);
-      return work;
-    },
+    merge: (task, { lookup }) => hold(() => mergePartition(task, lookup)),
+    mergeSeries: (task) => hold(() => mergeSeriesPart(task)),
   };
   return {
     workers,
@@ -55,5 +59,30 @@ test('an aborted publish writes nothing more, although threads still merge its p
   expect(globSync('.oddslake/staging/**/*.parquet', { cwd: root })).toEqual([]);
   await publishNow(archive, now, 'run', { candles: [] });
   expect(publishedTicks(root)).toHaveLength(6);
+  archive.close();
+});
+
+test('an aborted publish of series writes nothing more, although threads still merge its parts', async () => {
+  const root = scratchFolder();
+  const archive = opened({ root, parts: 4 });
+  const symbols = ['A', 'B', 'C', 'D', 'E', 'F'];
+  appendQuotes(archive, ...symbols.map((symbol) => quoteAnswer(symbol, [quote(day0 + hourMs, 0.5)])));
+  const { workers, begun, letGo } = held();
+  let first = true;
+  const failing: MergeWorkers = {
+    ...workers,
+    async mergeSeries(task) {
+      if (!first) return await workers.mergeSeries(task);
+      first = false;
+      await begun;
+      throw new Error('the thread has ended');
+    },
+  };
+  const publishing = publishNow(archive, now, 'run', { workers: async () => failing });
+  await expect(publishing).rejects.toThrow('the thread has ended');
+  await letGo();
+  expect(globSync('.oddslake/staging/**/*.parquet', { cwd: root })).toEqual([]);
+  await publishNow(archive);
+  expect(publishedQuotes(root)).toHaveLength(symbols.length);
   archive.close();
 });

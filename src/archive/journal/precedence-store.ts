@@ -76,18 +76,31 @@ const readResponsesIn = (db: Database, symbol: string, { from, to }: Window): Co
     to,
   );
 
-/**
- * Opens the known precedence of the published rows of a series on one UTC day. Where the state does not know it, the
- * published coverage stands in, and rows without coverage are from imports.
- * @param coverage published coverage of the day, by symbol
- */
-export const openSeriesPrecedence = (
+/** Reads the known precedence of the published rows of a series of these symbols on one UTC day. */
+export function readSeriesPrecedence(
   db: Database,
   dataset: SeriesDataset,
   day: number,
+  symbols: Iterable<string>,
+): Map<string, readonly PrecedenceWindow[]> {
+  const out = new Map<string, readonly PrecedenceWindow[]>();
+  for (const symbol of symbols) {
+    const windows = readPrecedenceWindows(db, dataset, symbol, day);
+    if (windows.length > 0) out.set(symbol, windows);
+  }
+  return out;
+}
+
+/**
+ * Creates a lookup of the known precedence of the published rows of a series. Where the state does not know it, the published
+ * coverage stands in, and rows without coverage are from imports.
+ * @param coverage published coverage of the day, by symbol
+ */
+export const toSeriesPrecedence = (
+  windows: ReadonlyMap<string, readonly PrecedenceWindow[]>,
   coverage: ReadonlyMap<string, readonly CoveredWindow[]>,
 ): KnownPrecedence => ({
-  getWindows: cacheLatest((symbol) => readPrecedenceWindows(db, dataset, symbol, day)),
+  getWindows: (symbol) => windows.get(symbol) ?? [],
   inferPrecedence(symbol, t) {
     const window = coverage.get(symbol)?.find((one) => isWithin(t, one));
     const rank = window === undefined || window.origin === 'import' ? precedenceRanks.import : precedenceRanks.poll;

@@ -35,6 +35,7 @@ import {
 } from './encode-partition.ts';
 import type { SpilledChunk } from './import-buffer.ts';
 import { addLateTicks, countLateTicks, type LateTicks, type LateTickTask, noLateTicks } from './late-ticks.ts';
+import { mergeSeriesPart, type SeriesMergeResult, type SeriesMergeTask } from './merge-series-part.ts';
 import { openSpillReader, type SpillReader } from './spill-file.ts';
 
 /**
@@ -328,10 +329,12 @@ export interface MergeWorkers {
   /** Maximum concurrent tasks. */
   readonly concurrency: number;
   merge(task: MergeTask, standings: PartitionPrecedence): Promise<MergeResult>;
+  mergeSeries(task: SeriesMergeTask): Promise<SeriesMergeResult>;
 }
 
 /** Merges on the calling thread, one part at a time. */
 export const inlineWorker: MergeWorkers = {
   concurrency: 1,
   merge: async (task, { lookup }) => mergePartition(task, lookup),
+  mergeSeries: async (task) => mergeSeriesPart(task),
 };

@@ -1,24 +1,10 @@
 import { DamageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { CandleInterval } from '../format/candles.ts';
-import {
-  type CoveredWindow,
-  countCoverageTicks,
-  joinForPublishing,
-  overlayCoverage,
-  type PublishedCoverage,
-} from '../format/coverage.ts';
+import type { PublishedCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
-import { mergeSeries } from '../format/merge-series.ts';
-import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
-import {
-  createEmptySeries,
-  type SeriesChunk,
-  type SeriesColumns,
-  type SeriesConflict,
-  splitSeries,
-} from '../format/series.ts';
+import type { SeriesChunk, SeriesConflict } from '../format/series.ts';
 import {
   candleSeries,
   conflictDatasets,
@@ -27,34 +13,25 @@ import {
   seriesDatasets,
 } from '../format/series-datasets.ts';
 import { compareDropped } from '../format/series-rows.ts';
-import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
 import type { Database } from '../journal/database.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { type JournalIndex, listSeriesBins } from '../journal/journal-check.ts';
 import { type JournaledSeries, readSeriesBin } from '../journal/journal-series.ts';
-import { openSeriesPrecedence } from '../journal/precedence-store.ts';
+import { readSeriesPrecedence } from '../journal/precedence-store.ts';
 import type { Archive } from '../open-archive.ts';
 import type { CellValue } from '../parquet/rows.ts';
-import { decodeSeries } from '../parquet/series-file.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import { getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
+import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
 import { type DayCoverage, readPartConflicts, readPartCoverage, readTableRows, stageTable } from './day-tables.ts';
-import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
-import { countSeriesRows, loadSpilledSeries, type SeriesIntake, type SpilledSeriesChunk } from './series-intake.ts';
-import { openSpillReader } from './spill-file.ts';
+import { type MergeWorkers, pickSymbols } from './merge-partition.ts';
+import { listInputSymbols, type SeriesMergeResult, type SeriesMergeTask } from './merge-series-part.ts';
+import type { SeriesIntake, SpilledSeriesChunk } from './series-intake.ts';
 import { hasStagedSeries, stageCandles } from './stage-candles.ts';
 import { readNextFile, type Stage, stageFile } from './staging.ts';
 
 /** The coverage of a part of a day to publish, of the symbols whose rows or windows changed, by series. */
 export type SeriesCoverage = ReadonlyMap<SeriesDataset, ReadonlyMap<string, readonly PublishedCoverage[]>>;
-
-/** What a publish changes in a series, besides its files. */
-interface SeriesOutcome {
-  readonly dataset: SeriesDataset;
-  readonly precedence: readonly PrecedenceWindow[];
-  readonly tallies: ReadonlyMap<string, RunTally>;
-}
 
 /** The rows of series that a publish merges. */
 export interface StagedSeries {
@@ -62,15 +39,26 @@ export interface StagedSeries {
   readonly bins: readonly JournalBin[];
   /** Coverage to publish, by UTC day and part. Each part with merged rows is in it. */
   readonly coverage: ReadonlyMap<number, ReadonlyMap<number, SeriesCoverage>>;
-  readonly outcomes: readonly SeriesOutcome[];
+  readonly outcomes: readonly Pick<SeriesMergeResult, 'dataset' | 'precedence' | 'tallies'>[];
   /** One message per part that was skipped because a published file is damaged. Its input stays journaled. */
   readonly refused: readonly string[];
 }
 
+/** A part whose series are being merged. */
+interface PendingPart {
+  readonly bin: JournalBin;
+  readonly journalBins: readonly JournalBin[];
+  readonly tables: SeriesTables;
+  /** The ticks that candles are computed from; undefined if there are none. */
+  readonly ticks: Uint8Array | undefined;
+  readonly done: Promise<{ readonly results: readonly SeriesMergeResult[] } | { readonly error: unknown }>;
+}
+
 /**
  * Merges series into the published files and stages the changed ones: those of the journal and, of an import, those of
- * `intake`, with the candles that are computed from them. Holds the published files of one part in memory. The coverage
- * is staged with that of the ticks (`publish-day.ts`), because one file holds both.
+ * `intake`, with the candles that are computed from them. Results are in the order of the parts. Holds the files of at most
+ * `workers.concurrency` parts in memory. The coverage is staged with that of the ticks (`publish-day.ts`), because one file
+ * holds both.
  */
 export async function stageSeries(
   archive: Archive,
@@ -78,40 +66,81 @@ export async function stageSeries(
   index: JournalIndex,
   intake: SeriesIntake | undefined,
   { intervals, tickBins }: CandleUpdate,
+  workers: MergeWorkers,
   signal: AbortSignal | undefined,
 ): Promise<StagedSeries> {
   const mergedLater = new Set(tickBins.map(toBinKey));
   const bins: JournalBin[] = [];
   const coverage = new Map<number, Map<number, SeriesCoverage>>();
-  const outcomes: SeriesOutcome[] = [];
+  const outcomes: SeriesMergeResult[] = [];
   const refused: string[] = [];
-  for (const { bin, journalBins } of groupByDayPart(getStagePartCounts(stage), listInputBins(index, intake))) {
-    signal?.throwIfAborted();
-    try {
-      // All files are read before the first one is merged: a bin is published whole or not at all.
-      const opened = openSeriesTables(archive, stage, bin);
-      const inputs = readInputs(archive.state.db, journalBins, index, intake).map((input) => ({
-        ...input,
-        old: readSeriesPart(archive, stage, input.dataset, bin),
-      }));
-      const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
-      for (const input of inputs) outcomes.push(stageSeriesBin(archive, stage, opened, bin, input));
-      if (ticks !== undefined && !mergedLater.has(toBinKey(bin)) && hasStagedSeries(stage, bin))
-        stageCandles(archive, stage, intervals, bin, decodeTicks(ticks), opened.published.ticks);
-      for (const [dataset, conflicts] of opened.conflicts)
-        stageTable(archive, stage, conflictDatasets[dataset], bin, toSeriesConflictRows(dataset, conflicts));
-      for (const one of journalBins) bins.push(one);
-      const ofDay = coverage.get(bin.day) ?? new Map<number, SeriesCoverage>();
-      coverage.set(bin.day, ofDay.set(bin.part, opened.changed));
-    } catch (error) {
-      if (!(error instanceof DamageError)) throw error;
-      refused.push(error.message);
-    }
+  const pending: PendingPart[] = [];
+  let isOver = false;
+
+  /** Stages a merged file at once, so that it need not stay in memory until earlier parts are done. */
+  async function merge(task: SeriesMergeTask): Promise<SeriesMergeResult> {
+    const result = await workers.mergeSeries(task);
+    // An aborted publish may have released the lock, so it must not write any more.
+    if (result.file !== null && !isOver) stageFile(archive, stage, result.file);
+    return { ...result, file: null };
+  }
+
+  function startPart({ bin, journalBins }: DayPart): void {
+    // All files are read before the first one is merged: a part is published whole or not at all.
+    const tables = openSeriesTables(archive, stage, bin);
+    const inputs = readInputs(archive.state.db, journalBins, index, intake);
+    const tasks = inputs.map((input) => createMergeTask(archive, stage, tables, bin, input));
+    const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
+    const done = Promise.all(tasks.map(merge)).then(
+      (results) => ({ results }),
+      (error: unknown) => ({ error }),
+    );
+    pending.push({ bin, journalBins, tables, ticks, done });
+  }
+
+  async function finishNext(): Promise<void> {
+    const { bin, journalBins, tables, ticks, done } = pending.shift()!;
+    const settled = await done;
     // Yield to signals and other work between parts.
     await new Promise((resolve) => setImmediate(resolve));
+    signal?.throwIfAborted();
+    if ('error' in settled) throw settled.error;
+    const { published, conflicts } = tables;
+    for (const result of settled.results) {
+      outcomes.push(result);
+      for (const conflict of result.conflicts) conflicts.get(result.dataset)!.push(conflict);
+    }
+    if (ticks !== undefined && !mergedLater.has(toBinKey(bin)) && hasStagedSeries(stage, bin))
+      stageCandles(archive, stage, intervals, bin, decodeTicks(ticks), published.ticks);
+    for (const [dataset, ofDataset] of conflicts)
+      stageTable(archive, stage, conflictDatasets[dataset], bin, toSeriesConflictRows(dataset, ofDataset));
+    for (const one of journalBins) bins.push(one);
+    const ofDay = coverage.get(bin.day) ?? new Map<number, SeriesCoverage>();
+    coverage.set(bin.day, ofDay.set(bin.part, collectCoverage(settled.results)));
+  }
+
+  try {
+    for (const dayPart of groupByDayPart(getStagePartCounts(stage), listInputBins(index, intake))) {
+      while (pending.length >= workers.concurrency) await finishNext();
+      signal?.throwIfAborted();
+      try {
+        startPart(dayPart);
+      } catch (error) {
+        if (!(error instanceof DamageError)) throw error;
+        refused.push(error.message);
+      }
+    }
+    while (pending.length > 0) await finishNext();
+  } finally {
+    isOver = true;
   }
   return { bins, coverage, outcomes, refused };
 }
+
+const collectCoverage = (results: readonly SeriesMergeResult[]): SeriesCoverage => {
+  const byDataset = new Map(results.map((result) => [result.dataset, result.coverage]));
+  return new Map(seriesDatasets.map((dataset) => [dataset, byDataset.get(dataset) ?? new Map()]));
+};
 
 /** How the candles of parts with changed series are kept up to date. */
 interface CandleUpdate {
@@ -180,7 +209,6 @@ function joinInputs(a: SeriesInput, b: SeriesInput): SeriesInput {
 interface SeriesTables {
   readonly published: DayCoverage;
   readonly conflicts: ReadonlyMap<SeriesDataset, SeriesConflict[]>;
-  readonly changed: ReadonlyMap<SeriesDataset, Map<string, readonly PublishedCoverage[]>>;
 }
 
 /** @throws DamageError if a file is damaged: without its coverage, no row of the part is published */
@@ -191,99 +219,29 @@ function openSeriesTables(archive: Archive, stage: Stage, bin: JournalBin): Seri
   const conflicts = new Map(
     seriesDatasets.map((dataset) => [dataset, readSeriesConflicts(archive, stage, dataset, bin)]),
   );
-  return { published, conflicts, changed: new Map(seriesDatasets.map((dataset) => [dataset, new Map()])) };
+  return { published, conflicts };
 }
 
-/** Maximum rows per slice, old and new together. A single symbol may have more. */
-const sliceRowsMax = 300_000;
-
-/** Reads the published rows of a part. @throws DamageError if the file is damaged */
-function readSeriesPart(archive: Archive, stage: Stage, dataset: SeriesDataset, bin: JournalBin): SeriesColumns {
-  const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
-  return file === undefined ? createEmptySeries(dataset) : decodeSeries(dataset, readPublishedFile(archive, file));
-}
-
-function stageSeriesBin(
+/** The task of merging the input into a series of a part. @throws DamageError if the published file is damaged */
+function createMergeTask(
   archive: Archive,
   stage: Stage,
   tables: SeriesTables,
-  bin: JournalBin,
-  { dataset, chunks, covered, old }: SeriesInput & { readonly old: SeriesColumns },
-): SeriesOutcome {
-  const published = tables.published[dataset];
-  const known = openSeriesPrecedence(archive.state.db, dataset, bin.day, published);
-  const isCovered = (symbol: string): boolean => published.has(symbol) || covered.has(symbol);
-  const merged = mergeSeriesPart(dataset, bin, old, chunks, known, isCovered, archive.groupRows);
-  if (merged.isChanged) stageFile(archive, stage, merged.file!);
-  const changed = tables.changed.get(dataset)!;
-  for (const symbol of new Set([...covered.keys(), ...chunks.map((chunk) => chunk.symbol)])) {
-    const before = published.get(symbol) ?? [];
-    const windows = joinForPublishing(overlayCoverage([...before.map(toCovered), ...(covered.get(symbol) ?? [])]));
-    if (windows.length > 0) changed.set(symbol, countCoverageTicks(windows, merged.getTimes(symbol)));
-  }
-  for (const conflict of merged.conflicts) tables.conflicts.get(dataset)!.push(conflict);
-  return { dataset, precedence: merged.precedence, tallies: merged.tallies };
-}
-
-const toCovered = ({ from, to, fetchedAt, origin, evidence }: PublishedCoverage): CoveredWindow => ({
-  from,
-  to,
-  fetchedAt,
-  origin,
-  evidence,
-});
-
-interface MergedSeriesPart {
-  readonly isChanged: boolean;
-  /** Undefined if there are no rows. */
-  readonly file: EncodedFile | undefined;
-  readonly conflicts: readonly SeriesConflict[];
-  readonly precedence: readonly PrecedenceWindow[];
-  readonly tallies: ReadonlyMap<string, RunTally>;
-  /** The times of a covered symbol's rows, sorted. */
-  getTimes(symbol: string): Float64Array;
-}
-
-/** Merges a part one slice of symbols at a time, to bound memory. The result does not depend on how it is sliced. */
-function mergeSeriesPart(
-  dataset: SeriesDataset,
-  bin: JournalBin,
-  old: SeriesColumns,
-  chunks: readonly (SeriesChunk | SpilledSeriesChunk)[],
-  known: KnownPrecedence,
-  isCovered: (symbol: string) => boolean,
-  groupRows: number,
-): MergedSeriesPart {
-  const writer = openSeriesPartitionWriter(dataset, bin, groupRows);
-  const conflicts: SeriesConflict[] = [];
-  const precedence: PrecedenceWindow[] = [];
-  const tallies = new Map<string, RunTally>();
-  const times = new Map<string, Float64Array>();
-  let isChanged = false;
-  const spills = openSpillReader();
-  try {
-    for (const slice of splitSeries(old, chunks, sliceRowsMax, countSeriesRows)) {
-      const merged = mergeSeries(dataset, slice.old, loadSpilledSeries(slice.chunks, spills), known);
-      const { symbols, offsets, t } = merged.columns;
-      writer.add(merged.columns);
-      isChanged ||= merged.isChanged;
-      for (const conflict of merged.conflicts) conflicts.push(conflict);
-      for (const window of merged.precedence) precedence.push(window);
-      for (const [runId, tally] of merged.tallies) tallies.set(runId, addTallies(tallies.get(runId) ?? noTicks, tally));
-      symbols.forEach((symbol, i) => {
-        if (isCovered(symbol)) times.set(symbol, t.slice(offsets[i]!, offsets[i + 1]!));
-      });
-    }
-  } finally {
-    spills.close();
-  }
+  { day, part }: JournalBin,
+  { dataset, chunks, covered }: SeriesInput,
+): SeriesMergeTask {
+  const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, day, part));
+  const symbols = listInputSymbols({ chunks, covered });
   return {
-    isChanged,
-    file: isChanged ? writer.finish() : undefined,
-    conflicts,
-    precedence,
-    tallies,
-    getTimes: (symbol) => times.get(symbol) ?? new Float64Array(0),
+    dataset,
+    day,
+    part,
+    old: file === undefined ? null : readPublishedFile(archive, file),
+    chunks,
+    covered,
+    published: pickSymbols(tables.published[dataset], [...symbols]),
+    precedence: readSeriesPrecedence(archive.state.db, dataset, day, symbols),
+    groupRows: archive.groupRows,
   };
 }
 

@@ -67,10 +67,10 @@ export interface PublishOptions extends JudgeContext {
   /** Input of an import, besides the journal. */
   readonly intake?: ImportBuffer | undefined;
   /**
-   * Opens workers for merging. The argument is the number of ticks to process, both published and new. Default: the
-   * calling thread.
+   * Opens workers for merging. The argument is the number of rows to process: published and new ticks, and the rows of series
+   * of an import. Default: the calling thread.
    */
-  readonly workers?: ((ticks: number) => Promise<MergeWorkers>) | undefined;
+  readonly workers?: ((rows: number) => Promise<MergeWorkers>) | undefined;
   /** Create a generation even without input, because the rules for judging days and watermark have changed. */
   readonly judges?: boolean;
   /** Upgrade an older format, without publishing the journal. Any other publish rejects an older format. */
@@ -188,12 +188,15 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const bins = source.listBins();
   const books = await stageBooks(archive, stage, index, options.signal);
   const intervals = listCandleIntervals(base, options.candles);
+  const rows = countPublishedRows(base, bins) + countJournaledTicks(db) + (intake?.ticks ?? 0);
+  const workers = (await options.workers?.(rows + (intake?.series.rows ?? 0))) ?? inlineWorker;
   const series = await stageSeries(
     archive,
     stage,
     index,
     intake?.series,
     { intervals, tickBins: bins },
+    workers,
     options.signal,
   );
   let done = 0;
@@ -204,9 +207,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     intervals,
     signal: options.signal,
     late: options.late ?? [],
-    workers:
-      (await options.workers?.(countPublishedRows(base, bins) + countJournaledTicks(db) + (intake?.ticks ?? 0))) ??
-      inlineWorker,
+    workers,
     onPart: () => options.onProgress?.(++done, bins.length),
   });
   const { bins: results, answers: coveredResponses } = stagedDays;

@@ -30,6 +30,7 @@ export interface SeriesIntakeBin {
 export interface SeriesIntake {
   /** Number of entries in memory, each of a few hundred bytes. */
   readonly entries: number;
+  readonly rows: number;
   /** When each symbol was first seen, epoch ms. */
   readonly seen: ReadonlyMap<string, number>;
   /** @param day UTC midnight of the rows; `observedAt`: epoch ms */
@@ -66,6 +67,7 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
   const byKey = new Map<string, IntakeBin>();
   const seen = new Map<string, number>();
   let entries = 0;
+  let rows = 0;
   const toKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
 
   function openEntry(dataset: SeriesDataset, day: number, symbol: string, seenAt: number): IntakeEntry {
@@ -104,8 +106,12 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
     get entries() {
       return entries;
     },
+    get rows() {
+      return rows;
+    },
     seen,
     add(dataset, day, { symbol, observedAt, spilled }) {
+      rows += spilled.rowCount;
       openEntry(dataset, day, symbol, observedAt).chunks.push({ symbol, runId, rank, observedAt, spilled });
     },
     addCoverage(dataset, symbol, window) {

@@ -39,7 +39,7 @@ export async function openBatchWorkers(
   onBatch: () => void,
 ): Promise<BatchWorkers> {
   signal.throwIfAborted();
-  const pool = await openWorkerPool('./batch-thread', import.meta.url, threads, heapMb);
+  const pool = await openWorkerPool('./batch-thread', import.meta.url, threads, { heapMb });
   // Threads are stopped cooperatively: terminating a thread while DuckDB runs in it crashes the process.
   const stopped = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const stop = (): void => void Atomics.store(stopped, 0, 1);

@@ -310,7 +310,7 @@ async function importToArchive(
     display.stop();
     await lazy.close();
     reader.close();
-    writer.close();
+    await writer.close();
   }
   const { size } = new Set([
     ...writer.symbols,

@@ -40,6 +40,7 @@ import { createRejectBuffer, createRowCounter, type RowCounter } from './rejecte
 import { createTickBuffer, rowsAtOnceMax, type TickBuffer } from './row-buffer.ts';
 import { openScratchList, type ScratchList } from './scratch-list.ts';
 import { openSeriesWriter, type SeriesWriter } from './series-writer.ts';
+import { type SpillThread, startSpillThread } from './spill-rows.ts';
 
 /** The ticks of one symbol's rows. */
 type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
@@ -91,7 +92,7 @@ export interface ImportWriter {
   flushJournal(): Promise<void>;
   /** Publishes everything added so far. */
   publish(): Promise<void>;
-  close(): void;
+  close(): Promise<void>;
 }
 
 interface ImportWriterOptions {
@@ -109,6 +110,8 @@ interface ImportWriterOptions {
 
 /** Number of rows that are buffered before they are grouped by symbol. */
 const bufferTicksMax = 1 << 20;
+/** Minimum number of rows of a series for which a thread that spills them pays off. */
+const threadedRowsMin = 1_000_000;
 /** Number of entries in an import buffer that triggers a publish. Each takes a few hundred bytes. */
 const entriesMax = 1_000_000;
 /** Records per transaction. */
@@ -177,12 +180,28 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     return { add, write };
   }
 
+  let spillThread: Promise<SpillThread> | undefined;
+
+  async function getSpillThread(rows: number): Promise<SpillThread | null> {
+    if (context.threads < 2 || rows < threadedRowsMin) return null;
+    spillThread ??= startSpillThread();
+    return await spillThread;
+  }
+
+  /** The threads of the publish need its processor and its memory. */
+  async function endSpillThread(): Promise<void> {
+    const ended = spillThread;
+    spillThread = undefined;
+    await (await ended)?.close();
+  }
+
   const openSeries = (dataset: SeriesDataset): SeriesWriter =>
     openSeriesWriter(run, {
       dataset,
       qualify,
       scratch,
       addLoad,
+      getSpillThread,
       async accept(day, rows) {
         context.signal.throwIfAborted();
         buffer.series.add(dataset, day, rows);
@@ -310,6 +329,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       held = openScratchList(join(scratch, 'held'));
     },
     async release() {
+      await endSpillThread();
       const heldList = held;
       if (heldList === undefined) return;
       await writeRejected();
@@ -336,13 +356,13 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       context.signal.throwIfAborted();
       if (tickBuffer !== undefined && tickBuffer.length >= bufferTicksMax - rowsAtOnceMax) await drain(observedAt);
       await rejectRows(observedAt, rejectedMax);
-      for (const one of seriesWriters) one.flushWhenFull(observedAt);
+      for (const one of seriesWriters) await one.flushWhenFull(observedAt);
     },
     async flushRows(observedAt) {
       await drain(observedAt);
       await rejectRows(observedAt, 0);
       rejectBuffer.nextFile();
-      for (const one of seriesWriters) one.endFile(observedAt);
+      for (const one of seriesWriters) await one.endFile(observedAt);
     },
     async addPage(read, rejected) {
       ticks += read.ticks.tickCount + rejected.length;
@@ -394,7 +414,8 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       await writeMarkets();
     },
     publish,
-    close() {
+    async close() {
+      await endSpillThread();
       spillFile?.close();
       held?.close();
       for (const one of seriesWriters) one.close();

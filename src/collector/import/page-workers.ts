@@ -10,7 +10,7 @@ import { formatErrorLine, type ImportFile, readWholeFile } from './files.ts';
 import { readSavedPage, type SavedPage } from './import-page.ts';
 
 // The threads of an import use the exports of this module.
-export { mergePart } from '../steps/merge-workers.ts';
+export { mergePart, mergeSeriesOnThread } from '../steps/merge-workers.ts';
 
 /** How saved pages are read. */
 export interface PageRules {

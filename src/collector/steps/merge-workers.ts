@@ -5,6 +5,11 @@ import {
   type MergeWorkers,
   mergePartition,
 } from '../../archive/publish/merge-partition.ts';
+import {
+  mergeSeriesPart,
+  type SeriesMergeResult,
+  type SeriesMergeTask,
+} from '../../archive/publish/merge-series-part.ts';
 import { listWholeBuffers, moveToCaller, openWorkerPool } from '../../base/worker-threads.ts';
 
 /** Threads that merge part files. The calling thread runs the tasks that the others have no room for. */
@@ -20,20 +25,23 @@ export interface MergeThreads {
   close(): Promise<void>;
 }
 
-/** Tasks per thread: one that is running, and one that is queued so that the thread is never idle. */
+/**
+ * Tasks per thread: one that is running, and one that has already been sent to it, so that it is never idle. The calling thread
+ * could not send one while it merges a part itself.
+ */
 const tasksPerThread = 2;
 
 /**
  * Starts threads. The calling thread is also available while they start.
  * @param count at least 2
- * @param entry module that the threads run, relative to `callerUrl` and without extension; it exports `mergePart`
+ * @param entry module that the threads run, relative to `callerUrl` and without extension; it exports `mergePart` and `mergeSeriesOnThread`
  */
 export async function openMergeThreads(
   count: number,
   entry = './merge-workers',
   callerUrl = import.meta.url,
 ): Promise<MergeThreads> {
-  const pool = await openWorkerPool(entry, callerUrl, count - 1);
+  const pool = await openWorkerPool(entry, callerUrl, count - 1, { tasksPerThread });
   const tasksMax = (count - 1) * tasksPerThread;
   let running = 0;
   const hasRoom = (): boolean => running < tasksMax;
@@ -57,6 +65,11 @@ export async function openMergeThreads(
         const value: PartTask = { task, precedence: precedence.readAll() };
         return await run<MergeResult>('mergePart', value, listTransferables(task));
       },
+      async mergeSeries(task) {
+        if (!hasRoom()) return mergeSeriesPart(task);
+        const transfer = listWholeBuffers(task.old === null ? [] : [task.old]);
+        return await run<SeriesMergeResult>('mergeSeriesOnThread', task, transfer);
+      },
     },
     close: () => pool.close(),
   };
@@ -77,4 +90,10 @@ interface PartTask {
 export function mergePart({ task, precedence }: PartTask): Promise<MergeResult> {
   const result = mergePartition(task, toKnownPrecedence(precedence));
   return moveToCaller(result, listWholeBuffers(result.files.map(({ bytes }) => bytes)));
+}
+
+/** Merges a part file of a series on a thread. */
+export function mergeSeriesOnThread(task: SeriesMergeTask): Promise<SeriesMergeResult> {
+  const result = mergeSeriesPart(task);
+  return moveToCaller(result, listWholeBuffers(result.file === null ? [] : [result.file.bytes]));
 }

@@ -23,8 +23,8 @@ import type { Run } from '../run/run.ts';
 import { type MergeThreads, openMergeThreads } from './merge-workers.ts';
 import { noteConfirmedLosses } from './track-lost-windows.ts';
 
-/** Minimum number of ticks for which worker threads pay off. */
-const threadedTicksMin = 1_000_000;
+/** Minimum number of rows for which worker threads pay off. */
+const threadedRowsMin = 1_000_000;
 
 /**
  * Publishes the journal and the buffer of an import. A damaged part file is not merged: its ticks stay in the journal and the
@@ -37,8 +37,8 @@ export async function publishJournal(
   const { context, archive } = run;
   const display = await context.startDisplay('publish', 1, 'parts');
   let own: MergeThreads | undefined;
-  const workers = async (ticks: number): Promise<MergeWorkers> => {
-    if (from.threads === undefined && context.threads > 1 && ticks >= threadedTicksMin)
+  const workers = async (rows: number): Promise<MergeWorkers> => {
+    if (from.threads === undefined && context.threads > 1 && rows >= threadedRowsMin)
       own = await openMergeThreads(context.threads);
     return (from.threads ?? own)?.parts ?? inlineWorker;
   };

@@ -19,8 +19,9 @@ import {
 } from '../../../src/archive/journal/journal-series.ts';
 import {
   openDayPrecedence,
-  openSeriesPrecedence,
+  readSeriesPrecedence,
   recordPrecedence,
+  toSeriesPrecedence,
 } from '../../../src/archive/journal/precedence-store.ts';
 import type { State } from '../../../src/archive/journal/state.ts';
 import { computePartNumber } from '../../../src/base/symbol-name.ts';
@@ -207,7 +208,8 @@ describe('the precedence of a series', () => {
     recordPrecedence(db, [window(0, 5, 1)], 'quotes');
     recordPrecedence(db, [window(2, 3, 2)]);
     recordPrecedence(db, [window(3, 4, 3), { ...window(0, 1, 4), from: day0 + dayMs, to: day0 + dayMs + 1 }], 'quotes');
-    const ofQuotes = (day: number) => openSeriesPrecedence(db, 'quotes', day, new Map()).getWindows('A');
+    const ofQuotes = (day: number) =>
+      toSeriesPrecedence(readSeriesPrecedence(db, 'quotes', day, ['A', 'B']), new Map()).getWindows('A');
     expect(ofQuotes(day0)).toEqual([window(0, 3, 1), window(3, 4, 3), window(4, 5, 1)]);
     expect(ofQuotes(day0 + dayMs)).toEqual([{ ...window(0, 1, 4), from: day0 + dayMs, to: day0 + dayMs + 1 }]);
     expect(openDayPrecedence(db, day0).getWindows('A')).toEqual([window(2, 3, 2)]);
@@ -215,13 +217,12 @@ describe('the precedence of a series', () => {
   });
 
   test('that is unknown follows from the coverage of quotes, and otherwise is that of an import before all others', () => {
-    const { db } = opened().state;
     const covered = { from: day0, to: day0 + hourMs, fetchedAt: 7, evidence: 'declared' } as const;
     const coverage = new Map([
       ['A', [{ ...covered, origin: 'import' as const }]],
       ['B', [{ ...covered, origin: 'poll' as const }]],
     ]);
-    const { inferPrecedence } = openSeriesPrecedence(db, 'quotes', day0, coverage);
+    const { inferPrecedence } = toSeriesPrecedence(new Map(), coverage);
     expect(inferPrecedence('A', day0)).toEqual({ rank: precedenceRanks.import, observedAt: 7 });
     expect(inferPrecedence('B', day0 + hourMs - 1)).toEqual({ rank: precedenceRanks.poll, observedAt: 7 });
     for (const [symbol, t] of [
