@@ -13,10 +13,7 @@ export interface SpilledDay {
 }
 
 /** Sorts the rows of each symbol by time, splits them by day and writes them to a scratch file. */
-export function spillRows(
-  groups: Iterable<SeriesRows & { readonly symbol: string }>,
-  file: SpillFile,
-): SpilledDay[] {
+export function spillRows(groups: Iterable<SeriesRows & { readonly symbol: string }>, file: SpillFile): SpilledDay[] {
   const out: SpilledDay[] = [];
   for (const { symbol, ...ofSymbol } of groups)
     for (const { day, ...ofDay } of splitSeriesByDay(sortSeriesByTime(ofSymbol)))
@@ -31,9 +28,7 @@ interface SpillTask extends Omit<FilledRows, 'texts'> {
 }
 
 /** `full`: why the rows were not written. */
-type SpillResult =
-  | { readonly days: readonly SpilledDay[]; readonly arrays: RowArrays }
-  | { readonly full: string };
+type SpillResult = { readonly days: readonly SpilledDay[]; readonly arrays: RowArrays } | { readonly full: string };
 
 /** A thread that spills the rows of an import, while the calling thread reads the next ones. */
 export interface SpillThread {
