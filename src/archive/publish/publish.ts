@@ -11,9 +11,10 @@ import { addSegments, readAllSegments, retractSegments } from '../journal/covera
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
 import { readCommitState, SupersededError } from '../journal/intent.ts';
-import { countJournaledTicks, type JournalBin, readMarketPolls } from '../journal/journal.ts';
+import { countJournaledTicks, type JournalBin } from '../journal/journal.ts';
 import { type BookResponse, consumeBooks } from '../journal/journal-books.ts';
 import { consumeJournal, emptyIndex, indexJournal } from '../journal/journal-check.ts';
+import { readMarketPolls } from '../journal/journal-markets.ts';
 import { isJournalDamage } from '../journal/journal-rows.ts';
 import { consumeSeries } from '../journal/journal-series.ts';
 import { takeWriteLock, type WriteLock } from '../journal/lock.ts';

@@ -40,7 +40,7 @@ import { createRejectBuffer, createRowCounter, type RowCounter } from './rejecte
 import { createTickBuffer, rowsAtOnceMax, type TickBuffer } from './row-buffer.ts';
 import { openScratchList, type ScratchList } from './scratch-list.ts';
 import { openSeriesWriter, type SeriesWriter } from './series-writer.ts';
-import { type SpillThread, startSpillThread } from './spill-rows.ts';
+import { createSpillThread } from './spill-rows.ts';
 
 /** The ticks of one symbol's rows. */
 type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
@@ -110,8 +110,6 @@ interface ImportWriterOptions {
 
 /** Number of rows that are buffered before they are grouped by symbol. */
 const bufferTicksMax = 1 << 20;
-/** Minimum number of rows of a series for which a thread that spills them pays off. */
-const threadedRowsMin = 1_000_000;
 /** Number of entries in an import buffer that triggers a publish. Each takes a few hundred bytes. */
 const entriesMax = 1_000_000;
 /** Records per transaction. */
@@ -180,28 +178,14 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     return { add, write };
   }
 
-  let spillThread: Promise<SpillThread> | undefined;
-
-  async function getSpillThread(rows: number): Promise<SpillThread | null> {
-    if (context.threads < 2 || rows < threadedRowsMin) return null;
-    spillThread ??= startSpillThread();
-    return await spillThread;
-  }
-
-  /** The threads of the publish need its processor and its memory. */
-  async function endSpillThread(): Promise<void> {
-    const ended = spillThread;
-    spillThread = undefined;
-    await (await ended)?.close();
-  }
-
+  const spillThread = createSpillThread(context.threads);
   const openSeries = (dataset: SeriesDataset): SeriesWriter =>
     openSeriesWriter(run, {
       dataset,
       qualify,
       scratch,
       addLoad,
-      getSpillThread,
+      getSpillThread: spillThread.get,
       async accept(day, rows) {
         context.signal.throwIfAborted();
         buffer.series.add(dataset, day, rows);
@@ -329,7 +313,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       held = openScratchList(join(scratch, 'held'));
     },
     async release() {
-      await endSpillThread();
+      await spillThread.end();
       const heldList = held;
       if (heldList === undefined) return;
       await writeRejected();
@@ -415,7 +399,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     },
     publish,
     async close() {
-      await endSpillThread();
+      await spillThread.end();
       spillFile?.close();
       held?.close();
       for (const one of seriesWriters) one.close();

@@ -42,6 +42,28 @@ export interface SpillThread {
   close(): Promise<void>;
 }
 
+/** Minimum number of rows of a series for which a thread that spills them pays off. */
+const threadedRowsMin = 1_000_000;
+
+/** The thread of an import, which is started when there are enough rows for it. */
+export function createSpillThread(threads: number) {
+  let thread: Promise<SpillThread> | undefined;
+  return {
+    /** @param rows number of rows so far. Returns null if they are spilled on the calling thread */
+    async get(rows: number): Promise<SpillThread | null> {
+      if (threads < 2 || rows < threadedRowsMin) return null;
+      thread ??= startSpillThread();
+      return await thread;
+    },
+    /** Ends it, because the threads of a publish need its processor and its memory. */
+    async end(): Promise<void> {
+      const ended = thread;
+      thread = undefined;
+      await (await ended)?.close();
+    },
+  };
+}
+
 /** Starts the thread. */
 export async function startSpillThread(): Promise<SpillThread> {
   const pool = await openWorkerPool('./spill-rows', import.meta.url, 1);

@@ -10,8 +10,9 @@ import {
   readSymbolCoverage,
 } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
-import { appendTicks, readLastJournaledTick, readPollBytes, type TickRecord } from '../../archive/journal/journal.ts';
+import { appendTicks, readLastJournaledTick, type TickRecord } from '../../archive/journal/journal.ts';
 import { appendBooks, readJournalLoad } from '../../archive/journal/journal-books.ts';
+import { readPollBytes } from '../../archive/journal/journal-markets.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
 import type { Archive } from '../../archive/open-archive.ts';

@@ -1,7 +1,11 @@
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import type { MarketFacts } from '../../archive/format/market.ts';
 import { type RecordPaths, rebuildMarketRecords } from '../../archive/format/parse-market.ts';
-import { findLastJournaledPolls, type JournaledMarketPoll, readJournaledPoll } from '../../archive/journal/journal.ts';
+import {
+  findLastJournaledPolls,
+  type JournaledMarketPoll,
+  readJournaledPoll,
+} from '../../archive/journal/journal-markets.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { readDayMarkets } from '../../archive/publish/day-tables.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';

@@ -7,9 +7,9 @@ import {
   readBinCoverage,
   readBinTicks,
   readJournalEnd,
-  readMarketPolls,
 } from '../../../src/archive/journal/journal.ts';
 import { consumeJournal } from '../../../src/archive/journal/journal-check.ts';
+import { readMarketPolls } from '../../../src/archive/journal/journal-markets.ts';
 import { readRejected } from '../../../src/archive/journal/journal-rejected.ts';
 import { readRunCounts } from '../../../src/archive/journal/runs.ts';
 import { computePartNumber } from '../../../src/base/symbol-name.ts';

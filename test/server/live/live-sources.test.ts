@@ -51,7 +51,7 @@ test('ticks come from the source of the symbol, and stay apart when they are pub
     const before = requestsOf(world);
     await expectFresh(world, service, qualifySymbol(name, symbol));
     const asked = requestsOf(world).map((n, k) => n - before[k]!);
-    expect(asked).toEqual(names.map((_, k) => (k === i ? 1 : 0)));
+    expect(asked.map((n) => n > 0)).toEqual(names.map((_, k) => k === i));
   }
   expect((await publish.run(await world.context(), undefined)).exit_code).toBe(0);
   world.advance(minuteMs);
@@ -104,7 +104,7 @@ test('a source that is down delays nothing of the other, and the data time is th
     new Set(names),
   );
   const stale = await service.get(`ticks?symbol=${encodeURIComponent(qualifySymbol('beta', symbol))}`);
-  expect([stale.status, stale.body.data_time === world.clock.nowMs()]).toEqual([404, false]);
+  expect([stale.status, stale.body.data_time, stale.body.count]).toEqual([200, null, 0]);
 });
 
 test('an order book is that of its source', async () => {
