@@ -155,7 +155,7 @@ function openMarketPollReader(
   random: Random,
 ): MarketPollReader {
   let cached: { readonly key: string; readonly lists: Promise<MarketPoll> } | undefined;
-  let views: { readonly generation: number; readonly names: Promise<readonly string[]> } | undefined;
+  let views: { readonly manifest: Manifest; readonly names: Promise<readonly string[]> } | undefined;
   return {
     readLastPoll: () =>
       readConsistently(archive, current, (manifest) => {
@@ -171,10 +171,10 @@ function openMarketPollReader(
         return read.lists;
       }),
     async listViews() {
-      const { generation } = current.getManifest();
-      if (views?.generation !== generation) {
+      const manifest = current.getManifest();
+      if (views?.manifest !== manifest) {
         const names = readDistinctViews(archive, random);
-        views = { generation, names };
+        views = { manifest, names };
         names.catch(() => {
           views = undefined;
         });
