@@ -10,6 +10,7 @@ import {
   rootTextsKey,
   setMeta,
 } from '../journal/database.ts';
+import { recordGeneration } from '../journal/generations.ts';
 import {
   type CommitState,
   closeIntent,
@@ -58,7 +59,10 @@ export function commitIntent(
   db.transaction(() => {
     declareIntent(db, builtOn, intent);
     requireStagedFiles(archive, intent.moves);
-    recordManifest(db, intent.manifest);
+    const before = { generation: builtOn.generation, hash: getMeta(db, manifestHashKey) };
+    const hash = recordManifest(db, intent.manifest);
+    recordGeneration(db, before, { generation: intent.generation, hash });
+    // After the generation: that of another archive, which a pull adopts, does not descend from those of this one.
     record();
   });
   executeIntent(archive, intent, manifest);
@@ -82,10 +86,12 @@ export function finishIntent(archive: Archive): void {
   if (intent !== undefined) executeIntent(archive, intent);
 }
 
-/** Records the text and hash of the current manifest.json. */
-function recordManifest(db: Database, text: string): void {
-  setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
+/** Records the text and hash of the current manifest.json, and returns the hash. */
+function recordManifest(db: Database, text: string): string {
+  const hash = sha256(Buffer.from(text));
+  setMeta(db, manifestHashKey, hash);
   setMeta(db, manifestTextKey, text);
+  return hash;
 }
 
 /** Records the text of the last published manifest if an older oddslake recorded only its hash. */
