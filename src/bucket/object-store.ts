@@ -32,8 +32,8 @@ export interface RequestCounts {
 }
 
 /**
- * The objects below one prefix of a bucket. Paths are relative to it. Requests are retried within a limit; after that, and
- * for every answer that is not expected, methods throw an OddslakeError with a sentence and an exit code.
+ * The objects below one prefix of a bucket. Paths are relative to it. Requests are retried within a limit, except for
+ * `remove`; after that, and for every answer that is not expected, methods throw an OddslakeError with a sentence and an exit code.
  */
 export interface ObjectStore {
   /** `s3://BUCKET/PREFIX`. */
@@ -57,7 +57,10 @@ export interface ObjectStore {
     contentType: string,
   ): Promise<{ readonly etag: string } | null>;
   list(folder: string): AsyncIterable<ListedObject>;
-  /** Removes objects; missing ones count as removed. */
+  /**
+   * Removes objects; missing ones count as removed. This request is not retried: a first attempt whose response was lost may
+   * have removed an object that another push has created again meanwhile.
+   */
   remove(paths: readonly string[]): Promise<void>;
   close(): void;
 }

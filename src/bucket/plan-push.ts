@@ -9,6 +9,8 @@ export interface LocalGeneration {
   readonly manifest: Manifest;
   /** SHA-256 of its manifest.json. */
   readonly sha256: string;
+  /** Whether the archive had the generation that is in the bucket; null if it does not know. See `hasHadGeneration`. */
+  readonly hasHadRemote: boolean | null;
 }
 
 export type PushPlan =
@@ -55,18 +57,18 @@ function describeForeign(remote: Manifest, local: Manifest): string | null {
 
 /** Why the archive's generation is not a later one of the same history as the bucket's; null if it is. */
 function describeNotDescending({ manifest: theirs, bucket }: RemoteManifest, local: LocalGeneration): string | null {
-  const { manifest: ours } = local;
+  const { manifest: ours, hasHadRemote } = local;
   if (ours.previous_sha256 === bucket.manifest_sha256) return null;
   const advice = 'To push this archive on top of it nevertheless: --force-restore.';
   if (ours.generation < theirs.generation)
     return `it has generation ${theirs.generation}, and this archive has generation ${ours.generation}. Was the archive restored from a backup, or is it a copy? To get the newer one: oddslake pull. ${advice}`;
-  if (ours.generation > theirs.generation && isContinuation(theirs, ours)) return null;
+  if (hasHadRemote ?? (ours.generation > theirs.generation && isContinuation(theirs, ours))) return null;
   return `its generation ${theirs.generation} is not one that this archive (generation ${ours.generation}) had: both were published to since they were one archive. ${advice}`;
 }
 
 /**
- * Whether `later` is a continuation of `earlier`, judged by their files, because an archive keeps only the hash of its
- * last manifest: what `later` has from that time is as it was then, and what it lacks was replaced or removed since.
+ * Whether `later` is a continuation of `earlier`, judged by their files, for an archive whose record of its generations
+ * does not reach back to `earlier`: what `later` has from that time is as it was then, and what it lacks was replaced or removed since.
  */
 function isContinuation(earlier: Manifest, later: Manifest): boolean {
   const before = new Set(listManifestFiles(earlier).map(toFileId));

@@ -1,31 +1,29 @@
 import { type Disk, sha256 } from '../archive/disk/file-system.ts';
 import { datasetNames } from '../archive/format/datasets.ts';
-import { listManifestFiles, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
-import { getMeta, setMeta } from '../archive/journal/database.ts';
+import { listManifestFiles, type Manifest, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
+import { hasHadGeneration } from '../archive/journal/generations.ts';
 import { type Archive, readCheckedManifestText } from '../archive/open-archive.ts';
 import { type GenerationPin, pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';
-import { DamageError, exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
+import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
 import { forEachConcurrent } from '../base/for-each-concurrent.ts';
+import { formatCount } from '../base/format-quantity.ts';
 import type { Log } from '../base/ports.ts';
 import {
-  dataFolder,
   formatRemoteManifest,
   manifestsFolder,
   parseManifestSequence,
   parseRemoteManifest,
   type RemoteManifest,
   remoteManifestPath,
-  remoteReadmePath,
-  remoteViewsPath,
   toFileId,
   toManifestPath,
 } from './bucket-manifest.ts';
+import { type FinishResult, finishPush, isPushFinished } from './finish-push.ts';
 import type { ListedObject, ObjectHead, ObjectStore, RequestCounts, WriteCondition } from './object-store.ts';
-import { judgeRefusedSwap, type Placement, placeFile, planPush } from './plan-push.ts';
+import { judgeRefusedSwap, type Placement, type PushPlan, placeFile, planPush } from './plan-push.ts';
 import type { RetentionRules } from './plan-retention.ts';
 import { probeServer, requireConditionalWrites } from './probe.ts';
-import { removeExpired } from './retention.ts';
-import { formatRemoteReadme, formatRemoteViews, parseViewsSequence } from './root-objects.ts';
+import { listDataObjects } from './retention.ts';
 
 export interface PushOptions {
   readonly retention: RetentionRules;
@@ -37,6 +35,7 @@ export interface PushOptions {
   readonly id: string;
   readonly log: Log;
   readonly onProgress?: (done: number, total: number) => void;
+  /** Ends the push. If its reason is an OddslakeError, a push that has swapped the manifest counts as done nevertheless. */
   readonly signal?: AbortSignal;
 }
 
@@ -71,22 +70,34 @@ const createAttemptsMax = 3;
 interface PushCounts {
   uploaded: { files: number; bytes: number };
   reused: number;
+  /** Objects that were uploaded again, because something else had removed them. */
+  replaced: number;
   removed: number;
   readonly warnings: string[];
 }
 
-/** What the objects in data/ were when a push began, by path. */
-type DataListing = ReadonlyMap<string, ListedObject>;
+function addFinished(counts: PushCounts, { removed, warnings }: FinishResult): void {
+  counts.removed += removed;
+  counts.warnings.push(...warnings);
+}
+
+/** The objects in data/ when a push began, by path, and the server's time then. */
+interface DataListing {
+  readonly present: ReadonlyMap<string, ListedObject>;
+  readonly nowMs: number | null;
+}
 
 /**
  * Pushes the published generation of an archive. Objects are created under names that no manifest has yet; then one
  * conditional write swaps manifest.json, which is the commit point; then views.sql follows and old objects are removed. A
- * push that ends anywhere before its swap has changed nothing for readers, and the next one uses what it uploaded.
+ * push that ends anywhere before its swap has changed nothing for readers, and the next one uses what it uploaded. What
+ * fails after the swap is a warning, and the next push does it.
  * @throws UsageError if the bucket has another archive or a generation that this one does not descend from
- * @throws DamageError if a local file or an object is damaged, OddslakeError if other pushes kept coming first
+ * @throws DamageError if a local file is damaged
+ * @throws OddslakeError if an object is damaged, or other pushes kept coming first
  */
 export async function pushArchive(archive: Archive, store: ObjectStore, options: PushOptions): Promise<PushResult> {
-  const counts: PushCounts = { uploaded: { files: 0, bytes: 0 }, reused: 0, removed: 0, warnings: [] };
+  const counts: PushCounts = { uploaded: { files: 0, bytes: 0 }, reused: 0, replaced: 0, removed: 0, warnings: [] };
   for (let attempt = 1; attempt <= lostRacesMax; attempt++) {
     const remote = await readRemoteManifest(store);
     const result = await pushOnto(remote, archive, store, options, counts);
@@ -122,47 +133,70 @@ async function pushOnto(
 ): Promise<PushResult | null> {
   const localText = readCheckedManifestText(archive);
   if (remote !== null && remote.bucket.manifest_sha256 === sha256(Buffer.from(localText))) {
-    if (!isPushFinished(archive, store, remote)) await finishPush(archive, store, remote, null, options, counts);
+    if (!isPushFinished(archive, store, remote))
+      addFinished(counts, await finishPush(archive, store, remote, null, options));
     return createResult(store, remote, counts, counts.uploaded.files === 0 ? 'unchanged' : 'pushed');
   }
   if (archive.readManifest().generation === 0)
     throw new UsageError(`${archive.layout.root} has no published generation yet, so there is nothing to push.`);
-  const there = new Set(remote?.files.map(toFileId));
-  const pinned = pinGeneration(archive, datasetNames, `${options.id}-push`, (file) => !there.has(toFileId(file)));
+  // Refused before the objects are listed, which may be many.
+  requirePushable(archive, store, remote, { manifest: archive.readManifest(), manifestText: localText }, options);
+  const listing: DataListing = { present: await listDataObjects(store), nowMs: store.serverTimeMs() };
+  // Objects that something else has removed are uploaded again, so their files are pinned too.
+  const stored = new Set(remote?.files.filter(({ key }) => listing.present.has(key)).map(toFileId));
+  const pinned = pinGeneration(archive, datasetNames, `${options.id}-push`, (file) => !stored.has(toFileId(file)));
   try {
-    return await pushPinned(remote, pinned, archive, store, options, counts);
+    return await pushPinned(remote, pinned, listing, archive, store, options, counts);
   } finally {
     pinned.release();
   }
 }
 
+/** Plans the push of a local generation. @throws UsageError if the bucket must not get it */
+function requirePushable(
+  { state }: Archive,
+  store: ObjectStore,
+  remote: ReadManifest | null,
+  { manifest, manifestText }: { readonly manifest: Manifest; readonly manifestText: string },
+  { restores }: PushOptions,
+): Exclude<PushPlan, { kind: 'refuse' }> {
+  const hasHadRemote =
+    remote === null ? null : hasHadGeneration(state.db, remote.manifest.generation, remote.bucket.manifest_sha256);
+  const plan = planPush(remote, { manifest, sha256: sha256(Buffer.from(manifestText)), hasHadRemote }, restores);
+  if (plan.kind === 'refuse') throw new UsageError(`Nothing was pushed to ${store.url}: ${plan.reason}`);
+  return plan;
+}
+
 async function pushPinned(
   remote: ReadManifest | null,
   pinned: GenerationPin,
+  { present, nowMs }: DataListing,
   archive: Archive,
   store: ObjectStore,
   options: PushOptions,
   counts: PushCounts,
 ): Promise<PushResult | null> {
-  const local = { manifest: pinned.manifest, sha256: sha256(Buffer.from(pinned.manifestText)) };
-  const plan = planPush(remote, local, options.restores);
-  if (plan.kind === 'refuse') throw new UsageError(`Nothing was pushed to ${store.url}: ${plan.reason}`);
+  const plan = requirePushable(archive, store, remote, pinned, options);
   // A publish came in between: it is compared again.
   if (plan.kind === 'unchanged') return null;
   const { sequence, kept } = plan;
   const isConditional = remote?.bucket.conditional_writes ?? (await prepareBucket(store, options, counts));
   if (remote !== null) requireConditionalWrites(store, isConditional, options.isSingleWriter);
-  const present: DataListing = await listData(store);
-  const nowMs = store.serverTimeMs();
   const objects = new Map<string, { key: string; etag: string }>();
-  for (const [id, { key, etag }] of kept) objects.set(id, { key, etag });
+  for (const [id, { key, etag }] of kept) if (present.has(key)) objects.set(id, { key, etag });
   const missing = listManifestFiles(pinned.manifest).filter((file) => !objects.has(toFileId(file)));
   options.onProgress?.(0, missing.length);
   let done = 0;
   await forEachConcurrent(uploadsConcurrent, missing, async (file) => {
     options.signal?.throwIfAborted();
-    const placement = placeFile(file, sequence, present, nowMs, options.retention.keepMs);
+    const removed = kept.get(toFileId(file));
+    // Under the same name, so that the kept manifests that name it are whole again too.
+    const placement =
+      removed === undefined
+        ? placeFile(file, sequence, present, nowMs, options.retention.keepMs)
+        : { path: removed.key, found: null };
     const etag = await createFileObject(archive, store, pinned, file, placement, isConditional, counts);
+    if (removed !== undefined) counts.replaced++;
     objects.set(toFileId(file), { key: placement.path, etag });
     options.onProgress?.(++done, missing.length);
   });
@@ -173,7 +207,7 @@ async function pushPinned(
   await createObject(store, toManifestPath(sequence, text), bytes, sha256(bytes), 'application/json', isConditional);
   if (!(await swapManifest(store, remote, text, isConditional))) return null;
   const swapped = parseRemoteManifest(text, store.url);
-  await finishPush(archive, store, swapped, present, options, counts);
+  addFinished(counts, await finishPush(archive, store, swapped, present, options));
   return createResult(store, swapped, counts, 'pushed');
 }
 
@@ -184,10 +218,15 @@ function createResult(
   outcome: PushResult['outcome'],
 ): PushResult {
   const { generation } = manifest;
-  const { uploaded, reused, removed, warnings } = counts;
+  const { uploaded, reused, replaced, removed } = counts;
   const size = { files: files.length, bytes: sumFileSizes(files).bytes };
   const requests = { ...store.counts };
   const { url } = store;
+  const warnings = [...counts.warnings];
+  if (replaced > 0)
+    warnings.push(
+      `manifest.json of the bucket named ${formatCount(replaced, 'missing object')}, which this push has uploaded again: something other than oddslake removes objects there`,
+    );
   return {
     url,
     outcome,
@@ -203,14 +242,14 @@ function createResult(
 }
 
 /**
- * Before the first push: checks what the server supports, and writes README.md. Returns whether writes can be conditional.
- * @throws DamageError if there was a manifest.json: a push that does not know it might go back
+ * Before the first push: checks what the server supports. Returns whether writes can be conditional.
+ * @throws OddslakeError if there was a manifest.json: a push that does not know it might go back
  */
 async function prepareBucket(store: ObjectStore, options: PushOptions, counts: PushCounts): Promise<boolean> {
   for await (const { path } of store.list(manifestsFolder)) {
     // The first one may be of an interrupted push.
     if ((parseManifestSequence(path) ?? 0) > 1)
-      throw new DamageError(
+      throw createBucketDamageError(
         `${store.url}/${remoteManifestPath} is missing, although ${path} was pushed. Copy the last object of ${manifestsFolder} there, and push again.`,
       );
   }
@@ -220,22 +259,11 @@ async function prepareBucket(store: ObjectStore, options: PushOptions, counts: P
     'the server keeps no SHA-256 of objects: verify compares lengths and recorded hashes only, unless --download is given';
   // A push that starts again comes here again.
   if (!hasChecksums && !counts.warnings.includes(warning)) counts.warnings.push(warning);
-  const readme = Buffer.from(formatRemoteReadme(store.url));
-  await store.put(
-    remoteReadmePath,
-    readme,
-    sha256(readme),
-    hasConditionalWrites ? 'absent' : 'always',
-    'text/markdown; charset=utf-8',
-  );
   return hasConditionalWrites;
 }
 
-async function listData(store: ObjectStore): Promise<Map<string, ListedObject>> {
-  const present = new Map<string, ListedObject>();
-  for await (const object of store.list(dataFolder)) present.set(object.path, object);
-  return present;
-}
+/** Damage in the bucket. The archive itself may be intact, so it is no DamageError. */
+const createBucketDamageError = (message: string): OddslakeError => new OddslakeError(exitCodes.damaged, message);
 
 /** Makes sure that a file has its object, and returns the object's ETag. A damaged local file is never uploaded. */
 async function createFileObject(
@@ -256,7 +284,13 @@ async function createFileObject(
     }
   }
   const bytes = await readFile(archive.disk, `${pinned.root}/${file.path}`);
-  requireFileBytes(bytes, file);
+  try {
+    requireFileBytes(bytes, file);
+  } catch (error) {
+    // A job records the damage of these files.
+    archive.refusedPaths.add(file.path);
+    throw error;
+  }
   const etag = await createObject(store, path, bytes, file.sha256, 'application/vnd.apache.parquet', isConditional);
   counts.uploaded.files++;
   counts.uploaded.bytes += bytes.length;
@@ -272,7 +306,7 @@ async function readFile(disk: Disk, path: string): Promise<Uint8Array> {
 
 /**
  * Creates an object whose name contains its hash, unless it is there. Returns its ETag.
- * @throws DamageError if an object of that name has other contents
+ * @throws OddslakeError if an object of that name has other contents
  */
 async function createObject(
   store: ObjectStore,
@@ -308,7 +342,7 @@ function requireObjectIntact(
   expected: { bytes: number; sha256: string },
 ): void {
   if (isObjectIntact(head, expected)) return;
-  throw new DamageError(
+  throw createBucketDamageError(
     `${url}/${path} has other contents than its name says (${head.bytes} bytes, expected ${expected.bytes}). Remove it, and push again; readers do not use it unless oddslake verify ${url} names it.`,
   );
 }
@@ -330,43 +364,4 @@ async function swapManifest(
   }
   const swapped = await store.put(remoteManifestPath, bytes, sha256(bytes), condition, 'application/json');
   return swapped !== null || judgeRefusedSwap(await readRemoteManifest(store), text) === 'done';
-}
-
-/** The key of what this archive has recorded about its last push to an address. */
-const toPushedKey = ({ url }: ObjectStore): string => `pushed:${url}`;
-
-/** Whether this archive recorded that everything after the swap of this manifest was done. */
-const isPushFinished = ({ state }: Archive, store: ObjectStore, { text }: RemoteManifest): boolean =>
-  getMeta(state.db, toPushedKey(store)) === sha256(Buffer.from(text));
-
-/** What follows a swap. Another push may be doing the same, or may have swapped a later manifest. */
-async function finishPush(
-  { state }: Archive,
-  store: ObjectStore,
-  remote: RemoteManifest,
-  present: DataListing | null,
-  { retention }: PushOptions,
-  counts: PushCounts,
-): Promise<void> {
-  await replaceViews(store, remote);
-  const removal = await removeExpired(store, remote, present ?? (await listData(store)), retention);
-  counts.removed += removal.removed;
-  counts.warnings.push(...removal.warnings);
-  setMeta(state.db, toPushedKey(store), sha256(Buffer.from(remote.text)));
-}
-
-/** Replaces views.sql, unless it is of a later manifest. */
-async function replaceViews(store: ObjectStore, remote: RemoteManifest): Promise<void> {
-  const { sequence, conditional_writes: isConditional } = remote.bucket;
-  const bytes = Buffer.from(formatRemoteViews(store.url, remote));
-  for (let attempt = 1; attempt <= lostRacesMax; attempt++) {
-    const found = await store.get(remoteViewsPath);
-    if (found !== null) {
-      const text = Buffer.from(found.bytes).toString('utf8');
-      if (parseViewsSequence(text) > sequence || bytes.equals(found.bytes)) return;
-    }
-    const current: WriteCondition = found === null ? 'absent' : { etag: found.etag };
-    const condition = isConditional ? current : 'always';
-    if ((await store.put(remoteViewsPath, bytes, sha256(bytes), condition, 'application/sql')) !== null) return;
-  }
 }

@@ -1,4 +1,4 @@
-import { manifestsFolder, type RemoteManifest, type StoredFile, toManifestPath } from './bucket-manifest.ts';
+import { dataFolder, manifestsFolder, type RemoteManifest, type StoredFile, toManifestPath } from './bucket-manifest.ts';
 import { type ListedObject, type ObjectStore, StoreError } from './object-store.ts';
 import { listCandidates, type RetentionRules, splitManifests } from './plan-retention.ts';
 
@@ -8,6 +8,13 @@ export interface RemovalResult {
 }
 
 const nothing: RemovalResult = { removed: 0, warnings: [] };
+
+/** Lists the objects in data/, by path. */
+export async function listDataObjects(store: ObjectStore): Promise<Map<string, ListedObject>> {
+  const present = new Map<string, ListedObject>();
+  for await (const object of store.list(dataFolder)) present.set(object.path, object);
+  return present;
+}
 
 /**
  * Removes objects that no held manifest names, and manifests that are no longer held: the manifests first, so that each

@@ -78,6 +78,7 @@ export async function openS3Store(address: BucketAddress, options: StoreOptions)
     what: string,
     expected: 'absent' | 'condition' | null,
     request: () => Promise<T>,
+    attemptsMax = limits.attemptsMax,
   ): Promise<T | null> {
     for (let attempt = 1; ; attempt++) {
       signal.throwIfAborted();
@@ -92,7 +93,7 @@ export async function openS3Store(address: BucketAddress, options: StoreOptions)
         if (outcome === expected) return null;
         // If-Match on a missing object is 404 on some servers.
         if (outcome === 'absent' && expected === 'condition' && (error as Error).name !== 'NoSuchBucket') return null;
-        if (outcome !== 'retry' || attempt >= limits.attemptsMax)
+        if (outcome !== 'retry' || attempt >= attemptsMax)
           throw explainFailure(error, what, address.url, attempt);
         log.debug({ request: what, attempt, reason: (error as Error).name }, 'retrying');
         await clock.sleep(computeBackoffMs(attempt - 1, limits.delayMsMin, limits.delayMsMax, random), signal);
@@ -178,7 +179,7 @@ export async function openS3Store(address: BucketAddress, options: StoreOptions)
       for (let at = 0; at < paths.length; at += removedPerRequest) {
         const Objects = paths.slice(at, at + removedPerRequest).map((path) => ({ Key: toKey(address, path) }));
         const command = new sdk.DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } });
-        const answer = (await send('writes', 'DELETE', null, () => client.send(command, { abortSignal: signal })))!;
+        const answer = (await send('writes', 'DELETE', null, () => client.send(command, { abortSignal: signal }), 1))!;
         const [first] = (answer.Errors ?? []).filter(({ Code }) => Code !== 'NoSuchKey');
         if (first !== undefined)
           throw explainFailure(

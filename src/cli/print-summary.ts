@@ -119,8 +119,11 @@ const labelWidth = 13;
 
 /** Labelled rows of a summary, without empty ones. `width` null: nothing is shortened. */
 function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
-  if (summary.run_id === null) return [];
   const textWidth = width === null ? null : Math.max(20, width - labelWidth);
+  const pushRows: [string, string[]][] =
+    summary.pushed === undefined ? [] : [['pushed', joinParts(formatPush(summary.pushed), textWidth)]];
+  // The push of a schedule is no run.
+  if (summary.run_id === null) return pushRows;
   const { night, orderbooks, rechecks, restored, published, symbols } = summary;
   const inLines = (...parts: (string | null)[]): string[] =>
     joinParts(
@@ -167,7 +170,7 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
     if (recoveredText.length > 0) rows.push(['restored', inLines(...recoveredText)]);
   }
   rows.push(['published', inLines(...formatPublished(published, summary.generation))]);
-  if (summary.pushed !== undefined) rows.push(['pushed', inLines(...formatPush(summary.pushed))]);
+  rows.push(...pushRows);
   const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
   if (summary.completeness !== undefined) rows.push(['state', inLines(formatCompleteness(summary.completeness))]);

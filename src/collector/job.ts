@@ -33,7 +33,7 @@ import { createRun, type Run } from './run/run.ts';
 import { createResponseShapes, detectSchemaDrift } from './run/schema-drift.ts';
 import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobExitCode } from './run/source-runs.ts';
 import { addNextAction } from './run/suggest-action.ts';
-import { emptyBookCounts, type RateUse, type RunFacts, type Summary, summarize } from './run/summary.ts';
+import { type CountedFacts, emptyFacts, type RateUse, type Summary, summarize } from './run/summary.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';
 import { checkPublishedSizes, hashDueFiles, publishFoundDamage } from './steps/publish-step.ts';
@@ -116,7 +116,7 @@ interface JobRequirements {
   readonly symbols?: readonly string[];
   /** Whether the job may create an archive although it does not poll. */
   readonly canCreateArchive?: boolean;
-  /** Whether the job pushes what it has published to the bucket of the settings, if there is one; by default only a schedule does. */
+  /** Whether the job pushes what it has published to the bucket of the settings, if there is one. Default: no. */
   readonly pushes?: boolean;
   /** A service that is used instead of the archive's upstream, with a separate rate limit. */
   readonly otherUpstream?: UpstreamAccess | null;
@@ -225,7 +225,8 @@ async function runOnce(
       await checkDueFiles(run).catch((error: unknown) => {
         thrown ??= error;
       });
-    if (thrown === undefined && (needs.pushes === true || context.pushesCommits === true))
+    if (thrown === undefined && context.requestPush !== undefined) context.requestPush();
+    else if (thrown === undefined && needs.pushes === true)
       await pushPublished(run).catch((error: unknown) => {
         thrown = error;
       });
@@ -324,27 +325,6 @@ async function checkDueFiles(run: Run): Promise<void> {
   await hashDueFiles(run);
   await publishFoundDamage(run.context, run.archive, run.id);
 }
-
-type CountedFacts = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
-
-export const emptyFacts: CountedFacts = {
-  run_id: null,
-  requests: 0,
-  retries: 0,
-  throttled_ms: 0,
-  pages: 0,
-  recovered: 0,
-  generation: 0,
-  watermark: null,
-  ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
-  symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-  orderbooks: emptyBookCounts,
-  gaps: 0,
-  warnings: [],
-  failures: [],
-  files: [],
-  hasUpstreamResponded: false,
-};
 
 function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const { archive, context } = run;

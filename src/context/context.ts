@@ -52,8 +52,11 @@ export interface Context {
   readonly waitMs: number;
   /** Whether warnings count as failures (--strict). */
   readonly strict: boolean;
-  /** Whether every job pushes what it has published to the bucket of the settings, as those of a schedule do. */
-  readonly pushesCommits?: boolean;
+  /**
+   * Asks for a push of what is published to the bucket of the settings. Set in a schedule, where all jobs ask at their end and
+   * none of them waits for the push. Otherwise jobs that push do it themselves.
+   */
+  readonly requestPush?: (() => void) | undefined;
   /** Whether a missing archive may be created at the default output path. */
   readonly canCreateArchive: boolean;
   /** @param getRequestRate returns the request rate, for work that sends requests */

@@ -44,6 +44,9 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_job_last_run_published_files: defineJobMetric('Files published'),
   oddslake_job_last_run_published_rows: defineJobMetric('Rows of the published files'),
   oddslake_job_last_run_published_bytes: defineJobMetric('Bytes of the published files'),
+  oddslake_job_last_run_pushed_generation: defineJobMetric(
+    'Generation in the bucket after the push of the run; only for runs that pushed',
+  ),
 
   oddslake_job_last_run_late_ticks: defineJobMetric('Ticks that appeared after their window was covered; nightly only'),
   oddslake_job_last_run_markets: defineJobMetric('Markets, by change since the previous night', 'change'),

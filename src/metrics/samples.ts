@@ -97,6 +97,8 @@ export interface LastRun {
     readonly covered: { readonly gap_minutes: number };
     readonly fetched_late: { readonly count: number };
   };
+  /** The push to the bucket; absent if the run did not push. */
+  readonly pushed?: { readonly generation: number };
   readonly rechecks?: Readonly<Record<'windows' | 'contradicted' | 'lateness_ms' | 'overlap_ms', number>>;
 }
 
@@ -157,6 +159,7 @@ export function toRunSamples(run: LastRun): Sample[] {
     ...some('duration_seconds', (run.finished_at - run.started_at) / 1000),
     ...some('exit_code', run.exit_code),
     ...outcomes.flatMap((outcome) => some('outcome', Number(run.outcome === outcome), { outcome })),
+    ...some('pushed_generation', run.pushed?.generation),
     ...(run.run_id === null ? [] : work()),
   ];
 }

@@ -26,6 +26,8 @@ export interface ProxyRules {
   readonly kill?: () => void;
   /** The status of an answer that the server never sees; null: as usual. */
   readonly answer?: (request: SeenRequest, headers: IncomingMessage['headers']) => number | null;
+  /** Called before a request is forwarded; it waits for the result. */
+  readonly hold?: (request: SeenRequest) => Promise<void> | void;
   /** Headers that are removed from responses. */
   readonly hides?: RegExp;
 }
@@ -44,6 +46,7 @@ export async function startFaultProxy(target: string, rules: ProxyRules): Promis
     const entry: SeenRequest = { method: incoming.method!, path: incoming.url!, status: null };
     const index = seen.push(entry) - 1;
     const body = await readBody(incoming);
+    await rules.hold?.(entry);
     const fault = rules.choose?.(index, entry) ?? null;
     const forced = rules.answer?.(entry, incoming.headers) ?? null;
     if (forced !== null) return answerError(outgoing, String(forced));

@@ -35,7 +35,11 @@ function createManifest(generation: number, files: PublishedFile[], more: Partia
   return { ...empty, generation, datasets: { ...empty.datasets, ticks: { files } }, ...more };
 }
 
-const toLocal = (manifest: Manifest) => ({ manifest, sha256: sha256(Buffer.from(formatManifest(manifest))) });
+const toLocal = (manifest: Manifest, hasHadRemote: boolean | null = null) => ({
+  manifest,
+  sha256: sha256(Buffer.from(formatManifest(manifest))),
+  hasHadRemote,
+});
 
 function toRemote(manifest: Manifest, sequence = 1): RemoteManifest {
   const { files } = manifest.datasets.ticks;
@@ -91,6 +95,17 @@ describe('a plan of a push', () => {
     expect(planPush(toRemote(remote), toLocal(local), false).kind).toBe(continues ? 'push' : 'refuse');
     // A restore may go on top of any generation of the same archive, and the sequence never goes back.
     expect(planPush(toRemote(remote, 9), toLocal(local), true)).toMatchObject({ kind: 'push', sequence: 10 });
+  });
+
+  test('trusts the record of the generations that the archive had more than its files', () => {
+    const later = createManifest(3, [createFile(monday, 'b', 3)]);
+    expect(planPush(toRemote(first), toLocal(later, false), false).kind).toBe('refuse');
+    expect(planPush(toRemote(first), toLocal(later, false), true).kind).toBe('push');
+    const unlike = createManifest(3, []);
+    expect(planPush(toRemote(first), toLocal(unlike, true), false).kind).toBe('push');
+    // A repair commits a generation of the same number again.
+    const repaired = { ...first, commit_id: 'another' };
+    expect(planPush(toRemote(first), toLocal(repaired, true), false).kind).toBe('push');
   });
 
   test('trusts the hash of the previous manifest', () => {

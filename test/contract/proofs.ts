@@ -432,6 +432,10 @@ export const proofs: Proofs = {
       'bucket/retention.long.test.ts',
       'keeps the objects of replaced manifests for keep_days, however many followed',
     ],
+    'bucket.push_minutes_max': [
+      'e2e/bucket-jobs.test.ts',
+      'a push that takes longer than bucket.push_minutes_max fails, and the next one continues where it ended',
+    ],
     'bucket.single_writer': pushed(
       'a server without conditional writes is refused, unless only this machine pushes (%i)',
     ),

@@ -1,7 +1,9 @@
-import { existsSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { tryLock } from '../../src/archive/journal/lock.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { credentials, type ObjectServer, region, startServer } from '../bucket/server.ts';
 import { waitFor } from '../harness/limits.ts';
@@ -98,31 +100,162 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(await pull('s3://lakes/signal')).toEqual(hashes(output, '*'));
   });
 
+  test('a push that takes longer than bucket.push_minutes_max fails, and the next one continues where it ended', async () => {
+    const box = await sandbox({ seed: 8, markets: 3, ticksPerDay: 40 });
+    const output = join(folder(), 'lake');
+    const url = 's3://lakes/limit';
+    let uploads = 0;
+    const proxy = await startFaultProxy(server.endpoint, {
+      hold: ({ method, path }) =>
+        method === 'PUT' && path.includes('/data/') && ++uploads > 3 ? new Promise(() => {}) : undefined,
+    });
+    onTestFinished(() => proxy.stop());
+    const flags = ['--set', `bucket.url=${url}`, '--set', 'bucket.push_minutes_max=0.05', '--json'];
+    const job = await run(jobArgs('nightly', output, ...flags), { ...access(box.url), ...bucketAccess(proxy.endpoint) });
+    expect(job.code, job.stdout).toBe(4);
+    expect(job.summary).toMatchObject({ outcome: 'incomplete', generation: 1 });
+    expect(job.summary.failures).toEqual([
+      expect.objectContaining({ reason: expect.stringContaining('was ended after 0.05 minutes (bucket.push_minutes_max)') }),
+    ]);
+    const command = await run(['push', '--output', output, ...flags], bucketAccess(proxy.endpoint));
+    expect([command.code, command.stderr]).toEqual([7, expect.stringContaining('continues where it ended')]);
+    const stored = proxy.seen.filter(
+      ({ method, path, status }) => method === 'PUT' && path.includes('/data/') && status === 200,
+    );
+    expect(stored.length).toBeGreaterThan(0);
+    const next = await run(['push', url, '--output', output, '--json'], bucketAccess());
+    expect(next.code, next.stderr).toBe(0);
+    expect(JSON.parse(next.stdout)).toMatchObject({ outcome: 'pushed', reused: stored.length });
+    expect(await pull(url)).toEqual(hashes(output, '*'));
+  });
+
+  test('a damaged file that the push of a nightly meets is damage of the archive', async () => {
+    const box = await sandbox({ seed: 9, markets: 3, ticksPerDay: 40 });
+    const output = join(folder(), 'lake');
+    const first = await run(jobArgs('nightly', output), access(box.url));
+    expect(first.code, first.stderr).toBe(0);
+    // The oldest day, which the next night does not read.
+    const [path] = globSync('ticks/*/*.parquet', { cwd: output }).sort();
+    const bytes = readFileSync(join(output, path!));
+    bytes[bytes.length >> 1]! ^= 1;
+    writeFileSync(join(output, path!), bytes);
+    const flags = ['--set', 'bucket.url=s3://lakes/damaged', '--json'];
+    const second = await run(jobArgs('nightly', output, ...flags), { ...access(box.url), ...bucketAccess() });
+    expect(second.code, second.stdout).toBe(6);
+    expect(second.summary).toMatchObject({
+      outcome: 'damaged',
+      error: expect.stringContaining(path!),
+      damaged: [{ path, kind: 'checksum mismatch' }],
+      next_action: expect.stringContaining('oddslake verify --repair'),
+    });
+    expect(second.summary.failures).toEqual([
+      expect.objectContaining({ reason: expect.stringContaining('was not pushed to s3://lakes/damaged') }),
+    ]);
+    expect(existsSync(join(server.folder, 'damaged', 'manifest.json'))).toBe(false);
+  });
+
+  /** A schedule that has missed the last run of these jobs, and what it has printed. */
+  async function startSchedule(output: string, url: string, env: Variables, ...names: string[]) {
+    const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
+    db.exec(`update runs set started_at = started_at - ${3 * 3_600_000}`);
+    for (const name of names)
+      db.exec(`insert into runs (run_id, job, pid, started_at, finished_at)
+               select '${name}', '${name}', 1, min(started_at), min(started_at) from runs`);
+    db.close();
+    const at = new Date(Date.now() - 90 * 60_000);
+    const cron = `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
+    const times = ['schedule.nightly=null', 'schedule.jitter_seconds=0', ...names.map((name) => `schedule.${name}=${cron}`)];
+    const flags = [`bucket.url=${url}`, ...times].flatMap((flag) => ['--set', flag]);
+    const { child, ended } = start(jobArgs('schedule', output, '--json', ...flags), env);
+    let printed = '';
+    child.stdout!.on('data', (text: string) => {
+      printed += text;
+    });
+    return {
+      child,
+      ended,
+      listSummaries: () =>
+        printed
+          .split('\n')
+          .slice(0, -1)
+          .map((line) => JSON.parse(line) as Summary),
+    };
+  }
+
   test('a schedule pushes after every job that it runs', async () => {
     const box = await sandbox({ seed: 7, markets: 3, ticksPerDay: 40 });
     const output = join(folder(), 'lake');
     const first = await run(jobArgs('nightly', output), access(box.url));
     expect(first.code, first.stderr).toBe(0);
-    const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
-    db.exec(`update runs set job = 'ticks', started_at = started_at - ${3 * 3_600_000}`);
-    db.close();
-    const at = new Date(Date.now() - 90 * 60_000);
-    const cron = `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
-    const flags = ['bucket.url=s3://lakes/schedule', 'schedule.nightly=null', `schedule.ticks=${cron}`];
-    const running = start(jobArgs('schedule', output, '--json', ...flags.flatMap((flag) => ['--set', flag])), {
-      ...access(box.url),
-      ...bucketAccess(),
-    });
-    let printed = '';
-    running.child.stdout!.on('data', (text: string) => {
-      printed += text;
-    });
-    await waitFor(() => printed.endsWith('\n'), 'the summary of the job');
+    const url = 's3://lakes/schedule';
+    const running = await startSchedule(output, url, { ...access(box.url), ...bucketAccess() }, 'ticks');
+    await waitFor(() => running.listSummaries().length === 2, 'the summaries of the job and the push');
     running.child.kill('SIGTERM');
     const ended = await running.ended;
     expect(ended.code, ended.stderr).toBe(0);
-    expect(ended.summary).toMatchObject({ job: 'ticks', exit_code: 0, pushed: { outcome: 'pushed' } });
-    expect(existsSync(join(server.folder, 'schedule', 'manifest.json'))).toBe(true);
-    expect(await pull('s3://lakes/schedule')).toEqual(hashes(output, '*'));
+    const [ticks, push] = ['ticks', 'push'].map((name) => running.listSummaries().find(({ job }) => job === name)!);
+    expect(ticks).not.toHaveProperty('pushed');
+    expect(push).toMatchObject({ run_id: null, exit_code: 0, pushed: { url, outcome: 'pushed', generation: 1 } });
+    expect(await pull(url)).toEqual(hashes(output, '*'));
+  });
+
+  test('a push of a schedule does not hold up its jobs, and ends with the schedule', async () => {
+    const box = await sandbox({ seed: 7, markets: 3, ticksPerDay: 40 });
+    const output = join(folder(), 'lake');
+    const first = await run(jobArgs('nightly', output), access(box.url));
+    expect(first.code, first.stderr).toBe(0);
+    let isHeld = false;
+    const proxy = await startFaultProxy(server.endpoint, {
+      hold({ method, path }) {
+        if (method !== 'PUT' || !path.includes('/data/')) return;
+        isHeld = true;
+        return new Promise(() => {});
+      },
+    });
+    onTestFinished(() => proxy.stop());
+    const env = { ...access(box.url), ...bucketAccess(proxy.endpoint) };
+    const running = await startSchedule(output, 's3://lakes/beside', env, 'ticks', 'publish');
+    await waitFor(() => isHeld, 'an upload');
+    await waitFor(() => running.listSummaries().length === 2, 'the summaries of both jobs');
+    const lockPath = join(output, '.oddslake', 'push-lock.sqlite');
+    expect(tryLock(lockPath)).toBeNull();
+    running.child.kill('SIGTERM');
+    const ended = await running.ended;
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(ended.stderr).toContain('the push was stopped; the next one continues where it ended');
+    expect(
+      running
+        .listSummaries()
+        .map(({ job }) => job)
+        .sort(),
+    ).toEqual(['publish', 'ticks']);
+    const lock = tryLock(lockPath);
+    expect(lock).not.toBeNull();
+    lock!.release();
+    expect(readdirSync(join(output, '.oddslake', 'pins'))).toEqual([]);
+    expect((await run(['push', 's3://lakes/beside', '--output', output], bucketAccess())).code).toBe(0);
+    expect(await pull('s3://lakes/beside')).toEqual(hashes(output, '*'));
+  });
+
+  test('a push of a schedule that fails is reported as a failed job', async () => {
+    const box = await sandbox({ seed: 7, markets: 3, ticksPerDay: 40 });
+    const output = join(folder(), 'lake');
+    const first = await run(jobArgs('nightly', output), access(box.url));
+    expect(first.code, first.stderr).toBe(0);
+    const url = 's3://lakes/failing';
+    const env = { ...access(box.url), ...bucketAccess(undefined, 'not-this-one') };
+    const running = await startSchedule(output, url, env, 'publish');
+    await waitFor(() => running.listSummaries().some(({ job }) => job === 'push'), 'the summary of the push');
+    running.child.kill('SIGTERM');
+    const ended = await running.ended;
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(running.listSummaries().find(({ job }) => job === 'push')).toMatchObject({
+      exit_code: 4,
+      outcome: 'incomplete',
+      failures: [{ reason: expect.stringContaining(`was not pushed to ${url}: `) }],
+      next_action: expect.stringMatching(/^Push the published generation again: oddslake push /),
+    });
+    expect(ended.stdout + ended.stderr).not.toContain('not-this-one');
+    expect(ended.stderr).toContain('ended; the schedule continues');
   });
 });

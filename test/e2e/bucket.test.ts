@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { hashesOf, publishedArchive, publishMore, readGeneration } from '../bucket/pushed.ts';
 import { credentials, type ObjectServer, openStore, region, startServer } from '../bucket/server.ts';
+import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { folder, hashes, run, start, type Variables } from './lake.ts';
 
@@ -98,6 +99,39 @@ describe('push, pull and verify of a bucket, as processes', needsObjectStorage()
       expect(results[i]!.stderr).toMatch(sentence);
       expect(results[i]!.stderr).not.toMatch(/not-this-one|a-secret-of-the-tests|Unexpected error/);
     }
+  });
+
+  test('a push waits for another one of the same archive, and takes over from one that is killed', async () => {
+    const archive = await publishedArchive();
+    const output = archive.layout.root;
+    const url = 's3://lakes/locked';
+    let isHeld = false;
+    const proxy = await startFaultProxy(server.endpoint, {
+      hold({ method, path }) {
+        if (method !== 'PUT' || !path.includes('/data/')) return;
+        isHeld = true;
+        return new Promise(() => {});
+      },
+    });
+    onTestFinished(() => proxy.stop());
+    const first = start(['push', url, '--output', output], access(proxy.endpoint));
+    await waitFor(() => isHeld, 'the upload of the first push');
+    const limit = ['--set', 'bucket.push_minutes_max=0.01'];
+    const impatient = await run(['push', url, '--output', output, ...limit], access());
+    expect([impatient.code, impatient.stderr]).toEqual([
+      5,
+      expect.stringContaining('Another push of this archive is still running after 1 s'),
+    ]);
+    const second = start(['push', url, '--output', output], access());
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    expect(existsSync(join(server.folder, 'locked', 'manifest.json'))).toBe(false);
+    first.child.kill('SIGKILL');
+    expect((await first.ended).signal).toBe('SIGKILL');
+    const { code, stderr } = await second.ended;
+    expect(code, stderr).toBe(0);
+    expect(await readGeneration(await openStore({ endpoint: server.endpoint, prefix: 'locked' }))).toEqual(
+      hashesOf(archive),
+    );
   });
 
   test('a push that is killed leaves one whole generation, and the next one ends it', async () => {

@@ -45,6 +45,7 @@ const run: LastRun = {
     fetched_late: { count: 12 },
   },
   rechecks: { windows: 20, contradicted: 1, lateness_ms: 5000, overlap_ms: 7500 },
+  pushed: { generation: 6 },
 };
 
 test('run metrics are in base units, one family each', async () => {
@@ -60,6 +61,7 @@ test('run metrics are in base units, one family each', async () => {
   expect(sampleOf(told, 'oddslake_job_last_run_symbols', 'name="nightly",state="failed"')).toBe(1);
   expect(of('rate_used_ratio')).toBe(0.75);
   expect(of('published_bytes')).toBe(5000);
+  expect(of('pushed_generation')).toBe(6);
   expect([of('late_ticks'), of('gap_seconds'), of('symbols_fetched_late')]).toEqual([11, 90, 12]);
   expect(sampleOf(told, 'oddslake_job_last_run_markets', 'change="overdue",name="nightly"')).toBe(4);
   const rechecked = ['rechecked_windows', 'contradicted_windows', 'lateness_seconds', 'overlap_seconds'];

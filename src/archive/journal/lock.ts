@@ -78,16 +78,25 @@ export async function takeWriteLock(
   signal?: AbortSignal,
   advice = 'Nothing was changed; run again once it is done.',
 ): Promise<WriteLock> {
+  const lock = await waitForLock(path, waitMs, clock, signal);
+  if (lock !== null) return lock;
+  throw new OddslakeError(
+    exitCodes.busy,
+    `Another run is still writing this archive after ${Math.round(waitMs / 1000)} s (${path}). ${advice}`,
+  );
+}
+
+/** Takes a lock; waits up to `waitMs` for its holder. Null if it is still held then. */
+export async function waitForLock(
+  path: string,
+  waitMs: number,
+  clock: Clock,
+  signal?: AbortSignal,
+): Promise<WriteLock | null> {
   const deadline = clock.monotonicMs() + waitMs;
   for (;;) {
     const lock = tryLock(path);
-    if (lock !== null) return lock;
-    if (clock.monotonicMs() >= deadline) {
-      throw new OddslakeError(
-        exitCodes.busy,
-        `Another run is still writing this archive after ${Math.round(waitMs / 1000)} s (${path}). ${advice}`,
-      );
-    }
+    if (lock !== null || clock.monotonicMs() >= deadline) return lock;
     await clock.sleep(retryMs, signal);
   }
 }

@@ -10,6 +10,7 @@ import {
   rootTextsKey,
   setMeta,
 } from '../journal/database.ts';
+import { recordGeneration } from '../journal/generations.ts';
 import {
   type CommitState,
   closeIntent,
@@ -62,8 +63,11 @@ export function commitIntent(
   const hash = sha256(Buffer.from(intent.manifest));
   if (manifest !== undefined) archive.setCommittedManifest(hash, manifest);
   db.transaction(() => {
+    const before = { generation: builtOn.generation, hash: getMeta(db, manifestHashKey) };
     declareIntent(db, builtOn, intent, hash);
     requireStagedFiles(archive, intent.moves);
+    recordGeneration(db, before, { generation: intent.generation, hash });
+    // After the generation: that of another archive, which a pull adopts, does not descend from those of this one.
     record();
   });
   executeIntent(archive, intent, manifest);

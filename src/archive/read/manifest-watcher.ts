@@ -1,5 +1,6 @@
 import { DamageError } from '../../base/errors.ts';
 import { listManifestFiles, type Manifest } from '../format/manifest.ts';
+import { type CommitState, isLastCommit, readCommitState } from '../journal/intent.ts';
 import { type Archive, readCheckedManifest } from '../open-archive.ts';
 
 /** Caches the current manifest. Reads it again only after a write to the state database. */
@@ -8,7 +9,7 @@ export interface ManifestWatcher {
   /** A number that increases with every write to the state database. Data read at the same version is still current. */
   getVersion(): number;
   /**
-   * Calls `listener` whenever `getManifest` has read the manifest of another generation, so that caches can drop what it
+   * Calls `listener` whenever `getManifest` has read the manifest of another commit, so that caches can drop what it
    * replaced. Such an entry is never read again and would only wait to be evicted: a service that runs for days would fill
    * its caches with them.
    */
@@ -22,7 +23,10 @@ export interface CurrentFiles {
   readonly hashes: ReadonlySet<string>;
 }
 
-/** Watches an archive that this and other processes write. */
+/**
+ * Watches an archive that this and other processes write. Commits are compared rather than numbers of generations: a pull
+ * may bring another generation of the same number.
+ */
 export function watchManifest(archive: Archive): ManifestWatcher {
   // https://sqlite.org/pragma.html#pragma_data_version increases with commits of other connections; total_changes()
   // counts the writes of this one. Two statements: the table pragma_data_version compiles the pragma for every query.
@@ -30,7 +34,7 @@ export function watchManifest(archive: Archive): ManifestWatcher {
   const version = (): number =>
     db.one<{ data_version: number }>('pragma data_version')!.data_version +
     db.one<{ changes: number }>('select total_changes() as changes')!.changes;
-  let cached: { version: number; readonly manifest: Manifest } | undefined;
+  let cached: { version: number; readonly commit: CommitState; readonly manifest: Manifest } | undefined;
   const listeners: ((current: CurrentFiles) => void)[] = [];
   const notify = (manifest: Manifest): void => {
     if (listeners.length === 0) return;
@@ -42,16 +46,14 @@ export function watchManifest(archive: Archive): ManifestWatcher {
     onNewGeneration: (listener) => void listeners.push(listener),
     getManifest() {
       const currentVersion = version();
-      if (
-        cached !== undefined &&
-        cached.version !== currentVersion &&
-        cached.manifest.generation === archive.state.generation()
-      )
+      if (cached !== undefined && cached.version !== currentVersion && isLastCommit(db, cached.commit))
         cached.version = currentVersion;
       if (cached === undefined || cached.version !== currentVersion) {
-        const before = cached?.manifest.generation;
-        cached = { version: currentVersion, manifest: readCheckedManifest(archive) };
-        if (before !== undefined && before !== cached.manifest.generation) notify(cached.manifest);
+        const isFirst = cached === undefined;
+        // Read before the manifest: after a commit in between, the manifest is read again.
+        const commit = readCommitState(db);
+        cached = { version: currentVersion, commit, manifest: readCheckedManifest(archive) };
+        if (!isFirst) notify(cached.manifest);
       }
       return cached.manifest;
     },
@@ -72,8 +74,9 @@ export async function readConsistently<T>(
   read: (manifest: Manifest) => T | Promise<T>,
 ): Promise<T> {
   for (let attempt = 1; ; attempt++) {
+    const commit = readCommitState(archive.state.db);
     const manifest = watcher.getManifest();
-    const isFinal = (): boolean => attempt === attemptsMax || archive.state.generation() === manifest.generation;
+    const isFinal = (): boolean => attempt === attemptsMax || isLastCommit(archive.state.db, commit);
     try {
       const result = await read(manifest);
       if (isFinal()) return result;

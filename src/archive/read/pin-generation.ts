@@ -60,7 +60,7 @@ function pinIntoScratch(
     const manifest = parseManifest(manifestText, layout.manifestPath);
     const listFiles = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(isWanted);
     const files = names.flatMap(listFiles);
-    if (tryLinkFiles(archive, manifest.generation, files, root)) {
+    if (tryLinkFiles(archive, manifestText, files, root)) {
       requireFileSizes(disk, files, root);
       const listPaths = (name: DatasetName): string[] => listFiles(name).map((file) => join(root, file.path));
       return { manifest, manifestText, root, scratchFolder: join(folder, 'scratch'), listPaths, release };
@@ -75,7 +75,7 @@ function pinIntoScratch(
 const pinAttemptsMax = 20;
 
 /** Links the files. False if a publish intervened; the caller then starts again with the new generation. */
-function tryLinkFiles(archive: Archive, generation: number, files: readonly PublishedFile[], root: string): boolean {
+function tryLinkFiles(archive: Archive, manifestText: string, files: readonly PublishedFile[], root: string): boolean {
   const { disk } = archive;
   for (const file of files) {
     const to = join(root, file.path);
@@ -90,7 +90,7 @@ function tryLinkFiles(archive: Archive, generation: number, files: readonly Publ
       throw error;
     }
   }
-  return archive.readManifest().generation === generation;
+  return archive.readManifestText() === manifestText;
 }
 
 /** Checks file sizes only: hashing all files could take longer than the read they are pinned for. */

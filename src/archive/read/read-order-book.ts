@@ -58,7 +58,7 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
     maxSize: cacheBytesMax / 4,
     sizeCalculation: sizeOf,
   });
-  const symbolsWithoutBook = new LRUCache<string, number>(booklessCacheOptions);
+  const symbolsWithoutBook = new LRUCache<string, Manifest>(booklessCacheOptions);
   watcher.onNewGeneration(({ hashes }) => {
     dropReplaced(bookCache, hashes);
     dropReplaced(fetchTimeCache, hashes);
@@ -66,7 +66,7 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
   });
 
   async function readLatestPublished(manifest: Manifest, symbol: string): Promise<Book | null> {
-    if (symbolsWithoutBook.get(symbol) === manifest.generation) return null;
+    if (symbolsWithoutBook.get(symbol) === manifest) return null;
     const mayHave = createFileFilter(manifest, 'orderbooks', [symbol], { from: null, to: null });
     for (const file of sortNewestFirst(manifest.datasets.orderbooks.files.filter(mayHave))) {
       const book = (await getOrRead(bookCache, file, () => findLatestBooks(decodeBooks(files.readBytes(file))))).get(
@@ -74,7 +74,7 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
       );
       if (book !== undefined) return book;
     }
-    symbolsWithoutBook.set(symbol, manifest.generation);
+    symbolsWithoutBook.set(symbol, manifest);
     return null;
   }
 

@@ -12,6 +12,7 @@ import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/
 import { mergePart } from '../format/merge.ts';
 import { toSymbolPart } from '../format/tick-changes.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../journal/gap-records.ts';
+import { type CommitState, isLastCommit, readCommitState } from '../journal/intent.ts';
 import { listJournaledDays, readJournalEnd, readSymbolDayTicks } from '../journal/journal.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { findPublishedWindow } from '../journal/symbols.ts';
@@ -90,18 +91,18 @@ export function openTickReader(
 
   function readDay(
     symbol: string,
-    { generation, end }: SymbolSnapshot,
+    { commit, end }: SymbolSnapshot,
     { day, file, journaled }: SymbolDay,
   ): KeyedColumns {
     if (journaled === undefined)
-      return { key: `${file!.sha256} ${symbol}`, ...readPublished(symbol, generation, file) };
-    // Within one generation, the same records give the same ticks.
-    const key = `${generation} ${journaled} ${day} ${symbol}`;
+      return { key: `${file!.sha256} ${symbol}`, ...readPublished(symbol, commit, file) };
+    // Within one commit, the same records give the same ticks.
+    const key = `${commit.generation} ${commit.commitId} ${journaled} ${day} ${symbol}`;
     const cached = merged.get(key);
     if (cached !== undefined) return { key, ...cached };
-    const publishedTicks = readPublished(symbol, generation, file);
+    const publishedTicks = readPublished(symbol, commit, file);
     const columns = state.db.snapshot(() => {
-      if (state.generation() !== generation) throw new ReadSupersededError();
+      if (!isLastCommit(state.db, commit)) throw new ReadSupersededError();
       const chunks = readSymbolDayTicks(state.db, symbol, day, end);
       return mergePart(toSymbolPart(symbol, publishedTicks), chunks, openDayPrecedence(state.db, day)).columns;
     });
@@ -110,14 +111,13 @@ export function openTickReader(
     return { key, ...ticks };
   }
 
-  function readPublished(symbol: string, generation: number, file: SymbolDay['file']): TickColumns {
+  function readPublished(symbol: string, commit: CommitState, file: SymbolDay['file']): TickColumns {
     if (file === undefined) return emptyTicks;
     try {
       return parts.readTicks(file, symbol);
     } catch (error) {
-      // A file that differs was replaced or is damaged. If it was replaced, the generation has changed too: it is
-      // committed first.
-      if (error instanceof DamageError && state.generation() !== generation) throw new ReadSupersededError();
+      // A file that differs was replaced or is damaged. If it was replaced, there is another commit too: it comes first.
+      if (error instanceof DamageError && !isLastCommit(state.db, commit)) throw new ReadSupersededError();
       throw error;
     }
   }
@@ -205,7 +205,7 @@ function findGaps(window: Window, { covered, lost }: SymbolSnapshot): TickGap[] 
 
 /** A symbol's data in one consistent state of the archive. */
 interface SymbolSnapshot {
-  readonly generation: number;
+  readonly commit: CommitState;
   /** Last journal record to read. */
   readonly end: number;
   /** UTC days that may have ticks, sorted. */
@@ -249,8 +249,8 @@ function openSymbolSnapshots(archive: Archive, watcher: ManifestWatcher): (symbo
     const publishedSpan = findPublishedWindow(db, symbol);
     if (publishedSpan === undefined) return null;
     const manifest = watcher.getManifest();
-    const generation = archive.state.generation();
-    if (manifest.generation !== generation) throw new ReadSupersededError();
+    const commit = readCommitState(db);
+    if (manifest.generation !== commit.generation) throw new ReadSupersededError();
     const covered = readCoverageWithoutLost(db, symbol);
     const end = readJournalEnd(db);
     const journaled = new Map(listJournaledDays(db, symbol, end).map(({ day, last }) => [day, last]));
@@ -259,7 +259,7 @@ function openSymbolSnapshots(archive: Archive, watcher: ManifestWatcher): (symbo
     const files = getPartFiles(manifest, computePartNumber(symbol, manifest.parts));
     const days = [...new Set([...listDays(files, known), ...journaled.keys()])].sort((a, b) => a - b);
     return {
-      generation,
+      commit,
       end,
       covered,
       lost: readLostTicks(db, symbol),

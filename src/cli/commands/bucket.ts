@@ -5,7 +5,7 @@ import { minuteMs } from '../../base/window.ts';
 import type { ObjectStore } from '../../bucket/object-store.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import type { BucketVerifyResult } from '../../bucket/verify-bucket.ts';
-import { withFilesDisplay, withObjectStore } from '../../collector/steps/push-step.ts';
+import { pushByUrl, withFilesDisplay, withObjectStore } from '../../collector/steps/bucket-access.ts';
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
@@ -30,9 +30,7 @@ export function addPush(shell: CliContext): void {
   withExamples(command, pushExamples);
   withCommonFlags(command, ['--wait']).action((url: string | undefined, flags: PushFlags) =>
     withContext(flags, shell.version, false, async (context) => {
-      const result = await withObjectStore(context, url, (store) =>
-        runPush(context, store, flags.forceRestore === true),
-      );
+      const result = await runPush(context, url, flags.forceRestore === true);
       if (flags.quiet !== true)
         for (const warning of result.warnings) process.stderr.write(`oddslake: warning: ${warning}\n`);
       const exitCode = flags.strict === true && result.warnings.length > 0 ? exitCodes.incomplete : exitCodes.done;
@@ -44,14 +42,11 @@ export function addPush(shell: CliContext): void {
   );
 }
 
-async function runPush(context: Context, store: ObjectStore, restores: boolean): Promise<PushResult> {
-  const [{ openConfiguredArchive }, { pushToStore }] = await Promise.all([
-    import('../../context/open-configured.ts'),
-    import('../../collector/steps/push-step.ts'),
-  ]);
+async function runPush(context: Context, url: string | undefined, restores: boolean): Promise<PushResult> {
+  const { openConfiguredArchive } = await import('../../context/open-configured.ts');
   const archive = openConfiguredArchive(context, false);
   try {
-    return await pushToStore(context, archive, store, restores);
+    return await pushByUrl(context, archive, url, restores);
   } finally {
     archive.close();
   }
@@ -77,7 +72,8 @@ Credentials, region and endpoint come from the environment (AWS_PROFILE, AWS_ACC
 ~/.aws, as for every AWS tool. No setting holds a key. docs/BUCKET.md has the policies that a writer and a reader need.
 
 Exit codes: 2 if the bucket has another archive or a newer generation, or the server lacks conditional writes; 3 if the credential
-is refused; 5 if other pushes kept coming first; 6 if a local file or an object is damaged; 7 if the server cannot be reached.`;
+is refused; 5 if other pushes kept coming first or another one of this archive is still running; 6 if a local file or an object is
+damaged; 7 if the server cannot be reached or the push took longer than bucket.push_minutes_max.`;
 
 const pushExamples = `
   oddslake push s3://lakes/markets

@@ -1,10 +1,11 @@
 import { UsageError } from '../../base/errors.ts';
-import { addLogFields } from '../../base/ports.ts';
+import { addLogFields, type Log } from '../../base/ports.ts';
 import { hourMs } from '../../base/window.ts';
 import type { JobLoaders } from '../../collector/job.ts';
 import type { Summary } from '../../collector/run/summary.ts';
 import type { ScheduleMonitor } from '../../collector/schedule/health-checks.ts';
 import type { JobStatusBoard } from '../../collector/schedule/job-status.ts';
+import type { PushTask } from '../../collector/schedule/push-task.ts';
 import type { Context } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
@@ -60,25 +61,58 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
   const schedules = scheduled.map(({ name, cron }) => ({ name, timetable: parseCron(cron) }));
   const board = openJobStatusBoard(schedules, schedule.lateHoursMax * hourMs, context.clock.nowMs());
   const monitor = await startWatch(context, board);
+  const record = (summary: Summary): void => {
+    board.recordEnd(summary);
+    monitor?.recordRun(summary);
+  };
+  const print = (summary: Summary): void => printSummary(flags, summary, context.settings.archive.output);
+  const pushes = await openPushes(context, record, print);
   const jobs = schedules.map(({ name, timetable }) => ({
     name,
     timetable,
     lastStart: lastStarts.get(name) ?? null,
     async run() {
       board.recordStart(name, context.clock.nowMs());
-      const summary = await runScheduledJob(shell, name, context);
-      board.recordEnd(summary);
-      monitor?.recordRun(summary);
-      printSummary(flags, summary, context.settings.archive.output);
+      const summary = await runScheduledJob(shell, name, { ...context, requestPush: pushes?.request });
+      record(summary);
+      print(summary);
     },
   }));
   const rules = { jitterMs: schedule.jitterSeconds * 1000, catchUpMs: schedule.catchUpHours * hourMs };
   context.signal.addEventListener('abort', board.recordStopping, { once: true });
   try {
     await runScheduleLoop(jobs, rules, { ...context, onEntries: board.updateEntries });
+    await pushes?.waitUntilIdle();
   } finally {
     monitor?.close();
   }
+}
+
+/** Opens the pushes to the bucket in the settings, if there is one. */
+async function openPushes(
+  context: Context,
+  record: (summary: Summary) => void,
+  print: (summary: Summary) => void,
+): Promise<PushTask | null> {
+  if (context.settings.bucket.url === null) return null;
+  const [{ pushTaskName }, { isIdlePush, openPushTask, pushFromSchedule }, { afterRun }] = await Promise.all([
+    import('../../collector/schedule/job-status.ts'),
+    import('../../collector/schedule/push-task.ts'),
+    import('../../collector/notifications/after-run.ts'),
+  ]);
+  const log = addLogFields(context.log, { job: pushTaskName });
+  const pushContext = { ...context, log };
+  return openPushTask(
+    pushContext,
+    () => pushFromSchedule(pushContext),
+    async (summary) => {
+      record(summary);
+      if (isIdlePush(summary)) return;
+      await afterRun(pushContext, summary);
+      logEnd(log, summary);
+      print(summary);
+    },
+  );
 }
 
 /** Opens the health and metrics port, if one is configured. */
@@ -124,15 +158,18 @@ async function runScheduledJob(shell: CliContext, name: ScheduledJobName, contex
   const signal = AbortSignal.any([context.signal]);
   let summary: Summary;
   try {
-    summary = await jobStarters[name](shell.jobs, { ...context, log, signal, pushesCommits: true });
+    summary = await jobStarters[name](shell.jobs, { ...context, log, signal });
   } catch (error) {
     summary = summarizeNotStarted(name, shell.version, startedAt, error, context.clock.nowMs());
     const { afterRun } = await import('../../collector/notifications/after-run.ts');
     await afterRun({ ...context, log, signal }, summary);
   }
-  const { run_id, outcome, exit_code, error } = summary;
+  logEnd(log, summary);
+  return summary;
+}
+
+function logEnd(log: Log, { run_id, outcome, exit_code, error }: Summary): void {
   const facts = { run_id, outcome, exit_code, ...(error === null ? {} : { error }) };
   if (exit_code === 0) log.info(facts, 'ended');
   else log.warn(facts, 'ended; the schedule continues');
-  return summary;
 }

@@ -129,7 +129,7 @@ export interface Summary {
   readonly night?: NightSummary;
   /** Results of the rechecks; `nightly` only, zeros if there were none. */
   readonly rechecks?: RecheckCounts;
-  /** The push to the bucket of the settings; absent without one, and if the push failed. */
+  /** The push to the bucket of the settings; absent without one, if the push failed, and for the jobs of a schedule. */
   readonly pushed?: PushSummary;
   /** The runs of an archive with several sources, one for each source; their counts add up to those of the summary. */
   readonly sources?: readonly SourceSummary[];
@@ -271,6 +271,29 @@ export interface RunFacts
   /** The error that ended the run; undefined if none did. */
   readonly thrown: unknown;
 }
+
+/** What a run has counted, besides how it began and ended. */
+export type CountedFacts = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
+
+/** The counts of a run that did nothing. */
+export const emptyFacts: CountedFacts = {
+  run_id: null,
+  requests: 0,
+  retries: 0,
+  throttled_ms: 0,
+  pages: 0,
+  recovered: 0,
+  generation: 0,
+  watermark: null,
+  ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
+  symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
+  orderbooks: emptyBookCounts,
+  gaps: 0,
+  warnings: [],
+  failures: [],
+  files: [],
+  hasUpstreamResponded: false,
+};
 
 type DerivedField = 'warnings_count' | 'failures_count' | 'schema_drift_count' | 'damaged' | 'damaged_count';
 

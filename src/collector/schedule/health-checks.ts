@@ -22,7 +22,7 @@ import { readArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples }
 import { createListenError } from '../run/error-message.ts';
 import { type LastRunRecord, listLastRunRecords } from '../run/last-runs.ts';
 import type { Summary } from '../run/summary.ts';
-import type { JobStatusBoard, ScheduleStatus } from './job-status.ts';
+import { type JobStatusBoard, pushTaskName, type ScheduleStatus } from './job-status.ts';
 
 /** The health and metrics port of a schedule. */
 export interface ScheduleMonitor {
@@ -39,8 +39,9 @@ export async function openScheduleMonitor(
   port: number,
   board: JobStatusBoard,
 ): Promise<ScheduleMonitor> {
-  const { host } = context.settings.schedule;
-  const counts = openScheduleMetrics(board.names);
+  const { schedule, bucket } = context.settings;
+  const { host } = schedule;
+  const counts = openScheduleMetrics(bucket.url === null ? board.names : [...board.names, pushTaskName]);
   const reader = openStatusReader(context);
   const readSchedule = (): { status: ScheduleStatus; readable: boolean } => {
     const known = reader.readLastRuns();

@@ -5,6 +5,9 @@ import type { Sample } from '../../metrics/metric-definitions.ts';
 import type { LastRun } from '../../metrics/samples.ts';
 import { type LastRunRecord, mergeLastRun } from '../run/last-runs.ts';
 
+/** The name of the pushes of a schedule in summaries, metrics and logs, where they count as a job. */
+export const pushTaskName = 'push';
+
 /** Status of the jobs of a running schedule. */
 export interface JobStatusBoard {
   readonly names: readonly string[];

@@ -124,7 +124,15 @@ const hashMsMax = 10 * minuteMs;
 export function checkPublishedSizes(run: Run): void {
   const found = checkFileSizes(run.archive);
   recordDamage(run.archive.state.db, found, run.id, run.context.clock.nowMs());
-  warnDamage(run, found);
+  warnDamage(run.context, found);
+}
+
+/** Hashes the files that failed a read check, and records those that are damaged as found by this run. */
+export async function hashRefusedFiles(context: Context, archive: Archive, runId: string): Promise<void> {
+  const { clock, signal } = context;
+  // A publish may have replaced the file during the read, so check the current one.
+  const found = await hashFiles(archive, findFilesAt(archive, archive.refusedPaths), { runId, clock, signal });
+  warnDamage(context, found);
 }
 
 /** Hashes the files that failed a read check, and the share of all files that is due; see `archive.verify_days`. */
@@ -132,10 +140,9 @@ export async function hashDueFiles(run: Run): Promise<void> {
   const { archive, context, id: runId } = run;
   const { clock, signal } = context;
   const options = { runId, clock, signal };
-  // A publish may have replaced the file during the read, so check the current one.
-  warnDamage(run, await hashFiles(archive, findFilesAt(archive, archive.refusedPaths), options));
+  await hashRefusedFiles(context, archive, runId);
   const everyMs = context.settings.archive.verifyDays * dayMs;
-  warnDamage(run, await hashDueShare(archive, { ...options, intervalMs: everyMs, durationMsMax: hashMsMax }));
+  warnDamage(context, await hashDueShare(archive, { ...options, intervalMs: everyMs, durationMsMax: hashMsMax }));
 }
 
 /** Verifies the whole archive, and replaces the recorded damage with the findings. */
@@ -149,10 +156,10 @@ export async function verifyAllFiles(
   return found;
 }
 
-function warnDamage({ context }: Run, found: readonly FileDamage[]): void {
+function warnDamage({ log }: Context, found: readonly FileDamage[]): void {
   const [first] = found;
   if (first !== undefined)
-    context.log.warn({ files: found.length, path: first.path, kind: first.kind }, 'published files are damaged');
+    log.warn({ files: found.length, path: first.path, kind: first.kind }, 'published files are damaged');
 }
 
 /** Publishes the journal and the current completeness. */

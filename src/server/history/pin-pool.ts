@@ -73,7 +73,7 @@ export function openPinPool(archive: Archive, id: string): PinPool {
   const checked = new LRUCache<string, true>({ max: checkedMax });
   let linkCount = 0;
   let smallFilesHashed = 0;
-  let currentGeneration = -1;
+  let currentCommit: string | undefined;
   let listed: ReadonlySet<string> | undefined;
 
   const remove = (link: PinLink): void => disk.remove(toLinkRoot(folder, link.path));
@@ -164,8 +164,10 @@ export function openPinPool(archive: Archive, id: string): PinPool {
     folder,
     acquire: acquirePin,
     releaseStale(manifest) {
-      if (manifest.generation === currentGeneration) return;
-      currentGeneration = manifest.generation;
+      // A pull may bring another generation of the same number.
+      const commit = `${manifest.generation} ${manifest.commit_id ?? ''}`;
+      if (commit === currentCommit) return;
+      currentCommit = commit;
       listed = new Set(listManifestFiles(manifest).map(keyOf));
       for (const [key, link] of [...idle.entries()]) {
         if (listed.has(key)) continue;

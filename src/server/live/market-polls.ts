@@ -56,7 +56,7 @@ const daysMax = 31;
 export function openMarketPollReader(archive: Archive, current: ManifestWatcher, random: Random): MarketPollReader {
   const paths = createDefaultPaths();
   let cached: { readonly key: string; readonly lists: Promise<MarketPoll> } | undefined;
-  let views: { readonly generation: number; readonly names: Promise<readonly string[]> } | undefined;
+  let views: { readonly manifest: Manifest; readonly names: Promise<readonly string[]> } | undefined;
   return {
     readLastPoll: () =>
       readConsistently(archive, current, (manifest) => {
@@ -72,10 +72,10 @@ export function openMarketPollReader(archive: Archive, current: ManifestWatcher,
         return read.lists;
       }),
     async listViews() {
-      const { generation } = current.getManifest();
-      if (views?.generation !== generation) {
+      const manifest = current.getManifest();
+      if (views?.manifest !== manifest) {
         const names = readDistinctViews(archive, random);
-        views = { generation, names };
+        views = { manifest, names };
         names.catch(() => {
           views = undefined;
         });

@@ -1,7 +1,12 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { listManifestFiles } from '../../../src/archive/format/manifest.ts';
+import type { Archive } from '../../../src/archive/open-archive.ts';
+import { adoptGeneration } from '../../../src/archive/publish/adopt-generation.ts';
 import { type CurrentFiles, watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
-import { answer, append, day0, opened, publishNow, scratchFolder } from '../scratch.ts';
+import { systemClock } from '../../../src/base/system.ts';
+import { answer, append, day0, hourMs, opened, publishNow, scratchFolder } from '../scratch.ts';
 
 test('increases the version with every write, and reads the manifest again for a new generation', async () => {
   const root = scratchFolder();
@@ -43,4 +48,38 @@ test('names the current files once for each generation that it reads', async () 
     const hashes = listManifestFiles(writer.readManifest()).map(({ sha256 }) => sha256);
     expect(seen.at(-1)!.hashes).toEqual(new Set(hashes));
   }
+});
+
+test('notices another generation of the same number, which a pull may bring', async () => {
+  const publishAt = async (price: number) => {
+    const archive = opened();
+    append(archive, answer('A', [[day0, price]]));
+    await publishNow(archive);
+    return archive;
+  };
+  const root = scratchFolder();
+  const copy = opened({ root });
+  const adopt = (from: Archive) =>
+    adoptGeneration(
+      copy,
+      { text: from.readManifestText(), manifest: from.readManifest(), origin: 's3://lakes/m' },
+      {
+        fetchFile: async (file) => readFileSync(join(from.layout.root, file.path)),
+        concurrency: 1,
+        settleMs: hourMs,
+        clock: systemClock,
+        waitMs: 0,
+      },
+    );
+  await adopt(await publishAt(0.25));
+  const current = watchManifest(opened({ root, create: false }));
+  const seen: CurrentFiles[] = [];
+  current.onNewGeneration((files) => void seen.push(files));
+  const before = current.getManifest();
+  const other = await publishAt(0.75);
+  await adopt(other);
+  expect(current.getManifest()).toEqual(other.readManifest());
+  expect(current.getManifest()).not.toEqual(before);
+  expect(current.getManifest().generation).toBe(before.generation);
+  expect(seen.map(({ generation }) => generation)).toEqual([1]);
 });
