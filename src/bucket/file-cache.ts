@@ -121,8 +121,8 @@ export function openFileCache(options: FileCacheOptions): FileCache {
 /** The folder of a reader, with a folder for its downloads. */
 function openReader({ folder, disk, id }: FileCacheOptions): LockedFolder {
   // The objects of a private bucket are not for other users.
-  mkdirSync(toFilesFolder(folder), { recursive: true, mode: 0o700 });
-  const reader = acquireLockedFolder(disk, join(folder, 'readers'), id);
+  for (const path of [toFilesFolder(folder), toReadersFolder(folder)]) mkdirSync(path, { recursive: true, mode: 0o700 });
+  const reader = acquireLockedFolder(disk, toReadersFolder(folder), id);
   try {
     disk.makeVolatileFolder(toDraftsFolder(reader));
     return reader;
@@ -133,6 +133,7 @@ function openReader({ folder, disk, id }: FileCacheOptions): LockedFolder {
 }
 
 const toFilesFolder = (folder: string): string => join(folder, 'files');
+const toReadersFolder = (folder: string): string => join(folder, 'readers');
 const toDraftsFolder = (reader: LockedFolder): string => join(reader.folder, 'downloads');
 
 interface CacheEntry {

@@ -86,14 +86,14 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   });
 }
 
-/** The folder of cached objects; by default that of the XDG Base Directory Specification, which ignores relative paths. */
+/** The folder of cached objects; by default in that of the XDG Base Directory Specification, which ignores relative paths. */
 function resolveCacheFolder(
   folder: string | null,
   base: string,
   { XDG_CACHE_HOME: xdg = '', HOME: home = '' }: Environment,
 ): string {
   if (folder !== null) return resolve(base, folder);
-  return join(isAbsolute(xdg) ? xdg : join(home === '' ? homedir() : home, '.cache'), 'oddslake');
+  return join(isAbsolute(xdg) ? xdg : join(home === '' ? homedir() : home, '.cache'), 'oddslake', 'objects');
 }
 
 /** The names of the sources among setting paths, in order. */
