@@ -161,9 +161,9 @@ describe('reading a generation in a bucket', needsObjectStorage(), () => {
     await expect(fetchAll(archive)).rejects.toMatchObject({ exitCode: 6, message: expect.stringMatching(message) });
     // Nothing of it is in the cache, and the others can be read.
     await archive.fetchFiles!(archive.readManifest().datasets.symbols.files);
+    const ticks = archive.readManifest().datasets.ticks.files.map(({ sha256 }) => sha256);
     close();
     const names = readdirSync(join(cache, 'files'));
-    const ticks = archive.readManifest().datasets.ticks.files.map(({ sha256 }) => sha256);
     expect(names.filter((name) => ticks.includes(name))).toEqual([]);
   });
 
