@@ -9,6 +9,7 @@ import {
   formatOwner,
   formatVersion,
   type Manifest,
+  type PublishedFile,
   parseManifest,
   readOwner,
   type SourceIdentity,
@@ -29,6 +30,8 @@ import { rebuildState } from './rebuild-state.ts';
 
 export interface Archive {
   readonly layout: ArchiveLayout;
+  /** How outputs and messages name it: its root, or its address in object storage. */
+  readonly name: string;
   readonly state: State;
   readonly disk: Disk;
   /** Name and version of this program, as written to the manifest. */
@@ -41,6 +44,11 @@ export interface Archive {
   readonly addedSources: readonly string[];
   /** Paths of published files that were missing or had the wrong hash when they were read. */
   readonly refusedPaths: Set<string>;
+  /**
+   * Downloads published files before they are read, if the archive is in object storage. Undefined: every file is there.
+   * @throws DamageError if an object is missing or differs
+   */
+  readonly fetchFiles: ((files: readonly PublishedFile[]) => Promise<void>) | undefined;
   /** Creates a commit ID: 128 random bits in hexadecimal. */
   createCommitId(): string;
   /**
@@ -78,6 +86,10 @@ export interface OpenArchiveOptions {
   readonly randomBytes?: (count: number) => Uint8Array;
   /** Also open an archive whose manifest.json is damaged, if there is a state database to repair it from. */
   readonly mends?: boolean;
+  /** See `Archive.name`; default the root. */
+  readonly name?: string;
+  /** See `Archive.fetchFiles`. */
+  readonly fetchFiles?: (files: readonly PublishedFile[]) => Promise<void>;
 }
 
 interface ParsedManifest {
@@ -162,6 +174,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   const randomBytes = options.randomBytes ?? systemRandomBytes;
   const archive: Archive = {
     layout,
+    name: options.name ?? root,
     state,
     disk,
     writer: options.writer,
@@ -169,6 +182,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     groupRows: options.groupRows ?? rowGroupRows,
     addedSources,
     refusedPaths: new Set(),
+    fetchFiles: options.fetchFiles,
     createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),
     readManifest() {
       // The manifest of a large archive has megabytes, and a run needs it many times.

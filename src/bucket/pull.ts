@@ -32,7 +32,7 @@ export interface PullResult {
 }
 
 /** Files that are downloaded at a time. Each is in memory while it is. */
-const downloadsConcurrent = 8;
+export const downloadsConcurrent = 8;
 
 /**
  * Makes `folder` a local archive of the generation in a bucket: a new archive, or an earlier pull that gets only the files
@@ -89,7 +89,8 @@ export async function pullArchive(store: ObjectStore, folder: string, options: P
   }
 }
 
-const parseLocalManifest = ({ text }: RemoteManifest): RemoteManifest['manifest'] =>
+/** The manifest of the archive, without what that of the bucket adds. */
+export const parseLocalManifest = ({ text }: RemoteManifest): RemoteManifest['manifest'] =>
   parseManifest(restoreArchiveText(text), 'the manifest of the bucket');
 
 /** Reads the manifest of a bucket. @throws UsageError if there is none */

@@ -3,6 +3,7 @@ import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../archive/open-archive.ts';
+import { UsageError } from '../base/errors.ts';
 import type { Log } from '../base/ports.ts';
 import { systemClock, systemRandom } from '../base/system.ts';
 import { computeThreadsMax } from '../base/worker-threads.ts';
@@ -14,6 +15,7 @@ import { hasColours } from './terminal-style.ts';
 export interface CommonFlags {
   readonly config?: string;
   readonly output?: string;
+  readonly archive?: string;
   readonly set: readonly string[];
   readonly json?: boolean;
   readonly quiet?: boolean;
@@ -57,11 +59,16 @@ export const flagsUnusedByReaders: readonly UnusedFlag[] = ['--no-progress', '--
  * Adds the common flags, as the last group of the help.
  * @param idle flags without effect on this command. They are accepted, so that scripts can pass the same flags to every
  *   command, but hidden in the help.
+ * @param readsBuckets whether the command also reads an archive in object storage, see `withReadableArchive`
  */
-export function withCommonFlags(command: Command, idle: readonly UnusedFlag[] = []): Command {
+export function withCommonFlags(
+  command: Command,
+  idle: readonly UnusedFlag[] = [],
+  readsBuckets = false,
+): Command {
   addCommonFlags(command);
-  for (const option of command.options)
-    if ((idle as readonly (string | undefined)[]).includes(option.long)) option.hideHelp();
+  const hidden: readonly (string | undefined)[] = readsBuckets ? idle : [...idle, '--archive'];
+  for (const option of command.options) if (hidden.includes(option.long)) option.hideHelp();
   return command;
 }
 
@@ -70,6 +77,7 @@ function addCommonFlags(command: Command): void {
     .optionsGroup('Common options:')
     .option('--config <file>', 'config file (default: none); config/default.yaml lists every setting')
     .option('--output <dir>', "the archive's root (default: output/archive)")
+    .option('--archive <address>', 'the archive to read, in place of --output: s3://BUCKET/PREFIX, or a folder')
     .addOption(
       createRepeatableOption('--set <key=value>', 'set one setting, e.g. --set poll.page_limit=1000; can be repeated'),
     )
@@ -115,10 +123,10 @@ export async function withContext<T>(
       import('./log.ts'),
       import('../archive/disk/file-system.ts'),
     ]);
-  const { set, output } = overrideSources({
-    set: flags.set,
-    ...(flags.output === undefined ? {} : { output: flags.output }),
-  });
+  if (flags.archive !== undefined && flags.output !== undefined)
+    throw new UsageError('Give either --archive or --output, not both: each names the archive.');
+  const root = flags.archive ?? flags.output;
+  const { set, output } = overrideSources({ set: flags.set, ...(root === undefined ? {} : { output: root }) });
   const environment = readProcessEnvironment();
   const settings = await loadSettings({
     env: environment,
@@ -179,15 +187,36 @@ export const withArchive = <T>(
   version: string,
   work: (archive: Archive, context: Context) => T | Promise<T>,
 ): Promise<T> =>
-  withContext(flags, version, false, async (context) => {
-    const { openConfiguredArchive } = await import('../context/open-configured.ts');
-    const archive = openConfiguredArchive(context, false);
-    try {
-      return await work(archive, context);
-    } finally {
-      archive.close();
-    }
-  });
+  withContext(flags, version, false, (context) => withLocalArchive(context, (archive) => work(archive, context)));
+
+async function withLocalArchive<T>(context: Context, work: (archive: Archive) => T | Promise<T>): Promise<T> {
+  const { openConfiguredArchive } = await import('../context/open-configured.ts');
+  const archive = openConfiguredArchive(context, false);
+  try {
+    return await work(archive);
+  } finally {
+    archive.close();
+  }
+}
+
+/** Like withArchive, for commands that change nothing: the archive may be in object storage. */
+export const withReadableArchive = <T>(
+  flags: CommonFlags & SourceFlags,
+  version: string,
+  work: (archive: Archive, context: Context) => T | Promise<T>,
+): Promise<T> =>
+  withContext(flags, version, false, (context) => openReadableArchive(context, (archive) => work(archive, context)));
+
+/** Opens the archive of the settings, in a folder or in object storage, for work that changes nothing. */
+export async function openReadableArchive<T>(
+  context: Context,
+  work: (archive: Archive) => T | Promise<T>,
+): Promise<T> {
+  const { bucketUrl } = context.settings.archive;
+  if (bucketUrl === null) return await withLocalArchive(context, work);
+  const { withBucketArchive } = await import('./bucket-archive.ts');
+  return await withBucketArchive(context, bucketUrl, work);
+}
 
 /** Prints a result to standard output: with `--json` as one JSON line, otherwise as text, which ends with a newline. */
 export const printResult = (flags: Pick<CommonFlags, 'json'>, result: object, format: () => string): void =>

@@ -25,6 +25,8 @@ export async function runJobCommand<F>(
     const jobFlags = await parse();
     summary = await withContext(flags, shell.version, false, async (context: Context) => {
       root = context.settings.archive.output;
+      const { requireLocalArchive } = await import('../context/open-configured.ts');
+      requireLocalArchive(context.settings);
       const job = await load();
       try {
         return await job.run({ ...context, argv: removeSecrets(listSecrets(context.settings), shell.args) }, jobFlags);

@@ -22,6 +22,7 @@ export function openConfiguredArchive(
   canCollect: boolean,
   isRepair = false,
 ): Archive {
+  requireLocalArchive(context.settings);
   const { archive, source, upstream, sources } = context.settings;
   const options = {
     root: archive.output,
@@ -40,6 +41,14 @@ export function openConfiguredArchive(
   return openArchive(options, context.disk, context.openDatabase);
 }
 
+/** @throws UsageError if the archive of the settings is in object storage */
+export function requireLocalArchive({ archive: { bucketUrl } }: Pick<Settings, 'archive'>): void {
+  if (bucketUrl === null) return;
+  throw new UsageError(
+    `${bucketUrl} is an archive in object storage, and this command needs a local one. Get a copy with oddslake pull ${bucketUrl} DIR, or name the archive that you collect: oddslake push ${bucketUrl} uploads what it has published.`,
+  );
+}
+
 const toOrigin = (url: string | null): string | null => (url === null ? null : new URL(url).origin);
 
 /** The sources of an archive with these settings. */
@@ -55,14 +64,14 @@ export function keepSource({ state }: Archive, { sources, sourceName }: Settings
 }
 
 /** @throws UsageError if --source names a source that the archive does not have */
-export function requireKnownSources({ layout, state }: Archive, { sources: chosen = [] }: Context): void {
-  const names = state.identity.sources.map(({ name }) => name);
+export function requireKnownSources({ name, state }: Archive, { sources: chosen = [] }: Context): void {
+  const names = state.identity.sources.map((source) => source.name);
   const unknown = chosen.find((name) => !names.includes(name));
   if (unknown === undefined) return;
   throw new UsageError(
     names.length === 0
-      ? `--source ${unknown}: the archive at ${layout.root} has one service only.`
-      : `--source ${unknown}: the sources of the archive at ${layout.root} are ${names.join(', ')}.`,
+      ? `--source ${unknown}: the archive at ${name} has one service only.`
+      : `--source ${unknown}: the sources of the archive at ${name} are ${names.join(', ')}.`,
   );
 }
 

@@ -1,5 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
 import { cronDescription } from './schema.ts';
@@ -67,13 +68,32 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   if (database !== undefined) values.set('service.database_url', `sqlite:${resolve(base, database)}`);
   values.set('notify.webhook_url', parseWebhookUrl(values.get('notify.webhook_url') as string | null, merged));
   values.set('metrics.textfile', parseTextfilePath(merged.get('metrics.textfile')!, base));
-  values.set('archive.output', resolve(base, values.get('archive.output') as string));
+  const output = values.get('archive.output') as string;
+  const bucketUrl = output.startsWith('s3://') ? output : null;
+  values.set('archive.output', bucketUrl ?? resolve(base, output));
+  const cacheDir = resolveCacheFolder(values.get('bucket.cache_dir') as string | null, base, sources.env);
 
   const nested = nestSettings(values);
   const { from } = merged.get('archive.output')!;
-  const named = { outputNamed: from !== defaultLayer.from, outputFlagged: from === '--output' };
+  const named = { outputNamed: from !== defaultLayer.from, outputFlagged: from === '--output', bucketUrl };
   const resolved = { sources: sourceNames.map((name) => resolveSource(merged, name, base)), sourceName: null };
-  return freezeDeep({ ...nested, archive: { ...nested.archive, ...named }, configFile, ...resolved });
+  return freezeDeep({
+    ...nested,
+    archive: { ...nested.archive, ...named },
+    bucket: { ...nested.bucket, cacheDir },
+    configFile,
+    ...resolved,
+  });
+}
+
+/** The folder of cached objects; by default in that of the XDG Base Directory Specification, which ignores relative paths. */
+function resolveCacheFolder(
+  folder: string | null,
+  base: string,
+  { XDG_CACHE_HOME: xdg = '', HOME: home = '' }: Environment,
+): string {
+  if (folder !== null) return resolve(base, folder);
+  return join(isAbsolute(xdg) ? xdg : join(home === '' ? homedir() : home, '.cache'), 'oddslake', 'objects');
 }
 
 /** The names of the sources among setting paths, in order. */

@@ -96,6 +96,8 @@ export const settingsSchema = createSection({
     path_style: createFlag(false),
     sse: createNullable({ type: 'string', enum: ['AES256', 'aws:kms'] }),
     kms_key: createNullable({ type: 'string', minLength: 1, maxLength: 2048 }),
+    cache_dir: createNullable({ type: 'string', minLength: 1 }),
+    cache_bytes_max: createInteger(20_000_000_000, 0, 1_000_000_000_000_000),
   }),
   import: createSection({
     rejected_share_max: createNumber(0.01, 0, 1),

@@ -7,12 +7,18 @@ import { nameVariables } from './source.ts';
 export type SettingValues = SchemaValues<typeof settingsSchema>;
 
 /** All settings of a run, deeply frozen. Secrets: see `listSecrets`. */
-export interface Settings extends Omit<SettingValues, 'archive'> {
+export interface Settings extends Omit<SettingValues, 'archive' | 'bucket'> {
   readonly archive: SettingValues['archive'] & {
     /** Whether a flag, the environment or the config file set the output. No archive is created at the default path. */
     readonly outputNamed: boolean;
     /** Whether the flag --output set it. */
     readonly outputFlagged: boolean;
+    /** The output, if it is an address in object storage and not a folder. Only some commands read such an archive. */
+    readonly bucketUrl: string | null;
+  };
+  readonly bucket: SettingValues['bucket'] & {
+    /** Absolute path: that of the setting, or the default. */
+    readonly cacheDir: string;
   };
   /** Absolute path of the config file; null if there is none. */
   readonly configFile: string | null;

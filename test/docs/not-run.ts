@@ -47,6 +47,11 @@ export const linesNotRun: readonly NotRun[] = [
     begins: `oddslake ${command} s3://`,
     because: 'there is no bucket; test/e2e/bucket.test.ts runs it',
   })),
+  ...['status', 'sql', 'backtest run threshold', 'serve'].map((command) => ({
+    page: 'docs/BUCKET.md',
+    begins: `oddslake ${command} --archive s3://`,
+    because: 'there is no bucket; test/e2e/bucket-read.test.ts runs it',
+  })),
   { page: 'README.md', begins: 'make test', because: 'it runs this test; .ci/run runs it in a clean clone' },
   {
     page: 'docs/IMPORT.md',

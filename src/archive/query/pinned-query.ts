@@ -32,6 +32,12 @@ export interface PinnedQueryScope {
 export async function openPinned(archive: Archive, slice: PinnedQueryScope, random: Random): Promise<PinnedQuery> {
   const { names, defined = [], memoryBytesMax } = slice;
   const id = Math.floor(random() * 36 ** 8).toString(36);
+  if (archive.fetchFiles !== undefined) {
+    const published = archive.readManifest();
+    await archive.fetchFiles(
+      names.flatMap((name) => published.datasets[name].files.filter((file) => slice.wanted?.(file) !== false)),
+    );
+  }
   const pinned = pinGeneration(archive, names, id, slice.wanted);
   const sources = names.map((name) => ({
     dataset: name,

@@ -3,9 +3,9 @@ import { DamageError } from '../../base/errors.ts';
 import { type Disk, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
 import { type Manifest, type PublishedFile, parseManifest } from '../format/manifest.ts';
-import { LockRefusedError, tryLock, type WriteLock } from '../journal/lock.ts';
 import { type Archive, readCheckedManifestText } from '../open-archive.ts';
 import { locateFile } from '../read-published-file.ts';
+import { acquireLockedFolder, type LockedFolder, removeAbandonedFolders } from './locked-folder.ts';
 
 /** Files of one generation that do not change while they are read, even if other generations are published. */
 export interface GenerationPin {
@@ -51,7 +51,7 @@ function pinIntoScratch(
   archive: Archive,
   names: readonly DatasetName[],
   isWanted: (file: PublishedFile) => boolean,
-  { folder, release }: ScratchFolder,
+  { folder, release }: LockedFolder,
 ): GenerationPin {
   const { disk, layout } = archive;
   const root = join(folder, 'files');
@@ -100,95 +100,16 @@ function requireFileSizes(disk: Disk, files: readonly PublishedFile[], root: str
   throw new DamageError(`${mismatch.path} is damaged: its size differs from the manifest's. Run oddslake verify.`);
 }
 
-/** A scratch folder that a lock protects from other processes. The system releases the lock when the process ends. */
-interface ScratchFolder {
-  /** Absolute path; the folder exists. */
-  readonly folder: string;
-  /** Removes the folder and its contents. */
-  release(): void;
-}
-
-/** The folder of all scratch folders and, next to each, the lock file that its process holds. */
+/** The folder of all scratch folders. */
 const toScratchRoot = ({ layout }: Archive): string => join(layout.privateFolder, 'pins');
 
-const lockSuffix = '.held';
-
-/** Maximum number of attempts. Another process may remove the folder before its lock is held. */
-const lockAttemptsMax = 20;
-
 /**
- * Creates a scratch folder, and removes those of dead processes. The lock shows whether a process is alive. Process IDs
- * are reused, particularly in containers.
+ * Creates a scratch folder of this process, and removes those of dead processes.
  * @param id distinguishes the scratch folders of one process
  */
-export function acquireScratchFolder(archive: Archive, id: string): ScratchFolder {
-  removeAbandonedScratch(archive);
-  const { disk } = archive;
-  const scratchRoot = toScratchRoot(archive);
-  disk.makeVolatileFolder(scratchRoot);
-  for (let attempt = 1; attempt <= lockAttemptsMax; attempt++) {
-    const folder = join(scratchRoot, `${process.pid}-${id}${attempt === 1 ? '' : `-${attempt}`}`);
-    const lock = tryLock(folder + lockSuffix);
-    if (lock === null) continue;
-    // The previous holder removed the lock file: our lock is on an unlinked file.
-    if (disk.size(folder + lockSuffix) === null) {
-      lock.release();
-      continue;
-    }
-    try {
-      disk.makeVolatileFolder(folder);
-    } catch (error) {
-      lock.release();
-      throw error;
-    }
-    return {
-      folder,
-      release() {
-        removeScratchFolder(archive, folder, lock);
-      },
-    };
-  }
-  throw new Error(`No scratch folder could be locked in ${scratchRoot} for ${id}`);
-}
+export const acquireScratchFolder = (archive: Archive, id: string): LockedFolder =>
+  acquireLockedFolder(archive.disk, toScratchRoot(archive), id);
 
-/** Removes the lock file last, so that a free lock means an empty folder. */
-function removeScratchFolder({ disk }: Archive, folder: string, lock: WriteLock): void {
-  try {
-    disk.remove(folder);
-    disk.remove(folder + lockSuffix);
-  } finally {
-    lock.release();
-  }
-}
-
-/**
- * Removes scratch folders that no process holds. Only one process clears at a time, because an unlinked lock file does
- * not exclude other processes.
- */
-export function removeAbandonedScratch(archive: Archive): void {
-  const { disk, layout } = archive;
-  const scratchRoot = toScratchRoot(archive);
-  const names = disk.list(scratchRoot);
-  if (names.length === 0) return;
-  const clearing = tryLockOwn(join(layout.privateFolder, 'pins.lock'));
-  if (clearing === null) return;
-  try {
-    for (const name of new Set(names.map((name) => name.replace(/\.held$/, '')))) {
-      const folder = join(scratchRoot, name);
-      const lock = tryLockOwn(folder + lockSuffix);
-      if (lock !== null) removeScratchFolder(archive, folder, lock);
-    }
-  } finally {
-    clearing.release();
-  }
-}
-
-/** Null also for a lock file of another user, such as root. Only that user can remove its scratch folder. */
-function tryLockOwn(path: string): WriteLock | null {
-  try {
-    return tryLock(path);
-  } catch (error) {
-    if (error instanceof LockRefusedError) return null;
-    throw error;
-  }
-}
+/** Removes scratch folders that no process holds. */
+export const removeAbandonedScratch = (archive: Archive): void =>
+  removeAbandonedFolders(archive.disk, toScratchRoot(archive));

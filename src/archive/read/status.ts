@@ -50,7 +50,7 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
   const ticks = listFilesWithRows(manifest, 'ticks');
   const days = [...completeness.days.keys()].filter((day) => day + dayMs <= nowMs).sort((a, b) => a - b);
   return {
-    archive: archive.layout.root,
+    archive: archive.name,
     ...toManifestOwner(archive.state.identity),
     generation: manifest.generation,
     completeness: counts,

@@ -1,8 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { Archive } from '../../archive/open-archive.ts';
 import { objectiveNames, objectives } from '../../backtest/engine/objectives.ts';
 import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { parseDuration } from '../../base/time.ts';
+import type { Context } from '../../context/context.ts';
 import { formatParameters } from '../../report/backtest-figures.ts';
 import type { BacktestRequestFlags, FeesJson, NamedValue } from '../backtest-request.ts';
 import {
@@ -10,9 +12,11 @@ import {
   type CommonFlags,
   createRepeatableOption,
   flagsUnusedByReaders,
+  openReadableArchive,
   printResult,
   withArchive,
   withCommonFlags,
+  withContext,
 } from '../command-context.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
 import {
@@ -144,7 +148,7 @@ function addBacktestRun(shell: CliContext, backtest: Command): void {
   );
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, ['--wait']).action((strategy: string, flags: BacktestRunFlags) =>
+  withCommonFlags(command, ['--wait'], true).action((strategy: string, flags: BacktestRunFlags) =>
     runBacktestCommand(shell, strategy, flags),
   );
 }
@@ -155,7 +159,16 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
   if (flags.user === '') throw new UsageError('--user must not be empty.');
   if (flags.csvSafe === true && flags.trades === undefined) throw new UsageError('--csv-safe requires --trades.');
   const request = await buildBacktestRequest(strategy, flags);
-  await withArchive(flags, shell.version, async (archive, context) => {
+  await withContext(flags, shell.version, false, async (context) => {
+    const { bucketUrl } = context.settings.archive;
+    if (flags.save === true && bucketUrl !== null)
+      throw new UsageError(
+        `--save stores the backtest with the archive, and ${bucketUrl} is in object storage. Leave it out, or pull the archive: oddslake pull ${bucketUrl} DIR`,
+      );
+    await openReadableArchive(context, (archive) => runOnArchive(archive, context));
+  });
+
+  async function runOnArchive(archive: Archive, context: Context): Promise<void> {
     const [
       { runLocalBacktest },
       { InvalidBacktestError },
@@ -185,7 +198,7 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
     } catch (error) {
       throw error instanceof InvalidBacktestError ? toUsageError(error.faults, strategy) : error;
     }
-  });
+  }
 }
 
 const notes = `
@@ -201,7 +214,8 @@ const examples = `
   oddslake backtest run threshold --param buy_below=0.1 --from 2026-07-01 --to 2026-08-01 --out page.html
   oddslake backtest run favourite_longshot --source kalshi --fees kalshi --trades trades.parquet
   oddslake backtest run mean_reversion --objective sharpe --grid window_ms=1h,6h,1d --grid enter_beyond=1.5,2,3
-  oddslake backtest run mine.json --save`;
+  oddslake backtest run mine.json --save
+  oddslake backtest run threshold --archive s3://lakes/markets --from 2026-07-01 --to 2026-08-01`;
 
 const createObjectiveOption = (): Option =>
   new Option('--objective <name>', 'performance measure to report; it also selects the best point of a grid')

@@ -43,6 +43,8 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
   try {
     return await withContext(flags, shell.version, false, async (context) => {
       isRead = true;
+      const { requireLocalArchive } = await import('../../context/open-configured.ts');
+      requireLocalArchive(context.settings);
       const chosen = await listChosenSettings({ env, cwd: process.cwd(), ...flags });
       return diagnose(context, { nonDefaultSettings: chosen, env, isOnline: flags.offline !== true });
     });

@@ -6,6 +6,7 @@ import { formatIsoUtc } from '../../base/time.ts';
 import {
   type CliContext,
   type CommonFlags,
+  openReadableArchive,
   printResult,
   type SourceFlags,
   withCommonFlags,
@@ -57,10 +58,10 @@ export function addExport(shell: CliContext): void {
     .addOption(createCsvSafeOption());
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, ['--wait', '--strict']).action((flags: ExportFlags) =>
+  withCommonFlags(command, ['--wait', '--strict'], true).action((flags: ExportFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [
-        { openConfiguredArchive, requireKnownSources },
+        { requireKnownSources },
         { datasetNames, datasets },
         { inferExportFormat, requireWritableTarget },
         { writeExport },
@@ -80,8 +81,7 @@ export function addExport(shell: CliContext): void {
         );
       const format = flags.format ?? inferExportFormat(flags.out);
       const isCsvSafe = parseCsvSafe(flags.csvSafe, format);
-      const archive = openConfiguredArchive(context, false);
-      try {
+      await openReadableArchive(context, async (archive) => {
         const file = requireWritableTarget(archive.disk, archive.layout.root, flags.out);
         const symbols = findKnownSymbols(archive, flags.symbol).map((facts) => facts.symbol);
         requireKnownSources(archive, context);
@@ -92,9 +92,7 @@ export function addExport(shell: CliContext): void {
           { ...context, progress: (done, total) => display.update({ done, total }) },
         ).finally(() => display.stop());
         printResult(flags, exported, () => formatExported(exported));
-      } finally {
-        archive.close();
-      }
+      });
     }),
   );
 }
@@ -111,4 +109,5 @@ millisecond timestamps in Parquet and Arrow, ISO-8601 with Z in CSV and NDJSON.`
 const examples = `
   oddslake export --out july.parquet --from 2026-07-01 --to 2026-08-01
   oddslake export --out btc.csv --symbol KXBTC-26DEC0204-T28 --symbol KXBTC-26NOV2305-T25.5
-  oddslake export --out markets.arrow --dataset markets --from 2026-11-19 --to 2026-11-20`;
+  oddslake export --out markets.arrow --dataset markets --from 2026-11-19 --to 2026-11-20
+  oddslake export --archive s3://lakes/markets --out day.parquet --from 2026-11-19 --to 2026-11-20`;

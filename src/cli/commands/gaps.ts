@@ -10,6 +10,7 @@ import {
   type SourceFlags,
   withArchive,
   withCommonFlags,
+  withReadableArchive,
 } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
@@ -53,8 +54,8 @@ export function addGaps(shell: CliContext): void {
     );
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, flagsUnusedByReaders).action((flags: GapsFlags) =>
-    withArchive(flags, shell.version, async (archive, context) => {
+  withCommonFlags(command, flagsUnusedByReaders, true).action((flags: GapsFlags) =>
+    withReadableArchive(flags, shell.version, async (archive, context) => {
       const [{ listGaps }, { listDatasetGaps }, { formatGaps }, configured] = await Promise.all([
         import('../../archive/read/gaps.ts'),
         import('../../archive/read/dataset-gaps.ts'),

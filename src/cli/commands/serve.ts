@@ -1,42 +1,83 @@
+import type { Archive } from '../../archive/open-archive.ts';
+import { UsageError } from '../../base/errors.ts';
+import type { Context } from '../../context/context.ts';
 import type { RunningService } from '../../server/serve.ts';
+import type { Settings } from '../../settings/settings.ts';
 import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  openReadableArchive,
   printResult,
-  withArchive,
   withCommonFlags,
+  withContext,
 } from '../command-context.ts';
-import { withExamples } from '../help.ts';
+import { withExamples, withNotes } from '../help.ts';
 
 /** `serve`: runs the HTTP service until it is stopped. */
 export function addServe(shell: CliContext): void {
   const command = shell.program
     .command('serve')
     .description('serve the archive over HTTP until stopped; clients need a key from oddslake keys create');
+  withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, flagsUnusedByReaders).action((flags: CommonFlags) =>
-    withArchive(flags, shell.version, async (archive, context) => {
-      const { startService } = await import('../../server/serve.ts');
-      const service = await startService(context, archive);
-      const { url, docs } = service;
-      const { root } = archive.layout;
-      context.log.info({ url, archive: root }, 'service listening');
-      printResult(flags, { url, docs, archive: root }, () => formatServing(service, root));
-      if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
-      await service.stop();
-      context.log.info({}, 'service stopped');
+  withCommonFlags(command, flagsUnusedByReaders, true).action((flags: CommonFlags) =>
+    withContext(flags, shell.version, false, (context) => {
+      const { bucketUrl } = context.settings.archive;
+      if (bucketUrl !== null) requireReadOnlyService(bucketUrl, context.settings);
+      return openReadableArchive(context, async (archive) => {
+        if (bucketUrl !== null) await prepareBucketService(context, archive);
+        const { startService } = await import('../../server/serve.ts');
+        const service = await startService(context, archive);
+        const { url, docs } = service;
+        const { name } = archive;
+        context.log.info({ url, archive: name }, 'service listening');
+        printResult(flags, { url, docs, archive: name }, () => formatServing(service, name, bucketUrl !== null));
+        if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
+        await service.stop();
+        context.log.info({}, 'service stopped');
+      });
     }),
   );
 }
 
-const formatServing = ({ url, docs }: RunningService, root: string): string => `serving ${root}
+/** @throws UsageError if the service would need an archive that it can write to */
+function requireReadOnlyService(bucketUrl: string, { service }: Settings): void {
+  if (service.live.enabled)
+    throw new UsageError(
+      `service.live.enabled is on, and live reads write to the archive, but ${bucketUrl} is in object storage. Turn it off, or serve the archive that you collect.`,
+    );
+  if (service.databaseUrl === null)
+    throw new UsageError(
+      `The keys of the service need a database, and ${bucketUrl} has no place for one. Set service.database_url, e.g. --set service.database_url=sqlite:service.sqlite`,
+    );
+}
+
+/** Fetches the whole generation: the service answers from any file of it. */
+async function prepareBucketService({ log }: Context, archive: Archive): Promise<void> {
+  const [{ listManifestFiles }, { setLeaseId }] = await Promise.all([
+    import('../../archive/format/manifest.ts'),
+    import('../../server/jobs/archive-lease.ts'),
+  ]);
+  const manifest = archive.readManifest();
+  await archive.fetchFiles?.(listManifestFiles(manifest));
+  setLeaseId(archive, archive.name);
+  const { generation } = manifest;
+  log.info({ archive: archive.name, generation }, 'serving this one generation; restart to serve a later one');
+}
+
+const formatServing = ({ url, docs }: RunningService, name: string, isBucket: boolean): string => `serving ${name}
   address        ${url}
   documentation  ${docs}
-  create a key   oddslake keys create --name NAME --output ${/^[\w./-]+$/.test(root) ? root : JSON.stringify(root)}
+  create a key   oddslake keys create --name NAME ${isBucket ? 'with the same service.database_url' : `--output ${/^[\w./-]+$/.test(name) ? name : JSON.stringify(name)}`}
   stop           Ctrl-C
 `;
 
+const notes = `
+An archive in object storage is downloaded at the start, and served as it is then: later pushes are seen after a restart. It needs
+service.database_url for the keys, and live reads must be off.`;
+
 const examples = `
   oddslake serve --output lake
-  oddslake serve --output lake --set service.host=0.0.0.0 --set service.port=80`;
+  oddslake serve --output lake --set service.host=0.0.0.0 --set service.port=80
+  oddslake serve --archive s3://lakes/markets --set service.database_url=sqlite:service.sqlite`;

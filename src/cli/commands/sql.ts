@@ -4,8 +4,8 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
-  withArchive,
   withCommonFlags,
+  withReadableArchive,
 } from '../command-context.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
 import { createCsvSafeOption, createIntegerParser, parseCsvSafe } from '../options.ts';
@@ -33,13 +33,14 @@ export function addSql(shell: CliContext): void {
   withTerms(command, "Other views and functions, as defined in the archive's views.sql:", terms);
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, flagsUnusedByReaders).action((statement: string, flags: SqlFlags) =>
-    withArchive(flags, shell.version, async (archive, context) => {
-      const format = flags.json === true ? 'json' : flags.format;
-      const isCsvSafe = parseCsvSafe(flags.csvSafe, format);
-      if (format === 'parquet' && process.stdout.isTTY) {
-        throw new UsageError('--format parquet writes binary data: redirect it to a file, e.g. > result.parquet');
-      }
+  withCommonFlags(command, flagsUnusedByReaders, true).action((statement: string, flags: SqlFlags) => {
+    // A usage error must end the command before anything is opened.
+    const format = flags.json === true ? 'json' : flags.format;
+    const isCsvSafe = parseCsvSafe(flags.csvSafe, format);
+    if (format === 'parquet' && process.stdout.isTTY) {
+      throw new UsageError('--format parquet writes binary data: redirect it to a file, e.g. > result.parquet');
+    }
+    return withReadableArchive(flags, shell.version, async (archive, context) => {
       const { openArchiveQuery } = await import('../../archive/query/pinned-query.ts');
       const { query, close } = await openArchiveQuery(archive, statement, context.random);
       try {
@@ -51,12 +52,13 @@ export function addSql(shell: CliContext): void {
       } finally {
         await close();
       }
-    }),
-  );
+    });
+  });
 }
 
 const notes = `
-This command checks the sizes of the files, not their content. To check the content, run oddslake verify.`;
+This command checks the sizes of the files, not their content. To check the content, run oddslake verify. Of an archive in
+object storage it downloads the datasets that the statement names, and checks their content.`;
 
 const terms = {
   'candles(step, since, until)': "candles of any step: '15m', '4h', INTERVAL '1 day'; since and until are optional",
@@ -78,4 +80,5 @@ const examples = `
   oddslake sql "SELECT t, p FROM ticks WHERE date = '2026-11-19' AND symbol = 'KXBTC'" --format csv > btc.csv
   oddslake sql "FROM candles('15m', since := '2026-11-19', until := '2026-11-20') ORDER BY symbol, t"
   oddslake sql "SELECT symbol, t, p, is_active FROM ticks_with_markets WHERE date = '2026-11-19'"
-  oddslake sql "SELECT t, bid, ask, spread FROM top_of_book WHERE date = '2026-11-19' AND symbol = 'KXBTC' ORDER BY t"`;
+  oddslake sql "SELECT t, bid, ask, spread FROM top_of_book WHERE date = '2026-11-19' AND symbol = 'KXBTC' ORDER BY t"
+  oddslake sql --archive s3://lakes/markets "SELECT date, count(*) FROM candles_1h GROUP BY 1 ORDER BY 1"`;

@@ -6,8 +6,8 @@ import {
   flagsUnusedByReaders,
   printResult,
   type SourceFlags,
-  withArchive,
   withCommonFlags,
+  withReadableArchive,
 } from '../command-context.ts';
 import { withExamples } from '../help.ts';
 import { createSourceOption } from '../options.ts';
@@ -24,10 +24,10 @@ export function addStatus(shell: CliContext): void {
     .option('--max-lag <duration>', 'maximum lag of coverage behind now: 90s, 15m, 2h, 1d')
     .addOption(createSourceOption());
   withExamples(command, examples);
-  withCommonFlags(command, flagsUnusedByReaders).action((flags: StatusFlags) => {
+  withCommonFlags(command, flagsUnusedByReaders, true).action((flags: StatusFlags) => {
     // A usage error must end the command before anything is opened.
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
-    return withArchive(flags, shell.version, async (archive, context) => {
+    return withReadableArchive(flags, shell.version, async (archive, context) => {
       const [{ readStatus }, { requireKnownSources, toCompletenessRules }, { formatStatus }] = await Promise.all([
         import('../../archive/read/status.ts'),
         import('../../context/open-configured.ts'),
@@ -47,4 +47,5 @@ export function addStatus(shell: CliContext): void {
 const examples = `
   oddslake status --output lake
   oddslake status --output lake --max-lag 26h || echo 'the lake is late' >&2
-  oddslake status --output lake --json | jq .lag_ms`;
+  oddslake status --output lake --json | jq .lag_ms
+  oddslake status --archive s3://lakes/markets`;

@@ -5,8 +5,8 @@ import {
   flagsUnusedByReaders,
   printResult,
   type SourceFlags,
-  withArchive,
   withCommonFlags,
+  withReadableArchive,
 } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createIntegerParser, createSourceOption } from '../options.ts';
@@ -30,8 +30,8 @@ export function addSymbols(shell: CliContext): void {
     )
     .addOption(createSourceOption());
   withExamples(command, examples);
-  withCommonFlags(command, flagsUnusedByReaders).action((text: readonly string[], flags: SymbolsFlags) =>
-    withArchive(flags, shell.version, async (archive, context) => {
+  withCommonFlags(command, flagsUnusedByReaders, true).action((text: readonly string[], flags: SymbolsFlags) =>
+    withReadableArchive(flags, shell.version, async (archive, context) => {
       const [{ listSymbols }, { formatSymbols }, { requireKnownSources }] = await Promise.all([
         import('../../archive/read/symbols.ts'),
         import('../format-lists.ts'),

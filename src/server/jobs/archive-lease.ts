@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { moveFile, tryLink } from '../../archive/disk/file-system.ts';
+import { moveFile, sha256, tryLink } from '../../archive/disk/file-system.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
@@ -18,6 +18,9 @@ import { generateRandomId } from '../workspace/tables.ts';
 /** Folder of the export files, relative to the archive root. It also contains the lease ID file. */
 export const exportFolder = '.oddslake/exports';
 export const leaseFileName = 'place';
+
+/** Length of a lease ID that is made from an address: that of a random one. */
+const leaseIdChars = 20;
 
 /** An archive in the service's database. */
 interface ArchiveLease {
@@ -49,6 +52,15 @@ export function readLeaseId({ disk, layout }: Archive, random: Random): string {
   // jobs.
   disk.syncFolder(folder);
   return Buffer.from(disk.read(file)).toString('utf8');
+}
+
+/**
+ * Sets the lease ID of an archive that has a new folder each time it is opened, from what stays the same: its address. So the
+ * jobs and backtests in the database are found again.
+ */
+export function setLeaseId({ disk, layout }: Archive, address: string): void {
+  disk.makeFolder(join(layout.root, exportFolder));
+  disk.write(toLeaseFilePath(layout), Buffer.from(sha256(Buffer.from(address)).slice(0, leaseIdChars)));
 }
 
 /** The lease ID, and the identity of the file that stores it, which differs in every copy of the archive. */

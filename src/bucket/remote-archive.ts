@@ -1,0 +1,132 @@
+import { dirname, join } from 'node:path';
+import type { Disk } from '../archive/disk/file-system.ts';
+import { manifestName } from '../archive/format/layout.ts';
+import type { PublishedFile } from '../archive/format/manifest.ts';
+import { type Archive, openArchive } from '../archive/open-archive.ts';
+import { formatRootFiles } from '../archive/publish/commit.ts';
+import { forEachConcurrent } from '../base/for-each-concurrent.ts';
+import type { Clock } from '../base/ports.ts';
+import { type RemoteManifest, restoreArchiveText, type StoredFile, toFileId } from './bucket-manifest.ts';
+import { type FileCache, openFileCache } from './file-cache.ts';
+import type { ObjectStore } from './object-store.ts';
+import { downloadFile, downloadsConcurrent, parseLocalManifest, requireRemoteManifest } from './pull.ts';
+
+export interface RemoteArchiveOptions {
+  readonly disk: Disk;
+  readonly clock: Clock;
+  readonly writer: string;
+  /** How long after a window's end a response must be generated to be final, in ms. */
+  readonly settleMs: number;
+  readonly cacheFolder: string;
+  /** See `FileCacheOptions.bytesMax`. */
+  readonly cacheBytesMax: number;
+  /** Distinguishes the archives that this process has open. */
+  readonly id: string;
+  readonly signal: AbortSignal;
+  /** Shows the progress of downloads, in files. */
+  readonly showProgress: (work: (onProgress: (done: number, total: number) => void) => Promise<void>) => Promise<void>;
+}
+
+/** A generation in a bucket, opened for reading. */
+export interface RemoteArchive {
+  /** Its `fetchFiles` has to be called before a file is read, except for those of `stateDatasets`. */
+  readonly archive: Archive;
+  /** Closes the archive and removes its folder. */
+  close(): void;
+}
+
+/** The datasets from which the state is rebuilt. Their files are fetched first. */
+const stateDatasets = ['symbols', 'markets', 'coverage'] as const;
+
+/**
+ * Opens the generation that a bucket has now, for reading. It is a local archive in the folder of this process in the cache:
+ * the manifest, the state rebuilt from it, and links to the cached files. Other generations that are pushed meanwhile do not
+ * change it.
+ * @throws UsageError if there is no archive, or the cache folder cannot be written to
+ * @throws DamageError if an object is missing or differs
+ */
+export async function openRemoteArchive(store: ObjectStore, options: RemoteArchiveOptions): Promise<RemoteArchive> {
+  const remote = await requireRemoteManifest(store);
+  const manifest = parseLocalManifest(remote);
+  const { disk, clock, writer, settleMs, cacheFolder, cacheBytesMax, id } = options;
+  const cache = openFileCache({ folder: cacheFolder, bytesMax: cacheBytesMax, disk, clock, id });
+  try {
+    const root = join(cache.folder, 'archive');
+    const fetchFiles = createFetcher(store, remote, cache, root, options);
+    await fetchFiles(stateDatasets.flatMap((name) => manifest.datasets[name].files));
+    disk.makeVolatileFolder(root);
+    const texts = { ...formatRootFiles(manifest), [manifestName]: restoreArchiveText(remote.text) };
+    for (const [name, text] of Object.entries(texts)) disk.write(join(root, name), Buffer.from(text, 'utf8'));
+    const { parts } = manifest;
+    const archive = openArchive(
+      { root, create: false, upstream: null, parts, writer, settleMs, name: store.url, fetchFiles },
+      disk,
+    );
+    return {
+      archive,
+      close() {
+        archive.close();
+        cache.release();
+      },
+    };
+  } catch (error) {
+    cache.release();
+    throw error;
+  }
+}
+
+/** Creates `Archive.fetchFiles`. Several calls at once wait for each other, so that no file is downloaded twice. */
+function createFetcher(
+  store: ObjectStore,
+  { files: stored }: RemoteManifest,
+  cache: FileCache,
+  root: string,
+  { disk, signal, showProgress }: RemoteArchiveOptions,
+): (files: readonly PublishedFile[]) => Promise<void> {
+  const objects = new Map(stored.map((file) => [toFileId(file), file]));
+  const fetched = new Set<string>();
+
+  async function tryCache(file: PublishedFile): Promise<boolean> {
+    signal.throwIfAborted();
+    const target = join(root, file.path);
+    disk.makeVolatileFolder(dirname(target));
+    const isCached = await cache.take(file, target);
+    if (isCached) fetched.add(file.path);
+    return isCached;
+  }
+
+  async function download(file: StoredFile): Promise<void> {
+    const bytes = await downloadFile(store, file);
+    cache.add(file, bytes, join(root, file.path));
+    fetched.add(file.path);
+  }
+
+  async function fetchNow(files: readonly PublishedFile[]): Promise<void> {
+    const missing: StoredFile[] = [];
+    for (const file of files)
+      if (!fetched.has(file.path) && !(await tryCache(file))) missing.push(objects.get(toFileId(file))!);
+    if (missing.length === 0) return;
+    // Files without rows are often equal: one download is enough.
+    const groups = [...Map.groupBy(missing, (file) => file.sha256).values()];
+    cache.makeRoom(groups.reduce((sum, [file]) => sum + file!.bytes, 0));
+    await showProgress(async (onProgress) => {
+      let done = 0;
+      onProgress(0, missing.length);
+      await forEachConcurrent(downloadsConcurrent, groups, async (group) => {
+        for (const [i, file] of group.entries()) {
+          signal.throwIfAborted();
+          if (i === 0 || !(await tryCache(file))) await download(file);
+          onProgress(++done, missing.length);
+        }
+      });
+    });
+  }
+
+  let previous: Promise<void> = Promise.resolve();
+  return (files) => {
+    const current = previous.then(() => fetchNow(files));
+    // Its caller has the error.
+    previous = current.catch(() => {});
+    return current;
+  };
+}
