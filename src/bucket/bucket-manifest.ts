@@ -12,6 +12,8 @@ export const remoteViewsPath = 'views.sql';
 export const remoteReadmePath = 'README.md';
 export const dataFolder = 'data/';
 export const manifestsFolder = 'manifests/';
+/** The markers of tables over the objects. */
+export const tablesFolder = 'tables/';
 /** The prefix of the objects that a probe writes and removes. */
 export const probeFolder = '.probe/';
 
@@ -74,6 +76,22 @@ export const toManifestPath = (sequence: number, text: string): string =>
 export function parseManifestSequence(path: string): number | null {
   const digits = /^manifests\/(\d{6,15})-[0-9a-f]{12}\.json$/.exec(path)?.[1];
   return digits === undefined ? null : Number(digits);
+}
+
+/**
+ * What the step that maintains a table declares by the name of an object, before the table names objects of a manifest: the
+ * current version of the dataset's table may name them.
+ */
+export interface TableMarker {
+  readonly dataset: string;
+  /** Path of the manifest. */
+  readonly manifest: string;
+}
+
+/** What the path of a marker declares; null for any other path. */
+export function parseTableMarker(path: string): TableMarker | null {
+  const match = /^tables\/([a-z0-9_]+)\/(\d{6,15}-[0-9a-f]{12}\.json)$/.exec(path);
+  return match === null ? null : { dataset: match[1]!, manifest: `${manifestsFolder}${match[2]}` };
 }
 
 type ManifestDocument = Record<string, unknown> & {

@@ -121,7 +121,8 @@ export function openFileCache(options: FileCacheOptions): FileCache {
 /** The folder of a reader, with a folder for its downloads. */
 function openReader({ folder, disk, id }: FileCacheOptions): LockedFolder {
   // The objects of a private bucket are not for other users.
-  for (const path of [toFilesFolder(folder), toReadersFolder(folder)]) mkdirSync(path, { recursive: true, mode: 0o700 });
+  for (const path of [toFilesFolder(folder), toReadersFolder(folder)])
+    mkdirSync(path, { recursive: true, mode: 0o700 });
   const reader = acquireLockedFolder(disk, toReadersFolder(folder), id);
   try {
     disk.makeVolatileFolder(toDraftsFolder(reader));

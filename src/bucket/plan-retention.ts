@@ -1,5 +1,5 @@
 import { dayMs } from '../base/window.ts';
-import { isDataPath, parseManifestSequence } from './bucket-manifest.ts';
+import { isDataPath, parseManifestSequence, parseTableMarker, type TableMarker } from './bucket-manifest.ts';
 import type { ListedObject } from './object-store.ts';
 
 // What retention may remove, as functions of values. All times are the server's: the clock of this machine may be wrong.
@@ -52,6 +52,28 @@ export function splitManifests(
     replacedAt = sequence > current ? replacedAt : Math.max(...objects.map(({ modifiedAt }) => modifiedAt));
   }
   return { held, expired };
+}
+
+/** What tables need beyond the held manifests. */
+export interface TableNeeds {
+  /** Paths of manifests that may be removed. */
+  readonly expired: readonly string[];
+  /** The markers whose manifest is not held. Its objects of the marker's dataset must stay, and the manifest itself. */
+  readonly markers: readonly TableMarker[];
+}
+
+/**
+ * Excepts the manifests that tables name from those that may be removed. A table that does not follow each push may name
+ * objects of a manifest that is much older than the held ones.
+ * @param tables the paths in tables/, listed after the current manifest was swapped in
+ */
+export function keepForTables({ held, expired }: KeptManifests, tables: readonly string[]): TableNeeds {
+  const declared = tables.map(parseTableMarker).filter((marker) => marker !== null);
+  const named = new Set(declared.map(({ manifest }) => manifest));
+  return {
+    expired: expired.filter((path) => !named.has(path)),
+    markers: declared.filter(({ manifest }) => !held.includes(manifest)),
+  };
 }
 
 /**

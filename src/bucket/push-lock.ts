@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { waitForLock, type WriteLock } from '../archive/journal/lock.ts';
+import { type WriteLock, waitForLock } from '../archive/journal/lock.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { exitCodes, OddslakeError } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';

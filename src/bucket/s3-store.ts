@@ -93,8 +93,7 @@ export async function openS3Store(address: BucketAddress, options: StoreOptions)
         if (outcome === expected) return null;
         // If-Match on a missing object is 404 on some servers.
         if (outcome === 'absent' && expected === 'condition' && (error as Error).name !== 'NoSuchBucket') return null;
-        if (outcome !== 'retry' || attempt >= attemptsMax)
-          throw explainFailure(error, what, address.url, attempt);
+        if (outcome !== 'retry' || attempt >= attemptsMax) throw explainFailure(error, what, address.url, attempt);
         log.debug({ request: what, attempt, reason: (error as Error).name }, 'retrying');
         await clock.sleep(computeBackoffMs(attempt - 1, limits.delayMsMin, limits.delayMsMax, random), signal);
       }

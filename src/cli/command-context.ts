@@ -61,11 +61,7 @@ export const flagsUnusedByReaders: readonly UnusedFlag[] = ['--no-progress', '--
  *   command, but hidden in the help.
  * @param readsBuckets whether the command also reads an archive in object storage, see `withReadableArchive`
  */
-export function withCommonFlags(
-  command: Command,
-  idle: readonly UnusedFlag[] = [],
-  readsBuckets = false,
-): Command {
+export function withCommonFlags(command: Command, idle: readonly UnusedFlag[] = [], readsBuckets = false): Command {
   addCommonFlags(command);
   const hidden: readonly (string | undefined)[] = readsBuckets ? idle : [...idle, '--archive'];
   for (const option of command.options) if (hidden.includes(option.long)) option.hideHelp();
@@ -208,10 +204,7 @@ export const withReadableArchive = <T>(
   withContext(flags, version, false, (context) => openReadableArchive(context, (archive) => work(archive, context)));
 
 /** Opens the archive of the settings, in a folder or in object storage, for work that changes nothing. */
-export async function openReadableArchive<T>(
-  context: Context,
-  work: (archive: Archive) => T | Promise<T>,
-): Promise<T> {
+export async function openReadableArchive<T>(context: Context, work: (archive: Archive) => T | Promise<T>): Promise<T> {
   const { bucketUrl } = context.settings.archive;
   if (bucketUrl === null) return await withLocalArchive(context, work);
   const { withBucketArchive } = await import('./bucket-archive.ts');

@@ -174,7 +174,10 @@ test('a full disk and a folder that cannot be written to are explained', () => {
   };
   const full = openReader(folder, { disk: { ...systemDisk, write } });
   expect(() => add(full, 'some rows')).toThrow(
-    expect.objectContaining({ exitCode: exitCodes.unexpected, message: expect.stringMatching(/disk of .*bucket\.cache_dir/) }),
+    expect.objectContaining({
+      exitCode: exitCodes.unexpected,
+      message: expect.stringMatching(/disk of .*bucket\.cache_dir/),
+    }),
   );
   const makeVolatileFolder = (): void => {
     throw new OddslakeError(exitCodes.unexpected, 'Not allowed', {

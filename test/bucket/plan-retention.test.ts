@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toManifestPath } from '../../src/bucket/bucket-manifest.ts';
-import { listCandidates, splitManifests } from '../../src/bucket/plan-retention.ts';
+import { keepForTables, listCandidates, splitManifests } from '../../src/bucket/plan-retention.ts';
 
 const dayMs = 86_400_000;
 const nowMs = 1000 * dayMs;
@@ -76,9 +76,35 @@ test('only old objects of our form that the current manifest does not name are c
     createObject(key(3), 0.5),
     createObject('data/ticks/date=2026-06-01/part-00.parquet', 10),
     createObject('data/_delta_log/0.json', 10),
+    createObject('data/ticks/_delta_log/00000000000000000000.json', 10),
+    createObject('data/ticks/_delta_log/00000000000000000010.checkpoint.parquet', 10),
   ];
   const rules = { keepGenerations: 1, keepMs: dayMs };
   expect(listCandidates(objects, new Set([key(1)]), nowMs, rules)).toEqual([key(2)]);
   // A clock of the server that was set back removes nothing.
   expect(listCandidates(objects, new Set(), nowMs - 100 * dayMs, rules)).toEqual([]);
+});
+
+test('keeps the manifests that tables name, and reads those that are not held for their dataset', () => {
+  const [one, two, three] = ['manifests/000001-0123456789ab.json', 'manifests/000002-0123456789ab.json', 'manifests/x'];
+  const kept = { held: [two!, three!], expired: [one!, 'manifests/000000-0123456789ab.json'] };
+  const toMarker = (dataset: string, manifest: string) => manifest.replace('manifests/', `tables/${dataset}/`);
+  const tables = [toMarker('ticks', one!), toMarker('candles_1h', one!), toMarker('ticks', two!)];
+  const foreign = [
+    'tables/notes.json',
+    'tables/ticks/',
+    'tables/ticks/notes.json',
+    `tables/a/b/000001-0123456789ab.json`,
+  ];
+  expect(keepForTables(kept, [...foreign, ...tables])).toEqual({
+    expired: ['manifests/000000-0123456789ab.json'],
+    markers: [
+      { dataset: 'ticks', manifest: one },
+      { dataset: 'candles_1h', manifest: one },
+    ],
+  });
+  // A manifest that is gone cannot be read, and then nothing is removed.
+  const lost = toMarker('ticks', 'manifests/000009-0123456789ab.json');
+  expect(keepForTables(kept, [lost]).markers).toHaveLength(1);
+  expect(keepForTables(kept, [])).toEqual({ expired: kept.expired, markers: [] });
 });

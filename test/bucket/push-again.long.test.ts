@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { systemClock } from '../../src/base/system.ts';
-import { takePushLock } from '../../src/bucket/push-lock.ts';
 import { readRemoteManifest } from '../../src/bucket/push.ts';
+import { takePushLock } from '../../src/bucket/push-lock.ts';
 import { formatRemoteViews } from '../../src/bucket/root-objects.ts';
 import { verifyBucket } from '../../src/bucket/verify-bucket.ts';
 import { opened, scratchFolder } from '../archive/scratch.ts';
@@ -88,26 +88,29 @@ describe('a push', needsObjectStorage(), () => {
   test.each([
     ['views.sql', /^views\.sql was not replaced; the next push does it: /],
     ['README.md', /^README\.md was not written; the next push does it: /],
-  ])('whose %s fails has pushed the generation, with a warning, and the next push does the rest', async (name, text) => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const broken = await proxied(prefix, {
-      answer: ({ method, path }) => (method === 'PUT' && path.includes(`/${name}`) ? 503 : null),
-    });
-    expect(await pushNow(archive, broken.store)).toMatchObject({
-      outcome: 'pushed',
-      generation: 1,
-      warnings: [expect.stringMatching(text)],
-    });
-    expect(await readGeneration(broken.store)).toEqual(hashesOf(archive));
-    expect(objectsOf(prefix)).not.toContain(name);
-    const store = await open(prefix);
-    expect(await pushNow(archive, store)).toMatchObject({ outcome: 'unchanged', warnings: [] });
-    expect(objectsOf(prefix)).toContain(name);
-    const views = Buffer.from((await store.get('views.sql'))!.bytes).toString('utf8');
-    expect(views).toBe(formatRemoteViews(store.url, (await readRemoteManifest(store))!));
-    expect(await pushNow(archive, await open(prefix))).toMatchObject({ requests: { reads: 1, writes: 0 } });
-  });
+  ])(
+    'whose %s fails has pushed the generation, with a warning, and the next push does the rest',
+    async (name, text) => {
+      const archive = await publishedArchive();
+      const prefix = newPrefix();
+      const broken = await proxied(prefix, {
+        answer: ({ method, path }) => (method === 'PUT' && path.includes(`/${name}`) ? 503 : null),
+      });
+      expect(await pushNow(archive, broken.store)).toMatchObject({
+        outcome: 'pushed',
+        generation: 1,
+        warnings: [expect.stringMatching(text)],
+      });
+      expect(await readGeneration(broken.store)).toEqual(hashesOf(archive));
+      expect(objectsOf(prefix)).not.toContain(name);
+      const store = await open(prefix);
+      expect(await pushNow(archive, store)).toMatchObject({ outcome: 'unchanged', warnings: [] });
+      expect(objectsOf(prefix)).toContain(name);
+      const views = Buffer.from((await store.get('views.sql'))!.bytes).toString('utf8');
+      expect(views).toBe(formatRemoteViews(store.url, (await readRemoteManifest(store))!));
+      expect(await pushNow(archive, await open(prefix))).toMatchObject({ requests: { reads: 1, writes: 0 } });
+    },
+  );
 
   test('of an earlier generation does not end after that of a later one, without conditional writes either', async () => {
     const archive = await publishedArchive();

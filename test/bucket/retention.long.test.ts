@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { dayMs } from '../../src/base/window.ts';
+import { toManifestPath } from '../../src/bucket/bucket-manifest.ts';
 import { readRemoteManifest } from '../../src/bucket/push.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
@@ -112,6 +113,42 @@ describe('the retention of a push', needsObjectStorage(), () => {
     expect(outcome).toBe('unchanged');
     expect(removed).toBeGreaterThan(0);
     expect(await readGeneration(store)).toEqual(hashesOf(archive));
+  });
+
+  test('keeps what a marker declares for its dataset, until the marker is removed', async () => {
+    const archive = await publishedArchive();
+    const prefix = newPrefix();
+    const store = await open(prefix);
+    await pushNow(archive, store, { retention });
+    const marked = (await readRemoteManifest(store))!;
+    const manifest = toManifestPath(1, marked.text);
+    const marker = manifest.replace('manifests/', 'tables/ticks/');
+    const putMarker = (path: string) =>
+      store.put(path, Buffer.from('{}'), sha256(Buffer.from('{}')), 'always', 'text/plain');
+    await putMarker(marker);
+    const pushOlder = async (price: number) => {
+      await publishMore(archive, 0, price);
+      age(prefix, 30);
+      return pushNow(archive, store, { retention });
+    };
+    for (let n = 1; n <= 4; n++) await pushOlder(0.5 + n / 100);
+    const present = () => new Set(objectsOf(prefix));
+    const named = marked.files.filter(({ path }) => path.startsWith('ticks/'));
+    expect(named.length).toBeGreaterThan(0);
+    for (const { key } of named) expect(present()).toContain(key);
+    expect(present()).toContain(manifest);
+    const current = new Set((await readRemoteManifest(store))!.files.map(({ key }) => key));
+    const replaced = marked.files.filter(({ path, key }) => !path.startsWith('ticks/') && !current.has(key));
+    expect(replaced.length).toBeGreaterThan(0);
+    for (const { key } of replaced) expect(present()).not.toContain(key);
+
+    // The objects of a manifest that is gone are unknown.
+    const lost = 'tables/ticks/000001-000000000000.json';
+    await putMarker(lost);
+    expect(await pushOlder(0.6)).toMatchObject({ removed: 0, warnings: [expect.stringContaining('cannot be read')] });
+    await store.remove([lost, marker]);
+    await pushOlder(0.61);
+    for (const path of [manifest, ...named.map(({ key }) => key)]) expect(present()).not.toContain(path);
   });
 
   test('an old object that no manifest names is not used again, since a retention may be removing it', async () => {

@@ -111,11 +111,16 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     });
     onTestFinished(() => proxy.stop());
     const flags = ['--set', `bucket.url=${url}`, '--set', 'bucket.push_minutes_max=0.05', '--json'];
-    const job = await run(jobArgs('nightly', output, ...flags), { ...access(box.url), ...bucketAccess(proxy.endpoint) });
+    const job = await run(jobArgs('nightly', output, ...flags), {
+      ...access(box.url),
+      ...bucketAccess(proxy.endpoint),
+    });
     expect(job.code, job.stdout).toBe(4);
     expect(job.summary).toMatchObject({ outcome: 'incomplete', generation: 1 });
     expect(job.summary.failures).toEqual([
-      expect.objectContaining({ reason: expect.stringContaining('was ended after 0.05 minutes (bucket.push_minutes_max)') }),
+      expect.objectContaining({
+        reason: expect.stringContaining('was ended after 0.05 minutes (bucket.push_minutes_max)'),
+      }),
     ]);
     const command = await run(['push', '--output', output, ...flags], bucketAccess(proxy.endpoint));
     expect([command.code, command.stderr]).toEqual([7, expect.stringContaining('continues where it ended')]);
@@ -164,7 +169,11 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     db.close();
     const at = new Date(Date.now() - 90 * 60_000);
     const cron = `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
-    const times = ['schedule.nightly=null', 'schedule.jitter_seconds=0', ...names.map((name) => `schedule.${name}=${cron}`)];
+    const times = [
+      'schedule.nightly=null',
+      'schedule.jitter_seconds=0',
+      ...names.map((name) => `schedule.${name}=${cron}`),
+    ];
     const flags = [`bucket.url=${url}`, ...times].flatMap((flag) => ['--set', flag]);
     const { child, ended } = start(jobArgs('schedule', output, '--json', ...flags), env);
     let printed = '';

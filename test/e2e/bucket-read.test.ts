@@ -62,7 +62,17 @@ describe('commands over an archive in a bucket, as processes', needsObjectStorag
       ['sql', 'SELECT count(*) FROM ticks_with_markets', '--json'],
       ['sql', 'SHOW TABLES', '--format', 'csv'],
       ['backtest', 'run', 'buy_and_hold', '--json', '--quiet'],
-      ['backtest', 'run', 'buy_and_hold', '--json', '--quiet', '--from', String(day0), '--to', String(day0 + 2 * hourMs)],
+      [
+        'backtest',
+        'run',
+        'buy_and_hold',
+        '--json',
+        '--quiet',
+        '--from',
+        String(day0),
+        '--to',
+        String(day0 + 2 * hourMs),
+      ],
     ];
     for (const words of commands) {
       const [local, remote] = await Promise.all([
@@ -100,7 +110,8 @@ describe('commands over an archive in a bucket, as processes', needsObjectStorag
     expect((await run(['status', '--archive', url], env)).code).toBe(0);
     const before = filesOf(cache).length;
     const both = await Promise.all([run(count, env), run(count, env)]);
-    for (const { code, stdout, stderr } of both) expect([code, stdout.trim().split('\n').at(-1), stderr]).toEqual([0, '9', '']);
+    for (const { code, stdout, stderr } of both)
+      expect([code, stdout.trim().split('\n').at(-1), stderr]).toEqual([0, '9', '']);
     expect(filesOf(cache).length).toBeGreaterThan(before);
     const proxy = await startFaultProxy(server.endpoint, {});
     onTestFinished(() => proxy.stop());
@@ -171,7 +182,10 @@ describe('commands over an archive in a bucket, as processes', needsObjectStorag
       [['upgrade', '--archive', url], /oddslake pull/],
       [['doctor', '--archive', url], /oddslake pull/],
       [['push', url, '--output', url], /oddslake pull/],
-      [['gaps', 'accept', 'RAIN', '--archive', url, '--from', '2026-06-01', '--to', '2026-06-02', '--reason', 'x'], /pull/],
+      [
+        ['gaps', 'accept', 'RAIN', '--archive', url, '--from', '2026-06-01', '--to', '2026-06-02', '--reason', 'x'],
+        /pull/,
+      ],
       [['keys', 'create', '--name', 'x', '--archive', url], /oddslake pull/],
       [['backtest', 'run', 'buy_and_hold', '--save', '--archive', url], /oddslake pull/],
       [['report', '--archive', url], /--out FILE/],

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import socket
 import subprocess
+import time
 from pathlib import Path
 
 import archives
@@ -89,3 +91,36 @@ def recorded(work) -> Archive:
 def archive(request) -> Archive:
     """Each of the archives."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """An S3 server on this machine, which the environment names. Objects of its bucket are files below tmp_path/s3/lakes."""
+    script = archives.ROOT / "test" / "versitygw.sh"
+    if subprocess.run([script, "--check"]).returncode != 0:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("versitygw is not built, and there is no Go to build it")
+    program = subprocess.run([script], capture_output=True, text=True, check=True).stdout.strip()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "s3" / "lakes").mkdir(parents=True)
+    keys = ("--access", "admin", "--secret", "a-secret-of-the-tests")
+    command = [program, "--port", f"127.0.0.1:{port}", *keys, "--quiet", "posix", tmp_path / "s3"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    variables = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "admin",
+        "AWS_SECRET_ACCESS_KEY": "a-secret-of-the-tests",
+        "AWS_ALLOW_HTTP": "true",  # polars
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    for _ in range(100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    yield process
+    process.kill()
+    process.wait()

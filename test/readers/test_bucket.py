@@ -6,9 +6,7 @@ DuckDB is not among them: it needs its extension httpfs, which PyPI does not hav
 import json
 import os
 import signal
-import socket
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -17,7 +15,6 @@ import pandas as pd
 import polars as pl
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pytest
 from pyarrow import fs
 
 URL = "s3://lakes/read"
@@ -26,39 +23,6 @@ SYMBOLS = ["AAA", "BBB", "CCC", "DDD"]
 DAY0 = 1750377600000  # 2025-06-20
 DAYS = 3
 PER_DAY = 50
-
-
-@pytest.fixture
-def server(tmp_path, monkeypatch):
-    """An S3 server on this machine, which the environment names."""
-    script = archives.ROOT / "test" / "versitygw.sh"
-    if subprocess.run([script, "--check"]).returncode != 0:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("versitygw is not built, and there is no Go to build it")
-    program = subprocess.run([script], capture_output=True, text=True, check=True).stdout.strip()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    (tmp_path / "s3" / "lakes").mkdir(parents=True)
-    keys = ("--access", "admin", "--secret", "a-secret-of-the-tests")
-    command = [program, "--port", f"127.0.0.1:{port}", *keys, "--quiet", "posix", tmp_path / "s3"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    variables = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "admin",
-        "AWS_SECRET_ACCESS_KEY": "a-secret-of-the-tests",
-        "AWS_ALLOW_HTTP": "true",  # polars
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    for _ in range(100):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.1)
-    yield process
-    process.kill()
-    process.wait()
 
 
 def publish(root, folder, generation: int) -> None:

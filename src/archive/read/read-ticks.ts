@@ -89,13 +89,8 @@ export function openTickReader(
     for (const key of [...merged.keys()]) if (!key.startsWith(`${generation} `)) merged.delete(key);
   });
 
-  function readDay(
-    symbol: string,
-    { commit, end }: SymbolSnapshot,
-    { day, file, journaled }: SymbolDay,
-  ): KeyedColumns {
-    if (journaled === undefined)
-      return { key: `${file!.sha256} ${symbol}`, ...readPublished(symbol, commit, file) };
+  function readDay(symbol: string, { commit, end }: SymbolSnapshot, { day, file, journaled }: SymbolDay): KeyedColumns {
+    if (journaled === undefined) return { key: `${file!.sha256} ${symbol}`, ...readPublished(symbol, commit, file) };
     // Within one commit, the same records give the same ticks.
     const key = `${commit.generation} ${commit.commitId} ${journaled} ${day} ${symbol}`;
     const cached = merged.get(key);

@@ -28,7 +28,9 @@ export function addReport(shell: CliContext): void {
     withContext(flags, shell.version, false, (context) => {
       const { bucketUrl } = context.settings.archive;
       if (bucketUrl !== null && flags.out === undefined)
-        throw new UsageError(`Where to? ${bucketUrl} is in object storage: name the file of the report with --out FILE.`);
+        throw new UsageError(
+          `Where to? ${bucketUrl} is in object storage: name the file of the report with --out FILE.`,
+        );
       return openReadableArchive(context, async (archive) => {
         const { writeReport } = await import('../../report/write-report.ts');
         const { health, ...written } = await writeReport(archive, context, flags.out ?? null);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { openPushTask } from '../../../src/collector/schedule/push-task.ts';
 import { emptyFacts, type Summary, summarize } from '../../../src/collector/run/summary.ts';
+import { openPushTask } from '../../../src/collector/schedule/push-task.ts';
 import { InterruptedError } from '../../../src/context/context.ts';
 
 const settle = () => new Promise((resolve) => setImmediate(resolve));
