@@ -30,7 +30,7 @@ def parse_step(text: str) -> int:
     return step
 
 
-def compute_candles(archive: g.Generation, step: int, window: g.Window) -> DataFrame:
+def compute_candles(lake: g.Generation, step: int, window: g.Window) -> DataFrame:
     """The candles of the steps that start in the window and have ticks."""
 
     def start_of(column: str):
@@ -39,7 +39,7 @@ def compute_candles(archive: g.Generation, step: int, window: g.Window) -> DataF
 
     starts = (F.col("ms") >= window.since) & (F.col("ms") < window.until)
     formed = (
-        archive.rows("ticks", window)
+        lake.rows("ticks", window)
         .groupBy("symbol", start_of("t"))
         .agg(
             F.min_by("p", "t").alias("open"),
@@ -49,7 +49,7 @@ def compute_candles(archive: g.Generation, step: int, window: g.Window) -> DataF
             F.count("*").cast("int").alias("ticks"),
         )
     )
-    quoted = archive.rows("quotes", window).groupBy("symbol", start_of("t")).agg(
+    quoted = lake.rows("quotes", window).groupBy("symbol", start_of("t")).agg(
         F.max_by(F.struct("bid", "ask"), "t").alias("sides")
     )
     # No quote is carried over midnight.
@@ -63,12 +63,12 @@ def compute_candles(archive: g.Generation, step: int, window: g.Window) -> DataF
         .withColumn("sides", F.last("sides", ignorenulls=True).over(until_now))
         .where("ticks is not null")
     )
-    traded = archive.rows("trades", window).groupBy("symbol", start_of("t")).agg(
+    traded = lake.rows("trades", window).groupBy("symbol", start_of("t")).agg(
         F.sum("size").alias("volume"),
         F.count("*").cast("int").alias("trades"),
         (F.sum(F.col("price") * F.col("size")) / F.nullif(F.sum("size"), F.lit(0.0))).alias("vwap"),
     )
-    covered = compute_covered(archive.rows("coverage", window), step)
+    covered = compute_covered(lake.rows("coverage", window), step)
     return (
         with_quotes.where(starts)
         .join(traded, ["symbol", "ms"], "left")
@@ -109,12 +109,12 @@ def main(argv: list[str] | None = None) -> int:
         step, window = parse_step(arguments.step), g.parse_window(arguments.since, arguments.until)
     except ValueError as error:
         parser.error(str(error))
-    archive = g.open_generation(g.start_session("oddslake candles"), arguments.archive)
-    candles = compute_candles(archive, step, window)
+    lake = g.open_generation(g.start_session("oddslake candles"), arguments.archive)
+    candles = compute_candles(lake, step, window)
     candles.repartitionByRange("date", "symbol").sortWithinPartitions("date", "symbol", "t").write.partitionBy(
         "date"
     ).parquet(arguments.out)
-    print(f"candles of generation {archive.manifest['generation']}: {arguments.out}")
+    print(f"candles of generation {lake.manifest['generation']}: {arguments.out}")
     return 0
 
 

@@ -29,9 +29,9 @@ KEYS = {
 FORMATS = ("parquet", "csv", "json")
 
 
-def select_rows(archive: g.Generation, dataset: str, window: g.Window, symbols: list[str]) -> DataFrame | None:
+def select_rows(lake: g.Generation, dataset: str, window: g.Window, symbols: list[str]) -> DataFrame | None:
     """The rows whose time is in the window; of markets, the rows of the days that meet it. None if there is no file."""
-    rows = archive.rows(dataset, window)
+    rows = lake.rows(dataset, window)
     if rows is None:
         return None
     time, name = KEYS[dataset]
@@ -71,12 +71,12 @@ def main(argv: list[str] | None = None) -> int:
         window = g.parse_window(arguments.since, arguments.until)
     except ValueError as error:
         parser.error(str(error))
-    archive = g.open_generation(g.start_session("oddslake export"), arguments.archive)
-    rows = select_rows(archive, arguments.dataset, window, arguments.symbol)
+    lake = g.open_generation(g.start_session("oddslake export"), arguments.archive)
+    rows = select_rows(lake, arguments.dataset, window, arguments.symbol)
     if rows is None:
         parser.error(f"the archive has no {arguments.dataset}")
     write(rows, arguments.dataset, arguments.format, arguments.out)
-    print(f"{arguments.dataset} of generation {archive.manifest['generation']}: {arguments.out}")
+    print(f"{arguments.dataset} of generation {lake.manifest['generation']}: {arguments.out}")
     return 0
 
 

@@ -54,9 +54,9 @@ class Generation:
         return read if wanted else read.where("false")
 
 
-def open_generation(spark: SparkSession, archive: str) -> Generation:
+def open_generation(spark: SparkSession, address: str) -> Generation:
     """Opens the current generation of the archive at an address that Spark can read, such as s3a://BUCKET/PREFIX."""
-    root = archive.rstrip("/")
+    root = address.rstrip("/")
     text = spark.read.text(f"{root}/manifest.json", wholetext=True).first()[0]
     return Generation(spark, root, json.loads(text))
 

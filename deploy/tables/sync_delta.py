@@ -132,17 +132,17 @@ def open_archive(url: str, options: dict[str, str]) -> Archive:
     return Archive(f"s3://{address.netloc}/{prefix}", store, options | ({"allow_http": "true"} if clear else {}))
 
 
-def read_manifest(archive: Archive, last: Manifest | None = None) -> Manifest:
+def read_manifest(target: Archive, last: Manifest | None = None) -> Manifest:
     """Reads manifest.json in one request. Returns `last` itself if it is still the current one."""
     try:
-        found = obstore.get(archive.store, "manifest.json", options={"if_none_match": last.etag} if last else None)
+        found = obstore.get(target.store, "manifest.json", options={"if_none_match": last.etag} if last else None)
         etag = found.meta["e_tag"]
         body = bytes(found.bytes())
     except NotModifiedError:
         return last
     except FileNotFoundError:
-        raise Refusal(f"{archive.url} has no manifest.json. Push an archive there first.") from None
-    return parse_manifest(body, etag, archive.url)
+        raise Refusal(f"{target.url} has no manifest.json. Push an archive there first.") from None
+    return parse_manifest(body, etag, target.url)
 
 
 def parse_manifest(body: bytes, etag: str, url: str) -> Manifest:
@@ -168,26 +168,26 @@ def check_manifest(document: dict, body: bytes, etag: str, url: str) -> Manifest
     return Manifest(etag, name, sequence, document["generation"], document["created_at"], files)
 
 
-def read_markers(archive: Archive, dataset: str) -> dict[str, int]:
+def read_markers(target: Archive, dataset: str) -> dict[str, int]:
     """The markers of a table, by path, with the sequences of their manifests."""
     form = re.compile(rf"tables/{dataset}/(\d{{6,15}})-[0-9a-f]{{12}}\.json")
-    paths = [found["path"] for found in obstore.list(archive.store, f"tables/{dataset}/").collect()]
+    paths = [found["path"] for found in obstore.list(target.store, f"tables/{dataset}/").collect()]
     return {path: int(match[1]) for path in paths if (match := form.fullmatch(path))}
 
 
-def open_table(archive: Archive, dataset: str) -> DeltaTable | None:
+def open_table(target: Archive, dataset: str) -> DeltaTable | None:
     try:
-        return DeltaTable(f"{archive.url}/data/{dataset}", storage_options=archive.options)
+        return DeltaTable(f"{target.url}/data/{dataset}", storage_options=target.options)
     except TableNotFoundError:
         return None
 
 
-def read_table(archive: Archive, dataset: str) -> Table | None:
+def read_table(target: Archive, dataset: str) -> Table | None:
     """The current version of a table; None if there is no table."""
-    found = open_table(archive, dataset)
+    found = open_table(target, dataset)
     if found is None:
         return None
-    root = f"{archive.url}/data/{dataset}/"
+    root = f"{target.url}/data/{dataset}/"
     sequence = found.transaction_version(APPLICATION)
     protocol = found.protocol()
     if sequence is None or (protocol.min_reader_version, protocol.min_writer_version) != PROTOCOL:
@@ -296,7 +296,7 @@ def to_metadata(dataset: str, table: Table | None, now: int) -> dict:
     }
 
 
-def sync_table(archive: Archive, dataset: str, manifest: Manifest) -> tuple[Manifest, str]:
+def sync_table(target: Archive, dataset: str, manifest: Manifest) -> tuple[Manifest, str]:
     """Makes a table follow manifest.json. Returns the manifest that it follows, and what was done.
 
     It ends only when it has read that the table follows the current manifest, so that of two runs the one with the
@@ -304,60 +304,60 @@ def sync_table(archive: Archive, dataset: str, manifest: Manifest) -> tuple[Mani
     """
     done = "unchanged"
     for _ in range(ATTEMPTS_MAX):
-        manifest = read_manifest(archive, manifest)
-        table = read_table(archive, dataset)
-        markers = read_markers(archive, dataset)
+        manifest = read_manifest(target, manifest)
+        table = read_table(target, dataset)
+        markers = read_markers(target, dataset)
         if table is not None and table.sequence > manifest.sequence:
             # Either another run was first with a later manifest, or manifest.json has gone back.
-            if read_manifest(archive, manifest) is not manifest:
+            if read_manifest(target, manifest) is not manifest:
                 continue
             raise Refusal(
-                f"The table of {dataset} follows manifest {table.sequence}, and {archive.url}/manifest.json is {manifest.sequence}."
+                f"The table of {dataset} follows manifest {table.sequence}, and {target.url}/manifest.json is {manifest.sequence}."
                 f" Was an earlier manifest copied there? Remove data/{dataset}/_delta_log/ and tables/{dataset}/ to start again."
             )
         actions = plan_commit(dataset, manifest, table, list(markers.values()), round(time.time() * 1000))
         if actions is None:
-            release([path for path, sequence in markers.items() if sequence < table.sequence], archive)
+            release([path for path, sequence in markers.items() if sequence < table.sequence], target)
             return manifest, done
-        mark(archive, dataset, manifest)
-        if read_manifest(archive, manifest) is not manifest:
+        mark(target, dataset, manifest)
+        if read_manifest(target, manifest) is not manifest:
             continue
         version = 0 if table is None else table.version + 1
-        if not commit(archive, dataset, version, actions):
+        if not commit(target, dataset, version, actions):
             continue
         counts = [sum(kind in action for action in actions) for kind in ("add", "remove")]
         done = f"version {version}: {counts[0]} objects added, {counts[1]} removed"
         if version > 0 and version % VERSIONS_PER_CHECKPOINT == 0:
-            write_checkpoint(archive, dataset)
+            write_checkpoint(target, dataset)
     raise Busy(f"Other runs came first {ATTEMPTS_MAX} times for the table of {dataset}. Run this again.")
 
 
-def mark(archive: Archive, dataset: str, manifest: Manifest) -> None:
+def mark(target: Archive, dataset: str, manifest: Manifest) -> None:
     body = json.dumps({"manifest": f"manifests/{manifest.name}"}).encode()
     # Its text is the same whoever writes it.
-    obstore.put(archive.store, f"tables/{dataset}/{manifest.name}", body)
+    obstore.put(target.store, f"tables/{dataset}/{manifest.name}", body)
 
 
-def release(paths: list[str], archive: Archive) -> None:
+def release(paths: list[str], target: Archive) -> None:
     if paths:
-        obstore.delete(archive.store, paths)
+        obstore.delete(target.store, paths)
 
 
-def commit(archive: Archive, dataset: str, version: int, actions: list[dict]) -> bool:
+def commit(target: Archive, dataset: str, version: int, actions: list[dict]) -> bool:
     """Creates a version of a table. False if it is there: by another run, or by a request whose response was lost."""
     lines = (json.dumps(action, separators=(",", ":"), ensure_ascii=False) for action in actions)
     body = "".join(f"{line}\n" for line in lines).encode()
     try:
-        obstore.put(archive.store, f"data/{dataset}/_delta_log/{version:020d}.json", body, mode="create")
+        obstore.put(target.store, f"data/{dataset}/_delta_log/{version:020d}.json", body, mode="create")
     except AlreadyExistsError:
         return False
     return True
 
 
-def write_checkpoint(archive: Archive, dataset: str) -> None:
+def write_checkpoint(target: Archive, dataset: str) -> None:
     """Sums up the log for readers, and removes the commits before it that are older than 30 days. The table is right without."""
     try:
-        table = open_table(archive, dataset)
+        table = open_table(target, dataset)
         table.create_checkpoint()
         table.cleanup_metadata()
     except (DeltaError, OSError) as error:
@@ -366,10 +366,10 @@ def write_checkpoint(archive: Archive, dataset: str) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     options = dict(option.split("=", 1) for option in arguments.storage_option)
-    archive = open_archive(arguments.url, {name.lower(): value for name, value in options.items()})
-    manifest = read_manifest(archive)
+    target = open_archive(arguments.url, {name.lower(): value for name, value in options.items()})
+    manifest = read_manifest(target)
     for dataset in arguments.dataset or FORMAT["datasets"]:
-        manifest, done = sync_table(archive, dataset, manifest)
+        manifest, done = sync_table(target, dataset, manifest)
         print(f"{dataset}: {done} (generation {manifest.generation})", flush=True)
 
 

@@ -445,6 +445,14 @@ export const proofs: Proofs = {
     ],
     'bucket.sse': encrypted,
     'bucket.kms_key': encrypted,
+    'bucket.cache_dir': [
+      'bucket/file-cache.test.ts',
+      'a full disk and a folder that cannot be written to are explained',
+    ],
+    'bucket.cache_bytes_max': [
+      'bucket/file-cache.test.ts',
+      'the entries that were not used for longest are removed first',
+    ],
     'drops.markets_share_max': [
       'collector/run/falls.test.ts',
       'a sharp drop of markets exits with 4, publishes, and becomes the median',
