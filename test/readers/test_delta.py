@@ -31,6 +31,8 @@ STRICT = ("--set", "bucket.keep_generations=1", "--set", "bucket.keep_days=1")
 def load_script():
     spec = importlib.util.spec_from_file_location("sync_delta", SCRIPT)
     module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up.
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
