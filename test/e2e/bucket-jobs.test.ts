@@ -169,20 +169,29 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     db.close();
     const at = new Date(Date.now() - 90 * 60_000);
     const cron = `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
+<<<<<<< ours
     const times = [
       'schedule.nightly=null',
       'schedule.jitter_seconds=0',
       ...names.map((name) => `schedule.${name}=${cron}`),
     ];
+=======
+    const times = ['schedule.nightly=null', 'schedule.jitter_seconds=0', 'schedule.port=0', ...names.map((name) => `schedule.${name}=${cron}`)];
+>>>>>>> theirs
     const flags = [`bucket.url=${url}`, ...times].flatMap((flag) => ['--set', flag]);
     const { child, ended } = start(jobArgs('schedule', output, '--json', ...flags), env);
     let printed = '';
     child.stdout!.on('data', (text: string) => {
       printed += text;
     });
+    const said = { stderr: '' };
+    child.stderr!.on('data', (text: string) => {
+      said.stderr += text;
+    });
     return {
       child,
       ended,
+      said,
       listSummaries: () =>
         printed
           .split('\n')
@@ -199,6 +208,11 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     const url = 's3://lakes/schedule';
     const running = await startSchedule(output, url, { ...access(box.url), ...bucketAccess() }, 'ticks');
     await waitFor(() => running.listSummaries().length === 2, 'the summaries of the job and the push');
+    const [, address] = /"url":"(http:[^"]+)".*serving health and metrics/.exec(running.said.stderr)!;
+    const metrics = await (await fetch(`${address}/metrics`)).text();
+    expect(metrics).toContain('oddslake_job_last_run_pushed_generation{name="push"} 1\n');
+    expect(metrics).toContain('oddslake_job_last_run_exit_code{name="push"} 0\n');
+    expect(metrics).toContain('oddslake_schedule_runs_total{name="push",outcome="done"} 1\n');
     running.child.kill('SIGTERM');
     const ended = await running.ended;
     expect(ended.code, ended.stderr).toBe(0);
