@@ -8,7 +8,19 @@ import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { credentials, type ObjectServer, region, startServer } from '../bucket/server.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
-import { access, dayMs, type Ended, folder, hashes, jobArgs, run, sandbox, start, type Variables } from './lake.ts';
+import {
+  access,
+  dayMs,
+  type Ended,
+  folder,
+  hashes,
+  jobArgs,
+  manifestOf,
+  run,
+  sandbox,
+  start,
+  type Variables,
+} from './lake.ts';
 
 describe('jobs with bucket.url', needsObjectStorage(), () => {
   let server: ObjectServer;
@@ -169,15 +181,12 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     db.close();
     const at = new Date(Date.now() - 90 * 60_000);
     const cron = `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
-<<<<<<< ours
     const times = [
       'schedule.nightly=null',
       'schedule.jitter_seconds=0',
+      'schedule.port=0',
       ...names.map((name) => `schedule.${name}=${cron}`),
     ];
-=======
-    const times = ['schedule.nightly=null', 'schedule.jitter_seconds=0', 'schedule.port=0', ...names.map((name) => `schedule.${name}=${cron}`)];
->>>>>>> theirs
     const flags = [`bucket.url=${url}`, ...times].flatMap((flag) => ['--set', flag]);
     const { child, ended } = start(jobArgs('schedule', output, '--json', ...flags), env);
     let printed = '';
@@ -210,7 +219,8 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     await waitFor(() => running.listSummaries().length === 2, 'the summaries of the job and the push');
     const [, address] = /"url":"(http:[^"]+)".*serving health and metrics/.exec(running.said.stderr)!;
     const metrics = await (await fetch(`${address}/metrics`)).text();
-    expect(metrics).toContain('oddslake_job_last_run_pushed_generation{name="push"} 1\n');
+    const { generation } = manifestOf(output);
+    expect(metrics).toContain(`oddslake_job_last_run_pushed_generation{name="push"} ${generation}\n`);
     expect(metrics).toContain('oddslake_job_last_run_exit_code{name="push"} 0\n');
     expect(metrics).toContain('oddslake_schedule_runs_total{name="push",outcome="done"} 1\n');
     running.child.kill('SIGTERM');
@@ -218,7 +228,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(ended.code, ended.stderr).toBe(0);
     const [ticks, push] = ['ticks', 'push'].map((name) => running.listSummaries().find(({ job }) => job === name)!);
     expect(ticks).not.toHaveProperty('pushed');
-    expect(push).toMatchObject({ run_id: null, exit_code: 0, pushed: { url, outcome: 'pushed', generation: 1 } });
+    expect(push).toMatchObject({ run_id: null, exit_code: 0, pushed: { url, outcome: 'pushed', generation } });
     expect(await pull(url)).toEqual(hashes(output, '*'));
   });
 
