@@ -30,7 +30,7 @@ export function createNullTexts(rows: number): TextColumn {
 }
 
 /** Whether a column is known to be of nulls. False proves nothing. */
-export const isNullColumn = ({ bytes, lengths }: TextColumn): boolean =>
+const isNullColumn = ({ bytes, lengths }: TextColumn): boolean =>
   bytes === noBytes && lengths.buffer === shared?.lengths.buffer;
 
 /** Encodes texts, all together if they are ASCII, which takes a fifth of the time. */

@@ -310,7 +310,7 @@ async function importToArchive(
     display.stop();
     await lazy.close();
     reader.close();
-    await writer.close();
+    writer.close();
   }
   const { size } = new Set([
     ...writer.symbols,

@@ -40,7 +40,6 @@ import { createRejectBuffer, createRowCounter, type RowCounter } from './rejecte
 import { createTickBuffer, rowsAtOnceMax, type TickBuffer } from './row-buffer.ts';
 import { openScratchList, type ScratchList } from './scratch-list.ts';
 import { openSeriesWriter, type SeriesWriter } from './series-writer.ts';
-import { createSpillThread } from './spill-rows.ts';
 
 /** The ticks of one symbol's rows. */
 type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
@@ -92,7 +91,7 @@ export interface ImportWriter {
   flushJournal(): Promise<void>;
   /** Publishes everything added so far. */
   publish(): Promise<void>;
-  close(): Promise<void>;
+  close(): void;
 }
 
 interface ImportWriterOptions {
@@ -178,14 +177,12 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     return { add, write };
   }
 
-  const spillThread = createSpillThread(context.threads);
   const openSeries = (dataset: SeriesDataset): SeriesWriter =>
     openSeriesWriter(run, {
       dataset,
       qualify,
       scratch,
       addLoad,
-      getSpillThread: spillThread.get,
       async accept(day, rows) {
         context.signal.throwIfAborted();
         buffer.series.add(dataset, day, rows);
@@ -313,7 +310,6 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       held = openScratchList(join(scratch, 'held'));
     },
     async release() {
-      await spillThread.end();
       const heldList = held;
       if (heldList === undefined) return;
       await writeRejected();
@@ -340,13 +336,13 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       context.signal.throwIfAborted();
       if (tickBuffer !== undefined && tickBuffer.length >= bufferTicksMax - rowsAtOnceMax) await drain(observedAt);
       await rejectRows(observedAt, rejectedMax);
-      for (const one of seriesWriters) await one.flushWhenFull(observedAt);
+      for (const one of seriesWriters) one.flushWhenFull(observedAt);
     },
     async flushRows(observedAt) {
       await drain(observedAt);
       await rejectRows(observedAt, 0);
       rejectBuffer.nextFile();
-      for (const one of seriesWriters) await one.endFile(observedAt);
+      for (const one of seriesWriters) one.endFile(observedAt);
     },
     async addPage(read, rejected) {
       ticks += read.ticks.tickCount + rejected.length;
@@ -398,8 +394,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       await writeMarkets();
     },
     publish,
-    async close() {
-      await spillThread.end();
+    close() {
       spillFile?.close();
       held?.close();
       for (const one of seriesWriters) one.close();

@@ -5,26 +5,10 @@ import type { TickColumns } from '../../base/ticks.ts';
 /** Maximum number of rows that an import reads before it makes room in its buffers. */
 export const rowsAtOnceMax = 1 << 17;
 
-/** Rows in file order. Plain values, for worker threads. */
-export interface FilledRows {
-  readonly length: number;
-  /** The symbols, in the order in which they first occur. */
-  readonly names: readonly string[];
-  readonly arrays: RowArrays;
-  readonly texts: readonly TextColumn[];
-}
-
-/** The arrays of a buffer, longer than its rows: for each row the index of its symbol, its time, and its numbers by column. */
-export interface RowArrays {
-  readonly ids: Uint32Array<ArrayBuffer>;
-  readonly t: Float64Array<ArrayBuffer>;
-  readonly values: readonly Float64Array<ArrayBuffer>[];
-}
-
 /** Buffers rows in file order and returns them grouped by symbol. Its size is bounded, so memory does not grow with the file. */
 export interface RowBuffer {
   readonly length: number;
-  /** The numbers of the rows, one array for each column. `take` replaces them. */
+  /** The numbers of the rows, one array for each column. */
   readonly values: readonly Float64Array[];
   /**
    * Adds a row with its texts, one for each column, and returns its index in `values`, where the caller writes its numbers.
@@ -33,10 +17,6 @@ export interface RowBuffer {
   add(symbol: string, t: number, texts?: readonly (string | null)[]): number;
   /** Yields the rows of each symbol in input order, and empties the buffer. */
   drain(): Generator<SeriesRows & { readonly symbol: string }>;
-  /** Hands over all rows, and continues with other arrays. */
-  take(): FilledRows;
-  /** Takes arrays back that `take` handed over, to use them again. */
-  reuse(arrays: RowArrays): void;
 }
 
 const noTexts: readonly string[] = [];
@@ -47,27 +27,13 @@ const noTexts: readonly string[] = [];
  */
 export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): RowBuffer {
   const ids = new Map<string, number>();
-  let names: string[] = [];
-  const createArrays = (): RowArrays => ({
-    ids: new Uint32Array(rowsMax),
-    t: new Float64Array(rowsMax),
-    values: Array.from({ length: width }, () => new Float64Array(rowsMax)),
-  });
-  let arrays = createArrays();
-  let spare: RowArrays | undefined;
-  /** The same array all the time, because callers keep it. */
-  const values: Float64Array[] = [...arrays.values];
+  const names: string[] = [];
+  const id = new Uint32Array(rowsMax);
+  const t = new Float64Array(rowsMax);
+  const values = Array.from({ length: width }, () => new Float64Array(rowsMax));
   const texts = Array.from({ length: textWidth }, openTextBuffer);
   let length = 0;
   let latest: { readonly symbol: string | null; readonly id: number } = { symbol: null, id: 0 };
-  function empty(): FilledRows {
-    const filled = { length, names, arrays, texts: texts.map((column) => column.drain()) };
-    length = 0;
-    ids.clear();
-    names = [];
-    latest = { symbol: null, id: 0 };
-    return filled;
-  }
   return {
     get length() {
       return length;
@@ -83,56 +49,41 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
         }
         latest = { symbol, id: symbolId };
       }
-      arrays.ids[length] = latest.id;
-      arrays.t[length] = time;
+      id[length] = latest.id;
+      t[length] = time;
       for (let c = 0; c < textWidth; c++) texts[c]!.add(textsOfRow[c]!);
       return length++;
     },
     *drain() {
-      yield* groupRows(empty());
-    },
-    take() {
-      const filled = empty();
-      arrays = spare ?? createArrays();
-      spare = undefined;
-      for (const [c, column] of arrays.values.entries()) values[c] = column;
-      return filled;
-    },
-    reuse(returned) {
-      spare = returned;
+      const starts = new Uint32Array(names.length + 1);
+      for (let i = 0; i < length; i++) starts[id[i]! + 1]!++;
+      for (let i = 0; i < names.length; i++) starts[i + 1]! += starts[i]!;
+      const at = starts.slice();
+      // From here on, `id` holds the position of each row.
+      for (let i = 0; i < length; i++) id[i] = at[id[i]!]!++;
+      const group = (column: Float64Array): Float64Array => {
+        const grouped = new Float64Array(length);
+        for (let i = 0; i < length; i++) grouped[id[i]!] = column[i]!;
+        return grouped;
+      };
+      const groupedT = group(t);
+      const groupedValues = values.map(group);
+      const order = new Uint32Array(textWidth === 0 ? 0 : length);
+      for (let i = 0; i < order.length; i++) order[id[i]!] = i;
+      const groupedTexts = texts.map((column) => pickTexts(column.drain(), order));
+      const drained = [...names];
+      length = 0;
+      ids.clear();
+      names.length = 0;
+      latest = { symbol: null, id: 0 };
+      for (const [i, symbol] of drained.entries()) {
+        const [from, to] = [starts[i]!, starts[i + 1]!];
+        const pick = (column: Float64Array): Float64Array => column.subarray(from, to);
+        const textsOfSymbol = groupedTexts.map((column) => sliceTexts(column, from, to));
+        yield { symbol, t: pick(groupedT), values: groupedValues.map(pick), texts: textsOfSymbol };
+      }
     },
   };
-}
-
-/** Yields the rows of each symbol in input order. Overwrites `arrays.ids`. */
-export function* groupRows({
-  length,
-  names,
-  arrays: { ids, t, values },
-  texts,
-}: FilledRows): Generator<SeriesRows & { readonly symbol: string }> {
-  const starts = new Uint32Array(names.length + 1);
-  for (let i = 0; i < length; i++) starts[ids[i]! + 1]!++;
-  for (let i = 0; i < names.length; i++) starts[i + 1]! += starts[i]!;
-  const at = starts.slice();
-  // From here on, `ids` holds the position of each row.
-  for (let i = 0; i < length; i++) ids[i] = at[ids[i]!]!++;
-  const group = (column: Float64Array): Float64Array => {
-    const grouped = new Float64Array(length);
-    for (let i = 0; i < length; i++) grouped[ids[i]!] = column[i]!;
-    return grouped;
-  };
-  const groupedT = group(t);
-  const groupedValues = values.map(group);
-  const order = new Uint32Array(texts.length === 0 ? 0 : length);
-  for (let i = 0; i < order.length; i++) order[ids[i]!] = i;
-  const groupedTexts = texts.map((column) => pickTexts(column, order));
-  for (const [i, symbol] of names.entries()) {
-    const [from, to] = [starts[i]!, starts[i + 1]!];
-    const pick = (column: Float64Array): Float64Array => column.subarray(from, to);
-    const textsOfSymbol = groupedTexts.map((column) => sliceTexts(column, from, to));
-    yield { symbol, t: pick(groupedT), values: groupedValues.map(pick), texts: textsOfSymbol };
-  }
 }
 
 /** Number of texts of a column that are encoded together. Strings that live no longer cost the garbage collector little. */

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import type { QualifyName } from '../../archive/format/qualify-market.ts';
+import { sortSeriesByTime, splitSeriesByDay } from '../../archive/format/series.ts';
 import {
   listFactColumns,
   listTextColumns,
@@ -17,7 +18,6 @@ import type { Run } from '../run/run.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
 import { createRowBuffer, type RowBuffer, rowsAtOnceMax } from './row-buffer.ts';
 import { openScratchList, type ScratchList } from './scratch-list.ts';
-import { type SpilledDay, type SpillThread, spillRows } from './spill-rows.ts';
 
 /** Takes the rows of a series. */
 export interface SeriesSink {
@@ -42,9 +42,9 @@ export interface SeriesWriter {
   /** The symbols of the accepted rows. */
   readonly symbols: ReadonlySet<string>;
   /** Writes the buffered rows if there are enough. `observedAt`: modification time of their file, epoch ms. */
-  flushWhenFull(observedAt: number): Promise<void>;
+  flushWhenFull(observedAt: number): void;
   /** Writes all buffered rows of a file. */
-  endFile(observedAt: number): Promise<void>;
+  endFile(observedAt: number): void;
   /** Accepts all rows for the next publish, and journals rejected ones. */
   release(): Promise<void>;
   /** Accepts coverage that the user declared, for the publish of the rows. */
@@ -62,8 +62,6 @@ interface SeriesWriterOptions {
   readonly qualify: QualifyName;
   /** Folder for scratch files. */
   readonly scratch: string;
-  /** Returns a thread that spills rows; null if they are spilled on the calling thread. Called with the rows so far. */
-  getSpillThread(rows: number): Promise<SpillThread | null>;
   /** Called after an append to the journal with its load, in ticks. Publishes the journal when it is full. */
   addLoad(load: number): Promise<void>;
 }
@@ -75,7 +73,7 @@ const bufferTextRowsMax = 1 << 18;
 const rejectedMax = 1000;
 
 export function openSeriesWriter(run: Run, options: SeriesWriterOptions): SeriesWriter {
-  const { dataset, accept, acceptCoverage, qualify, scratch, addLoad, getSpillThread } = options;
+  const { dataset, accept, acceptCoverage, qualify, scratch, addLoad } = options;
   const { state } = run.archive;
   const valueColumns = listValueColumns(dataset);
   const textColumns = listTextColumns(dataset);
@@ -93,45 +91,14 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
     held.append(item);
   };
 
-  let rowCount = 0;
-  /** Rows that the thread is spilling. */
-  let pending: Promise<void> | undefined;
-
-  function holdDays(days: readonly SpilledDay[], observedAt: number): void {
-    for (const { symbol: name, ...day } of days) {
+  function drain(observedAt: number): void {
+    for (const { symbol: name, ...drained } of buffer?.drain() ?? []) {
       const symbol = qualify(name);
       symbols.add(symbol);
-      hold({ kind: 'rows', symbol, observedAt, ...day });
+      spillFile ??= openSpillFile(join(scratch, dataset));
+      for (const { day, ...rows } of splitSeriesByDay(sortSeriesByTime(drained)))
+        hold({ kind: 'rows', symbol, day, observedAt, spilled: spillFile.appendRows(rows) });
     }
-  }
-
-  async function finishPending(): Promise<void> {
-    const running = pending;
-    pending = undefined;
-    await running;
-  }
-
-  /** Spills all rows of the buffer here, after those of the thread. */
-  async function drain(observedAt: number): Promise<void> {
-    await finishPending();
-    if (buffer === undefined || buffer.length === 0) return;
-    rowCount += buffer.length;
-    spillFile ??= openSpillFile(join(scratch, dataset));
-    holdDays(spillRows(buffer.drain(), spillFile), observedAt);
-  }
-
-  /** Hands the rows of a full buffer to the thread if there is one. Waits for the buffer before. */
-  async function drainFull(full: RowBuffer, observedAt: number): Promise<void> {
-    const thread = await getSpillThread(rowCount);
-    if (thread === null) return await drain(observedAt);
-    await finishPending();
-    rowCount += full.length;
-    pending = thread.spill(join(scratch, `${dataset}-of-thread`), full.take()).then(({ days, arrays }) => {
-      full.reuse(arrays);
-      holdDays(days, observedAt);
-    });
-    // Whoever waits for it gets the error.
-    pending.catch(() => {});
   }
 
   function writeRejected(observedAt: number): void {
@@ -170,12 +137,12 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
         rejectBuffer.add({ symbol: symbol === null ? null : qualify(symbol), at: 0, ...rejected });
       },
     },
-    async flushWhenFull(observedAt) {
-      if (buffer !== undefined && buffer.length >= bufferMax - rowsAtOnceMax) await drainFull(buffer, observedAt);
+    flushWhenFull(observedAt) {
+      if (buffer !== undefined && buffer.length >= bufferMax - rowsAtOnceMax) drain(observedAt);
       if (rejectBuffer.pendingCount >= rejectedMax) writeRejected(observedAt);
     },
-    async endFile(observedAt) {
-      await drain(observedAt);
+    endFile(observedAt) {
+      drain(observedAt);
       writeRejected(observedAt);
       rejectBuffer.nextFile();
     },
