@@ -56,7 +56,7 @@ export interface Archive {
    * generation: a process does not notice that something else changes manifest.json meanwhile.
    */
   readManifest(): Manifest;
-  /** The exact text of that manifest, read anew each time. */
+  /** The exact text of that manifest, read each time. */
   readManifestText(): string;
   /** Caches the manifest of the generation that is being committed, so that it need not be parsed. `hash`: SHA-256 of its text. */
   setCommittedManifest(hash: string, manifest: Manifest): void;

@@ -1,6 +1,6 @@
 import { exitCodes } from '../base/errors.ts';
 import type { Job } from '../collector/job.ts';
-import { emptyBookCounts, type Summary, summarize } from '../collector/run/summary.ts';
+import { emptyFacts, type Summary, summarize } from '../collector/run/summary.ts';
 import type { Context } from '../context/context.ts';
 import { listSecrets } from '../settings/settings.ts';
 import { type CliContext, type CommonFlags, type SourceFlags, withContext } from './command-context.ts';
@@ -62,26 +62,11 @@ export const summarizeNotStarted = (
   finishedAt = startedAt + performance.now(),
 ): Summary =>
   summarize({
+    ...emptyFacts,
     version,
     job,
-    run_id: null,
     started_at: Math.round(startedAt),
     finished_at: Math.round(finishedAt),
-    requests: 0,
-    retries: 0,
-    throttled_ms: 0,
-    pages: 0,
-    recovered: 0,
-    generation: 0,
-    watermark: null,
-    gaps: 0,
-    ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
-    symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-    orderbooks: emptyBookCounts,
-    warnings: [],
-    failures: [],
-    files: [],
     strict: false,
-    hasUpstreamResponded: false,
     thrown: error,
   });

@@ -56,7 +56,7 @@ export async function verifyArchive(
 ): Promise<VerifyResult> {
   const intact = new Set<string>();
   for (;;) {
-    const manifest = readManifestAnew(archive);
+    const manifest = readManifestFile(archive);
     const byPath = new Map(listManifestFiles(manifest).map((file) => [file.path, file]));
     const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
     const findings: VerifyFinding[] = [];
@@ -87,7 +87,7 @@ export async function verifyArchive(
     const { generation } = manifest;
     const state = only === null ? await verifyStateNow(archive, manifest, findings, signal, earlyState) : null;
     if (state === undefined) intact.clear();
-    if (state === undefined || readManifestAnew(archive).generation !== generation) continue;
+    if (state === undefined || readManifestFile(archive).generation !== generation) continue;
     if (only === null) recordKnownFiles(archive, manifest, records, byPath);
     const { bytes } = sumFileSizes(files);
     // An edited manifest may state any generation.
@@ -97,7 +97,7 @@ export async function verifyArchive(
 }
 
 /** The manifest as its file is now: it is verified too, and something may have changed it since this process read it. */
-const readManifestAnew = (archive: Archive): Manifest =>
+const readManifestFile = (archive: Archive): Manifest =>
   parseManifest(archive.readManifestText(), archive.layout.manifestPath);
 
 /**
