@@ -33,7 +33,7 @@ export function openLiveReads(context: Context, archive: Archive): LiveReads {
 }
 
 /** Asks the source of a symbol. Of a symbol of no source nothing is asked: none has it. */
-export function joinLiveReads(bySource: ReadonlyMap<string, LiveReads>): LiveReads {
+function joinLiveReads(bySource: ReadonlyMap<string, LiveReads>): LiveReads {
   const names = [...bySource.keys()];
   const all = [...bySource.values()];
   const findReads = (symbol: string): LiveReads | undefined => {

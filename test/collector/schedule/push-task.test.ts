@@ -5,7 +5,7 @@ import { InterruptedError } from '../../../src/context/context.ts';
 
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Pushes that end when they are told to. */
+/** Pushes that end when the test ends them. */
 function openTask() {
   const stop = new AbortController();
   const running: ((summary: Summary | null) => void)[] = [];
