@@ -14,14 +14,20 @@
  * `CPU µs` is the processor time of the service for each request of an interval, with all its threads. If it rises, the
  * responses cost more; if only the latency rises, they wait longer. `job s` is how long the interval's job took.
  *
- * Requests are sent at fixed times, whether earlier ones have been answered or not, and latency counts from the time at
- * which a request was due: a service that pauses does not pause the measurement.
+ * Requests are sent when they are due, whether earlier ones have been answered or not, and latency counts from that time: a
+ * service that pauses does not pause the measurement.
+ *
+ * A machine that others share changes its speed, here by up to 40 % for minutes. So a fixed computation is timed every half
+ * minute, alone: no request is sent until it ends (`control ms`, 1 % of the time). 80 % of the capacity is then 80 % of what
+ * the machine can do at that time: the rate is that of the measurement of the capacity, times the control's duration then,
+ * by its duration now. `p99/ctl` and `CPU/ctl` are relative to the control: if they are flat, the service is.
  *
  * Run: test/postgres.sh node bench/sustained-load.ts [MINUTES] [SEED] [SHARE] [CAPACITY_INTERVALS] [none]   (60, 1, 0.8, 3)
  * `none` leaves the faults out. Without test/postgres.sh the database is SQLite and is not stopped; without the right to
  * mount, the disk is not filled.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -160,6 +166,26 @@ function takeUsedMiB(): number {
   usedMiBMin = Number.POSITIVE_INFINITY;
   return Number.isFinite(least) ? least : Number.NaN;
 }
+/** A fixed amount of work like the service's, mostly JSON and hashes; its duration in ms. */
+const controlText = JSON.stringify(
+  Array.from({ length: 5000 }, (_, i) => ({
+    t: 1_700_000_000_000 + i * 250,
+    p: (i % 100) / 100,
+    symbol: `KX-${i % 97}`,
+  })),
+);
+function runControl(): number {
+  const startedAt = performance.now();
+  for (let i = 0; i < 30; i++) {
+    const ticks = JSON.parse(controlText) as { t: number; p: number; symbol: string }[];
+    ticks.sort((a, b) => (a.symbol < b.symbol ? -1 : a.symbol > b.symbol ? 1 : b.t - a.t));
+    createHash('sha256').update(JSON.stringify(ticks)).digest();
+  }
+  return performance.now() - startedAt;
+}
+// Compiled before it counts.
+for (let i = 0; i < 5; i++) runControl();
+
 async function sampleUsed(): Promise<void> {
   try {
     const text = await (await fetch(`http://127.0.0.1:${servicePort}/metrics`)).text();
@@ -284,18 +310,27 @@ async function addThroughput(total: Throughput, countDone: () => number, work: (
   total.ms += performance.now() - startedAt;
 }
 
-/** Requests per second with all connections busy: without a job, over whole intervals with their jobs, and in the jobs. */
-async function measureCapacity(): Promise<{ alone: number; intervals: number; collecting: number }> {
-  const [alone, whole, collecting] = [1, 2, 3].map((): Throughput => ({ requests: 0, ms: 0 })) as [
-    Throughput,
-    Throughput,
-    Throughput,
-  ];
+/**
+ * Requests per second with all connections busy: without a job, over whole intervals with their jobs, and in the jobs; and the
+ * control between them, in ms.
+ */
+async function measureCapacity(): Promise<{
+  alone: number;
+  intervals: number;
+  collecting: number;
+  controls: readonly number[];
+}> {
+  const create = (): Throughput => ({ requests: 0, ms: 0 });
+  const [alone, whole, collecting] = [create(), create(), create()];
+  const controls: number[] = [];
   await saturate(async (countDone) => {
     await sleep(warmUpMs);
     await addThroughput(alone, countDone, () => sleep(warmUpMs));
-    for (let i = 0; i < capacityIntervals; i++)
-      await addThroughput(whole, countDone, async () => {
+  });
+  for (let i = 0; i < capacityIntervals; i++) {
+    controls.push(runControl());
+    await saturate((countDone) =>
+      addThroughput(whole, countDone, async () => {
         const endsAt = performance.now() + intervalMs;
         await sleep(intervalMs / 2);
         await addThroughput(collecting, countDone, async () => {
@@ -303,40 +338,58 @@ async function measureCapacity(): Promise<{ alone: number; intervals: number; co
           if (code !== 0) throw new Error(`ticks exited with ${code}`);
         });
         await sleep(Math.max(0, endsAt - performance.now()));
-      });
-  });
-  return { alone: toRate(alone), intervals: toRate(whole), collecting: toRate(collecting) };
+      }),
+    );
+    controls.push(runControl());
+  }
+  return { alone: toRate(alone), intervals: toRate(whole), collecting: toRate(collecting), controls };
 }
+
+const quantile = (sorted: readonly number[], q: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
+const median = (values: readonly number[]): number =>
+  quantile(
+    values.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b),
+    0.5,
+  );
 
 const measured = await measureCapacity();
 const capacity = Math.min(measured.alone, measured.intervals);
-const rate = capacity * share;
-const openMax = rate * openSecondsMax;
+const rateAtStart = capacity * share;
+const controlAtStart = median(measured.controls);
 console.log(`seed ${seed}, ${symbols.length} symbols, ${postgres === undefined ? 'SQLite' : 'PostgreSQL'}`);
 console.log(
   `requests/s with ${connections} connections busy: ${measured.alone.toFixed(0)} without a collecting job, ${measured.intervals.toFixed(0)} over ${capacityIntervals} intervals with their jobs, ${measured.collecting.toFixed(0)} while a job runs`,
 );
 console.log(
-  `capacity: ${capacity.toFixed(0)} requests/s; held at ${share * 100} %, ${rate.toFixed(0)}, for ${minutes} minutes\n`,
+  `control: ${measured.controls.map((ms) => ms.toFixed(0)).join(', ')} ms; median ${controlAtStart.toFixed(0)}`,
+);
+console.log(
+  `capacity: ${capacity.toFixed(0)} requests/s; held at ${share * 100} %, ${rateAtStart.toFixed(0)} at this speed of the machine, for ${minutes} minutes\n`,
 );
 
 interface Interval {
+  /** Requests sent and not answered. */
+  open: number;
   latencies: number[];
   /** Errors that no fault explains, by text. */
   readonly errors: Map<string, number>;
   /** Requests that failed while the service was killed. */
   refused: number;
   readonly events: string[];
+  /** Durations of the control, in ms. */
+  readonly controls: number[];
   /** Duration of the collecting job. */
   jobMs: number;
   readonly cpuMsAtStart: number;
 }
 const createInterval = (): Interval => ({
-  ...{ latencies: [], errors: new Map(), refused: 0, events: [], jobMs: Number.NaN },
+  ...{ open: 0, latencies: [], errors: new Map(), refused: 0, events: [], controls: [], jobMs: Number.NaN },
   cpuMsAtStart: serviceCpuMs(),
 });
 let interval = createInterval();
 let isDown = false;
+let isJobRunning = false;
 const note = (text: string): void => void interval.events.push(text);
 
 async function killService(): Promise<void> {
@@ -410,28 +463,57 @@ const faults: readonly { readonly at: number; start(): Promise<void> }[] = [
 
 const beganAt = performance.now();
 const durationMs = minutes * 60_000;
+/** Requests due per second now. */
+let rate = rateAtStart;
 let sent = 0;
 let open = 0;
 let isOverloaded = false;
 
 function send(dueAt: number): void {
   open++;
-  if (open > openMax) isOverloaded = true;
+  if (open > rate * openSecondsMax) isOverloaded = true;
   const wasDown = isDown;
   const into = interval;
+  into.open++;
   void sendRequest(drawKind()).then((wrong) => {
     open--;
+    into.open--;
     if (wrong === null) into.latencies.push(performance.now() - dueAt);
     else if ((wasDown || isDown) && wrong.startsWith('connection')) into.refused++;
     else into.errors.set(wrong, (into.errors.get(wrong) ?? 0) + 1);
   });
 }
 
+/** The last controls: a single one may be off. */
+const recentControls: number[] = [];
+/** Times the control once every request has been answered; its duration in ms, or null if a job runs. */
+async function timeControl(): Promise<number | null> {
+  for (let waited = 0; open > 0; waited += 5) {
+    if (waited >= openSecondsMax * 1000 || isJobRunning) return null;
+    await sleep(5);
+  }
+  const ms = runControl();
+  interval.controls.push(ms);
+  recentControls.push(ms);
+  if (recentControls.length > 3) recentControls.shift();
+  rate = (rateAtStart * controlAtStart) / median(recentControls);
+  return ms;
+}
+
+const controlEveryMs = 30_000;
 async function sendAll(): Promise<void> {
+  let nextControlAt = beganAt + controlEveryMs / 2;
+  let nextDueAt = beganAt;
   for (;;) {
-    const elapsed = performance.now() - beganAt;
-    if (elapsed >= durationMs || isOverloaded) return;
-    for (const due = Math.floor((elapsed / 1000) * rate); sent < due; sent++) send(beganAt + (sent / rate) * 1000);
+    const now = performance.now();
+    if (now - beganAt >= durationMs || isOverloaded) return;
+    if (now >= nextControlAt && !isJobRunning) {
+      const ms = await timeControl();
+      nextControlAt = performance.now() + (ms === null ? 1000 : controlEveryMs);
+      // Nothing is due while it runs. What was due while responses were awaited is sent now, late: no rest for the service.
+      nextDueAt += ms ?? 0;
+    }
+    for (const until = performance.now(); nextDueAt <= until; nextDueAt += 1000 / rate, sent++) send(nextDueAt);
     await sleep(2);
   }
 }
@@ -442,6 +524,7 @@ async function collect(): Promise<void> {
     await sleep(Math.max(0, beganAt + (i + 0.5) * intervalMs - performance.now()));
     if (isOverloaded) return;
     const fault = !hasFaults ? undefined : faults.find(({ at }) => Math.floor(at * intervals) === i);
+    isJobRunning = true;
     if (fault !== undefined) await fault.start();
     else {
       const startedAt = performance.now();
@@ -449,6 +532,7 @@ async function collect(): Promise<void> {
       interval.jobMs = performance.now() - startedAt;
       if (code !== 0) interval.errors.set(`ticks exited with ${code}`, 1);
     }
+    isJobRunning = false;
   }
 }
 
@@ -458,32 +542,42 @@ interface Row {
   readonly residentMiB: number;
   readonly usedMiB: number;
   readonly cpuMicros: number;
+  readonly controlMs: number;
+  /** p99 and the processor time of a request, divided by the control. */
+  readonly p99Relative: number;
+  readonly cpuRelative: number;
   readonly jobSeconds: number;
   readonly errors: number;
   readonly isFaulty: boolean;
 }
 const rows: Row[] = [];
-const quantile = (sorted: readonly number[], q: number): number =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
 
 async function report(): Promise<void> {
-  console.log('minute  requests  errors  refused   p50 ms   p99 ms   RSS MiB  used MiB  CPU µs  job s  events');
+  console.log(
+    'minute  requests  errors  refused   p50 ms   p99 ms   RSS MiB  used MiB  CPU µs  job s  control ms  p99/ctl  CPU/ctl  events',
+  );
   for (let i = 1; i <= intervals; i++) {
     await sleep(Math.max(0, beganAt + i * intervalMs - performance.now()));
     const ended = interval;
     const cpuMs = serviceCpuMs() - ended.cpuMsAtStart;
     interval = createInterval();
-    // Its last requests are answered within a second, or count as slow when they are.
-    await sleep(1000);
+    // Its last requests count too, which wait for longest if it is overloaded.
+    for (let waited = 0; ended.open > 0 && waited < openSecondsMax * 1000; waited += 50) await sleep(50);
     const sorted = ended.latencies.sort((a, b) => a - b);
     const errors = [...ended.errors.values()].reduce((sum, n) => sum + n, 0);
+    const p99 = quantile(sorted, 0.99);
+    // Its processor time is that of a new process if the service was killed.
+    const cpuMicros = cpuMs > 0 ? (cpuMs * 1000) / sorted.length : Number.NaN;
+    const controlMs = median(ended.controls);
     const row = {
       p50: quantile(sorted, 0.5),
-      p99: quantile(sorted, 0.99),
+      p99,
       residentMiB: residentMiB(),
       usedMiB: takeUsedMiB(),
-      // Its processor time is that of a new process if the service was killed.
-      cpuMicros: cpuMs > 0 ? (cpuMs * 1000) / sorted.length : Number.NaN,
+      cpuMicros,
+      controlMs,
+      p99Relative: p99 / controlMs,
+      cpuRelative: cpuMicros / controlMs,
       jobSeconds: ended.jobMs / 1000,
       errors,
       isFaulty: ended.events.length > 0,
@@ -500,6 +594,9 @@ async function report(): Promise<void> {
       row.usedMiB.toFixed(0).padStart(9),
       row.cpuMicros.toFixed(0).padStart(7),
       row.jobSeconds.toFixed(1).padStart(6),
+      row.controlMs.toFixed(0).padStart(11),
+      row.p99Relative.toFixed(2).padStart(8),
+      row.cpuRelative.toFixed(2).padStart(8),
     ];
     console.log(`${cells.join(' ')}  ${ended.events.join('; ')}`);
     for (const [text, count] of [...ended.errors].slice(0, 5)) console.log(`        ${count} × ${text}`);
@@ -512,11 +609,6 @@ const sampling = setInterval(() => void sampleUsed(), 2000);
 await Promise.all([sendAll(), collect(), report()]);
 clearInterval(sampling);
 
-const median = (values: readonly number[]): number =>
-  quantile(
-    [...values].sort((a, b) => a - b),
-    0.5,
-  );
 /** Medians of the intervals without a fault: before the service was killed, and at the end. */
 const quiet = rows.filter(({ isFaulty }) => !isFaulty);
 const third = Math.max(1, Math.floor(quiet.length / 3));
@@ -532,9 +624,12 @@ for (const [name, of] of [
   ['used MiB', 'usedMiB'],
   ['CPU µs', 'cpuMicros'],
   ['job s', 'jobSeconds'],
+  ['control ms', 'controlMs'],
+  ['p99 / control', 'p99Relative'],
+  ['CPU µs / control ms', 'cpuRelative'],
 ] as const)
   console.log(
-    `${name}: ${median(first.map((row) => row[of])).toFixed(1)} in the first third, ${median(last.map((row) => row[of])).toFixed(1)} in the last`,
+    `${name}: ${median(first.map((row) => row[of])).toFixed(2)} in the first third, ${median(last.map((row) => row[of])).toFixed(2)} in the last`,
   );
 await upstream.stop();
 await pool.destroy();
