@@ -6,12 +6,14 @@ import { formatChecksums, hasRows, type Manifest, type PublishedFile } from '../
 import {
   type Database,
   manifestHashKey,
+  manifestPartsKey,
   manifestTextKey,
   openDatabase,
   rootTextsKey,
   setMeta,
   upgradedKey,
 } from '../../src/archive/journal/database.ts';
+import { readRecordedManifestText } from '../../src/archive/journal/recorded-manifest.ts';
 import { schemaVersions } from '../../src/archive/journal/schema.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
@@ -120,6 +122,11 @@ export function turnStateBack(db: Database, version: number): void {
   const later = schemaVersions.slice(version).join('\n');
   const tablesIn = (script: string): string[] => [...script.matchAll(/create table (\w+)/g)].map(([, table]) => table!);
   const kept = new Set(tablesIn(earlier));
+  const manifestText = readRecordedManifestText(db);
+  if (version < 10 && manifestText !== undefined) {
+    setMeta(db, manifestTextKey, manifestText);
+    db.run('delete from meta where key = ?', manifestPartsKey);
+  }
   for (const table of tablesIn(later)) db.script(`drop table if exists ${table}`);
   for (const [, table, column] of later.matchAll(/alter table (\w+) add column (\w+)/g))
     if (kept.has(table!)) db.script(`alter table ${table} drop column ${column}`);

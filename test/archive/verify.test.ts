@@ -96,7 +96,7 @@ describe('a verification', () => {
       findings: [],
       state: null,
     });
-    expect(archive.state.db.all("select * from meta where key in ('manifest_text', 'root_texts_sha256')")).toEqual([]);
+    expect(archive.state.db.all("select * from meta where key in ('manifest_parts', 'root_texts_sha256')")).toEqual([]);
   });
 });
 

@@ -13,9 +13,10 @@ import {
   parseManifest,
   sumFileSizes,
 } from '../format/manifest.ts';
-import { getMeta, manifestHashKey, manifestTextKey } from '../journal/database.ts';
+import { getMeta, manifestHashKey } from '../journal/database.ts';
 import { type CommitState, readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
+import { readRecordedManifestText } from '../journal/recorded-manifest.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitIntent, finishIntent, replaceRootFile } from '../publish/commit.ts';
 import { type Stage, stageBytes, startStage } from '../publish/staging.ts';
@@ -221,7 +222,7 @@ function repairManifest(archive: Archive): ManifestRepair | null {
   const currentText =
     disk.size(layout.manifestPath) === null ? null : Buffer.from(disk.read(layout.manifestPath)).toString('utf8');
   if (currentText !== null && sha256(Buffer.from(currentText)) === hash) return null;
-  const known = getMeta(state.db, manifestTextKey);
+  const known = readRecordedManifestText(state.db);
   const isKnown = known !== undefined && sha256(Buffer.from(known)) === hash;
   if (!isKnown)
     throw createUnrepairableError(

@@ -220,7 +220,10 @@ export const commitIdKey = 'commit_id';
 /** SHA-256 of the last published manifest. */
 export const manifestHashKey = 'manifest_sha256';
 
-/** Text of the last published manifest, so that it can be restored. */
+/** JSON: the names of the parts of the last published manifest's text; see recorded-manifest.ts. */
+export const manifestPartsKey = 'manifest_parts';
+
+/** Text of the last published manifest in a state of schema version 9 and older. */
 export const manifestTextKey = 'manifest_text';
 
 /**

@@ -1,5 +1,6 @@
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
-import { commitIdKey, type Database, getMeta, manifestHashKey, manifestTextKey, setMeta } from './database.ts';
+import { commitIdKey, type Database, getMeta, setMeta } from './database.ts';
+import { readRecordedManifestText, recordManifest } from './recorded-manifest.ts';
 
 /** A staged file and its target, both relative to the archive's root. */
 export interface FileMove {
@@ -58,19 +59,13 @@ export function readOpenIntent(db: Database): PublishIntent | undefined {
   if (row === undefined) return undefined;
   const { generation, commit_id: commitId = null, moves } = row;
   // An intent left open by an older version has a text of its own.
-  const manifest = row.manifest === '' ? getMeta(db, manifestTextKey)! : row.manifest;
+  const manifest = row.manifest === '' ? readRecordedManifestText(db)! : row.manifest;
   return { generation, commitId, manifest, moves: JSON.parse(moves) as FileMove[] };
 }
 
 /** Whether this intent is open. Another publish may have finished and closed it. */
 export const isOpenIntent = (db: Database, { generation, commitId }: PublishIntent): boolean =>
   db.one('select 1 from intents where generation = ? and commit_id is ?', generation, commitId) !== undefined;
-
-/** Records the text and hash of the current manifest.json. @param hash its SHA-256 */
-export function recordManifest(db: Database, text: string, hash: string): void {
-  setMeta(db, manifestHashKey, hash);
-  setMeta(db, manifestTextKey, text);
-}
 
 /**
  * Commits the generation with a compare-and-set, and records its manifest. Part of the publish's transaction.

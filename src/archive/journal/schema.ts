@@ -4,7 +4,7 @@
  * The `journal*` tables hold accepted data that is not yet published. `segments`, `standings` and the tick counts of
  * `symbols` describe what is published. Both change only in one transaction, so they are always consistent.
  */
-export const schemaVersion = 9;
+export const schemaVersion = 10;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
@@ -303,6 +303,11 @@ insert into meta
   on conflict do update set value = max(cast(value as integer), cast(excluded.value as integer));
 `;
 
+/** Version 10 keeps the text of the manifest in parts: see recorded-manifest.ts. */
+const version10 = `
+create table manifest_parts (sha256 text primary key, text text not null);
+`;
+
 /** The statements of each version, from 1. An older state is upgraded with those that it is missing. */
 export const schemaVersions: readonly string[] = [
   version1,
@@ -314,4 +319,5 @@ export const schemaVersions: readonly string[] = [
   version7,
   version8,
   version9,
+  version10,
 ];

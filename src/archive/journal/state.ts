@@ -12,6 +12,7 @@ import {
   type Database,
   getMeta,
   manifestHashKey,
+  manifestPartsKey,
   manifestTextKey,
   type OpenDatabase,
   openDatabase,
@@ -158,7 +159,10 @@ export const hasJournaledRows = (db: Database): boolean =>
 const sourcesKey = 'sources';
 
 /** Values that an empty state has too. */
-const kept = ['schema_version', 'upstream', sourcesKey, 'parts', commitIdKey, manifestHashKey, manifestTextKey];
+const kept = [
+  ...['schema_version', 'upstream', sourcesKey, 'parts'],
+  ...[commitIdKey, manifestHashKey, manifestPartsKey, manifestTextKey],
+];
 
 /**
  * Empties a state except for its identity, its open intent and what that records, so that it can be rebuilt. Part of a
@@ -166,7 +170,7 @@ const kept = ['schema_version', 'upstream', sourcesKey, 'parts', commitIdKey, ma
  */
 export function clearState(db: Database): void {
   const tables = db.all<{ name: string }>(
-    "select name from sqlite_master where type = 'table' and name not like 'sqlite_%' and name not in ('meta', 'intents')",
+    "select name from sqlite_master where type = 'table' and name not like 'sqlite_%' and name not in ('meta', 'intents', 'manifest_parts')",
   );
   for (const { name } of tables) db.run(`delete from ${name}`);
   for (const { key } of db.all<{ key: string }>('select key from meta'))

@@ -2,14 +2,7 @@ import { dirname, join } from 'node:path';
 import { moveFile, sha256 } from '../disk/file-system.ts';
 import { manifestName } from '../format/layout.ts';
 import { formatChecksums, formatManifest, type Manifest, parseManifest } from '../format/manifest.ts';
-import {
-  type Database,
-  getMeta,
-  manifestHashKey,
-  manifestTextKey,
-  rootTextsKey,
-  setMeta,
-} from '../journal/database.ts';
+import { type Database, getMeta, manifestHashKey, rootTextsKey, setMeta } from '../journal/database.ts';
 import { recordGeneration } from '../journal/generations.ts';
 import {
   type CommitState,
@@ -19,9 +12,9 @@ import {
   isOpenIntent,
   type PublishIntent,
   readOpenIntent,
-  recordManifest,
   SupersededError,
 } from '../journal/intent.ts';
+import { readRecordedManifestText, recordManifest } from '../journal/recorded-manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import { formatReadme } from './readme.ts';
 import { removeStaging, type Stage } from './staging.ts';
@@ -91,13 +84,16 @@ export function finishIntent(archive: Archive): void {
   if (intent !== undefined) executeIntent(archive, intent);
 }
 
-/** Records the text of the last published manifest if an older oddslake recorded only its hash. */
+/** Records the text of the last published manifest if the state has only its hash, or another text. */
 export function recordManifestText({ state }: Archive, text: string): void {
   const { db } = state;
-  if (getMeta(db, manifestTextKey) === text) return;
+  if (readRecordedManifestText(db) === text) return;
   const hash = sha256(Buffer.from(text));
   db.transaction(() => {
-    if (getMeta(db, manifestHashKey) === hash) recordManifest(db, text, hash);
+    if (getMeta(db, manifestHashKey) !== hash) return;
+    // A part whose text differs from its name would be kept.
+    db.run('delete from manifest_parts');
+    recordManifest(db, text, hash);
   });
 }
 

@@ -23,7 +23,7 @@ test('the version of the schema is that of the last upgrade', () => {
   expect(schemaVersion).toBe(schemaVersions.length);
 });
 
-test.each([5, 6, 7, 8])('a state of schema %i has the tables of a new one after its upgrade', (version) => {
+test.each([5, 6, 7, 8, 9])('a state of schema %i has the tables of a new one after its upgrade', (version) => {
   const [older, current] = [scratchFolder(), scratchFolder()];
   openState(older, identity).close();
   const db = openDatabase(toStateFilePath(older), 1000);
