@@ -1,6 +1,7 @@
 import { sha256 } from '../archive/disk/file-system.ts';
 import { listManifestFiles, type Manifest, type PublishedFile, parseManifest } from '../archive/format/manifest.ts';
 import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
+import type { ObjectStore } from './object-store.ts';
 
 // Paths of the objects of an archive in a bucket, below its prefix, and the manifest there. docs/BUCKET.md describes both.
 
@@ -28,6 +29,8 @@ export interface BucketSection {
   readonly previous: string | null;
   /** Whether the server supports conditional writes. If not, only one machine may push (`bucket.single_writer`). */
   readonly conditional_writes: boolean;
+  /** The fencing token of the last machine that took the lease, see lease.ts; absent if none ever did. */
+  readonly fence?: number;
 }
 
 /** A published file and the object that holds it. */
@@ -157,6 +160,7 @@ export function parseRemoteManifest(text: string, url: string): RemoteManifest {
     Number.isSafeInteger(bucket.sequence) &&
     typeof bucket.manifest_sha256 === 'string' &&
     typeof bucket.conditional_writes === 'boolean' &&
+    (bucket.fence === undefined || Number.isSafeInteger(bucket.fence)) &&
     files.every(({ key, etag }) => typeof key === 'string' && isDataPath(key) && typeof etag === 'string');
   if (!isComplete) throw createDamagedError(url);
   if (sha256(Buffer.from(restoreArchiveText(text))) !== bucket.manifest_sha256) throw createDamagedError(url);
@@ -168,3 +172,16 @@ const createDamagedError = (url: string): OddslakeError =>
     exitCodes.damaged,
     `${url} is damaged: it is not a manifest that oddslake pushed. Its earlier ones are in ${manifestsFolder}.`,
   );
+
+/** A manifest as it was read, with the ETag that a swap expects. */
+export interface ReadManifest extends RemoteManifest {
+  readonly etag: string;
+}
+
+/** Reads the manifest of a bucket; null if there is none. */
+export async function readRemoteManifest(store: ObjectStore): Promise<ReadManifest | null> {
+  const found = await store.get(remoteManifestPath);
+  if (found === null) return null;
+  const text = Buffer.from(found.bytes).toString('utf8');
+  return { ...parseRemoteManifest(text, `${store.url}/${remoteManifestPath}`), etag: found.etag };
+}

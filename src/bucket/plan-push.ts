@@ -11,12 +11,16 @@ export interface LocalGeneration {
   readonly sha256: string;
   /** Whether the archive had the generation that is in the bucket; null if it does not know. See `hasHadGeneration`. */
   readonly hasHadRemote: boolean | null;
+  /** The fencing token of the last lease that the archive held there; 0 if it held none. */
+  readonly leaseToken: number;
 }
 
 export type PushPlan =
   | { readonly kind: 'unchanged' }
   /** Another archive, or a generation that this one does not descend from; `reason` is a sentence. */
   | { readonly kind: 'refuse'; readonly reason: string }
+  /** Another machine has taken over the archive. */
+  | { readonly kind: 'fenced' }
   | {
       readonly kind: 'push';
       readonly sequence: number;
@@ -34,6 +38,7 @@ export function planPush(remote: RemoteManifest | null, local: LocalGeneration, 
   if (bucket.manifest_sha256 === local.sha256) return { kind: 'unchanged' };
   const foreign = describeForeign(manifest, local.manifest);
   if (foreign !== null) return { kind: 'refuse', reason: foreign };
+  if (local.leaseToken < (bucket.fence ?? 0) && !restores) return { kind: 'fenced' };
   const older = describeNotDescending(remote, local);
   if (older !== null && !restores) return { kind: 'refuse', reason: older };
   const wanted = new Set(listManifestFiles(local.manifest).map(toFileId));

@@ -3,6 +3,7 @@ import { datasetNames } from '../archive/format/datasets.ts';
 import { listManifestFiles, type Manifest, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
 import { hasHadGeneration } from '../archive/journal/generations.ts';
 import { type Archive, readCheckedManifestText } from '../archive/open-archive.ts';
+import { recordPushed } from '../archive/publish/adopt-generation.ts';
 import { type GenerationPin, pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';
 import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
 import { forEachConcurrent } from '../base/for-each-concurrent.ts';
@@ -13,12 +14,15 @@ import {
   manifestsFolder,
   parseManifestSequence,
   parseRemoteManifest,
+  type ReadManifest,
   type RemoteManifest,
+  readRemoteManifest,
   remoteManifestPath,
   toFileId,
   toManifestPath,
 } from './bucket-manifest.ts';
 import { type FinishResult, finishPush, isPushFinished } from './finish-push.ts';
+import { createFencedError, readHeldToken } from './lease.ts';
 import type { ListedObject, ObjectHead, ObjectStore, RequestCounts, WriteCondition } from './object-store.ts';
 import { judgeRefusedSwap, type Placement, type PushPlan, placeFile, planPush } from './plan-push.ts';
 import type { RetentionRules } from './plan-retention.ts';
@@ -93,6 +97,7 @@ interface DataListing {
  * push that ends anywhere before its swap has changed nothing for readers, and the next one uses what it uploaded. What
  * fails after the swap is a warning, and the next push does it.
  * @throws UsageError if the bucket has another archive or a generation that this one does not descend from
+ * @throws OddslakeError (busy) if another machine has taken over the archive
  * @throws DamageError if a local file is damaged
  * @throws OddslakeError if an object is damaged, or other pushes kept coming first
  */
@@ -110,19 +115,6 @@ export async function pushArchive(archive: Archive, store: ObjectStore, options:
   );
 }
 
-/** A manifest as it was read, with the ETag that a swap expects. */
-export interface ReadManifest extends RemoteManifest {
-  readonly etag: string;
-}
-
-/** Reads the manifest of a bucket; null if there is none. */
-export async function readRemoteManifest(store: ObjectStore): Promise<ReadManifest | null> {
-  const found = await store.get(remoteManifestPath);
-  if (found === null) return null;
-  const text = Buffer.from(found.bytes).toString('utf8');
-  return { ...parseRemoteManifest(text, `${store.url}/${remoteManifestPath}`), etag: found.etag };
-}
-
 /** Returns null if another push came first. */
 async function pushOnto(
   remote: ReadManifest | null,
@@ -135,6 +127,7 @@ async function pushOnto(
   if (remote !== null && remote.bucket.manifest_sha256 === sha256(Buffer.from(localText))) {
     if (!isPushFinished(archive, store, remote))
       addFinished(counts, await finishPush(archive, store, remote, null, options));
+    recordPushed(archive, store.url, remote.bucket.manifest_sha256);
     return createResult(store, remote, counts, counts.uploaded.files === 0 ? 'unchanged' : 'pushed');
   }
   if (archive.readManifest().generation === 0)
@@ -159,11 +152,12 @@ function requirePushable(
   remote: ReadManifest | null,
   { manifest, manifestText }: { readonly manifest: Manifest; readonly manifestText: string },
   { restores }: PushOptions,
-): Exclude<PushPlan, { kind: 'refuse' }> {
+): Exclude<PushPlan, { kind: 'refuse' | 'fenced' }> {
   const hasHadRemote =
     remote === null ? null : hasHadGeneration(state.db, remote.manifest.generation, remote.bucket.manifest_sha256);
-  const plan = planPush(remote, { manifest, sha256: sha256(Buffer.from(manifestText)), hasHadRemote }, restores);
+  const plan = planPush(remote, { manifest, sha256: sha256(Buffer.from(manifestText)), hasHadRemote, leaseToken: readHeldToken(state.db, store) }, restores);
   if (plan.kind === 'refuse') throw new UsageError(`Nothing was pushed to ${store.url}: ${plan.reason}`);
+  if (plan.kind === 'fenced') throw createFencedError(store.url);
   return plan;
 }
 
@@ -201,12 +195,14 @@ async function pushPinned(
     options.onProgress?.(++done, missing.length);
   });
   const previous = remote === null ? null : toManifestPath(remote.bucket.sequence, remote.text);
-  const section = { sequence, previous, conditional_writes: isConditional };
+  const fence = Math.max(readHeldToken(archive.state.db, store), remote?.bucket.fence ?? 0);
+  const section = { sequence, previous, conditional_writes: isConditional, ...(fence > 0 && { fence }) };
   const text = formatRemoteManifest(pinned.manifestText, section, objects);
   const bytes = Buffer.from(text);
   await createObject(store, toManifestPath(sequence, text), bytes, sha256(bytes), 'application/json', isConditional);
   if (!(await swapManifest(store, remote, text, isConditional))) return null;
   const swapped = parseRemoteManifest(text, store.url);
+  recordPushed(archive, store.url, swapped.bucket.manifest_sha256);
   addFinished(counts, await finishPush(archive, store, swapped, present, options));
   return createResult(store, swapped, counts, 'pushed');
 }
@@ -308,7 +304,7 @@ async function readFile(disk: Disk, path: string): Promise<Uint8Array> {
  * Creates an object whose name contains its hash, unless it is there. Returns its ETag.
  * @throws OddslakeError if an object of that name has other contents
  */
-async function createObject(
+export async function createObject(
   store: ObjectStore,
   path: string,
   bytes: Uint8Array,
@@ -348,7 +344,7 @@ function requireObjectIntact(
 }
 
 /** Swaps manifest.json: the commit point of a push. False if another push came first. */
-async function swapManifest(
+export async function swapManifest(
   store: ObjectStore,
   remote: ReadManifest | null,
   text: string,

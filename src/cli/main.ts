@@ -22,6 +22,7 @@ import { addSandbox } from './commands/sandbox.ts';
 import { addSchedule } from './commands/schedule.ts';
 import { addServe } from './commands/serve.ts';
 import { addSql } from './commands/sql.ts';
+import { addStandby } from './commands/standby.ts';
 import { addStatus } from './commands/status.ts';
 import { addSymbols } from './commands/symbols.ts';
 import { addUpgrade } from './commands/upgrade.ts';
@@ -120,7 +121,7 @@ export function createProgram(
   const cli: CliContext = { program, version, args: args, jobs, setExitCode: setExitCode };
   program.commandsGroup('Collect:');
   for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(cli);
-  for (const add of [addSchedule, addPublish]) add(cli);
+  for (const add of [addSchedule, addStandby, addPublish]) add(cli);
   program.commandsGroup('Inspect:');
   for (const add of [addStatus, addReport, addSymbols, addGaps, addSql, addExport, addChanges]) add(cli);
   program.commandsGroup('Research:');

@@ -35,6 +35,7 @@ import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJo
 import { addNextAction } from './run/suggest-action.ts';
 import { type CountedFacts, emptyFacts, type RateUse, type Summary, summarize } from './run/summary.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
+import { type HeldLease, holdLease } from './steps/lease-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';
 import { checkPublishedSizes, hashDueFiles, publishFoundDamage } from './steps/publish-step.ts';
 import { pushPublished } from './steps/push-step.ts';
@@ -164,21 +165,36 @@ async function runPlanned(
   try {
     planned = plan();
   } catch (thrown) {
-    const { version, strict, clock } = context;
-    const times = { started_at: startedAt, finished_at: clock.nowMs() };
-    return addNextAction(
-      summarize({ ...emptyFacts, ...times, version, job, strict, thrown }),
-      context,
-      undefined,
-      thrown,
-    );
+    return createUnstartedResult({ context, source: null }, job, startedAt, thrown).summary;
   }
+  let lease: HeldLease | null;
+  try {
+    // A repair works on what is here, and a verification changes nothing.
+    lease = needs.mode === undefined ? await holdLease(context, collects(context, needs)) : null;
+  } catch (thrown) {
+    return createUnstartedResult({ context, source: null }, job, startedAt, thrown).summary;
+  }
+  try {
+    return await runAll(context, job, needs, body, planned);
+  } finally {
+    lease?.stop();
+  }
+}
+
+async function runAll(
+  context: Context,
+  job: string,
+  needs: JobRequirements,
+  body: JobBody,
+  planned: readonly PlannedRun[],
+): Promise<Summary> {
   const ended: EndedRun[] = [];
   for (const run of planned) {
     const { source } = run;
     if (ended.length > 0 && context.signal.aborted) {
       // The signal came after the end of a run: without this, a job that lacks a source would count as done.
-      ended.push({ source: source!, ...createUnstartedResult(run, job) });
+      const result = createUnstartedResult(run, job, context.clock.nowMs(), context.signal.reason);
+      ended.push({ source: source!, ...result });
       break;
     }
     const result = await runOnce(run, job, needs, body, planned.length > 1);
@@ -195,12 +211,17 @@ async function runPlanned(
 /** A run that has ended, and its summary. */
 type RunResult = Omit<EndedRun, 'source'>;
 
-/** The result of a run that was not started because of a signal. */
-function createUnstartedResult({ context, source }: PlannedRun, job: string): RunResult {
-  const { version, strict, clock, signal } = context;
-  const times = { started_at: clock.nowMs(), finished_at: clock.nowMs() };
-  const facts = { ...emptyFacts, ...times, version, job, strict, source, thrown: signal.reason as unknown };
-  return { facts, summary: addNextAction(summarize(facts), context, undefined, facts.thrown) };
+/** The result of a run that was not started. @param thrown why not */
+function createUnstartedResult(
+  { context, source }: Pick<PlannedRun, 'context' | 'source'>,
+  job: string,
+  startedAt: number,
+  thrown: unknown,
+): RunResult {
+  const { version, strict, clock } = context;
+  const times = { started_at: startedAt, finished_at: clock.nowMs() };
+  const facts = { ...emptyFacts, ...times, version, job, strict, source, thrown };
+  return { facts, summary: addNextAction(summarize(facts), context, undefined, thrown) };
 }
 
 async function runOnce(
@@ -267,6 +288,15 @@ async function runOnce(
   return result;
 }
 
+const polls = ({ settings }: Context, usesUpstream: JobRequirements['usesUpstream']): boolean =>
+  usesUpstream === 'if set' ? hasUpstream(settings) : usesUpstream;
+
+/** Whether a job may create the archive. */
+const collects = (
+  context: Context,
+  { usesUpstream, canCreateArchive = false }: Pick<JobRequirements, 'usesUpstream' | 'canCreateArchive'>,
+): boolean => polls(context, usesUpstream) || canCreateArchive;
+
 /** Opens the archive and starts a run. Whatever is open is in `session`, even if this throws. */
 async function openRun(
   context: Context,
@@ -276,9 +306,8 @@ async function openRun(
   session: JobSession,
 ): Promise<Run> {
   requirePlausibleTime(startedAt);
-  const polls = usesUpstream === 'if set' ? hasUpstream(context.settings) : usesUpstream;
-  if (polls) requireUpstream(context.settings);
-  const canCollect = polls || canCreateArchive;
+  if (polls(context, usesUpstream)) requireUpstream(context.settings);
+  const canCollect = collects(context, { usesUpstream, canCreateArchive });
   const archive = openConfiguredArchive(context, canCollect, mode === 'repair');
   session.archive = archive;
   if (archive.addedSources.length > 0)

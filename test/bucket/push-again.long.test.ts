@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { systemClock } from '../../src/base/system.ts';
-import { readRemoteManifest } from '../../src/bucket/push.ts';
+import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import { takePushLock } from '../../src/bucket/push-lock.ts';
 import { formatRemoteViews } from '../../src/bucket/root-objects.ts';
 import { verifyBucket } from '../../src/bucket/verify-bucket.ts';

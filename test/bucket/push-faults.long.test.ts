@@ -6,7 +6,7 @@ import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { parseRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
-import { readRemoteManifest } from '../../src/bucket/push.ts';
+import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import { formatRemoteViews } from '../../src/bucket/root-objects.ts';
 import { opened, scratchFolder } from '../archive/scratch.ts';
 import { needsObjectStorage } from '../harness/needs.ts';

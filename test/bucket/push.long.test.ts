@@ -6,7 +6,7 @@ import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
-import { readRemoteManifest } from '../../src/bucket/push.ts';
+import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import { verifyBucket } from '../../src/bucket/verify-bucket.ts';
 import { answer, append, day0, hashes, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { needsObjectStorage } from '../harness/needs.ts';

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { toManifestPath } from '../../src/bucket/bucket-manifest.ts';
-import { readRemoteManifest } from '../../src/bucket/push.ts';
+import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
 import { useServer } from './use-server.ts';

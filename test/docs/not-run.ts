@@ -53,6 +53,11 @@ export const linesNotRun: readonly NotRun[] = [
     because: 'there is no bucket; test/e2e/bucket-read.test.ts runs it',
   })),
   {
+    page: 'docs/STANDBY.md',
+    begins: 'oddslake standby',
+    because: 'there is no bucket; test/e2e/standby.test.ts runs it',
+  },
+  {
     page: 'docs/BUCKET.md',
     begins: 'python deploy/tables/sync_delta.py',
     because: 'there is no bucket; test/readers/test_delta.py runs it',

@@ -11,6 +11,7 @@ import {
   commitIdKey,
   type Database,
   getMeta,
+  leaseKey,
   manifestHashKey,
   manifestPartsKey,
   manifestTextKey,
@@ -160,7 +161,7 @@ const sourcesKey = 'sources';
 
 /** Values that an empty state has too. */
 const kept = [
-  ...['schema_version', 'upstream', sourcesKey, 'parts'],
+  ...['schema_version', 'upstream', sourcesKey, 'parts', leaseKey],
   ...[commitIdKey, manifestHashKey, manifestPartsKey, manifestTextKey],
 ];
 

@@ -36,7 +36,7 @@ export interface AdoptOptions {
   readonly onProgress?: (done: number, total: number) => void;
 }
 
-/** What a copy was last taken from, as JSON in the state. */
+/** The last generation that is known to be whole elsewhere: copied from there or pushed there. JSON in the state. */
 const adoptedKey = 'adopted';
 
 const formatAdopted = (origin: string, hash: string): string => JSON.stringify({ origin, sha256: hash });
@@ -45,7 +45,7 @@ const formatAdopted = (origin: string, hash: string): string => JSON.stringify({
  * Makes a copy the generation of another archive: fetches the files that differ and moves them into place by an intent, as
  * a publish does. The same transaction rebuilds the state from the new files. Readers may glob the copy at any moment.
  * Returns the fetched files; none if the copy already is that generation.
- * @throws UsageError if the archive is no copy from `origin`, or was written to since: its data would be lost
+ * @throws UsageError if the archive has data that is not known to be at `origin`: it would be lost
  */
 export async function adoptGeneration(
   archive: Archive,
@@ -55,15 +55,25 @@ export async function adoptGeneration(
   const lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
   try {
     finishIntent(archive);
-    requireCopy(archive, generation.origin);
+    requireReplaceable(archive, generation.origin);
     return await adoptLocked(archive, generation, options);
   } finally {
     lock.release();
   }
 }
 
-/** @throws UsageError if the archive has data that is not from `origin` */
-function requireCopy(archive: Archive, origin: string): void {
+/**
+ * Records that the current generation was pushed, so that a later one from there may replace it. Not if it has changed since.
+ * @param hash SHA-256 of its manifest.json
+ */
+export function recordPushed({ state: { db } }: Archive, origin: string, hash: string): void {
+  db.transaction(() => {
+    if (getMeta(db, manifestHashKey) === hash) setMeta(db, adoptedKey, formatAdopted(origin, hash));
+  });
+}
+
+/** @throws UsageError if the archive has data that is not known to be at `origin` */
+export function requireReplaceable(archive: Archive, origin: string): void {
   const { state } = archive;
   const hash = getMeta(state.db, manifestHashKey) ?? '';
   const isCopy = state.generation() === 0 || getMeta(state.db, adoptedKey) === formatAdopted(origin, hash);
@@ -73,7 +83,7 @@ function requireCopy(archive: Archive, origin: string): void {
 
 const createNotCopyError = ({ layout }: Archive, origin: string): UsageError =>
   new UsageError(
-    `${layout.root} is an archive that was not pulled from ${origin}, or was written to since. A pull would replace its data. Use a new folder.`,
+    `${layout.root} is an archive that has data that is not known to be at ${origin}. A pull would replace it. Use a new folder.`,
   );
 
 async function adoptLocked(

@@ -1,11 +1,10 @@
 import { Option } from 'commander';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
-import { minuteMs } from '../../base/window.ts';
 import type { ObjectStore } from '../../bucket/object-store.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import type { BucketVerifyResult } from '../../bucket/verify-bucket.ts';
-import { pushByUrl, withFilesDisplay, withObjectStore } from '../../collector/steps/bucket-access.ts';
+import { pullToFolder, pushByUrl, withFilesDisplay, withObjectStore } from '../../collector/steps/bucket-access.ts';
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
@@ -72,7 +71,7 @@ Credentials, region and endpoint come from the environment (AWS_PROFILE, AWS_ACC
 ~/.aws, as for every AWS tool. No setting holds a key. docs/BUCKET.md has the policies that a writer and a reader need.
 
 Exit codes: 2 if the bucket has another archive or a newer generation, or the server lacks conditional writes; 3 if the credential
-is refused; 5 if other pushes kept coming first or another one of this archive is still running; 6 if a local file or an object is
+is refused; 5 if other pushes kept coming first, another one of this archive is still running, or another machine has taken over; 6 if a local file or an object is
 damaged; 7 if the server cannot be reached or the push took longer than bucket.push_minutes_max.`;
 
 const pushExamples = `
@@ -91,20 +90,7 @@ export function addPull(shell: CliContext): void {
   withExamples(command, pullExamples);
   withCommonFlags(command, ['--output', '--strict']).action((url: string, folder: string, flags: CommonFlags) =>
     withContext(flags, shell.version, false, async (context) => {
-      const [{ pullArchive }] = await Promise.all([import('../../bucket/pull.ts')]);
-      const result = await withObjectStore(context, url, (store) =>
-        withFilesDisplay(context, 'pull', (onProgress) =>
-          pullArchive(store, folder, {
-            disk: context.disk,
-            writer: `oddslake ${context.version}`,
-            settleMs: context.settings.archive.settleMinutes * minuteMs,
-            clock: context.clock,
-            waitMs: context.waitMs,
-            signal: context.signal,
-            onProgress,
-          }),
-        ),
-      );
+      const result = await withObjectStore(context, url, (store) => pullToFolder(context, store, folder));
       const { outcome, generation, downloaded, files } = result;
       printResult(flags, { version: shell.version, job: 'pull', exit_code: exitCodes.done, ...result }, () =>
         outcome === 'unchanged'
@@ -118,7 +104,7 @@ export function addPull(shell: CliContext): void {
 const pullNotes = `
 The folder becomes a complete archive: sql, export, verify and serve read it with --output DIR. Every file is checked against its
 hash. Repeated pulls download only the files that changed, and replace files in one step, as a publish does, so readers may use
-the folder at any time. A folder that was written to since the last pull is left alone (exit 2).`;
+the folder at any time. A folder with data that is not known to be in the bucket is left alone (exit 2).`;
 
 const pullExamples = `
   oddslake pull s3://lakes/markets lake

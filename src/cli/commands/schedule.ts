@@ -41,7 +41,8 @@ export function addSchedule(shell: CliContext): void {
   );
 }
 
-async function runSchedule(shell: CliContext, flags: CommonFlags, context: Context): Promise<void> {
+/** Runs the jobs of the settings until a signal. With `bucket.lease_minutes` this machine holds the lease as long. */
+export async function runSchedule(shell: CliContext, flags: CommonFlags, context: Context): Promise<void> {
   const { schedule } = context.settings;
   const scheduled = scheduledJobNames.flatMap((name) =>
     schedule[name] === null ? [] : [{ name, cron: schedule[name] }],
@@ -58,6 +59,8 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
     import('../print-summary.ts'),
   ]);
   const lastStarts = await readLastStarts(context, scheduled);
+  const { holdLease } = await import('../../collector/steps/lease-step.ts');
+  const lease = await holdLease(context, true);
   const schedules = scheduled.map(({ name, cron }) => ({ name, timetable: parseCron(cron) }));
   const board = openJobStatusBoard(schedules, schedule.lateHoursMax * hourMs, context.clock.nowMs());
   const monitor = await startWatch(context, board);
@@ -85,6 +88,7 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
     await pushes?.waitUntilIdle();
   } finally {
     monitor?.close();
+    lease?.stop();
   }
 }
 

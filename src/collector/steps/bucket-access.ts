@@ -3,6 +3,7 @@ import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { minuteMs } from '../../base/window.ts';
 import type { ObjectStore } from '../../bucket/object-store.ts';
+import type { PullResult } from '../../bucket/pull.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import type { Context } from '../../context/context.ts';
 
@@ -66,6 +67,24 @@ async function pushToStore(
       log: context.log,
       onProgress,
       signal: context.signal,
+    }),
+  );
+}
+
+/** Makes a folder a local archive of the generation in a bucket, with a progress display. See `pullArchive`. */
+export async function pullToFolder(context: Context, store: ObjectStore, folder: string): Promise<PullResult> {
+  const { pullArchive } = await import('../../bucket/pull.ts');
+  const { disk, version, settings, clock, waitMs, signal } = context;
+  const settleMs = settings.archive.settleMinutes * minuteMs;
+  return await withFilesDisplay(context, 'pull', (onProgress) =>
+    pullArchive(store, folder, {
+      disk,
+      writer: `oddslake ${version}`,
+      settleMs,
+      clock,
+      waitMs,
+      signal,
+      onProgress,
     }),
   );
 }
