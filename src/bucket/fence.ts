@@ -27,11 +27,23 @@ export async function fenceBucket(store: ObjectStore, token: number): Promise<Re
     const { sequence, conditional_writes: isConditional, fence = 0 } = remote.bucket;
     if (fence > token) throw createFencedError(store.url);
     if (fence === token) return remote;
-    const next = { ...remote.bucket, sequence: sequence + 1, previous: toManifestPath(sequence, remote.text), fence: token };
+    const next = {
+      ...remote.bucket,
+      sequence: sequence + 1,
+      previous: toManifestPath(sequence, remote.text),
+      fence: token,
+    };
     const objects = new Map(remote.files.map((file) => [toFileId(file), file]));
     const text = formatRemoteManifest(restoreArchiveText(remote.text), next, objects);
     const bytes = Buffer.from(text);
-    await createObject(store, toManifestPath(next.sequence, text), bytes, sha256(bytes), 'application/json', isConditional);
+    await createObject(
+      store,
+      toManifestPath(next.sequence, text),
+      bytes,
+      sha256(bytes),
+      'application/json',
+      isConditional,
+    );
     if (await swapManifest(store, remote, text, isConditional)) continue;
   }
   throw new OddslakeError(

@@ -4,7 +4,13 @@ import { openArchive } from '../archive/open-archive.ts';
 import { adoptGeneration } from '../archive/publish/adopt-generation.ts';
 import { DamageError, UsageError } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
-import { type RemoteManifest, readRemoteManifest, restoreArchiveText, type StoredFile, toFileId } from './bucket-manifest.ts';
+import {
+  type RemoteManifest,
+  readRemoteManifest,
+  restoreArchiveText,
+  type StoredFile,
+  toFileId,
+} from './bucket-manifest.ts';
 import type { ObjectStore, RequestCounts } from './object-store.ts';
 
 export interface PullOptions {

@@ -155,7 +155,11 @@ function requirePushable(
 ): Exclude<PushPlan, { kind: 'refuse' | 'fenced' }> {
   const hasHadRemote =
     remote === null ? null : hasHadGeneration(state.db, remote.manifest.generation, remote.bucket.manifest_sha256);
-  const plan = planPush(remote, { manifest, sha256: sha256(Buffer.from(manifestText)), hasHadRemote, leaseToken: readHeldToken(state.db, store) }, restores);
+  const plan = planPush(
+    remote,
+    { manifest, sha256: sha256(Buffer.from(manifestText)), hasHadRemote, leaseToken: readHeldToken(state.db, store) },
+    restores,
+  );
   if (plan.kind === 'refuse') throw new UsageError(`Nothing was pushed to ${store.url}: ${plan.reason}`);
   if (plan.kind === 'fenced') throw createFencedError(store.url);
   return plan;

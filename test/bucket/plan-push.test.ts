@@ -63,7 +63,8 @@ describe('a plan of a push', () => {
 
   test('is refused with an older token than the manifest has, unless it restores', () => {
     const next = createManifest(2, [createFile(monday, 'a', 1), createFile(tuesday, 'b', 2)]);
-    const planOf = (token: number, restores = false) => planPush(toRemote(first, 1, 3), toLocal(next, null, token), restores);
+    const planOf = (token: number, restores = false) =>
+      planPush(toRemote(first, 1, 3), toLocal(next, null, token), restores);
     expect([0, 2, 3, 4].map((token) => planOf(token).kind)).toEqual(['fenced', 'fenced', 'push', 'push']);
     expect(planOf(0, true).kind).toBe('push');
     // Also one that published since, which is no restored backup.

@@ -15,7 +15,9 @@ interface StandbyFlags extends CommonFlags {
 export function addStandby(shell: CliContext): void {
   const command = shell.program
     .command('standby')
-    .description('keep a copy of the archive in the bucket, and take over collecting when the machine that collects is gone')
+    .description(
+      'keep a copy of the archive in the bucket, and take over collecting when the machine that collects is gone',
+    )
     .addOption(new Option('--now', 'take over at once, also from a machine whose lease has not expired'))
     .addOption(new Option('--exit', 'end once this machine holds the lease, instead of running the schedule'))
     .addOption(createSourceOption());

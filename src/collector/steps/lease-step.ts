@@ -93,7 +93,11 @@ export async function attemptLease(
 }
 
 /** @throws UsageError if the archive has to be replaced by the one in the bucket, and has data that this one lacks */
-async function requireNothingLost(archive: Archive, { url }: ObjectStore, remote: RemoteManifest | null): Promise<void> {
+async function requireNothingLost(
+  archive: Archive,
+  { url }: ObjectStore,
+  remote: RemoteManifest | null,
+): Promise<void> {
   if (remote === null || hasRemote(archive, remote)) return;
   const { requireReplaceable } = await import('../../archive/publish/adopt-generation.ts');
   requireReplaceable(archive, url);
@@ -136,9 +140,13 @@ function renewUntilStopped(context: Context, holder: LeaseRecord): HeldLease {
       const { requestLease } = await loadLease();
       const state = await withObjectStore({ ...context, signal }, undefined, (store) =>
         // A lease that somebody has removed is claimed by the next job, which looks at the archive too.
-        requestLease(store, request, { clockMs: () => clock.nowMs(), beforeChange: () => Promise.reject(createLostError()) }),
+        requestLease(store, request, {
+          clockMs: () => clock.nowMs(),
+          beforeChange: () => Promise.reject(createLostError()),
+        }),
       );
-      if (!state.isOurs) log.warn({ host: state.lease.host }, 'another machine has taken over; this one cannot push any more');
+      if (!state.isOurs)
+        log.warn({ host: state.lease.host }, 'another machine has taken over; this one cannot push any more');
       return state.isOurs;
     } catch (err) {
       if (!signal.aborted) log.warn({ err }, 'the lease of the bucket could not be renewed');
