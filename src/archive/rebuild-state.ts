@@ -34,6 +34,7 @@ interface PublishedTree {
  * generation. Unpublished journal records are lost. The next poll fetches their windows again, because they are not
  * covered. Facts that no dataset has are lost too: the runs, the observation time of each tick (replaced by the origin
  * and time of its coverage), and which symbols are suspended (they are suspended again after the same number of days).
+ * @param evidenceSince polls confirm only what was fetched since, epoch ms
  */
 export function rebuildState(
   state: State,
@@ -41,6 +42,7 @@ export function rebuildState(
   layout: ArchiveLayout,
   disk: Disk,
   settleMs: number,
+  evidenceSince = manifest.created_at,
 ): void {
   const tree = { manifest, layout, disk, damaged: new Set<string>() };
   // Read before the transaction: other processes may be waiting for the database.
@@ -96,7 +98,7 @@ export function rebuildState(
     for (const { accepted_at: acceptedAt, ...window } of manifest.accepted ?? [])
       acceptWindow(db, { ...window, acceptedAt, reportedAt: manifest.created_at });
     setMeta(db, 'generation', String(manifest.generation));
-    setMeta(db, evidenceSinceKey, String(manifest.created_at));
+    setMeta(db, evidenceSinceKey, String(evidenceSince));
     if (manifest.commit_id !== undefined) setMeta(db, commitIdKey, manifest.commit_id);
     setMeta(db, manifestHashKey, sha256(text));
   });

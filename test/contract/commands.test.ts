@@ -63,6 +63,7 @@ test('every command accepts the common flags and lists those that it uses', () =
     'gaps accept': ['--no-progress', '--strict'],
     'gaps revoke': ['--no-progress', '--strict'],
     schedule: ['--no-progress'],
+    standby: ['--no-progress'],
     sandbox: ['--config', '--output', '--set', ...reads],
     'sandbox files': ['--config', '--output', '--set', ...reads],
     // init writes the config and describes these flags differently.

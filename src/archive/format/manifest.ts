@@ -80,6 +80,11 @@ export interface Manifest {
    * in older manifests.
    */
   readonly verified_through?: number | null;
+  /**
+   * Coverage that was fetched before this time has no usable evidence, so that a poll cannot confirm it: the archive was upgraded
+   * from an older format, or its state was lost. Epoch ms; absent if there is no such coverage.
+   */
+  readonly evidence_since?: number;
   /** ID of the commit that wrote it; absent in manifests of older versions. */
   readonly commit_id?: string;
   readonly days: Readonly<Record<string, DayState>>;
@@ -140,6 +145,10 @@ export const readOwner = ({ upstream = '', sources = [] }: Manifest): ArchiveOwn
 /** Names the service or the sources of an archive, for messages and pages. */
 export const formatOwner = ({ upstream, sources }: ArchiveOwner): string =>
   sources.length === 0 ? `upstream ${upstream}` : `sources ${sources.map(({ name }) => name).join(', ')}`;
+
+/** Whether the coverage of an archive was recorded without regard to evidence. */
+export const lacksEvidence = ({ format_version: version, generation }: Manifest): boolean =>
+  version < 3 && generation > 0;
 
 /** Generation 0: an archive before its first publish. */
 export const createEmptyManifest = (

@@ -3,7 +3,7 @@ import { UsageError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import type { Clock } from '../../base/ports.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
-import { listManifestFiles, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { formatVersion, listManifestFiles, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { getMeta, manifestHashKey, setMeta } from '../journal/database.ts';
 import { readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
@@ -126,7 +126,10 @@ async function adoptLocked(
       // A collector does not hold the lock.
       if (hasJournaledRows(db)) throw createNotCopyError(archive, origin);
       clearState(db);
-      rebuildState(state, manifest, layout, next, options.settleMs);
+      // Nothing was lost, so that polls go on confirming what the original had not confirmed yet.
+      const evidenceSince =
+        manifest.format_version < formatVersion ? manifest.created_at : (manifest.evidence_since ?? 0);
+      rebuildState(state, manifest, layout, next, options.settleMs, evidenceSince);
       setMeta(db, adoptedKey, formatAdopted(origin, hash));
     },
     manifest,

@@ -5,7 +5,7 @@ import { floorToDay } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
-import { formatVersion, hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { formatVersion, hasRows, lacksEvidence, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { createUnknownSymbol, mergeMarkets, type SymbolFacts } from '../format/market.ts';
 import { addSegments, readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
@@ -262,7 +262,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
       polls,
     );
     recordUpgrade(db, stage);
-    if (base.format_version < 3 && base.generation > 0) setMeta(db, evidenceSinceKey, String(options.clock.nowMs()));
+    if (lacksEvidence(base)) setMeta(db, evidenceSinceKey, String(manifest.created_at));
   });
   const lacking = results.flatMap((bin) => bin.lacking);
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);

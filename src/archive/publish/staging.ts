@@ -10,6 +10,7 @@ import {
   findFileWithRows,
   findManifestFile,
   formatVersion,
+  lacksEvidence,
   listFilesWithRows,
   type Manifest,
   type PublishedFile,
@@ -19,7 +20,8 @@ import {
 } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { symbolDetailColumns } from '../format/market-details.ts';
-import { getMeta, manifestHashKey } from '../journal/database.ts';
+import { readEvidenceSince } from '../journal/coverage-store.ts';
+import { type Database, getMeta, manifestHashKey } from '../journal/database.ts';
 import { readAcceptedWindows } from '../journal/gap-records.ts';
 import {
   type CommitState,
@@ -324,6 +326,7 @@ export function createNextManifest(
     watermark: completeness.watermark,
     reached: completeness.reached,
     verified_through: computeManifestVerifiedThrough(archive, stage, files, nowMs),
+    ...toManifestEvidence(stage.base, db, nowMs),
     commit_id: stage.commitId,
     days: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
     completeness: completeness.counts,
@@ -332,6 +335,12 @@ export function createNextManifest(
     ...toManifestAccepted(readAcceptedWindows(db)),
     ...listRemovedFiles(stage),
   };
+}
+
+/** As the commit records it in the state: an upgrade records its own time. */
+function toManifestEvidence(base: Manifest, db: Database, nowMs: number): Pick<Manifest, 'evidence_since'> {
+  const since = lacksEvidence(base) ? nowMs : readEvidenceSince(db);
+  return since === 0 ? {} : { evidence_since: since };
 }
 
 /** The publish has checked that manifest.json has the recorded hash. A rebuilt state of an older version may have none. */
