@@ -1,5 +1,5 @@
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { sortSeriesByTime } from '../../src/archive/format/series.ts';
+import { sortSeriesByTime } from '../../src/archive/format/series-rows.ts';
 import { appendSeries, type SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { sortSeriesByTime } from '../../src/archive/format/series.ts';
+import { sortSeriesByTime } from '../../src/archive/format/series-rows.ts';
 import { encodeTexts, readText } from '../../src/archive/format/text-columns.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { readSeriesCounts, type SeriesCounts } from '../../src/archive/journal/series-counts.ts';

@@ -291,7 +291,7 @@ const quote = (t: number, bid: number, ask: number, symbol = 'A'): string => `${
 const write = (name: string, rows: readonly string[], atMs = writtenAt): string =>
   put(folder(), name, `symbol,t,bid,ask\n${rows.join('')}`, atMs);
 
-test('of the quotes of one time in one file, the greatest is kept, and the others are conflicts', async () => {
+test('of the quotes of one time in one file, the last one is kept, and the others are conflicts', async () => {
   const rows = [quote(day0, 0.4, 0.5), quote(day0, 0.41, 0.45), quote(day0, 0.41, 0.44), quote(day0, 0.4, 0.5)];
   const output = folder();
   const taken = await run(['import', write('a.csv', rows), '--output', output, ...common, '--json']);
@@ -299,12 +299,12 @@ test('of the quotes of one time in one file, the greatest is kept, and the other
     exit_code: 0,
     quotes: { fetched: 4, accepted: 1, duplicates: 1, conflicts: 2, quarantined: 0 },
   });
-  const kept = { symbol: 'A', t: day0, bid: 0.41, ask: 0.45, bid_size: null, ask_size: null };
+  const kept = { symbol: 'A', t: day0, bid: 0.4, ask: 0.5, bid_size: null, ask_size: null };
   expect(await quotesOf(output)).toEqual([kept]);
   const conflicts = 'SELECT bid, ask, seq, epoch_ms(seen_at) AS seen_at FROM quote_conflicts ORDER BY seq';
   expect(await select(output, conflicts)).toEqual([
-    { bid: 0.4, ask: 0.5, seq: 0, seen_at: writtenAt },
-    { bid: 0.41, ask: 0.44, seq: 1, seen_at: writtenAt },
+    { bid: 0.41, ask: 0.44, seq: 0, seen_at: writtenAt },
+    { bid: 0.41, ask: 0.45, seq: 1, seen_at: writtenAt },
   ]);
 });
 

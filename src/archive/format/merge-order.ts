@@ -35,8 +35,9 @@ export function sortTicksInPlace(ticks: SourcedTicks, scratch: MergeScratch): vo
   }
 }
 
-export function isSorted(t: Float64Array): boolean {
-  for (let i = 1; i < t.length; i++) if (t[i - 1]! > t[i]!) return false;
+/** @param direction 1 for ascending, -1 for descending; equal values are in order in both */
+export function isSorted(t: Float64Array, direction: 1 | -1 = 1): boolean {
+  for (let i = 1; i < t.length; i++) if (direction * (t[i]! - t[i - 1]!) < 0) return false;
   return true;
 }
 

@@ -43,7 +43,8 @@ export interface MergeBuffers {
 
 /**
  * Merges new chunks into a part. Pure: the same observations give the same columns, regardless of their order and
- * grouping. In the tallies, `accepted` counts the rows added and `conflicts` the ticks whose key has another price.
+ * grouping. An observation is a chunk: what one response or file has of a symbol and day, sorted by time. Of its ticks of one
+ * time the last one counts. In the tallies, `accepted` counts the rows added and `conflicts` the ticks whose key has another price.
  * @param buffers buffers for the output columns, which stay valid until the buffers are passed in again
  * @param order how the values of `p` compare
  */
@@ -351,19 +352,23 @@ function resolveKey(
   const { symbol, p, source, chunks, tallies } = fresh;
   const { order } = out;
   const time = fresh.t[i]!;
-  const first = chunks[source[i]!]!;
   const isHeld = heldAt >= 0;
   const before = isHeld ? old.p[heldAt]! : p[i]!;
   let differs = false;
   for (let k = i; k < end; k++) if (!order.isSame(p[k]!, before)) differs = true;
-  let winner: Precedence = isHeld ? (knownWindow ?? out.knownPrecedence.inferPrecedence(symbol, time)) : first;
+  let kept: Precedence | undefined = isHeld
+    ? (knownWindow ?? out.knownPrecedence.inferPrecedence(symbol, time))
+    : undefined;
   let price = before;
   for (let k = i; k < end; k++) {
+    // Of one response or file the last one counts. Its ticks are in their order here, and next to each other.
+    if (k + 1 < end && source[k + 1] === source[k]) continue;
     const chunk = chunks[source[k]!]!;
-    if (!hasPrecedence(chunk, winner, order.isGreater(p[k]!, price))) continue;
-    winner = chunk;
+    if (kept !== undefined && !hasPrecedence(chunk, kept, order.isGreater(p[k]!, price))) continue;
+    kept = chunk;
     price = p[k]!;
   }
+  const winner = kept!;
   // The first observation counts as accepted, even if another price has precedence. The counts therefore do not depend
   // on the grouping into publishes.
   let accepted = isHeld;

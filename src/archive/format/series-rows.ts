@@ -1,5 +1,12 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
-import type { SeriesChunk, SeriesColumns, SeriesConflict, SeriesRows } from './series.ts';
+import { isSorted } from './merge-order.ts';
+import {
+  pickSeriesRows,
+  type SeriesChunk,
+  type SeriesColumns,
+  type SeriesConflict,
+  type SeriesRows,
+} from './series.ts';
 import { compareTexts, concatTexts, readText } from './text-columns.ts';
 
 /*
@@ -45,6 +52,19 @@ const compareNumbers = (a: number, b: number): number =>
 
 const compareStrings = (a: string | null, b: string | null): number =>
   a === b ? 0 : a === null ? -1 : b === null ? 1 : compareUtf8(a, b);
+
+/**
+ * Sorts the rows of one symbol and file by time. Of equal times the last one counts, as of ticks (`sortTicksByTime`): rows that run
+ * newest first are reversed; those in no order are sorted by `compareRows` within a time.
+ */
+export function sortSeriesByTime(rows: SeriesRows): SeriesRows {
+  const { t } = rows;
+  if (isSorted(t)) return rows;
+  const order = Uint32Array.from(t, (_, i) => i);
+  if (isSorted(t, -1)) order.reverse();
+  else order.sort((a, b) => t[a]! - t[b]! || compareRows(rows, a, b) || a - b);
+  return pickSeriesRows(rows, order);
+}
 
 /** Orders dropped rows by their numbers and texts, as `compareRows` does. */
 export function compareDropped(a: SeriesConflict, b: SeriesConflict): number {

@@ -86,18 +86,6 @@ const sliceRows = ({ t, values, texts }: SeriesRows, from: number, to: number): 
   texts: texts.map((column) => sliceTexts(column, from, to)),
 });
 
-/** Sorts rows by time. The sort is stable. */
-export function sortSeriesByTime(rows: SeriesRows): SeriesRows {
-  const { t } = rows;
-  let isSorted = true;
-  for (let i = 1; i < t.length && isSorted; i++) isSorted = t[i - 1]! <= t[i]!;
-  if (isSorted) return rows;
-  return pickSeriesRows(
-    rows,
-    Uint32Array.from(t, (_, i) => i).sort((a, b) => t[a]! - t[b]! || a - b),
-  );
-}
-
 /** The rows with these indexes, in this order. The same arrays if all rows keep their place. */
 export function pickSeriesRows({ t, values, texts }: SeriesRows, rows: ArrayLike<number>): SeriesRows {
   let kept = 0;

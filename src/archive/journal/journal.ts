@@ -184,13 +184,28 @@ function* splitTicksByDay(ticks: TickColumns): Generator<TickColumns & { day: nu
   }
 }
 
-/** Sorts ticks by time. The sort is stable. */
+/**
+ * Sorts the ticks of one response or file by time. Of those with equal times the last one counts (`merge.ts`), which is the
+ * last in ascending reading order: ticks that run newest first are reversed. Ticks in no order have no last one, so the
+ * greatest price counts.
+ */
 export function sortTicksByTime(ticks: TickColumns): TickColumns {
   const { t, p } = ticks;
   if (isSorted(t)) return ticks;
+  if (isSorted(t, -1)) return { t: t.toReversed(), p: p.toReversed() };
   const copy = { t: t.slice(), p: p.slice(), source: new Uint32Array(t.length) };
   sortTicksInPlace(copy, createMergeScratch());
+  sortEqualTimesByPrice(copy);
   return copy;
+}
+
+function sortEqualTimesByPrice({ t, p }: TickColumns): void {
+  for (let from = 0; from < t.length; ) {
+    let to = from + 1;
+    while (to < t.length && t[to] === t[from]) to++;
+    if (to - from > 1) p.subarray(from, to).sort();
+    from = to;
+  }
 }
 
 export const toBytes = (values: Float64Array): Uint8Array =>

@@ -268,8 +268,8 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     );
   }
 
-  async function drain(observedAt: number): Promise<void> {
-    for (const { symbol: name, t, p } of tickBuffer?.drain() ?? []) {
+  async function drain(observedAt: number, isEnd: boolean): Promise<void> {
+    for (const { symbol: name, t, p } of tickBuffer?.drain(isEnd) ?? []) {
       const symbol = qualify(name);
       rowSymbols.add(symbol);
       const validated = validateTicks({ t, p, rejected: [] }, allTime, futureMs);
@@ -334,12 +334,13 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     },
     async flushWhenFull(observedAt) {
       context.signal.throwIfAborted();
-      if (tickBuffer !== undefined && tickBuffer.length >= bufferTicksMax - rowsAtOnceMax) await drain(observedAt);
+      if (tickBuffer !== undefined && tickBuffer.length >= bufferTicksMax - rowsAtOnceMax)
+        await drain(observedAt, false);
       await rejectRows(observedAt, rejectedMax);
       for (const one of seriesWriters) one.flushWhenFull(observedAt);
     },
     async flushRows(observedAt) {
-      await drain(observedAt);
+      await drain(observedAt, true);
       await rejectRows(observedAt, 0);
       rejectBuffer.nextFile();
       for (const one of seriesWriters) one.endFile(observedAt);

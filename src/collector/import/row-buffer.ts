@@ -15,9 +15,16 @@ export interface RowBuffer {
    * Throws RangeError if the buffer is full.
    */
   add(symbol: string, t: number, texts?: readonly (string | null)[]): number;
-  /** Yields the rows of each symbol in input order, and empties the buffer. */
-  drain(): Generator<SeriesRows & { readonly symbol: string }>;
+  /**
+   * Yields the rows of each symbol in input order, and empties the buffer.
+   * @param isEnd whether the file has ended. If not, the last rows of a symbol that have the same time stay in the buffer: the
+   * next rows may have it too, and the order of rows of one time matters. Rows with texts have IDs, and do not stay
+   */
+  drain(isEnd: boolean): Generator<SeriesRows & { readonly symbol: string }>;
 }
+
+/** Rows of one time that stay in the buffer. If there are more, their time says nothing. */
+const stayingMax = 1024;
 
 const noTexts: readonly string[] = [];
 
@@ -54,7 +61,7 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
       for (let c = 0; c < textWidth; c++) texts[c]!.add(textsOfRow[c]!);
       return length++;
     },
-    *drain() {
+    *drain(isEnd) {
       const starts = new Uint32Array(names.length + 1);
       for (let i = 0; i < length; i++) starts[id[i]! + 1]!++;
       for (let i = 0; i < names.length; i++) starts[i + 1]! += starts[i]!;
@@ -76,14 +83,37 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
       ids.clear();
       names.length = 0;
       latest = { symbol: null, id: 0 };
+      const staying = isEnd || textWidth > 0 ? null : countStaying(groupedT, starts, rowsMax);
       for (const [i, symbol] of drained.entries()) {
-        const [from, to] = [starts[i]!, starts[i + 1]!];
+        const [from, end] = [starts[i]!, starts[i + 1]!];
+        const to = end - (staying?.[i] ?? 0);
+        for (let row = to; row < end; row++) {
+          const index = this.add(symbol, groupedT[row]!);
+          values.forEach((column, c) => {
+            column[index] = groupedValues[c]![row]!;
+          });
+        }
+        if (to === from) continue;
         const pick = (column: Float64Array): Float64Array => column.subarray(from, to);
         const textsOfSymbol = groupedTexts.map((column) => sliceTexts(column, from, to));
         yield { symbol, t: pick(groupedT), values: groupedValues.map(pick), texts: textsOfSymbol };
       }
     },
   };
+}
+
+/** The number of last rows of one time of each symbol; null if these are so many that the buffer would have no room. */
+function countStaying(t: Float64Array, starts: Uint32Array, rowsMax: number): Uint32Array | null {
+  const counts = new Uint32Array(starts.length - 1);
+  let total = 0;
+  for (let i = 0; i < counts.length; i++) {
+    const last = starts[i + 1]! - 1;
+    let count = 0;
+    while (last - count >= starts[i]! && t[last - count] === t[last]) count++;
+    counts[i] = count > stayingMax ? 0 : count;
+    total += counts[i]!;
+  }
+  return total > rowsMax / 2 ? null : counts;
 }
 
 /** Number of texts of a column that are encoded together. Strings that live no longer cost the garbage collector little. */
@@ -123,8 +153,8 @@ export interface TickBuffer {
   readonly length: number;
   /** Throws RangeError if the buffer is full. */
   add(symbol: string, t: number, p: number): void;
-  /** Yields the ticks of each symbol in input order, and empties the buffer. */
-  drain(): Generator<TickColumns & { readonly symbol: string }>;
+  /** Yields the ticks of each symbol in input order, and empties the buffer but for what stays; see `RowBuffer`. */
+  drain(isEnd: boolean): Generator<TickColumns & { readonly symbol: string }>;
 }
 
 export function createTickBuffer(ticksMax: number): TickBuffer {
@@ -137,8 +167,8 @@ export function createTickBuffer(ticksMax: number): TickBuffer {
     add(symbol, t, price) {
       p[rows.add(symbol, t)] = price;
     },
-    *drain() {
-      for (const { symbol, t, values } of rows.drain()) yield { symbol, t, p: values[0]! };
+    *drain(isEnd) {
+      for (const { symbol, t, values } of rows.drain(isEnd)) yield { symbol, t, p: values[0]! };
     },
   };
 }

@@ -1,13 +1,14 @@
 import { join } from 'node:path';
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import type { QualifyName } from '../../archive/format/qualify-market.ts';
-import { sortSeriesByTime, splitSeriesByDay } from '../../archive/format/series.ts';
+import { type SeriesRows, splitSeriesByDay } from '../../archive/format/series.ts';
 import {
   listFactColumns,
   listTextColumns,
   listValueColumns,
   type SeriesDataset,
 } from '../../archive/format/series-datasets.ts';
+import { sortSeriesByTime } from '../../archive/format/series-rows.ts';
 import { appendQuarantined, type QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
 import { ticksPerRejected } from '../../archive/journal/journal.ts';
 import type { SpilledSeriesChunk } from '../../archive/publish/series-intake.ts';
@@ -47,6 +48,8 @@ export interface SeriesWriter {
   endFile(observedAt: number): void;
   /** Accepts all rows for the next publish, and journals rejected ones. */
   release(): Promise<void>;
+  /** Accepts rows of one response or file for the next publish, sorted by time. */
+  addObserved(symbol: string, observedAt: number, rows: SeriesRows): Promise<void>;
   /** Accepts coverage that the user declared, for the publish of the rows. */
   addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
   close(): void;
@@ -91,8 +94,8 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
     held.append(item);
   };
 
-  function drain(observedAt: number): void {
-    for (const { symbol: name, ...drained } of buffer?.drain() ?? []) {
+  function drain(observedAt: number, isEnd: boolean): void {
+    for (const { symbol: name, ...drained } of buffer?.drain(isEnd) ?? []) {
       const symbol = qualify(name);
       symbols.add(symbol);
       spillFile ??= openSpillFile(join(scratch, dataset));
@@ -138,11 +141,11 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
       },
     },
     flushWhenFull(observedAt) {
-      if (buffer !== undefined && buffer.length >= bufferMax - rowsAtOnceMax) drain(observedAt);
+      if (buffer !== undefined && buffer.length >= bufferMax - rowsAtOnceMax) drain(observedAt, false);
       if (rejectBuffer.pendingCount >= rejectedMax) writeRejected(observedAt);
     },
     endFile(observedAt) {
-      drain(observedAt);
+      drain(observedAt, true);
       writeRejected(observedAt);
       rejectBuffer.nextFile();
     },
@@ -152,6 +155,14 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
       if (items === undefined) return;
       await acceptHeld(items);
       items.close();
+    },
+    async addObserved(name, observedAt, rows) {
+      const symbol = qualify(name);
+      symbols.add(symbol);
+      rowCounter.accept(rows.t.length);
+      spillFile ??= openSpillFile(join(scratch, dataset));
+      for (const { day, ...ofDay } of splitSeriesByDay(rows))
+        await accept(day, { symbol, observedAt, spilled: spillFile.appendRows(ofDay) });
     },
     async addDeclaredCoverage(covered, { from, to }, fetchedAt) {
       for (const symbol of covered)

@@ -109,7 +109,7 @@ describe('merging', () => {
     );
   });
 
-  test('keeps for each key the greatest rank, then the latest observation, then the greater price', () => {
+  test('keeps for each key the greatest rank, then the latest observation, then the greater price; of a response the last one', () => {
     fc.assert(
       fc.property(regrouped, ({ list, batches }) => {
         const { columns } = publish(batches);

@@ -154,7 +154,10 @@ function resolvePlainKey(
     const { rank, observedAt }: Precedence = knownWindow ?? out.known.inferPrecedence(symbol, t);
     best = { p: held, rank, observedAt };
   }
-  for (let k = i; k < end; k++) {
+  // Of one chunk, the last tick counts.
+  const last = new Map<number, number>();
+  for (let k = i; k < end; k++) last.set(fresh.source[k]!, k);
+  for (const k of last.values()) {
     const { rank, observedAt } = fresh.chunk[fresh.source[k]!]!;
     const candidate = { p: fresh.p[k]!, rank, observedAt };
     if (best === undefined || hasPlainPrecedence(candidate, best)) best = candidate;

@@ -71,17 +71,27 @@ export interface Price extends Precedence {
   readonly p: number;
 }
 
+/** The ticks of an observation of which one counts for each time: the last one. */
+function listLast({ t, p }: Observation): Map<number, number> {
+  const last = new Map<number, number>();
+  t.forEach((time, i) => {
+    last.set(time, p[i]! + 0);
+  });
+  return last;
+}
+
 /** The model: of all observations of a key, the greatest (rank, observation time, price). */
 export function winners(observations: readonly Observation[]): Map<string, Map<number, Price>> {
   const out = new Map<string, Map<number, Price>>();
-  for (const { symbol, t, p, rank, observedAt } of observations) {
+  for (const observation of observations) {
+    const { symbol, rank, observedAt } = observation;
     const mine = out.get(symbol) ?? new Map<number, Price>();
     out.set(symbol, mine);
-    t.forEach((time, i) => {
-      const fresh = { p: p[i]! + 0, rank, observedAt };
+    for (const [time, p] of listLast(observation)) {
+      const fresh = { p, rank, observedAt };
       const held = mine.get(time);
       if (held === undefined || isGreater(fresh, held)) mine.set(time, fresh);
-    });
+    }
     if (mine.size === 0) out.delete(symbol);
   }
   return out;
@@ -104,16 +114,20 @@ export function publishPlainly(batches: readonly (readonly Observation[])[]) {
   const conflicts = new Set<string>();
   const tallies = new Map<string, RunTally>();
   for (const batch of batches) {
-    const seen = new Map<string, (Price & { run: string })[]>();
+    const seen = new Map<string, (Price & { run: string; counts: boolean })[]>();
     for (const { symbol, t, p, rank, observedAt, runId } of batch) {
       t.forEach((time, i) => {
         const list = seen.get(`${symbol} ${time}`) ?? [];
-        seen.set(`${symbol} ${time}`, [...list, { p: p[i]! + 0, rank, observedAt, run: runId }]);
+        seen.set(`${symbol} ${time}`, [
+          ...list,
+          { p: p[i]! + 0, rank, observedAt, run: runId, counts: t.lastIndexOf(time) === i },
+        ]);
       });
     }
     for (const [key, list] of seen) {
       const before = held.get(key);
-      const all: Price[] = before === undefined ? list : [before, ...list];
+      const candidates = list.filter(({ counts }) => counts);
+      const all: Price[] = before === undefined ? candidates : [before, ...candidates];
       const winner = all.reduce((best, next) => (isGreater(next, best) ? next : best));
       let accepted = before !== undefined;
       for (const { run, p, observedAt } of list) {

@@ -102,12 +102,14 @@ function isGreater(a: Observation, b: Observation): boolean {
   return isTupleGreater(a.values, b.values);
 }
 
-const listObservations = (chunks: readonly SeriesChunk[]): [key: string, run: string, Observation][] =>
+/** `counts`: whether it is the last one of its time in its chunk. */
+const listObservations = (chunks: readonly SeriesChunk[]): [key: string, run: string, Observation, counts: boolean][] =>
   chunks.flatMap(({ symbol, runId, rank, observedAt, t, values }) =>
-    Array.from(t, (time, i): [string, string, Observation] => [
+    Array.from(t, (time, i): [string, string, Observation, boolean] => [
       toKey(symbol, time),
       runId,
       { rank, observedAt, values: values.map((column) => column[i]! + 0) },
+      t.lastIndexOf(time) === i,
     ]),
   );
 
@@ -119,9 +121,10 @@ function publishPlainly(batches: readonly (readonly SeriesChunk[])[]) {
   for (const batch of batches) {
     for (const [key, list] of Map.groupBy(listObservations(batch), ([of]) => of)) {
       const before = kept.get(key);
-      const all = [...(before === undefined ? [] : [before]), ...list.map(([, , one]) => one)];
+      const counted = list.filter(([, , , counts]) => counts).map(([, , one]) => one);
+      const all = [...(before === undefined ? [] : [before]), ...counted];
       const winner = all.reduce((best, next) => (isGreater(next, best) ? next : best));
-      const reference = toText((before ?? all[0]!).values);
+      const reference = toText((before ?? list[0]![2]).values);
       let isAccepted = before !== undefined;
       for (const [, run, { values, observedAt }] of list) {
         const tally = tallies.get(run) ?? { accepted: 0, duplicates: 0, conflicts: 0 };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type PrecedenceWindow, precedenceRanks } from '../../../src/archive/format/precedence.ts';
-import { sortSeriesByTime } from '../../../src/archive/format/series.ts';
+import { sortSeriesByTime } from '../../../src/archive/format/series-rows.ts';
 import { encodeTexts } from '../../../src/archive/format/text-columns.ts';
 import { ticksPerCoveredDay } from '../../../src/archive/journal/journal.ts';
 import { readJournalLoad } from '../../../src/archive/journal/journal-books.ts';

@@ -160,7 +160,7 @@ test('a row buffer returns the rows of each symbol in input order', () => {
       buffer.values[1]![row] = -i;
     }
     expect(() => buffer.add('A', 1)).toThrow(RangeError);
-    const drained = [...buffer.drain()].map(({ symbol, t, values }) => [
+    const drained = [...buffer.drain(true)].map(({ symbol, t, values }) => [
       symbol,
       [...t],
       ...values.map((of) => [...of]),
@@ -178,7 +178,7 @@ test('a row buffer returns the texts of each row, and those of the next rows aft
   const many = Array.from({ length: 9999 }, (_, i) => (i % 7 === 0 ? null : `text ${i}`));
   for (const texts of [['x', null, '', 'é'], [null, null, null, 'z'], many, [null]]) {
     for (const [i, text] of texts.entries()) buffer.add(i % 2 === 0 ? 'A' : 'B', i, [text, null]);
-    const drained = [...buffer.drain()].map((of) => [of.symbol, ...of.texts.map(listTexts)]);
+    const drained = [...buffer.drain(true)].map((of) => [of.symbol, ...of.texts.map(listTexts)]);
     const pick = (odd: number) => texts.filter((_, i) => i % 2 === odd);
     const expected = ['A', 'B'].map((symbol, odd) => [symbol, pick(odd), pick(odd).map(() => null)]);
     expect(drained).toEqual(expected.filter(([, of]) => of!.length > 0));

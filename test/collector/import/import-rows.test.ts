@@ -283,7 +283,7 @@ describe('the tick buffer', () => {
         for (const ticks of [first, second]) {
           for (const { symbol, t, p } of ticks) buffer.add(symbol, t, p);
           expect(buffer.length).toBe(ticks.length);
-          const drained = [...buffer.drain()].map(({ symbol, t, p }) => [symbol, [...t], [...p]]);
+          const drained = [...buffer.drain(true)].map(({ symbol, t, p }) => [symbol, [...t], [...p]]);
           const groups = [...Map.groupBy(ticks, ({ symbol }) => symbol)];
           expect(drained).toEqual(
             groups.map(([symbol, rowsOfSymbol]) => [
@@ -297,6 +297,40 @@ describe('the tick buffer', () => {
       }),
       { seed },
     );
+  });
+
+  test('within a file keeps the last ticks of one time, which the next ticks may have too', () => {
+    const anyTick = fc.record({ symbol: fc.constantFrom('A', 'B'), t: fc.nat(3), p: fc.double({ noNaN: true }) });
+    fc.assert(
+      fc.property(fc.array(fc.array(anyTick, { maxLength: 20 }), { maxLength: 4 }), (slices) => {
+        const buffer = createTickBuffer(200);
+        const found = new Map<string, [number, number][]>();
+        const take = (isEnd: boolean): void => {
+          for (const { symbol, t, p } of buffer.drain(isEnd)) {
+            const list = found.get(symbol) ?? [];
+            // No time is split between two drains, unless it comes again later.
+            if (list.length > 0 && t[0] === list.at(-1)![0]) throw new Error(`${symbol} ${t[0]} is split`);
+            found.set(symbol, [...list, ...[...t].map((time, i): [number, number] => [time, p[i]!])]);
+          }
+        };
+        for (const ticks of slices) {
+          for (const { symbol, t, p } of ticks) buffer.add(symbol, t, p);
+          take(false);
+        }
+        take(true);
+        expect(buffer.length).toBe(0);
+        for (const [symbol, ticks] of Map.groupBy(slices.flat(), (one) => one.symbol))
+          expect(found.get(symbol)).toEqual(ticks.map(({ t, p }) => [t, p]));
+      }),
+      { seed },
+    );
+  });
+
+  test('keeps nothing if that would leave no room', () => {
+    const buffer = createTickBuffer(4);
+    for (const symbol of ['A', 'B', 'C']) buffer.add(symbol, 1, 0.5);
+    expect([...buffer.drain(false)].length).toBe(3);
+    expect(buffer.length).toBe(0);
   });
 
   test('throws when it is full', () => {

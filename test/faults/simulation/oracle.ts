@@ -3,6 +3,7 @@ import { type Database, getMeta } from '../../../src/archive/journal/database.ts
 import { toDoubles } from '../../../src/archive/journal/journal.ts';
 import { floorToDay, intersect, splitByDay, subtract } from '../../../src/base/window.ts';
 import type { LostTick } from './damage.ts';
+import { findCounted } from './reading-order.ts';
 import type { Saved } from './saved.ts';
 import { listVisibleTicks, type World } from './world.ts';
 
@@ -12,6 +13,8 @@ export interface Observation {
   readonly observedAt: number;
   readonly p: number;
   readonly record: number;
+  /** Whether it is the one of its response that counts for its key. */
+  readonly counts: boolean;
 }
 
 /**
@@ -85,8 +88,13 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   /** What a commit accepted from an import, without what it journaled instead. */
   function accept({ rank, pages }: Saved, journaled: ReadonlySet<string>): void {
     for (const { symbol, observedAt, ticks } of pages) {
-      for (const { t, p } of ticks)
-        if (!journaled.has(`${symbol} ${floorToDay(t)}`)) note(symbol, t, { rank, observedAt, p, record: 0 });
+      const counted = findCounted(
+        ticks.map(({ t }) => t),
+        (a, b) => ticks[a]!.p > ticks[b]!.p,
+      );
+      for (const [i, { t, p }] of ticks.entries())
+        if (!journaled.has(`${symbol} ${floorToDay(t)}`))
+          note(symbol, t, { rank, observedAt, p, record: 0, counts: counted.has(i) });
     }
     for (const { symbol, observedAt, ticks, covered } of pages) {
       const evidence = ticks.length > 0 ? 'stated' : 'inferred';
@@ -121,7 +129,8 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     for (const row of rows) {
       const [t, p] = [toDoubles(row.t), toDoubles(row.p)];
       for (let i = 0; i < t.length; i++) {
-        note(row.symbol, t[i]!, { rank: row.rank, observedAt: row.observed_at, p: p[i]!, record: row.record_id });
+        const { rank, observed_at: observedAt, record_id: record } = row;
+        note(row.symbol, t[i]!, { rank, observedAt, p: p[i]!, record, counts: t[i + 1] !== t[i] });
         days.add(`${row.symbol} ${floorToDay(t[i]!)}`);
       }
     }
@@ -234,11 +243,13 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   };
 }
 
-/** The price to publish by the contract: the greatest (rank, observation time, price). */
+/** The price to publish by the contract: the greatest (rank, observation time, price) of those that count. */
 export function pickWinner(observations: readonly Observation[]): number {
-  return observations.reduce((a, b) =>
-    (b.rank !== a.rank ? b.rank > a.rank : b.observedAt !== a.observedAt ? b.observedAt > a.observedAt : b.p > a.p)
-      ? b
-      : a,
-  ).p;
+  return observations
+    .filter(({ counts }) => counts)
+    .reduce((a, b) =>
+      (b.rank !== a.rank ? b.rank > a.rank : b.observedAt !== a.observedAt ? b.observedAt > a.observedAt : b.p > a.p)
+        ? b
+        : a,
+    ).p;
 }

@@ -6,6 +6,7 @@ import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import { dayMs, floorToDay, type Window } from '../../../src/base/window.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
 import { keyOf } from './heard.ts';
+import { findCounted } from './reading-order.ts';
 import { createRow, isGreater, keyRows, type SeriesName, type SeriesRow, seriesNames } from './series-rows.ts';
 
 /** A row of an accepted file. `record`: its journal record; 0 if it was published at once. */
@@ -16,6 +17,8 @@ export interface SeriesObservation {
   /** Its cells. */
   readonly text: string;
   readonly record: number;
+  /** Whether it is the one of its file that counts for its key. */
+  readonly counts: boolean;
 }
 
 /** A window that an import has declared. */
@@ -89,10 +92,11 @@ export function startSeriesModel(): SeriesModel {
     const days = new Set<string>();
     const { id } = db.one<{ id: number | null }>('select max(id) as id from journal')!;
     if (id === null || id <= last) return days;
-    for (const { dataset, observation, keyed } of readJournaledSeries(db, last)) {
-      for (const [key, row] of keyed) {
+    for (const { dataset, observation, rows } of readJournaledSeries(db, last)) {
+      const counted = listCounted(dataset, rows);
+      for (const [key, row] of keyRows(dataset, rows)) {
         const text = JSON.stringify(row.cells);
-        note(dataset, key, { ...observation, row, text });
+        note(dataset, key, { ...observation, row, text, counts: counted.has(row) });
         days.add(keyOf(dataset, row.symbol, floorToDay(row.t)));
         if (saved === undefined || !hasRow(saved, dataset, observation, text))
           wrongs.push(`journal: a row of ${dataset} is in no file of its import: ${row.symbol} ${text}`);
@@ -113,10 +117,13 @@ export function startSeriesModel(): SeriesModel {
   function accept(saved: SavedSeries, journaled: ReadonlySet<string>): void {
     if (accepted.has(saved)) return;
     accepted.add(saved);
-    for (const { dataset, observedAt, rows } of saved.files)
+    for (const { dataset, observedAt, rows } of saved.files) {
+      const counted = listCounted(dataset, rows);
+      const common = { rank: saved.rank, observedAt, record: 0 };
       for (const [key, row] of keyRows(dataset, rows))
         if (!journaled.has(keyOf(dataset, row.symbol, floorToDay(row.t))))
-          note(dataset, key, { rank: saved.rank, observedAt, row, text: JSON.stringify(row.cells), record: 0 });
+          note(dataset, key, { ...common, row, text: JSON.stringify(row.cells), counts: counted.has(row) });
+    }
     for (const { dataset, symbol, ...window } of listClaims(saved))
       if (!journaled.has(keyOf(dataset, symbol, floorToDay(window.from)))) claim(dataset, symbol, window);
   }
@@ -181,19 +188,35 @@ export function startSeriesModel(): SeriesModel {
 
 const momentOf = ({ row }: SeriesObservation): string => keyOf(row.symbol, row.t);
 
-/** The row to publish: that with the greatest (rank, time of observation, content). */
-export const pickWinningRow = (dataset: SeriesName, observations: readonly SeriesObservation[]): SeriesObservation =>
-  observations.reduce((a, b) =>
-    (
-      b.rank !== a.rank
-        ? b.rank > a.rank
-        : b.observedAt !== a.observedAt
-          ? b.observedAt > a.observedAt
-          : isGreater(dataset, b.row, a.row)
-    )
-      ? b
-      : a,
+/** The rows of one file that count, of those with one key. Of trades all do. */
+function listCounted(dataset: SeriesName, rows: readonly SeriesRow[]): Set<SeriesRow> {
+  if (dataset === 'trades') return new Set(rows);
+  return new Set(
+    [...Map.groupBy(rows, ({ symbol }) => symbol).values()].flatMap((ofSymbol) => {
+      const counted = findCounted(
+        ofSymbol.map(({ t }) => t),
+        (a, b) => isGreater(dataset, ofSymbol[a]!, ofSymbol[b]!),
+      );
+      return ofSymbol.filter((_, i) => counted.has(i));
+    }),
   );
+}
+
+/** The row to publish: that with the greatest (rank, time of observation, content) of those that count. */
+export const pickWinningRow = (dataset: SeriesName, observations: readonly SeriesObservation[]): SeriesObservation =>
+  observations
+    .filter(({ counts }) => counts)
+    .reduce((a, b) =>
+      (
+        b.rank !== a.rank
+          ? b.rank > a.rank
+          : b.observedAt !== a.observedAt
+            ? b.observedAt > a.observedAt
+            : isGreater(dataset, b.row, a.row)
+      )
+        ? b
+        : a,
+    );
 
 const hasRow = (
   { rank, files }: SavedSeries,
@@ -261,11 +284,8 @@ function* readJournaledSeries(db: Database, after: number) {
       const facts = [textAt(0, i), numberAt(0, i), numberAt(1, i), textAt(1, i), block === null ? null : block !== 0];
       return [times[i]!, ...facts, ...[2, 3, 4].map((c) => textAt(c, i))];
     };
-    const keyed = keyRows(
-      dataset,
-      Array.from(times, (_, i) => createRow(dataset, symbol, cellsAt(i))),
-    );
-    yield { dataset, observation: { rank, observedAt, record }, keyed };
+    const series = Array.from(times, (_, i) => createRow(dataset, symbol, cellsAt(i)));
+    yield { dataset, observation: { rank, observedAt, record }, rows: series };
   }
 }
 
