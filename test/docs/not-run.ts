@@ -62,6 +62,11 @@ export const linesNotRun: readonly NotRun[] = [
     begins: 'python deploy/tables/sync_delta.py',
     because: 'there is no bucket; test/readers/test_delta.py runs it',
   },
+  {
+    page: 'docs/SPARK.md',
+    begins: 'oddslake import --output lake --folded',
+    because: 'Spark may be missing; test/readers/test_spark_fold.py runs it',
+  },
   { page: 'README.md', begins: 'make test', because: 'it runs this test; .ci/run runs it in a clean clone' },
   {
     page: 'docs/IMPORT.md',

@@ -124,7 +124,7 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
     series,
     add({ symbol, observedAt, ticks: spilled, days, covered }) {
       if (spilled.tickCount + covered.length === 0) return;
-      if (!seen.has(symbol)) seen.set(symbol, observedAt);
+      seen.set(symbol, Math.min(seen.get(symbol) ?? observedAt, observedAt));
       ticks += spilled.tickCount;
       days.forEach(([day, from], i) => {
         const part = sliceSpilled(spilled, from, days[i + 1]?.[1] ?? spilled.tickCount);

@@ -40,6 +40,7 @@ interface ImportOptions extends CommonFlags {
   readonly prefer?: 'import';
   readonly allowRejected?: string;
   readonly dryRun?: boolean;
+  readonly folded?: boolean;
 }
 
 /** `import`: imports recordings from files. */
@@ -105,6 +106,10 @@ export function addImport(shell: CliContext): void {
       '--dry-run',
       'print the first rows as they would be stored and which rows would be rejected, and import nothing',
     );
+  command.option(
+    '--folded',
+    'the folder is a result of deploy/spark/fold.py, whose observations are merged (docs/SPARK.md)',
+  );
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((paths: string[], flags: ImportOptions) =>
@@ -114,6 +119,7 @@ export function addImport(shell: CliContext): void {
       flags,
       shell.jobs.import,
       async (): Promise<ImportFlags> => {
+        requireNoRowFlags(paths, flags);
         const mapping = await resolveMapping(flags);
         const target = flags.saveMapping;
         const onPrepared = target === undefined ? null : () => saveMapping(target, mapping);
@@ -137,6 +143,7 @@ async function openDryRunPrinter({ json }: ImportOptions): Promise<ImportFlags['
 function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: ImportMapping): ImportFlags {
   return {
     paths,
+    isFolded: flags.folded === true,
     datasets: mapping.dataset === undefined ? null : (mapping.dataset.split(',') as ImportDataset[]),
     format: (mapping.format as ImportFlags['format'] | undefined) ?? null,
     rows: {
@@ -154,6 +161,33 @@ function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: 
     covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
     preferred: flags.prefer === 'import',
   };
+}
+
+/** The flags that say how files are read, in a fold that was read by Spark. @throws UsageError if one is given */
+function requireNoRowFlags(paths: readonly string[], flags: ImportOptions): void {
+  if (flags.folded !== true) return;
+  const { dataset, format, columns, timeUnit, truncateTime, priceScale, decimalComma, tz, mapping, saveMapping } =
+    flags;
+  const { covers, allowRejected, dryRun } = flags;
+  const given = {
+    dataset,
+    format,
+    columns,
+    timeUnit,
+    truncateTime,
+    priceScale,
+    decimalComma,
+    tz,
+    mapping,
+    saveMapping,
+  };
+  const named = Object.entries({ ...given, covers, allowRejected, dryRun }).find(([, value]) => value !== undefined);
+  const name = flags.where.length > 0 ? 'where' : named?.[0];
+  if (name !== undefined)
+    throw new UsageError(
+      `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} does not go with --folded: Spark has read the files already.`,
+    );
+  if (paths.length !== 1) throw new UsageError('--folded takes one folder: a result of deploy/spark/fold.py.');
 }
 
 function parseDatasets(value: string): string {

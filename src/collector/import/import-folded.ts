@@ -1,0 +1,236 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type ImportedCoverage, splitTicksByDay } from '../../archive/publish/import-buffer.ts';
+import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
+import type { RowFile, RowReader } from '../../archive/query/read-rows.ts';
+import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
+import { UsageError } from '../../base/errors.ts';
+import { formatCount, formatNumber } from '../../base/format-quantity.ts';
+import { isSymbolName } from '../../base/symbol-name.ts';
+import { getFutureSkewMs } from '../../context/open-configured.ts';
+import { findTimeFlaw } from '../paging/observation.ts';
+import type { Run } from '../run/run.ts';
+import { createJobFailure } from '../run/summary.ts';
+import { quoteValueNames } from './import-quotes.ts';
+import { chooseImportSource } from './import-source.ts';
+import { type ImportWriter, openImportWriter } from './import-writer.ts';
+import { createLazyReader } from './read-rows.ts';
+
+/** What deploy/spark/fold.py has written, checked against its summary. Its docstring describes the files. */
+export interface FoldedInput {
+  readonly folder: string;
+  /** Paths below the folder. */
+  readonly files: readonly string[];
+}
+
+interface FoldSummary {
+  readonly format: number;
+  readonly files: readonly { readonly path: string; readonly bytes: number; readonly sha256: string }[];
+}
+
+const foldFormat = 1;
+
+/**
+ * Reads the summary of a fold and hashes its files, before anything is opened or written.
+ * @throws UsageError if it is incomplete or differs from its summary
+ */
+export async function prepareFolded(folder: string): Promise<FoldedInput> {
+  const { files } = readSummary(folder);
+  for (const { path, bytes, sha256 } of files) {
+    const at = join(folder, path);
+    if (!existsSync(at)) throw createFoldError(folder, `${path} is missing`);
+    if (statSync(at).size !== bytes || (await hashFile(at)) !== sha256)
+      throw createFoldError(folder, `${path} differs from what the fold wrote`);
+  }
+  return { folder, files: files.map(({ path }) => path) };
+}
+
+const createFoldError = (folder: string, fault: string): UsageError =>
+  new UsageError(`${folder}: ${fault}. Run fold.py again, into a new folder: docs/SPARK.md.`);
+
+function readSummary(folder: string): FoldSummary {
+  const at = join(folder, 'summary');
+  const names = existsSync(at) ? readdirSync(at).filter((name) => /^part-.*\.txt$/.test(name)) : [];
+  if (names.length !== 1)
+    throw createFoldError(folder, 'there is no summary, so it is no finished result of deploy/spark/fold.py');
+  let summary: Partial<FoldSummary>;
+  try {
+    summary = JSON.parse(readFileSync(join(at, names[0]!), 'utf8')) as Partial<FoldSummary>;
+  } catch {
+    throw createFoldError(folder, 'its summary is not JSON');
+  }
+  if (summary.format !== foldFormat || !Array.isArray(summary.files))
+    throw createFoldError(folder, `its summary has format ${summary.format}, and this oddslake reads ${foldFormat}`);
+  return summary as FoldSummary;
+}
+
+async function hashFile(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+  return hash.digest('hex');
+}
+
+/** Imports a fold and publishes it: the same rows, coverage and conflicts as an import of its input. */
+export async function importFolded(run: Run, input: FoldedInput, preferred: boolean): Promise<void> {
+  const { context, archive } = run;
+  const { folder: scratch, release } = acquireScratchFolder(archive, `import-${run.id}`);
+  const futureMs = context.clock.nowMs() + getFutureSkewMs(context);
+  const { journalTicksMax } = context.settings.publish;
+  const { qualify } = chooseImportSource(run, [{ format: 'pages' }]);
+  const writer = openImportWriter(run, { preferred, futureMs, scratch, journalTicksMax, qualify });
+  const lazy = createLazyReader(scratch);
+  const spill = openSpillFile(join(scratch, 'folded'));
+  const display = await context.startDisplay('import', input.files.length, 'files');
+  try {
+    const reader = await lazy.reader();
+    for (const [i, path] of input.files.entries()) {
+      context.signal.throwIfAborted();
+      const file: RowFile = { format: 'parquet', path: join(input.folder, path) };
+      if (path.startsWith('ticks/')) await addTicks(writer, reader, file, spill, futureMs);
+      else if (path.startsWith('quotes/')) await addQuotes(writer, reader, file, futureMs);
+      else if (path.startsWith('coverage/')) await addCoverage(writer, reader, file, spill);
+      else if (path.startsWith('rejected/')) await addRejected(writer, reader, file);
+      else if (path.startsWith('unreadable/')) await reportUnreadable(run, reader, file);
+      display.update({ done: i + 1, ticks: writer.ticks });
+    }
+    await writer.flushJournal();
+    display.stop();
+    await writer.publish();
+  } finally {
+    display.stop();
+    await lazy.close();
+    spill.close();
+    writer.close();
+    release();
+  }
+  const { size } = new Set([...writer.symbols, ...writer.series.quotes.symbols]);
+  run.symbols.planned += size;
+  run.symbols.done += size;
+}
+
+/** The rows of one symbol, moment of observation and layer. */
+interface Group {
+  readonly symbol: string;
+  readonly seen: number;
+  readonly layer: number;
+  readonly t: number[];
+  /** One array for each number column; NaN for what is missing. */
+  readonly values: readonly number[][];
+}
+
+/**
+ * Reads the groups of a file.
+ * @throws UsageError if the rows are not those of a fold
+ */
+async function* readGroups(
+  reader: RowReader,
+  file: RowFile,
+  names: readonly string[],
+  futureMs: number,
+): AsyncGenerator<Group> {
+  let group: Group | undefined;
+  const columns = await reader.readColumns(file);
+  const wanted = { numbers: [...names, 'seen', 'layer'], texts: [] };
+  for await (const { symbol, t, values } of reader.readSeries(file, columns, 'ms', wanted)) {
+    const numbers = names.map((name) => values[name]!);
+    for (let i = 0; i < t.length; i++) {
+      const [name, time] = [symbol[i], t[i] as number];
+      const [seen, layer] = [values.seen![i] as number, values.layer![i] as number];
+      const isSymbol = typeof name === 'string' && isSymbolName(name);
+      if (!isSymbol || findTimeFlaw(time, futureMs) !== undefined || findTimeFlaw(seen, futureMs) !== undefined)
+        throw createForeignError(file, 'has a row without a symbol or a time');
+      if (group?.symbol !== name || group.seen !== seen || group.layer !== layer) {
+        if (group !== undefined) yield group;
+        group = { symbol: name, seen, layer, t: [], values: names.map(() => []) };
+      } else if (time < group.t.at(-1)!) throw createForeignError(file, 'is not sorted');
+      group.t.push(time);
+      for (let c = 0; c < numbers.length; c++) group.values[c]!.push((numbers[c]![i] as number | null) ?? Number.NaN);
+    }
+  }
+  if (group !== undefined) yield group;
+}
+
+const createForeignError = ({ path }: RowFile, fault: string): UsageError =>
+  new UsageError(`${path} ${fault}: it was made by another program or version. Run fold.py again: docs/SPARK.md.`);
+
+async function addTicks(
+  writer: ImportWriter,
+  reader: RowReader,
+  file: RowFile,
+  spill: SpillFile,
+  futureMs: number,
+): Promise<void> {
+  for await (const { symbol, seen, t, values } of readGroups(reader, file, ['p'], futureMs)) {
+    const ticks = { t: Float64Array.from(t), p: Float64Array.from(values[0]!) };
+    if (!ticks.p.every(Number.isFinite)) throw createForeignError(file, 'has a row without a price');
+    const read = { symbol, observedAt: seen, ticks: spill.append(ticks), days: splitTicksByDay(ticks), covered: [] };
+    await writer.addPage(read, []);
+  }
+}
+
+async function addQuotes(writer: ImportWriter, reader: RowReader, file: RowFile, futureMs: number): Promise<void> {
+  for await (const { symbol, seen, t, values } of readGroups(reader, file, quoteValueNames, futureMs)) {
+    const rows = { t: Float64Array.from(t), values: values.map((column) => Float64Array.from(column)), texts: [] };
+    await writer.series.quotes.addObserved(symbol, seen, rows);
+  }
+}
+
+const empty = { t: new Float64Array(0), p: new Float64Array(0) };
+
+async function addCoverage(writer: ImportWriter, reader: RowReader, file: RowFile, spill: SpillFile): Promise<void> {
+  const columns = (await reader.readColumns(file)).filter(({ name }) => coverageColumns.includes(name));
+  const find = (name: string): number => columns.findIndex((column) => column.name === name);
+  const [symbol, from, to, seen, evidence] = coverageColumns.map(find) as [number, number, number, number, number];
+  for await (const texts of reader.readTexts(file, columns)) {
+    for (let i = 0; i < texts[0]!.length; i++) {
+      const covered: ImportedCoverage = {
+        window: { from: Number(texts[from]![i]), to: Number(texts[to]![i]) },
+        evidence: texts[evidence]![i] === 'stated' ? 'stated' : 'inferred',
+      };
+      const observedAt = Number(texts[seen]![i]);
+      const read = { symbol: texts[symbol]![i]!, observedAt, ticks: spill.append(empty), days: [], covered: [covered] };
+      await writer.addPage(read, []);
+    }
+  }
+}
+
+const coverageColumns = ['symbol', 't_from', 't_to', 'seen', 'evidence'];
+
+/** Keeps what is no tick in the quarantine, as an import does. */
+async function addRejected(writer: ImportWriter, reader: RowReader, file: RowFile): Promise<void> {
+  const names = ['symbol', 'seen', 'reason', 'raw'];
+  const columns = (await reader.readColumns(file)).filter(({ name }) => names.includes(name));
+  const [symbol, seen, reason, raw] = names.map((name) => columns.findIndex((column) => column.name === name));
+  let at = 0;
+  for await (const texts of reader.readTexts(file, columns)) {
+    for (let i = 0; i < texts[0]!.length; i++) {
+      writer.rows.reject(texts[symbol!]![i]!, { reason: texts[reason!]![i] ?? '', raw: texts[raw!]![i] ?? '' });
+      at = Number(texts[seen!]![i]);
+    }
+    await writer.flushWhenFull(at);
+  }
+  await writer.flushRows(at);
+}
+
+const unreadableShown = 100;
+
+/** Files that could not be read are failures of the run, as in an import. */
+async function reportUnreadable(run: Run, reader: RowReader, file: RowFile): Promise<void> {
+  const columns = (await reader.readColumns(file)).filter(({ name }) => ['path', 'reason'].includes(name));
+  const [path, reason] = ['path', 'reason'].map((name) => columns.findIndex((column) => column.name === name));
+  let count = 0;
+  for await (const texts of reader.readTexts(file, columns))
+    for (let i = 0; i < texts[0]!.length; i++)
+      if (++count <= unreadableShown)
+        run.failures.push(
+          createJobFailure('input file', `${texts[path!]![i]}: invalid response: ${texts[reason!]![i]}`),
+        );
+  if (count > unreadableShown)
+    run.failures.push(
+      createJobFailure(
+        'input file',
+        `${formatCount(count - unreadableShown, 'more file')} could not be read: ${formatNumber(count)} in all.`,
+      ),
+    );
+}
