@@ -390,7 +390,7 @@ test('numbers the dropped prices of one tick and moment, as a publish does', asy
   const before = publishedRows(root, 'conflicts');
   expect(before.map((row) => [row[3], row[5]])).toEqual([
     [0.1, 0],
-    [0.2, 1],
+    [0.3, 1],
     [0.4, 0],
   ]);
   first.close();

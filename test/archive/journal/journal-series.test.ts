@@ -175,7 +175,7 @@ describe('the journal of a series', () => {
   );
 });
 
-test('rows are sorted by time, those of one time in their order', () => {
+test('rows are sorted by time, those of one time in reading order', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(9), { maxLength: 40 }), (times) => {
       const rows = {
@@ -186,7 +186,10 @@ test('rows are sorted by time, those of one time in their order', () => {
       const { t, values, texts } = sortSeriesByTime(rows);
       // The texts stay with their rows.
       expect(listTexts(texts[0]!)).toEqual([...values[0]!].map(String));
-      const order = times.map((_, i) => i).sort((a, b) => times[a]! - times[b]! || a - b);
+      const isNewestFirst = times.every((time, i) => i === 0 || time <= times[i - 1]!);
+      const isConstant = times.every((time) => time === times[0]);
+      const turn = isNewestFirst && !isConstant ? -1 : 1;
+      const order = times.map((_, i) => i).sort((a, b) => times[a]! - times[b]! || turn * (a - b));
       expect([[...t], [...values[0]!]]).toEqual([order.map((i) => times[i]), order]);
       expect([...rows.t]).toEqual(times);
     }),

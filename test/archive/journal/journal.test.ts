@@ -66,10 +66,11 @@ describe('the journal', () => {
     ]);
   });
 
-  test('keeps the order of equal times, and doubles bit for bit', () => {
+  test('keeps equal times in reading order, and doubles bit for bit', () => {
     const archive = opened();
     const prices = [-0, 5e-324, 0.1 + 0.2, 1];
-    append(archive, answer('AAA', [[day0 + 1, 1], ...prices.map((p) => [day0, p] as const)]));
+    // Newest first.
+    append(archive, answer('AAA', [[day0 + 1, 1], ...prices.toReversed().map((p) => [day0, p] as const)]));
     const [chunk] = readBinTicks(archive.state.db, { day: day0, part: computePartNumber('AAA', 4) }, 99);
     expect([...chunk!.p].every((p, i) => Object.is(p, [...prices, 1][i]))).toBe(true);
   });

@@ -174,10 +174,10 @@ export const harmless: readonly Misbehaviour[] = [
     },
   },
   {
-    does: 'every tick repeated at a lower price',
-    happens: 'The higher price is kept; the lower one is recorded in conflicts.',
+    does: 'every tick after one of the same time at a higher price',
+    happens: 'The last price is kept; the other one is recorded in conflicts.',
     ticks: (honest) => {
-      const ticks = honest.ticks.flatMap((tick) => [tick, { t: tick.t, p: tick.p - 1 }]);
+      const ticks = honest.ticks.flatMap((tick) => [{ t: tick.t, p: tick.p + 1 }, tick]);
       return { ...honest, ticks, count: ticks.length };
     },
   },
