@@ -44,7 +44,8 @@ export async function fenceBucket(store: ObjectStore, token: number): Promise<Re
       'application/json',
       isConditional,
     );
-    if (await swapManifest(store, remote, text, isConditional)) continue;
+    // Read again, whether it was swapped or another push came first.
+    await swapManifest(store, remote, text, isConditional);
   }
   throw new OddslakeError(
     exitCodes.busy,

@@ -204,6 +204,10 @@ describe('a standby', needsObjectStorage(), () => {
     expect([hashes(other.output, '*'), readLease('data')]).toEqual([before, lease]);
     const unset = await run(jobArgs('standby', other.output, '--exit'), bucketAccess());
     expect([unset.code, unset.stderr]).toEqual([2, expect.stringContaining('bucket.lease_minutes')]);
+    for (const name of ['standby', 'ticks']) {
+      const alone = await one.run(name, '--set', 'bucket.single_writer=true');
+      expect([alone.code, alone.stderr]).toEqual([2, expect.stringContaining('bucket.single_writer')]);
+    }
   });
 
   test('a machine that holds the lease collects although the bucket is away; one that does not, does not', async () => {

@@ -8,7 +8,7 @@ import { type ObjectStore, StoreError } from '../../bucket/object-store.ts';
 import type { Context } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
 import { pullToFolder, withObjectStore } from '../steps/bucket-access.ts';
-import { attemptLease } from '../steps/lease-step.ts';
+import { attemptLease, usesLease } from '../steps/lease-step.ts';
 
 /** The lease is looked at this often while it lasts, and at least once a minute. */
 const looksPerLease = 10;
@@ -21,8 +21,8 @@ const looksPerLease = 10;
  */
 export async function waitForLease(context: Context, takesOverNow: boolean): Promise<Lease> {
   const { clock, log, signal, settings } = context;
-  const { url, leaseMinutes } = settings.bucket;
-  if (url === null || leaseMinutes === 0)
+  const { leaseMinutes } = settings.bucket;
+  if (!usesLease(context))
     throw new UsageError('A standby needs the settings bucket.url and bucket.lease_minutes, on both machines.');
   const lookMs = Math.min((leaseMinutes * minuteMs) / looksPerLease, minuteMs);
   const copy = createCopy(context);

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { getMeta, manifestHashKey } from '../../archive/journal/database.ts';
 import { hasHadGeneration } from '../../archive/journal/generations.ts';
 import type { Archive } from '../../archive/open-archive.ts';
+import { UsageError } from '../../base/errors.ts';
 import { minuteMs } from '../../base/window.ts';
 import type { RemoteManifest } from '../../bucket/bucket-manifest.ts';
 import type { Lease, LeaseAnswer, LeaseRecord, LeaseRequest, TakeoverRule } from '../../bucket/lease.ts';
@@ -16,7 +17,15 @@ export interface HeldLease {
   stop(): void;
 }
 
-const usesLease = ({ settings: { bucket } }: Context): boolean => bucket.url !== null && bucket.leaseMinutes > 0;
+/**
+ * Whether the settings have a lease.
+ * @throws UsageError if the server may lack the conditional writes that a lease needs
+ */
+export function usesLease({ settings: { bucket } }: Pick<Context, 'settings'>): boolean {
+  if (bucket.url === null || bucket.leaseMinutes === 0) return false;
+  if (!bucket.singleWriter) return true;
+  throw new UsageError('bucket.lease_minutes does not go with bucket.single_writer: a lease needs conditional writes.');
+}
 
 /**
  * Makes sure that this machine is the one that collects the archive of the bucket in the settings, and renews its lease until
