@@ -1,4 +1,5 @@
-import { importFolded, prepareFolded } from '../src/collector/import/import-folded.ts';
+import { prepareFolded } from '../src/collector/import/folded-input.ts';
+import { importFolded } from '../src/collector/import/import-folded.ts';
 import { type ImportFlags, importFiles, prepareImport } from '../src/collector/import/import-step.ts';
 import { type Job, runJob } from '../src/collector/job.ts';
 import type { Run } from '../src/collector/run/run.ts';
@@ -6,26 +7,35 @@ import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
 import { verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 import type { Context } from '../src/context/context.ts';
 
-/** Checks the input before anything is opened or written. */
-async function prepare(context: Context, flags: ImportFlags): Promise<(run: Run) => Promise<void>> {
+/** Input that was checked before anything is opened or written. */
+interface PreparedImport {
+  import(run: Run): Promise<void>;
+  release(): void;
+}
+
+async function prepare(context: Context, flags: ImportFlags): Promise<PreparedImport> {
   if (flags.isFolded === true) {
-    const folded = await prepareFolded(flags.paths[0]!);
-    return (run) => importFolded(run, folded, flags.preferred);
+    const folded = await prepareFolded(context, flags.paths[0]!);
+    return { import: (run) => importFolded(run, folded, flags.preferred), release: folded.release };
   }
   const input = await prepareImport(context, flags);
-  return (run) => importFiles(run, input);
+  return { import: (run) => importFiles(run, input), release: () => {} };
 }
 
 /** Imports recordings from files, with the same checks, deduplication and publish as polled ticks. */
 export const job: Job<ImportFlags> = {
   name: 'import',
   async run(context, flags) {
-    const work = await prepare(context, flags);
-    return runJob(context, 'import', { usesUpstream: false, canCreateArchive: true }, async (run) => {
-      await work(run);
-      if (flags.showCheck !== null) return;
-      await verifyPublishedFiles(run);
-      reportDataLoss(run);
-    });
+    const input = await prepare(context, flags);
+    try {
+      return await runJob(context, 'import', { usesUpstream: false, canCreateArchive: true }, async (run) => {
+        await input.import(run);
+        if (flags.showCheck !== null) return;
+        await verifyPublishedFiles(run);
+        reportDataLoss(run);
+      });
+    } finally {
+      input.release();
+    }
   },
 };

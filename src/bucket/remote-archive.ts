@@ -1,12 +1,12 @@
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Disk } from '../archive/disk/file-system.ts';
 import { manifestName } from '../archive/format/layout.ts';
 import type { PublishedFile } from '../archive/format/manifest.ts';
 import { type Archive, openArchive } from '../archive/open-archive.ts';
 import { formatRootFiles } from '../archive/publish/commit.ts';
-import { forEachConcurrent } from '../base/for-each-concurrent.ts';
 import type { Clock } from '../base/ports.ts';
-import { type RemoteManifest, restoreArchiveText, type StoredFile, toFileId } from './bucket-manifest.ts';
+import { type RemoteManifest, restoreArchiveText, toFileId } from './bucket-manifest.ts';
+import { type FetchOptions, fetchThroughCache } from './fetch-files.ts';
 import { type FileCache, openFileCache } from './file-cache.ts';
 import type { ObjectStore } from './object-store.ts';
 import { downloadFile, downloadsConcurrent, parseLocalManifest, requireRemoteManifest } from './pull.ts';
@@ -23,8 +23,7 @@ export interface RemoteArchiveOptions {
   /** Distinguishes the archives that this process has open. */
   readonly id: string;
   readonly signal: AbortSignal;
-  /** Shows the progress of downloads, in files. */
-  readonly showProgress: (work: (onProgress: (done: number, total: number) => void) => Promise<void>) => Promise<void>;
+  readonly showProgress: FetchOptions<unknown>['showProgress'];
 }
 
 /** A generation in a bucket, opened for reading. */
@@ -86,41 +85,19 @@ function createFetcher(
   const objects = new Map(stored.map((file) => [toFileId(file), file]));
   const fetched = new Set<string>();
 
-  async function tryCache(file: PublishedFile): Promise<boolean> {
-    signal.throwIfAborted();
-    const target = join(root, file.path);
-    disk.makeVolatileFolder(dirname(target));
-    const isCached = await cache.take(file, target);
-    if (isCached) fetched.add(file.path);
-    return isCached;
-  }
-
-  async function download(file: StoredFile): Promise<void> {
-    const bytes = await downloadFile(store, file);
-    cache.add(file, bytes, join(root, file.path));
-    fetched.add(file.path);
-  }
-
-  async function fetchNow(files: readonly PublishedFile[]): Promise<void> {
-    const missing: StoredFile[] = [];
-    for (const file of files)
-      if (!fetched.has(file.path) && !(await tryCache(file))) missing.push(objects.get(toFileId(file))!);
-    if (missing.length === 0) return;
-    // Files without rows are often equal: one download is enough.
-    const groups = [...Map.groupBy(missing, (file) => file.sha256).values()];
-    cache.makeRoom(groups.reduce((sum, [file]) => sum + file!.bytes, 0));
-    await showProgress(async (onProgress) => {
-      let done = 0;
-      onProgress(0, missing.length);
-      await forEachConcurrent(downloadsConcurrent, groups, async (group) => {
-        for (const [i, file] of group.entries()) {
-          signal.throwIfAborted();
-          if (i === 0 || !(await tryCache(file))) await download(file);
-          onProgress(++done, missing.length);
-        }
-      });
+  const fetchNow = (files: readonly PublishedFile[]): Promise<void> => {
+    const wanted = files
+      .filter(({ path }) => !fetched.has(path))
+      .map((file) => ({ ...objects.get(toFileId(file))!, target: join(root, file.path) }));
+    return fetchThroughCache(cache, wanted, {
+      download: (file) => downloadFile(store, file),
+      onFetched: ({ path }) => fetched.add(path),
+      concurrency: downloadsConcurrent,
+      disk,
+      signal,
+      showProgress,
     });
-  }
+  };
 
   let previous: Promise<void> = Promise.resolve();
   return (files) => {

@@ -1,13 +1,13 @@
 import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
-import { credentials, type ObjectServer, region, startServer } from '../bucket/server.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
+import { useBucketServer } from './bucket-server.ts';
 import {
   access,
   dayMs,
@@ -23,25 +23,8 @@ import {
 } from './lake.ts';
 
 describe('jobs with bucket.url', needsObjectStorage(), () => {
-  let server: ObjectServer;
-  beforeAll(async () => {
-    server = await startServer();
-  });
-  afterAll(() => server.stop());
-
-  const bucketAccess = (endpoint = server.endpoint, secret: string = credentials.secretAccessKey): Variables => ({
-    AWS_ENDPOINT_URL: endpoint,
-    AWS_REGION: region,
-    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: secret,
-  });
-
-  async function pull(url: string): Promise<Record<string, string>> {
-    const target = join(folder(), 'pulled');
-    const { code, stderr } = await run(['pull', url, target], bucketAccess());
-    expect(code, stderr).toBe(0);
-    return hashes(target, '*');
-  }
+  const server = useBucketServer();
+  const { bucketAccess, pull } = server;
 
   test('nightly pushes what it has published; a push that fails is a failure of the run, and the next one catches up', async () => {
     const box = await sandbox({ seed: 5, markets: 4, ticksPerDay: 60 });
@@ -168,7 +151,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(second.summary.failures).toEqual([
       expect.objectContaining({ reason: expect.stringContaining('was not pushed to s3://lakes/damaged') }),
     ]);
-    expect(existsSync(join(server.folder, 'damaged', 'manifest.json'))).toBe(false);
+    expect(existsSync(join(server.folderOf('damaged'), 'manifest.json'))).toBe(false);
   });
 
   /** A schedule that has missed the last run of these jobs, and what it has printed. */

@@ -1,30 +1,21 @@
 import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { day0, hourMs } from '../archive/scratch.ts';
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { publishedArchive, publishMore, pushNow } from '../bucket/pushed.ts';
-import { credentials, type ObjectServer, openStore, region, startServer } from '../bucket/server.ts';
+import { openStore } from '../bucket/server.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { backtestLake } from './backtest-lake.ts';
+import { useBucketServer } from './bucket-server.ts';
 import { type Ended, folder, run, start, startLongRunning, type Variables } from './lake.ts';
 
 describe('commands over an archive in a bucket, as processes', needsObjectStorage(), () => {
-  let server: ObjectServer;
+  const server = useBucketServer();
   let prefixes = 0;
-  beforeAll(async () => {
-    server = await startServer();
-  });
-  afterAll(() => server.stop());
-
-  const access = (cache: string, endpoint = server.endpoint): Variables => ({
-    AWS_ENDPOINT_URL: endpoint,
-    AWS_REGION: region,
-    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
-    XDG_CACHE_HOME: cache,
-  });
+  const access = (cache: string, endpoint = server.endpoint): Variables =>
+    server.bucketAccess(endpoint, undefined, { XDG_CACHE_HOME: cache });
   const readersOf = (cache: string): string[] => {
     const at = join(cache, 'oddslake', 'objects', 'readers');
     return existsSync(at) ? readdirSync(at) : [];
@@ -154,8 +145,8 @@ describe('commands over an archive in a bucket, as processes', needsObjectStorag
 
   test('a damaged object ends a command with 6, and a refused credential with 3', async () => {
     const { url, env, prefix, cache } = await pushed();
-    const [object] = globSync('data/ticks/*/*.parquet', { cwd: join(server.folder, prefix) });
-    const at = join(server.folder, prefix, object!);
+    const [object] = globSync('data/ticks/*/*.parquet', { cwd: server.folderOf(prefix) });
+    const at = join(server.folderOf(prefix), object!);
     const bytes = readFileSync(at);
     bytes[10]! ^= 1;
     writeFileSync(at, bytes);

@@ -1,29 +1,20 @@
 import { existsSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { hashesOf, publishedArchive, publishMore, readGeneration } from '../bucket/pushed.ts';
-import { credentials, type ObjectServer, openStore, region, startServer } from '../bucket/server.ts';
+import { openStore } from '../bucket/server.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
+import { useBucketServer } from './bucket-server.ts';
 import { folder, hashes, run, start, type Variables } from './lake.ts';
 
 /** How many pushes are killed; PUSH_KILLS=100 for a long run. */
 const kills = Number(process.env.PUSH_KILLS ?? 6);
 
 describe('push, pull and verify of a bucket, as processes', needsObjectStorage(), () => {
-  let server: ObjectServer;
-  beforeAll(async () => {
-    server = await startServer();
-  });
-  afterAll(() => server.stop());
-
-  const access = (endpoint = server.endpoint): Variables => ({
-    AWS_ENDPOINT_URL: endpoint,
-    AWS_REGION: region,
-    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
-  });
+  const server = useBucketServer();
+  const { bucketAccess: access } = server;
   /** Nothing of the user who runs the tests. */
   const noProfile: Variables = {
     HOME: '/nowhere',
@@ -59,8 +50,8 @@ describe('push, pull and verify of a bucket, as processes', needsObjectStorage()
     const remote = await run(['verify', url, '--download'], access());
     expect([remote.code, remote.stdout]).toEqual([0, expect.stringContaining('no damage found')]);
     // An object that is lost is named, and uploaded again.
-    const [object] = globSync('data/ticks/*/*.parquet', { cwd: join(server.folder, 'e2e') });
-    const at = join(server.folder, 'e2e', object!);
+    const [object] = globSync('data/ticks/*/*.parquet', { cwd: server.folderOf('e2e') });
+    const at = join(server.folderOf('e2e'), object!);
     rmSync(at);
     const damaged = await run(['verify', url, '--json'], access());
     expect(damaged.code).toBe(6);
@@ -124,7 +115,7 @@ describe('push, pull and verify of a bucket, as processes', needsObjectStorage()
     ]);
     const second = start(['push', url, '--output', output], access());
     await new Promise((resolve) => setTimeout(resolve, 1000));
-    expect(existsSync(join(server.folder, 'locked', 'manifest.json'))).toBe(false);
+    expect(existsSync(join(server.folderOf('locked'), 'manifest.json'))).toBe(false);
     first.child.kill('SIGKILL');
     expect((await first.ended).signal).toBe('SIGKILL');
     const { code, stderr } = await second.ended;

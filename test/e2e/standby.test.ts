@@ -1,12 +1,12 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Lease } from '../../src/bucket/lease.ts';
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
-import { credentials, type ObjectServer, region, startServer } from '../bucket/server.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
+import { useBucketServer } from './bucket-server.ts';
 import {
   access,
   dayMs,
@@ -20,7 +20,6 @@ import {
   sandbox,
   sequentialFlags,
   start,
-  type Variables,
 } from './lake.ts';
 
 const dayBefore = (days: number): string => new Date(Date.now() - days * dayMs).toISOString().slice(0, 10);
@@ -28,18 +27,8 @@ const dayBefore = (days: number): string => new Date(Date.now() - days * dayMs).
 const [first, second] = [dayBefore(3), dayBefore(2)];
 
 describe('a standby', needsObjectStorage(), () => {
-  let server: ObjectServer;
-  beforeAll(async () => {
-    server = await startServer();
-  });
-  afterAll(() => server.stop());
-
-  const bucketAccess = (endpoint = server.endpoint): Variables => ({
-    AWS_ENDPOINT_URL: endpoint,
-    AWS_REGION: region,
-    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
-  });
+  const server = useBucketServer();
+  const { bucketAccess, pull } = server;
 
   /** Two machines that collect one archive, each with a folder of its own. */
   function createMachine(upstreamUrl: string, prefix: string, leaseMinutes: number, endpoint?: string) {
@@ -57,14 +46,7 @@ describe('a standby', needsObjectStorage(), () => {
   }
 
   const readLease = (prefix: string): Lease =>
-    JSON.parse(readFileSync(join(server.folder, prefix, 'lease.json'), 'utf8')) as Lease;
-
-  async function pull(url: string): Promise<Record<string, string>> {
-    const target = join(folder(), 'pulled');
-    const { code, stderr } = await run(['pull', url, target], bucketAccess());
-    expect(code, stderr).toBe(0);
-    return hashes(target, '*');
-  }
+    JSON.parse(readFileSync(join(server.folderOf(prefix), 'lease.json'), 'utf8')) as Lease;
 
   test('takes over from a collector killed in the middle of a night, which comes back alive: as if nothing had happened', async () => {
     const box = await sandbox({ seed: 21, markets: 6, ticksPerDay: 300 });
@@ -230,7 +212,7 @@ describe('a standby', needsObjectStorage(), () => {
     const one = createMachine(box.url, 'rubbish', 60);
     const night = await one.run('nightly', '--date', first);
     expect(night.code, night.stdout).toBe(0);
-    writeFileSync(join(server.folder, 'rubbish', 'lease.json'), '{"format":1}');
+    writeFileSync(join(server.folderOf('rubbish'), 'lease.json'), '{"format":1}');
     const refused = await one.run('ticks');
     expect([refused.code, refused.summary.error]).toEqual([6, expect.stringContaining('lease.json is damaged')]);
   });

@@ -93,7 +93,7 @@ def contents(archive: archives.Archive, datasets: list[str] = DATASETS) -> dict[
 
 @pytest.fixture(scope="module")
 def run_fold(spark):
-    for name in ("pages.py", "generation.py", "fold.py"):
+    for name in ("pages.py", "generation.py", "rows.py", "fold.py"):
         spark.sparkContext.addPyFile(str(FOLDER / name))
 
     def run(out: Path, *arguments: str) -> Path:
@@ -191,6 +191,65 @@ def test_a_fold_of_quotes_imports_as_the_files_do(run_fold, tmp_path):
     folded = imported(tmp_path / "folded", "--folded", str(out))
     assert direct.rows("quote_conflicts") > 100
     names = ["quotes", "quote_conflicts", "coverage", "symbols", "candles_1h"]
+    assert contents(folded, names) == contents(direct, names)
+
+
+def draw_trades(draw: random.Random, has_ids: bool) -> list[dict]:
+    """Trades as feeds write them, as text: equal ones, versions of one trade, and rows that cannot be used."""
+    prices = ["0.1", "0.30000000000000004", "0.4200000000000000001", "1e-7", "-0", " 0.5 ", "0.1234567890123456789"]
+    sizes = ["1", "2.5", "100000000000000000001", "1e21", "3.000000000000000000"]
+    rows = []
+    for _ in range(400):
+        row = {
+            "symbol": draw.choice(SYMBOLS),
+            "ts": str(START + draw.randrange(0, 120) * 1_000_000),
+            "price": draw.choice(prices),
+            "size": draw.choice(sizes),
+            "aggressor": draw.choice(["yes", "Sell", " b ", "", "unknown", "nan", None]),
+            "block": draw.choice(["true", "0", "", None]),
+            "tx_hash": draw.choice(["", "0xab", None]),
+            "trade_id": draw.choice(["", None, " NaN ", *(str(n) for n in range(60))]) if has_ids else None,
+            "size_text": draw.choice(["", None, "2.50"]),
+        }
+        if draw.random() < 0.1:
+            flaws = {"ts": "1.5", "price": "1d", "size": "0", "aggressor": "maker", "block": "perhaps", "symbol": "", "tx_hash": "1.5e+20"}
+            name = draw.choice(list(flaws))
+            row[name] = flaws[name]
+        rows.extend([row] * draw.choice([1, 1, 1, 2, 3]))
+    return rows
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_fold_of_trades_imports_as_the_files_do(run_fold, tmp_path, kind):
+    seed = int(os.environ.get("SEED", "9"))
+    print(f"SEED={seed}")
+    draw = random.Random(seed)
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for i in range(4):
+        rows = draw_trades(draw, has_ids=i != 1)
+        if i < 3:
+            rows.sort(key=lambda row: float(row["ts"]), reverse=i == 1)
+        path = folder / f"trades-{i}.{kind}"
+        names = list(rows[0])
+        with duckdb.connect() as db:
+            db.execute(f"CREATE TABLE rows ({', '.join(f'{name} VARCHAR' for name in names)})")
+            db.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(names))})", [list(row.values()) for row in rows])
+            typed = "* REPLACE (try_cast(ts AS BIGINT) AS ts)" if kind == "parquet" else "*"
+            db.execute(f"COPY (SELECT {typed} FROM rows) TO '{path}' ({'FORMAT parquet' if kind == 'parquet' else 'FORMAT csv, HEADER'})")
+        os.utime(path, (START / 1000 + 500_000, START / 1000 + 500_000 + i // 2))
+    flags = ["--dataset", "trades", "--columns", "t=ts", "--allow-rejected", "1"]
+    direct = imported(tmp_path / "direct", str(folder), *flags)
+    out = run_fold(tmp_path / "out", str(folder), "--format", kind, "--parts", "3", *flags)
+    folded = imported(tmp_path / "folded", "--folded", str(out))
+    with duckdb.connect() as db:
+        counts = f"SELECT list(trade_id), count(price_text), count(size_text) FROM '{direct.root}/trades/**/*.parquet'"
+        ids, price_texts, size_texts = db.execute(counts).fetchone()
+    made = [name for name in ids if name.startswith("=")]
+    assert 300 < len(made) < len(ids) and any(name.endswith("#2") for name in made)
+    assert price_texts > 0 and size_texts > 0
+    assert direct.rows("trade_conflicts") > 20
+    names = ["trades", "trade_conflicts", "coverage", "symbols", "candles_1h"]
     assert contents(folded, names) == contents(direct, names)
 
 

@@ -108,7 +108,7 @@ export function addImport(shell: CliContext): void {
     );
   command.option(
     '--folded',
-    'the folder is a result of deploy/spark/fold.py, whose observations are merged (docs/SPARK.md)',
+    'the folder, or the address s3://BUCKET/PREFIX, is a result of deploy/spark/fold.py, whose observations are merged (docs/SPARK.md)',
   );
   withNotes(command, notes);
   withExamples(command, examples);
@@ -187,7 +187,8 @@ function requireNoRowFlags(paths: readonly string[], flags: ImportOptions): void
     throw new UsageError(
       `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} does not go with --folded: Spark has read the files already.`,
     );
-  if (paths.length !== 1) throw new UsageError('--folded takes one folder: a result of deploy/spark/fold.py.');
+  if (paths.length !== 1)
+    throw new UsageError('--folded takes one folder or address: a result of deploy/spark/fold.py.');
 }
 
 function parseDatasets(value: string): string {

@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { encodeTexts } from '../../archive/format/text-columns.ts';
 import { type ImportedCoverage, splitTicksByDay } from '../../archive/publish/import-buffer.ts';
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RowFile, RowReader } from '../../archive/query/read-rows.ts';
@@ -12,64 +11,13 @@ import { getFutureSkewMs } from '../../context/open-configured.ts';
 import { findTimeFlaw } from '../paging/observation.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure } from '../run/summary.ts';
+import type { FoldedInput } from './folded-input.ts';
 import { quoteValueNames } from './import-quotes.ts';
 import { chooseImportSource } from './import-source.ts';
+import { findInexactText } from './import-trades.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { createLazyReader } from './read-rows.ts';
-
-/** What deploy/spark/fold.py has written, checked against its summary. Its docstring describes the files. */
-export interface FoldedInput {
-  readonly folder: string;
-  /** Paths below the folder. */
-  readonly files: readonly string[];
-}
-
-interface FoldSummary {
-  readonly format: number;
-  readonly files: readonly { readonly path: string; readonly bytes: number; readonly sha256: string }[];
-}
-
-const foldFormat = 1;
-
-/**
- * Reads the summary of a fold and hashes its files, before anything is opened or written.
- * @throws UsageError if it is incomplete or differs from its summary
- */
-export async function prepareFolded(folder: string): Promise<FoldedInput> {
-  const { files } = readSummary(folder);
-  for (const { path, bytes, sha256 } of files) {
-    const at = join(folder, path);
-    if (!existsSync(at)) throw createFoldError(folder, `${path} is missing`);
-    if (statSync(at).size !== bytes || (await hashFile(at)) !== sha256)
-      throw createFoldError(folder, `${path} differs from what the fold wrote`);
-  }
-  return { folder, files: files.map(({ path }) => path) };
-}
-
-const createFoldError = (folder: string, fault: string): UsageError =>
-  new UsageError(`${folder}: ${fault}. Run fold.py again, into a new folder: docs/SPARK.md.`);
-
-function readSummary(folder: string): FoldSummary {
-  const at = join(folder, 'summary');
-  const names = existsSync(at) ? readdirSync(at).filter((name) => /^part-.*\.txt$/.test(name)) : [];
-  if (names.length !== 1)
-    throw createFoldError(folder, 'there is no summary, so it is no finished result of deploy/spark/fold.py');
-  let summary: Partial<FoldSummary>;
-  try {
-    summary = JSON.parse(readFileSync(join(at, names[0]!), 'utf8')) as Partial<FoldSummary>;
-  } catch {
-    throw createFoldError(folder, 'its summary is not JSON');
-  }
-  if (summary.format !== foldFormat || !Array.isArray(summary.files))
-    throw createFoldError(folder, `its summary has format ${summary.format}, and this oddslake reads ${foldFormat}`);
-  return summary as FoldSummary;
-}
-
-async function hashFile(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
-  return hash.digest('hex');
-}
+import { formatTradeId } from './trade-ids.ts';
 
 /** Imports a fold and publishes it: the same rows, coverage and conflicts as an import of its input. */
 export async function importFolded(run: Run, input: FoldedInput, preferred: boolean): Promise<void> {
@@ -89,8 +37,9 @@ export async function importFolded(run: Run, input: FoldedInput, preferred: bool
       const file: RowFile = { format: 'parquet', path: join(input.folder, path) };
       if (path.startsWith('ticks/')) await addTicks(writer, reader, file, spill, futureMs);
       else if (path.startsWith('quotes/')) await addQuotes(writer, reader, file, futureMs);
+      else if (path.startsWith('trades/')) await addTrades(writer, reader, file, futureMs);
       else if (path.startsWith('coverage/')) await addCoverage(writer, reader, file, spill);
-      else if (path.startsWith('rejected/')) await addRejected(writer, reader, file);
+      else if (path.startsWith('rejected/')) await addRejected(writer, reader, file, input.dataset);
       else if (path.startsWith('unreadable/')) await reportUnreadable(run, reader, file);
       display.update({ done: i + 1, ticks: writer.ticks });
     }
@@ -104,7 +53,8 @@ export async function importFolded(run: Run, input: FoldedInput, preferred: bool
     writer.close();
     release();
   }
-  const { size } = new Set([...writer.symbols, ...writer.series.quotes.symbols]);
+  const { quotes, trades } = writer.series;
+  const { size } = new Set([...writer.symbols, ...quotes.symbols, ...trades.symbols]);
   run.symbols.planned += size;
   run.symbols.done += size;
 }
@@ -117,6 +67,8 @@ interface Group {
   readonly t: number[];
   /** One array for each number column; NaN for what is missing. */
   readonly values: readonly number[][];
+  /** One array for each text column. */
+  readonly texts: readonly (string | null)[][];
 }
 
 /**
@@ -126,14 +78,15 @@ interface Group {
 async function* readGroups(
   reader: RowReader,
   file: RowFile,
-  names: readonly string[],
+  { numbers: numberNames = [], texts: textNames = [] }: { numbers?: readonly string[]; texts?: readonly string[] },
   futureMs: number,
 ): AsyncGenerator<Group> {
   let group: Group | undefined;
   const columns = await reader.readColumns(file);
-  const wanted = { numbers: [...names, 'seen', 'layer'], texts: [] };
+  const wanted = { numbers: [...numberNames, 'seen', 'layer'], texts: textNames };
   for await (const { symbol, t, values } of reader.readSeries(file, columns, 'ms', wanted)) {
-    const numbers = names.map((name) => values[name]!);
+    const numbers = numberNames.map((name) => values[name]!);
+    const texts = textNames.map((name) => values[name]!);
     for (let i = 0; i < t.length; i++) {
       const [name, time] = [symbol[i], t[i] as number];
       const [seen, layer] = [values.seen![i] as number, values.layer![i] as number];
@@ -142,10 +95,12 @@ async function* readGroups(
         throw createForeignError(file, 'has a row without a symbol or a time');
       if (group?.symbol !== name || group.seen !== seen || group.layer !== layer) {
         if (group !== undefined) yield group;
-        group = { symbol: name, seen, layer, t: [], values: names.map(() => []) };
+        const empty = { t: [], values: numberNames.map(() => []), texts: textNames.map(() => []) };
+        group = { symbol: name, seen, layer, ...empty };
       } else if (time < group.t.at(-1)!) throw createForeignError(file, 'is not sorted');
       group.t.push(time);
       for (let c = 0; c < numbers.length; c++) group.values[c]!.push((numbers[c]![i] as number | null) ?? Number.NaN);
+      for (let c = 0; c < texts.length; c++) group.texts[c]!.push(texts[c]![i] as string | null);
     }
   }
   if (group !== undefined) yield group;
@@ -161,7 +116,7 @@ async function addTicks(
   spill: SpillFile,
   futureMs: number,
 ): Promise<void> {
-  for await (const { symbol, seen, t, values } of readGroups(reader, file, ['p'], futureMs)) {
+  for await (const { symbol, seen, t, values } of readGroups(reader, file, { numbers: ['p'] }, futureMs)) {
     const ticks = { t: Float64Array.from(t), p: Float64Array.from(values[0]!) };
     if (!ticks.p.every(Number.isFinite)) throw createForeignError(file, 'has a row without a price');
     const read = { symbol, observedAt: seen, ticks: spill.append(ticks), days: splitTicksByDay(ticks), covered: [] };
@@ -170,9 +125,35 @@ async function addTicks(
 }
 
 async function addQuotes(writer: ImportWriter, reader: RowReader, file: RowFile, futureMs: number): Promise<void> {
-  for await (const { symbol, seen, t, values } of readGroups(reader, file, quoteValueNames, futureMs)) {
+  for await (const { symbol, seen, t, values } of readGroups(reader, file, { numbers: quoteValueNames }, futureMs)) {
     const rows = { t: Float64Array.from(t), values: values.map((column) => Float64Array.from(column)), texts: [] };
     await writer.series.quotes.addObserved(symbol, seen, rows);
+  }
+}
+
+const tradeColumns = {
+  numbers: ['price', 'size', 'block', 'copy'],
+  texts: ['trade_id', 'aggressor', 'tx_hash', 'price_text', 'size_text', 'price_raw', 'size_raw'],
+} as const;
+
+async function addTrades(writer: ImportWriter, reader: RowReader, file: RowFile, futureMs: number): Promise<void> {
+  for await (const { symbol, seen, t, values, texts } of readGroups(reader, file, tradeColumns, futureMs)) {
+    const [price, size, block, copy] = values as [number[], number[], number[], number[]];
+    const [ids, aggressor, hash, priceText, sizeText, priceRaw, sizeRaw] = texts;
+    const isTrade = price.every((p, i) => Number.isFinite(p) && size[i]! > 0 && (ids![i] !== null || copy[i]! >= 0));
+    if (!isTrade) throw createForeignError(file, 'has a row without a price, a size or an identifier');
+    const name = (i: number): string =>
+      ids![i] ?? formatTradeId(t[i]!, [price[i]!, size[i]!, block[i]!], [aggressor![i]!, hash![i]!], copy[i]!);
+    const columns = [
+      t.map((_, i) => name(i)),
+      aggressor!,
+      hash!,
+      t.map((_, i) => priceText![i] ?? findInexactText(priceRaw![i], price[i]!, false)),
+      t.map((_, i) => sizeText![i] ?? findInexactText(sizeRaw![i], size[i]!, false)),
+    ];
+    const numbers = [price, size, block].map((column) => Float64Array.from(column));
+    const rows = { t: Float64Array.from(t), values: numbers, texts: columns.map((column) => encodeTexts(column)) };
+    await writer.series.trades.addObserved(symbol, seen, rows);
   }
 }
 
@@ -198,19 +179,26 @@ async function addCoverage(writer: ImportWriter, reader: RowReader, file: RowFil
 const coverageColumns = ['symbol', 't_from', 't_to', 'seen', 'evidence'];
 
 /** Keeps what is no tick in the quarantine, as an import does. */
-async function addRejected(writer: ImportWriter, reader: RowReader, file: RowFile): Promise<void> {
+async function addRejected(
+  writer: ImportWriter,
+  reader: RowReader,
+  file: RowFile,
+  dataset: FoldedInput['dataset'],
+): Promise<void> {
   const names = ['symbol', 'seen', 'reason', 'raw'];
   const columns = (await reader.readColumns(file)).filter(({ name }) => names.includes(name));
+  const sink = dataset === 'ticks' ? writer.rows : writer.series[dataset].rows;
   const [symbol, seen, reason, raw] = names.map((name) => columns.findIndex((column) => column.name === name));
   let at = 0;
   for await (const texts of reader.readTexts(file, columns)) {
     for (let i = 0; i < texts[0]!.length; i++) {
-      writer.rows.reject(texts[symbol!]![i]!, { reason: texts[reason!]![i] ?? '', raw: texts[raw!]![i] ?? '' });
+      sink.reject(texts[symbol!]![i] ?? null, { reason: texts[reason!]![i] ?? '', raw: texts[raw!]![i] ?? '' });
       at = Number(texts[seen!]![i]);
     }
     await writer.flushWhenFull(at);
   }
   await writer.flushRows(at);
+  if (dataset !== 'ticks') await writer.series[dataset].release();
 }
 
 const unreadableShown = 100;
