@@ -199,19 +199,62 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(first.code, first.stderr).toBe(0);
     const url = 's3://lakes/schedule';
     const running = await startSchedule(output, url, { ...access(box.url), ...bucketAccess() }, 'ticks');
-    await waitFor(() => running.listSummaries().length === 2, 'the summaries of the job and the push');
+    const listPushes = () => running.listSummaries().filter(({ job }) => job === 'push');
+    await waitFor(() => running.listSummaries().some(({ job }) => job === 'ticks'), 'the summary of the job');
+    const { generation } = manifestOf(output);
+    // The first push may be that of the generation before the job.
+    await waitFor(() => listPushes().at(-1)?.pushed?.generation === generation, 'the push after it');
     const [, address] = /"url":"(http:[^"]+)".*serving health and metrics/.exec(running.said.stderr)!;
     const metrics = await (await fetch(`${address}/metrics`)).text();
-    const { generation } = manifestOf(output);
     expect(metrics).toContain(`oddslake_job_last_run_pushed_generation{name="push"} ${generation}\n`);
     expect(metrics).toContain('oddslake_job_last_run_exit_code{name="push"} 0\n');
-    expect(metrics).toContain('oddslake_schedule_runs_total{name="push",outcome="done"} 1\n');
+    expect(metrics).toMatch(/^oddslake_schedule_runs_total\{name="push",outcome="done"\} [12]$/m);
     running.child.kill('SIGTERM');
     const ended = await running.ended;
     expect(ended.code, ended.stderr).toBe(0);
-    const [ticks, push] = ['ticks', 'push'].map((name) => running.listSummaries().find(({ job }) => job === name)!);
+    const ticks = running.listSummaries().find(({ job }) => job === 'ticks');
+    const push = listPushes().at(-1);
     expect(ticks).not.toHaveProperty('pushed');
     expect(push).toMatchObject({ run_id: null, exit_code: 0, pushed: { url, outcome: 'pushed', generation } });
+    expect(await pull(url)).toEqual(hashes(output, '*'));
+  });
+
+  test('a schedule pushes at its start what the last one has not pushed, and nothing where nothing is published', async () => {
+    const box = await sandbox({ seed: 7, markets: 3, ticksPerDay: 40 });
+    const output = join(folder(), 'lake');
+    const url = 's3://lakes/started';
+    const startIdle = async (archive: string) => {
+      const running = start(
+        jobArgs('schedule', archive, '--json', '--set', `bucket.url=${url}`, '--set', 'schedule.nightly=0 0 1 1 *'),
+        { ...access(box.url), ...bucketAccess() },
+      );
+      let printed = '';
+      running.child.stdout!.on('data', (text: string) => {
+        printed += text;
+      });
+      return {
+        printed: () => printed,
+        async stop() {
+          running.child.kill('SIGTERM');
+          const { code, stdout, stderr } = await running.ended;
+          expect(code, stderr).toBe(0);
+          return stdout;
+        },
+      };
+    };
+    const empty = await startIdle(output);
+    await waitFor(() => existsSync(join(output, '.oddslake', 'state.sqlite')), 'the archive');
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    expect(await empty.stop()).toBe('');
+    const first = await run(jobArgs('nightly', output), access(box.url));
+    expect(first.code, first.stderr).toBe(0);
+    const running = await startIdle(output);
+    await waitFor(() => running.printed().includes('\n'), 'the summary of the push');
+    expect(JSON.parse(await running.stop())).toMatchObject({
+      job: 'push',
+      exit_code: 0,
+      pushed: { outcome: 'pushed' },
+    });
     expect(await pull(url)).toEqual(hashes(output, '*'));
   });
 

@@ -83,6 +83,8 @@ export async function runSchedule(shell: CliContext, flags: CommonFlags, context
   }));
   const rules = { jitterMs: schedule.jitterSeconds * 1000, catchUpMs: schedule.catchUpHours * hourMs };
   context.signal.addEventListener('abort', board.recordStopping, { once: true });
+  // The last schedule may have ended during a push, or before it.
+  pushes?.request();
   try {
     await runScheduleLoop(jobs, rules, { ...context, onEntries: board.updateEntries });
     await pushes?.waitUntilIdle();
