@@ -22,6 +22,7 @@ import { benchNothingNew } from './nothing-new.ts';
 import { findRecording, recordedPages, writePages } from './pages.ts';
 import { benchPaging } from './paging.ts';
 import { findPeers, type PeerName } from './peers.ts';
+import { benchPush } from './push.ts';
 import { benchRate } from './rate.ts';
 import { benchRequests } from './requests.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
@@ -87,6 +88,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'scan', run: scan },
   { name: 'backtest', run: backtest },
   { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
+  { name: 'push', run: async () => [await benchPush(bench, values.full ? 2000 : 1000)] },
   { name: 'nightly', run: async () => [await benchNightly(bench)] },
   { name: 'nothing-new', run: async () => [await benchNothingNew(bench)] },
   { name: 'requests', run: async () => [await benchRequests(bench)] },

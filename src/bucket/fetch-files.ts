@@ -18,7 +18,7 @@ export interface FetchOptions<F> {
   readonly concurrency: number;
   readonly disk: Disk;
   readonly signal: AbortSignal;
-  /** Shows the progress of downloads, in files. */
+  /** Shows the progress, in files. */
   readonly showProgress: (work: (onProgress: (done: number, total: number) => void) => Promise<void>) => Promise<void>;
 }
 
@@ -36,15 +36,19 @@ export async function fetchThroughCache<F extends WantedFile>(
     return isCached;
   }
 
-  const missing: F[] = [];
-  for (const file of files) if (!(await tryCache(file))) missing.push(file);
-  if (missing.length === 0) return;
-  // Files without rows are often equal: one download is enough.
-  const groups = [...Map.groupBy(missing, ({ sha256 }) => sha256).values()];
-  cache.makeRoom(groups.reduce((sum, [file]) => sum + file!.bytes, 0));
+  if (files.length === 0) return;
+  // Cached files count too: hashing them takes time.
   await showProgress(async (onProgress) => {
     let done = 0;
-    onProgress(0, missing.length);
+    onProgress(0, files.length);
+    const missing: F[] = [];
+    for (const file of files) {
+      if (await tryCache(file)) onProgress(++done, files.length);
+      else missing.push(file);
+    }
+    // Files without rows are often equal: one download is enough.
+    const groups = [...Map.groupBy(missing, ({ sha256 }) => sha256).values()];
+    cache.makeRoom(groups.reduce((sum, [file]) => sum + file!.bytes, 0));
     await forEachConcurrent(concurrency, groups, async (group) => {
       for (const [i, file] of group.entries()) {
         signal.throwIfAborted();
@@ -52,7 +56,7 @@ export async function fetchThroughCache<F extends WantedFile>(
           cache.add(file, await download(file), file.target);
           onFetched(file);
         }
-        onProgress(++done, missing.length);
+        onProgress(++done, files.length);
       }
     });
   });
