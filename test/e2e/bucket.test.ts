@@ -1,6 +1,8 @@
 import { existsSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
+import { parseViewsSequence } from '../../src/bucket/root-objects.ts';
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { hashesOf, publishedArchive, publishMore, readGeneration } from '../bucket/pushed.ts';
 import { openStore } from '../bucket/server.ts';
@@ -10,7 +12,10 @@ import { useBucketServer } from './bucket-server.ts';
 import { folder, hashes, run, start, type Variables } from './lake.ts';
 
 /** How many pushes are killed; PUSH_KILLS=100 for a long run. */
-const kills = Number(process.env.PUSH_KILLS ?? 6);
+const kills = Number(process.env.PUSH_KILLS ?? 10);
+
+/** Requests of a push of one more day: reads of the manifest and the list, five uploads, two manifests, views.sql read and written. */
+const requestsPerPush = 11;
 
 describe('push, pull and verify of a bucket, as processes', needsObjectStorage(), () => {
   const server = useBucketServer();
@@ -138,7 +143,9 @@ describe('push, pull and verify of a bucket, as processes', needsObjectStorage()
       let isKilled = false;
       let kill = (): void => {};
       const proxy = await startFaultProxy(server.endpoint, {
-        choose: (index) => (index === (i * 3) % 10 ? (i % 2 === 0 ? 'killed after' : 'killed before') : null),
+        // Begins with the swap of manifest.json. 22 kills are one before and one after each request.
+        choose: (index) =>
+          index === (i * 3 + 8) % requestsPerPush ? (i % 2 === 0 ? 'killed after' : 'killed before') : null,
         kill: () => kill(),
       });
       onTestFinished(() => proxy.stop());
@@ -154,6 +161,8 @@ describe('push, pull and verify of a bucket, as processes', needsObjectStorage()
       const next = await run(['push', 's3://lakes/killed', '--output', output], access(proxy.endpoint));
       expect(next.code, next.stderr).toBe(0);
       expect(await readGeneration(store)).toEqual(after);
+      const views = Buffer.from((await store.get('views.sql'))!.bytes).toString('utf8');
+      expect(parseViewsSequence(views)).toBe((await readRemoteManifest(store))!.bucket.sequence);
       const stored = proxy.seen.filter(
         ({ method, path, status }) => method === 'PUT' && path.includes('/data/') && status === 200,
       );
