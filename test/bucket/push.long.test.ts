@@ -13,7 +13,7 @@ import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
 import { pullNow, useServer } from './use-server.ts';
 
-/** Rounds of pushes at once; PUSH_ROUNDS=25 for a long run. */
+/** Rounds of twelve pushes at once; PUSH_ROUNDS=25 for a long run. */
 const rounds = Number(process.env.PUSH_ROUNDS ?? 2);
 
 describe('a push', needsObjectStorage(), () => {
@@ -45,12 +45,15 @@ describe('a push', needsObjectStorage(), () => {
   test('of pushes at once one wins each race, and all end with the last generation', async () => {
     const archive = await publishedArchive();
     const prefix = newPrefix();
+    const { proxy } = await proxied(prefix, {});
     for (let round = 0; round < rounds; round++) {
       if (round > 0) await publishMore(archive, round);
-      const stores = await Promise.all(Array.from({ length: 12 }, () => open(prefix)));
+      const stores = await Promise.all(Array.from({ length: 12 }, () => open(prefix, { endpoint: proxy.endpoint })));
       const results = await Promise.all(stores.map((store) => pushNow(archive, store)));
       expect(new Set(results.map(({ sequence }) => sequence))).toEqual(new Set([round + 1]));
       expect(objectsOf(prefix, 'manifests')).toHaveLength(round + 1);
+      const swaps = proxy.seen.filter(({ method, path }) => method === 'PUT' && path.includes('/manifest.json'));
+      expect(swaps.filter(({ status }) => status === 200)).toHaveLength(round + 1);
       expect(await readGeneration(stores[0]!)).toEqual(hashesOf(archive));
     }
   });
