@@ -1,4 +1,7 @@
+import importlib.util
 import json
+import os
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -13,11 +16,34 @@ WORDS = {
     "VARCHAR[]": "strings",
     "DATE": "date",
 }
+NAMES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "REGION", "ENDPOINT_URL")
 
 
 def connected() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def extension(name: str) -> Path | None:
+    """The file of an extension in its package, such as duckdb-extension-httpfs; None without one for this DuckDB."""
+    package = importlib.util.find_spec(f"duckdb_extension_{name}")
+    if package is None:
+        return None
+    file = Path(package.origin).parent / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
+    return file if file.exists() else None
+
+
+def connected_to_s3(*extensions: str) -> duckdb.DuckDBPyConnection:
+    """With the server that the environment names, which has no https."""
+    connection = connected()
+    for name in extensions:
+        connection.execute(f"LOAD '{extension(name)}'")
+    key, secret, region, url = (os.environ[f"AWS_{name}"] for name in NAMES)
+    connection.execute(
+        f"CREATE SECRET (TYPE s3, KEY_ID '{key}', SECRET '{secret}', REGION '{region}',"
+        f" ENDPOINT '{url.removeprefix('http://')}', URL_STYLE 'path', USE_SSL false)"
+    )
     return connection
 
 
