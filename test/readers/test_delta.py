@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import archives
+import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -19,6 +21,7 @@ from archives import Archive
 from canonical import canonical, differences
 from contract import DATASETS
 from deltalake import DeltaTable
+from tools import with_duckdb
 
 URL = "s3://lakes/delta"
 SCRIPT = archives.ROOT / "deploy" / "tables" / "sync_delta.py"
@@ -135,6 +138,23 @@ def with_polars(dataset: str) -> pa.Table:
     return pl.scan_delta(f"{URL}/data/{dataset}").collect().to_arrow()
 
 
+@cache
+def duckdb_of(endpoint: str) -> duckdb.DuckDBPyConnection:
+    return with_duckdb.connected_to_s3("httpfs", "delta")
+
+
+def with_duckdb_delta(dataset: str) -> pa.Table:
+    """The connection stays open over later commits."""
+    connection = duckdb_of(os.environ["AWS_ENDPOINT_URL"])
+    return connection.sql(f"FROM delta_scan('{URL}/data/{dataset}')").to_arrow_table()
+
+
+# DuckDB if its extensions are installed as packages (README.md).
+READERS = [with_pyarrow, with_polars]
+if with_duckdb.extension("delta") and with_duckdb.extension("httpfs"):
+    READERS.append(with_duckdb_delta)
+
+
 def assert_equal(dataset: str, archive: Archive, read=with_pyarrow) -> None:
     assert differences(canonical(read(dataset), dataset), published(archive, dataset)) == []
 
@@ -159,8 +179,8 @@ def test_every_table_has_the_rows_of_the_archive_and_no_object_is_written_twice(
     written = new_keys(bucket, before)
     assert [path for path in written if "/_delta_log/" not in path and not path.startswith("tables/")] == []
     for dataset in DATASETS:
-        assert_equal(dataset, first)
-        assert_equal(dataset, first, with_polars)
+        for read in READERS:
+            assert_equal(dataset, first, read)
     unchanged = keys(bucket)
     assert set(line.split(": ")[1].split(" (")[0] for line in sync().splitlines()) == {"unchanged"}
     assert keys(bucket) == unchanged
@@ -170,8 +190,8 @@ def test_every_table_has_the_rows_of_the_archive_and_no_object_is_written_twice(
     sync()
     assert [path for path in new_keys(bucket, pushed) if "/_delta_log/" not in path and not path.startswith("tables/")] == []
     for dataset in DATASETS:
-        assert_equal(dataset, second)
-        assert_equal(dataset, second, with_polars)
+        for read in READERS:
+            assert_equal(dataset, second, read)
     # Only what changed is in the commit: one of several parts of a day.
     commit = log_of(bucket, "ticks")[1]
     added, removed = ([action["path"] for action in actions_of(commit, kind)] for kind in ("add", "remove"))
@@ -378,8 +398,9 @@ def test_a_checkpoint_sums_up_the_log(bucket, generations, script, monkeypatch):
     assert [path.name for path in log.glob("*.parquet")] == [f"{1:020d}.checkpoint.parquet"]
     # Readers need nothing else.
     (log / f"{0:020d}.json").unlink(missing_ok=True)
-    for read in (with_pyarrow, with_polars):
+    for read in READERS:
         assert_equal("ticks", generations[1], read)
     push(generations[2])
     assert script.main([URL, "--dataset", "ticks"]) == 0
-    assert_equal("ticks", generations[2])
+    for read in READERS:
+        assert_equal("ticks", generations[2], read)
