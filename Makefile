@@ -11,7 +11,7 @@ help: ## this list
 run: setup ## a simulated service, one nightly run against it into output/demo, and how to load the result
 	@bin/oddslake demo
 
-test: setup ## the quick tests of every part, under three minutes; TEST_ARGS='test/base' for any file or folder
+test: setup ## the quick tests of every part, some minutes; TEST_ARGS='test/base' for any file or folder
 	@$(if $(TEST_ARGS),vitest run $(TEST_ARGS),TEST_SHARE=0.2 vitest run --project quick)
 
 check: setup ## everything that a change must pass: all tests, readers, clients, torture, lint, types, package; STEPS='lint types' for some
