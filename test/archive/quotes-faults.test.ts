@@ -143,8 +143,8 @@ function findReaderErrors(root: string): string[] {
     .filter(({ dataset }) => dataset === 'quotes')
     .flatMap(({ symbol, rows: { t } }) => [...t].map((time) => `${symbol} ${time}`))
     .filter((key) => !known.has(key));
-  const conflicts = [...quoteConflicts(root), ...tradeConflicts(root)].map((row, i) =>
-    JSON.stringify([i < quoteConflicts(root).length, ...row.slice(0, 4)]),
+  const conflicts = [quoteConflicts(root), tradeConflicts(root)].flatMap((rows, dataset) =>
+    rows.map((row) => JSON.stringify([dataset, ...row.slice(0, 4)])),
   );
   return [
     ...(known.size === keys.length ? [] : ['a key twice']),
