@@ -1,7 +1,9 @@
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { findSource, unqualifySymbol } from '../../src/base/source-name.ts';
+import { hourMs } from '../../src/base/window.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { waitFor } from '../harness/limits.ts';
@@ -261,13 +263,20 @@ describe('an archive of two sources', () => {
   test('runs the jobs of a schedule for the chosen sources', async () => {
     const boxes = { alpha: await sandbox({ ...input, nowMs: null }), beta: await sandbox({ ...input, nowMs: null }) };
     const lake = configureBoxes(boxes);
-    const cron = ['--set', 'schedule.nightly=null', '--set', 'schedule.markets=* * * * *'];
+    expect((await job('markets', lake)).code).toBe(0);
+    const db = new DatabaseSync(join(lake.output, '.oddslake', 'state.sqlite'));
+    db.prepare('update runs set started_at = started_at - ?').run(2 * hourMs);
+    db.close();
+    const asked = names.map((name) => boxes[name].stats().requests);
+    // A run that was missed begins at once; the next one would begin with the next minute.
+    const missed = new Date(Date.now() - hourMs);
+    const markets = `schedule.markets=${missed.getUTCMinutes()} ${missed.getUTCHours()} * * *`;
     const fast = ['--set', 'schedule.jitter_seconds=0', '--source', 'beta'];
-    const running = start(args('schedule', lake, ...cron, ...fast));
-    await waitFor(() => boxes.beta.stats().requests > 0, 'a request to beta');
+    const running = start(args('schedule', lake, '--set', 'schedule.nightly=null', '--set', markets, ...fast));
+    await waitFor(() => boxes.beta.stats().requests > asked[1]!, 'a request to beta');
     running.child.kill('SIGTERM');
     expect((await running.ended).code).toBe(0);
-    expect(boxes.alpha.stats().requests).toBe(0);
+    expect(boxes.alpha.stats().requests).toBe(asked[0]);
   });
 
   test('is rebuilt with its sources from the published files', async () => {
