@@ -46,6 +46,8 @@ export interface Call<T> {
 export interface Faults {
   /** Names of the calls so far. */
   readonly calls: readonly string[];
+  /** The kinds of fault that apply to each of these calls. */
+  readonly kinds: readonly (readonly FaultKind[])[];
   /** Whether the planned fault happened; false if its kind does not apply to the call. */
   readonly struck: boolean;
   readonly isDead: boolean;
@@ -53,9 +55,14 @@ export interface Faults {
   point<T>(call: Call<T>): T;
 }
 
+/** Only calls that need space find the disk full, and only writes can write half. */
+const applies = (kind: FaultKind, { takesSpace, half }: Call<unknown>): boolean =>
+  !(kind.startsWith('ENOSPC') && !takesSpace) && !(kind.endsWith('write') && half === undefined);
+
 /** @param onCrash called once when the process dies: the files can be copied then */
 export function startFaults(planned: Planned | null = null, onCrash: () => void = () => {}): Faults {
   const calls: string[] = [];
+  const kinds: FaultKind[][] = [];
   let struck = false;
   let isDead = false;
   let isFull = false;
@@ -66,19 +73,22 @@ export function startFaults(planned: Planned | null = null, onCrash: () => void 
   };
   return {
     calls,
+    kinds,
     get struck() {
       return struck;
     },
     get isDead() {
       return isDead;
     },
-    point<T>({ name, work, takesSpace, failure, half }: Call<T>): T {
+    point<T>(call: Call<T>): T {
+      const { name, work, takesSpace, failure, half } = call;
       if (isDead) throw new Crash(name);
       calls.push(name);
+      kinds.push(faultKinds.filter((kind) => applies(kind, call)));
       if (isFull && takesSpace) throw failure('ENOSPC');
       if (planned?.at !== calls.length) return work();
       const { kind } = planned;
-      struck = !(kind.startsWith('ENOSPC') && !takesSpace) && !(kind.endsWith('write') && half === undefined);
+      struck = applies(kind, call);
       if (!struck) return work();
       if (kind === 'crash before') return die(name);
       if (kind === 'EIO') throw failure('EIO');

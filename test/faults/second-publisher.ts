@@ -43,6 +43,7 @@ export function createStopper(before: (call: number) => void): Faults & { readon
   const calls: string[] = [];
   return {
     calls,
+    kinds: [],
     struck: false,
     isDead: false,
     point({ name, work }) {

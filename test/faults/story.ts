@@ -20,6 +20,8 @@ export interface Story {
   readonly runs: readonly string[];
   /** Names of the changing calls of the undisturbed flow. */
   readonly calls: readonly string[];
+  /** The kinds of fault that apply to each of these calls. */
+  readonly kinds: readonly (readonly FaultKind[])[];
   readonly wanted: Record<string, unknown>;
   /** sha256 by path of the files that a glob matches, before and after. */
   readonly old: ReadonlyMap<string, string>;
@@ -69,6 +71,7 @@ export async function recordStory(flow: Flow, ground: Places): Promise<Story> {
     before,
     runs,
     calls: faultFree.calls,
+    kinds: faultFree.kinds,
     wanted: expected,
     old: globbed(before),
     next: globbed(undisturbed),

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { type FaultKind, faultKinds } from './fault-points.ts';
+import type { FaultKind } from './fault-points.ts';
 import { copyTree, filesBelow, hashOf, privateOf } from './place.ts';
 import { type PowerModel, powerModel } from './power-loss.ts';
 import {
@@ -35,19 +35,19 @@ export async function sweep(story: Story, step = 1): Promise<SweepResult> {
   const points = story.calls.length;
   for (let at = 1; at <= points; at++) {
     if (at % step !== 0 && at !== points) continue;
-    for (const kind of faultKinds) {
+    for (const kind of story.kinds[at - 1]!) {
       // Dying after a call equals dying before the next.
       if (kind === 'crash after' && at < points) continue;
       // Left to the faults in a row: it has the effect of EIO with another message.
       if (kind === 'ENOSPC once') continue;
-      if (await strike(story, at, kind, seen)) faults++;
+      await strike(story, at, kind, seen);
+      faults++;
     }
   }
   return { faults, reopened: seen.size };
 }
 
-/** False if this fault does not apply to this call. */
-async function strike(story: Story, at: number, kind: FaultKind, seen: Set<string>): Promise<boolean> {
+async function strike(story: Story, at: number, kind: FaultKind, seen: Set<string>): Promise<void> {
   const place = story.ground.fresh();
   copyTree(story.before, place);
   const power = powerModel(place);
@@ -55,7 +55,7 @@ async function strike(story: Story, at: number, kind: FaultKind, seen: Set<strin
   const { kept, struck, isDead } = state;
   const label = `${story.flow.name}: ${kind} at ${at} (${struck})`;
   try {
-    if (struck === null) return false;
+    expect(struck, label).not.toBeNull();
     if (isDead) {
       for (const loss of ['vanished', 'names', 'some'] as const) {
         const after = losePower(story, power, loss, at);
@@ -65,7 +65,6 @@ async function strike(story: Story, at: number, kind: FaultKind, seen: Set<strin
     }
     expectMessage(story, state, kind, label);
     await checkAfter(story, seen, power, kept, label);
-    return true;
   } finally {
     story.ground.drop(place);
   }
