@@ -27,6 +27,7 @@ import time
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.utils import is_remote
 
 import generation as g
 import pages
@@ -66,6 +67,9 @@ def read_one(content: bytes, path: str, written_ms: int, future_ms: int):
 
 
 def fold_pages(spark: SparkSession, inputs: list[str], now_ms: int) -> dict[str, DataFrame]:
+    if is_remote():
+        # spark-submit has --py-files for it.
+        spark.addArtifacts(pages.__file__, pyfile=True)
     # Without Arrow, which the executors may lack.
     read = F.udf(read_one, PAGE, useArrow=False)
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(inputs)
