@@ -167,6 +167,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--format", choices=["pages", "csv", "parquet"], help="default: by the names of the inputs")
     parser.add_argument("--dataset", choices=list(r.VALUES), default="ticks", help="what rows are (default: ticks)")
     parser.add_argument("--columns", help="columns of rows with other names: t=ts,symbol=ticker,p=price")
+    parser.add_argument("--tz", choices=["UTC"], help="the zone of timestamps that have none; of others, read the files with import")
     parser.add_argument("--price-scale", help="factor of the prices of rows: 0.01 for cents; 1 if they are right above 1")
     parser.add_argument("--allow-rejected", type=float, default=0.01, help="share of rows that may be no ticks (0.01)")
     parser.add_argument("--parts", type=int, default=4, help="files for each day (default: 4)")
@@ -186,7 +187,7 @@ def main(argv: list[str] | None = None) -> int:
     else:
         try:
             rows = r.read_rows(spark, arguments.inputs, kind)
-            results = r.fold_rows(rows, arguments.dataset, columns, now_ms, scale)
+            results = r.fold_rows(rows, arguments.dataset, columns, now_ms, scale, arguments.tz == "UTC")
         except ValueError as error:
             parser.error(str(error))
         fault = find_fault(results, scale, arguments.allow_rejected)

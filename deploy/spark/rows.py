@@ -67,11 +67,22 @@ def read_rows(spark: SparkSession, inputs: list[str], kind: str) -> DataFrame:
 
 
 def fold_rows(
-    rows: DataFrame, dataset: str, columns: dict[str, str], now_ms: int, scale: tuple[float, float] | None = None
+    rows: DataFrame,
+    dataset: str,
+    columns: dict[str, str],
+    now_ms: int,
+    scale: tuple[float, float] | None = None,
+    is_utc: bool = False,
 ) -> dict[str, DataFrame]:
-    """The observations in rows of `read_rows`. columns: those of the files with other names."""
+    """The observations in rows of `read_rows`.
+
+    columns: those of the files with other names.
+    is_utc: whether timestamps without a time zone are in UTC; without it they are refused.
+    """
     facts = FACTS[dataset]
     named = name_columns(rows, dataset, columns, now_ms)
+    if dict(named.dtypes)["t"] == "timestamp_ntz" and not is_utc:
+        raise ValueError(f"column {columns.get('t', 't')} has timestamps without a time zone: --tz UTC if they are in UTC")
     judge = judge_trades if dataset == "trades" else judge_prices
     typed = add_numbers(named, ["t", *(name for name in facts if name not in TEXTS)])
     values, flaws = judge(typed, dataset, scale)

@@ -268,6 +268,21 @@ def test_rows_in_cents_and_rows_that_are_no_ticks_are_refused(run_fold, tmp_path
     assert contents(imported(tmp_path / "folded", "--folded", str(out))) == contents(direct)
 
 
+def test_timestamps_without_a_zone_are_read_as_utc_only_if_asked_for(run_fold, tmp_path, capsys):
+    path = tmp_path / "rows.parquet"
+    with duckdb.connect() as db:
+        sql = f"SELECT 'A' AS symbol, epoch_ms({START} + i * 1500) AS t, 0.5 AS p FROM range(50) x(i)"
+        db.execute(f"COPY ({sql}) TO '{path}' (FORMAT parquet)")
+    os.utime(path, (START / 1000 + 500_000, START / 1000 + 500_000))
+    with pytest.raises(SystemExit):
+        fold.main([str(path), "--out", str(tmp_path / "out")])
+    assert "column t has timestamps without a time zone" in capsys.readouterr().err
+    direct = imported(tmp_path / "direct", str(path), "--tz", "UTC")
+    out = run_fold(tmp_path / "out", str(path), "--tz", "UTC")
+    assert direct.rows("ticks") == 50
+    assert contents(imported(tmp_path / "folded", "--folded", str(out))) == contents(direct)
+
+
 def test_a_fold_that_is_not_whole_is_refused(run_fold, tmp_path):
     saved = write_pages(tmp_path / "pages", 20, 6)
     out = run_fold(tmp_path / "out", str(saved), "--format", "pages")
