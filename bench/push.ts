@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { bucket, credentials, region, startServer } from '../test/bucket/server.ts';
+import { bucket, credentials, type ObjectServer, region, startServer } from '../test/bucket/server.ts';
 import type { Bench } from './bench.ts';
 import { alternate, type Contender, computeSpeedup, isMeasured, processTimings, summarise } from './harness.ts';
+import { measure } from './measure.ts';
 import { publishedTotals } from './published.ts';
-import { atLeast, type Report } from './results.ts';
-import { createBenchArchive } from './tick-archive.ts';
+import { atLeast, type Comparison, countText, type Report, timeText } from './results.ts';
+import { createBenchArchive, ticksPerDay } from './tick-archive.ts';
 
 /**
  * Compares `oddslake push` into an empty prefix with `rclone copy` of the same folder to the same server, versitygw on this machine,
@@ -14,71 +15,129 @@ import { createBenchArchive } from './tick-archive.ts';
  */
 
 const goal = atLeast(0.8);
-/** Ticks of the generated archive. */
+/** Ticks of the generated archives. */
 const bytesPerTick = 9.8;
+const parts = 4;
 /** Of both programs. */
 const uploadsConcurrent = 8;
+/** Of 10,000 objects. */
+const verifySecondsMax = 60;
 
-/** @param megabytes approximate size of the files */
-export async function benchPush(bench: Bench, megabytes: number): Promise<Report> {
-  const archive = join(bench.folder, 'pushed');
+/** @param megabytes approximate size of the files of the large archive */
+export async function benchPush(bench: Bench, megabytes: number): Promise<Report[]> {
   const server = await startServer();
-  const env = {
-    ...bench.env,
-    AWS_ENDPOINT_URL: server.endpoint,
-    AWS_REGION: region,
-    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
-    // rclone cannot use it.
-    AWS_CA_BUNDLE: undefined,
-    RCLONE_CONFIG: join(bench.folder, 'rclone.conf'),
-    RCLONE_CONFIG_SERVER_TYPE: 's3',
-    RCLONE_CONFIG_SERVER_PROVIDER: 'Other',
-    RCLONE_CONFIG_SERVER_ENDPOINT: server.endpoint,
-    RCLONE_CONFIG_SERVER_ENV_AUTH: 'true',
-    RCLONE_CONFIG_SERVER_NO_CHECK_BUCKET: 'true',
+  const archive = join(bench.folder, 'pushed');
+  const withArchive = async (ticks: number, days: number | undefined, work: () => Promise<Report>): Promise<Report> => {
+    try {
+      bench.tell(`building an archive of ${countText(ticks)} ticks`);
+      await createBenchArchive(archive, ticks, 'noise', days);
+      return await work();
+    } finally {
+      rmSync(archive, { recursive: true, force: true });
+    }
   };
+  const days = 1250;
   try {
-    bench.tell(`building an archive of ${megabytes} MB`);
-    await createBenchArchive(archive, (megabytes * 1e6) / bytesPerTick, 'noise');
-    const contender = (name: string, prefix: string, argv: Contender['command']['argv']): Contender => ({
-      name,
-      out: join(server.folder, prefix),
-      command: { argv, cwd: bench.folder, env },
-    });
-    const copy = ['copy', archive, `server:${bucket}/copied`, '--exclude', '.oddslake/**'];
-    const contenders = [
-      contender('oddslake push', 'pushed', [bench.launcher, 'push', `s3://${bucket}/pushed`, '--output', archive]),
-      contender('rclone copy', 'copied', ['rclone', ...copy, '--transfers', `${uploadsConcurrent}`]),
+    return [
+      await withArchive((megabytes * 1e6) / bytesPerTick, undefined, () => comparePushes(bench, server, archive)),
+      await withArchive(parts * days * ticksPerDay, days, async () => {
+        const pushes = await comparePushes({ ...bench, runs: Math.min(bench.runs, 3) }, server, archive);
+        const verified = await benchVerifyOfBucket(bench, server, archive);
+        return {
+          failed: [...pushes.failed, ...verified.failed],
+          comparisons: [...pushes.comparisons, ...verified.comparisons],
+          timings: [...pushes.timings, ...verified.timings],
+        };
+      }),
     ];
-    const outcomes = await alternate(contenders, bench);
-    const { files, bytes } = publishedTotals(archive);
-    const input = `${files} files, ${(bytes / 1e6).toFixed(0)} MB`;
-    const [ours, theirs] = outcomes.map((outcome) => (isMeasured(outcome) ? outcome.runs : undefined));
-    const speed = (runs: typeof ours): string =>
-      runs === undefined ? '–' : `${(bytes / 1000 / summarise(runs).wallMs).toFixed(0)} MB/s`;
-    const ratio = ours !== undefined && theirs !== undefined ? computeSpeedup(ours, theirs) : null;
-    const failed = outcomes.flatMap((outcome) => (isMeasured(outcome) ? [] : [outcome]));
-    return {
-      failed: failed.map(({ name }) => name),
-      comparisons: [
-        {
-          what: 'push',
-          input,
-          ours: speed(ours),
-          peer: { name: findVersion(), figure: speed(theirs) },
-          ratio,
-          goal,
-          value: ratio?.median ?? null,
-          missing: failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? null,
-        },
-      ],
-      timings: processTimings('push', input, outcomes),
-    };
   } finally {
-    rmSync(archive, { recursive: true, force: true });
     await server.stop();
   }
+}
+
+/** The environment of both programs. */
+const toEnvironment = ({ folder, env }: Bench, { endpoint }: ObjectServer): NodeJS.ProcessEnv => ({
+  ...env,
+  AWS_ENDPOINT_URL: endpoint,
+  AWS_REGION: region,
+  AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+  AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+  // rclone cannot use it.
+  AWS_CA_BUNDLE: undefined,
+  RCLONE_CONFIG: join(folder, 'rclone.conf'),
+  RCLONE_CONFIG_SERVER_TYPE: 's3',
+  RCLONE_CONFIG_SERVER_PROVIDER: 'Other',
+  RCLONE_CONFIG_SERVER_ENDPOINT: endpoint,
+  RCLONE_CONFIG_SERVER_ENV_AUTH: 'true',
+  RCLONE_CONFIG_SERVER_NO_CHECK_BUCKET: 'true',
+});
+
+async function comparePushes(bench: Bench, server: ObjectServer, archive: string): Promise<Report> {
+  const env = toEnvironment(bench, server);
+  const contender = (name: string, prefix: string, argv: Contender['command']['argv']): Contender => ({
+    name,
+    out: join(server.folder, prefix),
+    command: { argv, cwd: bench.folder, env },
+  });
+  const copy = ['copy', archive, `server:${bucket}/copied`, '--exclude', '.oddslake/**'];
+  const contenders = [
+    contender('oddslake push', 'pushed', [bench.launcher, 'push', `s3://${bucket}/pushed`, '--output', archive]),
+    contender('rclone copy', 'copied', ['rclone', ...copy, '--transfers', `${uploadsConcurrent}`]),
+  ];
+  const outcomes = await alternate(contenders, bench);
+  const { files, bytes } = publishedTotals(archive);
+  const input = `${countText(files)} files, ${(bytes / 1e6).toFixed(0)} MB`;
+  const [ours, theirs] = outcomes.map((outcome) => (isMeasured(outcome) ? outcome.runs : undefined));
+  const speed = (runs: typeof ours): string =>
+    runs === undefined ? '–' : `${(bytes / 1000 / summarise(runs).wallMs).toFixed(1)} MB/s`;
+  const ratio = ours !== undefined && theirs !== undefined ? computeSpeedup(ours, theirs) : null;
+  const failed = outcomes.flatMap((outcome) => (isMeasured(outcome) ? [] : [outcome]));
+  const comparison: Comparison = {
+    what: 'push',
+    input,
+    ours: speed(ours),
+    peer: { name: findVersion(), figure: speed(theirs) },
+    ratio,
+    goal,
+    value: ratio?.median ?? null,
+    missing: failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? null,
+  };
+  return {
+    failed: failed.map(({ name }) => name),
+    comparisons: [comparison],
+    timings: processTimings('push', input, outcomes),
+  };
+}
+
+/** `verify` of a bucket, by HEAD. */
+async function benchVerifyOfBucket(bench: Bench, server: ObjectServer, archive: string): Promise<Report> {
+  const env = toEnvironment(bench, server);
+  const url = `s3://${bucket}/verified`;
+  await measure({ argv: [bench.launcher, 'push', url, '--output', archive], cwd: bench.folder, env }, bench.accounting);
+  const argv = [bench.launcher, 'verify', url] as const;
+  const outcomes = await alternate(
+    [{ name: 'oddslake verify', out: null, command: { argv, cwd: bench.folder, env } }],
+    bench,
+  );
+  const [outcome] = outcomes as [(typeof outcomes)[number]];
+  const wallMs = isMeasured(outcome) ? summarise(outcome.runs).wallMs : null;
+  const { files } = publishedTotals(archive);
+  const input = `${countText(files)} objects`;
+  const comparison: Comparison = {
+    what: 'verify of a bucket, by HEAD',
+    input,
+    ours: wallMs === null ? '–' : timeText(wallMs),
+    peer: null,
+    ratio: null,
+    goal: { text: `under ${verifySecondsMax} s`, met: (seconds) => seconds < verifySecondsMax },
+    value: wallMs === null ? null : wallMs / 1000,
+    missing: isMeasured(outcome) ? null : `${outcome.name} ${outcome.failed}`,
+  };
+  return {
+    failed: isMeasured(outcome) ? [] : [outcome.name],
+    comparisons: [comparison],
+    timings: processTimings('verify of a bucket', input, outcomes),
+  };
 }
 
 /** `rclone v1.60.1`, or `rclone` if there is none. */

@@ -19,7 +19,7 @@ import { createBenchKey } from './key.ts';
 export const firstDay = Date.UTC(2026, 4, 1);
 /** Ticks of a symbol's day: about one a minute. */
 export const ticksPerDay = 1440;
-const days = 30;
+const daysDefault = 30;
 const parts = 4;
 
 export interface BenchArchive {
@@ -33,7 +33,13 @@ export interface BenchArchive {
 /** Random-walk prices in steps of 0.001, or incompressible ones: about 10 bytes per tick instead of 3. */
 export type Prices = 'walk' | 'noise';
 
-export async function createBenchArchive(root: string, ticks: number, prices: Prices = 'walk'): Promise<BenchArchive> {
+/** @param days each has four part files of ticks, and four of coverage */
+export async function createBenchArchive(
+  root: string,
+  ticks: number,
+  prices: Prices = 'walk',
+  days: number = daysDefault,
+): Promise<BenchArchive> {
   const count = Math.max(parts, Math.round(ticks / (days * ticksPerDay)));
   const symbols = Array.from({ length: count }, (_, i) => `KXMARKET-26MAY-${String(i).padStart(5, '0')}`);
   const midnights = Array.from({ length: days }, (_, i) => firstDay + i * dayMs);
@@ -50,7 +56,7 @@ export async function createBenchArchive(root: string, ticks: number, prices: Pr
       stageTable(archive, stage, 'coverage', { day, part }, covered);
     }
   }
-  commitAll(archive, stage, symbols);
+  commitAll(archive, stage, symbols, days);
   const key = await createBenchKey(archive.layout.root);
   archive.close();
   return { symbols, days: midnights, ticks: symbols.length * days * ticksPerDay, key };
@@ -72,7 +78,7 @@ function createDayColumns(symbols: readonly string[], day: number, prices: Price
   return { symbols, offsets: Float64Array.from({ length: symbols.length + 1 }, (_, i) => i * ticksPerDay), t, p };
 }
 
-function commitAll(archive: Archive, stage: Stage, symbols: readonly string[]): void {
+function commitAll(archive: Archive, stage: Stage, symbols: readonly string[], days: number): void {
   const base = stage.base;
   const last = firstDay + days * dayMs;
   const manifest = { ...base, generation: stage.generation, created_at: last, datasets: listNextFiles(stage) };
