@@ -8,7 +8,7 @@ trade in place of p. FOLDED gets these folders, and must not exist:
 
     ticks/date=D/part=NN   symbol, t (epoch ms), p, seen (epoch ms: when it was observed), layer; or quotes/… or trades/…
     coverage               symbol, t_from, t_to (epoch ms), seen, evidence: what pages prove to be complete
-    rejected               path, symbol, seen, reason, raw: what is no tick
+    rejected               path, symbol, seen, reason, raw: what cannot be used
     unreadable             path, reason: files that are no pages
     summary                one line of JSON: counts, and the length and SHA-256 of each file. Written last
 
@@ -104,7 +104,7 @@ def add_layers(observations: DataFrame, values: list[str]) -> DataFrame:
     return distinct.withColumn("layer", layer)
 
 
-def write_fold(results: dict[str, DataFrame], out: str, parts: int, facts: dict) -> dict:
+def write_fold(results: dict[str, DataFrame], out: str, parts: int, inputs: int, facts: dict) -> dict:
     spark = results["observations"].sparkSession
     day = F.date_format(F.timestamp_millis("t"), "yyyy-MM-dd")
     # The first four bytes of the SHA-256 of the symbol, modulo the number of parts, as in an archive.
@@ -128,6 +128,7 @@ def write_fold(results: dict[str, DataFrame], out: str, parts: int, facts: dict)
             at = row["path"].rindex(f"/{name}/") + 1
             files.append({"path": row["path"][at:], "bytes": row["length"], "sha256": row["sha256"]})
     counts = {
+        "inputs": inputs,
         "observations": results["observations"].count(),
         "rejected": results["rejected"].count(),
         "unreadable": results["unreadable"].count(),
@@ -184,19 +185,27 @@ def main(argv: list[str] | None = None) -> int:
     spark = g.start_session("oddslake fold")
     if kind == "pages":
         results = fold_pages(spark, arguments.inputs, now_ms)
+        files = spark.read.options(recursiveFileLookup="true").text(arguments.inputs).inputFiles()
     else:
         try:
             rows = r.read_rows(spark, arguments.inputs, kind)
+            files = rows.inputFiles()
             results = r.fold_rows(rows, arguments.dataset, columns, now_ms, scale, arguments.tz == "UTC")
+            fault = find_fault(results, scale, arguments.allow_rejected)
         except ValueError as error:
             parser.error(str(error))
-        fault = find_fault(results, scale, arguments.allow_rejected)
+        except Exception as error:
+            # Spark has classes of its own for them, which depend on how it was started.
+            if not any(sign in str(error) for sign in ("CSV header does not conform", "MERGE_SCHEMAS")):
+                raise
+            fault = "not all files have the same columns: those of CSV need the same order, those of Parquet the same types"
         if fault is not None:
             print(f"nothing was written: {fault}", file=sys.stderr)
             return 2
     facts = {"now": now_ms, "input": kind, "dataset": arguments.dataset}
-    summary = write_fold(results, arguments.out.rstrip("/"), arguments.parts, facts)
-    print(f"{summary['observations']} observations, {summary['rejected']} rejected: {arguments.out}")
+    summary = write_fold(results, arguments.out.rstrip("/"), arguments.parts, len(files), facts)
+    read = f"{summary['inputs']} files read, {summary['unreadable']} of them unreadable"
+    print(f"{read}: {summary['observations']} observations, {summary['rejected']} rejected: {arguments.out}")
     return 0
 
 

@@ -9,6 +9,7 @@ import re
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 import pages
 
@@ -36,7 +37,8 @@ FUTURE_SKEW_MS = 300_000
 # What \s of a pattern is in JavaScript.
 SPACE = "[\\s\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff]"
 NUMBER = f"^{SPACE}*([+-]?(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:[eE][+-]?[0-9]+)?){SPACE}*$"
-TIME = f"^{SPACE}*(-?[0-9]{{1,22}}(?:\\.[0-9]{{1,12}})?){SPACE}*$"
+# Digits of parts of a millisecond would be lost in a double.
+TIME = f"^{SPACE}*(-?[0-9]{{1,22}})(?:\\.0{{1,12}})?{SPACE}*$"
 NOTHING = f"(?i)^{SPACE}*(?:nan)?{SPACE}*$"
 # A long number that a program wrote as a floating-point number.
 ROUNDED = "(?i)^[0-9]\\.[0-9]+e\\+[0-9]+$"
@@ -51,19 +53,32 @@ BLOCKS = {1: ["true", "t", "yes", "1"], 0: ["false", "f", "no", "0"]}
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
+# A line of a CSV file that has not as many fields as the header, or bytes that are not UTF-8; null for others.
+BAD_LINE = "__bad_line"
+# What a decoder writes in place of bytes that are not UTF-8.
+REPLACEMENT = "\ufffd"
+
 
 def read_rows(spark: SparkSession, inputs: list[str], kind: str) -> DataFrame:
-    """The rows of files, with the columns path, written (epoch ms) and place (their order within a file)."""
+    """The rows of files, with the columns __path, __written (epoch ms), __place (their order within a file) and BAD_LINE."""
     if kind == "parquet":
-        rows = spark.read.option("recursiveFileLookup", "true").parquet(*inputs)
+        # Files may lack columns that others have.
+        rows = spark.read.options(recursiveFileLookup="true", mergeSchema="true").parquet(*inputs)
+        rows = rows.withColumn(BAD_LINE, F.lit(None).cast("string"))
         place = F.col("_metadata.row_index")
     else:
-        # A file that spans lines is not split, so that its rows have the order of the file.
-        options = {"header": "true", "multiLine": "true", "escape": '"', "recursiveFileLookup": "true"}
-        rows = spark.read.options(**options).csv(inputs)
+        # A file that spans lines is not split, so that its rows have the order of the file. Its header must be that of the others:
+        # otherwise Spark would read columns by their position.
+        options = {"header": "true", "multiLine": "true", "escape": '"', "recursiveFileLookup": "true", "enforceSchema": "false"}
+        names = spark.read.options(**options).csv(inputs).columns
+        fields = [T.StructField(name, T.StringType()) for name in (*names, BAD_LINE)]
+        checked = {"columnNameOfCorruptRecord": BAD_LINE, "columnPruning": "false"}
+        rows = spark.read.options(**options, **checked).schema(T.StructType(fields)).csv(inputs)
+        broken = F.greatest(*(F.coalesce(quote(name).contains(REPLACEMENT), F.lit(False)) for name in names), F.lit(False))
+        rows = rows.withColumn(BAD_LINE, F.coalesce(BAD_LINE, F.when(broken, F.concat_ws(",", *map(quote, names)))))
         place = F.monotonically_increasing_id()
     written = F.unix_millis("_metadata.file_modification_time")
-    return rows.select("*", F.col("_metadata.file_path").alias("path"), written.alias("written"), place.alias("place"))
+    return rows.select("*", F.col("_metadata.file_path").alias("__path"), written.alias("__written"), place.alias("__place"))
 
 
 def fold_rows(
@@ -86,7 +101,8 @@ def fold_rows(
     judge = judge_trades if dataset == "trades" else judge_prices
     typed = add_numbers(named, ["t", *(name for name in facts if name not in TEXTS)])
     values, flaws = judge(typed, dataset, scale)
-    reason = F.coalesce(*find_key_flaws(now_ms + FUTURE_SKEW_MS), *flaws)
+    bad_line = F.when(F.col(BAD_LINE).isNotNull(), "the line has not as many fields as the header, or is not UTF-8")
+    reason = F.coalesce(bad_line, *find_key_flaws(now_ms + FUTURE_SKEW_MS), *flaws)
     judged = typed.withColumns({f"{name}_value": value for name, value in values.items()})
     judged = judged.withColumn("reason", reason).persist()
     ok = judged.where("reason is null").select(
@@ -99,7 +115,7 @@ def fold_rows(
         "observations": counted.select("symbol", "seen", "t", *VALUES[dataset], "counts"),
         "coverage": spark.createDataFrame([], "symbol string, t_from bigint, t_to bigint, seen bigint, evidence string"),
         "rejected": judged.where("reason is not null").select(
-            "path", "symbol", "seen", "reason", F.to_json(F.struct("symbol", "t", *facts)).alias("raw")
+            "path", "symbol", "seen", "reason", F.coalesce(BAD_LINE, F.to_json(F.struct("symbol", "t", *facts))).alias("raw")
         ),
         "unreadable": spark.createDataFrame([], "path string, reason string"),
     }
@@ -112,17 +128,20 @@ TEXTS = ("block", "trade_id", "aggressor", "tx_hash", "price_text", "size_text")
 def name_columns(rows: DataFrame, dataset: str, columns: dict[str, str], now_ms: int) -> DataFrame:
     """The columns that rows of a dataset may have, under their names. Those that the files do not have are null."""
     facts = FACTS[dataset]
-    own = {name: columns.get(name, name) for name in ("symbol", "t", *facts)}
-    has = {name: own[name] in rows.columns for name in own}
-    missing = [own[name] for name in ("symbol", "t", *facts[: NEEDED[dataset]]) if not has[name]]
+    given = [name for name in rows.columns if not name.startswith("__")]
+    own = {name: find_column(given, columns.get(name, name)) for name in ("symbol", "t", *facts)}
+    has = {name: own[name] is not None for name in own}
+    missing = [columns.get(name, name) for name in ("symbol", "t", *facts[: NEEDED[dataset]], *columns) if not has.get(name)]
     if missing:
-        raise ValueError(f"the files have no column {', '.join(missing)}: they have {', '.join(rows.columns)}")
+        raise ValueError(f"the files have no column {', '.join(dict.fromkeys(missing))}: they have {', '.join(given)}")
     types = dict(rows.dtypes)
     picked = []
     for name in own:
         kind = types[own[name]] if has[name] else None
         is_text = name in ("symbol", *TEXTS)
-        is_number = kind in (*INTEGERS, "float", "double", "string") or (kind or "").startswith("decimal")
+        # A float has too few digits for a time.
+        numbers = (*INTEGERS, "double", "string") if name == "t" else (*INTEGERS, "float", "double", "string")
+        is_number = kind in numbers or (kind or "").startswith("decimal")
         is_time = name == "t" and (kind or "").startswith("timestamp")
         if kind is None:
             column = F.lit(None).cast("string" if is_text else "double")
@@ -130,13 +149,26 @@ def name_columns(rows: DataFrame, dataset: str, columns: dict[str, str], now_ms:
             # The text of a floating-point number depends on the program that writes it.
             if kind not in (*INTEGERS, "string") and (name, kind) != ("block", "boolean"):
                 raise ValueError(f"column {own[name]} is {kind}, which cannot be {name}: cast it to a string")
-            column = F.col(own[name]).cast("string")
+            column = quote(own[name]).cast("string")
         elif is_number or is_time:
-            column = F.col(own[name])
+            column = quote(own[name])
         else:
             raise ValueError(f"column {own[name]} is {kind}, which cannot be {name}")
         picked.append(column.alias(name))
-    return rows.select("path", F.least("written", F.lit(now_ms)).alias("seen"), "place", *picked)
+    seen = F.least("__written", F.lit(now_ms))
+    return rows.select(F.col("__path").alias("path"), seen.alias("seen"), F.col("__place").alias("place"), BAD_LINE, *picked)
+
+
+def find_column(names: list[str], wanted: str) -> str | None:
+    """The column of this name or, if there is exactly one, that of this name in another case or with spaces around it."""
+    if wanted in names:
+        return wanted
+    like = [name for name in names if name.strip().lower() == wanted.lower()]
+    return like[0] if len(like) == 1 else None
+
+
+def quote(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def add_numbers(rows: DataFrame, names: list[str]) -> DataFrame:
@@ -162,15 +194,15 @@ def find_key_flaws(future_ms: int) -> list[Column]:
         F.when(F.isnull("symbol") | (F.col("symbol") == ""), "symbol is missing"),
         F.when(~is_name, "symbol is not text"),
         F.when(F.isnull("t"), "t is missing"),
-        F.when(~is_finite("t_number"), "t is not a number"),
+        F.when(~is_finite(t), "t is not a number"),
         F.when(t != F.floor(t), "t is not a whole number of milliseconds"),
         F.when((t < pages.TIME_MIN) | (t >= pages.TIME_END), "t is outside the years 2000 to 2100"),
         F.when(t > future_ms, "t is in the future"),
     ]
 
 
-def is_finite(name: str) -> Column:
-    return ~F.isnull(name) & ~F.isnan(name) & (F.abs(name) != float("inf"))
+def is_finite(number: Column) -> Column:
+    return ~F.isnull(number) & ~F.isnan(number) & (F.abs(number) != float("inf"))
 
 
 def is_missing(rows: DataFrame, name: str) -> Column:
@@ -195,10 +227,11 @@ def judge_prices(rows: DataFrame, dataset: str, scale) -> tuple[dict[str, Column
         # A tick has a price. Quotes may lack numbers.
         missing = F.isnull(name) if dataset == "ticks" else is_missing(rows, name)
         is_size = name.endswith("_size")
-        values[name] = F.when(~missing, apply_scale(name, None if is_size else scale))
+        scaled = apply_scale(name, None if is_size else scale)
+        values[name] = F.when(~missing, scaled)
         if dataset == "ticks":
             flaws.append(F.when(missing, f"{name} is missing"))
-        flaws.append(F.when(~missing & ~is_finite(f"{name}_number"), f"{name} is not a number"))
+        flaws.append(F.when(~missing & ~is_finite(scaled), f"{name} is not a number"))
         if is_size:
             flaws.append(F.when(~missing & (F.col(f"{name}_number") < 0), f"{name} is negative"))
     if dataset == "quotes":
@@ -233,7 +266,7 @@ def judge_trades(rows: DataFrame, dataset: str, scale) -> tuple[dict[str, Column
     flaws = []
     for name in ("price", "size"):
         flaws.append(F.when(is_missing(rows, name), f"{name} is missing"))
-        flaws.append(F.when(~is_finite(f"{name}_number"), f"{name} is not a number"))
+        flaws.append(F.when(~is_finite(values[name]), f"{name} is not a number"))
     flaws.append(F.when(F.col("size_number") < 0, "size is negative"))
     flaws.append(F.when(F.col("size_number") == 0, "size is zero"))
     flaws.append(F.when(~F.isnull(text["aggressor"]) & ~is_among(side, SIDES), "aggressor is none of buy, sell, b, s, yes, no, unknown"))
@@ -289,8 +322,8 @@ def parse_columns(text: str | None) -> dict[str, str]:
     columns = {}
     for pair in text.split(",") if text else []:
         name, equals, own = pair.partition("=")
-        if not equals or name not in known or own == "":
-            raise ValueError(f"--columns {text}: expected pairs such as t=ts,symbol=ticker,p=price")
+        if not equals or name not in known or own == "" or name in columns:
+            raise ValueError(f"--columns {text}: expected pairs such as t=ts,symbol=ticker,p=price, each name once")
         columns[name] = own
     return columns
 

@@ -147,10 +147,25 @@ describe('an import of a fold', () => {
     const changed = await tryImport();
     expect([changed.code, changed.stderr]).toEqual([2, expect.stringContaining('differs from what the fold wrote')]);
     rmSync(part);
-    expect((await tryImport()).stderr).toContain('is missing');
+    expect(await tryImport()).toMatchObject({ code: 2, stderr: expect.stringContaining('is missing') });
     rmSync(join(out, 'summary'), { recursive: true });
-    expect((await tryImport()).stderr).toContain('there is no summary');
+    expect(await tryImport()).toMatchObject({ code: 2, stderr: expect.stringContaining('there is no summary') });
     expect(existsSync(output)).toBe(false);
+  });
+
+  test('publishes nothing of one that another program has made', async () => {
+    const out = await writeFold('ticks', async (db) => {
+      await db.run('CREATE TABLE rows (symbol VARCHAR, t BIGINT, p DOUBLE, seen BIGINT, layer INTEGER)');
+      for (const day of [0, 1, 2])
+        await db.run('INSERT INTO rows VALUES (?, ?, ?, ?, 0)', [
+          ...['A', BigInt(day0 + day * dayMs), day === 2 ? null : 0.5, BigInt(day0 + 3 * dayMs)],
+        ]);
+      return 'SELECT * FROM rows ORDER BY t';
+    });
+    const output = join(folder(), 'lake');
+    const { code, stdout } = await run(['import', '--output', output, '--set', 'source.name=box', '--folded', out]);
+    expect([code, stdout]).toEqual([2, expect.stringContaining(`${out}/ticks/date=2/part=0/part-0.parquet has a row`)]);
+    expect(existsSync(join(output, 'manifest.json'))).toBe(false);
   });
 
   test('of trades names those without an identifier as an import of their file does', async () => {
@@ -239,8 +254,19 @@ describe('an import of a fold in a bucket', needsObjectStorage(), () => {
     expect((await tryImport('s3://lakes/folds')).stderr).toContain('there is no summary');
     const summary = join(server.folderOf('folds/one'), 'summary', 'part-00000.txt');
     const text = readFileSync(summary, 'utf8');
-    writeFileSync(summary, text.replace('ticks/date=1', '../ticks/date=1'));
-    await refuse('has a path outside of the folder');
+    for (const wrong of [
+      text.replace('ticks/date=1', '../ticks/date=1'),
+      text.replace('ticks/date=1', 'tocks/date=1'),
+      text.replace(/"bytes":\d+/, '"bytes":null'),
+      text.replace(/"sha256":"../, '"sha256":"..'),
+      JSON.stringify({ format: 1, dataset: 'ticks', files: [] }),
+      JSON.stringify({ format: 1, dataset: 'ticks', files: [null, {}] }),
+    ]) {
+      writeFileSync(summary, wrong);
+      await refuse('its summary does not list the files of a fold');
+    }
+    writeFileSync(summary, 'null');
+    await refuse('its summary is not a JSON object');
     writeFileSync(summary, text);
     writeFileSync(part, bytes);
     // As Spark names it.

@@ -183,7 +183,8 @@ def test_a_fold_of_quotes_imports_as_the_files_do(run_fold, tmp_path):
         with duckdb.connect() as db:
             db.execute("CREATE TABLE rows (symbol VARCHAR, t BIGINT, bid DOUBLE, ask DOUBLE, bid_size DOUBLE, ask_size DOUBLE)")
             db.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", rows)
-            db.execute(f"COPY rows TO '{path}' (FORMAT parquet)")
+            # Only the last file has sizes.
+            db.execute(f"COPY (SELECT {'*' if i == 2 else '* EXCLUDE (bid_size, ask_size)'} FROM rows) TO '{path}' (FORMAT parquet)")
         os.utime(path, (START / 1000 + 500_000, START / 1000 + 500_000))
     allowed = ["--allow-rejected", "1"]
     direct = imported(tmp_path / "direct", str(folder), "--dataset", "quotes", *allowed)
@@ -266,6 +267,31 @@ def test_rows_in_cents_and_rows_that_are_no_ticks_are_refused(run_fold, tmp_path
     direct = imported(tmp_path / "direct", str(cents), "--columns", "t=ts,p=price", *scaled)
     out = run_fold(tmp_path / "out", str(cents), "--columns", "t=ts,p=price", *scaled)
     assert contents(imported(tmp_path / "folded", "--folded", str(out))) == contents(direct)
+
+
+def test_a_fold_of_careless_files_imports_as_the_files_do(run_fold, tmp_path, capsys):
+    """Torn lines, bytes that are not UTF-8, other names of columns, times of another precision, files of the seventies."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    header = b" Symbol , T ,P,path,last.price\n"
+    lines = [f"A,{START + i},0.{i + 1},x,0.5\n".encode() for i in range(9)]
+    torn = [b"B,%d,0.5,x,0.5,more\n" % START, b"B,%d,0.6\n" % START, b"caf\xe9,%d,0.5,x,0.5\n" % START]
+    fine = [b"C,%d.0001,0.5,x,0.5\n" % START, b"C,%d.000,0.4,x,0.5\n" % START, b"C,%d,1d,x,0.5\n" % START, b"C,%d, 3e-1 ,x,0.5\n" % (START + 1)]
+    (folder / "one.csv").write_bytes(header + b"".join(lines + torn))
+    (folder / "two.csv").write_bytes(header + b"".join(fine) + lines[0][:-9])
+    for name in ("one.csv", "two.csv"):
+        os.utime(folder / name, (100_000_000, 100_000_000))
+    flags = ["--allow-rejected", "1"]
+    for i, columns in enumerate(([], ["--columns", "p=last.price"])):
+        direct = imported(tmp_path / f"direct{i}", str(folder), *flags, *columns)
+        out = run_fold(tmp_path / f"out{i}", str(folder), "--format", "csv", *flags, *columns)
+        assert "2 files read, 0 of them unreadable" in capsys.readouterr().out
+        assert direct.rows("ticks") >= 11 - i
+        assert contents(imported(tmp_path / f"folded{i}", "--folded", str(out))) == contents(direct)
+    (folder / "three.csv").write_bytes(b"symbol,p,t,path,last.price\n" + b"A,0.5,%d,x,0.5\n" % START)
+    assert fold.main([str(folder), "--format", "csv", *flags, "--out", str(tmp_path / "out3")]) == 2
+    assert "not all files have the same columns" in capsys.readouterr().err
+    assert not (tmp_path / "out3").exists()
 
 
 def test_timestamps_without_a_zone_are_read_as_utc_only_if_asked_for(run_fold, tmp_path, capsys):

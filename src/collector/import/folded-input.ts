@@ -11,6 +11,8 @@ import { openObjectCache, withFilesDisplay, withObjectStore } from '../steps/buc
 
 /** What deploy/spark/fold.py has written, checked against its summary. Its docstring describes the files. */
 export interface FoldedInput {
+  /** The folder or address, for messages. */
+  readonly place: string;
   /** Where the files are on this machine. */
   readonly folder: string;
   /** Paths below the folder. */
@@ -60,7 +62,7 @@ async function readFold(folder: string): Promise<FoldedInput> {
     if (statSync(path).size !== file.bytes || (await hashFile(path)) !== file.sha256)
       throw createFoldError(folder, `${file.path} ${differs}`);
   }
-  return { folder, files: files.map(({ path }) => path), dataset, release: () => {} };
+  return { place: folder, folder, files: files.map(({ path }) => path), dataset, release: () => {} };
 }
 
 /** Bytes of files that are downloaded at a time, unless one is larger. */
@@ -82,7 +84,8 @@ async function downloadFold(context: Context, store: ObjectStore): Promise<Folde
       signal: context.signal,
       showProgress: (download) => withFilesDisplay(context, 'download', download),
     });
-    return { folder, files: files.map(({ path }) => path), dataset, release: () => cache.release() };
+    const paths = files.map(({ path }) => path);
+    return { place: store.url, folder, files: paths, dataset, release: () => cache.release() };
   } catch (error) {
     cache.release();
     throw error;
@@ -115,22 +118,39 @@ const createFoldError = (place: string, fault: string): UsageError =>
   new UsageError(`${place}: ${fault}. Run fold.py again, into a new folder: docs/SPARK.md.`);
 
 function parseSummary(place: string, text: string): FoldSummary {
-  let summary: Partial<FoldSummary>;
+  let summary: Partial<FoldSummary> | null = null;
   try {
-    summary = JSON.parse(text) as Partial<FoldSummary>;
-  } catch {
-    throw createFoldError(place, 'its summary is not JSON');
-  }
+    summary = JSON.parse(text) as Partial<FoldSummary> | null;
+  } catch {}
+  if (typeof summary !== 'object' || summary === null) throw createFoldError(place, 'its summary is not a JSON object');
   if (summary.format !== foldFormat || !Array.isArray(summary.files))
     throw createFoldError(place, `its summary has format ${summary.format}, and this oddslake reads ${foldFormat}`);
   const { dataset } = summary;
-  if (dataset !== 'ticks' && !seriesDatasets.some((name) => name === dataset))
-    throw createFoldError(place, `its summary names no dataset`);
-  // Files are read and linked by these paths.
-  const foreign = summary.files.find(({ path }) => normalize(path) !== path || /^(?:\/|\.\.)/.test(path));
-  if (foreign !== undefined) throw createFoldError(place, `its summary has a path outside of the folder`);
+  if (dataset === undefined || (dataset !== 'ticks' && !seriesDatasets.some((name) => name === dataset)))
+    throw createFoldError(place, 'its summary names no dataset');
+  const folders: readonly string[] = [dataset, ...otherFolders];
+  const isFile = (file: Partial<FoldedFile> | null): boolean =>
+    Number.isSafeInteger(file?.bytes) &&
+    file!.bytes! >= 0 &&
+    /^[0-9a-f]{64}$/.test(String(file!.sha256)) &&
+    isPathBelow(folders, file!.path);
+  const files: readonly (Partial<FoldedFile> | null)[] = summary.files;
+  const isWhole = otherFolders.every((folder) => files.some((file) => isPathBelow([folder], file?.path)));
+  if (!isWhole || !files.every(isFile) || new Set(files.map((file) => file!.path)).size < files.length)
+    throw createFoldError(place, 'its summary does not list the files of a fold');
   return summary as FoldSummary;
 }
+
+/** The folders of every fold, besides that of the dataset. */
+const otherFolders = ['coverage', 'rejected', 'unreadable'] as const;
+
+/** Files are read and linked by these paths, so they must not lead elsewhere. */
+const isPathBelow = (folders: readonly string[], path: unknown): boolean =>
+  typeof path === 'string' &&
+  path.endsWith('.parquet') &&
+  !path.includes('\0') &&
+  normalize(path) === path &&
+  folders.some((folder) => path.startsWith(`${folder}/`));
 
 async function hashFile(path: string): Promise<string> {
   const hash = createHash('sha256');

@@ -7,6 +7,7 @@ import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatCount, formatNumber } from '../../base/format-quantity.ts';
 import { isSymbolName } from '../../base/symbol-name.ts';
+import { formatIsoUtc } from '../../base/time.ts';
 import { getFutureSkewMs } from '../../context/open-configured.ts';
 import { findTimeFlaw } from '../paging/observation.ts';
 import type { Run } from '../run/run.ts';
@@ -32,17 +33,22 @@ export async function importFolded(run: Run, input: FoldedInput, preferred: bool
   const display = await context.startDisplay('import', input.files.length, 'files');
   try {
     const reader = await lazy.reader();
+    // A file that another program made is refused before anything is published.
+    writer.hold();
     for (const [i, path] of input.files.entries()) {
       context.signal.throwIfAborted();
       const file: RowFile = { format: 'parquet', path: join(input.folder, path) };
-      if (path.startsWith('ticks/')) await addTicks(writer, reader, file, spill, futureMs);
-      else if (path.startsWith('quotes/')) await addQuotes(writer, reader, file, futureMs);
-      else if (path.startsWith('trades/')) await addTrades(writer, reader, file, futureMs);
+      const source = { reader, file, name: `${input.place}/${path}`, futureMs };
+      if (path.startsWith('ticks/')) await addTicks(writer, source, spill);
+      else if (path.startsWith('quotes/')) await addQuotes(writer, source);
+      else if (path.startsWith('trades/')) await addTrades(writer, source);
       else if (path.startsWith('coverage/')) await addCoverage(writer, reader, file, spill);
       else if (path.startsWith('rejected/')) await addRejected(writer, reader, file, input.dataset);
       else if (path.startsWith('unreadable/')) await reportUnreadable(run, reader, file);
+      else throw createForeignError(source, 'is no file of a fold');
       display.update({ done: i + 1, ticks: writer.ticks });
     }
+    await writer.release();
     await writer.flushJournal();
     display.stop();
     await writer.publish();
@@ -59,7 +65,17 @@ export async function importFolded(run: Run, input: FoldedInput, preferred: bool
   run.symbols.done += size;
 }
 
-/** The rows of one symbol, moment of observation and layer. */
+/** A file with observations. */
+interface FoldedRows {
+  readonly reader: RowReader;
+  readonly file: RowFile;
+  /** Where the fold has it, for messages. */
+  readonly name: string;
+  /** Latest time accepted, epoch ms. */
+  readonly futureMs: number;
+}
+
+/** Rows of one symbol, moment of observation and layer. */
 interface Group {
   readonly symbol: string;
   readonly seen: number;
@@ -71,15 +87,16 @@ interface Group {
   readonly texts: readonly (string | null)[][];
 }
 
+/** Rows of a group after which the next time begins another one, so that a long day needs little memory. Rows of one time stay together. */
+const groupRowsMax = 200_000;
+
 /**
  * Reads the groups of a file.
  * @throws UsageError if the rows are not those of a fold
  */
 async function* readGroups(
-  reader: RowReader,
-  file: RowFile,
+  { reader, file, name: place, futureMs }: FoldedRows,
   { numbers: numberNames = [], texts: textNames = [] }: { numbers?: readonly string[]; texts?: readonly string[] },
-  futureMs: number,
 ): AsyncGenerator<Group> {
   let group: Group | undefined;
   const columns = await reader.readColumns(file);
@@ -91,13 +108,18 @@ async function* readGroups(
       const [name, time] = [symbol[i], t[i] as number];
       const [seen, layer] = [values.seen![i] as number, values.layer![i] as number];
       const isSymbol = typeof name === 'string' && isSymbolName(name);
-      if (!isSymbol || findTimeFlaw(time, futureMs) !== undefined || findTimeFlaw(seen, futureMs) !== undefined)
-        throw createForeignError(file, 'has a row without a symbol or a time');
-      if (group?.symbol !== name || group.seen !== seen || group.layer !== layer) {
+      if (!isSymbol || findTimeFlaw(time, futureMs) !== undefined || !Number.isSafeInteger(seen))
+        throw createForeignError({ name: place }, 'has a row without a symbol or a time');
+      if (seen > futureMs)
+        throw new UsageError(
+          `${place} has rows that were observed in the future, at ${formatIsoUtc(seen)}. Is the clock of this machine right?`,
+        );
+      const isSame = group?.symbol === name && group.seen === seen && group.layer === layer;
+      if (group === undefined || !isSame || (group.t.length >= groupRowsMax && time > group.t.at(-1)!)) {
         if (group !== undefined) yield group;
         const empty = { t: [], values: numberNames.map(() => []), texts: textNames.map(() => []) };
         group = { symbol: name, seen, layer, ...empty };
-      } else if (time < group.t.at(-1)!) throw createForeignError(file, 'is not sorted');
+      } else if (time < group.t.at(-1)!) throw createForeignError({ name: place }, 'is not sorted');
       group.t.push(time);
       for (let c = 0; c < numbers.length; c++) group.values[c]!.push((numbers[c]![i] as number | null) ?? Number.NaN);
       for (let c = 0; c < texts.length; c++) group.texts[c]!.push(texts[c]![i] as string | null);
@@ -106,28 +128,22 @@ async function* readGroups(
   if (group !== undefined) yield group;
 }
 
-const createForeignError = ({ path }: RowFile, fault: string): UsageError =>
-  new UsageError(`${path} ${fault}: it was made by another program or version. Run fold.py again: docs/SPARK.md.`);
+const createForeignError = ({ name }: Pick<FoldedRows, 'name'>, fault: string): UsageError =>
+  new UsageError(`${name} ${fault}: it was made by another program or version. Run fold.py again: docs/SPARK.md.`);
 
-async function addTicks(
-  writer: ImportWriter,
-  reader: RowReader,
-  file: RowFile,
-  spill: SpillFile,
-  futureMs: number,
-): Promise<void> {
-  for await (const { symbol, seen, t, values } of readGroups(reader, file, { numbers: ['p'] }, futureMs)) {
+async function addTicks(writer: ImportWriter, source: FoldedRows, spill: SpillFile): Promise<void> {
+  for await (const { symbol, seen, t, values } of readGroups(source, { numbers: ['p'] })) {
     const ticks = { t: Float64Array.from(t), p: Float64Array.from(values[0]!) };
-    if (!ticks.p.every(Number.isFinite)) throw createForeignError(file, 'has a row without a price');
+    if (!ticks.p.every(Number.isFinite)) throw createForeignError(source, 'has a row without a price');
     const read = { symbol, observedAt: seen, ticks: spill.append(ticks), days: splitTicksByDay(ticks), covered: [] };
     await writer.addPage(read, []);
   }
 }
 
-async function addQuotes(writer: ImportWriter, reader: RowReader, file: RowFile, futureMs: number): Promise<void> {
-  for await (const { symbol, seen, t, values } of readGroups(reader, file, { numbers: quoteValueNames }, futureMs)) {
+async function addQuotes(writer: ImportWriter, source: FoldedRows): Promise<void> {
+  for await (const { symbol, seen, t, values } of readGroups(source, { numbers: quoteValueNames })) {
     const rows = { t: Float64Array.from(t), values: values.map((column) => Float64Array.from(column)), texts: [] };
-    await writer.series.quotes.addObserved(symbol, seen, rows);
+    writer.series.quotes.addObserved(symbol, seen, rows);
   }
 }
 
@@ -136,12 +152,12 @@ const tradeColumns = {
   texts: ['trade_id', 'aggressor', 'tx_hash', 'price_text', 'size_text', 'price_raw', 'size_raw'],
 } as const;
 
-async function addTrades(writer: ImportWriter, reader: RowReader, file: RowFile, futureMs: number): Promise<void> {
-  for await (const { symbol, seen, t, values, texts } of readGroups(reader, file, tradeColumns, futureMs)) {
+async function addTrades(writer: ImportWriter, source: FoldedRows): Promise<void> {
+  for await (const { symbol, seen, t, values, texts } of readGroups(source, tradeColumns)) {
     const [price, size, block, copy] = values as [number[], number[], number[], number[]];
     const [ids, aggressor, hash, priceText, sizeText, priceRaw, sizeRaw] = texts;
     const isTrade = price.every((p, i) => Number.isFinite(p) && size[i]! > 0 && (ids![i] !== null || copy[i]! >= 0));
-    if (!isTrade) throw createForeignError(file, 'has a row without a price, a size or an identifier');
+    if (!isTrade) throw createForeignError(source, 'has a row without a price, a size or an identifier');
     const name = (i: number): string =>
       ids![i] ?? formatTradeId(t[i]!, [price[i]!, size[i]!, block[i]!], [aggressor![i]!, hash![i]!], copy[i]!);
     const columns = [
@@ -153,7 +169,7 @@ async function addTrades(writer: ImportWriter, reader: RowReader, file: RowFile,
     ];
     const numbers = [price, size, block].map((column) => Float64Array.from(column));
     const rows = { t: Float64Array.from(t), values: numbers, texts: columns.map((column) => encodeTexts(column)) };
-    await writer.series.trades.addObserved(symbol, seen, rows);
+    writer.series.trades.addObserved(symbol, seen, rows);
   }
 }
 
@@ -198,7 +214,6 @@ async function addRejected(
     await writer.flushWhenFull(at);
   }
   await writer.flushRows(at);
-  if (dataset !== 'ticks') await writer.series[dataset].release();
 }
 
 const unreadableShown = 100;

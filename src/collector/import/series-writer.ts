@@ -48,8 +48,8 @@ export interface SeriesWriter {
   endFile(observedAt: number): void;
   /** Accepts all rows for the next publish, and journals rejected ones. */
   release(): Promise<void>;
-  /** Accepts rows of one response or file for the next publish, sorted by time. */
-  addObserved(symbol: string, observedAt: number, rows: SeriesRows): Promise<void>;
+  /** Takes rows of one response or file, sorted by time. `release` passes them to the next publish. */
+  addObserved(symbol: string, observedAt: number, rows: SeriesRows): void;
   /** Accepts coverage that the user declared, for the publish of the rows. */
   addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
   close(): void;
@@ -95,13 +95,16 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
   };
 
   function drain(observedAt: number, isEnd: boolean): void {
-    for (const { symbol: name, ...drained } of buffer?.drain(isEnd) ?? []) {
-      const symbol = qualify(name);
-      symbols.add(symbol);
-      spillFile ??= openSpillFile(join(scratch, dataset));
-      for (const { day, ...rows } of splitSeriesByDay(sortSeriesByTime(drained)))
-        hold({ kind: 'rows', symbol, day, observedAt, spilled: spillFile.appendRows(rows) });
-    }
+    for (const { symbol, ...drained } of buffer?.drain(isEnd) ?? [])
+      holdRows(symbol, observedAt, sortSeriesByTime(drained));
+  }
+
+  function holdRows(name: string, observedAt: number, sorted: SeriesRows): void {
+    const symbol = qualify(name);
+    symbols.add(symbol);
+    spillFile ??= openSpillFile(join(scratch, dataset));
+    for (const { day, ...rows } of splitSeriesByDay(sorted))
+      hold({ kind: 'rows', symbol, day, observedAt, spilled: spillFile.appendRows(rows) });
   }
 
   function writeRejected(observedAt: number): void {
@@ -156,13 +159,9 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
       await acceptHeld(items);
       items.close();
     },
-    async addObserved(name, observedAt, rows) {
-      const symbol = qualify(name);
-      symbols.add(symbol);
+    addObserved(name, observedAt, rows) {
       rowCounter.accept(rows.t.length);
-      spillFile ??= openSpillFile(join(scratch, dataset));
-      for (const { day, ...ofDay } of splitSeriesByDay(rows))
-        await accept(day, { symbol, observedAt, spilled: spillFile.appendRows(ofDay) });
+      holdRows(name, observedAt, rows);
     },
     async addDeclaredCoverage(covered, { from, to }, fetchedAt) {
       for (const symbol of covered)
