@@ -23,8 +23,11 @@ export interface ObjectServer {
   stop(): Promise<void>;
 }
 
-/** Starts the server, which is built the first time. */
-export async function startServer(): Promise<ObjectServer> {
+/**
+ * Starts the server, which is built the first time.
+ * @param keepsConnections whether a connection may have several requests, as with Amazon's; its own default is no
+ */
+export async function startServer(keepsConnections = false): Promise<ObjectServer> {
   const script = new URL('../versitygw.sh', import.meta.url).pathname;
   const { stdout } = await promisify(execFile)(script);
   const root = mkdtempSync(join(scratchRoot, 'oddslake-s3-'));
@@ -34,7 +37,8 @@ export async function startServer(): Promise<ObjectServer> {
   const env = { PATH: process.env.PATH!, HOME: root, ROOT_ACCESS_KEY: '', ROOT_SECRET_KEY: '' };
   const { accessKeyId, secretAccessKey } = credentials;
   const keys = ['--access', accessKeyId, '--secret', secretAccessKey];
-  const args = ['--port', `127.0.0.1:${port}`, ...keys, '--quiet', 'posix', join(root, 'data')];
+  const connections = keepsConnections ? ['--keep-alive'] : [];
+  const args = ['--port', `127.0.0.1:${port}`, ...keys, ...connections, '--quiet', 'posix', join(root, 'data')];
   const child = spawn(stdout.trim(), args, { env: { ...env, TEST_RUN: process.env.TEST_RUN ?? '' }, stdio: 'ignore' });
   const ended = new Promise<void>((resolve) => child.on('exit', () => resolve()));
   const endpoint = `http://127.0.0.1:${port}`;
