@@ -25,6 +25,23 @@ export function parseTime(text: string, name: string): number {
 }
 
 /**
+ * Parses a time as `parseTime` does, or one relative to now: `now`; `today` and `yesterday`, which begin at UTC midnight; or
+ * a duration such as `24h` or `7d`, which is that long ago.
+ * @param nowMs epoch ms
+ * @throws UsageError for anything else
+ */
+export function parseRelativeTime(text: string, name: string, nowMs: number): number {
+  const today = Math.floor(nowMs / dayMs) * dayMs;
+  if (text === 'now') return nowMs;
+  if (text === 'today') return today;
+  if (text === 'yesterday') return today - dayMs;
+  if (!/^\d+[smhd]$/.test(text)) return parseTime(text, name);
+  const at = nowMs - parseDuration(text, name);
+  if (at >= timeMin) return at;
+  throw new UsageError(`${name} ${quoteText(text)}: this long ago was before the year 2000`);
+}
+
+/**
  * Checks a UTC day `YYYY-MM-DD`.
  * @throws UsageError for anything else, days that do not exist and years outside 2000 to 2100
  */

@@ -2,17 +2,15 @@ import { type BacktestSpec, parseBacktestSpec } from '../backtest/backtest-spec.
 import type { ObjectiveName } from '../backtest/engine/objectives.ts';
 import type { Fault } from '../backtest/strategy/json-validator.ts';
 import { UsageError } from '../base/errors.ts';
-import { parseTimeRange, readSymbolsFile } from './options.ts';
+import { parseTimeRange, readSymbolsFile, type TimeRangeFlags } from './options.ts';
 
 /** Flags of `backtest run`, without the common flags. */
-export interface BacktestRequestFlags {
+export interface BacktestRequestFlags extends TimeRangeFlags {
   readonly objective: ObjectiveName;
   readonly symbol: readonly string[];
   readonly symbolsFile?: string;
   readonly category: readonly string[];
   readonly source: readonly string[];
-  readonly from?: string;
-  readonly to?: string;
   readonly param: readonly NamedValue<number>[];
   readonly grid: readonly NamedValue<readonly number[]>[];
   readonly heldOut?: number;
@@ -28,12 +26,17 @@ export type NamedValue<T> = readonly [name: string, value: T];
 /**
  * Builds the backtest request from the flags.
  * @param strategyArg name of a strategy, or path of a strategy file, which ends in .json
+ * @param nowMs epoch ms, for times relative to now
  * @throws UsageError that names the flag, or the file and its field
  */
-export async function buildBacktestRequest(strategyArg: string, flags: BacktestRequestFlags): Promise<BacktestSpec> {
+export async function buildBacktestRequest(
+  strategyArg: string,
+  flags: BacktestRequestFlags,
+  nowMs: number,
+): Promise<BacktestSpec> {
   const isFile = strategyArg.toLowerCase().endsWith('.json');
   if (flags.heldOut !== undefined && flags.grid.length === 0) throw new UsageError('--held-out requires --grid.');
-  const { from, to } = parseTimeRange(flags);
+  const { from, to } = parseTimeRange(flags, nowMs);
   const fileSymbols = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
   const symbols = [...flags.symbol, ...fileSymbols];
   const parsed = parseBacktestSpec({

@@ -3,7 +3,7 @@ import type { SymbolFacts } from '../archive/format/market.ts';
 import { readSymbol } from '../archive/journal/symbols.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
-import { parseTime } from '../base/time.ts';
+import { parseRelativeTime } from '../base/time.ts';
 import type { Window } from '../base/window.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
 import { createRepeatableOption } from './command-context.ts';
@@ -17,9 +17,19 @@ export const createSourceOption = (use = 'only this source of an archive with se
   createRepeatableOption('--source <name>', `${use}; can be repeated`).default([], 'all');
 
 export const createFromOption = (byDefault = ''): Option =>
-  new Option('--from <time>', `start, inclusive: epoch ms, YYYY-MM-DD or an ISO-8601 instant with a zone${byDefault}`);
+  new Option(
+    '--from <time>',
+    `start, inclusive: epoch ms, YYYY-MM-DD, an ISO-8601 instant with a zone, 24h or 7d ago, today or yesterday${byDefault}`,
+  );
 
 export const createToOption = (byDefault = ''): Option => new Option('--to <time>', `end, exclusive${byDefault}`);
+
+/** The short way to a window that ends now. */
+export const createSinceOption = (): Option =>
+  new Option(
+    '--since <time>',
+    'start of a window that ends now, e.g. 24h, 7d or yesterday; in place of --from and --to',
+  ).conflicts(['from', 'to']);
 
 export const createCsvSafeOption = (): Option =>
   new Option('--csv-safe', 'CSV for spreadsheets: text that begins like a formula gets a leading apostrophe');
@@ -30,22 +40,45 @@ export function parseCsvSafe(flag: boolean | undefined, format: string): boolean
   return flag === true;
 }
 
-/** Parses `--from` and `--to`; an omitted one is null. Throws UsageError for an invalid time or an empty window. */
-export function parseTimeRange(flags: { readonly from?: string; readonly to?: string }): {
+/** The flags of a window. */
+export interface TimeRangeFlags {
+  readonly from?: string;
+  readonly to?: string;
+  readonly since?: string;
+}
+
+/**
+ * Parses `--from` and `--to`, or `--since`; an omitted end is null.
+ * @param nowMs epoch ms
+ * @throws UsageError for an invalid time or an empty window
+ */
+export function parseTimeRange(
+  flags: TimeRangeFlags,
+  nowMs: number,
+): {
   from: number | null;
   to: number | null;
 } {
-  const from = flags.from === undefined ? null : parseTime(flags.from, '--from');
-  const to = flags.to === undefined ? null : parseTime(flags.to, '--to');
+  if (flags.since !== undefined) {
+    const from = parseRelativeTime(flags.since, '--since', nowMs);
+    if (from < nowMs) return { from, to: nowMs };
+    throw new UsageError(`--since must be in the past: ${flags.since} is not.`);
+  }
+  const from = flags.from === undefined ? null : parseRelativeTime(flags.from, '--from', nowMs);
+  const to = flags.to === undefined ? null : parseRelativeTime(flags.to, '--to', nowMs);
   if (from !== null && to !== null && from >= to)
     throw new UsageError(`--from must be before --to, which is exclusive: ${flags.from} is not before ${flags.to}.`);
   return { from, to };
 }
 
-/** Like parseTimeRange, for commands that require both flags. */
-export function parseTimeWindow(flags: { readonly from: string; readonly to: string }): Window {
-  const { from, to } = parseTimeRange(flags);
-  return { from: from!, to: to! };
+/**
+ * Like parseTimeRange, for commands that need both ends.
+ * @param what the command, for the error
+ */
+export function parseTimeWindow(flags: TimeRangeFlags, nowMs: number, what: string): Window {
+  const { from, to } = parseTimeRange(flags, nowMs);
+  if (from !== null && to !== null) return { from, to };
+  throw new UsageError(`${what} needs both --from and --to, or --since.`);
 }
 
 /** Facts of the symbols given by `--symbol`, without duplicates. Throws UsageError for an unknown symbol. */

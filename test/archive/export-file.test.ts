@@ -1,12 +1,14 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { tableFromIPC } from 'apache-arrow';
 import { expect, test } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import {
+  compressChunks,
   encodeColumnar,
   inferExportFormat,
   openDraft,
@@ -20,18 +22,54 @@ import { answer, append, day0, opened, publishNow, scratchFolder } from './scrat
 const usage = (sentence: RegExp) => expect.objectContaining({ exitCode: 2, message: expect.stringMatching(sentence) });
 
 test.each([
-  ['a.parquet', 'parquet'],
-  ['a.csv', 'csv'],
-  ['a.CSV', 'csv'],
-  ['/x.csv/a.ndjson', 'ndjson'],
-  ['a.jsonl', 'ndjson'],
-  ['a.b.arrow', 'arrow'],
-  ['a.feather', 'arrow'],
-])('the name %s tells the format %s', (name, format) => {
-  expect(inferExportFormat(name)).toBe(format);
+  ['a.parquet', 'parquet', 'none'],
+  ['a.csv', 'csv', 'none'],
+  ['a.CSV', 'csv', 'none'],
+  ['/x.csv/a.ndjson', 'ndjson', 'none'],
+  ['a.jsonl', 'ndjson', 'none'],
+  ['a.b.arrow', 'arrow', 'none'],
+  ['a.feather', 'arrow', 'none'],
+  ['a.csv.gz', 'csv', 'gzip'],
+  ['a.NDJSON.ZST', 'ndjson', 'zstd'],
+] as const)('the name %s tells the format %s and the compression %s', (name, format, compression) => {
+  expect(inferExportFormat(name)).toEqual({ format, compression });
 });
 
-test.each(['a', 'a.txt', 'parquet', 'a.csv.gz', 'a.csv/b'])('the name %s tells no format', (name) => {
+test('a given format keeps the compression of the name, and what is compressed inside is not compressed again', () => {
+  expect(inferExportFormat('a.gz', 'csv')).toEqual({ format: 'csv', compression: 'gzip' });
+  expect(inferExportFormat('a.txt', 'parquet')).toEqual({ format: 'parquet', compression: 'none' });
+  expect(() => inferExportFormat('a.parquet.gz')).toThrow(usage(/parquet is compressed inside\. Leave out \.gz/));
+  expect(() => inferExportFormat('a.zst', 'arrow')).toThrow(usage(/arrow is compressed inside/));
+});
+
+test.each([
+  ['gzip', gunzipSync],
+  ['zstd', zstdDecompressSync],
+] as const)('%s has the bytes of the file, and an error of its source', async (compression, decompress) => {
+  const read = async (chunks: AsyncIterable<Uint8Array>): Promise<Buffer> => {
+    const all: Uint8Array[] = [];
+    for await (const chunk of chunks) all.push(chunk);
+    return Buffer.concat(all);
+  };
+  const compressed = await read(compressChunks(pieces('one', 'two'), compression));
+  expect(decompress(compressed).toString()).toBe('onetwo');
+  expect(await read(compressChunks(pieces('one', 'two'), compression))).toEqual(compressed);
+  expect(decompress(await read(compressChunks(pieces(), compression))).length).toBe(0);
+  await expect(read(compressChunks(pieces('one', new Error('torn')), compression))).rejects.toThrow('torn');
+  // A reader that stops early ends the source.
+  let isEnded = false;
+  async function* endless() {
+    try {
+      for (;;) yield randomBytes(1 << 20);
+    } finally {
+      isEnded = true;
+    }
+  }
+  for await (const _ of compressChunks(endless(), compression)) break;
+  expect(isEnded).toBe(true);
+});
+
+test.each(['a', 'a.txt', 'parquet', 'a.txt.gz', 'a.csv/b'])('the name %s tells no format', (name) => {
   expect(() => inferExportFormat(name)).toThrow(
     usage(/has none of the known extensions \(\.parquet .*--format parquet\|/),
   );
@@ -48,7 +86,7 @@ test('an export goes to a new file or replaces one, wherever a link leads', () =
   expect(requireWritableTarget(systemDisk, root, `${root}.csv`)).toBe(`${root}.csv`);
 });
 
-test('an export into the archive, in the place of a folder, and into a folder that is not there is refused', () => {
+test('an export into the archive, in the place of a folder, and below a file is refused', () => {
   const [root, folder] = [scratchFolder(), scratchFolder()];
   symlinkSync(root, join(folder, 'inside'));
   const told = (path: string) => () => requireWritableTarget(systemDisk, root, path);
@@ -56,7 +94,10 @@ test('an export into the archive, in the place of a folder, and into a folder th
   expect(told(root)).toThrow(usage(/is inside the archive/));
   expect(told(join(folder, 'inside/a.csv'))).toThrow(usage(/is inside the archive/));
   expect(told(folder)).toThrow(usage(/exists and is not a regular file/));
-  expect(told(join(folder, 'none/a.csv'))).toThrow(usage(/there is no folder .*none\. Create it first/));
+  writeFileSync(join(folder, 'file'), '');
+  expect(told(join(folder, 'file/none/a.csv'))).toThrow(usage(/file is not a folder/));
+  expect(requireWritableTarget(systemDisk, root, join(folder, 'none/new/a.csv'))).toBe(join(folder, 'none/new/a.csv'));
+  expect(existsSync(join(folder, 'none'))).toBe(false);
 });
 
 const pieces = async function* (...texts: (string | Error)[]) {

@@ -11,6 +11,7 @@ import {
   parseDay,
   parseDayStart,
   parseDuration,
+  parseRelativeTime,
   parseTime,
   timeEnd,
   timeMin,
@@ -18,6 +19,29 @@ import {
 
 const noon = Date.UTC(2026, 6, 1, 12);
 const time = (text: string) => parseTime(text, '--from');
+
+test('times relative to now', () => {
+  const now = Date.UTC(2026, 2, 1, 13, 30, 0, 5);
+  const relative = (text: string) => parseRelativeTime(text, '--since', now);
+  expect(
+    ['now', 'today', 'yesterday', '24h', '7d', '90s'].map((text) => new Date(relative(text)).toISOString()),
+  ).toEqual([
+    '2026-03-01T13:30:00.005Z',
+    '2026-03-01T00:00:00.000Z',
+    '2026-02-28T00:00:00.000Z',
+    '2026-02-28T13:30:00.005Z',
+    '2026-02-22T13:30:00.005Z',
+    '2026-03-01T13:28:30.005Z',
+  ]);
+  expect(relative('2026-02-28')).toBe(Date.UTC(2026, 1, 28));
+  for (const [text, sentence] of [
+    ['tomorrow', /--since "tomorrow": expected epoch milliseconds/],
+    ['10000d', /--since "10000d": this long ago was before the year 2000/],
+    ['40000d', /at most 36525d/],
+    ['1w', /--since "1w": expected epoch milliseconds/],
+  ] as const)
+    expect(() => relative(text)).toThrow(sentence);
+});
 const anyTime = fc.integer({ min: timeMin, max: timeEnd - 1 });
 
 describe('a time', () => {

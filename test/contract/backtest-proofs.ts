@@ -21,6 +21,7 @@ export const backtestFlags = {
   'backtest run --source': narrowed,
   'backtest run --from': narrowed,
   'backtest run --to': grid,
+  'backtest run --since': ['e2e/since.test.ts', 'is a window that ends now, for gaps, exports and backtests'],
   'backtest run --param': narrowed,
   'backtest run --grid': grid,
   'backtest run --held-out': grid,

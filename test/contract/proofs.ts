@@ -43,6 +43,7 @@ const backfilled: Proof = [
   again,
   'a killed run is resumed with the missing windows only, and a third run requests nothing',
 ];
+const sinceNow: Proof = ['e2e/since.test.ts', 'is a window that ends now, for gaps, exports and backtests'];
 const statusTold: Proof = [looking, 'status prints coverage as text and JSON, and exits 4 beyond --max-lag'];
 const gapAccepted: Proof = [
   'e2e/gaps-accepted.test.ts',
@@ -235,6 +236,7 @@ export const proofs: Proofs = {
     'ticks --symbol': tickSymbols,
     'backfill --from': backfilled,
     'backfill --to': backfilled,
+    'backfill --since': ['e2e/since.test.ts', 'is a window that ends now, for a backfill, which needs one'],
     'backfill --symbol': onlyThose,
     'backfill --symbols-file': onlyThose,
     'backfill --dry-run': dryRun,
@@ -256,6 +258,7 @@ export const proofs: Proofs = {
     ),
     'gaps --from': gapsTold,
     'gaps --to': gapsTold,
+    'gaps --since': sinceNow,
     'gaps --symbol': gapsTold,
     'gaps --dataset': ['e2e/import-trades.test.ts', 'the gaps of trades are the windows that no import has declared'],
     'gaps accept --from': gapAccepted,
@@ -296,6 +299,7 @@ export const proofs: Proofs = {
     'export --symbol': exported('Parquet has the types of the archive'),
     'export --from': exported('exports rows of coverage and markets that overlap the window'),
     'export --to': exported('exports rows of coverage and markets that overlap the window'),
+    'export --since': sinceNow,
     'export --format': exported('--format overrides the extension'),
     'export --csv-safe': [
       'e2e/csv-safe.test.ts',

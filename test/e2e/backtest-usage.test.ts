@@ -59,7 +59,7 @@ describe('bad usage of backtest exits 2 and names the fault', () => {
     ],
     ['a file that is not there', ['run', 'none.json'], /none\.json cannot be read/],
     ['a page in the archive', ['run', 'threshold', '--out', '{}/page.html'], /is inside the archive/],
-    ['a page in no folder', ['run', 'threshold', '--out', '{}-none/page.html'], /there is no folder/],
+    ['a page below a file', ['run', 'threshold', '--out', '/dev/null/page.html'], /\/dev\/null is not a folder/],
     ['a user without a name', ['run', 'threshold', '--save', '--user', ''], /--user must not be empty/],
     ['an id that is none', ['show', 'x'], /This archive has no saved backtest x. Run oddslake backtest list/],
     ['no command', [], /Usage: oddslake backtest/],

@@ -4,7 +4,14 @@ import { qualifySymbol } from '../../base/source-name.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
 import type { Archive } from '../open-archive.ts';
 import { createFileFilter } from '../publish/prune-files.ts';
-import { type ExportFormat, encodeColumnar, requireFileIntact, writeFileAtomically } from '../read/export-file.ts';
+import {
+  compressChunks,
+  type ExportCompression,
+  type ExportFormat,
+  encodeColumnar,
+  requireFileIntact,
+  writeFileAtomically,
+} from '../read/export-file.ts';
 import { openPinned } from './pinned-query.ts';
 import type { Query } from './query.ts';
 import {
@@ -21,6 +28,8 @@ export interface ExportSpec {
   /** Absolute path; an existing file is replaced. */
   readonly file: string;
   readonly format: ExportFormat;
+  /** Of the whole file; default none. */
+  readonly compression?: ExportCompression;
   /** Whether CSV is written for spreadsheets, as `csv_safe` of WriteFormat; default false. */
   readonly isCsvSafe?: boolean;
   readonly dataset: DatasetName;
@@ -89,6 +98,7 @@ export async function writeExport(
     to,
     format,
     isCsvSafe = false,
+    compression = 'none',
     file,
     bytesMax = Number.POSITIVE_INFINITY,
   } = spec;
@@ -121,7 +131,8 @@ export async function writeExport(
       rowsWritten += count;
       context.progress(rowsWritten, rows);
     });
-    const written = await writeFileAtomically(archive.disk, file, id, limitBytes(bytesMax, pieces));
+    const chunks = limitBytes(bytesMax, compressChunks(pieces, compression));
+    const written = await writeFileAtomically(archive.disk, file, id, chunks);
     return { file, dataset, format, rows, ...written, generation: manifest.generation, from, to };
   } finally {
     await pinnedQuery.close();

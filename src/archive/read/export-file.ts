@@ -1,5 +1,8 @@
 import { createHash } from 'node:crypto';
 import { basename, dirname, extname, join, sep } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip, createZstdCompress } from 'node:zlib';
 import { UsageError } from '../../base/errors.ts';
 import type { Disk } from '../disk/file-system.ts';
 import type { Column, DatasetName } from '../format/datasets.ts';
@@ -20,13 +23,49 @@ const formatsByExtension: Readonly<Record<string, ExportFormat>> = {
   '.feather': 'arrow',
 };
 
-/** Infers the export format from a file extension. @throws UsageError for an unknown extension */
-export function inferExportFormat(path: string): ExportFormat {
-  const format = formatsByExtension[extname(path).toLowerCase()];
-  if (format !== undefined) return format;
-  throw new UsageError(
-    `--out ${path} has none of the known extensions (${Object.keys(formatsByExtension).join(' ')}). Set --format ${exportFormats.join('|')}.`,
-  );
+export type ExportCompression = 'none' | 'gzip' | 'zstd';
+
+const compressionsByExtension: Readonly<Record<string, ExportCompression>> = { '.gz': 'gzip', '.zst': 'zstd' };
+
+/**
+ * Infers the format and the compression of an export from the extensions of a file, such as `.csv.gz`.
+ * @param format the format, if it is given
+ * @throws UsageError for an unknown extension, or the compression of a format that is compressed inside
+ */
+export function inferExportFormat(
+  path: string,
+  format?: ExportFormat,
+): { readonly format: ExportFormat; readonly compression: ExportCompression } {
+  const outer = extname(path).toLowerCase();
+  const compression = compressionsByExtension[outer] ?? 'none';
+  const inner = compression === 'none' ? path : path.slice(0, -outer.length);
+  const found = format ?? formatsByExtension[extname(inner).toLowerCase()];
+  if (found === undefined)
+    throw new UsageError(
+      `--out ${path} has none of the known extensions (${Object.keys(formatsByExtension).join(' ')}, and .csv.gz and the like). Set --format ${exportFormats.join('|')}.`,
+    );
+  if (compression === 'none' || found === 'csv' || found === 'ndjson') return { format: found, compression };
+  throw new UsageError(`--out ${path}: ${found} is compressed inside. Leave out ${outer}.`);
+}
+
+/** Compresses a file while it is written. Equal input gives equal bytes. */
+export async function* compressChunks(
+  chunks: AsyncIterable<Uint8Array>,
+  compression: ExportCompression,
+): AsyncGenerator<Uint8Array> {
+  if (compression === 'none') {
+    yield* chunks;
+    return;
+  }
+  const compressor = compression === 'gzip' ? createGzip() : createZstdCompress();
+  // Its error is thrown when the compressor is read, too.
+  const done = pipeline(Readable.from(chunks, { objectMode: false }), compressor).catch(() => {});
+  try {
+    yield* compressor as AsyncIterable<Uint8Array>;
+  } finally {
+    compressor.destroy();
+    await done;
+  }
 }
 
 /** Resolves the path of a file that may be created or replaced. @throws UsageError, which names `flag`, if it may not */
@@ -36,8 +75,9 @@ export function requireWritableTarget(disk: Disk, root: string, path: string, fl
     throw new UsageError(`${flag} ${path} is inside the archive ${root}: readers would treat it as archive data.`);
   if (disk.size(target) !== null && !disk.isFile(target))
     throw new UsageError(`${flag} ${path} exists and is not a regular file.`);
-  if (!disk.isFolder(dirname(target)))
-    throw new UsageError(`${flag} ${path}: there is no folder ${dirname(target)}. Create it first.`);
+  // The folder is created with the file.
+  for (let parent = dirname(target); !disk.isFolder(parent); parent = dirname(parent))
+    if (disk.size(parent) !== null) throw new UsageError(`${flag} ${path}: ${parent} is not a folder.`);
   return target;
 }
 
@@ -59,8 +99,8 @@ export const encodeColumnar = (
       );
 
 /**
- * Writes `target` atomically: to a draft in the same folder, which is synced and renamed. Replaces an existing file,
- * and keeps it on failure. `id` distinguishes drafts of one process.
+ * Writes `target` atomically: to a draft in the same folder, which is synced and renamed. A missing folder is created. Replaces an
+ * existing file, and keeps it on failure. `id` distinguishes drafts of one process.
  */
 export async function writeFileAtomically(
   disk: Disk,
@@ -68,6 +108,7 @@ export async function writeFileAtomically(
   id: string,
   chunks: AsyncIterable<Uint8Array>,
 ): Promise<{ bytes: number; sha256: string }> {
+  if (!disk.isFolder(dirname(target))) disk.makeFolder(dirname(target));
   removeAbandonedDrafts(disk, target);
   const draft = openDraft(target, id);
   const hash = createHash('sha256');

@@ -1,23 +1,24 @@
 import { Option } from 'commander';
 import { formatCount, formatDuration } from '../../base/format-quantity.ts';
+import { systemClock } from '../../base/system.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { BackfillFlags, BackfillPlan } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples } from '../help.ts';
 import {
   createFromOption,
+  createSinceOption,
   createSourceOption,
   createSymbolOption,
   createToOption,
   parseTimeWindow,
   readSymbolsFile,
+  type TimeRangeFlags,
 } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
 import { escapeControls } from '../terminal-style.ts';
 
-interface BackfillOptions extends CommonFlags {
-  readonly from: string;
-  readonly to: string;
+interface BackfillOptions extends CommonFlags, TimeRangeFlags {
   readonly symbol: string[];
   readonly symbolsFile?: string;
   readonly dryRun?: boolean;
@@ -31,8 +32,9 @@ export function addBackfill(shell: CliContext): void {
   const command = shell.program
     .command('backfill')
     .description('fetch past windows that are not covered; resumes after an interruption')
-    .addOption(createFromOption(' (required)').makeOptionMandatory())
-    .addOption(createToOption(' (required)').makeOptionMandatory())
+    .addOption(createFromOption(' (required, unless --since is given)'))
+    .addOption(createToOption(' (required with --from)'))
+    .addOption(createSinceOption())
     .addOption(createSymbolOption())
     .addOption(createSourceOption())
     .option('--symbols-file <file>', 'file with one symbol per line')
@@ -45,7 +47,7 @@ export function addBackfill(shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command).action((flags: BackfillOptions) => {
     const parse = async (): Promise<BackfillFlags> => {
-      const window = parseTimeWindow(flags);
+      const window = parseTimeWindow(flags, systemClock.nowMs(), 'backfill');
       const fileSymbols = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
       const showPlan =
         flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(formatPlan(plan, flags)) : null;

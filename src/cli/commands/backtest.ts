@@ -3,6 +3,7 @@ import type { Archive } from '../../archive/open-archive.ts';
 import { objectiveNames, objectives } from '../../backtest/engine/objectives.ts';
 import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
+import { systemClock } from '../../base/system.ts';
 import { parseDuration } from '../../base/time.ts';
 import type { Context } from '../../context/context.ts';
 import { formatParameters } from '../../report/backtest-figures.ts';
@@ -23,6 +24,7 @@ import {
   createCsvSafeOption,
   createFromOption,
   createIntegerParser,
+  createSinceOption,
   createSymbolOption,
   createToOption,
 } from '../options.ts';
@@ -129,6 +131,7 @@ function addBacktestRun(shell: CliContext, backtest: Command): void {
     )
     .addOption(createFromOption())
     .addOption(createToOption())
+    .addOption(createSinceOption())
     .addOption(createParamOption())
     .addOption(createGridOption())
     .addOption(createHeldOutOption())
@@ -158,7 +161,7 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
   // Usage errors must end the command before the archive is opened.
   if (flags.user === '') throw new UsageError('--user must not be empty.');
   if (flags.csvSafe === true && flags.trades === undefined) throw new UsageError('--csv-safe requires --trades.');
-  const request = await buildBacktestRequest(strategy, flags);
+  const request = await buildBacktestRequest(strategy, flags, systemClock.nowMs());
   await withContext(flags, shell.version, false, async (context) => {
     const { bucketUrl } = context.settings.archive;
     if (flags.save === true && bucketUrl !== null)

@@ -16,20 +16,20 @@ import { withExamples, withNotes } from '../help.ts';
 import {
   createCsvSafeOption,
   createFromOption,
+  createSinceOption,
   createSourceOption,
   createSymbolOption,
   createToOption,
   findKnownSymbols,
   parseCsvSafe,
   parseTimeRange,
+  type TimeRangeFlags,
 } from '../options.ts';
 
-interface ExportFlags extends CommonFlags, SourceFlags {
+interface ExportFlags extends CommonFlags, SourceFlags, TimeRangeFlags {
   readonly out: string;
   readonly dataset: string;
   readonly symbol: readonly string[];
-  readonly from?: string;
-  readonly to?: string;
   readonly format?: 'parquet' | 'csv' | 'ndjson' | 'arrow';
   readonly csvSafe?: boolean;
 }
@@ -41,12 +41,16 @@ export function addExport(shell: CliContext): void {
     .description(
       "export a consistent slice of a dataset to one file, in the dataset's sort order; replaces an existing file atomically",
     )
-    .requiredOption('--out <file>', 'output file: .parquet, .csv, .ndjson, .jsonl, .arrow or .feather (required)')
+    .requiredOption(
+      '--out <file>',
+      'output file: .parquet, .csv, .csv.gz, .csv.zst, .ndjson(.gz|.zst), .jsonl(.gz|.zst), .arrow or .feather (required)',
+    )
     .option('--dataset <name>', 'ticks, symbols, markets, orderbooks, candles_1h, …', 'ticks')
     .addOption(createSymbolOption())
     .addOption(createSourceOption())
     .addOption(createFromOption())
     .addOption(createToOption())
+    .addOption(createSinceOption())
     .addOption(
       new Option('--format <format>', 'file format (default: inferred from the file extension)').choices([
         'parquet',
@@ -74,12 +78,12 @@ export function addExport(shell: CliContext): void {
       const dataset = datasetNames.find((name) => name === flags.dataset);
       if (dataset === undefined)
         throw new UsageError(`--dataset ${flags.dataset}: expected one of ${datasetNames.join(', ')}.`);
-      const range = parseTimeRange(flags);
+      const range = parseTimeRange(flags, context.clock.nowMs());
       if (datasets[dataset].time === null && (range.from !== null || range.to !== null))
         throw new UsageError(
           `--from and --to cannot be used with --dataset ${dataset}: it has one row per symbol and no time column.`,
         );
-      const format = flags.format ?? inferExportFormat(flags.out);
+      const { format, compression } = inferExportFormat(flags.out, flags.format);
       const isCsvSafe = parseCsvSafe(flags.csvSafe, format);
       await openReadableArchive(context, async (archive) => {
         const file = requireWritableTarget(archive.disk, archive.layout.root, flags.out);
@@ -88,7 +92,7 @@ export function addExport(shell: CliContext): void {
         const display = await context.startDisplay('export', 1, 'rows');
         const exported = await writeExport(
           archive,
-          { file, format, isCsvSafe, dataset, symbols, sources: flags.source ?? [], ...range },
+          { file, format, compression, isCsvSafe, dataset, symbols, sources: flags.source ?? [], ...range },
           { ...context, progress: (done, total) => display.update({ done, total }) },
         ).finally(() => display.stop());
         printResult(flags, exported, () => formatExported(exported));
@@ -108,6 +112,7 @@ millisecond timestamps in Parquet and Arrow, ISO-8601 with Z in CSV and NDJSON.`
 
 const examples = `
   oddslake export --out july.parquet --from 2026-07-01 --to 2026-08-01
+  oddslake export --out out/day.csv.gz --since 24h
   oddslake export --out btc.csv --symbol KXBTC-26DEC0204-T28 --symbol KXBTC-26NOV2305-T25.5
   oddslake export --out markets.arrow --dataset markets --from 2026-11-19 --to 2026-11-20
   oddslake export --archive s3://lakes/markets --out day.parquet --from 2026-11-19 --to 2026-11-20`;

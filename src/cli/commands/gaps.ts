@@ -15,19 +15,16 @@ import {
 import { withExamples, withNotes } from '../help.ts';
 import {
   createFromOption,
+  createSinceOption,
   createSourceOption,
   createSymbolOption,
   createToOption,
   findKnownSymbols,
   parseTimeRange,
   parseTimeWindow,
+  type TimeRangeFlags,
 } from '../options.ts';
 import { escapeControls } from '../terminal-style.ts';
-
-interface TimeRangeFlags {
-  readonly from?: string;
-  readonly to?: string;
-}
 
 interface AcceptFlags extends CommonFlags, TimeRangeFlags {
   readonly reason: string;
@@ -47,6 +44,7 @@ export function addGaps(shell: CliContext): void {
     .description("list the windows of each symbol's lifetime that no request has covered, with the reasons")
     .addOption(createFromOption(' (default: the first covered time or tick)'))
     .addOption(createToOption(' (default: the last covered time or tick)'))
+    .addOption(createSinceOption())
     .addOption(createSymbolOption())
     .addOption(createSourceOption())
     .addOption(
@@ -64,8 +62,9 @@ export function addGaps(shell: CliContext): void {
       ]);
       configured.requireKnownSources(archive, context);
       const { source: sources } = flags;
-      const selection = { ...parseTimeRange(flags), sources, symbols: findKnownSymbols(archive, flags.symbol) };
       const [rules, nowMs] = [configured.toCompletenessRules(context.settings), context.clock.nowMs()];
+      const range = parseTimeRange(flags, nowMs);
+      const selection = { ...range, sources, symbols: findKnownSymbols(archive, flags.symbol) };
       const gaps =
         flags.dataset === 'ticks'
           ? listGaps(archive, selection, rules, nowMs)
@@ -94,13 +93,13 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
   withCommonFlags(accept, ['--no-progress', '--strict']).action(
     (symbol: string, _ownFlags: object, command: Command) => {
       const flags = command.optsWithGlobals<AcceptFlags>();
-      const { from, to, reason } = flags;
-      if (from === undefined || to === undefined) throw new UsageError('gaps accept needs both --from and --to.');
+      const { reason } = flags;
       if (reason.trim() === '')
         throw new UsageError('--reason must not be empty: give the reason for accepting the gap.');
       return withArchive(flags, shell.version, async (archive, context) => {
         const { acceptGaps } = await import('../../collector/steps/gaps-step.ts');
-        const accepted = await acceptGaps(context, archive, { symbol, ...parseTimeWindow({ from, to }), reason });
+        const window = parseTimeWindow(flags, context.clock.nowMs(), 'gaps accept');
+        const accepted = await acceptGaps(context, archive, { symbol, ...window, reason });
         printResult(flags, { accepted: toAcceptedJson(accepted) }, () => `accepted: ${formatAccepted(accepted)}\n`);
       });
     },
@@ -120,7 +119,7 @@ function addGapsRevoke(shell: CliContext, gaps: Command): void {
       const flags = command.optsWithGlobals<CommonFlags & TimeRangeFlags>();
       return withArchive(flags, shell.version, async (archive, context) => {
         const { revokeAcceptedGaps } = await import('../../collector/steps/gaps-step.ts');
-        const { from, to } = parseTimeRange(flags);
+        const { from, to } = parseTimeRange(flags, context.clock.nowMs());
         const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
         const revoked = await revokeAcceptedGaps(context, archive, { symbol, ...window });
         printResult(flags, { revoked: revoked.map(toAcceptedJson) }, () =>

@@ -56,12 +56,10 @@ export function addSandboxFiles(shell: CliContext, sandbox: Command): void {
           import('../../sandbox/simulated-feed.ts'),
           import('../../archive/read/export-file.ts'),
         ]);
-        if (flags.from === undefined || flags.to === undefined)
-          throw new UsageError('sandbox files needs both --from and --to.');
         const datasets = parseDatasets(flags.dataset);
         const options = checkSandboxOptions(parseSandboxOptions({ ...flags }, describeExpected));
         const nowMs = options.nowMs ?? clock.nowMs();
-        const window = parseTimeWindow({ from: flags.from, to: flags.to });
+        const window = parseTimeWindow(flags, nowMs, 'sandbox files');
         // Equal flags give equal files, so nothing is cut at a clock.
         if (window.from < options.epochMs || window.to > nowMs)
           throw new UsageError(
