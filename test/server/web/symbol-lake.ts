@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { unknownDetails } from '../../../src/archive/format/market-details.ts';
 import { toBookSide } from '../../../src/archive/format/order-book.ts';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
@@ -64,7 +65,13 @@ export const richTrades = Array.from({ length: 40 }, (_, i) =>
   trade(day0 + i * hourMs + 1, `t${i}`, 0.4 + (i % 10) / 100, 10 + i, { aggressor: i % 3 === 0 ? 'sell' : 'buy' }),
 );
 
-const details = { ...unknownDetails, event, exclusive: true, rules };
+const details = {
+  ...unknownDetails,
+  event,
+  exclusive: true,
+  rules,
+  rulesSha256: createHash('sha256').update(rules).digest('hex'),
+};
 
 export const symbolLake = madeOnce(async (archive) => {
   const listed = (day: number) => [

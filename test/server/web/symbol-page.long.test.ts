@@ -8,7 +8,7 @@ import { day0, dayMs, hourMs, scratchFolder } from '../../archive/scratch.ts';
 import { sharedServing } from '../serving.ts';
 import { chartDrawn, needsBrowser, pixelColumn, soon, type Visit, visit, withBrowser } from './browser.ts';
 import { leastContrast } from './contrast.ts';
-import { hostile, rich, richGap, richTicks, symbolLake } from './symbol-lake.ts';
+import { hostile, rich, richGap, richTicks, rules, sibling, symbolLake, twin } from './symbol-lake.ts';
 
 // What a person does on the page of a symbol.
 
@@ -72,7 +72,9 @@ describe('the page of a symbol', needsBrowser, () => {
     expect(await page.getByRole('button', { name: '1 w', exact: true }).isDisabled()).toBe(true);
     await page.getByLabel('From (UTC)').fill('06/01/2026');
     await page.getByRole('button', { name: 'Show', exact: true }).click();
-    expect(await page.evaluate('document.querySelector("#range-from").validationMessage')).toContain('2026-06-01 12:30');
+    expect(await page.evaluate('document.querySelector("#range-from").validationMessage')).toContain(
+      '2026-06-01 12:30',
+    );
     await page.getByLabel('From (UTC)').fill('2026-06-02 12:00');
     await page.getByLabel('To (UTC)').fill('2026-06-02 13:00');
     await page.getByRole('button', { name: 'Show', exact: true }).click();
@@ -137,6 +139,48 @@ describe('the page of a symbol', needsBrowser, () => {
     const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
     expect(rows.length).toBe(drawn.length);
     expect(sum(rows.map((row) => Number(row.split(',')[2])))).toBeCloseTo(sum(drawn.map(([, p]) => p)), 9);
+  });
+
+  test('shows the history and the rules of the market, and leads to related markets', async () => {
+    const { page } = await open(`#symbol=${rich}`);
+    const panel = page.locator('.market-panel');
+    await panel.getByText('Resolved yes, reported').waitFor();
+    await panel.getByText('No longer active').waitFor();
+    await panel.getByText(rules.split('\n')[0]!).waitFor();
+    expect(await panel.locator('.rules b').count()).toBe(0);
+    await panel.getByRole('link', { name: twin, exact: true }).waitFor();
+    await panel.getByRole('link', { name: sibling, exact: true }).click();
+    await expect.poll(() => page.locator('article h3').textContent(), soon).toBe(sibling);
+    await panel.getByRole('link', { name: rich, exact: true }).waitFor();
+  });
+
+  test('draws two symbols in one plot, found by words, and the gap of the first stays one', async () => {
+    const { page } = await open(`#symbol=${rich}`);
+    const field = page.getByLabel('Compare with', { exact: true });
+    await field.fill('4.50');
+    await expect.poll(() => page.locator('#compare-options option').count(), soon).toBe(1);
+    await field.fill('NO-SUCH');
+    await field.press('Enter');
+    await page.getByText('NO-SUCH: The archive has no symbol with this name.').waitFor();
+    await page.getByLabel('Compare with', { exact: true }).fill(sibling);
+    await page.getByRole('button', { name: 'Add to the plot' }).click();
+    await page.getByText(/^946 ticks, 1 gap/).waitFor();
+    expect(await readHash(page)).toBe(`#symbol=${rich}&compare=${sibling}`);
+    const range = { from: day0, to: lastTick + 1 };
+    const at = (t: number) => pixelColumn(page, t, range);
+    const [first, second] = ['29,102,128', '122,76,158'];
+    const inGap = await at((richGap.from + richGap.to) / 2);
+    expect([inGap.has(first), inGap.has(second)]).toEqual([false, true]);
+    const [before, after] = [await at(day0 + 3 * hourMs), await at(day0 + 55 * hourMs)];
+    expect([before.has(first), before.has(second), after.has(first), after.has(second)]).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ]);
+    await page.locator('.code').first().getByText(`"symbol": ["${rich}", "${sibling}"]`).waitFor();
+    await page.getByRole('button', { name: 'Remove', exact: true }).click();
+    await page.getByText(/^684 ticks, 1 gap/).waitFor();
   });
 
   test('names of symbols do no harm, on a phone and in the dark, and texts have enough contrast', async () => {

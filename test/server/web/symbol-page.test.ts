@@ -5,6 +5,7 @@ import { clipGaps, findWindow, joinCoverage } from '../../../src/server/web/clie
 import { scaleRange } from '../../../src/server/web/client/lines.ts';
 import { createReadout, formatReadout, listStops } from '../../../src/server/web/client/readout.ts';
 import { formatSnippet, quoteForPython } from '../../../src/server/web/client/snippets.ts';
+import { listMarketEvents } from '../../../src/server/web/client/timeline.ts';
 import { formatHash, parseEnteredTime, parseView } from '../../../src/server/web/client/view.ts';
 import { hostile } from './symbol-lake.ts';
 
@@ -116,6 +117,42 @@ describe('the readout', () => {
   test('zooms about the pointer', () => {
     const bounds = { from: 0, to: 100_000 };
     expect(scaleRange({ from: 20_000, to: 60_000 }, 0.5, bounds, 30_000)).toEqual({ from: 25_000, to: 45_000 });
+  });
+});
+
+describe('the history of a market', () => {
+  const state = { category: 'c', is_active: true, closes_at: 500, resolved_at: null, outcome: null };
+  const market = {
+    ...{ symbol: 'A', canonical_id: 'a', source: 'v', question: null, confidence: null, tick_size: null, ticks: 2 },
+    ...{ event: null, expected_end: null, rules_sha256: null, opens_at: 50, first_tick: 120, last_tick: 480 },
+    ...{ ...state, is_active: false, closes_at: 600, resolved_at: 650, outcome: 1, outcome_source: 'derived' },
+    ...{ first_seen: 100, last_seen: 900, states: 3 },
+    history: [
+      { ...state, first_seen: 100, last_seen: 200 },
+      { ...state, closes_at: 600, first_seen: 300, last_seen: 600 },
+      { ...state, is_active: false, closes_at: 600, resolved_at: 650, outcome: 1, first_seen: 700, last_seen: 900 },
+    ],
+  };
+
+  test('has what was stated, and what each poll showed first', () => {
+    expect(listMarketEvents(market).map(({ t, what }) => [t, what])).toEqual([
+      [50, 'Opens'],
+      [100, 'Listed for the first time'],
+      [120, 'First tick'],
+      [300, 'Close moved to 1970-01-01 00:00:00.600'],
+      [480, 'Last published tick'],
+      [600, 'Closes'],
+      [650, 'Resolved yes, derived'],
+      [700, 'No longer active'],
+      [700, 'Resolution known: 1970-01-01 00:00:00.650'],
+      [700, 'Outcome known: yes'],
+      [900, 'Listed for the last time, so far'],
+    ]);
+  });
+
+  test('says how many changes are not in it', () => {
+    const [first] = listMarketEvents({ ...market, states: 60 }).filter(({ what }) => what.includes('earlier'));
+    expect(first).toEqual({ t: 100, what: '57 earlier changes', from: 'poll' });
   });
 });
 

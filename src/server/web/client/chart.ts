@@ -226,7 +226,9 @@ interface ChartContent {
 function createContent(loaded: ChartData, kind: View['chart'], colors: ChartColors): ChartContent {
   const tables = computeTables(loaded, kind);
   const aligned = tables.map(({ x, columns }) => [x, ...columns.map(({ y }) => y)] as uPlot.AlignedData);
-  const data = aligned.length === 1 ? aligned[0]! : uPlot.join(aligned);
+  // 2 expands a null to the times of the other symbol, so that a gap stays one; undefined values continue the line.
+  const nullModes = aligned.map((table) => table.map((): uPlot.JoinNullMode => 2));
+  const data = aligned.length === 1 ? aligned[0]! : uPlot.join(aligned, nullModes);
   const series: uPlot.Series[] = [];
   for (const [i, { columns }] of tables.entries()) {
     const stroke = i === 0 ? colors.price : colors.second;

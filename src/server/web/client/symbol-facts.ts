@@ -3,31 +3,14 @@ import { createElement } from './dom.ts';
 import { dayMs, formatInteger, formatTime } from './format.ts';
 import type { Candle, TickLifetime } from './lines.ts';
 import { formatMarketState, type Market, marketsPath } from './search.ts';
+import type { MarketHistory } from './timeline.ts';
 
 /** A market with what the page of a symbol reads besides. */
-export interface SymbolMarket extends Market {
+export interface SymbolMarket extends Market, MarketHistory {
   readonly canonical_id: string;
   readonly confidence: number | null;
-  readonly outcome_source: string | null;
   readonly event: string | null;
-  readonly expected_end: number | null;
   readonly rules_sha256: string | null;
-  readonly tick_size: number | null;
-  readonly first_seen: number;
-  readonly last_seen: number;
-  readonly states: number;
-  readonly history: readonly MarketState[];
-}
-
-/** A state of a market, from its first poll to its last one. */
-export interface MarketState {
-  readonly first_seen: number;
-  readonly last_seen: number;
-  readonly category: string | null;
-  readonly is_active: boolean | null;
-  readonly closes_at: number | null;
-  readonly resolved_at: number | null;
-  readonly outcome: number | null;
 }
 
 /** The market of a symbol; null if no market list names it. @throws ApiError if the archive has no such symbol */

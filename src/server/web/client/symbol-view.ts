@@ -1,8 +1,9 @@
-import { isAbortError, toErrorMessage } from './api.ts';
+import { ApiError, isAbortError, toErrorMessage } from './api.ts';
 import { createChart } from './chart.ts';
 import { formatCaption, formatSummary, renderChartKey } from './chart-caption.ts';
 import type { ChartData } from './chart-data.ts';
 import { renderCode } from './code-panel.ts';
+import { renderCompareField } from './compare-field.ts';
 import { createElement, renderError, renderLoading } from './dom.ts';
 import { renderSliceDownloads } from './download.ts';
 import { formatCount, formatTime } from './format.ts';
@@ -12,6 +13,7 @@ import { updateView } from './navigation.ts';
 import { renderRangeControls, resolveRange } from './range-controls.ts';
 import type { Selection } from './snippets.ts';
 import { fetchMarket, fetchTickLifetime, renderFacts, type SymbolMarket } from './symbol-facts.ts';
+import { createTabs } from './symbol-tabs.ts';
 import type { TimeRange, View } from './view.ts';
 
 interface LoadedSymbol {
@@ -20,17 +22,27 @@ interface LoadedSymbol {
   readonly bounds: TimeRange;
 }
 
+interface ComparedSymbol {
+  readonly symbol: string;
+  /** Null if it cannot be shown. */
+  readonly life: TickLifetime | null;
+  readonly why: string | null;
+}
+
 /** Renders a symbol with its chart, and updates the chart when the view changes. */
 export function createSymbolView(symbol: string) {
   const heading = createElement('h3', { class: 'ticker', tabindex: -1 }, symbol);
   const about = createElement('div', { class: 'about' }, renderLoading('Loading the symbol…'));
   const controls = createElement('div', {});
   const figure = createElement('figure', { 'aria-busy': 'true' });
+  const code = createElement('div', {});
   const below = createElement('div', {});
-  const root = createElement('article', { class: 'panel symbol' }, heading, about, controls, figure, below);
+  const root = createElement('article', { class: 'panel symbol' }, heading, about, controls, figure, code, below);
   let running = new AbortController();
   let chart: ReturnType<typeof createChart> | null = null;
   let loadedSymbol: LoadedSymbol | null = null;
+  let tabs: ReturnType<typeof createTabs> | null = null;
+  let compared: ComparedSymbol | null = null;
   /** The chart that is shown, and the parts of the view that it depends on. */
   let drawn: { readonly key: string; readonly loaded: ChartData } | null = null;
 
@@ -40,13 +52,28 @@ export function createSymbolView(symbol: string) {
     about.replaceChildren(...(market === null ? [] : renderFacts(market)));
     return life === null ? null : { market, life, bounds: { from: life.first, to: life.last + 1 } };
   };
+  /** The second symbol of the plot; null if there is none. */
+  const loadCompared = async ({ compare }: View, signal: AbortSignal): Promise<ComparedSymbol | null> => {
+    if (compare === undefined || compare === symbol) return null;
+    if (compared?.symbol === compare) return compared;
+    try {
+      const market = await fetchMarket(compare, signal);
+      const life = await fetchTickLifetime(compare, market, signal);
+      return { symbol: compare, life, why: life === null ? 'The archive has no ticks for it.' : null };
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 404) throw error;
+      return { symbol: compare, life: null, why: error.message };
+    }
+  };
   const drawChart = async (view: View, range: TimeRange, signal: AbortSignal): Promise<ChartData> => {
     const { life, bounds } = loadedSymbol!;
-    const key = JSON.stringify([range, view.chart, view.scale]);
+    const key = JSON.stringify([range, view.chart, view.scale, view.compare]);
     if (drawn?.key === key) return drawn.loaded;
     if (chart === null) figure.replaceChildren(renderLoading('Loading prices…'));
     else chart.preview(range);
-    const loaded = await loadChartData([{ symbol, life }], range, view.chart, signal);
+    compared = await loadCompared(view, signal);
+    const second = compared?.life == null ? [] : [{ symbol: compared.symbol, life: compared.life }];
+    const loaded = await loadChartData([{ symbol, life }, ...second], range, view.chart, signal);
     chart?.destroy();
     chart = createChart(loaded, {
       kind: view.chart,
@@ -57,7 +84,13 @@ export function createSymbolView(symbol: string) {
     });
     figure.replaceChildren(
       chart.root,
-      createElement('figcaption', {}, formatCaption(loaded), renderChartKey(loaded, view.chart, 0)),
+      createElement(
+        'figcaption',
+        {},
+        compared?.why == null ? null : createElement('p', { class: 'failed' }, `${compared.symbol}: ${compared.why}`),
+        formatCaption(loaded),
+        renderChartKey(loaded, view.chart, 0),
+      ),
     );
     chart.start();
     drawn = { key, loaded };
@@ -77,10 +110,12 @@ export function createSymbolView(symbol: string) {
       }
       const { market, bounds } = loadedSymbol;
       const range = resolveRange(view, bounds);
-      replaceKeepingFocus(controls, renderRangeControls(view, range, bounds));
+      const rangeControls = renderRangeControls(view, range, bounds);
+      rangeControls.append(renderCompareField(symbol, view.compare));
+      replaceKeepingFocus(controls, rangeControls);
       const loaded = await drawChart(view, range, signal);
       replaceKeepingFocus(
-        below,
+        code,
         createElement(
           'div',
           {},
@@ -88,6 +123,11 @@ export function createSymbolView(symbol: string) {
           renderSliceDownloads(symbol, range),
         ),
       );
+      if (tabs === null) {
+        tabs = createTabs(symbol, market);
+        below.replaceChildren(tabs.root);
+      }
+      tabs.show(view, range);
     } catch (error) {
       if (isAbortError(error)) return;
       about.querySelector('.waiting')?.remove();
@@ -104,6 +144,7 @@ export function createSymbolView(symbol: string) {
     show,
     destroy(): void {
       running.abort();
+      tabs?.destroy();
       chart?.destroy();
     },
   };
