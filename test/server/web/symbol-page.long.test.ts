@@ -8,7 +8,7 @@ import { day0, dayMs, hourMs, scratchFolder } from '../../archive/scratch.ts';
 import { sharedServing } from '../serving.ts';
 import { chartDrawn, needsBrowser, pixelColumn, soon, type Visit, visit, withBrowser } from './browser.ts';
 import { leastContrast } from './contrast.ts';
-import { hostile, rich, richGap, richTicks, rules, sibling, symbolLake, twin } from './symbol-lake.ts';
+import { hostile, rich, richBooks, richGap, richTicks, rules, sibling, symbolLake, twin } from './symbol-lake.ts';
 
 // What a person does on the page of a symbol.
 
@@ -181,6 +181,33 @@ describe('the page of a symbol', needsBrowser, () => {
     await page.locator('.code').first().getByText(`"symbol": ["${rich}", "${sibling}"]`).waitFor();
     await page.getByRole('button', { name: 'Remove', exact: true }).click();
     await page.getByText(/^684 ticks, 1 gap/).waitFor();
+  });
+
+  test('shows the depth now, spread and depth over time, and trades; a symbol without them has no such tabs', async () => {
+    const { page } = await open(`#symbol=${rich}`);
+    await page.getByRole('button', { name: 'Order book' }).click();
+    const panel = page.locator('.book-panel');
+    const latest = richBooks.at(-1)!;
+    const [bid, ask] = [latest.bids, latest.asks].map((side) => side.prices[0]!);
+    await panel.getByText(`Bid ${bid} · ask ${ask} · spread ${Number((ask! - bid!).toFixed(10))}`).waitFor();
+    const first = await panel.locator('.levels tbody tr').first().innerText();
+    expect(first.split(/\s+/)).toEqual(
+      [latest.bids, latest.asks].flatMap(({ prices, quantities }, i) => {
+        const level = [String(quantities[0]), String(prices[0])];
+        return i === 0 ? level : level.reverse();
+      }),
+    );
+    await panel.getByRole('img', { name: /^Spread in the range: median 0.03/ }).waitFor();
+    await panel.getByRole('img', { name: 'Quantity on both sides of 60 order books.' }).waitFor();
+    await panel.getByText('/api/v1/historical/quotes?').waitFor();
+    expect(await readHash(page)).toContain('tab=book');
+    await page.getByRole('button', { name: 'Trades', exact: true }).click();
+    await page.getByText(/^40 trades, volume 1180, mean price/).waitFor();
+    expect(await page.locator('.tab-body tbody tr').count()).toBe(40);
+    await page.evaluate(`location.hash = 'symbol=${sibling}&tab=book'`);
+    await page.getByText(/262 ticks/).waitFor();
+    await page.waitForLoadState('networkidle');
+    expect(await page.locator('.tabs button').allInnerTexts()).toEqual(['Market']);
   });
 
   test('names of symbols do no harm, on a phone and in the dark, and texts have enough contrast', async () => {
