@@ -8,7 +8,18 @@ import { day0, dayMs, hourMs, scratchFolder } from '../../archive/scratch.ts';
 import { sharedServing } from '../serving.ts';
 import { chartDrawn, needsBrowser, pixelColumn, soon, type Visit, visit, withBrowser } from './browser.ts';
 import { leastContrast } from './contrast.ts';
-import { hostile, rich, richBooks, richGap, richTicks, rules, sibling, symbolLake, twin } from './symbol-lake.ts';
+import {
+  conflicts,
+  hostile,
+  rich,
+  richBooks,
+  richGap,
+  richTicks,
+  rules,
+  sibling,
+  symbolLake,
+  twin,
+} from './symbol-lake.ts';
 
 // What a person does on the page of a symbol.
 
@@ -208,6 +219,21 @@ describe('the page of a symbol', needsBrowser, () => {
     await page.getByText(/262 ticks/).waitFor();
     await page.waitForLoadState('networkidle');
     expect(await page.locator('.tabs button').allInnerTexts()).toEqual(['Market']);
+  });
+
+  test('lists the conflicts, and marks them in the chart', async () => {
+    const { page } = await open(`#symbol=${rich}&from=2026-06-01&to=2026-06-01T06:00:00Z`);
+    await page.locator('.keys').getByText('1 conflict').waitFor();
+    const { t, kept, dropped } = conflicts[0]!;
+    const colors = await pixelColumn(page, t, { from: day0, to: day0 + 6 * hourMs });
+    expect(colors.has('156,47,31')).toBe(true);
+    await page.getByRole('button', { name: 'Conflicts' }).click();
+    await page.getByText('has precedence: 1 price.').waitFor();
+    expect((await page.locator('.tab-body tbody tr').innerText()).split('\t').slice(0, 3)).toEqual([
+      '2026-06-01 01:40',
+      String(kept),
+      String(dropped),
+    ]);
   });
 
   test('names of symbols do no harm, on a phone and in the dark, and texts have enough contrast', async () => {

@@ -1,4 +1,5 @@
 import { hasOrderBook, renderBookPanel } from './book-panel.ts';
+import { hasConflicts, renderConflictsPanel } from './conflicts-panel.ts';
 import { createElement } from './dom.ts';
 import { renderMarketPanel } from './market-panel.ts';
 import { updateView } from './navigation.ts';
@@ -41,6 +42,7 @@ const ofRange = ({ range, view }: TabContext): unknown => [range, view.code];
 const optionalTabs: readonly OptionalTab[] = [
   { name: 'book', label: 'Order book', render: renderBookPanel, keyOf: ofRange, hasRows: hasOrderBook },
   { name: 'trades', label: 'Trades', render: renderTradesPanel, keyOf: ofRange, hasRows: hasTrades },
+  { name: 'conflicts', label: 'Conflicts', render: renderConflictsPanel, keyOf: ofRange, hasRows: hasConflicts },
 ];
 
 /** Creates the tabs of a symbol. Those without data are absent. */
