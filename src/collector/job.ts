@@ -10,7 +10,7 @@ import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';
-import { readPublishedCompleteness } from '../archive/read/archive-status.ts';
+import { readProgress, readPublishedCompleteness } from '../archive/read/archive-status.ts';
 import { removeAbandonedScratch } from '../archive/read/pin-generation.ts';
 import { DamageError, exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../base/time.ts';
@@ -361,7 +361,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : tallyJournaledTicks(archive, run.id);
   const counts = readRunCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
-  const { generation, watermark, reached } = archive.readManifest();
+  const { generation } = archive.readManifest();
   const counters = client?.counters();
   const completeness = readPublishedCompleteness(archive, context.clock.nowMs());
   const { requests, retries, throttledMs } = counters ?? { requests: 0, retries: 0, throttledMs: 0 };
@@ -386,8 +386,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     pages,
     recovered,
     generation,
-    watermark,
-    reached,
+    ...readProgress(archive),
     completeness,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     orderbooks: run.bookCounts,
