@@ -100,6 +100,13 @@ function addCommonFlags(command: Command): void {
     .helpOption('--help', 'show this help');
 }
 
+/** The archive that --archive or --output names. Throws UsageError if both are given. */
+export function mergeArchiveFlags({ archive, output }: Pick<CommonFlags, 'archive' | 'output'>): string | undefined {
+  if (archive !== undefined && output !== undefined)
+    throw new UsageError('Give either --archive or --output, not both: each names the archive.');
+  return archive ?? output;
+}
+
 /** Runs a command with settings, log and signal handlers. `amend` changes the settings given on the command line. */
 export async function withContext<T>(
   flags: CommonFlags & SourceFlags,
@@ -119,9 +126,7 @@ export async function withContext<T>(
       import('./log.ts'),
       import('../archive/disk/file-system.ts'),
     ]);
-  if (flags.archive !== undefined && flags.output !== undefined)
-    throw new UsageError('Give either --archive or --output, not both: each names the archive.');
-  const root = flags.archive ?? flags.output;
+  const root = mergeArchiveFlags(flags);
   const { set, output } = overrideSources({ set: flags.set, ...(root === undefined ? {} : { output: root }) });
   const environment = readProcessEnvironment();
   const settings = await loadSettings({

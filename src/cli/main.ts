@@ -8,6 +8,7 @@ import type { CliContext } from './command-context.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
 import { addPull, addPush } from './commands/bucket.ts';
+import { addConfig } from './commands/config.ts';
 import { addChanges, addSnapshot } from './commands/copies.ts';
 import { addKeys, addTokens } from './commands/credentials.ts';
 import { addDemo } from './commands/demo.ts';
@@ -127,7 +128,7 @@ export function createProgram(
   program.commandsGroup('Research:');
   addBacktest(cli);
   program.commandsGroup('Maintain:');
-  for (const add of [addDoctor, addVerify, addSnapshot, addPush, addPull, addUpgrade]) add(cli);
+  for (const add of [addDoctor, addConfig, addVerify, addSnapshot, addPush, addPull, addUpgrade]) add(cli);
   program.commandsGroup('Serve:');
   for (const add of [addServe, addKeys, addTokens]) add(cli);
   program.commandsGroup('Try:');
