@@ -118,14 +118,19 @@ export async function withContext<T>(
     output?: string;
   } = (sources) => sources,
 ): Promise<T> {
-  const [{ loadSettings }, { listSecrets }, { readProcessEnvironment }, { createLog }, { systemDisk }] =
-    await Promise.all([
-      import('../settings/load.ts'),
-      import('../settings/settings.ts'),
-      import('../settings/source.ts'),
-      import('./log.ts'),
-      import('../archive/disk/file-system.ts'),
-    ]);
+  const [
+    { loadSettings },
+    { listSecrets },
+    { findMisspelledVariables, readProcessEnvironment },
+    { createLog },
+    { systemDisk },
+  ] = await Promise.all([
+    import('../settings/load.ts'),
+    import('../settings/settings.ts'),
+    import('../settings/source.ts'),
+    import('./log.ts'),
+    import('../archive/disk/file-system.ts'),
+  ]);
   const root = mergeArchiveFlags(flags);
   const { set, output } = overrideSources({ set: flags.set, ...(root === undefined ? {} : { output: root }) });
   const environment = readProcessEnvironment();
@@ -149,6 +154,8 @@ export async function withContext<T>(
     settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
   if (isUnconfigured && existsSync(configFileDefault))
     log.warn({}, `${configFileDefault} exists but is not read: pass --config ${configFileDefault} to use it`);
+  for (const { name, meant } of findMisspelledVariables(environment))
+    log.warn({}, `${name} is not a variable of oddslake and has no effect: did you mean ${meant}?`);
   const stop = new AbortController();
   const onSignal = (signalName: 'SIGINT' | 'SIGTERM') => (): void => stop.abort(new InterruptedError(signalName));
   const [onInt, onTerm] = [onSignal('SIGINT'), onSignal('SIGTERM')];

@@ -28,7 +28,7 @@ import { addStatus } from './commands/status.ts';
 import { addSymbols } from './commands/symbols.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
-import { configureUsageErrors, withExamples, withNotes } from './help.ts';
+import { configureUsageErrors, suggestChoice, withExamples, withNotes } from './help.ts';
 
 /** Runs the command line and resolves to its exit code. `jobs` come from outside: src imports nothing from jobs. */
 export async function main(argv: readonly string[], jobs: JobLoaders): Promise<number> {
@@ -54,13 +54,18 @@ export async function main(argv: readonly string[], jobs: JobLoaders): Promise<n
     // Commander has already printed the error.
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return exitCodes.done;
-      await printUsageErrorJson(argv, jobs, new UsageError(error.message.replace(/^error: /, '').replace('\n', ' ')));
+      await printUsageErrorJson(argv, jobs, new UsageError(formatCommanderError(program, argv, error)));
       return exitCodes.usage;
     }
     return printError(argv, error);
   } finally {
     process.off('uncaughtException', onUncaught);
   }
+}
+
+function formatCommanderError(program: Command, argv: readonly string[], { message }: CommanderError): string {
+  const command = program.commands.find((each) => each.name() === argv[2]) ?? program;
+  return suggestChoice(command, message.replace(/^error: /, '')).replace('\n', ' ');
 }
 
 /** With `--json`, the last line of a job is always a summary, even after a usage error. */
