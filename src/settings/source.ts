@@ -266,9 +266,10 @@ export function isValid(schema: LeafSchema, value: unknown): boolean {
 }
 
 function isText(
-  { minLength = 0, maxLength = Number.POSITIVE_INFINITY, enum: names }: LeafSchema,
+  { minLength = 0, maxLength = Number.POSITIVE_INFINITY, pattern, enum: names }: LeafSchema,
   value: string,
 ): boolean {
+  if (pattern !== undefined && !new RegExp(pattern, 'u').test(value)) return false;
   return value.length >= minLength && value.length <= maxLength && (names === undefined || names.includes(value));
 }
 
