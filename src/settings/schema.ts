@@ -209,6 +209,8 @@ export interface LeafSchema {
   readonly maximum?: number;
   readonly minLength?: number;
   readonly maxLength?: number;
+  /** A regular expression with the flag u. */
+  readonly pattern?: string;
   readonly maxItems?: number;
   readonly items?: LeafSchema;
   readonly secret?: boolean;

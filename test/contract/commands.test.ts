@@ -59,6 +59,8 @@ test('every command accepts the common flags and lists those that it uses', () =
     'tokens revoke': reads,
     'tokens issue': ['--output', ...reads],
     doctor: ['--no-progress', '--wait'],
+    'config show': reads,
+    'config check': reads,
     upgrade: ['--strict'],
     'gaps accept': ['--no-progress', '--strict'],
     'gaps revoke': ['--no-progress', '--strict'],

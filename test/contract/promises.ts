@@ -44,6 +44,8 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'symbols retry': ['--source'],
   changes: ['--since'],
   doctor: ['--offline', '--source'],
+  'config show': ['--all'],
+  'config check': [],
   verify: ['--repair', '--from-url', '--download'],
   snapshot: [],
   push: ['--force-restore'],

@@ -97,6 +97,10 @@ const details: Proof = [
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
 const delays: Proof = ['settings/load.test.ts', 'the minimum delay is at most the maximum'];
 const doctored: Proof = ['e2e/doctor.test.ts', 'reports no problem for a healthy archive, and changes nothing'];
+const configShown: Proof = [
+  'e2e/config.test.ts',
+  'config show lists changed settings with value and source, without secrets',
+];
 const setTwice: Proof = ['settings/load.test.ts', 'the last --set of a key wins, and a specific flag overrides --set'];
 
 const code = (title: string): Proof => [exits, title];
@@ -199,6 +203,8 @@ export const proofs: Proofs = {
     export: exported('Parquet has the types of the archive'),
     sql: sqlAnswers,
     doctor: doctored,
+    'config show': configShown,
+    'config check': ['e2e/config.test.ts', 'config check lists every problem, exits 2, and never contacts the network'],
     upgrade: ['e2e/upgrade.test.ts', 'reads an older archive, and publishes into it only after oddslake upgrade'],
     init: ['e2e/init.test.ts', 'writes a config for the new archive, without the key'],
   },
@@ -294,6 +300,7 @@ export const proofs: Proofs = {
     ],
     'changes --since': changed,
     'doctor --offline': doctored,
+    'config show --all': configShown,
     'export --out': exported('replaces an existing file atomically, and keeps it if the export fails'),
     'export --dataset': exported('exports rows of coverage and markets that overlap the window'),
     'export --symbol': exported('Parquet has the types of the archive'),

@@ -59,7 +59,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   const created = writeConfig(
     systemDisk,
     file,
-    formatConfig(answers.chosen),
+    formatConfig(answers.chosen, dirname(file)),
     await prepareArchive(answers.settings, shell),
   );
   const { archive, source, upstream } = answers.settings;
