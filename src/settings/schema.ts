@@ -141,6 +141,10 @@ export const settingsSchema = createSection({
     database_url: createNullable({ type: 'string', minLength: 1, secret: true }),
     connections_per_address_max: createInteger(1000, 1, 2000),
     requests_per_minute: createInteger(600, 1, 10_000_000),
+    public_catalogue: {
+      anyOf: [{ type: 'boolean' }, { type: 'string', enum: ['auto'] }],
+      default: 'auto',
+    },
     ticks_limit_max: createInteger(10_000, 1, 1_000_000),
     rows_limit_max: createInteger(10_000, 1, 1_000_000),
     lag_seconds_max: createNumber(172_800, 0, 31_536_000),

@@ -293,7 +293,8 @@ export function describeExpected(schema: LeafSchema): string {
     case 'boolean':
       return 'true or false';
     case 'string':
-      if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`;
+      if (schema.enum !== undefined)
+        return schema.enum.length === 1 ? schema.enum[0]! : `one of ${schema.enum.join(', ')}`;
       return schema.description ?? 'a non-empty string';
     default:
       return `a ${schema.type === 'integer' ? 'whole number' : 'number'} ${describeBounds(schema)}`;

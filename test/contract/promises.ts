@@ -395,6 +395,7 @@ export const routes = [
   'GET /api/v1/ticks',
   'GET /api/v1/ticks/stream',
   'GET /api/v1/orderbook',
+  'GET /api/v1/symbols',
   'GET /api/v1/historical/markets',
   'GET /api/v1/historical/ticks',
   'GET /api/v1/historical/candles',

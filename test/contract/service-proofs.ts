@@ -20,6 +20,7 @@ const keySets = at('server/key-sets.test.ts');
 const strategies = at('server/strategies.test.ts');
 const bots = at('server/bots.test.ts');
 const rows = at('server/historical-rows.test.ts');
+const publicAccess = at('server/public-access.test.ts');
 const catalogue = at('server/catalogue.test.ts');
 
 const served = at('e2e/serve.test.ts')('serve prints its address and exits 0 when stopped');
@@ -90,6 +91,7 @@ export const serviceSettings = {
   'service.requests_per_minute': at('server/rate.test.ts')(
     'a key without its own rate limit has that of the settings; each key and user is counted separately',
   ),
+  'service.public_catalogue': publicAccess('true opens the catalogue to everyone, and false to nobody'),
   'service.ticks_limit_max': ticks('service.ticks_limit_max bounds the limit, and the default limit'),
   'service.rows_limit_max': markets('limit bounds the markets and not the total, and is bounded by the setting'),
   'service.lag_seconds_max': operations('is not ready if the watermark is too far behind'),
@@ -142,6 +144,7 @@ export const serviceRoutes = {
   'GET /api/v1/orderbook': at('server/orderbook.test.ts')(
     'returns the latest snapshot with best levels first, journaled or published',
   ),
+  'GET /api/v1/symbols': at('server/symbol-search.test.ts')('finds symbols by words, filters and sorts, page by page'),
   'GET /api/v1/historical/markets': at('server/historical-markets.test.ts')(
     'returns a market in its last known state with its history',
   ),

@@ -104,6 +104,7 @@ public final class Calls {
         historical.listHistoricalMarkets(null, null, null, null, null, null, null, null, null, null, null, null).getMarkets().stream()
             .filter(known -> withBooks.contains(known.getSymbol()) && known.getTicks() > 100).findFirst().orElseThrow();
     String symbol = traded.getSymbol();
+    require(historical.listSymbols(symbol, null, null, null, null, null, null).getSymbols().get(0).getSymbol().equals(symbol), "symbols");
     TicksResponse ticks = realtime.getTicks(symbol, null, null, 10L);
     require(ticks.getCount() > 0 && ticks.getCount() == ticks.getTicks().size(), "ticks");
     require(ticks.getTicks().stream().allMatch(tick -> tick.getT() > 0 && tick.getP().signum() >= 0), "times and prices");
