@@ -24,13 +24,13 @@ export function renderArchiveReport(data: ReportData, version: string): ArchiveR
   const { nowMs, shown, status, days, space } = data;
   const growth = computeGrowth(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to });
   const health = assessHealth(data, growth);
-  const sources = status.sources?.map((source) => source.name).join(', ');
-  const name = sources || status.upstream || 'no upstream';
+  const name = getArchiveName(status.archive);
   const body = [
     html`<header><h1>${name}</h1>
-<p class="note">Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.</p></header>
+</header>
 `,
     renderHealthPanel(health),
+    html`<p class="note origin">${describeOrigin(data)}</p>\n`,
     renderOverview(data, growth),
     ...arrangeParts([
       ...renderRunsSection(data),
@@ -48,6 +48,16 @@ export function renderArchiveReport(data: ReportData, version: string): ArchiveR
     ]),
   ];
   return { text: renderReportPage(`${name}: oddslake report`, body, version, archiveStyle), health: health };
+}
+
+/** The last part of an archive's path or address: `archive` of `/data/archive`. */
+export const getArchiveName = (path: string): string => /[^/\\]+(?=[/\\]*$)/.exec(path)?.[0] ?? path;
+
+/** Where the archive is, what it was collected from, and when the report was written. */
+function describeOrigin({ status, nowMs }: ReportData): string {
+  const sources = status.sources?.map((source) => source.name).join(', ');
+  const from = sources || status.upstream;
+  return `${from ? `Collected from ${from}. ` : ''}Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.`;
 }
 
 const signs = { ok: '✓', warning: '!', action_required: '✕', empty: '○', info: '·' } as const;
@@ -134,8 +144,8 @@ function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean):
 
 /** Style of the archive report, added to the style of every page. */
 export const archiveStyle = `
-header .note { margin-top: 2px; }
-.health { margin-top: 20px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
+.origin { margin-top: 10px; }
+.health { margin-top: 14px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
 .health.ok { background: var(--good-soft); border-color: transparent; }
 .health.warning { background: var(--warn); border-color: transparent; }
 .health.action_required { background: var(--bad-soft); border-color: transparent; }

@@ -1,7 +1,7 @@
 import * as Plot from '@observablehq/plot';
 import type { Html } from '../base/html.ts';
 import type { Window } from '../base/window.ts';
-import { dayMs } from '../base/window.ts';
+import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 import { shortenText } from './page-parts.ts';
 import { countAxisTicks, formatAxisTime, gridStyle, renderPlot } from './plots.ts';
 
@@ -198,6 +198,16 @@ export function mergeHeatRuns(
   }
   return out;
 }
+
+/** The unit in which durations up to `maxMs` are drawn, and its length in ms. */
+export const chooseTimeUnit = (maxMs: number): readonly [name: string, ms: number] =>
+  maxMs > 96 * hourMs
+    ? ['days', dayMs]
+    : maxMs > 3 * hourMs
+      ? ['hours', hourMs]
+      : maxMs > 3 * minuteMs
+        ? ['minutes', minuteMs]
+        : ['seconds', 1000];
 
 const buildTimeAxis = (size: { width: number; height: number }, { from, to }: Window): Plot.ScaleOptions => ({
   type: 'utc',

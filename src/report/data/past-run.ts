@@ -20,6 +20,9 @@ export interface PastSummary {
   readonly accepted: number;
   readonly conflicts: number;
   readonly quarantined: number;
+  /** Ticks, quotes and trades in the responses, and the unusable ones among them. */
+  readonly rowsFetched: number;
+  readonly rowsUnusable: number;
   readonly planned: number;
   readonly failed: number;
   readonly watermark: number | null;
@@ -76,6 +79,8 @@ export function parsePastSummary(text: string): PastSummary | null {
     toFieldsList(fields.failures),
     toFieldsList(fields.schema_drift),
   ];
+  const sumOver = (getCount: (counts: Fields | null) => number): number =>
+    [ticks, toFields(fields.quotes), toFields(fields.trades)].reduce((sum, counts) => sum + getCount(counts), 0);
   return {
     error: toText(fields.error),
     requests: toCount(fields.requests),
@@ -83,6 +88,8 @@ export function parsePastSummary(text: string): PastSummary | null {
     accepted: toCount(ticks?.accepted),
     conflicts: toCount(ticks?.conflicts),
     quarantined: toCount(ticks?.quarantined),
+    rowsFetched: sumOver((counts) => toCount(counts?.fetched)),
+    rowsUnusable: sumOver((counts) => toCount(counts?.quarantined)),
     planned: toCount(symbols?.planned),
     failed: toCount(symbols?.failed),
     // Older summaries have no reached.
