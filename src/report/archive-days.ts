@@ -45,8 +45,8 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
         ];
   const tickDays = trimDays(days, ({ ticks }) => ticks);
   if (tickDays.length < chartPointsMin)
-    return [renderSection('Ticks and bytes', [...hiddenNote, renderDaysTable(tickDays.toReversed())])];
-  const hollowNote = tickDays.every(isDayComplete) ? '' : ' Hollow bars: incomplete days.';
+    return [renderSection('Ticks and bytes', [...hiddenNote, renderDaysTable(tickDays.toReversed(), data.nowMs)])];
+  const hollowNote = tickDays.every(isDayComplete) ? '' : ' Hollow bars: days that are incomplete or not over yet.';
   const byteUnit = chooseByteUnit(maximum(({ bytes }) => bytes));
   const bars = (getValue: (day: DayTotals) => number) =>
     tickDays.map((day) => ({ day: parseDayStart(day.date), value: getValue(day), isHollow: !isDayComplete(day) }));
@@ -73,12 +73,13 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
           bars: bars((day) => day.bytes / byteUnit.bytes),
         }),
       ),
-      html`<details><summary>Days as a table</summary>${renderDaysTable(days.toReversed())}</details>\n`,
+      html`<details><summary>Days as a table</summary>${renderDaysTable(days.toReversed(), data.nowMs)}</details>\n`,
     ]),
   ];
 }
 
-function renderDaysTable(days: readonly DayTotals[]): Html {
+function renderDaysTable(days: readonly DayTotals[], nowMs: number): Html {
+  const isUnfinished = ({ date }: DayTotals): boolean => parseDayStart(date) + dayMs > nowMs;
   const columns: HtmlColumn<DayTotals>[] = [
     { name: 'Day', kind: 'left', format: ({ date }) => date },
     { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
@@ -91,8 +92,8 @@ function renderDaysTable(days: readonly DayTotals[]): Html {
     {
       name: 'State',
       kind: 'left',
-      format: ({ state }) => state.replaceAll('_', ' '),
-      isLoss: (day) => !isDayComplete(day),
+      format: (day) => (isUnfinished(day) ? 'not over yet' : day.state.replaceAll('_', ' ')),
+      isLoss: (day) => !isDayComplete(day) && !isUnfinished(day),
     },
   ];
   return renderHtmlTable('Days as a table', columns, days);

@@ -145,12 +145,12 @@ export const renderCoveragePlot = (
       options: (size) => {
         const isNarrow = size.width < 500;
         const { lines: shownLines, stepMs } = isNarrow ? sizes.narrow : sizes.wide;
-        const lettersMax = isNarrow ? 11 : 20;
-        const names = new Map(shownLines.map(({ name }, i) => [i, shortenText(name, lettersMax)]));
-        const widest = [...names.values()].reduce((max, name) => Math.max(max, name.length), 0);
+        const widthMax = isNarrow ? 84 : 160;
+        const names = new Map(shownLines.map(({ name }, i) => [i, fitText(name, widthMax)]));
+        const widest = [...names.values()].reduce((max, name) => Math.max(max, estimateTextWidth(name)), 0);
         const runs = shownLines.flatMap(({ shares }, row) => mergeHeatRuns(shares, row, span, stepMs));
         return {
-          marginLeft: 16 + 7.6 * widest,
+          marginLeft: 16 + widest,
           x: buildTimeAxis(size, span),
           y: {
             domain: shownLines.map((_, i) => i),
@@ -174,6 +174,20 @@ export const renderCoveragePlot = (
     [height, height],
   );
 };
+
+/** Estimated width of a text in a plot, in pixels at a font size of 12. Errs on the wide side. */
+export const estimateTextWidth = (text: string): number =>
+  [...text].reduce((sum, letter) => sum + (/[a-z0-9 .,:;'|()-]/.test(letter) && !/[mw]/.test(letter) ? 7.6 : 12), 0);
+
+/** Shortens a text to a width in pixels. */
+export function fitText(text: string, widthMax: number): string {
+  const letters = [...shortenText(text, Math.ceil(widthMax))];
+  for (let count = letters.length; count > 1; count--) {
+    const shown = shortenText(letters.join(''), count);
+    if (estimateTextWidth(shown) <= widthMax) return shown;
+  }
+  return letters[0] ?? '';
+}
 
 interface HeatRun extends Window {
   readonly row: number;

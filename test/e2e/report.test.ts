@@ -185,7 +185,8 @@ test('report.days limits the days shown', async () => {
     await run(['report', '--output', output, '--set', `report.days=${days}`]);
     return readFileSync(join(output, 'report.html'), 'utf8');
   };
-  const rows = (of: string) => of.match(/<tr class=""><td class="left">\d{4}-\d\d-\d\d<\/td>/g)!.length;
+  const rows = (of: string) =>
+    of.match(/<tr class=""><td class="left" data-label="Day">\d{4}-\d\d-\d\d<\/td>/g)!.length;
   expect(rows(await text(60))).toBe(Object.keys(manifestOf(output).days).length);
   expect(rows(await text(2))).toBe(2);
 });

@@ -11,17 +11,18 @@ const headings = (text: string) => [...text.matchAll(/<h2>(.*?)<\/h2>/g)].map(([
 test('shows the state first, then sections with data, then quiet ones in a list', () => {
   const text = page();
   expect(headings(text)).toEqual([
-    'Runs',
-    'Ticks and bytes',
+    'Since the previous night',
     'Coverage',
-    'Lag',
+    'Ticks and bytes',
     'Busiest symbols',
+    'Lag',
+    'Runs',
     'Requests',
     'Growth',
-    'Nothing to report',
+    'In brief',
   ]);
   expect(text.indexOf('</span>OK</p>')).toBeLessThan(text.indexOf('Last run'));
-  for (const name of ['Gaps', 'Conflicts', 'Quarantine', 'Schema drift', 'Newly silent symbols'])
+  for (const name of ['Damage', 'Failing, suspended and late symbols', 'Gaps', 'Lateness', 'Conflicts', 'Quarantine'])
     expect(text).toContain(`<dt>${name}</dt>`);
   expect(text).toContain('will not be full within 10 years');
   expect(text).toContain('Written by oddslake 1.2.3');
@@ -30,17 +31,21 @@ test('shows the state first, then sections with data, then quiet ones in a list'
 test('shows every kind of problem, in a fixed order', () => {
   const text = renderArchiveReport(createReportDataWithProblems(['A', 'B', 'C', 'D']), '1').text;
   expect(headings(text)).toEqual([
-    'Runs',
-    'Ticks and bytes',
-    'Coverage',
+    'Damage',
+    'Since the previous night',
+    'Failing, suspended and late symbols',
     'Gaps',
-    'Rechecks',
+    'Coverage',
+    'Ticks and bytes',
+    'Newly silent symbols',
+    'Busiest symbols',
     'Lag',
+    'Lateness',
+    'Rechecks',
     'Conflicts',
     'Quarantine',
     'Schema drift',
-    'Newly silent symbols',
-    'Busiest symbols',
+    'Runs',
     'Requests',
     'Growth',
   ]);
@@ -50,13 +55,16 @@ test('shows every kind of problem, in a fixed order', () => {
 });
 
 test('every plot has a label and units, for wide and narrow pages', () => {
-  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B']), '1').text;
+  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B']), '1').text.replaceAll(
+    /<svg class="spark"/g,
+    '<spark',
+  );
   const labels = [
     ...text.matchAll(/<svg [^>]*aria-label="([^"]+)"[^>]*role="img"|<svg [^>]*role="img"[^>]*aria-label="([^"]+)"/g),
   ];
-  // Ticks, bytes, coverage, lag, conflicts, requests, growth.
-  expect(labels).toHaveLength(2 * 7);
-  expect(text.match(/<svg /g)).toHaveLength(2 * 7);
+  // Ticks, bytes, coverage, lag, lateness, conflicts, requests, growth.
+  expect(labels).toHaveLength(2 * 8);
+  expect(text.match(/<svg /g)).toHaveLength(2 * 8);
   for (const unit of ['ticks', 'MB', 'minutes', 'conflicts', 'requests per second'])
     expect(text.includes(`↑ ${unit}`), unit).toBe(true);
 });
@@ -72,7 +80,7 @@ test('a symbol with a short gap is not shown as fully covered', () => {
 test('uses the singular for one gap of one symbol', () => {
   const gaps = { ...createReportDataWithProblems(['A']).gaps, windows: 1, symbols: 1 };
   const text = page({ gaps });
-  expect(text).toContain('1 in 1 symbol, ');
+  expect(text).toContain('1 gap of 1 symbol, ');
   expect(text).toContain('of 1 symbol, ');
   const reason = { reason: 'not a number', count: 1, symbol: null, lastAt: null };
   expect(page({ quarantine: { count: 1, reasons: [reason], reasonsCount: 1, isTruncated: false } })).toContain(
@@ -147,7 +155,9 @@ test('draws a chart from five points on, and a table or a sentence below', () =>
   const few = of(4);
   expect(plotLabels(few).filter((label) => charts.includes(label))).toEqual([]);
   expect(few).toContain('aria-label="Days as a table"');
-  expect(few).toContain('Ticks observed at two prices: 3 on 2026-11-19, 3 on 2026-11-20');
+  expect(few.replaceAll(/<\/?span[^>]*>/g, '')).toContain(
+    'Ticks observed at two prices: 3 on 2026-11-19, 3 on 2026-11-20',
+  );
   expect(few).toContain('The lag was 10 min at the end of the last run, and at most 10 min in 4 runs.');
 });
 

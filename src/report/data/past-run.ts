@@ -1,4 +1,5 @@
 import { parseRunSummary, type RecordedRun } from '../../archive/journal/runs.ts';
+import { type PastNight, parsePastNight } from './past-night.ts';
 
 /** A recorded run. Times in epoch ms. */
 export interface PastRun {
@@ -33,6 +34,10 @@ export interface PastSummary {
   readonly drifts: readonly PastDrift[];
   readonly driftsCount: number;
   readonly rate: PastRate | null;
+  /** What the run published; null if the summary does not say. */
+  readonly published: PastPublish | null;
+  /** Null for another job than nightly, and for a night without a previous one to compare with. */
+  readonly night: PastNight | null;
   /** Undefined if the summary has no such field. */
   readonly nextAction: string | null | undefined;
 }
@@ -48,6 +53,13 @@ export interface PastDrift {
   readonly change: string;
   readonly before: readonly string[];
   readonly now: readonly string[];
+}
+
+interface PastPublish {
+  readonly files: number;
+  readonly bytes: number;
+  /** Number of UTC days with changed files. */
+  readonly days: number;
 }
 
 interface PastRate {
@@ -74,6 +86,7 @@ export function parsePastSummary(text: string): PastSummary | null {
   const fields = toFields(parsed);
   if (fields === null) return null;
   const [ticks, symbols, rate] = [toFields(fields.ticks), toFields(fields.symbols), toFields(fields.rate)];
+  const published = toFields(fields.published);
   const [warnings, failures, drifts] = [
     toTexts(fields.warnings),
     toFieldsList(fields.failures),
@@ -107,6 +120,15 @@ export function parsePastSummary(text: string): PastSummary | null {
     })),
     driftsCount: Math.max(drifts.length, toCount(fields.schema_drift_count)),
     rate: parseRate(rate),
+    published:
+      published === null
+        ? null
+        : {
+            files: toCount(published.files),
+            bytes: toCount(published.bytes),
+            days: Math.max(toTexts(published.dates).length, toCount(published.dates_count)),
+          },
+    night: parsePastNight(fields.night),
     nextAction: fields.next_action === null ? null : (toText(fields.next_action) ?? undefined),
   };
 }
