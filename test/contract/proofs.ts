@@ -423,6 +423,7 @@ export const proofs: Proofs = {
     ],
     'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
     'log.level': effect('log.level is the least level that is logged'),
+    'log.format': effect('log.format is the format of the log, whatever standard error is'),
     'orderbooks.symbols': [booksNightly, 'polls none unless asked to, and none for a past day, which stays repeatable'],
     'orderbooks.all_live': [
       booksNightly,
