@@ -146,6 +146,7 @@ export async function withContext<T>(
   const log: Log = await createLog({
     level: flags.quiet === true ? 'error' : settings.log.level,
     stream: process.stderr,
+    format: settings.log.format,
     colour: hasColours(process.stderr),
     draws: canDraw,
     secrets: listSecrets(settings),

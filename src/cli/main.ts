@@ -8,6 +8,7 @@ import type { CliContext } from './command-context.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
 import { addPull, addPush } from './commands/bucket.ts';
+import { addCompletion } from './commands/completion.ts';
 import { addConfig } from './commands/config.ts';
 import { addChanges, addSnapshot } from './commands/copies.ts';
 import { addKeys, addTokens } from './commands/credentials.ts';
@@ -138,6 +139,8 @@ export function createProgram(
   for (const add of [addServe, addKeys, addTokens]) add(cli);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(cli);
+  program.commandsGroup('Shell:');
+  addCompletion(cli);
   for (const command of program.commands.flatMap((each) => [each, ...each.commands])) command.exitOverride();
   configureUsageErrors(program);
   return program;

@@ -1,6 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { SymbolFacts } from '../archive/format/market.ts';
-import { readSymbol, suggestSymbol } from '../archive/journal/symbols.ts';
+import { suggestSymbol } from '../archive/journal/symbol-names.ts';
+import { readSymbol } from '../archive/journal/symbols.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
 import { parseRelativeTime } from '../base/time.ts';

@@ -200,6 +200,7 @@ export const settingsSchema = createSection({
   }),
   log: createSection({
     level: { type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info' },
+    format: { type: 'string', enum: ['auto', 'text', 'json'], default: 'auto' },
   }),
 });
 

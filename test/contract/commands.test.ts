@@ -59,6 +59,7 @@ test('every command accepts the common flags and lists those that it uses', () =
     'tokens revoke': reads,
     'tokens issue': ['--output', ...reads],
     doctor: ['--no-progress', '--wait'],
+    completion: reads,
     'config show': reads,
     'config check': reads,
     upgrade: ['--strict'],

@@ -44,6 +44,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'symbols retry': ['--source'],
   changes: ['--since'],
   doctor: ['--offline', '--source'],
+  completion: ['--symbols'],
   'config show': ['--all'],
   'config check': [],
   verify: ['--repair', '--from-url', '--download'],

@@ -97,6 +97,7 @@ const details: Proof = [
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
 const delays: Proof = ['settings/load.test.ts', 'the minimum delay is at most the maximum'];
 const doctored: Proof = ['e2e/doctor.test.ts', 'reports no problem for a healthy archive, and changes nothing'];
+const completed = (title: string): Proof => ['e2e/completion.test.ts', title];
 const configShown: Proof = [
   'e2e/config.test.ts',
   'config show lists changed settings with value and source, without secrets',
@@ -203,6 +204,7 @@ export const proofs: Proofs = {
     export: exported('Parquet has the types of the archive'),
     sql: sqlAnswers,
     doctor: doctored,
+    completion: completed('completes commands, subcommands, flags and values'),
     'config show': configShown,
     'config check': ['e2e/config.test.ts', 'config check lists every problem, exits 2, and never contacts the network'],
     upgrade: ['e2e/upgrade.test.ts', 'reads an older archive, and publishes into it only after oddslake upgrade'],
@@ -301,6 +303,7 @@ export const proofs: Proofs = {
     'changes --since': changed,
     'doctor --offline': doctored,
     'config show --all': configShown,
+    'completion --symbols': completed('completes symbols of the archive on the command line'),
     'export --out': exported('replaces an existing file atomically, and keeps it if the export fails'),
     'export --dataset': exported('exports rows of coverage and markets that overlap the window'),
     'export --symbol': exported('Parquet has the types of the archive'),
@@ -420,6 +423,7 @@ export const proofs: Proofs = {
     ],
     'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
     'log.level': effect('log.level is the least level that is logged'),
+    'log.format': effect('log.format is the format of the log, whatever standard error is'),
     'orderbooks.symbols': [booksNightly, 'polls none unless asked to, and none for a past day, which stays repeatable'],
     'orderbooks.all_live': [
       booksNightly,

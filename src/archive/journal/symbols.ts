@@ -1,4 +1,3 @@
-import { suggestName } from '../../base/nearest-name.ts';
 import { getSymbolRange } from '../../base/source-name.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
@@ -147,28 +146,6 @@ export const readSymbol = (db: Database, symbol: string): SymbolFacts | undefine
   const row = db.one<SymbolRow>('select * from symbols where symbol = ?', symbol);
   return row === undefined ? undefined : toSymbolFacts(row);
 };
-
-/** Symbols that are compared with an unknown one, so that the suggestion in an error takes at most about a second. */
-const comparedSymbolsMax = 200_000;
-
-/** ` (Did you mean SYMBOL?)`: the symbol that most resembles an unknown one; empty if there is none. */
-export function suggestSymbol(db: Database, unknown: string): string {
-  const ofSource = db.all<{ symbol: string }>(
-    "select symbol from symbols where substr(symbol, instr(symbol, ':') + 1) = ? and instr(symbol, ':') > 0 limit 2",
-    unknown,
-  );
-  if (ofSource.length === 1) return ` (Did you mean ${ofSource[0]!.symbol}?)`;
-  const near = db.all<{ symbol: string }>(
-    'select symbol from symbols where length(symbol) between ? and ? limit ?',
-    unknown.length - 3,
-    unknown.length + 3,
-    comparedSymbolsMax,
-  );
-  return suggestName(
-    unknown,
-    near.map(({ symbol }) => symbol),
-  );
-}
 
 /** Inserts configured symbols that are unknown. */
 export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: number): void {

@@ -11,13 +11,8 @@ import {
   readAcceptedWindows,
   revokeAccepted,
 } from '../../archive/journal/gap-records.ts';
-import {
-  countActiveSymbols,
-  readAllSymbols,
-  readSuspendedSymbols,
-  readSymbol,
-  suggestSymbol,
-} from '../../archive/journal/symbols.ts';
+import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
+import { countActiveSymbols, readAllSymbols, readSuspendedSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
