@@ -34,6 +34,7 @@ import { createResponseShapes, detectSchemaDrift } from './run/schema-drift.ts';
 import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobExitCode } from './run/source-runs.ts';
 import { addNextAction } from './run/suggest-action.ts';
 import { type CountedFacts, emptyFacts, type RateUse, type Summary, summarize } from './run/summary.ts';
+import type { ExpectedRate, FetchEstimate } from './steps/estimate-step.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
 import { type HeldLease, holdLease } from './steps/lease-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';
@@ -85,14 +86,11 @@ export interface VerifyFlags {
   readonly onVerified: (found: VerifyResult, archive: Archive, runId: string) => void;
 }
 
-export interface BackfillPlan {
+export interface BackfillPlan extends FetchEstimate {
   /** The source, of an archive's several; null: the only service. */
   readonly source: string | null;
   readonly plans: readonly SymbolPlan[];
-  readonly windows: number;
-  readonly expectedRequests: number;
-  /** At the configured request rate. */
-  readonly expectedSeconds: number;
+  readonly rate: ExpectedRate;
 }
 
 /** Loaders of all jobs by name. A job is loaded when it is started. */

@@ -2,7 +2,7 @@
 
 /** Flags of each command in addition to the common ones. */
 export const commands: Readonly<Record<string, readonly string[]>> = {
-  nightly: ['--date', '--source'],
+  nightly: ['--date', '--dry-run', '--source'],
   markets: ['--source'],
   ticks: ['--symbol', '--source'],
   orderbook: ['--symbol', '--source'],
