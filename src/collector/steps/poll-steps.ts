@@ -45,6 +45,7 @@ import { openTickJournalWriter } from '../paging/journal-writer.ts';
 import { extendToLostWindows, planBackfill, type SymbolPlan } from '../paging/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/server-behavior.ts';
+import { measureCoveredShare } from '../run/covered-share.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure } from '../run/summary.ts';
 import { planTickPolls } from './poll-plans.ts';
@@ -229,6 +230,7 @@ export async function collectPlans(
   const { settings, signal, clock } = context;
   const upstream = await run.upstream();
   const display = await context.startDisplay('ticks', plans.length, 'symbols', () => upstream.counters());
+  const covered = measureCoveredShare(plans);
   let ticks = 0;
   let done = 0;
   const behavior = createServerBehavior(
@@ -249,6 +251,10 @@ export async function collectPlans(
         behavior,
         signal,
         ...sink,
+        append(record) {
+          covered.noteCovered(record.symbol, record.covered);
+          return sink.append(record);
+        },
         pageLimit: settings.poll.pageLimit,
         futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
@@ -257,11 +263,12 @@ export async function collectPlans(
           run.hasUpstreamResponded = true;
           run.pages++;
           ticks += count;
-          display.update({ done, ticks });
+          display.update({ done, ticks, share: covered.share() });
         },
-        onSymbol(count) {
+        onSymbol(count, symbol) {
           done = count;
-          display.update({ done, ticks });
+          covered.noteDone(symbol);
+          display.update({ done, ticks, share: covered.share() });
         },
       },
       plans,
