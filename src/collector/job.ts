@@ -26,7 +26,7 @@ import {
 } from '../context/open-configured.ts';
 import { hasUpstream, requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import type { ImportFlags } from './import/import-step.ts';
-import { afterRun } from './notifications/after-run.ts';
+import { afterRun, beforeRun } from './notifications/after-run.ts';
 import type { SymbolPlan } from './paging/plan.ts';
 import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
 import { createRun, type Run } from './run/run.ts';
@@ -144,9 +144,12 @@ type JobBody = (run: Run, symbols: readonly string[]) => Promise<void>;
  */
 export async function runJob(context: Context, job: string, needs: JobRequirements, body: JobBody): Promise<Summary> {
   const { usesUpstream, isPerSource = usesUpstream !== false, symbols = [] } = needs;
+  // The job does not wait for it, but its end must arrive after its start.
+  const started = beforeRun(context, job);
   const summary = await runPlanned(context, job, needs, body, () =>
     isPerSource ? planSourceRuns(context, symbols, usesUpstream === true) : [{ context, source: null, symbols }],
   );
+  await started;
   await afterRun(context, summary);
   return summary;
 }
