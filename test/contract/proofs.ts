@@ -226,6 +226,10 @@ export const proofs: Proofs = {
     ...serviceFlags,
     ...backtestFlags,
     'nightly --date': rerun,
+    'nightly --dry-run': [
+      'e2e/dry-run.test.ts',
+      'nightly --dry-run is right within 20 %, contacts nobody and writes nothing',
+    ],
     'nightly --source': sourceAlone,
     'markets --source': sourceAlone,
     'ticks --source': sourceSymbols,

@@ -29,6 +29,8 @@ export function addDemo(shell: CliContext): void {
       // A demo sends no notifications.
       'notify.webhook_url=null',
       'notify.webhook_url_file=null',
+      'notify.ping_jobs=[]',
+      'notify.email.to=[]',
       'metrics.textfile=null',
     ];
     const amend = (sources: { set: readonly string[]; output?: string }) => ({
