@@ -1,4 +1,5 @@
-import { homedir } from 'node:os';
+import { closeSync, openSync, readSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
@@ -122,7 +123,16 @@ function resolveCacheFolder(
   { XDG_CACHE_HOME: xdg = '', HOME: home = '' }: Environment,
 ): string {
   if (folder !== null) return resolve(base, folder);
-  return join(isAbsolute(xdg) ? xdg : join(home === '' ? homedir() : home, '.cache'), 'oddslake', 'objects');
+  return join(isAbsolute(xdg) ? xdg : join(home === '' ? findHomeFolder() : home, '.cache'), 'oddslake', 'objects');
+}
+
+/** A container may run as a user without an entry in /etc/passwd, who has no home folder. */
+function findHomeFolder(): string {
+  try {
+    return homedir();
+  } catch {
+    return tmpdir();
+  }
 }
 
 /** The names of the sources among setting paths, in order. */
