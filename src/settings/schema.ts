@@ -134,6 +134,19 @@ export const settingsSchema = createSection({
     webhook_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
     webhook_url_file: createNullable({ type: 'string', minLength: 1 }),
     when: { type: 'string', enum: ['failure', 'warning', 'always'], default: 'failure' },
+    ping_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+    ping_url_file: createNullable({ type: 'string', minLength: 1 }),
+    ping_start_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+    ping_fail_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+    ping_jobs: createTextList(['nightly']),
+    email: createSection({
+      to: createTextList([]),
+      from: createNullable({ type: 'string', minLength: 1, maxLength: 320 }),
+      when: { type: 'string', enum: ['failure', 'warning', 'always'], default: 'failure' },
+      smtp_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+      smtp_url_file: createNullable({ type: 'string', minLength: 1 }),
+      sendmail: createNullable({ type: 'string', minLength: 1, maxLength: 4096 }),
+    }),
   }),
   service: createSection({
     host: { type: 'string', minLength: 1, maxLength: 255, default: '127.0.0.1' },
@@ -141,6 +154,10 @@ export const settingsSchema = createSection({
     database_url: createNullable({ type: 'string', minLength: 1, secret: true }),
     connections_per_address_max: createInteger(1000, 1, 2000),
     requests_per_minute: createInteger(600, 1, 10_000_000),
+    public_catalogue: {
+      anyOf: [{ type: 'boolean' }, { type: 'string', enum: ['auto'] }],
+      default: 'auto',
+    },
     ticks_limit_max: createInteger(10_000, 1, 1_000_000),
     rows_limit_max: createInteger(10_000, 1, 1_000_000),
     lag_seconds_max: createNumber(172_800, 0, 31_536_000),
@@ -196,6 +213,7 @@ export const settingsSchema = createSection({
   }),
   log: createSection({
     level: { type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info' },
+    format: { type: 'string', enum: ['auto', 'text', 'json'], default: 'auto' },
   }),
 });
 
@@ -209,6 +227,8 @@ export interface LeafSchema {
   readonly maximum?: number;
   readonly minLength?: number;
   readonly maxLength?: number;
+  /** A regular expression with the flag u. */
+  readonly pattern?: string;
   readonly maxItems?: number;
   readonly items?: LeafSchema;
   readonly secret?: boolean;

@@ -39,6 +39,7 @@ assert call(market, "list_markets", limit=5).markets[0].canonical_id
 with_books = {book.symbol for book in call(market, "list_historical_order_books").orderbooks}
 known = call(market, "list_historical_markets").markets
 symbol = next(market.symbol for market in known if market.symbol in with_books and market.ticks > 100)
+assert call(market, "list_symbols", q=symbol).symbols[0].symbol == symbol
 ticks = call(market, "get_ticks", symbol=symbol, limit=10)
 assert ticks.count == len(ticks.ticks) > 0 and all(tick.t > 0 and tick.p >= 0 for tick in ticks.ticks)
 assert call(market, "stream_ticks", symbol=[symbol], duration_seconds=1).startswith("retry: ")
@@ -55,6 +56,7 @@ assert (full.trade_id, full.seq, bare.trade_id, bare.seq) == ("9", 0, "10", 1) a
 assert full.aggressor == "buy" and full.block is False and full.tx_hash == "0xab" and full.price_text is None
 assert bare.aggressor is None and bare.block is None and bare.tx_hash is None
 assert bare.price == 0.5 and bare.price_text == "0.50000000000000000001" and bare.size_text == "3.00000000000000000001"
+assert all(one.kept != one.dropped for one in call(market, "list_historical_conflicts", limit=5).conflicts)
 assert all(window.t_from < window.t_to for window in call(market, "list_historical_coverage", symbol=[symbol]).coverage)
 
 assert call(market, "get_manifest").datasets["ticks"].files

@@ -61,15 +61,15 @@ const addsUp: Proof = [
 ];
 const nightFact = (title: string): Proof => ['collector/run/night-facts.test.ts', title];
 const recheckShare: Proof = [
-  'collector/run/recheck-nights.test.ts',
+  'collector/run/recheck-nights.long.test.ts',
   'recheck_share sets the share of repeated requests, and 0 disables rechecks',
 ];
 const caught: Proof = [
-  'collector/run/recheck-nights.test.ts',
+  'collector/run/recheck-nights.long.test.ts',
   'is detected: its coverage counts as inferred until it is read again completely',
 ];
 const growingOverlap: Proof = [
-  'collector/run/recheck-nights.test.ts',
+  'collector/run/recheck-nights.long.test.ts',
   'after the overlap are found, and the overlap grows to include them',
 ];
 const longNightFact = (title: string): Proof => ['collector/run/night-facts.long.test.ts', title];
@@ -97,6 +97,11 @@ const details: Proof = [
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
 const delays: Proof = ['settings/load.test.ts', 'the minimum delay is at most the maximum'];
 const doctored: Proof = ['e2e/doctor.test.ts', 'reports no problem for a healthy archive, and changes nothing'];
+const completed = (title: string): Proof => ['e2e/completion.test.ts', title];
+const configShown: Proof = [
+  'e2e/config.test.ts',
+  'config show lists changed settings with value and source, without secrets',
+];
 const setTwice: Proof = ['settings/load.test.ts', 'the last --set of a key wins, and a specific flag overrides --set'];
 
 const code = (title: string): Proof => [exits, title];
@@ -199,6 +204,9 @@ export const proofs: Proofs = {
     export: exported('Parquet has the types of the archive'),
     sql: sqlAnswers,
     doctor: doctored,
+    completion: completed('completes commands, subcommands, flags and values'),
+    'config show': configShown,
+    'config check': ['e2e/config.test.ts', 'config check lists every problem, exits 2, and never contacts the network'],
     upgrade: ['e2e/upgrade.test.ts', 'reads an older archive, and publishes into it only after oddslake upgrade'],
     init: ['e2e/init.test.ts', 'writes a config for the new archive, without the key'],
   },
@@ -218,6 +226,10 @@ export const proofs: Proofs = {
     ...serviceFlags,
     ...backtestFlags,
     'nightly --date': rerun,
+    'nightly --dry-run': [
+      'e2e/dry-run.test.ts',
+      'nightly --dry-run is right within 20 %, contacts nobody and writes nothing',
+    ],
     'nightly --source': sourceAlone,
     'markets --source': sourceAlone,
     'ticks --source': sourceSymbols,
@@ -294,6 +306,8 @@ export const proofs: Proofs = {
     ],
     'changes --since': changed,
     'doctor --offline': doctored,
+    'config show --all': configShown,
+    'completion --symbols': completed('completes symbols of the archive on the command line'),
     'export --out': exported('replaces an existing file atomically, and keeps it if the export fails'),
     'export --dataset': exported('exports rows of coverage and markets that overlap the window'),
     'export --symbol': exported('Parquet has the types of the archive'),
@@ -390,7 +404,7 @@ export const proofs: Proofs = {
     symbols: effect('symbols of the config are polled in place of those of the lists'),
     'poll.overlap_minutes': effect('overlap_minutes are read again before the cursor'),
     'poll.overlap_minutes_max': [
-      'collector/run/recheck-nights.test.ts',
+      'collector/run/recheck-nights.long.test.ts',
       'are searched at most overlap_minutes_max back',
     ],
     'poll.recheck_share': recheckShare,
@@ -408,11 +422,12 @@ export const proofs: Proofs = {
     'archive.part_rows': effect('part_rows is how many rows a part file of a new day may be expected to have'),
     'archive.parts': effect('parts is the number of files of a day, and a symbol is in the one that its hash names'),
     'archive.verify_days': [
-      'collector/run/damage-remembered.test.ts',
+      'collector/run/damage-remembered.long.test.ts',
       'hashes every published byte again within verify_days',
     ],
     'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
     'log.level': effect('log.level is the least level that is logged'),
+    'log.format': effect('log.format is the format of the log, whatever standard error is'),
     'orderbooks.symbols': [booksNightly, 'polls none unless asked to, and none for a past day, which stays repeatable'],
     'orderbooks.all_live': [
       booksNightly,
@@ -607,7 +622,7 @@ export const proofs: Proofs = {
     'published.lost': addsUpOverRuns,
     markets: ['e2e/next-commands.test.ts', 'polls of lists and order books print their counts'],
     schema_drift: [
-      'collector/run/drift.test.ts',
+      'collector/run/drift.long.test.ts',
       'reports a removed, renamed or retyped field once, and again when it returns',
     ],
     warnings: ['collector/run/summary.test.ts', 'truncates lists at 20 entries and keeps their lengths'],

@@ -102,6 +102,9 @@ describe('on an archive', () => {
     ];
     const others: Calls = [
       [...read('doctor', '--offline'), '--set', 'source.name=box'],
+      read('completion', 'bash'),
+      read('config', 'show'),
+      read('config', 'check'),
       read('report'),
       read('status'),
       read('gaps'),

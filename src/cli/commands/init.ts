@@ -4,13 +4,8 @@ import { UsageError } from '../../base/errors.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { SettingsLayer } from '../../settings/source.ts';
-import {
-  type CliContext,
-  configFileDefault,
-  createRepeatableOption,
-  getCommandName,
-  printResult,
-} from '../command-context.ts';
+import { type CliContext, configFileDefault, createRepeatableOption, printResult } from '../command-context.ts';
+import { getCommandName, quoteForShell } from '../command-name.ts';
 import type { InitAnswers, Prompter } from '../init-config.ts';
 
 interface InitFlags {
@@ -59,12 +54,13 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   const created = writeConfig(
     systemDisk,
     file,
-    formatConfig(answers.chosen),
+    formatConfig(answers.chosen, dirname(file)),
     await prepareArchive(answers.settings, shell),
   );
   const { archive, source, upstream } = answers.settings;
   const name = source.name ?? new URL(upstream.baseUrl!).origin;
   const result = { config: file, archive: archive.output, archive_created: created, upstream: name };
+  const nextCommands = await listNextCommands(file, upstream.apiKey !== null);
   printResult(flags, result, () =>
     [
       `wrote ${file}`,
@@ -74,7 +70,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
       '',
       'Next:',
       '',
-      ...listNextCommands(file, upstream.apiKey !== null).map((line) => `  ${line}`),
+      ...nextCommands.map((line) => `  ${line}`),
       '',
     ].join('\n'),
   );
@@ -149,8 +145,8 @@ async function openTerminal(): Promise<Prompter & { close(): void }> {
   };
 }
 
-function listNextCommands(file: string, hasKey: boolean): string[] {
-  const command = quoteForShell(getCommandName());
+async function listNextCommands(file: string, hasKey: boolean): Promise<string[]> {
+  const command = await getCommandName();
   const config = `--config ${quoteForShell(relative('.', file))}`;
   return [
     ...(hasKey ? [] : ['export ODDSLAKE_API_KEY=…']),
@@ -159,6 +155,3 @@ function listNextCommands(file: string, hasKey: boolean): string[] {
     `${command} schedule ${config}`,
   ];
 }
-
-/** Quotes a path for a shell if needed. */
-const quoteForShell = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

@@ -49,6 +49,8 @@ export interface KeyHolder {
   readonly scopes: readonly KeyScope[];
   /** Null: all datasets. */
   readonly datasets: readonly string[] | null;
+  /** A reader of the catalogue without a key: anyone, or who signed in by a link. It is not in the database. */
+  readonly visitor?: 'anonymous' | 'session';
 }
 
 /** The user of a user token. */

@@ -66,6 +66,8 @@ const known = await data(market.GET('/api/v1/historical/markets'));
 const traded = known.markets.find((found) => withBooks.has(found.symbol ?? '') && found.ticks > 100);
 const symbol = traded?.symbol ?? '';
 require((traded?.history.length ?? 0) > 0, 'historical markets');
+const found = await data(market.GET('/api/v1/symbols', { params: { query: { q: symbol, sort: 'name' } } }));
+require(found.symbols[0]?.symbol === symbol, 'symbols');
 const ticks = await data(market.GET('/api/v1/ticks', { params: { query: { symbol, limit: 10 } } }));
 require(ticks.ticks.every(({ t, p }) => t > 0 && p >= 0) && ticks.count === ticks.ticks.length, 'ticks');
 const events = await data(
@@ -90,6 +92,8 @@ const [full, bare] = trades;
 require(trades.length === 2 && full?.trade_id === '9' && bare?.trade_id === '10', 'trades');
 require(full?.block === false && full.aggressor === 'buy' && full.price_text === null, 'a trade with all facts');
 require(bare?.block === null && bare.aggressor === null && bare.price_text !== null, 'a trade of unknown facts');
+const dropped = await data(market.GET('/api/v1/historical/conflicts'));
+require(dropped.conflicts.every((one) => one.kept !== one.dropped), 'conflicts');
 const coverage = await data(market.GET('/api/v1/historical/coverage', { params: { query: { symbol: [symbol] } } }));
 require(coverage.coverage.every(({ t_from, t_to }) => t_from < t_to), 'coverage');
 

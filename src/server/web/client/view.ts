@@ -1,4 +1,5 @@
 import { formatIsoTime } from './format.ts';
+import { appendListView, type ListView, parseListView } from './list-view.ts';
 import { parseSymbolState, type SymbolState, writeSymbolState } from './symbol-state.ts';
 
 /** The view of the page. The URL contains it, so that a view can be shared and the back button works. */
@@ -9,6 +10,8 @@ export interface View extends SymbolState {
   readonly chart: 'price' | 'candles';
   /** YYYY-MM-DD, the selected day. */
   readonly day: string | null;
+  /** The list of symbols, to which the page of a symbol leads back; undefined: the whole list. */
+  readonly list?: ListView | undefined;
 }
 
 export interface TimeRange {
@@ -27,11 +30,12 @@ export function parseView(hash: string): View {
     chart: parameters.get('chart') === 'candles' ? 'candles' : 'price',
     ...parseSymbolState(parameters),
     day: /^\d{4}-\d\d-\d\d$/.test(day) && parseTime(day) !== null ? day : null,
+    list: parseListView(parameters),
   };
 }
 
 /** Formats a view as a fragment; default values are omitted. */
-export function formatHash({ symbol, range, chart, day, ...state }: View): string {
+export function formatHash({ symbol, range, chart, day, list, ...state }: View): string {
   const parameters = new URLSearchParams();
   if (symbol !== null) parameters.set('symbol', symbol);
   if (symbol !== null && range !== null) {
@@ -41,6 +45,7 @@ export function formatHash({ symbol, range, chart, day, ...state }: View): strin
   if (symbol !== null && chart === 'candles') parameters.set('chart', chart);
   if (symbol !== null) writeSymbolState(state, parameters);
   if (day !== null) parameters.set('day', day);
+  if (list !== undefined) appendListView(parameters, list);
   // Colons are allowed in a fragment and easier to read.
   return `#${String(parameters).replaceAll('%3A', ':')}`;
 }

@@ -104,6 +104,7 @@ public final class Calls {
         historical.listHistoricalMarkets(null, null, null, null, null, null, null, null, null, null, null, null, null).getMarkets().stream()
             .filter(known -> withBooks.contains(known.getSymbol()) && known.getTicks() > 100).findFirst().orElseThrow();
     String symbol = traded.getSymbol();
+    require(historical.listSymbols(symbol, null, null, null, null, null, null).getSymbols().get(0).getSymbol().equals(symbol), "symbols");
     TicksResponse ticks = realtime.getTicks(symbol, null, null, 10L);
     require(ticks.getCount() > 0 && ticks.getCount() == ticks.getTicks().size(), "ticks");
     require(ticks.getTicks().stream().allMatch(tick -> tick.getT() > 0 && tick.getP().signum() >= 0), "times and prices");
@@ -122,6 +123,10 @@ public final class Calls {
     require(!trades.get(0).getBlock() && trades.get(0).getAggressor().equals("buy"), "a trade with all facts");
     require(trades.get(1).getBlock() == null && trades.get(1).getAggressor() == null, "a trade of unknown facts");
     require(trades.get(1).getSizeText() != null && trades.get(0).getSizeText() == null, "the text of a size");
+    require(
+        historical.listHistoricalConflicts(null, null, null, null, null, null, null).getConflicts().stream()
+            .allMatch(one -> one.getKept().compareTo(one.getDropped()) != 0),
+        "conflicts");
     List<CoverageWindow> coverage =
         historical.listHistoricalCoverage(null, List.of(symbol), null, null, null, null, null, null).getCoverage();
     require(!coverage.isEmpty() && coverage.stream().allMatch(one -> one.gettFrom() < one.gettTo()), "coverage");
