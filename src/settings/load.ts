@@ -67,6 +67,7 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   )?.[1];
   if (database !== undefined) values.set('service.database_url', `sqlite:${resolve(base, database)}`);
   values.set('notify.webhook_url', parseWebhookUrl(values.get('notify.webhook_url') as string | null, merged));
+  values.set('report.catalogue_url', parseCatalogueUrl(merged.get('report.catalogue_url')!));
   values.set('metrics.textfile', parseTextfilePath(merged.get('metrics.textfile')!, base));
   const output = values.get('archive.output') as string;
   const bucketUrl = output.startsWith('s3://') ? output : null;
@@ -312,6 +313,14 @@ function parseWebhookUrl(text: string | null, merged: MergedSettings): string | 
     merged.get('notify.webhook_url_file')!.value === null ? 'notify.webhook_url' : 'notify.webhook_url_file',
   )!;
   throw createBadValueError('notify.webhook_url', text, from, 'an http or https URL without credentials or fragment');
+}
+
+/** Validates the address of the catalogue, which becomes a link. */
+function parseCatalogueUrl({ value, from }: SourcedValue): string | null {
+  if (value === null) return null;
+  const url = URL.parse(value as string);
+  if (url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') return url.href;
+  throw createBadValueError('report.catalogue_url', value, from, 'an http or https URL without credentials');
 }
 
 /** Validates the path of the textfile. The node exporter silently ignores files that do not end with .prom. */
