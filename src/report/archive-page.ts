@@ -27,7 +27,7 @@ export function renderArchiveReport(data: ReportData, version: string): ArchiveR
 </header>
 `,
     renderHealthPanel(health),
-    html`<p class="note origin">${describeOrigin(data)}</p>\n`,
+    html`<p class="note origin">${describeOrigin(data)}${renderCatalogueLink(data.rules.catalogueUrl)}</p>\n`,
     renderOverview(data, growth),
     ...arrangeParts([
       ...renderDamageSection(data),
@@ -63,6 +63,9 @@ function describeOrigin({ status, nowMs }: ReportData): string {
   const from = sources || status.upstream;
   return `${from ? `Collected from ${from}. ` : ''}Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.`;
 }
+
+const renderCatalogueLink = (url: string | null): readonly Html[] =>
+  url === null ? [] : [html` <a href="${url}" rel="noreferrer">Open the catalogue</a>`];
 
 const signs = { ok: '✓', warning: '!', action_required: '✕', empty: '○', info: '·' } as const;
 
@@ -153,6 +156,7 @@ function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean):
 /** Style of the archive report, added to the style of every page. */
 export const archiveStyle = `
 .origin { margin-top: 10px; }
+.origin a { color: var(--accent); }
 .health { margin-top: 14px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
 .health.ok { background: var(--good-soft); border-color: transparent; }
 .health.warning { background: var(--warn); border-color: transparent; }

@@ -19,7 +19,9 @@ export const renderReportPage = (title: string, body: readonly Html[], version: 
 <style>${new Html(pageStyle + ownStyle)}</style>
 </head>
 <body>
+<main>
 ${body}
+</main>
 <footer><p>All times are UTC. Written by oddslake ${version}.</p></footer>
 </body>
 </html>

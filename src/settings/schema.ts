@@ -114,6 +114,12 @@ export const settingsSchema = createSection({
   report: createSection({
     nightly: createFlag(true),
     days: createInteger(60, 1, 1000),
+    catalogue_url: createNullable({
+      type: 'string',
+      minLength: 1,
+      maxLength: 2000,
+      description: 'an address such as https://lake.example.org/',
+    }),
   }),
   schedule: createSection({
     nightly: createCron('17 3 * * *'),

@@ -451,6 +451,7 @@ export const proofs: Proofs = {
       'report.nightly: a nightly writes the report at its end, whatever the outcome',
     ],
     'report.days': ['e2e/report.test.ts', 'report.days limits the days shown'],
+    'report.catalogue_url': ['e2e/report.test.ts', 'report.catalogue_url is linked from the report'],
     'bucket.url': [
       'e2e/bucket-jobs.test.ts',
       'nightly pushes what it has published; a push that fails is a failure of the run, and the next one catches up',

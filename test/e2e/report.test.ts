@@ -190,3 +190,21 @@ test('report.days limits the days shown', async () => {
   expect(rows(await text(60))).toBe(Object.keys(manifestOf(output).days).length);
   expect(rows(await text(2))).toBe(2);
 });
+
+test('report.catalogue_url is linked from the report', async () => {
+  const { output } = await lake();
+  const page = join(output, 'report.html');
+  const set = (url: string) => ['--set', `report.catalogue_url=${url}`];
+  await report(output);
+  expect(readFileSync(page, 'utf8')).not.toContain('<a ');
+  await report(output, ...set('https://lake.test/?a=1&b="2"'));
+  expect(readFileSync(page, 'utf8')).toContain(
+    '<a href="https://lake.test/?a=1&amp;b=%222%22" rel="noreferrer">Open the catalogue</a>',
+  );
+  // Neither a script nor a path.
+  for (const url of ['javascript:alert(1)', 'lake.test', '/catalogue'])
+    expect(await report(output, ...set(url)), url).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('report.catalogue_url'),
+    });
+});

@@ -69,6 +69,13 @@ test('every plot has a label and units, for wide and narrow pages', () => {
     expect(text.includes(`↑ ${unit}`), unit).toBe(true);
 });
 
+test('has one main landmark, and labels only on elements with a role', () => {
+  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B']), '1').text;
+  expect(text.match(/<main>/g)).toHaveLength(1);
+  expect(text.indexOf('</main>')).toBeGreaterThan(text.lastIndexOf('</section>'));
+  expect(text).not.toMatch(/<g [^>]*aria-label/);
+});
+
 test('a symbol with a short gap is not shown as fully covered', () => {
   const text = page();
   expect(text).toContain('99.6 % from 2026-11-09 00:00 to 2026-11-22 09:00');

@@ -80,6 +80,7 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
     days: 60,
     lagMsMax: 2 * dayMs,
     requestsPerSecond: 5,
+    catalogueUrl: null,
   },
   status: {
     archive: '/lake',

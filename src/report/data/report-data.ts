@@ -34,6 +34,8 @@ export interface ReportRules {
   readonly overlapMsMax: number;
   /** Configured requests per second. */
   readonly requestsPerSecond: number;
+  /** Configured http or https address of the catalogue page; null if it is not known. */
+  readonly catalogueUrl: string | null;
 }
 
 /** Data of the report, of one generation. Times in epoch ms. */

@@ -16,6 +16,7 @@ const rules: ReportRules = {
   days: 60,
   lagMsMax: 2 * dayMs,
   requestsPerSecond: 5,
+  catalogueUrl: null,
 };
 /** End of the two days of the archive. */
 const end = day0 + 2 * dayMs;
