@@ -89,7 +89,7 @@ function renderDepthNow(book: Book | null, signal: AbortSignal): Node[] {
   const { bids, asks, t } = book;
   const title = createElement(
     'h4',
-    {},
+    { 'aria-level': 2 },
     'Order book of ',
     createElement('span', { class: 'nowrap' }, `${formatTime(t)} UTC`),
   );

@@ -97,7 +97,7 @@ export function renderSmallChart(options: SmallChartOptions, signal: AbortSignal
   return createElement(
     'div',
     { class: 'small-chart' },
-    createElement('h5', {}, title, ' ', createElement('span', { class: 'keys note' }, ...legend)),
+    createElement('h5', { 'aria-level': 3 }, title, ' ', createElement('span', { class: 'keys note' }, ...legend)),
     canvas,
     createElement('p', { class: 'values' }, values),
   );

@@ -32,7 +32,7 @@ interface ComparedSymbol {
 
 /** Renders a symbol with its chart, and updates the chart when the view changes. */
 export function createSymbolView(symbol: string) {
-  const heading = createElement('h3', { class: 'ticker', tabindex: -1 }, symbol);
+  const heading = createElement('h3', { class: 'ticker', tabindex: -1, 'aria-level': 1 }, symbol);
   const about = createElement('div', { class: 'about' }, renderLoading('Loading the symbol…'));
   const controls = createElement('div', {});
   const figure = createElement('figure', { 'aria-busy': 'true' });
