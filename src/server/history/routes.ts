@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TObject, type TSchema, Type } from 'typebox';
 import { dayMs } from '../../base/window.ts';
 import * as contract from '../../contract/historical.ts';
+import * as series from '../../contract/historical-series.ts';
 import { paths } from '../../contract/paths.ts';
 import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
@@ -151,7 +152,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     summary: 'Published order-book snapshots',
     querystring: contract.HistoricalOrderbooksQuery,
     limitMax: rowsLimitMax,
-    responseSchema: contract.HistoricalOrderbooksResponse,
+    responseSchema: series.HistoricalOrderbooksResponse,
     endpoint: createOrderBooksEndpoint(service),
     datasets: ['orderbooks'],
   });
@@ -161,7 +162,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     summary: 'Published quotes',
     querystring: contract.HistoricalQuotesQuery,
     limitMax: rowsLimitMax,
-    responseSchema: contract.HistoricalQuotesResponse,
+    responseSchema: series.HistoricalQuotesResponse,
     endpoint: createQuotesEndpoint(service),
     datasets: ['quotes'],
   });
@@ -171,7 +172,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     summary: 'Published trades',
     querystring: contract.HistoricalTradesQuery,
     limitMax: rowsLimitMax,
-    responseSchema: contract.HistoricalTradesResponse,
+    responseSchema: series.HistoricalTradesResponse,
     endpoint: createTradesEndpoint(service),
     datasets: ['trades'],
   });
@@ -181,7 +182,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     summary: 'Prices that were dropped',
     querystring: contract.HistoricalConflictsQuery,
     limitMax: rowsLimitMax,
-    responseSchema: contract.HistoricalConflictsResponse,
+    responseSchema: series.HistoricalConflictsResponse,
     endpoint: createConflictsEndpoint(service),
     datasets: ['conflicts'],
   });
