@@ -73,10 +73,15 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
     const answers = await collectAnswers(dirname(file), givenLayers, terminal);
     const { archive, source, upstream } = answers.settings;
     if (flags.check) {
-      const print = (text: string): void => void process.stderr.write(`${text}\n`);
-      print(`Trying ${upstream.baseUrl} …`);
+      const printLine = await createLinePrinter();
+      printLine(`Trying ${upstream.baseUrl} …`);
       const env = await readEnvironment();
-      await requireUsableUpstream(await createContext(answers.settings, shell, terminal?.signal), env, terminal, print);
+      await requireUsableUpstream(
+        await createContext(answers.settings, shell, terminal?.signal),
+        env,
+        terminal,
+        printLine,
+      );
     }
     const chosen = new Map(answers.chosen);
     const asksForBooks = terminal !== null && ![...chosen.keys()].some((path) => path.startsWith('orderbooks.'));
@@ -119,7 +124,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   await runJobCommand(shell, 'nightly', nightlyFlags, shell.jobs.nightly, () => ({ day: null }));
 }
 
-const orderBooksQuestion = 'Also record order books of all live symbols, one request per symbol and poll?';
+const orderBooksQuestion = 'Also record the order books of all live symbols (1 request each)?';
 
 const readEnvironment = async (): Promise<Environment> =>
   (await import('../../settings/source.ts')).readProcessEnvironment();
@@ -217,6 +222,13 @@ async function prepareArchive(settings: Settings, { version }: CliContext): Prom
   };
 }
 
+/** Creates a function that prints to standard error, wrapped to the terminal. */
+async function createLinePrinter(): Promise<(text: string) => void> {
+  const { wrapText } = await import('../table.ts');
+  const { width } = getTerminalStyle(process.stderr);
+  return (text) => void process.stderr.write(`${wrapText(text, width).join('\n')}\n`);
+}
+
 /** Prompts go to standard error, because standard output is for results. */
 async function openTerminal(): Promise<Prompter & { readonly signal: AbortSignal; close(): void }> {
   const { createInterface } = await import('node:readline/promises');
@@ -233,7 +245,7 @@ async function openTerminal(): Promise<Prompter & { readonly signal: AbortSignal
       }
     },
     signal: stop.signal,
-    print: (text) => void process.stderr.write(`${text}\n`),
+    print: await createLinePrinter(),
     close: () => terminal.close(),
   };
 }
