@@ -88,7 +88,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'backtest show': ['--out'],
   sandbox: [],
   'sandbox files': ['--from', '--to', '--dataset', '--seed'],
-  init: [],
+  init: ['--no-check', '--order-books', '--nightly'],
   demo: [],
 };
 

@@ -97,6 +97,8 @@ const details: Proof = [
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
 const delays: Proof = ['settings/load.test.ts', 'the minimum delay is at most the maximum'];
 const doctored: Proof = ['e2e/doctor.test.ts', 'reports no problem for a healthy archive, and changes nothing'];
+const initialized = (title: string): Proof => ['e2e/init.test.ts', title];
+const firstNightly = 'writes the setting of order books, prints the checks of doctor, and runs the first nightly';
 const completed = (title: string): Proof => ['e2e/completion.test.ts', title];
 const configShown: Proof = [
   'e2e/config.test.ts',
@@ -307,6 +309,9 @@ export const proofs: Proofs = {
     'changes --since': changed,
     'doctor --offline': doctored,
     'config show --all': configShown,
+    'init --no-check': initialized('tries the address and the key before it writes, unless told not to'),
+    'init --order-books': initialized(firstNightly),
+    'init --nightly': initialized(firstNightly),
     'completion --symbols': completed('completes symbols of the archive on the command line'),
     'export --out': exported('replaces an existing file atomically, and keeps it if the export fails'),
     'export --dataset': exported('exports rows of coverage and markets that overlap the window'),
