@@ -38,6 +38,10 @@ const exits = 'e2e/exit-codes.test.ts';
 const badUsage: Proof = [usage, 'bad settings and bad usage exit 2 before any work'];
 const busy: Proof = [exits, 'waits for --wait, exits 5, and its ticks are published later'];
 const rerun: Proof = [again, 'a repeated nightly run of a past date requests no ticks and changes no byte'];
+const tailed: Proof = [
+  'e2e/tail.test.ts',
+  'tail prints the ticks since a time and then new ones, each once, and ends with 0 on SIGINT',
+];
 const dryRun: Proof = [again, '--dry-run prints symbols, windows, requests and time, and fetches no tick'];
 const backfilled: Proof = [
   again,
@@ -194,6 +198,7 @@ export const proofs: Proofs = {
     orderbook: [books, 'polls the symbols named, and goes on where one of them fails'],
     import: recording,
     schedule: scheduled,
+    tail: tailed,
     symbols: ['e2e/symbols.test.ts', 'symbols matches all words in any case, and counts omitted rows'],
     changes: changed,
     snapshot: [
@@ -228,6 +233,8 @@ export const proofs: Proofs = {
     ...serviceFlags,
     ...backtestFlags,
     'nightly --date': rerun,
+    'tail --since': tailed,
+    'tail --url': ['e2e/tail.test.ts', 'tail follows a service without loss or repetition, also across its restart'],
     'nightly --dry-run': [
       'e2e/dry-run.test.ts',
       'nightly --dry-run is right within 20 %, contacts nobody and writes nothing',

@@ -53,7 +53,7 @@ const steps: readonly AfterRunStep[] = [
 
 /** Whether a job pings a dead man's switch. */
 const isPinged = ({ notify }: Settings, job: string): boolean =>
-  notify.pingJobs.includes(job) &&
+  notify.pingJobs.some((name) => name === job) &&
   [notify.pingUrl, notify.pingStartUrl, notify.pingFailUrl].some((url) => url !== null);
 
 /** Pings the start of a job. Resolves when that is done; a failure is logged as a warning. */
