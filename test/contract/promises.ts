@@ -409,6 +409,7 @@ export const routes = [
   'GET /api/v1/historical/orderbooks',
   'GET /api/v1/historical/quotes',
   'GET /api/v1/historical/trades',
+  'GET /api/v1/historical/conflicts',
   'GET /api/v1/export',
   'POST /api/v1/export',
   'GET /api/v1/export/files/{dataset}/{date}/{part}',

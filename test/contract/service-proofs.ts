@@ -164,6 +164,9 @@ export const serviceRoutes = {
   'GET /api/v1/historical/trades': at('server/historical-trades.long.test.ts')(
     'returns trades sorted by symbol, time and identifier, on pages of any size',
   ),
+  'GET /api/v1/historical/conflicts': at('server/historical-conflicts.test.ts')(
+    'returns every dropped price once, on pages of any size and as files',
+  ),
   'GET /api/v1/export': at('server/export-manifest.test.ts')(
     'serves the manifest byte for byte, and 304 if the client has it',
   ),

@@ -8,7 +8,18 @@ import { day0, dayMs, hourMs, scratchFolder } from '../../archive/scratch.ts';
 import { sharedServing } from '../serving.ts';
 import { chartDrawn, needsBrowser, pixelColumn, soon, type Visit, visit, withBrowser } from './browser.ts';
 import { leastContrast } from './contrast.ts';
-import { hostile, rich, richGap, richTicks, rules, sibling, symbolLake, twin } from './symbol-lake.ts';
+import {
+  conflicts,
+  hostile,
+  rich,
+  richBooks,
+  richGap,
+  richTicks,
+  rules,
+  sibling,
+  symbolLake,
+  twin,
+} from './symbol-lake.ts';
 
 // What a person does on the page of a symbol.
 
@@ -181,6 +192,48 @@ describe('the page of a symbol', needsBrowser, () => {
     await page.locator('.code').first().getByText(`"symbol": ["${rich}", "${sibling}"]`).waitFor();
     await page.getByRole('button', { name: 'Remove', exact: true }).click();
     await page.getByText(/^684 ticks, 1 gap/).waitFor();
+  });
+
+  test('shows the depth now, spread and depth over time, and trades; a symbol without them has no such tabs', async () => {
+    const { page } = await open(`#symbol=${rich}`);
+    await page.getByRole('button', { name: 'Order book' }).click();
+    const panel = page.locator('.book-panel');
+    const latest = richBooks.at(-1)!;
+    const [bid, ask] = [latest.bids, latest.asks].map((side) => side.prices[0]!);
+    await panel.getByText(`Bid ${bid} · ask ${ask} · spread ${Number((ask! - bid!).toFixed(10))}`).waitFor();
+    const first = await panel.locator('.levels tbody tr').first().innerText();
+    expect(first.split(/\s+/)).toEqual(
+      [latest.bids, latest.asks].flatMap(({ prices, quantities }, i) => {
+        const level = [String(quantities[0]), String(prices[0])];
+        return i === 0 ? level : level.reverse();
+      }),
+    );
+    await panel.getByRole('img', { name: /^Spread in the range: median 0.03/ }).waitFor();
+    await panel.getByRole('img', { name: 'Quantity on both sides of 60 order books.' }).waitFor();
+    await panel.getByText('/api/v1/historical/quotes?').waitFor();
+    expect(await readHash(page)).toContain('tab=book');
+    await page.getByRole('button', { name: 'Trades', exact: true }).click();
+    await page.getByText(/^40 trades, volume 1180, mean price/).waitFor();
+    expect(await page.locator('.tab-body tbody tr').count()).toBe(40);
+    await page.evaluate(`location.hash = 'symbol=${sibling}&tab=book'`);
+    await page.getByText(/262 ticks/).waitFor();
+    await page.waitForLoadState('networkidle');
+    expect(await page.locator('.tabs button').allInnerTexts()).toEqual(['Market']);
+  });
+
+  test('lists the conflicts, and marks them in the chart', async () => {
+    const { page } = await open(`#symbol=${rich}&from=2026-06-01&to=2026-06-01T06:00:00Z`);
+    await page.locator('.keys').getByText('1 conflict').waitFor();
+    const { t, kept, dropped } = conflicts[0]!;
+    const colors = await pixelColumn(page, t, { from: day0, to: day0 + 6 * hourMs });
+    expect(colors.has('156,47,31')).toBe(true);
+    await page.getByRole('button', { name: 'Conflicts' }).click();
+    await page.getByText('has precedence: 1 price.').waitFor();
+    expect((await page.locator('.tab-body tbody tr').innerText()).split('\t').slice(0, 3)).toEqual([
+      '2026-06-01 01:40',
+      String(kept),
+      String(dropped),
+    ]);
   });
 
   test('names of symbols do no harm, on a phone and in the dark, and texts have enough contrast', async () => {

@@ -3,6 +3,12 @@ import { computeTables, findLonePoints } from '../../../src/server/web/client/ch
 import type { ChartData } from '../../../src/server/web/client/chart-data.ts';
 import { clipGaps, findWindow, joinCoverage } from '../../../src/server/web/client/coverage.ts';
 import { scaleRange } from '../../../src/server/web/client/lines.ts';
+import {
+  computeDepths,
+  computeSpread,
+  cumulateDepth,
+  toBestPrices,
+} from '../../../src/server/web/client/order-book.ts';
 import { createReadout, formatReadout, listStops } from '../../../src/server/web/client/readout.ts';
 import { formatSnippet, quoteForPython } from '../../../src/server/web/client/snippets.ts';
 import { listMarketEvents } from '../../../src/server/web/client/timeline.ts';
@@ -117,6 +123,26 @@ describe('the readout', () => {
   test('zooms about the pointer', () => {
     const bounds = { from: 0, to: 100_000 };
     expect(scaleRange({ from: 20_000, to: 60_000 }, 0.5, bounds, 30_000)).toEqual({ from: 25_000, to: 45_000 });
+  });
+});
+
+describe('the order book', () => {
+  const level = (price: number, quantity: number) => ({ price, quantity });
+  const book = { t: 1, bids: [level(0.4, 10), level(0.3, 5)], asks: [level(0.5, 2), level(0.7, 4)] };
+
+  test('cumulates both sides from the best price outwards', () => {
+    expect(cumulateDepth(book)).toEqual({
+      x: [0.3, 0.4, 0.5, 0.7],
+      bids: [15, 10, null, null],
+      asks: [null, null, 2, 6],
+    });
+    expect(cumulateDepth({ bids: [], asks: [] })).toEqual({ x: [], bids: [], asks: [] });
+    expect(computeDepths([book])).toEqual([{ t: 1, bids: 15, asks: 6 }]);
+  });
+
+  test('has no spread without one of its sides, and no rounding error', () => {
+    expect(toBestPrices([book, { ...book, asks: [] }]).map(computeSpread)).toEqual([0.1, null]);
+    expect(computeSpread({ t: 1, bid: 0.3, ask: 0.9 })).toBe(0.6);
   });
 });
 

@@ -42,7 +42,7 @@ export function renderCode(what: string, selection: Selection, language: Languag
     createElement(
       'div',
       { class: 'code-head' },
-      createElement('h4', {}, `Load ${what}`),
+      createElement('h4', { 'aria-level': 2 }, `Load ${what}`),
       createElement(
         'div',
         { class: 'code-tools' },
@@ -50,7 +50,11 @@ export function renderCode(what: string, selection: Selection, language: Languag
         copy,
       ),
     ),
-    createElement('pre', { tabindex: 0, 'aria-label': `${languageLabels[language]} code`, role: 'region' }, code),
+    createElement(
+      'pre',
+      { tabindex: 0, 'aria-label': `${languageLabels[language]} code of ${what}`, role: 'region' },
+      code,
+    ),
     createElement('p', { class: 'note' }, status, hint),
   );
 }

@@ -19,7 +19,13 @@ export function renderMarketPanel(market: SymbolMarket, signal: AbortSignal): HT
   return createElement(
     'div',
     { class: 'market-panel' },
-    createElement('div', {}, createElement('h4', {}, 'History'), renderTimeline(listMarketEvents(market)), rules),
+    createElement(
+      'div',
+      {},
+      createElement('h4', { 'aria-level': 2 }, 'History'),
+      renderTimeline(listMarketEvents(market)),
+      rules,
+    ),
     related,
   );
 }
@@ -65,7 +71,7 @@ async function showRules(target: HTMLElement, market: SymbolMarket, signal: Abor
         'details',
         { class: 'rules', open: rules.length < 600 },
         createElement('summary', {}, 'Rules'),
-        createElement('p', {}, rules),
+        createElement('p', { tabindex: 0 }, rules),
       ),
     );
   } catch (error) {
@@ -94,7 +100,10 @@ async function showRelated(target: HTMLElement, market: SymbolMarket, signal: Ab
       ...renderGroup('The same market on other venues', twins, twins.length),
       ...renderGroup(`Markets of its event${event === null ? '' : ` ${event}`}`, siblings, ofEvent.total - 1),
       ...(twins.length + siblings.length === 0
-        ? [createElement('h4', {}, 'Related markets'), createElement('p', { class: 'note' }, 'The archive has none.')]
+        ? [
+            createElement('h4', { 'aria-level': 2 }, 'Related markets'),
+            createElement('p', { class: 'note' }, 'The archive has none.'),
+          ]
         : []),
     );
   } catch (error) {
@@ -107,7 +116,7 @@ function renderGroup(title: string, markets: readonly Market[], total: number): 
   const listed = markets.filter((one) => one.symbol !== null).slice(0, relatedMax);
   if (listed.length === 0) return [];
   return [
-    createElement('h4', {}, title),
+    createElement('h4', { 'aria-level': 2 }, title),
     createElement('ul', {}, ...listed.map((one) => renderRelated(one, one.symbol!))),
     ...(total > listed.length
       ? [createElement('p', { class: 'note' }, `${formatCount(total - listed.length, 'other')} not shown.`)]

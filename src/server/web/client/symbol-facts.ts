@@ -47,6 +47,9 @@ export async function fetchTickLifetime(
   return { first: day.t, last, ticks: Math.ceil((day.ticks * (last + 1 - day.t)) / dayMs) };
 }
 
+/** A longer question may have to be scrolled, with the keyboard too. */
+const questionShownMax = 200;
+
 /** Renders the question and the facts of a market. */
 export function renderFacts(market: Market): Node[] {
   const { question, source, category, opens_at, closes_at, resolved_at, ticks, first_tick, last_tick } = market;
@@ -54,7 +57,9 @@ export function renderFacts(market: Market): Node[] {
     value === null ? [] : [createElement('div', {}, createElement('dt', {}, name), createElement('dd', {}, value))];
   const time = (t: number | null): string | null => (t === null ? null : formatTime(t - (t % 1000)));
   return [
-    question === null ? '' : createElement('p', { class: 'question' }, question),
+    question === null
+      ? ''
+      : createElement('p', { class: 'question', tabindex: question.length > questionShownMax ? 0 : null }, question),
     createElement(
       'dl',
       { class: 'facts' },

@@ -4,6 +4,7 @@ import { formatCaption, formatSummary, renderChartKey } from './chart-caption.ts
 import type { ChartData } from './chart-data.ts';
 import { renderCode } from './code-panel.ts';
 import { renderCompareField } from './compare-field.ts';
+import { fetchConflicts } from './conflicts-panel.ts';
 import { createElement, renderError, renderLoading } from './dom.ts';
 import { renderSliceDownloads } from './download.ts';
 import { formatCount, formatTime } from './format.ts';
@@ -31,7 +32,7 @@ interface ComparedSymbol {
 
 /** Renders a symbol with its chart, and updates the chart when the view changes. */
 export function createSymbolView(symbol: string) {
-  const heading = createElement('h3', { class: 'ticker', tabindex: -1 }, symbol);
+  const heading = createElement('h3', { class: 'ticker', tabindex: -1, 'aria-level': 1 }, symbol);
   const about = createElement('div', { class: 'about' }, renderLoading('Loading the symbol…'));
   const controls = createElement('div', {});
   const figure = createElement('figure', { 'aria-busy': 'true' });
@@ -65,6 +66,18 @@ export function createSymbolView(symbol: string) {
       return { symbol: compare, life: null, why: error.message };
     }
   };
+  /** Marks the conflicts of the range; without them, if the key does not permit it. */
+  const markConflicts = async (
+    on: NonNullable<typeof chart>,
+    loaded: ChartData,
+    view: View,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    const { conflicts } = await fetchConflicts(symbol, loaded.range, signal).catch(() => ({ conflicts: [] }));
+    if (conflicts.length === 0 || chart !== on) return;
+    on.markConflicts(conflicts);
+    figure.querySelector('.keys')?.replaceWith(renderChartKey(loaded, view.chart, conflicts.length));
+  };
   const drawChart = async (view: View, range: TimeRange, signal: AbortSignal): Promise<ChartData> => {
     const { life, bounds } = loadedSymbol!;
     const key = JSON.stringify([range, view.chart, view.scale, view.compare]);
@@ -94,6 +107,7 @@ export function createSymbolView(symbol: string) {
     );
     chart.start();
     drawn = { key, loaded };
+    void markConflicts(chart, loaded, view, signal);
     return loaded;
   };
 

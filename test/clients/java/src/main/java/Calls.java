@@ -123,6 +123,10 @@ public final class Calls {
     require(!trades.get(0).getBlock() && trades.get(0).getAggressor().equals("buy"), "a trade with all facts");
     require(trades.get(1).getBlock() == null && trades.get(1).getAggressor() == null, "a trade of unknown facts");
     require(trades.get(1).getSizeText() != null && trades.get(0).getSizeText() == null, "the text of a size");
+    require(
+        historical.listHistoricalConflicts(null, null, null, null, null, null, null).getConflicts().stream()
+            .allMatch(one -> one.getKept().compareTo(one.getDropped()) != 0),
+        "conflicts");
     List<CoverageWindow> coverage =
         historical.listHistoricalCoverage(null, List.of(symbol), null, null, null, null, null, null).getCoverage();
     require(!coverage.isEmpty() && coverage.stream().allMatch(one -> one.gettFrom() < one.gettTo()), "coverage");
