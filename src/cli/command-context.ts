@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
-import { relative, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
@@ -233,14 +232,6 @@ export async function openReadableArchive<T>(context: Context, work: (archive: A
 /** Prints a result to standard output: with `--json` as one JSON line, otherwise as text, which ends with a newline. */
 export const printResult = (flags: Pick<CommonFlags, 'json'>, result: object, format: () => string): void =>
   void process.stdout.write(flags.json === true ? `${JSON.stringify(result)}\n` : format());
-
-/** Command that starts this program from the working folder. In a checkout, the program is not on the PATH. */
-export function getCommandName(): string {
-  if (!import.meta.url.endsWith('.ts')) return 'oddslake';
-  const launcher = fileURLToPath(new URL('../../bin/oddslake', import.meta.url));
-  const relativePath = relative('.', launcher);
-  return relativePath.startsWith('..') ? launcher : relativePath;
-}
 
 /** Passed to every function that adds a command. */
 export interface CliContext {

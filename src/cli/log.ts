@@ -56,6 +56,12 @@ const secretNames = [
   'from_api_key',
   'webhookUrl',
   'webhook_url',
+  'pingUrl',
+  'ping_url',
+  'pingStartUrl',
+  'pingFailUrl',
+  'smtpUrl',
+  'smtp_url',
   '["x-api-key"]',
   'authorization',
 ];

@@ -75,6 +75,7 @@ export const HistoricalMarketsQuery = Type.Object(
     category: text('Last known category.'),
     symbol,
     canonical_id: text('Market identifier across venues.'),
+    event: text('Last known identifier of the event that the market belongs to.'),
     q: Type.Optional(
       Type.String({
         minLength: 1,

@@ -20,6 +20,10 @@ export const paths = {
   export: '/api/v1/export',
   /** Describes the credential of the request; oddslake only. */
   me: '/api/v1/me',
+  /** Search in the symbols; oddslake only. */
+  symbols: '/api/v1/symbols',
+  /** Sessions of the catalogue page; oddslake only. */
+  session: '/api/v1/session',
   exportFiles: '/api/v1/export/files',
   exportJobs: '/api/v1/export/jobs',
   openapi: '/api/v1/openapi.json',

@@ -1,9 +1,12 @@
 import type { Archive } from '../archive/open-archive.ts';
 import { watchManifest } from '../archive/read/manifest-watcher.ts';
 import { openVerifiedFiles } from '../archive/read/verified-files.ts';
+import { systemRandomBytes } from '../base/system.ts';
 import { createListenError } from '../collector/run/error-message.ts';
 import type { Context } from '../context/context.ts';
 import { paths } from '../contract/paths.ts';
+import { openPageSessions } from './auth/page-sessions.ts';
+import { isCataloguePublic } from './auth/public-access.ts';
 import { serviceLimits, stopService } from './http/connection-limits.ts';
 import type { LiveReads } from './http/live-reads.ts';
 import { openConfiguredWorkspace } from './open-workspace.ts';
@@ -14,6 +17,10 @@ export interface RunningService {
   readonly url: string;
   /** URL of the documentation page. */
   readonly docs: string;
+  /** Whether the catalogue page needs no key, at least on this machine. */
+  readonly isPublic: boolean;
+  /** Creates a URL that signs in to the catalogue page, once. It contains a secret. */
+  createSignInLink(): string;
   /** Waits for running requests, and stops. */
   stop(): Promise<void>;
 }
@@ -22,6 +29,7 @@ export interface RunningService {
 export async function startService(context: Context, archive: Archive): Promise<RunningService> {
   const { host, port } = context.settings.service;
   const workspace = await openConfiguredWorkspace(context, archive);
+  const sessions = openPageSessions(context.clock, systemRandomBytes);
   let live: LiveReads | null = null;
   const closeAll = async (): Promise<void> => {
     await live?.close();
@@ -34,6 +42,7 @@ export async function startService(context: Context, archive: Archive): Promise<
       archive,
       workspace,
       live,
+      sessions,
       current: watchManifest(archive),
       files: openVerifiedFiles(archive, context.settings.service.cacheBytesMax),
     });
@@ -50,6 +59,9 @@ export async function startService(context: Context, archive: Archive): Promise<
     return {
       url,
       docs: `${url}${paths.documentation}`,
+      isPublic: isCataloguePublic(context.settings.service),
+      // In the fragment, which browsers send to nobody.
+      createSignInLink: () => `${url}/#sign-in=${sessions.createOneTimeKey()}`,
       async stop() {
         await stopService(app, context.clock, serviceLimits.shutdownMsMax);
         await closeAll();

@@ -5,6 +5,7 @@ import type { Log } from '../base/ports.ts';
 import { createAuthenticationHook, registerUserRoutes, toNetworkPrefix } from './auth/authenticate.ts';
 import { countKeyUsage } from './auth/count-usage.ts';
 import { requireRequestedDatasets } from './auth/key-permissions.ts';
+import { registerSessionRoutes } from './auth/session-routes.ts';
 import { registerExportJobRoutes } from './exports/export-jobs.ts';
 import { registerExportRoutes } from './exports/published-files.ts';
 import { openMetrics, registerMetricsRoutes } from './health/metrics.ts';
@@ -85,6 +86,7 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   registerStrategyRoutes(app, context, limits);
   registerBotRoutes(app, context, limits);
   registerCatalogueRoutes(app, context, compress);
+  registerSessionRoutes(app, context);
   registerProblemsPage(app, compress);
   await registerDocumentationRoutes(app, loadDocument, compress);
 
@@ -273,7 +275,7 @@ function logRequest(
     status,
     ...(reply === null ? {} : { ms: Math.round(reply.elapsedTime * 10) / 10 }),
     client: ip,
-    ...(principal?.kind === 'key' ? { key: principal.id } : {}),
+    ...(principal?.kind === 'key' ? { [principal.visitor === undefined ? 'key' : 'visitor']: principal.id } : {}),
     ...(principal?.kind === 'user' ? { user: principal.user } : {}),
   };
   const note = status === null ? 'the client disconnected' : 'request';

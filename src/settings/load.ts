@@ -1,4 +1,4 @@
-import { homedir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
@@ -85,11 +85,14 @@ export async function resolveSettings(
     (values.get('service.database_url') as string | null) ?? '',
   )?.[1];
   if (database !== undefined) values.set('service.database_url', `sqlite:${resolve(base, database)}`);
-  const webhookUrl = values.get('notify.webhook_url') as string | null;
-  values.set(
-    'notify.webhook_url',
-    attempt(() => parseWebhookUrl(webhookUrl, merged)),
-  );
+  for (const key of ['notify.webhook_url', 'notify.ping_url', 'notify.ping_start_url', 'notify.ping_fail_url']) {
+    const url = values.get(key) as string | null;
+    values.set(
+      key,
+      attempt(() => parseSecretUrl(key, url, merged)),
+    );
+  }
+  attempt(() => checkEmail(values, merged));
   values.set(
     'metrics.textfile',
     attempt(() => parseTextfilePath(merged.get('metrics.textfile')!, base)),
@@ -119,7 +122,16 @@ function resolveCacheFolder(
   { XDG_CACHE_HOME: xdg = '', HOME: home = '' }: Environment,
 ): string {
   if (folder !== null) return resolve(base, folder);
-  return join(isAbsolute(xdg) ? xdg : join(home === '' ? homedir() : home, '.cache'), 'oddslake', 'objects');
+  return join(isAbsolute(xdg) ? xdg : join(home === '' ? findHomeFolder() : home, '.cache'), 'oddslake', 'objects');
+}
+
+/** A container may run as a user without an entry in /etc/passwd, who has no home folder. */
+function findHomeFolder(): string {
+  try {
+    return homedir();
+  } catch {
+    return tmpdir();
+  }
 }
 
 /** The names of the sources among setting paths, in order. */
@@ -266,6 +278,8 @@ const secretSettings: readonly { readonly key: string; readonly keyFile: string 
   { key: 'upstream.api_key', keyFile: 'upstream.api_key_file' },
   { key: 'repair.from_api_key', keyFile: 'repair.from_api_key_file' },
   { key: 'notify.webhook_url', keyFile: 'notify.webhook_url_file' },
+  { key: 'notify.ping_url', keyFile: 'notify.ping_url_file' },
+  { key: 'notify.email.smtp_url', keyFile: 'notify.email.smtp_url_file' },
 ];
 
 function mergeLayers(
@@ -371,16 +385,41 @@ function parseKey(text: string, from: string, key: string): string {
   throw createBadValueError(key, text, from, 'one line of 1 to 4096 printable ASCII characters');
 }
 
-/** Validates the webhook URL. Its path and query are secret. */
-function parseWebhookUrl(text: string | null, merged: MergedSettings): string | null {
+/** Validates the URL of a webhook or of a ping. Its path and query are secret. */
+function parseSecretUrl(key: string, text: string | null, merged: MergedSettings): string | null {
   if (text === null) return null;
   const url = URL.parse(text);
   const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
   if (usable && url.hash === '') return url.href;
-  const { from } = merged.get(
-    merged.get('notify.webhook_url_file')!.value === null ? 'notify.webhook_url' : 'notify.webhook_url_file',
-  )!;
-  throw createBadValueError('notify.webhook_url', text, from, 'an http or https URL without credentials or fragment');
+  const from = findSecretSource(key, merged);
+  throw createBadValueError(key, text, from, 'an http or https URL without credentials or fragment');
+}
+
+/** Where a secret was set: itself, or the file that contains it. */
+const findSecretSource = (key: string, merged: MergedSettings): string =>
+  ((merged.get(`${key}_file`)?.value ?? null) === null ? merged.get(key) : merged.get(`${key}_file`))!.from;
+
+/** Validates what mail needs: recipients, a sender, and one way to send it. */
+function checkEmail(values: ReadonlyMap<string, unknown>, merged: MergedSettings): void {
+  const get = (name: string): unknown => values.get(`notify.email.${name}`);
+  const url = get('smtp_url') as string | null;
+  const parsed = url === null ? null : URL.parse(url);
+  if (url !== null && (parsed === null || !/^smtps?:$/.test(parsed.protocol) || parsed.hostname === ''))
+    throw createBadValueError(
+      'notify.email.smtp_url',
+      url,
+      findSecretSource('notify.email.smtp_url', merged),
+      'smtp://USER:PASSWORD@HOST:PORT, or smtps://',
+    );
+  const addresses = [...(get('to') as string[]), ...[get('from') as string | null].filter((one) => one !== null)];
+  const bad = addresses.find((one) => !/^[^\s@<>,;"]+@[^\s@<>,;"]+$/.test(one));
+  if (bad !== undefined)
+    throw new UsageError(`notify.email: ${JSON.stringify(bad)} is not an address such as ops@example.org`);
+  const ways = [url, get('sendmail')].filter((way) => way !== null);
+  if (ways.length > 1) throw new UsageError('notify.email: set either smtp_url or sendmail, not both');
+  const isUsed = (get('to') as string[]).length > 0;
+  if (isUsed && (ways.length === 0 || get('from') === null))
+    throw new UsageError('notify.email.to needs notify.email.from, and notify.email.smtp_url or notify.email.sendmail');
 }
 
 /** Validates the path of the textfile. The node exporter silently ignores files that do not end with .prom. */

@@ -293,7 +293,8 @@ export function describeExpected(schema: LeafSchema): string {
     case 'boolean':
       return 'true or false';
     case 'string':
-      if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`;
+      if (schema.enum !== undefined)
+        return schema.enum.length === 1 ? schema.enum[0]! : `one of ${schema.enum.join(', ')}`;
       return schema.description ?? 'a non-empty string';
     default:
       return `a ${schema.type === 'integer' ? 'whole number' : 'number'} ${describeBounds(schema)}`;
@@ -347,6 +348,10 @@ export const settingByVariable: Readonly<Record<string, string>> = {
   ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
   ODDSLAKE_WEBHOOK_URL: 'notify.webhook_url',
   ODDSLAKE_WEBHOOK_URL_FILE: 'notify.webhook_url_file',
+  ODDSLAKE_PING_URL: 'notify.ping_url',
+  ODDSLAKE_PING_URL_FILE: 'notify.ping_url_file',
+  ODDSLAKE_SMTP_URL: 'notify.email.smtp_url',
+  ODDSLAKE_SMTP_URL_FILE: 'notify.email.smtp_url_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
   ODDSLAKE_OUTPUT: 'archive.output',
   ODDSLAKE_DATABASE_URL: 'service.database_url',

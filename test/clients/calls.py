@@ -39,6 +39,7 @@ assert call(market, "list_markets", limit=5).markets[0].canonical_id
 with_books = {book.symbol for book in call(market, "list_historical_order_books").orderbooks}
 known = call(market, "list_historical_markets").markets
 symbol = next(market.symbol for market in known if market.symbol in with_books and market.ticks > 100)
+assert call(market, "list_symbols", q=symbol).symbols[0].symbol == symbol
 ticks = call(market, "get_ticks", symbol=symbol, limit=10)
 assert ticks.count == len(ticks.ticks) > 0 and all(tick.t > 0 and tick.p >= 0 for tick in ticks.ticks)
 assert call(market, "stream_ticks", symbol=[symbol], duration_seconds=1).startswith("retry: ")

@@ -2,7 +2,7 @@
 
 /** Flags of each command in addition to the common ones. */
 export const commands: Readonly<Record<string, readonly string[]>> = {
-  nightly: ['--date', '--source'],
+  nightly: ['--date', '--dry-run', '--source'],
   markets: ['--source'],
   ticks: ['--symbol', '--source'],
   orderbook: ['--symbol', '--source'],
@@ -133,6 +133,10 @@ export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
   ODDSLAKE_WEBHOOK_URL: 'notify.webhook_url',
   ODDSLAKE_WEBHOOK_URL_FILE: 'notify.webhook_url_file',
+  ODDSLAKE_PING_URL: 'notify.ping_url',
+  ODDSLAKE_PING_URL_FILE: 'notify.ping_url_file',
+  ODDSLAKE_SMTP_URL: 'notify.email.smtp_url',
+  ODDSLAKE_SMTP_URL_FILE: 'notify.email.smtp_url_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
 };
 
@@ -396,6 +400,7 @@ export const routes = [
   'GET /api/v1/ticks',
   'GET /api/v1/ticks/stream',
   'GET /api/v1/orderbook',
+  'GET /api/v1/symbols',
   'GET /api/v1/historical/markets',
   'GET /api/v1/historical/ticks',
   'GET /api/v1/historical/candles',

@@ -61,15 +61,15 @@ const addsUp: Proof = [
 ];
 const nightFact = (title: string): Proof => ['collector/run/night-facts.test.ts', title];
 const recheckShare: Proof = [
-  'collector/run/recheck-nights.test.ts',
+  'collector/run/recheck-nights.long.test.ts',
   'recheck_share sets the share of repeated requests, and 0 disables rechecks',
 ];
 const caught: Proof = [
-  'collector/run/recheck-nights.test.ts',
+  'collector/run/recheck-nights.long.test.ts',
   'is detected: its coverage counts as inferred until it is read again completely',
 ];
 const growingOverlap: Proof = [
-  'collector/run/recheck-nights.test.ts',
+  'collector/run/recheck-nights.long.test.ts',
   'after the overlap are found, and the overlap grows to include them',
 ];
 const longNightFact = (title: string): Proof => ['collector/run/night-facts.long.test.ts', title];
@@ -228,6 +228,10 @@ export const proofs: Proofs = {
     ...serviceFlags,
     ...backtestFlags,
     'nightly --date': rerun,
+    'nightly --dry-run': [
+      'e2e/dry-run.test.ts',
+      'nightly --dry-run is right within 20 %, contacts nobody and writes nothing',
+    ],
     'nightly --source': sourceAlone,
     'markets --source': sourceAlone,
     'ticks --source': sourceSymbols,
@@ -405,7 +409,7 @@ export const proofs: Proofs = {
     symbols: effect('symbols of the config are polled in place of those of the lists'),
     'poll.overlap_minutes': effect('overlap_minutes are read again before the cursor'),
     'poll.overlap_minutes_max': [
-      'collector/run/recheck-nights.test.ts',
+      'collector/run/recheck-nights.long.test.ts',
       'are searched at most overlap_minutes_max back',
     ],
     'poll.recheck_share': recheckShare,
@@ -423,7 +427,7 @@ export const proofs: Proofs = {
     'archive.part_rows': effect('part_rows is how many rows a part file of a new day may be expected to have'),
     'archive.parts': effect('parts is the number of files of a day, and a symbol is in the one that its hash names'),
     'archive.verify_days': [
-      'collector/run/damage-remembered.test.ts',
+      'collector/run/damage-remembered.long.test.ts',
       'hashes every published byte again within verify_days',
     ],
     'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
@@ -623,7 +627,7 @@ export const proofs: Proofs = {
     'published.lost': addsUpOverRuns,
     markets: ['e2e/next-commands.test.ts', 'polls of lists and order books print their counts'],
     schema_drift: [
-      'collector/run/drift.test.ts',
+      'collector/run/drift.long.test.ts',
       'reports a removed, renamed or retyped field once, and again when it returns',
     ],
     warnings: ['collector/run/summary.test.ts', 'truncates lists at 20 entries and keeps their lengths'],

@@ -10,8 +10,8 @@ const e2eKeys = at('e2e/keys.test.ts');
 const ticks = at('server/ticks.test.ts');
 const markets = at('server/markets.test.ts');
 const operations = at('server/operations.test.ts');
-const live = at('server/live/live-reads.test.ts');
-const stream = at('server/live/ticks-stream.test.ts');
+const live = at('server/live/live-reads.long.test.ts');
+const stream = at('server/live/ticks-stream.long.test.ts');
 const files = at('server/export-files.test.ts');
 const jobs = at('server/export-jobs.test.ts');
 const jobsLong = at('server/export-jobs.long.test.ts');
@@ -20,6 +20,7 @@ const keySets = at('server/key-sets.test.ts');
 const strategies = at('server/strategies.test.ts');
 const bots = at('server/bots.test.ts');
 const rows = at('server/historical-rows.test.ts');
+const publicAccess = at('server/public-access.test.ts');
 const catalogue = at('server/catalogue.test.ts');
 
 const served = at('e2e/serve.test.ts')('serve prints its address and exits 0 when stopped');
@@ -33,7 +34,7 @@ const research = at('server/research.test.ts');
 const researchLong = at('server/research.long.test.ts');
 const backtests = at('server/backtests.test.ts');
 const backtestsLong = at('server/backtests.long.test.ts');
-const backtestTrades = at('server/backtest-trades.test.ts');
+const backtestTrades = at('server/backtest-trades.long.test.ts');
 const backtestLife = backtests('is created, followed, and has the result of the engine');
 const strategyLife = strategies('is created, found at its URL, listed and removed');
 const botLife = bots('is created, found at its URL, listed, paused, resumed and removed');
@@ -83,18 +84,19 @@ export const serviceSettings = {
   'service.host': at('e2e/serve.test.ts')('serve listens on service.host, and reports why it cannot'),
   'service.port': served,
   'service.database_url': database,
-  'service.connections_per_address_max': at('server/crowded.test.ts')(
+  'service.connections_per_address_max': at('server/crowded.long.test.ts')(
     'an address above its maximum loses an idle connection, and a new one if all are in use',
   ),
   'service.metrics_key': metricsKey,
   'service.requests_per_minute': at('server/rate.test.ts')(
     'a key without its own rate limit has that of the settings; each key and user is counted separately',
   ),
+  'service.public_catalogue': publicAccess('true opens the catalogue to everyone, and false to nobody'),
   'service.ticks_limit_max': ticks('service.ticks_limit_max bounds the limit, and the default limit'),
   'service.rows_limit_max': markets('limit bounds the markets and not the total, and is bounded by the setting'),
   'service.lag_seconds_max': operations('is not ready if the watermark is too far behind'),
   'service.cache_bytes_max': operations('reports the size of the file cache, which stays within its limit'),
-  'service.queries_concurrent_max': at('server/historical-streams.test.ts')(
+  'service.queries_concurrent_max': at('server/historical-streams.long.test.ts')(
     'a stream that is not read blocks no page, and the number of streams is limited',
   ),
   'service.live.enabled': live('ticks are as fresh as the upstream, and history the next moment'),
@@ -142,6 +144,7 @@ export const serviceRoutes = {
   'GET /api/v1/orderbook': at('server/orderbook.test.ts')(
     'returns the latest snapshot with best levels first, journaled or published',
   ),
+  'GET /api/v1/symbols': at('server/symbol-search.test.ts')('finds symbols by words, filters and sorts, page by page'),
   'GET /api/v1/historical/markets': at('server/historical-markets.test.ts')(
     'returns a market in its last known state with its history',
   ),
@@ -158,7 +161,7 @@ export const serviceRoutes = {
   'GET /api/v1/historical/quotes': rows(
     'returns quotes sorted by symbol and time, with null for a missing side or size',
   ),
-  'GET /api/v1/historical/trades': at('server/historical-trades.test.ts')(
+  'GET /api/v1/historical/trades': at('server/historical-trades.long.test.ts')(
     'returns trades sorted by symbol, time and identifier, on pages of any size',
   ),
   'GET /api/v1/export': at('server/export-manifest.test.ts')(

@@ -67,6 +67,16 @@ export const linesNotRun: readonly NotRun[] = [
     begins: 'oddslake import --output lake --folded',
     because: 'Spark may be missing; test/readers/test_spark_fold.py runs it',
   },
+  {
+    page: 'README.md',
+    begins: 'tar -xzf oddslake-0.1.0-linux-x64.tar.gz',
+    because: 'test/package.sh builds the tarball, and test/tarball.sh runs it',
+  },
+  ...['sha256sum --check oddslake-', 'tar -xzf oddslake-', 'ln -sfn /opt/oddslake-'].map((begins) => ({
+    page: 'docs/OPERATING.md',
+    begins,
+    because: 'test/package.sh builds the tarball, and test/tarball.sh runs it',
+  })),
   { page: 'README.md', begins: 'make test', because: 'it runs this test; .ci/run runs it in a clean clone' },
   {
     page: 'docs/IMPORT.md',

@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest';
+import { spawn } from 'node:child_process';
+import { expect, onTestFinished, test } from 'vitest';
+import { needsCommands } from '../harness/needs.ts';
 import { connected, received } from '../server/raw.ts';
-import { folder, job, run, sandbox, startLongRunning } from './lake.ts';
+import { folder, job, processEnv, run, sandbox, startLongRunning } from './lake.ts';
 
 const served = (...args: string[]) => startLongRunning(['serve', ...args]);
 
@@ -57,6 +59,56 @@ test('serve on a terminal names the documentation and how to make a key', async 
   child.kill('SIGINT');
   expect((await ended).code).toBe(0);
 });
+
+const main = new URL('../../bin/main.ts', import.meta.url).pathname;
+
+/** Output of serve on a terminal, until it has named how to stop it. */
+async function servedOnTerminal(...args: readonly string[]): Promise<string> {
+  const words = [process.execPath, '--disable-warning=ExperimentalWarning', main, 'serve', ...args];
+  const command = words.map((word) => `'${word}'`).join(' ');
+  const child = spawn('script', ['-qec', `exec ${command}`, '/dev/null'], {
+    env: processEnv,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let text = '';
+  return await new Promise((resolve, reject) => {
+    child.stdout.setEncoding('utf8').on('data', (piece: string) => {
+      text += piece;
+      if (text.includes('Ctrl-C')) resolve(text);
+    });
+    child.once('exit', () => reject(new Error(text)));
+  });
+}
+
+test(
+  'serve prints a sign-in link on a terminal only, and only if the catalogue asks for a key',
+  needsCommands('script'),
+  async () => {
+    const output = await lake();
+    const common = ['--output', output, '--set', 'service.port=0'];
+    const text = await servedOnTerminal(...common, '--set', 'service.public_catalogue=false');
+    const [, url, key] = /sign in +(http:\/\/127\.0\.0\.1:\d+)\/#sign-in=(olo_[\w-]{43})\r?\n/.exec(text) ?? [];
+    const exchange = () =>
+      fetch(`${url}/api/v1/session`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ one_time_key: key }),
+      });
+    const { credential } = (await (await exchange()).json()) as { credential: string };
+    const read = (headers: Record<string, string>) => fetch(`${url}/api/v1/historical/markets`, { headers });
+    expect((await read({ authorization: `Bearer ${credential}` })).status).toBe(200);
+    expect((await read({})).status).toBe(401);
+    expect((await exchange()).status).toBe(401);
+
+    const open = await servedOnTerminal(...common);
+    expect(open).not.toContain('sign-in');
+    const { first, said } = await served(...common, '--set', 'service.public_catalogue=false');
+    expect(first + said.stderr).not.toContain('olo_');
+    const address = /address +(\S+)/.exec(open)![1]!;
+    expect((await fetch(`${address}/api/v1/historical/markets`)).status).toBe(200);
+  },
+);
 
 test('serve listens on service.host, and reports why it cannot', async () => {
   const output = await lake();

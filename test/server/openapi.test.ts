@@ -138,6 +138,7 @@ test('every integer parameter has bounds, and every limit states the maximum to 
   expect(Object.fromEntries(limits)).toEqual({
     '/api/v1/markets': 'maximum of this service is 678',
     '/api/v1/ticks': 'maximum of this service is 2345',
+    '/api/v1/symbols': 'reduced to 100',
     '/api/v1/historical/markets': 'maximum of this service is 678',
     '/api/v1/historical/ticks': 'maximum of this service is 2345',
     '/api/v1/historical/candles': 'maximum of this service is 678',

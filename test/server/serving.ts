@@ -8,6 +8,7 @@ import { watchManifest } from '../../src/archive/read/manifest-watcher.ts';
 import { openVerifiedFiles } from '../../src/archive/read/verified-files.ts';
 import type { Clock, Log } from '../../src/base/ports.ts';
 import { systemClock, systemRandom, systemRandomBytes } from '../../src/base/system.ts';
+import { openPageSessions, type PageSessions } from '../../src/server/auth/page-sessions.ts';
 import { type ServiceLimits, serviceLimits, stopService } from '../../src/server/http/connection-limits.ts';
 import type { App } from '../../src/server/http/context.ts';
 import { createService } from '../../src/server/server.ts';
@@ -33,6 +34,7 @@ export interface ServingOptions {
 
 export interface Serving {
   readonly url: string;
+  readonly sessions: PageSessions;
   /** A market data key. */
   readonly key: string;
   readonly workspace: Workspace;
@@ -107,7 +109,9 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
   const { database } = options;
   // A given database is named by its URL, as an operator does.
   const named = database === undefined ? [] : [`service.database_url=${urlOf(database)}`];
-  const settings = await loadSettings({ env: {}, cwd: folder, set: ['service.port=0', ...named, ...set] });
+  // The tests of credentials need a service that asks for them; on loopback, the catalogue would be open by default.
+  const keyed = ['service.public_catalogue=false'];
+  const settings = await loadSettings({ env: {}, cwd: folder, set: ['service.port=0', ...keyed, ...named, ...set] });
   const workspace = await openWorkspace({
     location: database ?? { kind: 'sqlite', path: `${folder}/service.sqlite` },
     tokens: settings.service.tokens,
@@ -119,6 +123,7 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
     { name: 'test', expiresAt: null, requestsPerMinute: 1_000_000 },
     clock.nowMs(),
   );
+  const sessions = openPageSessions(clock, systemRandomBytes);
   const stop = new AbortController();
   const app = await createService(
     {
@@ -131,6 +136,7 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
       log,
       random: systemRandom,
       version: '0.0.0-test',
+      sessions,
       signal: stop.signal,
     },
     { ...serviceLimits, ...limits },
@@ -157,6 +163,7 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
   return {
     url,
     key,
+    sessions,
     workspace,
     app,
     ask,

@@ -5,13 +5,8 @@ import { type Context, InterruptedError } from '../../context/context.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Environment, SettingsLayer } from '../../settings/source.ts';
-import {
-  type CliContext,
-  configFileDefault,
-  createRepeatableOption,
-  getCommandName,
-  printResult,
-} from '../command-context.ts';
+import { type CliContext, configFileDefault, createRepeatableOption, printResult } from '../command-context.ts';
+import { getCommandName, quoteForShell } from '../command-name.ts';
 import { withNotes } from '../help.ts';
 import type { Prompter } from '../init-config.ts';
 import { runJobCommand } from '../run-job.ts';
@@ -100,6 +95,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
       problems,
       warnings,
     };
+    const nextCommands = await listNextCommands(file, upstream.apiKey !== null);
     printResult(flags, result, () =>
       [
         `wrote ${file}`,
@@ -110,7 +106,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
         formatDiagnosis(diagnosis, getTerminalStyle(process.stdout)),
         'Next:',
         '',
-        ...listNextCommands(file, upstream.apiKey !== null).map((line) => `  ${line}`),
+        ...nextCommands.map((line) => `  ${line}`),
         '',
       ].join('\n'),
     );
@@ -250,8 +246,8 @@ async function openTerminal(): Promise<Prompter & { readonly signal: AbortSignal
   };
 }
 
-function listNextCommands(file: string, hasKey: boolean): string[] {
-  const command = quoteForShell(getCommandName());
+async function listNextCommands(file: string, hasKey: boolean): Promise<string[]> {
+  const command = await getCommandName();
   const config = `--config ${quoteForShell(relative('.', file))}`;
   return [
     ...(hasKey ? [] : ['export ODDSLAKE_API_KEY=…']),
@@ -260,6 +256,3 @@ function listNextCommands(file: string, hasKey: boolean): string[] {
     `${command} schedule ${config}`,
   ];
 }
-
-/** Quotes a path for a shell if needed. */
-const quoteForShell = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

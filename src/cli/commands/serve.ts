@@ -32,7 +32,10 @@ export function addServe(shell: CliContext): void {
         const { url, docs } = service;
         const { name } = archive;
         context.log.info({ url, archive: name }, 'service listening');
-        printResult(flags, { url, docs, archive: name }, () => formatServing(service, name, bucketUrl !== null));
+        printResult(flags, { url, docs, archive: name }, () =>
+          // Only a person gets the link: a file or a log would keep the one-time key.
+          formatServing(service, name, bucketUrl !== null, process.stdout.isTTY && !service.isPublic),
+        );
         if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
         await service.stop();
         context.log.info({}, 'service stopped');
@@ -66,14 +69,21 @@ async function prepareBucketService({ log }: Context, archive: Archive): Promise
   log.info({ archive: archive.name, generation }, 'serving this one generation; restart to serve a later one');
 }
 
-const formatServing = ({ url, docs }: RunningService, name: string, isBucket: boolean): string => `serving ${name}
-  address        ${url}
-  documentation  ${docs}
+const formatServing = (
+  { url, docs, isPublic, createSignInLink }: RunningService,
+  name: string,
+  isBucket: boolean,
+  hasLink: boolean,
+): string => `serving ${name}
+  address        ${url}${isPublic ? '' : '   the catalogue asks for a key'}
+${hasLink ? `  sign in        ${createSignInLink()}\n                 once, within 15 minutes\n` : ''}  documentation  ${docs}
   create a key   oddslake keys create --name NAME ${isBucket ? 'with the same service.database_url' : `--output ${/^[\w./-]+$/.test(name) ? name : JSON.stringify(name)}`}
   stop           Ctrl-C
 `;
 
 const notes = `
+On a loopback address the catalogue page needs no key (service.public_catalogue). Otherwise a link is printed on a terminal that
+signs in to the page once, for 12 hours.
 An archive in object storage is downloaded at the start, and served as it is then: later pushes are seen after a restart. It needs
 service.database_url for the keys, and live reads must be off.`;
 

@@ -1,11 +1,14 @@
 import { isIP } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { keyScopes } from '../../contract/key-scopes.ts';
 import { paths } from '../../contract/paths.ts';
 import { MeResponse } from '../../contract/service.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { KeyHolder, Principal, User } from '../workspace/owner.ts';
 import { requireKeyPermissions } from './key-permissions.ts';
+import { isSessionCredential } from './page-sessions.ts';
+import { isPublicRequest, toRequestOrigin } from './public-access.ts';
 import { createFixedWindowLimiter, createRateLimitError, formatRateLimitHeaders } from './rate-limit.ts';
 
 /** Maximum number of credential holders whose requests are counted, and of addresses whose failures are counted. */
@@ -19,18 +22,27 @@ const failuresMax = 60;
  * without a valid credential, 429 above the rate limit, and 403 if the route does not accept this kind of credential or the
  * key lacks a permission.
  */
-export function createAuthenticationHook({ workspace, settings, clock }: ServiceContext) {
+export function createAuthenticationHook({ workspace, settings, clock, sessions = null }: ServiceContext) {
   const requests = createFixedWindowLimiter(clock, principalsMax);
   const failures = createFixedWindowLimiter(clock, addressesMax);
 
+  /** The holder of a credential, or null if it is not valid. */
+  const findPrincipal = async (credential: string): Promise<Principal | null> => {
+    if (!isSessionCredential(credential)) return await workspace.authenticate(credential, clock.nowMs());
+    const id = sessions?.findSession(credential) ?? null;
+    return id === null ? null : createVisitor('session', id);
+  };
+
   /** A valid credential is accepted whatever other clients behind the same address have sent. */
   const authenticate = async (credential: string, request: FastifyRequest): Promise<Principal> => {
-    const principal = await workspace.authenticate(credential, clock.nowMs());
+    const principal = await findPrincipal(credential);
     if (principal !== null) return principal;
     const decision = failures.acquire(toNetworkPrefix(request.ip), failuresMax);
     if (!decision.isAllowed)
       throw createRateLimitError('Too many invalid credentials from this address.', 'address', failuresMax, decision);
-    const reason = await workspace.explainRejection(credential, clock.nowMs());
+    const reason = isSessionCredential(credential)
+      ? 'The session has ended. Sign in again.'
+      : await workspace.explainRejection(credential, clock.nowMs());
     const detail = reason ?? 'The credential is invalid, expired or revoked.';
     throw new ProblemError(401, detail, createChallenge('invalid_token'));
   };
@@ -40,16 +52,21 @@ export function createAuthenticationHook({ workspace, settings, clock }: Service
     const quota = principal.kind === 'key' ? (principal.requestsPerMinute ?? defaultQuota) : defaultQuota;
     const name = principal.kind === 'key' ? `key ${principal.id}` : `user ${principal.user}`;
     const decision = requests.acquire(name, quota);
-    const { kind } = principal;
+    const kind = principal.kind === 'key' && principal.visitor === 'anonymous' ? 'address' : principal.kind;
     if (!decision.isAllowed)
       throw createRateLimitError(`This ${kind} may make ${quota} requests a minute.`, kind, quota, decision);
     reply.headers(formatRateLimitHeaders(kind, quota, decision));
   };
 
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    const access = request.routeOptions.config.access ?? 'key';
+    const { access = 'key', isCatalogue = false } = request.routeOptions.config;
     const { authorization } = request.headers;
     if (access === 'open' || (access === 'either' && authorization === undefined)) return;
+    if (authorization === undefined && isCatalogue && isPublicRequest(settings.service, toRequestOrigin(request))) {
+      const visitor = createVisitor('anonymous', toNetworkPrefix(request.ip));
+      request.principal = visitor;
+      return count(visitor, reply);
+    }
     if (authorization === undefined) {
       const how = 'Send a credential in the Authorization header, in the form Bearer CREDENTIAL.';
       throw new ProblemError(401, how, { code: 'missing_credential', ...createChallenge() });
@@ -58,13 +75,27 @@ export function createAuthenticationHook({ workspace, settings, clock }: Service
     request.principal = principal;
     count(principal, reply);
     requireAccess(principal, access);
+    if (principal.kind === 'key' && principal.visitor === 'session' && !isCatalogue)
+      throw new ProblemError(403, 'A session of the catalogue page reads the archive only. Use a market data key.');
     if (access === 'key' && principal.kind === 'key' && !request.is404)
       requireKeyPermissions(principal, request.routeOptions.config.data);
   };
 }
 
+/** A reader of the catalogue without a key. IDs of keys have no blank, so that none can be equal. */
+const createVisitor = (visitor: 'anonymous' | 'session', id: string): KeyHolder => ({
+  kind: 'key',
+  id: `${visitor} ${id}`,
+  name: visitor,
+  requestsPerMinute: null,
+  scopes: keyScopes,
+  datasets: null,
+  visitor,
+});
+
 /** The credential of an Authorization header; an empty one, which no database is queried for, if there is none. */
-const parseCredential = (authorization: string): string => /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization)?.[1] ?? '';
+export const parseCredential = (authorization: string): string =>
+  /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization)?.[1] ?? '';
 
 /** Whether the credential of a long request is still valid, and still that of the same holder. */
 export async function isStillValid(
@@ -98,6 +129,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Default: `key`. */
     access?: Access;
+    /** Whether the catalogue page needs this route, so that it may be open without a key. Only for bounded GETs. */
+    isCatalogue?: boolean;
   }
   interface FastifyRequest {
     principal: Principal | null;

@@ -17,7 +17,8 @@ export function countKeyUsage(app: App, { workspace: { usage } }: Pick<ServiceCo
       const sentBytes = socket.bytesWritten;
       const bytes = sentBytes - Math.max(startBytes, countedBytes.get(socket) ?? 0);
       countedBytes.set(socket, sentBytes);
-      if (request.principal?.kind === 'key') usage.record(request.principal.id, Math.max(0, bytes));
+      if (request.principal?.kind === 'key' && request.principal.visitor === undefined)
+        usage.record(request.principal.id, Math.max(0, bytes));
     });
     done();
   });

@@ -37,7 +37,7 @@ export function registerExportRoutes(app: App, context: ServiceContext): void {
   app.route({
     method: ['GET', 'HEAD'],
     url: paths.export,
-    config: { data: { scope: null, datasets: [] } },
+    config: { isCatalogue: true, data: { scope: null, datasets: [] } },
     schema: {
       operationId: 'getManifest',
       summary: 'The manifest, or the changes since a generation',
@@ -67,7 +67,7 @@ export function registerExportRoutes(app: App, context: ServiceContext): void {
   app.route({
     ...files,
     url: `${paths.exportFiles}/symbols/:part`,
-    config: { data: { scope: 'export', datasets: ['symbols'] } },
+    config: { isCatalogue: true, data: { scope: 'export', datasets: ['symbols'] } },
     schema: { ...files.schema, operationId: 'getSymbolsFile', params: SymbolsPath },
     handler: (request, reply) =>
       sendPublished(context, 'symbols', `symbols/${request.params.part}`, ...toUntypedExchange(request, reply)),
@@ -76,6 +76,7 @@ export function registerExportRoutes(app: App, context: ServiceContext): void {
     ...files,
     url: `${paths.exportFiles}/:dataset/:date/:part`,
     config: {
+      isCatalogue: true,
       data: {
         scope: 'export',
         datasets: ({ params }) => [(params as Type.Static<typeof FilePath>).dataset as DatasetName],

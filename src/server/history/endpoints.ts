@@ -328,6 +328,7 @@ function parseMarketsQuery(service: HistoricalService, query: HistoricalMarketsQ
     category: query.category ?? null,
     symbol: findRequestedSymbol(service, query.symbol)?.symbol ?? null,
     canonicalId: query.canonical_id ?? null,
+    event: query.event ?? null,
     words: (query.q ?? '').split(/\s+/u).filter(Boolean),
     resolved: query.resolved ?? null,
     ...parseWindowQuery(query),

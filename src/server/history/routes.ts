@@ -1,12 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TObject, type TSchema, Type } from 'typebox';
+import { dayMs } from '../../base/window.ts';
 import * as contract from '../../contract/historical.ts';
 import { paths } from '../../contract/paths.ts';
 import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
 import type { RouteData } from '../auth/key-permissions.ts';
 import type { App, ServiceContext } from '../http/context.ts';
-import { createNotCsvError, createNotPagedError } from '../http/problem-details.ts';
+import { createNotCsvError, createNotPagedError, ProblemError } from '../http/problem-details.ts';
 import type { ResponseCache } from '../http/response-cache.ts';
 import { createDisconnectSignal, sendChunks, toRequestError } from '../http/stream-response.ts';
 import {
@@ -23,11 +24,13 @@ import {
   type HistoricalEndpoint,
   type HistoricalService,
   openHistoricalService,
+  type SliceRequest,
   scopeToKeyHolder,
 } from './historical-service.ts';
 import { sendPage } from './page-response.ts';
 import { toCandleDataset } from './scan-plan.ts';
 import { fileFormats, negotiateFormat, openSliceResponse } from './slice-response.ts';
+import { registerSymbolSearch } from './symbol-search-route.ts';
 
 interface HistoricalQuery {
   readonly format?: contract.HistoricalFormat;
@@ -75,24 +78,29 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
       querystring: stateLimitMax(querystring, limitMax),
       response,
     };
-    app.get(path, { schema, config: { data: { scope: 'read', datasets } } }, async (request, reply) => {
-      const signal = createDisconnectSignal(reply);
-      try {
-        const holder = requireKeyHolder(request);
-        const scoped = scopeToKeyHolder(service, holder);
-        const query = request.query as Query;
-        reply.header('vary', 'accept');
-        const format = negotiateFormat(query.format, request.headers.accept);
-        if (query.csv_safe === true && format !== 'csv') throw createNotCsvError();
-        if (format !== 'json') return await sendSlice(scoped, endpoint, format, request, reply, query, signal);
-        const readPage = (shared: AbortSignal) => endpoint.readPage(query, shared);
-        if (isCacheable(query))
-          return await sendPage({ service: scoped, cache, holder, request, reply, signal, readPage });
-        return await sendUncacheablePage(scoped, reply, signal, readPage);
-      } catch (error) {
-        throw toRequestError(error, signal);
-      }
-    });
+    app.get(
+      path,
+      { schema, config: { isCatalogue: true, data: { scope: 'read', datasets } } },
+      async (request, reply) => {
+        const signal = createDisconnectSignal(reply);
+        try {
+          const holder = requireKeyHolder(request);
+          const scoped = scopeToKeyHolder(service, holder);
+          const query = request.query as Query;
+          reply.header('vary', 'accept');
+          const format = negotiateFormat(query.format, request.headers.accept);
+          if (query.csv_safe === true && format !== 'csv') throw createNotCsvError();
+          if (format !== 'json' && holder.visitor === 'anonymous') requireBoundedSlice(endpoint.createSlice(query));
+          if (format !== 'json') return await sendSlice(scoped, endpoint, format, request, reply, query, signal);
+          const readPage = (shared: AbortSignal) => endpoint.readPage(query, shared);
+          if (isCacheable(query))
+            return await sendPage({ service: scoped, cache, holder, request, reply, signal, readPage });
+          return await sendUncacheablePage(scoped, reply, signal, readPage);
+        } catch (error) {
+          throw toRequestError(error, signal);
+        }
+      },
+    );
   };
   add({
     path: paths.historicalMarkets,
@@ -166,6 +174,17 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     endpoint: createTradesEndpoint(service),
     datasets: ['trades'],
   });
+  registerSymbolSearch(app, service);
+}
+
+/** @throws ProblemError 401 for a file that only the holder of a key gets, because it may be the whole archive */
+function requireBoundedSlice({ symbols, from, to }: SliceRequest): void {
+  if (symbols.length > 0 || (from !== null && to !== null && to - from <= dayMs)) return;
+  throw new ProblemError(
+    401,
+    'Without a key, a file must be of named symbols or of at most one day. Send a key, or give symbol, or from and to.',
+    { code: 'missing_credential', headers: { 'www-authenticate': 'Bearer' } },
+  );
 }
 
 const fileContentTypes = Object.values(fileFormats).map(({ type }) => type.split(';')[0]!);

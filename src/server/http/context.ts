@@ -6,6 +6,7 @@ import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import type { VerifiedFiles } from '../../archive/read/verified-files.ts';
 import type { Clock, Log, Random } from '../../base/ports.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { PageSessions } from '../auth/page-sessions.ts';
 import type { Workspace } from '../workspace/workspace.ts';
 import type { LiveReads } from './live-reads.ts';
 
@@ -24,6 +25,8 @@ export interface ServiceContext {
   readonly signal: AbortSignal;
   /** Live reads; absent if `service.live.enabled` is off. */
   readonly live?: LiveReads | null;
+  /** Sign-in to the catalogue page by a link; absent if no link is ever issued. */
+  readonly sessions?: PageSessions | null;
 }
 
 /** The application that routes and hooks are added to; the types of a handler follow from the schema of its route. */

@@ -5,6 +5,7 @@ import { OrderbookQuery, OrderbookResponse } from '../../contract/service.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { setDataTime } from '../http/data-time.ts';
 import { createUnknownSymbolError, ProblemError } from '../http/problem-details.ts';
+import { isVisitor } from '../workspace/owner.ts';
 
 /** `/api/v1/orderbook`: the latest snapshot of a symbol. */
 export function registerOrderBookRoutes(app: App, context: ServiceContext): void {
@@ -13,7 +14,7 @@ export function registerOrderBookRoutes(app: App, context: ServiceContext): void
   app.get(
     paths.orderbook,
     {
-      config: { data: { scope: 'read', datasets: ['orderbooks'] } },
+      config: { isCatalogue: true, data: { scope: 'read', datasets: ['orderbooks'] } },
       schema: {
         operationId: 'getOrderBook',
         summary: 'The latest order book of a symbol',
@@ -28,7 +29,7 @@ export function registerOrderBookRoutes(app: App, context: ServiceContext): void
     async (request, reply) => {
       const { symbol } = request.query;
       let book = await books.readLatest(symbol);
-      if (live) {
+      if (live && !isVisitor(request.principal)) {
         await live.refreshOrderBook(symbol, book?.fetchedAt ?? null);
         book = await books.readLatest(symbol);
       }

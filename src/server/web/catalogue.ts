@@ -6,6 +6,7 @@ import { Type } from 'typebox';
 import { readFoundDamage } from '../../archive/known-state.ts';
 import { palette } from '../../base/html.ts';
 import { paths } from '../../contract/paths.ts';
+import { isPublicRequest, toRequestOrigin } from '../auth/public-access.ts';
 import type { CompressBody } from '../http/compress-response.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError, requireLocalState } from '../http/problem-details.ts';
@@ -65,11 +66,19 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext, compr
         response: { 200: { description: 'The page', content: { 'text/html': { schema: Type.String() } } } },
       },
     },
-    async (_request, reply) =>
+    async (request, reply) =>
       reply
         .headers({ ...pageHeaders, 'cache-control': 'no-cache' })
         .type('text/html; charset=utf-8')
-        .send(renderPageDocument(totals(), clock.nowMs(), `/assets/${loadAssets().stamp}`, version)),
+        .send(
+          renderPageDocument(
+            totals(),
+            clock.nowMs(),
+            `/assets/${loadAssets().stamp}`,
+            version,
+            isPublicRequest(context.settings.service, toRequestOrigin(request)),
+          ),
+        ),
   );
 
   app.get(

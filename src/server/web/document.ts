@@ -6,12 +6,18 @@ import { type DamageFindings, updatePublishedDays } from '../../contract/complet
 import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
 
 /** In order of precedence: later sheets override earlier ones. */
-const sheets = ['uplot', 'palette', 'page', 'controls', 'parts', 'symbol', 'days', 'narrow'] as const;
+const sheets = ['uplot', 'palette', 'page', 'controls', 'parts', 'search', 'symbol', 'days', 'narrow'] as const;
 
 /** The public page: the totals, and empty sections that the client fills for key holders. */
-export const renderPageDocument = (totals: Totals, nowMs: number, assets: string, version: string): string =>
+export const renderPageDocument = (
+  totals: Totals,
+  nowMs: number,
+  assets: string,
+  version: string,
+  isPublic = false,
+): string =>
   html`<!doctype html>
-<html lang="en">
+<html lang="en" data-access="${isPublic ? 'public' : 'key'}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -29,11 +35,11 @@ ${sheets.map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">
 <div id="key-state"></div>
 </header>
 <main id="main" tabindex="-1">
-<h1>Contents of this archive</h1>
+<h1 class="list-only">Contents of this archive</h1>
 ${renderFigures(totals, nowMs)}
 ${renderDatasetsTable(totals)}
 <section id="key" aria-labelledby="key-title">
-<h2 id="key-title">Open the archive</h2>
+<h2 id="key-title">Sign in</h2>
 <noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a>.</p></noscript>
 </section>
 <div id="rest"></div>
@@ -54,7 +60,7 @@ function renderFigures(totals: Totals, nowMs: number): Html {
     span === null
       ? 'no ticks yet'
       : html`${renderUnbroken(formatDate(span.first))} to ${renderUnbroken(formatDate(span.last))}`;
-  return html`<dl class="figures" id="totals">
+  return html`<dl class="figures list-only" id="totals">
 ${[
   figure('Ticks', formatInteger(ticks), 'without duplicates'),
   figure('Symbols', formatInteger(symbols), 'known to the archive'),
@@ -86,7 +92,7 @@ function renderDatasetsTable({ datasets }: Totals): Html {
   if (datasets.length === 0) {
     return html`<p class="empty">Nothing is published yet. The first run of the collector fills this page.</p>`;
   }
-  return html`<details class="datasets"><summary>Datasets</summary>
+  return html`<details class="datasets list-only"><summary>Datasets</summary>
 <table>
 <thead><tr><th scope="col">Dataset</th><th scope="col">Rows</th><th scope="col">Files</th><th scope="col">Size</th></tr></thead>
 <tbody>${datasets.map(

@@ -49,7 +49,13 @@ export interface KeyHolder {
   readonly scopes: readonly KeyScope[];
   /** Null: all datasets. */
   readonly datasets: readonly string[] | null;
+  /** A reader of the catalogue without a key: anyone, or who signed in by a link. It is not in the database. */
+  readonly visitor?: 'anonymous' | 'session';
 }
+
+/** Whether the requester only visits the catalogue page. Visitors read what is stored and cause no request to the upstream. */
+export const isVisitor = (principal: Principal | null): boolean =>
+  principal?.kind === 'key' && principal.visitor !== undefined;
 
 /** The user of a user token. */
 export interface User {

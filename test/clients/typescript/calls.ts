@@ -66,6 +66,8 @@ const known = await data(market.GET('/api/v1/historical/markets'));
 const traded = known.markets.find((found) => withBooks.has(found.symbol ?? '') && found.ticks > 100);
 const symbol = traded?.symbol ?? '';
 require((traded?.history.length ?? 0) > 0, 'historical markets');
+const found = await data(market.GET('/api/v1/symbols', { params: { query: { q: symbol, sort: 'name' } } }));
+require(found.symbols[0]?.symbol === symbol, 'symbols');
 const ticks = await data(market.GET('/api/v1/ticks', { params: { query: { symbol, limit: 10 } } }));
 require(ticks.ticks.every(({ t, p }) => t > 0 && p >= 0) && ticks.count === ticks.ticks.length, 'ticks');
 const events = await data(

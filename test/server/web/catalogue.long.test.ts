@@ -58,7 +58,7 @@ describe('the catalogue page', needsBrowser, () => {
     const field = page.getByLabel('Market data key');
     const enter = async (key: string) => {
       await field.fill(key);
-      await page.getByRole('button', { name: 'Open the archive' }).click();
+      await page.getByRole('button', { name: 'Sign in' }).click();
     };
     await enter('olk_wrong_wrong');
     await page.getByRole('alert').filter({ hasText: 'does not accept this key' }).waitFor();
@@ -68,7 +68,7 @@ describe('the catalogue page', needsBrowser, () => {
     expect(await page.evaluate('[localStorage.length, sessionStorage.length]')).toEqual([0, 1]);
     expect(await context.cookies()).toEqual([]);
     await page.reload();
-    await page.getByRole('button', { name: 'Forget the key' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
     await field.waitFor();
     expect(await page.evaluate('sessionStorage.length')).toBe(0);
     expect(await page.content()).not.toContain(rain);
@@ -90,7 +90,7 @@ describe('the catalogue page', needsBrowser, () => {
   test('shows the selected symbol, with links and the back button', async () => {
     const service = await serving(await lakeWith());
     const { page } = await visit(service);
-    await page.locator('.results li').filter({ hasText: rain }).getByRole('button').click();
+    await page.locator('.results li').filter({ hasText: rain }).getByRole('link').click();
     await chartDrawn(page);
     expect(await page.evaluate('location.hash')).toBe(`#symbol=${rain}`);
     expect(await page.locator('article').innerText()).toContain(question);

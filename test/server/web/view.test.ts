@@ -54,6 +54,34 @@ describe('the URL of a view', () => {
   });
 });
 
+describe('the list in the URL', () => {
+  const view = { symbol: null, range: null, chart: 'price', day: null } as const;
+  const list = {
+    words: 'são & rain',
+    venue: 'kalshi',
+    category: 'a=b#c',
+    state: 'ending',
+    sort: 'name',
+    page: 7,
+  } as const;
+
+  test('is kept, also on the page of a symbol', () => {
+    expect(parseView(formatHash({ ...view, list }))).toEqual({ ...view, list });
+    const parsed = parseView(formatHash({ ...view, symbol: 'A', list }));
+    expect([parsed.symbol, parsed.list]).toEqual(['A', list]);
+  });
+
+  test.each(['page=0', 'page=-1', 'page=1e3', 'page=x', 'state=any', 'state=__proto__', 'sort=toString', 'venue='])(
+    'ignores invalid values: %s',
+    (hash) => expect(parseView(`#${hash}`).list).toBeUndefined(),
+  );
+
+  test('has bounds', () => {
+    const { words, page } = parseView(`#q=${'x'.repeat(5000)}&page=9999999`).list!;
+    expect([words.length, page]).toEqual([1000, 1_000_000]);
+  });
+});
+
 describe('the calendar', () => {
   const state = { state: 'complete', expected: 4, covered: 4, missing: [], exceptions: 0 };
 

@@ -21,6 +21,38 @@ export const apiKeyStore = {
   },
 };
 
+/** Whether this visitor may read the catalogue without a key. The service decides it and writes it into the page. */
+export const isCataloguePublic = (): boolean => document.documentElement.dataset.access === 'public';
+
+/** Whether the commands on the page need a key. */
+export const isKeyNeeded = (): boolean => !isCataloguePublic();
+
+const sessionPath = '/api/v1/session';
+
+/** Exchanges the one-time key of a link for the credential of a session. @throws ApiError */
+export async function exchangeOneTimeKey(oneTimeKey: string): Promise<string> {
+  const response = await fetch(sessionPath, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ one_time_key: oneTimeKey }),
+    credentials: 'omit',
+  }).catch(() => null);
+  if (response === null) throw new ApiError(0, unreachable);
+  const body = (await response.json().catch(() => ({}))) as { credential?: string; detail?: string };
+  if (body.credential === undefined) throw new ApiError(response.status, body.detail ?? 'The sign-in failed.');
+  return body.credential;
+}
+
+/** Ends the session of a credential, if it is one. */
+export async function endSession(credential: string): Promise<void> {
+  if (!credential.startsWith('ols_')) return;
+  const headers = { authorization: `Bearer ${credential}` };
+  // The session ends by itself if the service cannot be reached.
+  await fetch(sessionPath, { method: 'DELETE', headers, credentials: 'omit' }).catch(() => null);
+}
+
+const unreachable = 'Cannot reach the service. Check that it is running, and check the network connection.';
+
 /** Sends a request with the key. @throws ApiError for every response that is not a success */
 export async function fetchApi(path: string, signal?: AbortSignal): Promise<Response> {
   const credential = apiKeyStore.read();
@@ -31,7 +63,7 @@ export async function fetchApi(path: string, signal?: AbortSignal): Promise<Resp
     credentials: 'omit',
   }).catch((error: unknown) => {
     if ((error as Error).name === 'AbortError') throw error;
-    throw new ApiError(0, 'Cannot reach the service. Check that it is running, and check the network connection.');
+    throw new ApiError(0, unreachable);
   });
   if (response.ok) return response;
   const why = await readErrorMessage(response);
@@ -63,6 +95,9 @@ const isPermissionMissing = ({ headers }: Response): boolean =>
 
 async function readErrorMessage(response: Response): Promise<string> {
   const { status, headers } = response;
+  if (status === 401 && apiKeyStore.read()?.startsWith('ols_'))
+    return 'The session has ended. Sign in again, with a key or with a new link.';
+  if (status === 401 && apiKeyStore.read() === null) return 'The service asks for a key now. Reload the page.';
   if (status === 401)
     return 'The service does not accept this key. Check that it is complete, not expired and not revoked.';
   if (status === 403 && !isPermissionMissing(response))

@@ -27,9 +27,9 @@ export const toFileUrl = ({ path }: ManifestFile): string =>
 /** File name without folders: ticks-2026-11-19-part-00.parquet */
 export const toFileName = ({ path }: ManifestFile): string => path.replaceAll('date=', '').replaceAll('/', '-');
 
-/** A curl command for a POSIX shell that downloads a file, with the key from the environment. */
-export const formatCurlCommand = (url: string, name: string): string =>
-  `curl --fail --location --header "Authorization: Bearer $ODDSLAKE_KEY" --output ${quoteShell(name)} ${quoteShell(url)}`;
+/** A curl command for a POSIX shell that downloads a file, with the key from the environment if one is needed. */
+export const formatCurlCommand = (url: string, name: string, isKeyNeeded = true): string =>
+  `curl --fail --location ${isKeyNeeded ? '--header "Authorization: Bearer $ODDSLAKE_KEY" ' : ''}--output ${quoteShell(name)} ${quoteShell(url)}`;
 
 const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 

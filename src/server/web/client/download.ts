@@ -1,4 +1,4 @@
-import { ApiError, fetchApi, isAbortError, toErrorMessage } from './api.ts';
+import { ApiError, fetchApi, isAbortError, isKeyNeeded, toErrorMessage } from './api.ts';
 import { formatCurlCommand } from './archive-file.ts';
 import { createElement } from './dom.ts';
 import { formatBytes, formatIsoTime, minuteMs } from './format.ts';
@@ -25,7 +25,7 @@ export function renderDownloadButtons(file: DownloadableFile): HTMLElement {
     { type: 'button', 'data-download': file.name, 'aria-label': `Download ${file.name}` },
     file.label,
   );
-  const command = formatCurlCommand(new URL(file.url, location.href).href, file.name);
+  const command = formatCurlCommand(new URL(file.url, location.href).href, file.name, isKeyNeeded());
   const copy = createElement(
     'button',
     { type: 'button', class: 'quiet', 'aria-label': `Copy the curl command for ${file.name}` },
@@ -56,10 +56,8 @@ export function renderDownloadButtons(file: DownloadableFile): HTMLElement {
       () => true,
       () => false,
     );
-    status.textContent =
-      copied === true
-        ? 'Copied; the command reads the key from $ODDSLAKE_KEY.'
-        : 'The command reads the key from $ODDSLAKE_KEY.';
+    const key = isKeyNeeded() ? 'The command reads the key from $ODDSLAKE_KEY.' : '';
+    status.textContent = `${copied === true ? 'Copied. ' : ''}${key}`;
   });
   return createElement('span', { class: 'download' }, save, copy, status, commandElement);
 }

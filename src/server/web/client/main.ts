@@ -1,33 +1,49 @@
-import { apiKeyStore, fetchJson, isAbortError, toErrorMessage } from './api.ts';
+import { apiKeyStore, fetchJson, isAbortError, isCataloguePublic, toErrorMessage } from './api.ts';
 import type { Manifest } from './archive-file.ts';
 import { createElement, getElementById, renderError, renderLoading } from './dom.ts';
 import { renderDayFiles, renderHeatmap, renderUndatedFiles } from './heatmap.ts';
+import { listDefault } from './list-view.ts';
 import { getView, subscribeToView, updateView } from './navigation.ts';
 import { createSearch } from './search.ts';
+import { showSignedIn, showSignInForm, signInByLink, takeOneTimeKey } from './sign-in.ts';
 import { createSymbolView } from './symbol-view.ts';
-import type { View } from './view.ts';
+import { formatHash, type View } from './view.ts';
+
+/** `/` goes to the search, as on many pages; on the page of a symbol, it goes back to the list. */
+addEventListener('keydown', (event) => {
+  const target = event.target as HTMLElement;
+  if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || target.matches('input, select, textarea'))
+    return;
+  const field = document.getElementById('search');
+  if (field === null) return;
+  event.preventDefault();
+  updateView({ symbol: null, range: null });
+  // The list is shown when the event of the new address has been handled.
+  setTimeout(() => field.focus());
+});
 
 const archiveSection = getElementById('rest');
 let renderView: (view: View) => void = () => {};
 let disposeView: () => void = () => {};
 
-/** The view without a key: the totals, and the form for a key. */
+/** The view after signing out or without a key: the totals and the form, or the open archive. */
 function showSignIn(why: string | null = null): void {
   disposeView();
   [renderView, disposeView] = [() => {}, () => {}];
   archiveSection.replaceChildren();
-  showKeyForm(() => void loadArchive(), why);
+  if (isCataloguePublic()) void loadArchive();
+  else showSignInForm(() => void loadArchive(), why);
 }
 
-/** The view with a key: loads the manifest, which has the days and files. */
+/** The view of a reader: loads the manifest, which has the days and files. */
 async function loadArchive(): Promise<void> {
   archiveSection.replaceChildren(renderLoading('Loading the archive…'));
-  showKeyState(() => showSignIn());
+  showSignedIn(() => showSignIn());
   try {
     renderArchive(await fetchJson<Manifest>('/api/v1/export'));
   } catch (error) {
-    // If the key was rejected, the form for a key is already shown.
-    if (apiKeyStore.read() !== null && !isAbortError(error))
+    // If the key was rejected, the form is already shown.
+    if ((apiKeyStore.read() !== null || isCataloguePublic()) && !isAbortError(error))
       archiveSection.replaceChildren(renderError(toErrorMessage(error), () => void loadArchive()));
   }
 }
@@ -46,6 +62,17 @@ function renderArchive(manifest: Manifest): void {
   const search = createSearch(chooseSymbol);
   const symbolPanel = createElement('div', {});
   const undatedFiles = renderUndatedFiles(manifest);
+  const back = createElement('a', { class: 'back', href: '#' }, '‹ All symbols');
+  const daysSection = createElement(
+    'section',
+    { 'aria-labelledby': 'days-title' },
+    createElement('h2', { id: 'days-title' }, 'Coverage by day'),
+    Object.keys(manifest.days).length === 0
+      ? createElement('p', { class: 'empty' }, 'The archive has no days yet.')
+      : createElement('p', { class: 'note' }, 'Select a day to list its files. Keyboard: arrow keys, Home and End.'),
+    days.root,
+    files,
+  );
   let focusNext: 'symbol' | 'day' | null = null;
   let symbolShown: { readonly name: string; readonly view: ReturnType<typeof createSymbolView> } | null = null;
   let dayShown: string | null = null;
@@ -67,15 +94,30 @@ function renderArchive(manifest: Manifest): void {
     }
     if (focusNext === 'symbol') symbolShown?.view.heading.focus();
     void symbolShown?.view.show(view);
+    showPage(view);
     document.title = symbol === null ? 'oddslake: contents of this archive' : `${symbol} · oddslake`;
+  };
+  let listScroll = 0;
+  /** Shows the page of a symbol in place of the list; the list keeps its place. */
+  const showPage = (view: View): void => {
+    const page = view.symbol === null ? 'list' : 'symbol';
+    const before = document.body.dataset.page;
+    if (before !== 'symbol' && page === 'symbol') listScroll = scrollY;
+    document.body.dataset.page = page;
+    back.hidden = view.symbol === null;
+    back.href = formatHash({ ...view, symbol: null, range: null });
+    daysSection.hidden = view.symbol !== null && view.day === null;
+    if (before === 'symbol' && page === 'list') scrollTo(0, listScroll);
   };
   let drawnFor = '';
   renderView = (view) => {
     showDay(view);
+    if (view.symbol === null) search.show(view.list ?? listDefault);
     const { day, ...rest } = view;
     const viewKey = JSON.stringify(rest);
     // Selecting another day does not redraw the chart.
     if (viewKey !== drawnFor) showSymbol(view);
+    else showPage(view);
     drawnFor = viewKey;
     focusNext = null;
   };
@@ -84,32 +126,23 @@ function renderArchive(manifest: Manifest): void {
   archiveSection.replaceChildren(
     createElement(
       'section',
-      { 'aria-labelledby': 'symbols-title' },
+      { 'aria-labelledby': 'symbols-title', class: 'list-only' },
       createElement('h2', { id: 'symbols-title' }, 'Symbols'),
       search.root,
-      symbolPanel,
     ),
-    createElement(
-      'section',
-      { 'aria-labelledby': 'days-title' },
-      createElement('h2', { id: 'days-title' }, 'Coverage by day'),
-      Object.keys(manifest.days).length === 0
-        ? createElement('p', { class: 'empty' }, 'The archive has no days yet.')
-        : createElement('p', { class: 'note' }, 'Select a day to list its files. Keyboard: arrow keys, Home and End.'),
-      days.root,
-      files,
-    ),
+    back,
+    symbolPanel,
+    daysSection,
     undatedFiles === null
       ? ''
       : createElement(
           'section',
-          { 'aria-labelledby': 'files-title' },
+          { 'aria-labelledby': 'files-title', class: 'list-only' },
           createElement('h2', { id: 'files-title' }, 'Other files'),
           undatedFiles,
         ),
   );
   days.root.hidden = Object.keys(manifest.days).length === 0;
-  search.start();
   renderView(getView());
 }
 
@@ -119,66 +152,13 @@ apiKeyStore.onRefused((why) => {
   showSignIn(why);
 });
 subscribeToView((view) => renderView(view));
-if (apiKeyStore.read() === null) showSignIn();
-else {
+
+async function start(): Promise<void> {
+  const oneTimeKey = takeOneTimeKey();
+  const why = oneTimeKey === null ? null : await signInByLink(oneTimeKey);
+  // A link that was used before does not end the session that it began.
+  if (apiKeyStore.read() === null && !isCataloguePublic()) return showSignIn(why);
   getElementById('key').hidden = true;
-  void loadArchive();
+  await loadArchive();
 }
-
-/** Renders the form for a key, with the reason if a key was rejected. Calls `onKey` when a key is entered. */
-export function showKeyForm(onKey: () => void, why: string | null = null): void {
-  getElementById('key-state').replaceChildren();
-  const input = createElement('input', {
-    id: 'key-input',
-    type: 'password',
-    autocomplete: 'off',
-    autocapitalize: 'off',
-    spellcheck: 'false',
-    required: true,
-    maxlength: 4096,
-    'aria-describedby': 'key-note',
-  });
-  // Neither the field nor the form has a name or target, so that the key can never be in a URL.
-  const form = createElement(
-    'form',
-    { class: 'key-form' },
-    createElement('label', { for: 'key-input' }, 'Market data key'),
-    createElement(
-      'div',
-      { class: 'joined' },
-      input,
-      createElement('button', { type: 'submit', class: 'primary' }, 'Open the archive'),
-    ),
-    createElement(
-      'p',
-      { id: 'key-note', class: 'note' },
-      'A key is required for days, symbols, charts and files. It is stored for this tab only, until you close the tab or select "Forget the key".',
-    ),
-  );
-  const message = createElement('div', {}, why === null ? null : renderError(why));
-  form.addEventListener('submit', (event) => {
-    event.preventDefault();
-    const text = input.value.trim();
-    if (!/^[\x21-\x7e]+$/.test(text)) {
-      message.replaceChildren(renderError('A key consists of letters, digits and punctuation, without spaces.'));
-      return;
-    }
-    apiKeyStore.keep(text);
-    getElementById('key').hidden = true;
-    onKey();
-  });
-  const section = getElementById('key');
-  section.replaceChildren(section.querySelector('h2')!, message, form);
-  section.hidden = false;
-  if (why !== null) input.focus();
-}
-
-/** Renders the state of the key and a button to forget it. */
-export function showKeyState(onForget: () => void): void {
-  const forget = createElement('button', { type: 'button', id: 'forget' }, 'Forget the key');
-  forget.addEventListener('click', () => {
-    apiKeyStore.forget();
-    onForget();
-  });
-  getElementById('key-state').replaceChildren(createElement('span', { class: 'note' }, 'Key in use'), forget);
-}
+void start();

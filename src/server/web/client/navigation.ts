@@ -6,10 +6,21 @@ let currentView = parseView(location.hash);
 
 export const getView = (): View => currentView;
 
-/** Changes the view: adds an entry to the history and notifies the listeners. */
-export function updateView(change: Partial<View>): void {
+/** Changes the view: adds an entry to the history, or replaces the current one, and notifies the listeners. */
+export function updateView(change: Partial<View>, isReplacing = false): void {
   const hash = formatHash({ ...currentView, ...change });
-  if (hash !== formatHash(currentView)) location.hash = hash;
+  if (hash === formatHash(currentView)) return;
+  if (!isReplacing) {
+    location.hash = hash;
+    return;
+  }
+  history.replaceState(null, '', hash);
+  applyHash();
+}
+
+function applyHash(): void {
+  currentView = parseView(location.hash);
+  for (const listener of listeners) listener(currentView);
 }
 
 export const subscribeToView = (listener: (view: View) => void): void => {
@@ -19,6 +30,5 @@ export const subscribeToView = (listener: (view: View) => void): void => {
 addEventListener('hashchange', () => {
   // The skip link names an element, not a view.
   if (location.hash === '#main') return;
-  currentView = parseView(location.hash);
-  for (const listener of listeners) listener(currentView);
+  applyHash();
 });

@@ -101,9 +101,10 @@ public final class Calls {
     Set<String> withBooks = historical.listHistoricalOrderBooks(null, null, null, null, null, null, null).getOrderbooks().stream()
         .map(OrderBookSnapshot::getSymbol).collect(Collectors.toSet());
     HistoricalMarket traded =
-        historical.listHistoricalMarkets(null, null, null, null, null, null, null, null, null, null, null, null).getMarkets().stream()
+        historical.listHistoricalMarkets(null, null, null, null, null, null, null, null, null, null, null, null, null).getMarkets().stream()
             .filter(known -> withBooks.contains(known.getSymbol()) && known.getTicks() > 100).findFirst().orElseThrow();
     String symbol = traded.getSymbol();
+    require(historical.listSymbols(symbol, null, null, null, null, null, null).getSymbols().get(0).getSymbol().equals(symbol), "symbols");
     TicksResponse ticks = realtime.getTicks(symbol, null, null, 10L);
     require(ticks.getCount() > 0 && ticks.getCount() == ticks.getTicks().size(), "ticks");
     require(ticks.getTicks().stream().allMatch(tick -> tick.getT() > 0 && tick.getP().signum() >= 0), "times and prices");

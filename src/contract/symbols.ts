@@ -1,0 +1,123 @@
+import { Type } from 'typebox';
+import { Count, GeneratedAt, nullable } from './export.ts';
+import { Limit } from './query-parameters.ts';
+
+/* The symbols of the archive, for search as one types. */
+
+export const symbolStates = ['active', 'closed', 'resolved', 'unlisted'] as const;
+export type SymbolState = (typeof symbolStates)[number];
+
+export const symbolSorts = ['ticks', 'newest', 'ending', 'name'] as const;
+export type SymbolSort = (typeof symbolSorts)[number];
+
+/** Maximum number of symbols in a response, and default. */
+export const symbolsLimitMax = 100;
+export const symbolsLimitDefault = 25;
+/** A market ends soon if it ends within this time, in days. */
+export const endsSoonDays = 7;
+
+const oneOf = <const T extends string>(names: readonly T[], description: string) =>
+  Type.Unsafe<T>({ type: 'string', enum: [...names], description });
+
+const name = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 1000, description }));
+
+export const SymbolsQuery = Type.Object(
+  {
+    q: Type.Optional(
+      Type.String({
+        maxLength: 1000,
+        description:
+          'Words that must all occur in question, symbol, category, source or canonical_id. Case and accents are ignored. A symbol with exactly this name comes first.',
+      }),
+    ),
+    source: name('Venue.'),
+    category: name('Category.'),
+    state: Type.Optional(
+      oneOf(
+        [...symbolStates, 'ending'] as const,
+        `State of the market; ending: active, and its expected end or close is within ${endsSoonDays} days.`,
+      ),
+    ),
+    sort: Type.Optional(
+      oneOf(
+        symbolSorts,
+        'Order: most ticks (default), newest first, the market that ends next first and those without an end last, or by symbol.',
+      ),
+    ),
+    offset: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: Number.MAX_SAFE_INTEGER,
+        default: 0,
+        description: 'Number of matching symbols before the first one of the response.',
+      }),
+    ),
+    limit: Type.Optional(
+      Limit(`Symbols in the response; larger values are reduced to ${symbolsLimitMax}.`, symbolsLimitDefault),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type SymbolsQuery = Type.Static<typeof SymbolsQuery>;
+
+const Ms = (description: string) => nullable(Type.Integer(), `${description}, epoch milliseconds UTC; null: unknown.`);
+const Text = (description: string) => nullable(Type.String(), `${description}; null: unknown.`);
+
+const foundExample = {
+  symbol: 'KXRAIN-25JUN',
+  source: 'kalshi',
+  question: 'Will it rain in São Paulo?',
+  category: 'weather',
+  state: 'active',
+  opens_at: Date.UTC(2025, 5, 1),
+  ends_at: Date.UTC(2025, 6, 1),
+  resolved_at: null,
+  outcome: null,
+  first_seen: Date.UTC(2025, 5, 1),
+  first_tick: Date.UTC(2025, 5, 1),
+  last_tick: Date.UTC(2025, 5, 14),
+  ticks: 3744,
+};
+
+const FoundSymbol = Type.Object(
+  {
+    symbol: Type.String({ description: 'Market ticker at its venue.' }),
+    source: Text('Venue'),
+    question: Text('What the market asks'),
+    category: Text('Category'),
+    state: oneOf(symbolStates, 'State of the market at the time of the response.'),
+    opens_at: Ms('Opening of the market'),
+    ends_at: Ms('Expected end of the market, or else its close'),
+    resolved_at: Ms('When the outcome was settled'),
+    outcome: nullable(Type.Number(), 'Settlement: 1, 0, or between; null: none.'),
+    first_seen: Type.Integer({ description: 'First poll or import that contained it, epoch milliseconds UTC.' }),
+    first_tick: Ms('Earliest published tick'),
+    last_tick: Ms('Latest published tick'),
+    ticks: Count('Published ticks'),
+  },
+  { title: 'FoundSymbol', examples: [foundExample] },
+);
+export type FoundSymbol = Type.Static<typeof FoundSymbol>;
+
+const Facet = Type.Object(
+  { name: Type.String(), symbols: Count('Symbols with this value') },
+  { title: 'SymbolFacet', examples: [{ name: 'weather', symbols: 120 }] },
+);
+
+export const SymbolsResponse = Type.Object(
+  {
+    symbols: Type.Array(FoundSymbol),
+    count: Count('Symbols in this response'),
+    total: Count('Matching symbols'),
+    offset: Count('Matching symbols before the first one'),
+    sources: Type.Array(Facet, { description: 'The venues of the archive, most symbols first; at most 200.' }),
+    categories: Type.Array(Facet, { description: 'Its categories, most symbols first; at most 200.' }),
+    omitted: Count(
+      'Symbols of the archive that are not searched, because it has more than the service holds in memory',
+    ),
+    generated_at: GeneratedAt,
+    generation: Count('Generation of the archive that was searched.'),
+  },
+  { title: 'SymbolsResponse' },
+);
+export type SymbolsResponse = Type.Static<typeof SymbolsResponse>;

@@ -1,0 +1,128 @@
+import type { DatasetName } from '../../archive/format/datasets.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
+import { paths } from '../../contract/paths.ts';
+import { type SymbolsQuery, SymbolsQuery as SymbolsQuerySchema, SymbolsResponse } from '../../contract/symbols.ts';
+import type { App } from '../http/context.ts';
+import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
+import type { HistoricalService } from './historical-service.ts';
+import type { GenerationReader } from './history.ts';
+import { buildSymbolTable, type SymbolRow, type SymbolTable, searchSymbols, toSearchText } from './symbol-search.ts';
+
+/** Maximum number of symbols in memory, those with the most ticks: about 1 GB. */
+const symbolsMax = 1_000_000;
+/** Number of rows to process before yielding: a few milliseconds of work. */
+const rowsPerSlice = 2000;
+
+/** `/api/v1/symbols`: search as one types, in a table in memory that is read once per generation. */
+export function registerSymbolSearch(app: App, service: HistoricalService): void {
+  const getTable = openSymbolTable(service);
+  app.get(
+    paths.symbols,
+    {
+      config: { isCatalogue: true, data: { scope: 'read', datasets: ['markets'] } },
+      schema: {
+        operationId: 'listSymbols',
+        summary: 'Find symbols',
+        description:
+          'Published symbols by words and filters, sorted, in pages. A publish may move symbols between pages; use historical/markets or the symbols dataset to read all of them.',
+        tags: ['historical'],
+        querystring: SymbolsQuerySchema,
+        response: { 200: SymbolsResponse },
+      },
+    },
+    async (request, reply): Promise<SymbolsResponse> => {
+      const signal = createDisconnectSignal(reply);
+      try {
+        const { table, omitted, generation } = await getTable();
+        return createResponse(table, request.query, service.context.clock.nowMs(), { omitted, generation });
+      } catch (error) {
+        throw toRequestError(error, signal);
+      }
+    },
+  );
+}
+
+function createResponse(
+  table: SymbolTable,
+  query: SymbolsQuery,
+  nowMs: number,
+  { omitted, generation }: { readonly omitted: number; readonly generation: number },
+): SymbolsResponse {
+  const { symbols, total } = searchSymbols(table, query, nowMs);
+  return {
+    symbols: [...symbols],
+    count: symbols.length,
+    total,
+    offset: query.offset ?? 0,
+    sources: [...table.sources],
+    categories: [...table.categories],
+    omitted,
+    generated_at: nowMs,
+    generation,
+  };
+}
+
+interface LoadedTable {
+  readonly table: SymbolTable;
+  readonly omitted: number;
+}
+
+/** Returns a function that reads the table of the current generation. Requests share the reading. */
+function openSymbolTable({ history, context }: HistoricalService) {
+  let loaded: { readonly key: string; readonly promise: Promise<LoadedTable> } | undefined;
+  return async (): Promise<LoadedTable & { readonly generation: number }> => {
+    const files = selectFiles(context.current.getManifest());
+    const { generation } = context.current.getManifest();
+    const key = files.map(({ sha256 }) => sha256).join();
+    if (loaded?.key !== key) {
+      const promise = history.read((reader) => readTable(reader, context.signal));
+      const started = { key, promise };
+      loaded = started;
+      promise.catch(() => {
+        if (loaded === started) loaded = undefined;
+      });
+    }
+    return { ...(await loaded.promise), generation };
+  };
+}
+
+const selectFiles = (manifest: Manifest): readonly PublishedFile[] => listFilesWithRows(manifest, 'symbols');
+
+async function readTable(reader: GenerationReader, signal: AbortSignal): Promise<LoadedTable> {
+  const files = selectFiles(reader.manifest);
+  const rowsCount = files.reduce((sum, { rows }) => sum + rows, 0);
+  const rows: SymbolRow[] = [];
+  const texts: string[] = [];
+  if (rowsCount > 0) {
+    const query = await reader.openQuery(
+      new Map<DatasetName, readonly PublishedFile[]>([['symbols', files]]),
+      [],
+      signal,
+    );
+    const ms = (name: string): string => `epoch_ms(${name})::DOUBLE`;
+    const sql = `SELECT symbol, canonical_id, source, question, category, is_active, ${ms('opens_at')},
+      ${ms('coalesce(expected_end, closes_at)')}, ${ms('resolved_at')}, outcome, ${ms('first_seen')}, ${ms('first_tick')},
+      ${ms('last_tick')}, ticks::DOUBLE FROM symbols${rowsCount > symbolsMax ? ` ORDER BY ticks DESC LIMIT ${symbolsMax}` : ''}`;
+    try {
+      for await (const chunk of query.readChunks([sql], signal)) {
+        for (let r = 0; r < chunk[0]!.length; r++) {
+          const row = toRow(chunk.map((column) => column[r]!));
+          rows.push(row);
+          texts.push(toSearchText(row));
+          if (rows.length % rowsPerSlice === 0) await new Promise((resolve) => setImmediate(resolve));
+        }
+      }
+    } finally {
+      await query.close();
+    }
+  }
+  return { table: buildSymbolTable(rows, texts), omitted: rowsCount - rows.length };
+}
+
+function toRow(values: readonly unknown[]): SymbolRow {
+  const [symbol, canonicalId, source, question, category, isActive, opensAt, endsAt, resolvedAt, outcome, ...rest] =
+    values;
+  const [firstSeen, firstTick, lastTick, ticks] = rest;
+  const row = { symbol, canonicalId, source, question, category, isActive, opensAt, endsAt, resolvedAt, outcome };
+  return { ...row, firstSeen, firstTick, lastTick, ticks } as SymbolRow;
+}

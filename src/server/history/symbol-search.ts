@@ -1,0 +1,234 @@
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { dayMs } from '../../base/window.ts';
+import {
+  endsSoonDays,
+  type FoundSymbol,
+  type SymbolSort,
+  type SymbolState,
+  type SymbolsQuery,
+  symbolsLimitDefault,
+  symbolsLimitMax,
+} from '../../contract/symbols.ts';
+
+/** A row of the symbols dataset. Times are epoch milliseconds. */
+export interface SymbolRow {
+  readonly symbol: string;
+  readonly canonicalId: string | null;
+  readonly source: string | null;
+  readonly question: string | null;
+  readonly category: string | null;
+  readonly isActive: boolean | null;
+  readonly opensAt: number | null;
+  /** The expected end, or else the close. */
+  readonly endsAt: number | null;
+  readonly resolvedAt: number | null;
+  readonly outcome: number | null;
+  readonly firstSeen: number;
+  readonly firstTick: number | null;
+  readonly lastTick: number | null;
+  readonly ticks: number;
+}
+
+/** The symbols of one generation, prepared for search. */
+export interface SymbolTable {
+  readonly rows: readonly SymbolRow[];
+  /** The folded text of each row that words are searched in. */
+  readonly texts: readonly string[];
+  readonly bySymbol: ReadonlyMap<string, number>;
+  /** Row numbers in the order of each sort; of `ending`, by time, rows without an end last. */
+  readonly orders: Readonly<Record<SymbolSort, Uint32Array>>;
+  readonly sources: readonly Facet[];
+  readonly categories: readonly Facet[];
+}
+
+interface Facet {
+  readonly name: string;
+  readonly symbols: number;
+}
+
+/** Maximum number of names of a facet. */
+const facetsMax = 200;
+/** Maximum number of words; further words are ignored. */
+const wordsMax = 20;
+
+/** A text without case and accents, so that `sao` finds `São`. */
+export const foldText = (text: string): string =>
+  // Most texts are ASCII, for which the normalization would take most of the time.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range of ASCII
+  /^[\x00-\x7f]*$/.test(text)
+    ? text.toLowerCase()
+    : text
+        .normalize('NFKD')
+        .replace(/\p{M}+/gu, '')
+        .toLowerCase();
+
+export const toSearchText = ({ question, symbol, category, source, canonicalId }: SymbolRow): string =>
+  foldText([question, symbol, category, source, canonicalId].filter((part) => part !== null).join('\n'));
+
+/** @param texts the result of `toSearchText` for each row */
+export function buildSymbolTable(rows: readonly SymbolRow[], texts: readonly string[]): SymbolTable {
+  const sorted = rows.map((_, i) => i).sort((a, b) => compareUtf8(rows[a]!.symbol, rows[b]!.symbol));
+  // Stable sorts: equal rows stay in the order of their symbols.
+  const sortBy = (key: (row: SymbolRow) => number): Uint32Array => {
+    const keys = Float64Array.from(rows, key);
+    return Uint32Array.from([...sorted].sort((a, b) => (keys[a]! < keys[b]! ? -1 : keys[a]! > keys[b]! ? 1 : 0)));
+  };
+  return {
+    rows,
+    texts,
+    bySymbol: new Map(rows.map(({ symbol }, i) => [symbol, i])),
+    orders: {
+      name: Uint32Array.from(sorted),
+      ticks: sortBy(({ ticks }) => -ticks),
+      newest: sortBy(({ opensAt, firstSeen }) => -Math.max(firstSeen, opensAt ?? 0)),
+      ending: sortBy(({ endsAt }) => endsAt ?? Number.POSITIVE_INFINITY),
+    },
+    sources: countNames(rows, ({ source }) => source),
+    categories: countNames(rows, ({ category }) => category),
+  };
+}
+
+function countNames(rows: readonly SymbolRow[], nameOf: (row: SymbolRow) => string | null): readonly Facet[] {
+  const counts = new Map<string, number>();
+  for (const row of rows) {
+    const name = nameOf(row);
+    if (name !== null && name !== '') counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return [...counts]
+    .map(([name, symbols]) => ({ name, symbols }))
+    .sort((a, b) => b.symbols - a.symbols || compareUtf8(a.name, b.name))
+    .slice(0, facetsMax);
+}
+
+interface FoundPage {
+  readonly symbols: readonly FoundSymbol[];
+  readonly total: number;
+}
+
+/**
+ * Finds the symbols of a page. It is fast enough for every key stroke: one pass over the texts in the order of memory, and
+ * a longer text only looks at what the shorter one has found.
+ */
+export function searchSymbols(table: SymbolTable, query: SymbolsQuery, nowMs: number): FoundPage {
+  const { q = '', sort = 'ticks', offset = 0 } = query;
+  const limit = Math.min(query.limit ?? symbolsLimitDefault, symbolsLimitMax);
+  const { rows } = table;
+  const words = splitWords(q);
+  const isMatch = createFilter(query, nowMs);
+  const isFound = new Uint8Array(rows.length);
+  let total = 0;
+  const mark = (i: number): void => {
+    if (isFound[i] === 1 || !isMatch(rows[i]!)) return;
+    isFound[i] = 1;
+    total++;
+  };
+  const matches = findMatches(table, words);
+  if (matches === null) for (let i = 0; i < rows.length; i++) mark(i);
+  else for (const i of matches) mark(i);
+  const exact = words.length === 0 ? undefined : table.bySymbol.get(q.trim());
+  if (exact !== undefined) mark(exact);
+  const isFirst = exact !== undefined && isFound[exact] === 1;
+  if (isFirst) isFound[exact] = 0;
+
+  const shown: number[] = isFirst && offset === 0 ? [exact] : [];
+  // The exact symbol takes the first place.
+  let skip = offset - (isFirst && offset > 0 ? 1 : 0);
+  if (skip < total)
+    for (const i of selectOrder(table, sort, nowMs)) {
+      if (shown.length >= limit) break;
+      if (isFound[i] === 1 && --skip < 0) shown.push(i);
+    }
+  return { symbols: shown.map((i) => toFoundSymbol(rows[i]!, nowMs)), total };
+}
+
+const splitWords = (text: string): readonly string[] =>
+  [...new Set(foldText(text).split(/\s+/u))].filter((word) => word !== '').slice(0, wordsMax);
+
+/** Maximum number of remembered results per table, of at most 4 bytes a symbol. */
+const resultsMax = 8;
+
+interface WordsResult {
+  readonly words: readonly string[];
+  readonly matches: Uint32Array;
+}
+
+const resultsByTable = new WeakMap<SymbolTable, WordsResult[]>();
+
+/** The rows with all words, in the order of memory; null for all rows. */
+function findMatches(table: SymbolTable, words: readonly string[]): Uint32Array | null {
+  if (words.length === 0) return null;
+  const results = resultsByTable.get(table) ?? [];
+  resultsByTable.set(table, results);
+  // Every row with the new words has the old ones, if each of these is a part of a new one.
+  const within = results
+    .filter((result) => result.words.every((old) => words.some((word) => word.includes(old))))
+    .reduce<WordsResult | null>(
+      (best, one) => (best === null || one.matches.length < best.matches.length ? one : best),
+      null,
+    );
+  const hasAll = (i: number): boolean => words.every((word) => table.texts[i]!.includes(word));
+  const matches = within === null ? collectRows(table.rows.length, hasAll) : within.matches.filter(hasAll);
+  results.push({ words, matches });
+  if (results.length > resultsMax) results.shift();
+  return matches;
+}
+
+function collectRows(count: number, isWanted: (i: number) => boolean): Uint32Array {
+  const out = new Uint32Array(count);
+  let length = 0;
+  for (let i = 0; i < count; i++) if (isWanted(i)) out[length++] = i;
+  return out.slice(0, length);
+}
+
+/** The rows in the order of a sort. The market that ends next is first, and those that ended are after all others. */
+function selectOrder({ rows, orders }: SymbolTable, sort: SymbolSort, nowMs: number): Iterable<number> {
+  const order = orders[sort];
+  if (sort !== 'ending') return order;
+  const endOf = (i: number): number => rows[i]!.endsAt ?? Number.POSITIVE_INFINITY;
+  const countUntil = (isReached: (i: number) => boolean): number => {
+    const at = order.findIndex(isReached);
+    return at < 0 ? order.length : at;
+  };
+  const next = countUntil((i) => endOf(i) >= nowMs);
+  const unknown = countUntil((i) => rows[i]!.endsAt === null);
+  const out = new Uint32Array(order.length);
+  out.set(order.subarray(next, unknown));
+  out.set(order.slice(0, next).reverse(), unknown - next);
+  out.set(order.subarray(unknown), unknown);
+  return out;
+}
+
+function createFilter({ source, category, state }: SymbolsQuery, nowMs: number): (row: SymbolRow) => boolean {
+  const endMax = nowMs + endsSoonDays * dayMs;
+  return (row) => {
+    if (source !== undefined && row.source !== source) return false;
+    if (category !== undefined && row.category !== category) return false;
+    if (state === undefined) return true;
+    if (state !== 'ending') return toState(row, nowMs) === state;
+    const { endsAt } = row;
+    return endsAt !== null && endsAt >= nowMs && endsAt <= endMax && toState(row, nowMs) === 'active';
+  };
+}
+
+/** The state of a market at a time. */
+export function toState({ outcome, resolvedAt, isActive }: SymbolRow, nowMs: number): SymbolState {
+  if (outcome !== null || (resolvedAt !== null && resolvedAt <= nowMs)) return 'resolved';
+  if (isActive === null) return 'unlisted';
+  return isActive ? 'active' : 'closed';
+}
+
+const toFoundSymbol = (row: SymbolRow, nowMs: number): FoundSymbol => ({
+  symbol: row.symbol,
+  source: row.source,
+  question: row.question,
+  category: row.category,
+  state: toState(row, nowMs),
+  opens_at: row.opensAt,
+  ends_at: row.endsAt,
+  resolved_at: row.resolvedAt,
+  outcome: row.outcome,
+  first_seen: row.firstSeen,
+  first_tick: row.firstTick,
+  last_tick: row.lastTick,
+  ticks: row.ticks,
+});

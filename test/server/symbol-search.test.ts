@@ -1,0 +1,208 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import type { SymbolsQuery, SymbolsResponse } from '../../src/contract/symbols.ts';
+import {
+  buildSymbolTable,
+  foldText,
+  type SymbolRow,
+  searchSymbols,
+  toSearchText,
+} from '../../src/server/history/symbol-search.ts';
+import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
+import { serving } from './serving.ts';
+import { rubbish } from './web/lake.ts';
+
+const row = (symbol: string, rest: Partial<SymbolRow> = {}): SymbolRow => ({
+  symbol,
+  canonicalId: null,
+  source: 'kalshi',
+  question: null,
+  category: null,
+  isActive: true,
+  opensAt: null,
+  endsAt: null,
+  resolvedAt: null,
+  outcome: null,
+  firstSeen: day0,
+  firstTick: null,
+  lastTick: null,
+  ticks: 0,
+  ...rest,
+});
+const tableOf = (...rows: SymbolRow[]) => buildSymbolTable(rows, rows.map(toSearchText));
+const find = (rows: SymbolRow[], query: SymbolsQuery = {}) =>
+  searchSymbols(tableOf(...rows), query, now).symbols.map(({ symbol }) => symbol);
+
+describe('search', () => {
+  test('words match question, symbol, category, venue and canonical ID, in any order, case or accent', () => {
+    const rows = [
+      row('KXRAIN-26', { question: 'Will it rain in São Paulo?', category: 'Weather', canonicalId: 'm-77' }),
+      row('KXSNOW-26', { question: 'Will it snow?', category: 'Weather', source: 'polymarket' }),
+    ];
+    for (const q of ['sao rain', 'RAIN são', 'paulo weather', 'kxrain', 'm-77', 'kalshi', ' rain\t\n paulo '])
+      expect([q, find(rows, { q })]).toEqual([q, ['KXRAIN-26']]);
+    expect(find(rows, { q: 'weather' })).toHaveLength(2);
+    expect(find(rows, { q: '' })).toHaveLength(2);
+    expect(find(rows, { q: 'rain snow' })).toEqual([]);
+  });
+
+  test('the symbol with exactly this name is first, whatever the sort', () => {
+    const rows = [row('AB', { ticks: 9 }), row('A', { ticks: 1 }), row('ABC', { ticks: 5 })];
+    expect(find(rows, { q: 'A' })).toEqual(['A', 'AB', 'ABC']);
+    expect(find(rows, { q: 'A', limit: 1, offset: 1 })).toEqual(['AB']);
+    expect(find(rows, { q: 'A', limit: 2, offset: 2 })).toEqual(['ABC']);
+  });
+
+  test('sorts by ticks, age, end and name', () => {
+    const rows = [
+      row('B', { ticks: 5, opensAt: now - 2 * dayMs, endsAt: now + dayMs }),
+      row('A', { ticks: 5, opensAt: now - dayMs, endsAt: now - dayMs }),
+      row('D', { ticks: 9, opensAt: now - 3 * dayMs }),
+      row('C', { ticks: 0, opensAt: now, endsAt: now + hourMs }),
+      row('E', { ticks: 0, endsAt: now - hourMs }),
+    ];
+    expect(find(rows)).toEqual(['D', 'A', 'B', 'C', 'E']);
+    expect(find(rows, { sort: 'name' })).toEqual(['A', 'B', 'C', 'D', 'E']);
+    expect(find(rows, { sort: 'newest' }).slice(0, 3)).toEqual(['C', 'A', 'B']);
+    // The next end first, then those that ended, the latest first, then those without an end.
+    expect(find(rows, { sort: 'ending' })).toEqual(['C', 'B', 'E', 'A', 'D']);
+  });
+
+  test('filters by venue, category and state', () => {
+    const rows = [
+      row('ACTIVE', { category: 'a', endsAt: now + 8 * dayMs }),
+      row('SOON', { category: 'a', endsAt: now + 7 * dayMs }),
+      row('CLOSED', { category: 'b', isActive: false, endsAt: now + dayMs }),
+      row('RESOLVED', { category: 'b', outcome: 0 }),
+      row('SETTLED', { category: 'b', resolvedAt: now }),
+      row('UNLISTED', { source: null, isActive: null }),
+    ];
+    expect(find(rows, { state: 'active' })).toEqual(['ACTIVE', 'SOON']);
+    expect(find(rows, { state: 'ending' })).toEqual(['SOON']);
+    expect(find(rows, { state: 'closed' })).toEqual(['CLOSED']);
+    expect(find(rows, { state: 'resolved' })).toEqual(['RESOLVED', 'SETTLED']);
+    expect(find(rows, { state: 'unlisted' })).toEqual(['UNLISTED']);
+    expect(find(rows, { category: 'b', state: 'resolved', q: 'settled' })).toEqual(['SETTLED']);
+    expect(find(rows, { source: 'kalshi' })).toHaveLength(5);
+    expect(tableOf(...rows).categories).toEqual([
+      { name: 'b', symbols: 3 },
+      { name: 'a', symbols: 2 },
+    ]);
+  });
+
+  test('pages are disjoint and complete, and equal a plain filter and sort', () => {
+    const rows = fc.array(
+      fc.record({
+        name: fc.string({ unit: 'binary', minLength: 1, maxLength: 4 }),
+        ticks: fc.nat(3),
+        endsAt: fc.option(fc.integer({ min: now - 5, max: now + 5 })),
+      }),
+      { maxLength: 40 },
+    );
+    fc.assert(
+      fc.property(
+        rows,
+        fc.string({ unit: 'binary', maxLength: 2 }),
+        fc.integer({ min: 1, max: 7 }),
+        fc.constantFrom('ticks', 'name', 'newest', 'ending'),
+        (given, q, limit, sort) => {
+          const all = [...new Map(given.map(({ name, ...rest }) => [name, row(name, rest)])).values()];
+          const table = tableOf(...all);
+          const seen: string[] = [];
+          for (let page = 1; page <= 41; page++)
+            seen.push(
+              ...searchSymbols(table, { q, limit, offset: (page - 1) * limit, sort }, now).symbols.map(
+                ({ symbol }) => symbol,
+              ),
+            );
+          const words = foldText(q)
+            .split(/\s+/u)
+            .filter((word) => word !== '');
+          const expected = all.filter(
+            (one) =>
+              words.every((word) => toSearchText(one).includes(word)) || (words.length > 0 && one.symbol === q.trim()),
+          );
+          expect(new Set(seen).size).toBe(seen.length);
+          expect(seen.toSorted()).toEqual(expected.map(({ symbol }) => symbol).toSorted());
+        },
+      ),
+    );
+  });
+});
+
+async function published(symbols: readonly string[]) {
+  const archive = opened();
+  const markets = symbols.map((symbol) =>
+    market(symbol, { question: `Question of ${symbol}`, category: 'weather', closesAt: now + dayMs }),
+  );
+  recordMarkets(archive.state.db, markets, now, true);
+  appendMarkets(archive.state, { runId: 'run', observedAt: now, markets }, []);
+  append(archive, answer(symbols[0]!, [[day0, 0.5]], { windows: [{ from: day0, to: now - hourMs }] }));
+  await publishNow(archive);
+  return archive;
+}
+
+test('finds symbols by words, filters and sorts, page by page', async () => {
+  const archive = await published(['AAA', 'BBB', 'CCC']);
+  const { json } = await serving(archive);
+  const get = async (query: string) => (await json<SymbolsResponse>(`/api/v1/symbols?${query}`)).body;
+  const first = await get('limit=2');
+  expect(first).toMatchObject({ count: 2, total: 3, offset: 0, omitted: 0, generation: 1 });
+  expect(first.symbols[0]).toMatchObject({
+    symbol: 'AAA',
+    ticks: 1,
+    first_tick: day0,
+    state: 'active',
+    category: 'weather',
+  });
+  expect(first.categories).toEqual([{ name: 'weather', symbols: 3 }]);
+  expect((await get('limit=2&offset=2')).symbols.map(({ symbol }) => symbol)).toEqual(['CCC']);
+  expect((await get('offset=1000000')).symbols).toEqual([]);
+  expect((await get('q=question+bbb&state=ending&sort=ending')).symbols.map(({ symbol }) => symbol)).toEqual(['BBB']);
+
+  // A publish shows in the next response.
+  append(
+    archive,
+    answer(
+      'BBB',
+      [
+        [day0, 0.5],
+        [day0 + 1, 0.6],
+      ],
+      { windows: [{ from: day0, to: now - hourMs }] },
+    ),
+  );
+  await publishNow(archive);
+  const after = await get('limit=1');
+  expect([after.generation, after.symbols[0]!.symbol]).toEqual([2, 'BBB']);
+});
+
+test('an empty archive has no symbols', async () => {
+  const { json } = await serving(opened());
+  expect((await json('/api/v1/symbols?q=a')).body).toMatchObject({ symbols: [], total: 0, categories: [] });
+});
+
+test('hostile names and queries do no harm', async () => {
+  const { json } = await serving(await published([...rubbish, '__proto__', '%_\\', "'; DROP TABLE symbols; --"]));
+  for (const symbol of [...rubbish, '__proto__', '%_\\', "'; DROP TABLE symbols; --"]) {
+    const { body } = await json<SymbolsResponse>(`/api/v1/symbols?q=${encodeURIComponent(symbol)}`);
+    expect([symbol, body.symbols[0]?.symbol]).toEqual([symbol, symbol]);
+  }
+  for (const query of ['q=.*', 'q=%25', 'q=(a%2B)%2B%24', 'category=__proto__', `q=${'a%20'.repeat(300)}`])
+    expect([query, (await json(`/api/v1/symbols?${query}`)).status]).toEqual([query, 200]);
+  for (const query of [
+    'offset=-1',
+    'offset=1e3',
+    'limit=0',
+    'sort=ticks;',
+    'state=',
+    'source=',
+    'q=%00',
+    `q=${'a'.repeat(1001)}`,
+    'q=a&q=b',
+    'other=1',
+  ])
+    expect([query, (await json(`/api/v1/symbols?${query}`)).status]).toEqual([query, 400]);
+});
