@@ -2,6 +2,7 @@ import { readSymbol } from '../../archive/journal/symbols.ts';
 import { openOrderBookReader } from '../../archive/read/read-order-book.ts';
 import { paths } from '../../contract/paths.ts';
 import { OrderbookQuery, OrderbookResponse } from '../../contract/service.ts';
+import { mayReadLive } from '../auth/authenticate.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { setDataTime } from '../http/data-time.ts';
 import { createUnknownSymbolError, ProblemError } from '../http/problem-details.ts';
@@ -13,7 +14,7 @@ export function registerOrderBookRoutes(app: App, context: ServiceContext): void
   app.get(
     paths.orderbook,
     {
-      config: { data: { scope: 'read', datasets: ['orderbooks'] } },
+      config: { isCatalogue: true, data: { scope: 'read', datasets: ['orderbooks'] } },
       schema: {
         operationId: 'getOrderBook',
         summary: 'The latest order book of a symbol',
@@ -28,7 +29,7 @@ export function registerOrderBookRoutes(app: App, context: ServiceContext): void
     async (request, reply) => {
       const { symbol } = request.query;
       let book = await books.readLatest(symbol);
-      if (live) {
+      if (live && mayReadLive(request)) {
         await live.refreshOrderBook(symbol, book?.fetchedAt ?? null);
         book = await books.readLatest(symbol);
       }

@@ -4,6 +4,7 @@ import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import { paths } from '../../contract/paths.ts';
 import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { type DeclaredGap, TicksQuery, TicksResponse } from '../../contract/schemas.ts';
+import { mayReadLive } from '../auth/authenticate.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { setDataTime } from '../http/data-time.ts';
 import { createUnknownSymbolError, ProblemError, requireWindow } from '../http/problem-details.ts';
@@ -107,7 +108,7 @@ export function registerTicksRoutes(app: App, context: ServiceContext): void {
   app.get(
     paths.ticks,
     {
-      config: { data: { scope: 'read', datasets: ['ticks'] } },
+      config: { isCatalogue: true, data: { scope: 'read', datasets: ['ticks'] } },
       schema: {
         operationId: 'getTicks',
         summary: 'The ticks of one symbol',
@@ -121,7 +122,8 @@ export function registerTicksRoutes(app: App, context: ServiceContext): void {
     async (request, reply) => {
       const { symbol, from = null, to, limit = limitDefault } = request.query;
       requireWindow(from, to);
-      await live?.refreshTicks(symbol, Math.min(clock.nowMs(), to ?? Number.POSITIVE_INFINITY));
+      if (mayReadLive(request))
+        await live?.refreshTicks(symbol, Math.min(clock.nowMs(), to ?? Number.POSITIVE_INFINITY));
       const nowMs = clock.nowMs();
       const window = { symbol, from, to: Math.min(nowMs, to ?? nowMs), limit: Math.min(limit, ticksLimitMax) };
       const range = await readTicks(window).catch(throwUnavailable);
