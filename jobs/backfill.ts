@@ -9,22 +9,27 @@ import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/pub
 export const job: Job<BackfillFlags> = {
   name: 'backfill',
   run: (context, { window, symbols: requested, showPlan, ...how }) =>
-    runJob(context, 'backfill', { usesUpstream: true, symbols: requested }, async (run, symbols) => {
-      if (symbols.length === 0 && readAllSymbols(run.archive.state.db, run.source).length === 0)
-        await pollMarketLists(run);
-      const range = { from: window.from, to: Math.min(window.to, context.clock.nowMs()) };
-      const { plans, facts } = createBackfillPlans(run, range, symbols, how);
-      if (showPlan !== null) {
-        const { source } = run;
-        const rate = expectRequestRate(run.context, run.archive.state.db, source);
-        showPlan({ source, plans, rate, ...estimatePlans(run, plans, facts) });
-        return;
-      }
-      await collectPlans(run, plans, 'backfill');
-      await publishJournal(run);
-      await verifyPublishedFiles(run);
-      reportGaps(run, { symbols, window: range, isFromNamed: true });
-      reportSuspendedSymbols(run);
-      reportDataLoss(run);
-    }),
+    runJob(
+      context,
+      'backfill',
+      { usesUpstream: true, symbols: requested, isDryRun: showPlan !== null },
+      async (run, symbols) => {
+        if (symbols.length === 0 && readAllSymbols(run.archive.state.db, run.source).length === 0)
+          await pollMarketLists(run);
+        const range = { from: window.from, to: Math.min(window.to, context.clock.nowMs()) };
+        const { plans, facts } = createBackfillPlans(run, range, symbols, how);
+        if (showPlan !== null) {
+          const { source } = run;
+          const rate = expectRequestRate(run.context, run.archive.state.db, source);
+          showPlan({ source, plans, rate, ...estimatePlans(run, plans, facts) });
+          return;
+        }
+        await collectPlans(run, plans, 'backfill');
+        await publishJournal(run);
+        await verifyPublishedFiles(run);
+        reportGaps(run, { symbols, window: range, isFromNamed: true });
+        reportSuspendedSymbols(run);
+        reportDataLoss(run);
+      },
+    ),
 };

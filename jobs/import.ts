@@ -28,7 +28,8 @@ export const job: Job<ImportFlags> = {
   async run(context, flags) {
     const input = await prepare(context, flags);
     try {
-      return await runJob(context, 'import', { usesUpstream: false, canCreateArchive: true }, async (run) => {
+      const needs = { usesUpstream: false, canCreateArchive: true, isDryRun: flags.showCheck !== null };
+      return await runJob(context, 'import', needs, async (run) => {
         await input.import(run);
         if (flags.showCheck !== null) return;
         await verifyPublishedFiles(run);

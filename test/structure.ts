@@ -59,6 +59,7 @@ const soleImporters: Readonly<Record<string, string>> = {
   '@aws-sdk': 'src/bucket',
   undici: 'src/client',
   'p-queue': 'src/client',
+  nodemailer: 'src/collector/notifications',
   croner: 'src/settings',
   tinypool: 'src/base/worker-threads.ts',
   fastify: 'src/server',

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
@@ -61,8 +62,12 @@ export const flagsUnusedByReaders: readonly UnusedFlag[] = ['--no-progress', '--
  */
 export function withCommonFlags(command: Command, idle: readonly UnusedFlag[] = [], readsBuckets = false): Command {
   addCommonFlags(command);
-  const hidden: readonly (string | undefined)[] = readsBuckets ? idle : [...idle, '--archive'];
-  for (const option of command.options) if (hidden.includes(option.long)) option.hideHelp();
+  const hidden: readonly (string | undefined)[] = idle.includes('--output') ? [...idle, '--archive'] : idle;
+  for (const option of command.options) {
+    if (hidden.includes(option.long)) option.hideHelp();
+    if (readsBuckets && option.long === '--archive')
+      option.description = 'the archive to read, in place of --output: s3://BUCKET/PREFIX, or a folder';
+  }
   return command;
 }
 
@@ -71,7 +76,7 @@ function addCommonFlags(command: Command): void {
     .optionsGroup('Common options:')
     .option('--config <file>', 'config file (default: none); config/default.yaml lists every setting')
     .option('--output <dir>', "the archive's root (default: output/archive)")
-    .option('--archive <address>', 'the archive to read, in place of --output: s3://BUCKET/PREFIX, or a folder')
+    .option('--archive <dir>', 'another name of --output')
     .addOption(
       createRepeatableOption('--set <key=value>', 'set one setting, e.g. --set poll.page_limit=1000; can be repeated'),
     )
@@ -98,10 +103,12 @@ function addCommonFlags(command: Command): void {
     .helpOption('--help', 'show this help');
 }
 
-/** The archive that --archive or --output names. Throws UsageError if both are given. */
+/** The archive that --archive or --output names. Throws UsageError if they name different ones. */
 export function mergeArchiveFlags({ archive, output }: Pick<CommonFlags, 'archive' | 'output'>): string | undefined {
-  if (archive !== undefined && output !== undefined)
-    throw new UsageError('Give either --archive or --output, not both: each names the archive.');
+  const isSame =
+    archive === output || (archive !== undefined && output !== undefined && resolve(archive) === resolve(output));
+  if (archive !== undefined && output !== undefined && !isSame)
+    throw new UsageError('Give either --archive or --output, not both: they name different archives.');
   return archive ?? output;
 }
 

@@ -27,6 +27,7 @@ import { addSql } from './commands/sql.ts';
 import { addStandby } from './commands/standby.ts';
 import { addStatus } from './commands/status.ts';
 import { addSymbols } from './commands/symbols.ts';
+import { addTail } from './commands/tail.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
 import { configureUsageErrors, suggestChoice, withExamples, withNotes } from './help.ts';
@@ -130,7 +131,7 @@ export function createProgram(
   for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(cli);
   for (const add of [addSchedule, addStandby, addPublish]) add(cli);
   program.commandsGroup('Inspect:');
-  for (const add of [addStatus, addReport, addSymbols, addGaps, addSql, addExport, addChanges]) add(cli);
+  for (const add of [addStatus, addReport, addSymbols, addGaps, addTail, addSql, addExport, addChanges]) add(cli);
   program.commandsGroup('Research:');
   addBacktest(cli);
   program.commandsGroup('Maintain:');

@@ -27,14 +27,13 @@ import {
 import { hasUpstream, requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import type { ImportFlags } from './import/import-step.ts';
 import { afterRun, beforeRun } from './notifications/after-run.ts';
-import type { SymbolPlan } from './paging/plan.ts';
 import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
 import { createRun, type Run } from './run/run.ts';
 import { createResponseShapes, detectSchemaDrift } from './run/schema-drift.ts';
 import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobExitCode } from './run/source-runs.ts';
 import { addNextAction } from './run/suggest-action.ts';
 import { type CountedFacts, emptyFacts, type RateUse, type Summary, summarize } from './run/summary.ts';
-import type { ExpectedRate, FetchEstimate } from './steps/estimate-step.ts';
+import type { BackfillPlan } from './steps/estimate-step.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
 import { type HeldLease, holdLease } from './steps/lease-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';
@@ -86,13 +85,6 @@ export interface VerifyFlags {
   readonly onVerified: (found: VerifyResult, archive: Archive, runId: string) => void;
 }
 
-export interface BackfillPlan extends FetchEstimate {
-  /** The source, of an archive's several; null: the only service. */
-  readonly source: string | null;
-  readonly plans: readonly SymbolPlan[];
-  readonly rate: ExpectedRate;
-}
-
 /** Loaders of all jobs by name. A job is loaded when it is started. */
 export interface JobLoaders {
   nightly(): Promise<Job<NightlyFlags>>;
@@ -115,6 +107,8 @@ interface JobRequirements {
   readonly symbols?: readonly string[];
   /** Whether the job may create an archive although it does not poll. */
   readonly canCreateArchive?: boolean;
+  /** Whether the job only prints what it would do, so that it pings no dead man's switch. Default: no. */
+  readonly isDryRun?: boolean;
   /** Whether the job pushes what it has published to the bucket of the settings, if there is one. Default: no. */
   readonly pushes?: boolean;
   /** A service that is used instead of the archive's upstream, with a separate rate limit. */
@@ -143,14 +137,13 @@ type JobBody = (run: Run, symbols: readonly string[]) => Promise<void>;
  * several. Never rejects: the summary contains the error.
  */
 export async function runJob(context: Context, job: string, needs: JobRequirements, body: JobBody): Promise<Summary> {
-  const { usesUpstream, isPerSource = usesUpstream !== false, symbols = [] } = needs;
-  // The job does not wait for it, but its end must arrive after its start.
-  const started = beforeRun(context, job);
+  const { usesUpstream, isPerSource = usesUpstream !== false, symbols = [], isDryRun = false } = needs;
+  const started = isDryRun ? undefined : beforeRun(context, job);
   const summary = await runPlanned(context, job, needs, body, () =>
     isPerSource ? planSourceRuns(context, symbols, usesUpstream === true) : [{ context, source: null, symbols }],
   );
   await started;
-  await afterRun(context, summary);
+  await afterRun(context, summary, isDryRun);
   return summary;
 }
 

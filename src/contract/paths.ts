@@ -23,6 +23,8 @@ export const paths = {
   me: '/api/v1/me',
   /** Search in the symbols; oddslake only. */
   symbols: '/api/v1/symbols',
+  /** Sample rows of a dataset, for the catalogue page only. */
+  samples: '/api/v1/catalogue/samples',
   /** Sessions of the catalogue page; oddslake only. */
   session: '/api/v1/session',
   exportFiles: '/api/v1/export/files',

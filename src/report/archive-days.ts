@@ -5,7 +5,14 @@ import { dayMs, type Window } from '../base/window.ts';
 import { isDayComplete } from '../contract/completeness-counts.ts';
 import type { DayTotals, ReportData } from './data/report-data.ts';
 import type { ArchiveGrowth } from './health-status.ts';
-import { type HtmlColumn, type ReportPart, renderFigure, renderHtmlTable, renderSection } from './page-parts.ts';
+import {
+  type HtmlColumn,
+  type ReportPart,
+  renderCards,
+  renderFigure,
+  renderHtmlTable,
+  renderSection,
+} from './page-parts.ts';
 import { renderDayBars, renderLinesPlot } from './time-plots.ts';
 
 type ShownDays = Pick<ReportData, 'days' | 'shown'>;
@@ -45,7 +52,12 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
         ];
   const tickDays = trimDays(days, ({ ticks }) => ticks);
   if (tickDays.length < chartPointsMin)
-    return [renderSection('Ticks and bytes', [...hiddenNote, renderDaysTable(tickDays.toReversed(), data.nowMs)])];
+    return [
+      renderSection('Ticks and bytes', [
+        ...hiddenNote,
+        renderCards(renderDaysTable(tickDays.toReversed(), data.nowMs)),
+      ]),
+    ];
   const hollowNote = tickDays.every(isDayComplete) ? '' : ' Hollow bars: days that are incomplete or not over yet.';
   const byteUnit = chooseByteUnit(maximum(({ bytes }) => bytes));
   const bars = (getValue: (day: DayTotals) => number) =>

@@ -28,29 +28,12 @@ export function renderArchiveReport(data: ReportData, version: string): ArchiveR
 `,
     renderHealthPanel(health),
     html`<p class="note origin">${describeOrigin(data)}${renderCatalogueLink(data.rules.catalogueUrl)}</p>\n`,
-    renderOverview(data, growth),
-    ...arrangeParts([
-      ...renderDamageSection(data),
-      ...renderNightSection(data),
-      ...renderProblemSymbolsSection(data),
-      ...renderGapsSection(data),
-      ...renderCoverageSection(data),
-      ...renderTicksSection(data),
-      ...renderSymbolsSection(data),
-      ...renderLagSection(data),
-      ...renderLatenessSection(data),
-      ...renderRechecksSection(data),
-      ...renderConflictsSection(data),
-      ...renderQuarantineSection(data),
-      ...renderDriftSection(data),
-      ...renderRunsSection(data),
-      ...renderRequestsSection(data),
-      ...renderGrowthSection(data, growth),
-    ]),
+    // An empty archive has no figures.
+    ...(health.state === 'empty' ? [] : [renderOverview(data, growth), ...renderSections(data, growth)]),
   ];
   return {
     text: renderReportPage(`${name}: oddslake report`, body, version, archiveStyle + symbolsStyle),
-    health: health,
+    health,
   };
 }
 
@@ -63,6 +46,27 @@ function describeOrigin({ status, nowMs }: ReportData): string {
   const from = sources || status.upstream;
   return `${from ? `Collected from ${from}. ` : ''}Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.`;
 }
+
+/** All sections, those that need attention first. */
+const renderSections = (data: ReportData, growth: ArchiveGrowth): Html[] =>
+  arrangeParts([
+    ...renderDamageSection(data),
+    ...renderNightSection(data),
+    ...renderProblemSymbolsSection(data),
+    ...renderGapsSection(data),
+    ...renderCoverageSection(data),
+    ...renderTicksSection(data),
+    ...renderSymbolsSection(data),
+    ...renderLagSection(data),
+    ...renderLatenessSection(data),
+    ...renderRechecksSection(data),
+    ...renderConflictsSection(data),
+    ...renderQuarantineSection(data),
+    ...renderDriftSection(data),
+    ...renderRunsSection(data),
+    ...renderRequestsSection(data),
+    ...renderGrowthSection(data, growth),
+  ]);
 
 const renderCatalogueLink = (url: string | null): readonly Html[] =>
   url === null ? [] : [html` <a href="${url}" rel="noreferrer">Open the catalogue</a>`];

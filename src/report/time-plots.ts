@@ -31,7 +31,10 @@ export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accen
     {
       label,
       options: (size) => {
-        const inset = Math.min(3, (0.06 * size.width) / ((span.to - span.from) / dayMs));
+        const barWidth = size.width / ((span.to - span.from) / dayMs);
+        // Narrow bars touch: gaps of a part of a pixel would show as a pattern.
+        const isNarrow = barWidth < 5;
+        const inset = isNarrow ? 0 : Math.min(3, 0.06 * barWidth);
         const createBars = (subset: readonly DayBar[], look: Plot.RectYOptions) =>
           Plot.rectY(subset, {
             x1: ({ day }: DayBar) => toDate(day),
@@ -40,6 +43,7 @@ export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accen
             y2: 'value',
             insetLeft: inset,
             insetRight: inset,
+            ...(isNarrow && { shapeRendering: 'crispEdges' }),
             ...look,
           });
         return {

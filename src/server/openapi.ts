@@ -13,6 +13,8 @@ import { dataTimeHeader } from './http/data-time.ts';
 import { createProblem, pageContentSecurityPolicy } from './http/problem-details.ts';
 import { createStaticBody, type StaticBody, sendStaticBody } from './http/static-body.ts';
 import { addParameterExamples, describeRepeatableParameters, nameSchemas } from './openapi-components.ts';
+import { loadAssets } from './web/catalogue.ts';
+import { renderDocumentationPage } from './web/docs-page.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -326,6 +328,8 @@ export async function registerDocumentationRoutes(
   compress: CompressBody,
 ): Promise<void> {
   const findFile = openPageFiles();
+  let page: StaticBody | undefined;
+  const isPage = (url = ''): boolean => url.replace(/\/$/, '') === paths.documentation;
   await app.register(async (inner) => {
     inner.addHook('onRoute', (route) => {
       route.config = { ...route.config, access: 'open' };
@@ -338,6 +342,10 @@ export async function registerDocumentationRoutes(
     // In place of the plugin's handlers, which serialize the document and read and compress files for each request.
     inner.addHook('preHandler', async (request, reply): Promise<FastifyReply | undefined> => {
       const { '*': name } = request.params as { '*'?: string };
+      if (isPage(request.routeOptions.url)) {
+        page ??= createStaticBody('text/html; charset=utf-8', renderDocumentationPage(`/assets/${loadAssets().stamp}`));
+        return sendStaticBody(request, reply, page, compress);
+      }
       const isDocument = request.routeOptions.url === `${paths.documentation}/json`;
       const body = isDocument ? loadDocument() : name === undefined ? undefined : findFile(name);
       return body === undefined ? undefined : sendStaticBody(request, reply, body, compress);

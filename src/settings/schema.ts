@@ -1,5 +1,19 @@
 import type { Static } from 'typebox';
 
+/** Jobs whose end is reported. `push` is that of a schedule. */
+const notifyingJobs = [
+  'nightly',
+  'markets',
+  'ticks',
+  'orderbook',
+  'backfill',
+  'import',
+  'publish',
+  'repair',
+  'verify',
+  'push',
+] as const;
+
 /** Description of settings that are cron expressions. load.ts validates settings with this description. */
 export const cronDescription = 'a cron expression';
 
@@ -144,7 +158,7 @@ export const settingsSchema = createSection({
     ping_url_file: createNullable({ type: 'string', minLength: 1 }),
     ping_start_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
     ping_fail_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
-    ping_jobs: createTextList(['nightly']),
+    ping_jobs: createChoiceList(notifyingJobs, ['nightly']),
     email: createSection({
       to: createTextList([]),
       from: createNullable({ type: 'string', minLength: 1, maxLength: 320 }),
@@ -284,8 +298,8 @@ function createFlag(value: boolean) {
 }
 
 /** A list of some of these names; all of them by default. */
-function createChoiceList<const N extends string>(names: readonly N[]) {
-  return { type: 'array', items: { type: 'string', enum: names }, maxItems: 100, default: names } as const;
+function createChoiceList<const N extends string>(names: readonly N[], value: readonly N[] = names) {
+  return { type: 'array', items: { type: 'string', enum: names }, maxItems: 100, default: value } as const;
 }
 
 function createTextList(value: readonly string[]) {

@@ -82,11 +82,12 @@ export function requireUpstream(settings: Settings): UpstreamAccess {
 }
 
 /**
- * Returns the other oddslake, at `url`, from which a repair restores lost ticks.
+ * Returns the other oddslake, at `url`, from which a repair restores lost ticks, or whose stream is followed.
+ * @param flag the flag that named it
  * @throws UsageError if the URL is invalid or the API key is not set
  */
-export function requireOtherUpstream(settings: Settings, url: string): UpstreamAccess {
-  const baseUrl = parseServiceUrl(url, '--from-url');
+export function requireOtherUpstream(settings: Settings, url: string, flag = '--from-url'): UpstreamAccess {
+  const baseUrl = parseServiceUrl(url, flag);
   const apiKey = settings.repair.fromApiKey;
   if (apiKey === null) {
     throw new UsageError(`No key for ${baseUrl}: set ODDSLAKE_FROM_API_KEY or ODDSLAKE_FROM_API_KEY_FILE`);

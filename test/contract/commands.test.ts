@@ -39,6 +39,7 @@ test('every command accepts the common flags and lists those that it uses', () =
     status: reads,
     gaps: reads,
     symbols: reads,
+    tail: reads,
     sql: reads,
     changes: reads,
     report: reads,

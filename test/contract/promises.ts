@@ -41,6 +41,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'gaps accept': ['--from', '--to', '--reason'],
   'gaps revoke': ['--from', '--to'],
   symbols: ['--source'],
+  tail: ['--url', '--since'],
   'symbols retry': ['--source'],
   changes: ['--since'],
   doctor: ['--offline', '--source'],
@@ -88,7 +89,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'backtest show': ['--out'],
   sandbox: [],
   'sandbox files': ['--from', '--to', '--dataset', '--seed'],
-  init: [],
+  init: ['--no-check', '--order-books', '--nightly'],
   demo: [],
 };
 

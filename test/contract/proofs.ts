@@ -38,6 +38,10 @@ const exits = 'e2e/exit-codes.test.ts';
 const badUsage: Proof = [usage, 'bad settings and bad usage exit 2 before any work'];
 const busy: Proof = [exits, 'waits for --wait, exits 5, and its ticks are published later'];
 const rerun: Proof = [again, 'a repeated nightly run of a past date requests no ticks and changes no byte'];
+const tailed: Proof = [
+  'e2e/tail.test.ts',
+  'tail prints the ticks since a time and then new ones, each once, and ends with 0 on SIGINT',
+];
 const dryRun: Proof = [again, '--dry-run prints symbols, windows, requests and time, and fetches no tick'];
 const backfilled: Proof = [
   again,
@@ -97,6 +101,8 @@ const details: Proof = [
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
 const delays: Proof = ['settings/load.test.ts', 'the minimum delay is at most the maximum'];
 const doctored: Proof = ['e2e/doctor.test.ts', 'reports no problem for a healthy archive, and changes nothing'];
+const initialized = (title: string): Proof => ['e2e/init.test.ts', title];
+const firstNightly = 'writes the setting of order books, prints the checks of doctor, and runs the first nightly';
 const completed = (title: string): Proof => ['e2e/completion.test.ts', title];
 const configShown: Proof = [
   'e2e/config.test.ts',
@@ -192,6 +198,7 @@ export const proofs: Proofs = {
     orderbook: [books, 'polls the symbols named, and goes on where one of them fails'],
     import: recording,
     schedule: scheduled,
+    tail: tailed,
     symbols: ['e2e/symbols.test.ts', 'symbols matches all words in any case, and counts omitted rows'],
     changes: changed,
     snapshot: [
@@ -226,6 +233,8 @@ export const proofs: Proofs = {
     ...serviceFlags,
     ...backtestFlags,
     'nightly --date': rerun,
+    'tail --since': tailed,
+    'tail --url': ['e2e/tail.test.ts', 'tail follows a service without loss or repetition, also across its restart'],
     'nightly --dry-run': [
       'e2e/dry-run.test.ts',
       'nightly --dry-run is right within 20 %, contacts nobody and writes nothing',
@@ -307,6 +316,9 @@ export const proofs: Proofs = {
     'changes --since': changed,
     'doctor --offline': doctored,
     'config show --all': configShown,
+    'init --no-check': initialized('tries the address and the key before it writes, unless told not to'),
+    'init --order-books': initialized(firstNightly),
+    'init --nightly': initialized(firstNightly),
     'completion --symbols': completed('completes symbols of the archive on the command line'),
     'export --out': exported('replaces an existing file atomically, and keeps it if the export fails'),
     'export --dataset': exported('exports rows of coverage and markets that overlap the window'),

@@ -65,6 +65,8 @@ describe('a dead man’s switch', () => {
     const backfill = ['--from', '2025-06-10', '--to', '2025-06-12', '--symbol', box.symbols()[0]!, '--all-known'];
     const failUrl = url.replace(secretPath, `${secretPath}/own?code=7`);
     const jobs = ['--set', 'notify.ping_jobs=nightly,backfill', '--set', `notify.ping_fail_url=${failUrl}`];
+    expect((await runHere(jobArgs('backfill', output, ...backfill, ...jobs, '--dry-run'), env)).code).toBe(0);
+    expect(pings).toHaveLength(2);
     const failed = await runHere(jobArgs('backfill', output, ...backfill, ...jobs), env);
     expect(failed.code).toBe(4);
     expect(pings.slice(2).map(({ path }) => path)).toEqual([`${secretPath}/start`, `${secretPath}/own?code=7`]);

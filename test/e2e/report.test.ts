@@ -192,7 +192,7 @@ test('report.days limits the days shown', async () => {
 });
 
 test('report.catalogue_url is linked from the report', async () => {
-  const { output } = await lake();
+  const output = opened().layout.root;
   const page = join(output, 'report.html');
   const set = (url: string) => ['--set', `report.catalogue_url=${url}`];
   await report(output);

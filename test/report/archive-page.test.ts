@@ -111,7 +111,9 @@ test('draws no plots for a single run or an empty archive', () => {
     status: { ...status, generation: 0, upstream: '', lag_ms: null, watermark: null },
   });
   expect(empty).toContain('Nothing has been collected yet');
-  expect(empty).not.toContain('<svg');
+  expect(empty).toContain('Start collecting: oddslake nightly');
+  expect(headings(empty)).toEqual([]);
+  expect(empty).not.toMatch(/<svg|<dl/);
   expect(empty).not.toMatch(/NaN|null|undefined|Infinity/);
 });
 

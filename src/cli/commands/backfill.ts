@@ -1,6 +1,7 @@
 import { Option } from 'commander';
 import { systemClock } from '../../base/system.ts';
-import type { BackfillFlags, BackfillPlan } from '../../collector/job.ts';
+import type { BackfillFlags } from '../../collector/job.ts';
+import type { BackfillPlan } from '../../collector/steps/estimate-step.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags } from '../command-context.ts';
 import { withExamples } from '../help.ts';
 import {

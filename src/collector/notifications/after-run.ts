@@ -6,6 +6,8 @@ import type { Summary } from '../run/summary.ts';
 interface AfterRunStep {
   /** Name for warnings, e.g. `the report`. */
   readonly label: string;
+  /** Whether the step is left out after a dry run. Default: no. */
+  readonly skipsDryRuns?: boolean;
   run(context: Context, summary: Summary): Promise<void>;
 }
 
@@ -26,6 +28,7 @@ const steps: readonly AfterRunStep[] = [
   },
   {
     label: 'the ping',
+    skipsDryRuns: true,
     async run(context, summary) {
       if (!isPinged(context.settings, summary.job)) return;
       await (await import('./ping.ts')).pingRunEnd(context, summary);
@@ -53,10 +56,13 @@ const steps: readonly AfterRunStep[] = [
 
 /** Whether a job pings a dead man's switch. */
 const isPinged = ({ notify }: Settings, job: string): boolean =>
-  notify.pingJobs.includes(job) &&
+  notify.pingJobs.some((name) => name === job) &&
   [notify.pingUrl, notify.pingStartUrl, notify.pingFailUrl].some((url) => url !== null);
 
-/** Pings the start of a job. Resolves when that is done; a failure is logged as a warning. */
+/**
+ * Pings the start of a job. A failure is logged as a warning. The job does not wait for the promise, but `afterRun` must: the
+ * ping of the end has to arrive last.
+ */
 export async function beforeRun(context: Context, job: string): Promise<void> {
   if (!isPinged(context.settings, job)) return;
   try {
@@ -70,8 +76,9 @@ export async function beforeRun(context: Context, job: string): Promise<void> {
  * Runs the steps after a run, with any outcome. The archive is closed and the summary is final. An error of a step is logged
  * as a warning and does not change the outcome of the run.
  */
-export async function afterRun(context: Context, summary: Summary): Promise<void> {
-  for (const { label, run } of steps) {
+export async function afterRun(context: Context, summary: Summary, isDryRun = false): Promise<void> {
+  for (const { label, run, skipsDryRuns = false } of steps) {
+    if (isDryRun && skipsDryRuns) continue;
     try {
       await run(context, summary);
     } catch (err) {

@@ -27,6 +27,14 @@ export interface FetchEstimate {
   readonly groups: readonly WindowGroup[];
 }
 
+/** What a dry run of a backfill shows. */
+export interface BackfillPlan extends FetchEstimate {
+  /** The source, of an archive's several; null: the only service. */
+  readonly source: string | null;
+  readonly plans: readonly SymbolPlan[];
+  readonly rate: ExpectedRate;
+}
+
 /** Symbols whose windows are equal to the minute. */
 export interface WindowGroup {
   /** The windows of the first symbol. */

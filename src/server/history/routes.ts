@@ -30,6 +30,7 @@ import {
   scopeToKeyHolder,
 } from './historical-service.ts';
 import { sendPage } from './page-response.ts';
+import { registerSampleRoute } from './sample-route.ts';
 import { toCandleDataset } from './scan-plan.ts';
 import { fileFormats, negotiateFormat, openSliceResponse } from './slice-response.ts';
 import { registerSymbolSearch } from './symbol-search-route.ts';
@@ -187,6 +188,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     datasets: ['conflicts'],
   });
   registerSymbolSearch(app, service);
+  registerSampleRoute(app, service);
 }
 
 /** @throws ProblemError 401 for a file that only the holder of a key gets, because it may be the whole archive */

@@ -11,12 +11,13 @@ import type { CompressBody } from '../http/compress-response.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError, requireLocalState } from '../http/problem-details.ts';
 import { createStaticBody, type StaticBody, sendStaticBody } from '../http/static-body.ts';
+import { formatDate } from './client/format.ts';
 import { computeTotals, renderPageDocument, type Totals } from './document.ts';
 
 const yearSeconds = 31_536_000;
 
 /** Allow only our own files: no inline script or style, no other host, no frame, and no form target. */
-const pageHeaders = {
+export const pageHeaders = {
   'content-security-policy':
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
@@ -54,6 +55,9 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext, compr
     return cached.totals;
   };
 
+  const listDamagedDays = (): string[] =>
+    [...readFoundDamage(archive.state.db, current.getManifest()).days].sort((a, b) => a - b).map(formatDate);
+
   app.get(
     paths.catalogue,
     {
@@ -77,6 +81,7 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext, compr
             `/assets/${loadAssets().stamp}`,
             version,
             isPublicRequest(context.settings.service, toRequestOrigin(request)),
+            listDamagedDays(),
           ),
         ),
   );

@@ -3,10 +3,27 @@ import { listFilesWithRows, listManifestFiles, type Manifest, sumFileSizes } fro
 import { type Html, html } from '../../base/html.ts';
 import { minuteMs } from '../../base/window.ts';
 import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
+import { paths } from '../../contract/paths.ts';
 import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
+import { type DatasetTotals, renderDatasetCards } from './dataset-cards.ts';
+import { renderPageHeader } from './page-header.ts';
 
 /** In order of precedence: later sheets override earlier ones. */
-const sheets = ['uplot', 'palette', 'page', 'controls', 'parts', 'search', 'symbol', 'days', 'narrow'] as const;
+const sheets = [
+  'uplot',
+  'palette',
+  'page',
+  'controls',
+  'parts',
+  'search',
+  'cards',
+  'symbol',
+  'days',
+  'narrow',
+] as const;
+
+/** Maximum number of damaged days that the calendar marks. */
+const damagedMax = 1000;
 
 /** The public page: the totals, and empty sections that the client fills for key holders. */
 export const renderPageDocument = (
@@ -15,6 +32,7 @@ export const renderPageDocument = (
   assets: string,
   version: string,
   isPublic = false,
+  damaged: Iterable<string> = [],
 ): string =>
   html`<!doctype html>
 <html lang="en" data-access="${isPublic ? 'public' : 'key'}">
@@ -30,19 +48,16 @@ ${sheets.map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">
 </head>
 <body>
 <a class="skip" href="#main">Skip to the archive</a>
-<header class="top">
-<p class="brand"><img src="${assets}/icon.svg" alt="" width="22" height="22"> oddslake</p>
-<div id="key-state"></div>
-</header>
+${renderPageHeader(assets, paths.catalogue)}
 <main id="main" tabindex="-1">
 <h1 class="list-only">Contents of this archive</h1>
 ${renderFigures(totals, nowMs)}
-${renderDatasetsTable(totals)}
 <section id="key" aria-labelledby="key-title">
 <h2 id="key-title">Sign in</h2>
 <noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a>.</p></noscript>
 </section>
-<div id="rest"></div>
+<div id="rest" data-damaged="${[...damaged].slice(0, damagedMax).join()}"></div>
+${renderDatasetCards(totals.datasets)}
 </main>
 <footer><p>All times are UTC. <a href="/docs">API documentation</a> · <a href="/api/v1/openapi.json">OpenAPI</a> ·
 oddslake ${version}</p></footer>
@@ -88,21 +103,6 @@ const renderUnbroken = (text: string): Html => html`<span class="nowrap">${text}
 
 const floorToMinute = (ms: number): number => ms - (ms % minuteMs);
 
-function renderDatasetsTable({ datasets }: Totals): Html {
-  if (datasets.length === 0) {
-    return html`<p class="empty">Nothing is published yet. The first run of the collector fills this page.</p>`;
-  }
-  return html`<details class="datasets list-only"><summary>Datasets</summary>
-<table>
-<thead><tr><th scope="col">Dataset</th><th scope="col">Rows</th><th scope="col">Files</th><th scope="col">Size</th></tr></thead>
-<tbody>${datasets.map(
-    ({ name, rows, files, bytes }) =>
-      html`<tr><th scope="row">${name}</th><td>${formatInteger(rows)}</td><td>${formatInteger(files)}</td><td>${formatBytes(bytes)}</td></tr>
-`,
-  )}</tbody>
-</table></details>`;
-}
-
 /** Public totals of an archive. Times are epoch milliseconds. */
 export interface Totals {
   /** First and last tick; null if there are no ticks. */
@@ -118,12 +118,7 @@ export interface Totals {
   /** The watermark, with inferred windows counted as covered. */
   readonly reached: number | null;
   /** Datasets with rows. */
-  readonly datasets: readonly {
-    readonly name: string;
-    readonly files: number;
-    readonly rows: number;
-    readonly bytes: number;
-  }[];
+  readonly datasets: readonly DatasetTotals[];
 }
 
 /** Computes the public totals of an archive. */

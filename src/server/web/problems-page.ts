@@ -3,38 +3,51 @@ import { paths } from '../../contract/paths.ts';
 import { problemCodes, problemKinds } from '../../contract/problem.ts';
 import type { CompressBody } from '../http/compress-response.ts';
 import type { App } from '../http/context.ts';
-import { createStaticBody, sendStaticBody } from '../http/static-body.ts';
+import { createStaticBody, type StaticBody, sendStaticBody } from '../http/static-body.ts';
+import { loadAssets, pageHeaders } from './catalogue.ts';
+import { renderPageHeader } from './page-header.ts';
 
 /** Text in which backquotes mark code. */
 const renderText = (text: string): Html[] =>
   text.split('`').map((part, i) => (i % 2 === 0 ? html`${part}` : html`<code>${part}</code>`));
 
-const page = html`<!doctype html>
+const renderPage = (assets: string): string =>
+  html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>oddslake: problems</title>
+<link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
+${['palette', 'page', 'problems'].map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">`)}
 </head>
 <body>
+<a class="skip" href="#main">Skip to the problems</a>
+${renderPageHeader(assets, paths.problems)}
+<main class="problems" id="main" tabindex="-1">
 <h1>Problems</h1>
-<p>Every error is <code>application/problem+json</code> with one of these codes. <a href="${paths.documentation}">API documentation</a></p>
+<p>Every error is <code>application/problem+json</code> with one of these codes. The <a href="${paths.documentation}">API
+documentation</a> says which routes have which.</p>
 ${problemCodes.map((code) => {
   const { status, meaning, action } = problemKinds[code];
   return html`<section id="${code}">
-<h2><code>${code}</code> (${status})</h2>
+<h2><a href="#${code}"><code>${code}</code></a> <span class="status">${status}</span></h2>
 <p>${renderText(meaning)}</p>
-<p>${renderText(action)}</p>
+<p class="action">${renderText(action)}</p>
 </section>
 `;
-})}</body>
+})}</main>
+</body>
 </html>
 `.text;
 
 /** `/docs/problems`: the page that the type of every problem refers to. */
 export function registerProblemsPage(app: App, compress: CompressBody): void {
-  const body = createStaticBody('text/html; charset=utf-8', page);
-  app.get(paths.problems, { config: { access: 'open' }, schema: { hide: true } }, async (request, reply) =>
-    sendStaticBody(request, reply.header('cache-control', 'no-cache'), body, compress),
-  );
+  let body: StaticBody | undefined;
+  app.get(paths.problems, { config: { access: 'open' }, schema: { hide: true } }, async (request, reply) => {
+    body ??= createStaticBody('text/html; charset=utf-8', renderPage(`/assets/${loadAssets().stamp}`));
+    reply.headers({ ...pageHeaders, 'cache-control': 'no-cache' });
+    return sendStaticBody(request, reply, body, compress);
+  });
 }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { findInferredOf, readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import { union } from '../../../src/base/window.ts';
-import type { BackfillPlan } from '../../../src/collector/job.ts';
+import type { BackfillPlan } from '../../../src/collector/steps/estimate-step.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, startNights } from './nights.ts';
 

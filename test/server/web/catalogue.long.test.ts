@@ -224,7 +224,7 @@ describe('the catalogue page', needsBrowser, () => {
       .locator('figure')
       .getByText('This key does not permit this. The key does not permit the dataset')
       .waitFor();
-    const download = page.getByRole('button', { name: 'Download ticks-2026-06-01' }).first();
+    const download = page.getByRole('button', { name: 'Download ticks-2026-06-01-part' }).first();
     await download.click();
     await page.getByText('This key does not permit this. The key does not have the scope export').waitFor();
     expect(await page.evaluate("sessionStorage.getItem('oddslake.key')")).toBe(key);

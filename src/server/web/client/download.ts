@@ -90,11 +90,19 @@ async function fetchAndSave(
   const checked = file.sha256 === null ? null : await hasChecksum(blob, file.sha256);
   if (checked === false)
     throw new ApiError(0, 'The file differs from the manifest: it has just been replaced. Reload the page.');
+  if (file.name.endsWith('.parquet') && !(await hasParquetEnds(blob)))
+    throw new ApiError(0, 'The response is not a complete Parquet file. Try again.');
   const url = URL.createObjectURL(blob);
   const link = createElement('a', { href: url, download: file.name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), minuteMs);
   setStatus(`Saved, ${formatBytes(receivedBytes)}${checked === true ? ', SHA-256 verified' : ''}.`);
+}
+
+/** Whether a file begins and ends as Parquet files do; a file that was cut off does not. */
+async function hasParquetEnds(blob: Blob): Promise<boolean> {
+  const ends = await Promise.all([blob.slice(0, 4).text(), blob.slice(-4).text()]);
+  return blob.size > 8 && ends.every((end) => end === 'PAR1');
 }
 
 /** Compares a checksum. Returns null if the browser does not support hashing, for example without https. */

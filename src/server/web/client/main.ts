@@ -1,9 +1,11 @@
 import { apiKeyStore, fetchJson, isAbortError, isCataloguePublic, toErrorMessage } from './api.ts';
 import type { Manifest } from './archive-file.ts';
+import { getToday, renderCalendar } from './calendar.ts';
+import { renderDayFiles, renderUndatedFiles } from './day-files.ts';
 import { createElement, getElementById, renderError, renderLoading } from './dom.ts';
-import { renderDayFiles, renderHeatmap, renderUndatedFiles } from './heatmap.ts';
 import { listDefault } from './list-view.ts';
 import { getView, subscribeToView, updateView } from './navigation.ts';
+import { renderSamples } from './samples.ts';
 import { createSearch } from './search.ts';
 import { showSignedIn, showSignInForm, signInByLink, takeOneTimeKey } from './sign-in.ts';
 import { createSymbolView } from './symbol-view.ts';
@@ -53,7 +55,8 @@ function renderArchive(manifest: Manifest): void {
     focusNext = 'symbol';
     updateView({ symbol, range: null });
   };
-  const days = renderHeatmap(manifest.days, (day) => {
+  const damaged = new Set((archiveSection.dataset.damaged ?? '').split(',').filter(Boolean));
+  const days = renderCalendar({ days: manifest.days, damaged, today: getToday() }, (day) => {
     focusNext = 'day';
     updateView({ day });
     if (getView().day === day) showDay(getView());
@@ -69,7 +72,11 @@ function renderArchive(manifest: Manifest): void {
     createElement('h2', { id: 'days-title' }, 'Coverage by day'),
     Object.keys(manifest.days).length === 0
       ? createElement('p', { class: 'empty' }, 'The archive has no days yet.')
-      : createElement('p', { class: 'note' }, 'Select a day to list its files. Keyboard: arrow keys, Home and End.'),
+      : createElement(
+          'p',
+          { class: 'note' },
+          'Days are UTC. Select one to download it. Keyboard: arrow keys, Page Up and Down, Home and End.',
+        ),
     days.root,
     files,
   );
@@ -142,6 +149,7 @@ function renderArchive(manifest: Manifest): void {
           undatedFiles,
         ),
   );
+  renderSamples();
   days.root.hidden = Object.keys(manifest.days).length === 0;
   renderView(getView());
 }

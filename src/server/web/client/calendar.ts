@@ -1,0 +1,188 @@
+import {
+  buildCalendar,
+  type CalendarDay,
+  type CalendarMonth,
+  type DayState,
+  levelsCount,
+  toLevel,
+} from './archive-file.ts';
+import { type DayKind, dayKinds, formatCoverageShare, toDayKind } from './day-kind.ts';
+import { createElement } from './dom.ts';
+import { dayMs, formatCount, formatDate } from './format.ts';
+
+const monthNames = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+];
+const formatMonth = (month: string): string => `${monthNames[Number(month.slice(5)) - 1]} ${month.slice(0, 4)}`;
+const weekdays = ['Mo', 'Tu', 'We', 'Th', 'Fr', 'Sa', 'Su'];
+
+/** Months shown initially: a year, and less where they are below each other. */
+const monthsShownInitially = matchMedia('(max-width: 760px)').matches ? 3 : 12;
+
+export interface CalendarInput {
+  readonly days: Readonly<Record<string, DayState>>;
+  /** Days with damaged files, YYYY-MM-DD. */
+  readonly damaged: ReadonlySet<string>;
+  /** The current UTC day. */
+  readonly today: string;
+}
+
+/** Renders months as grids with a cell for each UTC day. Calls `choose` with the selected day. */
+export function renderCalendar(input: CalendarInput, choose: (date: string) => void) {
+  const months = buildCalendar(input.days);
+  const tip = createElement('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
+  const grid = createElement('div', { class: 'months' });
+  const show = (shown: readonly CalendarMonth[]): void => {
+    grid.replaceChildren(...shown.map((month) => renderMonth(month, input)));
+    const last = [...grid.querySelectorAll<HTMLElement>('button')].at(-1);
+    if (last !== undefined) last.tabIndex = 0;
+  };
+  show(months.slice(-monthsShownInitially));
+  const hidden = months.length - monthsShownInitially;
+  const more = createElement(
+    'button',
+    { type: 'button', class: 'more' },
+    `Show ${formatCount(hidden, 'earlier month')}`,
+  );
+  more.addEventListener('click', () => {
+    show(months);
+    more.remove();
+    grid.querySelector('button')?.focus();
+  });
+  const root = createElement('div', { class: 'calendar' }, hidden > 0 ? more : null, grid, renderLegend(), tip);
+
+  const dayOf = (target: EventTarget | null): HTMLElement | null =>
+    (target as HTMLElement | null)?.closest?.<HTMLElement>('[data-date]') ?? null;
+  grid.addEventListener('click', (event) => {
+    const date = dayOf(event.target)?.dataset.date;
+    if (date !== undefined) choose(date);
+  });
+  const point = (event: Event): void => {
+    const day = dayOf(event.target);
+    tip.hidden = day === null;
+    if (day === null) return;
+    tip.textContent = day.getAttribute('aria-label');
+    const [box, rootBox] = [day.getBoundingClientRect(), root.getBoundingClientRect()];
+    const left = Math.min(box.left - rootBox.left, rootBox.width - tip.offsetWidth);
+    tip.style.left = `${Math.max(0, left)}px`;
+    tip.style.top = `${box.bottom - rootBox.top + 6}px`;
+  };
+  for (const name of ['mouseover', 'focusin']) grid.addEventListener(name, point);
+  for (const name of ['mouseleave', 'focusout']) grid.addEventListener(name, () => (tip.hidden = true));
+  grid.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') tip.hidden = true;
+    const all = [...grid.querySelectorAll<HTMLElement>('button[data-date]')];
+    const to = all[findNextIndex(event.key, all.indexOf(event.target as HTMLElement), all)];
+    if (to === undefined) return;
+    event.preventDefault();
+    for (const day of all) day.tabIndex = day === to ? 0 : -1;
+    to.focus();
+  });
+  return {
+    root,
+    /** Marks the selected day. */
+    mark(date: string | null): void {
+      const before = months.findIndex(({ month }) => date?.startsWith(month));
+      if (before >= 0 && before < months.length - monthsShownInitially && more.isConnected) {
+        show(months);
+        more.remove();
+      }
+      for (const day of grid.querySelectorAll<HTMLElement>('button[data-date]'))
+        day.setAttribute('aria-pressed', String(day.dataset.date === date));
+    },
+  };
+}
+
+/** New index after a key press. Left and right move by a day, up and down by a week, Page Up and Down by a month, Home and End to the first and last day. */
+function findNextIndex(key: string, at: number, all: readonly HTMLElement[]): number {
+  const dateOf = (i: number): number => Date.parse(all[i]!.dataset.date!);
+  const jump = (by: number): number => {
+    const target = dateOf(at) + by;
+    return all.findIndex((_, i) => dateOf(i) === target);
+  };
+  if (at < 0) return -1;
+  if (key === 'ArrowLeft') return at - 1;
+  if (key === 'ArrowRight') return at + 1;
+  if (key === 'ArrowUp') return jump(-7 * dayMs);
+  if (key === 'ArrowDown') return jump(7 * dayMs);
+  if (key === 'PageUp') return jump(-28 * dayMs);
+  if (key === 'PageDown') return jump(28 * dayMs);
+  if (key === 'Home') return 0;
+  if (key === 'End') return all.length - 1;
+  return -1;
+}
+
+function renderMonth({ month, leadingBlanks, days }: CalendarMonth, input: CalendarInput): HTMLElement {
+  const title = formatMonth(month);
+  return createElement(
+    'div',
+    { class: 'month', role: 'group', 'aria-label': title },
+    createElement('p', { class: 'month-title', 'aria-hidden': 'true' }, title),
+    createElement(
+      'div',
+      { class: 'days' },
+      ...weekdays.map((name) => createElement('span', { class: 'weekday', 'aria-hidden': 'true' }, name)),
+      ...Array.from({ length: leadingBlanks }, () => createElement('span', {})),
+      // What lies ahead is neither missing nor empty.
+      ...days.filter(({ date }) => date <= input.today).map((day) => renderDay(day, input)),
+    ),
+  );
+}
+
+function renderDay({ date, state }: CalendarDay, { damaged, today }: CalendarInput): HTMLElement {
+  const kind = toDayKind(state, damaged.has(date));
+  const classes = `day ${kind}${kind === 'incomplete' ? ` level-${toLevel(state)}` : ''}${date === today ? ' today' : ''}`;
+  const text = String(Number(date.slice(8)));
+  if (state === null && kind !== 'damaged')
+    return createElement('span', { class: classes, title: `${date}: ${dayKinds.before}` }, text);
+  const notes = [
+    state === null ? null : formatCoverageShare(state),
+    kind === 'damaged' ? 'damaged' : null,
+    date === today ? 'today' : null,
+  ].filter((note) => note !== null);
+  return createElement(
+    'button',
+    {
+      type: 'button',
+      class: classes,
+      tabindex: -1,
+      'data-date': date,
+      'aria-label': `${date}: ${notes.join(', ')}`,
+      'aria-pressed': 'false',
+    },
+    text,
+  );
+}
+
+/** The legend has a sample of every case. */
+function renderLegend(): HTMLElement {
+  const sample = (classes: string): HTMLElement =>
+    createElement('i', { class: `day ${classes}`, 'aria-hidden': 'true' }, '1');
+  const entry = (text: string, ...samples: readonly HTMLElement[]): HTMLElement =>
+    createElement('li', {}, ...samples, createElement('span', {}, text));
+  const kinds = Object.entries(dayKinds) as [DayKind, string][];
+  return createElement(
+    'ul',
+    { class: 'legend', 'aria-label': 'Legend of the calendar' },
+    ...kinds.map(([kind, text]) =>
+      kind === 'incomplete'
+        ? entry(text, ...[0, 2, levelsCount - 1].map((level) => sample(`${kind} level-${level}`)))
+        : entry(text, sample(kind)),
+    ),
+    entry('today (UTC)', sample('before today')),
+  );
+}
+
+/** The current UTC day. */
+export const getToday = (): string => formatDate(Date.now());

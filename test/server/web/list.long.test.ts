@@ -1,0 +1,246 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../../src/archive/open-archive.ts';
+import { opened } from '../../archive/scratch.ts';
+import { type Serving, serving } from '../serving.ts';
+import { needsBrowser, soon, visit, withBrowser } from './browser.ts';
+import { lakeWith, rain, rubbish } from './lake.ts';
+
+// What a person does on the catalogue page apart from charts: searching, days, datasets, signing in.
+
+withBrowser();
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** The findings of axe-core, each with the elements. */
+async function listFindings(page: Page): Promise<readonly string[]> {
+  // Injected by the debugger, which the content security policy does not concern.
+  await page.evaluate(axe);
+  return (await page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html }) => html.slice(0, 200)).join(' | ')))`)) as string[];
+}
+
+const names = Array.from({ length: 60 }, (_, i) => `KX-${String(i).padStart(2, '0')}`);
+const open = { set: ['service.public_catalogue=auto'] };
+const found = (page: Page) => page.locator('.results li');
+const hash = (page: Page) => page.evaluate('location.hash') as Promise<string>;
+
+describe('the list of symbols', needsBrowser, () => {
+  test('is searched as one types, filtered, sorted and paged, and each state has its URL', async () => {
+    const service = await serving(await lakeWith([rain, ...names]), open);
+    const { page, asked, complaints } = await visit(service, { key: null });
+    await page.getByText('61 markets found, 1 to 25 shown').waitFor();
+    await page.getByRole('link', { name: 'Next' }).click();
+    await page.getByText('61 markets found, 26 to 50 shown').waitFor();
+    expect(await hash(page)).toBe('#page=2');
+    // A new search begins on the first page. One entry of the history for all its key strokes.
+    await page.getByRole('searchbox', { name: 'Find a symbol' }).pressSequentially('kx-5');
+    await page.getByText('10 markets found').waitFor();
+    expect(await hash(page)).toBe('#q=kx-5');
+    await page.getByLabel('Sort').selectOption('Name');
+    await expect.poll(() => hash(page), soon).toBe('#q=kx-5&sort=name');
+    await page.getByLabel('State').selectOption('Resolved');
+    await page.getByText('No market matches.').waitFor();
+    await page.goBack();
+    await expect.poll(() => found(page).first().innerText(), soon).toContain('KX-50');
+    await page.goBack();
+    await page.goBack();
+    await page.getByText('26 to 50 shown').waitFor();
+    expect(await page.getByRole('searchbox').inputValue()).toBe('');
+    await page.goForward();
+    await page.getByText('10 markets found').waitFor();
+    expect(await page.getByRole('searchbox').inputValue()).toBe('kx-5');
+    // The page of a symbol leads back to the same list.
+    await found(page).first().getByRole('link').click();
+    await page.getByRole('link', { name: '‹ All symbols' }).click();
+    await page.getByText('10 markets found').waitFor();
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.getByText('61 markets found').waitFor();
+    expect(await hash(page)).toBe('');
+    expect(asked.filter((url) => /authorization|key/i.test(url))).toEqual([]);
+    expect(complaints).toEqual([]);
+  });
+
+  test('is used by keyboard alone', async () => {
+    const service = await serving(await lakeWith([rain, 'KXSNOW']), open);
+    const { page } = await visit(service, { key: null });
+    await found(page).first().waitFor();
+    const focused = () =>
+      page.evaluate('document.activeElement.textContent || document.activeElement.id') as Promise<string>;
+    await page.keyboard.press('Tab');
+    expect(await focused()).toBe('Skip to the archive');
+    await page.keyboard.press('/');
+    await expect.poll(focused, soon).toBe('search');
+    await page.keyboard.type('snow');
+    await expect.poll(() => found(page).count(), soon).toBe(1);
+    await page.keyboard.press('ArrowDown');
+    expect(await focused()).toContain('KXSNOW');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'KXSNOW' }).waitFor();
+    await page.keyboard.press('/');
+    await expect.poll(focused, soon).toBe('search');
+    // The calendar is one stop, and arrows move within it.
+    await page.getByRole('button', { name: /^2026-06-02: / }).focus();
+    await page.keyboard.press('Home');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();
+    const card = page.locator('details[data-dataset=ticks] summary');
+    await card.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('region', { name: 'Sample rows' }).waitFor();
+  });
+
+  test('shows hostile names as they are', async () => {
+    const service = await serving(
+      await lakeWith(rubbish, { question: rubbish.join(' '), category: rubbish[1]! }),
+      open,
+    );
+    const { page, complaints } = await visit(service, { key: null, viewport: { width: 390, height: 844 } });
+    await expect.poll(() => found(page).count(), soon).toBe(rubbish.length);
+    // A field has one line.
+    for (const symbol of rubbish.filter((name) => !name.includes('\n'))) {
+      await page.getByRole('searchbox').fill(symbol);
+      await expect.poll(() => found(page).first().getAttribute('data-symbol'), soon).toBe(symbol);
+    }
+    expect(await page.evaluate('globalThis.hit')).toBeUndefined();
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+    expect(complaints).toEqual([]);
+  });
+});
+
+describe('days and datasets', needsBrowser, () => {
+  test('a day is downloaded as one Parquet file, whose rows are those of its files', async () => {
+    const archive: Archive = await lakeWith([rain, 'A', 'B', 'C', 'D']);
+    const service = await serving(archive, open);
+    const { page } = await visit(service, { key: null, hash: '#day=2026-06-01' });
+    const files = archive.readManifest().datasets.ticks.files.filter(({ date }) => date === '2026-06-01');
+    const rows = files.reduce((sum, file) => sum + file.rows, 0);
+    await page.getByText(`${rows.toLocaleString('en-US')} rows: symbol, t, p`).waitFor();
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download ticks-2026-06-01.parquet', exact: true }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe('ticks-2026-06-01.parquet');
+    const bytes = readFileSync(await download.path());
+    const { DuckDBInstance } = await import('@duckdb/node-api');
+    const connection = await (await DuckDBInstance.create()).connect();
+    const result = await connection.runAndReadAll(
+      `SELECT count(*)::DOUBLE FROM read_parquet('${await download.path()}')`,
+    );
+    expect(result.getRows()).toEqual([[rows]]);
+    connection.closeSync();
+    expect(files.length === 1 ? createHash('sha256').update(bytes).digest('hex') : '').toBe(
+      files.length === 1 ? files[0]!.sha256 : '',
+    );
+    await page.getByRole('button', { name: 'Copy the curl command for ticks-2026-06-01.parquet' }).click();
+    const command = await page.locator('.day-download .curl').innerText();
+    expect(command).toContain("--output 'ticks-2026-06-01.parquet'");
+    // No key is needed, so that the command has none.
+    expect(command).not.toContain('ODDSLAKE_KEY');
+    const response = await fetch(/'(http[^']+)'/.exec(command)![1]!);
+    expect(response.status).toBe(200);
+    await response.body!.cancel();
+  });
+
+  test('the calendar has weekdays, numbers and a legend of every case', async () => {
+    const { page } = await visit(await serving(await lakeWith(), open), { key: null });
+    const month = page.getByRole('group', { name: 'June 2026' });
+    expect(await month.locator('.weekday').allInnerTexts()).toEqual(['Mo', 'Tu', 'We', 'Th', 'Fr', 'Sa', 'Su']);
+    expect(await month.locator('.day').allInnerTexts()).toEqual(Array.from({ length: 30 }, (_, i) => String(i + 1)));
+    const legend = await page.getByRole('list', { name: 'Legend of the calendar' }).innerText();
+    for (const text of [
+      'complete',
+      'exceptions',
+      'provisional',
+      'incomplete',
+      'damaged',
+      'empty',
+      'before the first tick',
+      'today',
+    ])
+      expect(legend).toContain(text);
+  });
+
+  test('a card has the schema of its dataset and, for readers, sample rows', async () => {
+    const { page } = await visit(await serving(await lakeWith(), open), { key: null });
+    const card = page.locator('details[data-dataset=ticks]');
+    await card.locator('summary').click();
+    expect(await card.locator('.schema tbody tr').allInnerTexts()).toEqual([
+      expect.stringMatching(/symbol\s+string\s+market ticker/),
+      expect.stringMatching(/t\s+timestamp \(ms, UTC\)/),
+      expect.stringMatching(/p\s+double/),
+    ]);
+    await expect.poll(() => card.locator('.sample tbody tr').count(), soon).toBe(5);
+    expect(await card.locator('.sample tbody tr').first().innerText()).toMatch(
+      new RegExp(`${rain}\\s+2026-06-02 00:00\\s+0\\.`),
+    );
+  });
+});
+
+describe('signing in', needsBrowser, () => {
+  let service: Serving;
+  test('a link signs in once; the key leaves the address, and the session ends with Sign out', async () => {
+    service = await serving(await lakeWith());
+    const key = service.sessions.createOneTimeKey();
+    const { page, asked } = await visit(service, { key: null, hash: `#sign-in=${key}` });
+    await found(page).first().waitFor();
+    expect(page.url()).toBe(`${service.url}/`);
+    expect(asked.filter((url) => url.split('#')[0]!.includes(key))).toEqual([]);
+    const credential = String(await page.evaluate("sessionStorage.getItem('oddslake.key')"));
+    expect(credential).toMatch(/^ols_/);
+    await page.reload();
+    await found(page).first().waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Market data key').waitFor();
+    expect(await found(page).count()).toBe(0);
+    await expect
+      .poll(
+        async () =>
+          (await service.ask('/api/v1/export', { headers: { authorization: `Bearer ${credential}` } })).status,
+        soon,
+      )
+      .toBe(401);
+    const again = await visit(service, { key: null, hash: `#sign-in=${key}` });
+    await again.page.getByRole('alert').filter({ hasText: 'was used before' }).waitFor();
+    expect(again.page.url()).toBe(`${service.url}/`);
+  });
+
+  test('an open catalogue shows neither form nor button', async () => {
+    const { page } = await visit(await serving(await lakeWith(), open), { key: null });
+    await found(page).first().waitFor();
+    await page.getByText('Open without a key').waitFor();
+    expect(await page.getByLabel('Market data key').count()).toBe(0);
+    expect(await page.getByRole('button', { name: 'Sign out' }).count()).toBe(0);
+  });
+});
+
+describe('axe-core has no finding', needsBrowser, () => {
+  test.each([
+    [1280, 'light'],
+    [1280, 'dark'],
+    [390, 'light'],
+    [390, 'dark'],
+  ] as const)(
+    'at %i pixels, %s: list, day, cards, sign-in, empty archive, API, problems',
+    async (width, colorScheme) => {
+      const options = { key: null, viewport: { width, height: 844 }, colorScheme };
+      const full = await serving(await lakeWith([rain, ...names]), open);
+      const { page, complaints } = await visit(full, { ...options, hash: '#day=2026-06-01' });
+      await found(page).first().waitFor();
+      await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();
+      await page.locator('details[data-dataset=ticks] summary').click();
+      await page.getByRole('region', { name: 'Sample rows' }).waitFor();
+      expect(await listFindings(page)).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+      await page.goto(`${full.url}/docs/problems`);
+      expect(await listFindings(page)).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+      const closed = await visit(await serving(opened()), options);
+      await closed.page.getByLabel('Market data key').waitFor();
+      expect(await listFindings(closed.page)).toEqual([]);
+      expect([...complaints, ...closed.complaints]).toEqual([]);
+    },
+  );
+});
