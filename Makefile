@@ -3,7 +3,7 @@
 export PATH := $(CURDIR)/.node/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-readers test-clients package torture mutants bench lint typecheck format setup clean
+.PHONY: help run test check test-readers test-clients package tarball torture mutants bench lint typecheck format setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -19,6 +19,10 @@ check: setup ## everything that a change must pass: all tests, readers, clients,
 
 package: setup ## whether the package that npm makes works from elsewhere; asks the registry
 	@test/package.sh
+
+tarball: setup ## output/oddslake-VERSION-PLATFORM.tar.gz with its Node inside, which runs where nothing is installed
+	@bin/tarball
+	@test/tarball.sh output/oddslake-*.tar.gz
 
 test-readers: setup ## the archive as pandas, polars, DuckDB, PyArrow and Spark read it; TEST_ARGS='-k asof' for some of them
 	@test/readers/run $(TEST_ARGS)

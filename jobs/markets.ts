@@ -9,7 +9,7 @@ export const job: Job = {
     runJob(context, 'markets', { usesUpstream: true }, async (run) => {
       await pollMarketLists(run);
       reportShortLists(run);
-      await publishJournal(run);
+      await publishJournal(run, { keepsQuiet: true });
       await verifyPublishedFiles(run);
     }),
 };

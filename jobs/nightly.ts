@@ -21,7 +21,7 @@ export const job: Job<NightlyFlags> = {
       // The service has only current order books, so a poll of a past day skips them.
       if (day === null || day + dayMs > end) await pollConfiguredBooks(run);
       const damage = await recheckCoverage(run, end);
-      await publishJournal(run);
+      await publishJournal(run, { keepsQuiet: true });
       if (damage !== null) throw damage;
       recordNightStats(run, end, markets);
       await verifyPublishedFiles(run);

@@ -20,7 +20,7 @@ export const job: Job<TicksFlags> = {
       const usesMarketLists = symbols.length === 0 && context.settings.symbols.length === 0;
       if (usesMarketLists && hasNoListedSymbols(run)) await pollMarketLists(run);
       await pollTicks(run, end, symbols);
-      await publishJournal(run);
+      await publishJournal(run, { keepsQuiet: true });
       await verifyPublishedFiles(run);
       reportGaps(run, { symbols, window: { from: Number.NEGATIVE_INFINITY, to: end }, isFromNamed: false });
       reportSuspendedSymbols(run);

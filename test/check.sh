@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that a change must pass: every test, over SQLite and PostgreSQL, the archive as Python reads it, the service as
 # generated clients call it, the search for faults, lint, types and the package. Every step runs even after one failed; the last line counts the tests.
+# The steps that mostly use one processor run beside the tests, and print their output after that of the tests.
 #   test/check.sh                   all of it
 #   test/check.sh lint types        some of it: tests readers clients torture lint types package
 set -uo pipefail
@@ -10,20 +11,29 @@ export SEED=${SEED:-20261120}
 exec </dev/null
 
 work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-failed=()
+beside=
+trap '[ -z "$beside" ] || { kill "$beside" && wait "$beside"; } 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 130' INT
+touch "$work/failed"
+
+is_wanted() { [ ${#wanted[@]} -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]; }
+
+# fail WHAT: remembers a failure, also in a subshell.
+fail() { printf '%s\n' "$1" >>"$work/failed"; }
+
+run() { "$@"; }
 
 # step NAME COMMAND…: runs it, prints how long it took, remembers a failure.
 step() {
   local name=$1 started=$SECONDS
   shift
-  [ ${#wanted[@]} -eq 0 ] || [[ " ${wanted[*]} " == *" $name "* ]] || return 0
+  is_wanted "$name" || return 0
   echo "== $name: $*"
-  if "$@"; then
+  if run "$@"; then
     echo "== $name: done in $((SECONDS - started)) s"
   else
     echo "== $name: FAILED after $((SECONDS - started)) s"
-    failed+=("$name")
+    fail "$name"
   fi
 }
 
@@ -53,28 +63,49 @@ counts() {
 }
 
 wanted=("$@")
-TEST_RESULTS=$work/tests.json step tests over_postgres vitest run
-step readers timeout -k 30 1500 test/readers/run --junitxml="$work/readers.xml"
-TEST_RESULTS=$work/clients.json step clients timeout -k 30 600 test/clients/run
+
+# The time limits allow for the tests that run at the same time.
+other_steps() {
+  step readers timeout -k 30 2400 test/readers/run --junitxml="$work/readers.xml"
+  TEST_RESULTS=$work/clients.json step clients timeout -k 30 1200 test/clients/run
+  step lint make --no-print-directory lint
+  step types make --no-print-directory typecheck
+  step package timeout -k 30 1200 test/package.sh
+}
+
+if is_wanted tests; then
+  (
+    # A command in the background can be ended at once.
+    run() {
+      "$@" &
+      running=$!
+      wait "$running"
+    }
+    trap 'kill "${running:-}" 2>/dev/null; exit 143' TERM
+    other_steps
+  ) >"$work/beside.out" 2>&1 &
+  beside=$!
+  TEST_RESULTS=$work/tests.json step tests over_postgres vitest run
+  wait "$beside"
+  beside=
+  cat "$work/beside.out"
+else
+  other_steps
+fi
 TEST_RESULTS=$work/torture.json step torture over_postgres timeout -k 30 1800 vitest run --config vitest.torture.config.ts
-step lint make --no-print-directory lint
-step types make --no-print-directory typecheck
-step package timeout -k 30 1200 test/package.sh
 
 # No file of results, or no test in it, is a failure too.
 passed=0 broken=0
 for results in tests.json readers.xml clients.json torture.json; do
   name=${results%.*}
-  [ ${#wanted[@]} -eq 0 ] || [[ " ${wanted[*]} " == *" $name "* ]] || continue
+  is_wanted "$name" || continue
   read -r good bad < <(counts "$work/$results")
-  [ "${good:-0}" -gt 0 ] || failed+=("no test ran for $name")
+  [ "${good:-0}" -gt 0 ] || fail "no test ran for $name"
   passed=$((passed + ${good:-0})) broken=$((broken + ${bad:-0}))
   good=0 bad=0
 done
 
 echo "== all steps: $SECONDS s"
-if [ ${#failed[@]} -gt 0 ]; then
-  printf '== failed: %s\n' "${failed[@]}"
-fi
+sed 's/^/== failed: /' "$work/failed"
 echo "$passed passed, $broken failed"
-[ ${#failed[@]} -eq 0 ]
+[ ! -s "$work/failed" ]

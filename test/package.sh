@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Whether the package that npm makes of this tree works by itself: packed, installed into a new place from nothing but the
-# tarball and the registry, and used from an empty folder. Needs Node 24 or newer with npm, and curl.
+# tarball and the registry, and used from an empty folder; called by npx; and as the tarball with its own Node, in an empty
+# root. Needs Node 24 or newer with npm, and curl.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 project=$PWD
@@ -10,7 +11,7 @@ machine=$PATH
 
 # A space in the path is one more thing that could break.
 work=$(mktemp -d)/"a new place"
-trap 'kill "${service:-}" 2>/dev/null || true; rm -rf "$(dirname "$work")"' EXIT
+trap 'kill ${service:-} ${building:-} 2>/dev/null || true; rm -rf "$(dirname "$work")"' EXIT
 mkdir -p "$work/reader"
 quietly() { "$@" >"$work/said" 2>&1 || { echo "package: $* failed" >&2; cat "$work/said" >&2; exit 1; }; }
 expect() { grep -q -- "$2" <<<"$1" || { echo "package: expected $2 in: $1" >&2; exit 1; }; }
@@ -25,8 +26,13 @@ fi
 bytes=$(wc -c <"$tarball")
 [ "$bytes" -lt 2000000 ] || { echo "package: $bytes bytes are too many" >&2; exit 1; }
 
+# Beside the rest, as it takes longest.
+env PATH="$machine" bin/tarball --package "$tarball" "$work" >"$work/built" 2>&1 &
+building=$!
+
 # As `npm install -g oddslake` does, in a place of its own; no install script is run.
 quietly env PATH="$machine" npm install -g --prefix "$work/installed" --prefer-offline --ignore-scripts --no-audit --no-fund "$tarball"
+cache=$(PATH="$machine" npm config get cache)
 PATH="$work/installed/bin:$(dirname "$(command -v node)"):/usr/bin:/bin"
 export HOME=$work/home
 cd "$work/reader"
@@ -87,5 +93,24 @@ expect "$(curl -sf "$url/docs/")" '<html'
 expect "$(curl -sf "$url/api/v1/openapi.json")" '3.1'
 kill "$service"
 wait "$service"
+service=
+
+# As `npx` does from an empty folder. Its own folder is not the user's: npm keeps there what npx installed.
+mkdir -p "$work/cache" "$work/tried"
+ln -s "$cache/_cacache" "$work/cache/_cacache"
+cp "$tarball" "$work/tried"
+cd "$work/tried"
+node=$(dirname "$(command -v node)")
+npx() { env PATH="$node:$machine" npm_config_cache="$work/cache" npm_config_prefer_offline=true npm_config_update_notifier=false npx --yes "$@"; }
+said=$(npx "--package=./$(basename "$tarball")" oddslake demo --no-progress 2>"$work/said") || { cat "$work/said" >&2; exit 1; }
+expect "$said" 'nightly done'
+# What it prints works as it stands.
+query=$(sed -n 's/^  npx \(--package=.* oddslake sql .*\)/\1/p' <<<"$said")
+expect "$(eval "npx $query")" '2[0-9-]\{9\}'
+[ "$(ls)" = "$(printf '%s\noutput' "$(basename "$tarball")")" ] || { echo "package: npx left $(ls)" >&2; exit 1; }
+
+wait "$building" || { cat "$work/built" >&2; exit 1; }
+building=
+"$project/test/tarball.sh" "$work"/oddslake-*.tar.gz
 
 echo "package: $((bytes / 1000)) kB, $(wc -l <<<"$files") files: installed elsewhere, and all works"

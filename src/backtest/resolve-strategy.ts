@@ -1,4 +1,5 @@
 import { UsageError } from '../base/errors.ts';
+import { suggestName } from '../base/nearest-name.ts';
 import type { BacktestSpec, ExecutableSpec } from './backtest-spec.ts';
 import { builtinStrategies } from './strategy/builtin-strategies.ts';
 import type { Fault } from './strategy/json-validator.ts';
@@ -51,8 +52,12 @@ export async function resolveStrategy(
     throw createStrategyError('version', `does not exist: the latest version of ${name} is ${latest.version}`);
   const builtIn = builtinStrategies.find((one) => one.name === name);
   if (builtIn === undefined) {
-    const names = builtinStrategies.map((one) => one.name).join(', ');
-    throw createStrategyError('name', `is neither a saved strategy of this user nor one of ${names}`);
+    const names = builtinStrategies.map((one) => one.name);
+    const advice = suggestName(name, names);
+    throw createStrategyError(
+      'name',
+      `is neither a saved strategy of this user nor one of ${names.join(', ')}${advice}`,
+    );
   }
   if (version !== null)
     throw createStrategyError('version', `applies only to saved strategies: ${name} has no versions`);

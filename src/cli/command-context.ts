@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
-import { relative } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
@@ -63,8 +62,12 @@ export const flagsUnusedByReaders: readonly UnusedFlag[] = ['--no-progress', '--
  */
 export function withCommonFlags(command: Command, idle: readonly UnusedFlag[] = [], readsBuckets = false): Command {
   addCommonFlags(command);
-  const hidden: readonly (string | undefined)[] = readsBuckets ? idle : [...idle, '--archive'];
-  for (const option of command.options) if (hidden.includes(option.long)) option.hideHelp();
+  const hidden: readonly (string | undefined)[] = idle.includes('--output') ? [...idle, '--archive'] : idle;
+  for (const option of command.options) {
+    if (hidden.includes(option.long)) option.hideHelp();
+    if (readsBuckets && option.long === '--archive')
+      option.description = 'the archive to read, in place of --output: s3://BUCKET/PREFIX, or a folder';
+  }
   return command;
 }
 
@@ -73,7 +76,7 @@ function addCommonFlags(command: Command): void {
     .optionsGroup('Common options:')
     .option('--config <file>', 'config file (default: none); config/default.yaml lists every setting')
     .option('--output <dir>', "the archive's root (default: output/archive)")
-    .option('--archive <address>', 'the archive to read, in place of --output: s3://BUCKET/PREFIX, or a folder')
+    .option('--archive <dir>', 'another name of --output')
     .addOption(
       createRepeatableOption('--set <key=value>', 'set one setting, e.g. --set poll.page_limit=1000; can be repeated'),
     )
@@ -100,6 +103,15 @@ function addCommonFlags(command: Command): void {
     .helpOption('--help', 'show this help');
 }
 
+/** The archive that --archive or --output names. Throws UsageError if they name different ones. */
+export function mergeArchiveFlags({ archive, output }: Pick<CommonFlags, 'archive' | 'output'>): string | undefined {
+  const isSame =
+    archive === output || (archive !== undefined && output !== undefined && resolve(archive) === resolve(output));
+  if (archive !== undefined && output !== undefined && !isSame)
+    throw new UsageError('Give either --archive or --output, not both: they name different archives.');
+  return archive ?? output;
+}
+
 /** Runs a command with settings, log and signal handlers. `amend` changes the settings given on the command line. */
 export async function withContext<T>(
   flags: CommonFlags & SourceFlags,
@@ -111,17 +123,20 @@ export async function withContext<T>(
     output?: string;
   } = (sources) => sources,
 ): Promise<T> {
-  const [{ loadSettings }, { listSecrets }, { readProcessEnvironment }, { createLog }, { systemDisk }] =
-    await Promise.all([
-      import('../settings/load.ts'),
-      import('../settings/settings.ts'),
-      import('../settings/source.ts'),
-      import('./log.ts'),
-      import('../archive/disk/file-system.ts'),
-    ]);
-  if (flags.archive !== undefined && flags.output !== undefined)
-    throw new UsageError('Give either --archive or --output, not both: each names the archive.');
-  const root = flags.archive ?? flags.output;
+  const [
+    { loadSettings },
+    { listSecrets },
+    { findMisspelledVariables, readProcessEnvironment },
+    { createLog },
+    { systemDisk },
+  ] = await Promise.all([
+    import('../settings/load.ts'),
+    import('../settings/settings.ts'),
+    import('../settings/source.ts'),
+    import('./log.ts'),
+    import('../archive/disk/file-system.ts'),
+  ]);
+  const root = mergeArchiveFlags(flags);
   const { set, output } = overrideSources({ set: flags.set, ...(root === undefined ? {} : { output: root }) });
   const environment = readProcessEnvironment();
   const settings = await loadSettings({
@@ -136,6 +151,7 @@ export async function withContext<T>(
   const log: Log = await createLog({
     level: flags.quiet === true ? 'error' : settings.log.level,
     stream: process.stderr,
+    format: settings.log.format,
     colour: hasColours(process.stderr),
     draws: canDraw,
     secrets: listSecrets(settings),
@@ -144,6 +160,8 @@ export async function withContext<T>(
     settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
   if (isUnconfigured && existsSync(configFileDefault))
     log.warn({}, `${configFileDefault} exists but is not read: pass --config ${configFileDefault} to use it`);
+  for (const { name, meant } of findMisspelledVariables(environment))
+    log.warn({}, `${name} is not a variable of oddslake and has no effect: did you mean ${meant}?`);
   const stop = new AbortController();
   const onSignal = (signalName: 'SIGINT' | 'SIGTERM') => (): void => stop.abort(new InterruptedError(signalName));
   const [onInt, onTerm] = [onSignal('SIGINT'), onSignal('SIGTERM')];
@@ -214,14 +232,6 @@ export async function openReadableArchive<T>(context: Context, work: (archive: A
 /** Prints a result to standard output: with `--json` as one JSON line, otherwise as text, which ends with a newline. */
 export const printResult = (flags: Pick<CommonFlags, 'json'>, result: object, format: () => string): void =>
   void process.stdout.write(flags.json === true ? `${JSON.stringify(result)}\n` : format());
-
-/** Command that starts this program from the working folder. In a checkout, the program is not on the PATH. */
-export function getCommandName(): string {
-  if (!import.meta.url.endsWith('.ts')) return 'oddslake';
-  const launcher = fileURLToPath(new URL('../../bin/oddslake', import.meta.url));
-  const relativePath = relative('.', launcher);
-  return relativePath.startsWith('..') ? launcher : relativePath;
-}
 
 /** Passed to every function that adds a command. */
 export interface CliContext {

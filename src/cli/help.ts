@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { suggestName } from '../base/nearest-name.ts';
 
 /** Width of help, in columns, if the terminal width is unknown. The same as Commander's default. */
 const widthDefault = 80;
@@ -47,11 +48,33 @@ export function configureUsageErrors(program: Command): void {
         write(
           isSubcommandFlag
             ? `oddslake: ${flag} must follow the command: ${name} COMMAND ${flag} …\n`
-            : text.replace(/^error: /, 'oddslake: '),
+            : suggestChoice(command, text).replace(/^error: /, 'oddslake: '),
         );
       },
     });
   }
+}
+
+/**
+ * Adds the choice or the subcommand that was probably meant to a message of Commander, which has suggestions for unknown
+ * commands and flags only.
+ * @param command the command of the message
+ */
+export function suggestChoice(command: Command, message: string): string {
+  const [first = '', ...rest] = message.split('\n');
+  const [, given, choices] =
+    /'([^']*)' is invalid(?: for argument '[^']*')?\. Allowed choices are (.*)\.$/.exec(first) ?? [];
+  const [, extra] = /^(?:error: )?too many arguments .* but got 1: (.*)\.$/.exec(first) ?? [];
+  const advice =
+    given !== undefined
+      ? suggestName(given, choices!.replaceAll('"', '').split(', '))
+      : extra === undefined
+        ? ''
+        : suggestName(
+            extra,
+            command.commands.map((subcommand) => subcommand.name()),
+          );
+  return [first + advice, ...rest].join('\n');
 }
 
 /** New names of renamed flags. docs/CHANGED-NAMES.md lists them too. */

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { basename, dirname, join, relative } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parse } from 'yaml';
 import type { Disk } from '../archive/disk/file-system.ts';
 import { UsageError } from '../base/errors.ts';
@@ -23,10 +23,11 @@ interface ConfigSection {
 }
 
 /**
- * Formats a config file with the given settings.
+ * Formats a config file with the given settings. The first line names its JSON Schema for editors.
  * @param chosen settings by dotted path, without the API key
+ * @param folder absolute path of the folder of the config
  */
-export function formatConfig(chosen: ReadonlyMap<string, unknown>): string {
+export function formatConfig(chosen: ReadonlyMap<string, unknown>, folder = '/'): string {
   const root: ConfigSection = {};
   // In the order of default.yaml.
   const order = [...defaultLayer.values.keys()];
@@ -41,8 +42,9 @@ export function formatConfig(chosen: ReadonlyMap<string, unknown>): string {
     section[settingName] = value;
   }
   const head = [
+    `# yaml-language-server: $schema=${formatSchemaReference(folder, findPackageFile('config/schema.json'))}`,
     '# Settings of oddslake, for --config or ODDSLAKE_CONFIG. Paths are relative to the folder of this file.',
-    `# All other settings have their defaults. All settings with units: ${findDefaultsFile()}`,
+    `# All other settings have their defaults. All settings with units: ${findPackageFile('config/default.yaml')}`,
     ...(chosen.has('upstream.api_key_file') ? [] : ['# The market data key is read from ODDSLAKE_API_KEY.']),
   ];
   const sections = Object.entries(root).map(([name, value]) => formatConfigLines(name, value, '').join('\n'));
@@ -66,11 +68,23 @@ function formatScalar(value: unknown): string {
   return parse(`${value}`) === value && !value.endsWith(':') ? value : JSON.stringify(value);
 }
 
-/** Path of default.yaml. The built program is one folder further down. */
-function findDefaultsFile(): string {
-  const places = ['../../config/default.yaml', '../../../config/default.yaml'];
-  const path = places.map((up) => fileURLToPath(new URL(up, import.meta.url))).find((each) => existsSync(each));
-  return path ?? 'config/default.yaml';
+/** Absolute path of a file of the package. The built program is one folder further down. */
+function findPackageFile(path: string): string {
+  const places = ['../..', '../../..'].map((up) => fileURLToPath(new URL(`${up}/${path}`, import.meta.url)));
+  return places.find((each) => existsSync(each)) ?? path;
+}
+
+/**
+ * The reference of a config to its JSON Schema, as the YAML language server reads it: up to the first space. Relative if
+ * the package is installed below the folder of the config, so that the folder can be moved and shared.
+ * @param folder absolute path of the folder of the config
+ * @param schema absolute path of the schema
+ */
+export function formatSchemaReference(folder: string, schema: string): string {
+  const short = relative(folder, schema);
+  const isBelow = !short.startsWith('..') && /node_modules/.test(short);
+  if (isBelow && !/[\s%#?]/.test(short)) return `./${short}`;
+  return /[\s%#?]/.test(schema) ? pathToFileURL(schema).href : schema;
 }
 
 /** Asks a user on a terminal. */

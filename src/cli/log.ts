@@ -1,6 +1,7 @@
 import type { Writable } from 'node:stream';
 import type { Log } from '../base/ports.ts';
 import { createRedactor, type Settings } from '../settings/settings.ts';
+import { wrapText } from './table.ts';
 import { createPaints } from './terminal-style.ts';
 
 type LogLevel = Settings['log']['level'];
@@ -8,8 +9,10 @@ type LogLevel = Settings['log']['level'];
 export interface CliLogOptions {
   /** Minimum level; `silent` writes nothing. */
   readonly level: LogLevel;
-  /** Output stream. A terminal gets readable lines, any other stream one JSON object per line. */
-  readonly stream: Writable & { readonly isTTY?: boolean };
+  /** Output stream. */
+  readonly stream: Writable & { readonly isTTY?: boolean; readonly columns?: number };
+  /** `auto`, the default: a terminal gets readable lines, any other stream one JSON object per line. */
+  readonly format?: Settings['log']['format'];
   /** On a terminal: whether it supports colours, and whether it can redraw a line. Both default to true. */
   readonly colour?: boolean;
   readonly draws?: boolean;
@@ -21,6 +24,7 @@ export interface CliLogOptions {
 export async function createLog({
   level,
   stream,
+  format = 'auto',
   colour = true,
   draws = true,
   secrets = [],
@@ -28,9 +32,12 @@ export async function createLog({
   const { pino, stdTimeFunctions } = await import('pino');
   const redact = createRedactor(secrets);
   // Clears a progress bar on this line; the bar is then redrawn below.
-  const clearLine = draws ? '\r\u001b[2K' : '';
-  const format =
-    stream.isTTY === true ? (line: string) => clearLine + formatLogLine(line, colour) : (line: string) => line;
+  const isTerminal = stream.isTTY === true;
+  const clearLine = isTerminal && draws ? '\r\u001b[2K' : '';
+  const isText = format === 'text' || (format === 'auto' && isTerminal);
+  const formatLine = (line: string): string =>
+    // Redacted first: a wrapped line could break a secret that has a space.
+    isText ? clearLine + formatLogLine(redact(line), isTerminal ? { colour, columns: stream.columns } : null) : line;
   const options = {
     level,
     base: null,
@@ -38,7 +45,7 @@ export async function createLog({
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: secretPaths, censor: '(hidden)' },
   };
-  const log: Log = pino(options, { write: (line: string) => void stream.write(redact(format(line))) });
+  const log: Log = pino(options, { write: (line: string) => void stream.write(redact(formatLine(line))) });
   return log;
 }
 
@@ -49,6 +56,12 @@ const secretNames = [
   'from_api_key',
   'webhookUrl',
   'webhook_url',
+  'pingUrl',
+  'ping_url',
+  'pingStartUrl',
+  'pingFailUrl',
+  'smtpUrl',
+  'smtp_url',
   '["x-api-key"]',
   'authorization',
 ];
@@ -58,15 +71,26 @@ const secretPaths = ['', '*.', '*.*.'].flatMap((prefix) =>
 
 const levelColours: Readonly<Record<string, 'yellow' | 'red'>> = { warn: 'yellow', error: 'red', fatal: 'red' };
 
-/** Formats `12:00:00 warn  symbol suspended  symbol=ABC runs=5`, with the stack of an error below. */
-function formatLogLine(line: string, colour: boolean): string {
+/** Columns of a terminal of unknown width. */
+const columnsDefault = 80;
+
+/**
+ * Formats `12:00:00 warn  symbol suspended  symbol=ABC runs=5`, with the stack of an error below. On a terminal, a longer line
+ * continues below its message. Elsewhere it is one line, with the date, because a file spans days.
+ */
+function formatLogLine(line: string, terminal: { colour: boolean; columns: number | undefined } | null): string {
   const { time, level, msg, err, ...facts } = JSON.parse(line) as Record<string, unknown>;
   const { stack, message } = (err ?? {}) as { stack?: string; message?: string };
   const details = Object.entries(facts).map(([name, value]) => toOneLine(`${name}=${formatLogValue(value)}`));
-  const paint = createPaints(colour)[levelColours[String(level)] ?? 'faint'];
-  const heading = `${String(time).slice(11, 19)} ${paint(String(level).padEnd(5))} ${toOneLine(String(msg ?? ''))}`;
+  const paint = createPaints(terminal?.colour === true)[levelColours[String(level)] ?? 'faint'];
+  const timeText = terminal === null ? String(time) : String(time).slice(11, 19);
+  const lead = `${timeText} ${paint(String(level).padEnd(5))} `;
+  const text = [toOneLine(String(msg ?? '')), details.join(' ')].filter((part) => part !== '').join('  ');
+  const indent = ' '.repeat(timeText.length + 7);
+  const columns = terminal === null ? null : (terminal.columns ?? 0) > 0 ? terminal.columns! : columnsDefault;
+  const lines = columns === null ? [lead + text] : wrapText(text, columns, lead, indent);
   const stackText = err === undefined ? '' : `\n${replaceControls(stack ?? message ?? formatLogValue(err))}`;
-  return `${[heading, details.join(' ')].filter((text) => text !== '').join('  ')}${stackText}\n`;
+  return `${lines.join('\n')}${stackText}\n`;
 }
 
 const formatLogValue = (value: unknown): string =>

@@ -8,6 +8,8 @@ import type { CliContext } from './command-context.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
 import { addPull, addPush } from './commands/bucket.ts';
+import { addCompletion } from './commands/completion.ts';
+import { addConfig } from './commands/config.ts';
 import { addChanges, addSnapshot } from './commands/copies.ts';
 import { addKeys, addTokens } from './commands/credentials.ts';
 import { addDemo } from './commands/demo.ts';
@@ -25,9 +27,10 @@ import { addSql } from './commands/sql.ts';
 import { addStandby } from './commands/standby.ts';
 import { addStatus } from './commands/status.ts';
 import { addSymbols } from './commands/symbols.ts';
+import { addTail } from './commands/tail.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
-import { configureUsageErrors, withExamples, withNotes } from './help.ts';
+import { configureUsageErrors, suggestChoice, withExamples, withNotes } from './help.ts';
 
 /** Runs the command line and resolves to its exit code. `jobs` come from outside: src imports nothing from jobs. */
 export async function main(argv: readonly string[], jobs: JobLoaders): Promise<number> {
@@ -53,13 +56,18 @@ export async function main(argv: readonly string[], jobs: JobLoaders): Promise<n
     // Commander has already printed the error.
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return exitCodes.done;
-      await printUsageErrorJson(argv, jobs, new UsageError(error.message.replace(/^error: /, '').replace('\n', ' ')));
+      await printUsageErrorJson(argv, jobs, new UsageError(formatCommanderError(program, argv, error)));
       return exitCodes.usage;
     }
     return printError(argv, error);
   } finally {
     process.off('uncaughtException', onUncaught);
   }
+}
+
+function formatCommanderError(program: Command, argv: readonly string[], { message }: CommanderError): string {
+  const command = program.commands.find((each) => each.name() === argv[2]) ?? program;
+  return suggestChoice(command, message.replace(/^error: /, '')).replace('\n', ' ');
 }
 
 /** With `--json`, the last line of a job is always a summary, even after a usage error. */
@@ -123,15 +131,17 @@ export function createProgram(
   for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(cli);
   for (const add of [addSchedule, addStandby, addPublish]) add(cli);
   program.commandsGroup('Inspect:');
-  for (const add of [addStatus, addReport, addSymbols, addGaps, addSql, addExport, addChanges]) add(cli);
+  for (const add of [addStatus, addReport, addSymbols, addGaps, addTail, addSql, addExport, addChanges]) add(cli);
   program.commandsGroup('Research:');
   addBacktest(cli);
   program.commandsGroup('Maintain:');
-  for (const add of [addDoctor, addVerify, addSnapshot, addPush, addPull, addUpgrade]) add(cli);
+  for (const add of [addDoctor, addConfig, addVerify, addSnapshot, addPush, addPull, addUpgrade]) add(cli);
   program.commandsGroup('Serve:');
   for (const add of [addServe, addKeys, addTokens]) add(cli);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(cli);
+  program.commandsGroup('Shell:');
+  addCompletion(cli);
   for (const command of program.commands.flatMap((each) => [each, ...each.commands])) command.exitOverride();
   configureUsageErrors(program);
   return program;

@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { SymbolFacts } from '../archive/format/market.ts';
+import { suggestSymbol } from '../archive/journal/symbol-names.ts';
 import { readSymbol } from '../archive/journal/symbols.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
@@ -87,7 +88,7 @@ export const findKnownSymbols = (archive: Archive, symbols: readonly string[]): 
     const facts = readSymbol(archive.state.db, symbol);
     if (facts !== undefined) return facts;
     throw new UsageError(
-      `--symbol ${symbol} is not known in this archive. Search for similar symbols: oddslake symbols ${symbol.slice(0, 20)}`,
+      `--symbol ${symbol} is not known in this archive.${suggestSymbol(archive.state.db, symbol)} Search for similar symbols: oddslake symbols ${symbol.slice(0, 20)}`,
     );
   });
 

@@ -305,7 +305,7 @@ function formatPush({ url, outcome, generation, uploaded, removed }: PushSummary
 }
 
 function formatPublished(published: Summary['published'], generation: number): string[] {
-  if (published.files === 0) return [`nothing new (generation ${formatNumber(generation)})`];
+  if (published.files === 0) return [`nothing new, no file changed (generation ${formatNumber(generation)})`];
   const { dates } = published;
   const last =
     published.dates_count > dates.length

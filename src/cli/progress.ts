@@ -66,7 +66,7 @@ async function drawBar(options: ProgressOptions): Promise<Progress> {
     update(update) {
       meter.note(update);
       draw();
-      bar.update(update.done);
+      bar.update(update.share === undefined ? update.done : update.share * total);
     },
     stop: () => bar.stop(),
   };
@@ -125,19 +125,22 @@ function createMeter({ label, total, unit, getRequestRate, clock }: ProgressOpti
     requests: createSpeedMeter(startMs, speedMemoryMs),
   };
   const requestsBefore = getRequestRate?.().requests ?? 0;
+  const remaining = createRemainingMeter();
   let progress: Parameters<ProgressDisplay['update']>[0] & { readonly total: number } = { done: 0, total };
   return {
     note(update: Parameters<ProgressDisplay['update']>[0]): void {
       progress = { ...progress, ...update };
       const nowMs = clock.monotonicMs();
-      speeds.done.record(nowMs, progress.done);
+      speeds.done.record(nowMs, computeShare(progress));
       if (progress.ticks !== undefined) speeds.ticks.record(nowMs, progress.ticks);
     },
     facts(): ProgressState {
       const nowMs = clock.monotonicMs();
       const now = getRequestRate?.();
       if (now !== undefined) speeds.requests.record(nowMs, now.requests - requestsBefore);
-      const remainingMs = estimateRemainingMs(progress, nowMs - startMs, speeds.done.perSecond(nowMs));
+      const share = computeShare(progress);
+      const estimateMs = estimateRemainingMs({ done: share, total: 1 }, nowMs - startMs, speeds.done.perSecond(nowMs));
+      const remainingMs = remaining.smooth(nowMs, estimateMs);
       const throttledMs = now?.heldBackMs ?? 0;
       return {
         ...progress,
@@ -170,6 +173,8 @@ export interface ProgressState {
   readonly total: number;
   /** Plural of the counted unit; `bytes` are formatted as sizes. */
   readonly unit: string;
+  /** Share of the work that is done, 0 to 1, if it is better known than by `done`. */
+  readonly share?: number | undefined;
   readonly note?: string | undefined;
   readonly ticks?: number | undefined;
   readonly ticksPerSecond?: number | undefined;
@@ -184,7 +189,7 @@ export interface ProgressState {
 /** Formats one line of at most `width` columns. On a narrow terminal, the less important parts are omitted. */
 export function formatProgressLine(facts: ProgressState, width: number): string {
   const { label, note = '', ticks, ticksPerSecond, requestRate } = facts;
-  const share = facts.total > 0 ? Math.min(1, facts.done / facts.total) : 0;
+  const share = computeShare(facts);
   const percent = `${Math.floor(share * 100)} %`;
   const [count, bareCount] = formatCounts(facts);
   const ticksText = ticks === undefined || ticks === 0 ? '' : `${formatCompact(ticks)} ticks`;
@@ -199,17 +204,31 @@ export function formatProgressLine(facts: ProgressState, width: number): string 
       ? ''
       : `throttled ${formatRemaining(requestRate.throttledMs)}`;
   const remainingText = facts.remainingMs === null ? '' : `${formatRemaining(facts.remainingMs)} left`;
-  const bar = (columns: number): string => `${label} ${formatBar(share, columns)}`;
   const variants = [
-    [bar(30), percent, count, note, ticksText, speed, rateText, backoffText, remainingText],
-    [bar(12), percent, count, note, speed, rateText, backoffText, remainingText],
-    [bar(8), count, note, speed, shortRateText, backoffText, remainingText],
-    [bar(6), bareCount, shortRateText, backoffText, remainingText],
-    [label, bareCount, backoffText, remainingText],
+    [percent, count, note, ticksText, speed, rateText, backoffText, remainingText],
+    [percent, count, note, speed, rateText, backoffText, remainingText],
+    [percent, count, note, shortRateText, backoffText, remainingText],
+    [percent, count, note, backoffText, remainingText],
+    [percent, bareCount, backoffText, remainingText],
+    [percent, backoffText, remainingText],
   ];
-  const lines = variants.map((variant) => variant.filter((part) => part !== '').join('  '));
-  return lines.find((line) => line.length <= width) ?? `${label}  ${percent}`.slice(0, width);
+  for (const variant of variants) {
+    const text = variant.filter((part) => part !== '').join('  ');
+    // The bar takes what is left, so that the line is as wide as the terminal.
+    const columns = Math.min(barColumnsMax, width - label.length - text.length - 3);
+    if (columns >= barColumnsMin) return `${label} ${formatBar(share, columns)}  ${text}`;
+  }
+  const bare = [label, percent, backoffText, remainingText].filter((part) => part !== '').join('  ');
+  return bare.length <= width ? bare : `${label}  ${percent}`.slice(0, width);
 }
+
+/** Width of the bar, in columns. A narrower bar hardly moves, so other parts are left out for it. */
+const barColumnsMin = 16;
+const barColumnsMax = 30;
+
+/** The share of the work that is done, 0 to 1. */
+const computeShare = ({ done, total, share }: Pick<ProgressState, 'done' | 'total' | 'share'>): number =>
+  share !== undefined ? Math.min(1, share) : total > 0 ? Math.min(1, done / total) : 0;
 
 /** The counts with and without the unit. */
 function formatCounts({ done, total, unit }: ProgressState): [string, string] {
@@ -268,6 +287,43 @@ export function createSpeedMeter(startMs: number, memoryMs: number): SpeedMeter 
     perSecond(nowMs) {
       const now = nowMs > lastMs ? computeMean(nowMs, last) : { mean, weight };
       return now.weight === 0 ? 0 : (now.mean / now.weight) * 1000;
+    },
+  };
+}
+
+/** A displayed remaining time that follows estimates without jumps. */
+export interface RemainingMeter {
+  /** Returns the time to display, in ms. @param estimateMs the current estimate; null if there is none */
+  smooth(nowMs: number, estimateMs: number | null): number | null;
+}
+
+/** How fast the displayed time follows the estimates, in ms. */
+const followMs = 15_000;
+/** How much the displayed time may rise per second: a share of itself, and at least this many ms. */
+const riseShareMax = 0.02;
+const riseMsMin = 500;
+
+/**
+ * Counts down with the clock and moves towards the estimates. If the work becomes slower, the time rises by at most 2 % per
+ * second, or half a second, so that one slow response does not double it.
+ */
+export function createRemainingMeter(): RemainingMeter {
+  let shownMs: number | null = null;
+  let lastMs = 0;
+  return {
+    smooth(nowMs, estimateMs) {
+      if (estimateMs === null || shownMs === null) {
+        shownMs = estimateMs;
+        lastMs = nowMs;
+        return shownMs;
+      }
+      const passedMs = Math.max(0, nowMs - lastMs);
+      lastMs = nowMs;
+      const countedDown = Math.max(0, shownMs - passedMs);
+      const followed = countedDown + (estimateMs - countedDown) * (1 - Math.exp(-passedMs / followMs));
+      const riseMsMax = Math.max(riseMsMin, riseShareMax * shownMs) * (passedMs / 1000);
+      shownMs = Math.min(followed, shownMs + riseMsMax);
+      return shownMs;
     },
   };
 }

@@ -10,7 +10,7 @@ import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';
-import { readPublishedCompleteness } from '../archive/read/archive-status.ts';
+import { readProgress, readPublishedCompleteness } from '../archive/read/archive-status.ts';
 import { removeAbandonedScratch } from '../archive/read/pin-generation.ts';
 import { DamageError, exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../base/time.ts';
@@ -26,7 +26,7 @@ import {
 } from '../context/open-configured.ts';
 import { hasUpstream, requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import type { ImportFlags } from './import/import-step.ts';
-import { afterRun } from './notifications/after-run.ts';
+import { afterRun, beforeRun } from './notifications/after-run.ts';
 import type { SymbolPlan } from './paging/plan.ts';
 import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
 import { createRun, type Run } from './run/run.ts';
@@ -34,6 +34,7 @@ import { createResponseShapes, detectSchemaDrift } from './run/schema-drift.ts';
 import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobExitCode } from './run/source-runs.ts';
 import { addNextAction } from './run/suggest-action.ts';
 import { type CountedFacts, emptyFacts, type RateUse, type Summary, summarize } from './run/summary.ts';
+import type { ExpectedRate, FetchEstimate } from './steps/estimate-step.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
 import { type HeldLease, holdLease } from './steps/lease-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';
@@ -85,14 +86,11 @@ export interface VerifyFlags {
   readonly onVerified: (found: VerifyResult, archive: Archive, runId: string) => void;
 }
 
-export interface BackfillPlan {
+export interface BackfillPlan extends FetchEstimate {
   /** The source, of an archive's several; null: the only service. */
   readonly source: string | null;
   readonly plans: readonly SymbolPlan[];
-  readonly windows: number;
-  readonly expectedRequests: number;
-  /** At the configured request rate. */
-  readonly expectedSeconds: number;
+  readonly rate: ExpectedRate;
 }
 
 /** Loaders of all jobs by name. A job is loaded when it is started. */
@@ -146,9 +144,12 @@ type JobBody = (run: Run, symbols: readonly string[]) => Promise<void>;
  */
 export async function runJob(context: Context, job: string, needs: JobRequirements, body: JobBody): Promise<Summary> {
   const { usesUpstream, isPerSource = usesUpstream !== false, symbols = [] } = needs;
+  // The job does not wait for it, but its end must arrive after its start.
+  const started = beforeRun(context, job);
   const summary = await runPlanned(context, job, needs, body, () =>
     isPerSource ? planSourceRuns(context, symbols, usesUpstream === true) : [{ context, source: null, symbols }],
   );
+  await started;
   await afterRun(context, summary);
   return summary;
 }
@@ -361,7 +362,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : tallyJournaledTicks(archive, run.id);
   const counts = readRunCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
-  const { generation, watermark, reached } = archive.readManifest();
+  const { generation } = archive.readManifest();
   const counters = client?.counters();
   const completeness = readPublishedCompleteness(archive, context.clock.nowMs());
   const { requests, retries, throttledMs } = counters ?? { requests: 0, retries: 0, throttledMs: 0 };
@@ -386,8 +387,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     pages,
     recovered,
     generation,
-    watermark,
-    reached,
+    ...readProgress(archive),
     completeness,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     orderbooks: run.bookCounts,

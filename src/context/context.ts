@@ -10,6 +10,8 @@ export interface ProgressDisplay {
     readonly done: number;
     readonly total?: number;
     readonly ticks?: number;
+    /** Share of the work that is done, 0 to 1, if it is better known than by `done`. */
+    readonly share?: number;
     /** Additional text, e.g. `3/10 files`. */
     readonly note?: string;
   }): void;

@@ -75,6 +75,7 @@ export const HistoricalMarketsQuery = Type.Object(
     category: text('Last known category.'),
     symbol,
     canonical_id: text('Market identifier across venues.'),
+    event: text('Last known identifier of the event that the market belongs to.'),
     q: Type.Optional(
       Type.String({
         minLength: 1,
@@ -106,6 +107,9 @@ export type HistoricalQuotesQuery = HistoricalTicksQuery;
 
 export const HistoricalTradesQuery = HistoricalTicksQuery;
 export type HistoricalTradesQuery = HistoricalTicksQuery;
+
+export const HistoricalConflictsQuery = HistoricalTicksQuery;
+export type HistoricalConflictsQuery = HistoricalTicksQuery;
 
 export const HistoricalCandlesQuery = Type.Object(
   {
@@ -423,4 +427,31 @@ export const HistoricalTradesResponse = Type.Object(
     ...pageFields,
   },
   { title: 'HistoricalTradesResponse' },
+);
+
+export const HistoricalConflictsResponse = Type.Object(
+  {
+    conflicts: Type.Array(
+      Type.Object(
+        {
+          symbol: Type.String({ description: 'Symbol of the market.' }),
+          t: Ms('Time of the tick'),
+          kept: Price('The price that was kept.'),
+          dropped: Price('The price that was dropped.'),
+          seen_at: Ms('When the other price was observed'),
+          seq: Type.Integer({
+            minimum: 0,
+            description: 'From 0, among the dropped prices of the same symbol, t and seen_at.',
+          }),
+        },
+        { title: 'Conflict' },
+      ),
+      {
+        description:
+          'Prices that were dropped because another price of the same symbol and time has precedence, sorted by symbol, t, seen_at and seq. A page has all conflicts of a symbol and time, so that it may have more rows than limit.',
+      },
+    ),
+    ...pageFields,
+  },
+  { title: 'HistoricalConflictsResponse' },
 );

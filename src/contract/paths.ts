@@ -17,6 +17,7 @@ export const paths = {
   historicalOrderbooks: '/api/v1/historical/orderbooks',
   historicalQuotes: '/api/v1/historical/quotes',
   historicalTrades: '/api/v1/historical/trades',
+  historicalConflicts: '/api/v1/historical/conflicts',
   export: '/api/v1/export',
   /** Describes the credential of the request; oddslake only. */
   me: '/api/v1/me',

@@ -199,7 +199,7 @@ function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowM
   if (manifest.generation === 0) return [published, ok('covered', 'nothing yet')];
   return [
     published,
-    judgeLag(manifest.reached, completeness.live, nowMs, lagMsMax),
+    judgeLag((valueOrNull(state)?.progress ?? manifest).reached, completeness.live, nowMs, lagMsMax),
     ...judgeCompleteness(completeness),
   ];
 }

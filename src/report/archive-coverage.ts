@@ -1,17 +1,18 @@
 import { formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatDay, formatMinute } from '../base/time.ts';
-import { hourMs } from '../base/window.ts';
 import type { CoverageFacts, GapGroup, HeatmapRow } from './data/coverage-facts.ts';
 import type { QuarantineReason } from './data/quarantine.ts';
-import type { NamedCadence, ReportData, SilentSymbol } from './data/report-data.ts';
+import type { ReportData } from './data/report-data.ts';
 import {
   type HtmlColumn,
   type ReportPart,
-  renderFacts,
+  renderCards,
   renderFigure,
   renderHtmlTable,
   renderSection,
+  renderSymbol,
+  renderSymbols,
   shortenText,
 } from './page-parts.ts';
 import { type HeatLine, heatColours, heatLevels, renderCoveragePlot } from './time-plots.ts';
@@ -67,17 +68,19 @@ const sumSteps = (values: readonly number[], steps: number): number[] =>
 
 const levelWords = ['nothing', 'less than half', 'half or more', '90 % or more', 'all'] as const;
 
-const renderLevelKeys = (): Html[] =>
-  heatLevels.map(
+const renderLevelKeys = (): Html[] => [
+  ...heatLevels.map(
     (_, level) =>
       html`<span class="key"><span class="swatch level-${heatColours[level]!}" aria-hidden="true"></span>${levelWords[level]!}</span>\n`,
-  );
+  ),
+  html`<span class="key"><span class="swatch blank" aria-hidden="true"></span>no live symbol</span>\n`,
+];
 
 function renderGroupsTable(rows: readonly HeatmapRow[]): Html {
   const worst = ({ lifetimeMs, coveredMs }: HeatmapRow): number =>
     lifetimeMs.reduce((min, ms, i) => (ms === 0 ? min : Math.min(min, coveredMs[i]! / ms)), 1);
   const columns: HtmlColumn<HeatmapRow>[] = [
-    { name: 'Group', kind: 'text', format: ({ group }) => group },
+    { name: 'Group', kind: 'text', format: ({ group }) => renderSymbol(group) },
     { name: 'Symbols', format: ({ symbols }) => formatNumber(symbols) },
     {
       name: 'Covered',
@@ -102,7 +105,7 @@ export function renderGapsSection({ gaps }: ReportData): ReportPart[] {
     { name: 'To', kind: 'left', format: ({ to }) => formatMinute(to) },
     { name: 'Length', format: ({ from, to }) => formatDuration(to - from) },
     { name: 'Symbols', format: ({ count }) => formatNumber(count) },
-    { name: 'Examples', kind: 'text', format: (group) => group.symbols.join(', ') },
+    { name: 'Examples', kind: 'text', format: (group) => renderSymbols(group.symbols) },
     { name: 'Reason', kind: 'left', format: ({ reason }) => (reason === 'lost' ? 'data loss' : reason) },
   ];
   const cutText =
@@ -112,8 +115,8 @@ export function renderGapsSection({ gaps }: ReportData): ReportPart[] {
     renderSection(
       'Gaps',
       [
-        html`<p class="note">${formatNumber(windows)} in ${formatCount(symbols, 'symbol')}, ${formatDuration(missingMs)} in total. The oldest starts at ${formatMinute(oldest.from)}.${groupedText}${cutText} To list all: oddslake gaps</p>\n`,
-        renderHtmlTable('Gaps', columns, greatest),
+        html`<p class="note">${formatCount(windows, 'gap')} of ${formatCount(symbols, 'symbol')}, ${formatDuration(missingMs)} in total. The oldest starts at ${formatMinute(oldest.from)}.${groupedText}${cutText} To list all: oddslake gaps</p>\n`,
+        renderCards(renderHtmlTable('Gaps', columns, greatest)),
       ],
       true,
     ),
@@ -133,112 +136,13 @@ export function renderQuarantineSection({ quarantine, shown }: ReportData): Repo
       kind: 'left',
       format: ({ lastAt }) => (lastAt === null ? 'not yet published' : formatMinute(lastAt)),
     },
-    { name: 'Examples', kind: 'text', format: ({ symbol }) => symbol ?? '' },
+    { name: 'Examples', kind: 'text', format: ({ symbol }) => (symbol === null ? '' : renderSymbol(symbol)) },
   ];
   const cutText = `${isTruncated ? ' Only the newest are counted.' : ''}${reasonsCount > reasons.length ? ` The ${reasons.length} most frequent of ${formatNumber(reasonsCount)} reasons are listed.` : ''}`;
   return [
     renderSection('Quarantine', [
       html`<p class="note">${formatNumber(count)} ${count === 1 ? 'was' : 'were'} quarantined ${since}, unchanged, under .oddslake/quarantine.${cutText}</p>\n`,
-      renderHtmlTable('Quarantine by reason', columns, reasons),
+      renderCards(renderHtmlTable('Quarantine by reason', columns, reasons)),
     ]),
   ];
-}
-
-/** Symbols with the most ticks, and symbols that have become silent. */
-export function renderSymbolsSection({ cadence }: ReportData): ReportPart[] {
-  const { busiest, silent, days, error } = cadence;
-  if (error !== null)
-    return [renderSection('Symbols', [html`<p class="warning">Ticks could not be read: ${error}</p>\n`])];
-  const pause = ({ longestPauseHours }: NamedCadence): string =>
-    formatDuration(Math.max(1, longestPauseHours) * hourMs);
-  const nameColumns = <Row extends NamedCadence>(rows: readonly Row[]): HtmlColumn<Row>[] => [
-    { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
-    ...(rows.every(({ question }) => question === null)
-      ? []
-      : [
-          {
-            name: 'Question',
-            kind: 'text' as const,
-            format: ({ question }: Row) => shortenText(question ?? '', lettersMax),
-          },
-        ]),
-  ];
-  const silentColumns: HtmlColumn<SilentSymbol>[] = [
-    ...nameColumns(silent),
-    { name: 'Last tick', kind: 'left', format: ({ lastTick }) => formatMinute(lastTick) },
-    { name: 'Silent for', format: ({ quietMs }) => formatDuration(quietMs) },
-    { name: 'Longest earlier pause', format: pause },
-  ];
-  const busyColumns: HtmlColumn<NamedCadence>[] = [
-    ...nameColumns(busiest),
-    { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
-    { name: 'Hours with ticks', format: ({ hours }) => formatNumber(hours) },
-  ];
-  const silentPart: ReportPart =
-    silent.length === 0
-      ? { name: 'Newly silent symbols', text: 'No live symbol with regular ticks has become silent.' }
-      : renderSection(
-          'Newly silent symbols',
-          [
-            html`<p class="note">Live, covered symbols with ticks in many hours of the last ${days} days that have been silent for more than twice their longest pause:</p>\n`,
-            renderHtmlTable('Newly silent symbols', silentColumns, silent),
-          ],
-          true,
-        );
-  return [
-    silentPart,
-    ...(busiest.length === 0
-      ? []
-      : [
-          renderSection(
-            'Busiest symbols',
-            [
-              html`<p class="note">By ticks in the last ${days} days.</p>\n`,
-              renderHtmlTable('Busiest symbols', busyColumns, busiest),
-            ],
-            true,
-          ),
-        ]),
-  ];
-}
-
-/** Results of rechecks: lateness of ticks, and the estimated share of missing ticks. */
-export function renderRechecksSection({ rechecks, status }: ReportData): ReportPart[] {
-  const { windows, nights, contradicted, seen, found, latenessMs, overlapMs, isCaught } = rechecks;
-  const lateness =
-    latenessMs === 0
-      ? `No late ticks were observed; the overlap of polls is ${formatDuration(overlapMs)}.`
-      : `The maximum lateness of ticks in the last 30 days was at least ${formatDuration(latenessMs)}; the overlap of polls is ${formatDuration(overlapMs)}.`;
-  if (windows === 0) return [{ name: 'Rechecks', text: `No settled window has been rechecked. ${lateness}` }];
-  const sample = `${formatCount(windows, 'settled window')} in ${formatCount(nights, 'night')}, with different bounds: ${
-    contradicted === 0 ? 'none' : formatNumber(contradicted)
-  } returned ticks that were not in the archive (${formatNumber(found)} of ${formatCount(seen, 'tick')}).`;
-  const missing = formatMissedTicks(rechecks, status.published.ticks);
-  if (contradicted === 0 && !isCaught) return [{ name: 'Rechecks', text: `${sample} ${missing} ${lateness}` }];
-  const serverText =
-    'The service omits ticks from wide windows. Windows fetched before this was detected count as inferred until they are fetched again in narrower windows.';
-  return [
-    renderSection('Rechecks', [
-      renderFacts([
-        ['Rechecked', sample],
-        ['Estimated missing', missing],
-        ['Lateness', lateness],
-        ...(isCaught ? ([['Service', serverText]] as const) : []),
-      ]),
-      html`<p class="note">Contradicted windows are withdrawn and fetched again.</p>\n`,
-    ]),
-  ];
-}
-
-const formatMissedPercent = (share: number): string => `${(100 * share).toPrecision(2)} %`;
-
-/** Estimate of missing ticks from a sample, with its upper bound. */
-function formatMissedTicks(
-  { windows, missingShare, contradictedShareMax }: ReportData['rechecks'],
-  ticks: number,
-): string {
-  const boundText = `Up to ${formatMissedPercent(contradictedShareMax)} of such windows may be incomplete (95 % confidence, from ${formatCount(windows, 'window')}).`;
-  if (missingShare === null) return `Too few windows for an estimate of missing ticks. ${boundText}`;
-  if (missingShare === 0) return `No missing ticks are expected elsewhere. ${boundText}`;
-  return `About ${formatCount(Math.round(missingShare * ticks), 'tick')} of ${formatNumber(ticks)}, extrapolated from the sample. ${boundText}`;
 }

@@ -1,11 +1,18 @@
 import { chooseByteUnit, formatBytes, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatDay, parseDayStart } from '../base/time.ts';
-import { dayMs } from '../base/window.ts';
+import { dayMs, type Window } from '../base/window.ts';
 import { isDayComplete } from '../contract/completeness-counts.ts';
 import type { DayTotals, ReportData } from './data/report-data.ts';
 import type { ArchiveGrowth } from './health-status.ts';
-import { type HtmlColumn, type ReportPart, renderFigure, renderHtmlTable, renderSection } from './page-parts.ts';
+import {
+  type HtmlColumn,
+  type ReportPart,
+  renderCards,
+  renderFigure,
+  renderHtmlTable,
+  renderSection,
+} from './page-parts.ts';
 import { renderDayBars, renderLinesPlot } from './time-plots.ts';
 
 type ShownDays = Pick<ReportData, 'days' | 'shown'>;
@@ -14,34 +21,58 @@ type ShownDays = Pick<ReportData, 'days' | 'shown'>;
 const filterShownDays = ({ days, shown }: ShownDays): DayTotals[] =>
   days.filter(({ date }) => shown.from <= parseDayStart(date) && parseDayStart(date) < shown.to);
 
-/** Window of the time axis: from the first day with data, but at least 14 days, so that bars stay narrow. */
-function getShownWindow({ shown }: ShownDays, days: readonly DayTotals[]) {
-  const first = days.length === 0 ? shown.to : parseDayStart(days[0]!.date);
-  return { from: Math.max(shown.from, Math.min(first, shown.to - 14 * dayMs)), to: shown.to };
+/** Fewer values are clearer as a table or in a sentence than as a chart. */
+export const chartPointsMin = 5;
+
+/** Window of the time axis: from the first of these days to the end of the last one. */
+const getDaysWindow = (days: readonly DayTotals[]): Window => ({
+  from: parseDayStart(days[0]!.date),
+  to: parseDayStart(days.at(-1)!.date) + dayMs,
+});
+
+/** The days from the first to the last one with a value. */
+function trimDays(days: readonly DayTotals[], getValue: (day: DayTotals) => number): readonly DayTotals[] {
+  const hasValue = (day: DayTotals): boolean => getValue(day) > 0;
+  return days.slice(days.findIndex(hasValue), days.findLastIndex(hasValue) + 1);
 }
 
-/** Ticks and bytes per day, as bars and as a table. */
+/** Ticks and bytes per day, as bars and as a table; with few days only as a table. */
 export function renderTicksSection(data: ReportData): ReportPart[] {
   const days = filterShownDays(data);
-  const span = getShownWindow(data, days);
   const sum = (getValue: (day: DayTotals) => number): number => days.reduce((total, day) => total + getValue(day), 0);
   const maximum = (getValue: (day: DayTotals) => number): number =>
     days.reduce((max, day) => Math.max(max, getValue(day)), 0);
   if (sum(({ ticks }) => ticks) === 0) return [{ name: 'Ticks and bytes', text: formatNoneShown(data, 'ticks') }];
-  const hollowNote = days.every(isDayComplete) ? '' : ' Hollow bars: incomplete days.';
+  const hiddenDays = data.days.filter(({ date }) => parseDayStart(date) < data.shown.from).length;
+  const hiddenNote =
+    hiddenDays === 0
+      ? []
+      : [
+          html`<p class="note">The last ${formatNumber(days.length)} of ${formatNumber(data.days.length)} days. The setting report.days shows more.</p>\n`,
+        ];
+  const tickDays = trimDays(days, ({ ticks }) => ticks);
+  if (tickDays.length < chartPointsMin)
+    return [
+      renderSection('Ticks and bytes', [
+        ...hiddenNote,
+        renderCards(renderDaysTable(tickDays.toReversed(), data.nowMs)),
+      ]),
+    ];
+  const hollowNote = tickDays.every(isDayComplete) ? '' : ' Hollow bars: days that are incomplete or not over yet.';
   const byteUnit = chooseByteUnit(maximum(({ bytes }) => bytes));
   const bars = (getValue: (day: DayTotals) => number) =>
-    days.map((day) => ({ day: parseDayStart(day.date), value: getValue(day), isHollow: !isDayComplete(day) }));
-  const ticks = `Ticks per UTC day of their timestamps`;
-  const bytes = `Published bytes per day, all datasets`;
+    tickDays.map((day) => ({ day: parseDayStart(day.date), value: getValue(day), isHollow: !isDayComplete(day) }));
+  const ticks = 'Ticks per UTC day of their timestamps';
+  const bytes = 'Published bytes per day, all datasets';
   return [
     renderSection('Ticks and bytes', [
+      ...hiddenNote,
       renderFigure(
         `${ticks}.${hollowNote}`,
         renderDayBars({
           label: `${ticks}: ${formatNumber(sum((day) => day.ticks))} in total, maximum ${formatNumber(maximum((day) => day.ticks))}`,
           yLabel: 'ticks',
-          span,
+          span: getDaysWindow(tickDays),
           bars: bars((day) => day.ticks),
         }),
       ),
@@ -50,16 +81,17 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
         renderDayBars({
           label: `${bytes}: ${formatBytes(sum((day) => day.bytes))} in total, maximum ${formatBytes(maximum((day) => day.bytes))}`,
           yLabel: byteUnit.name,
-          span,
+          span: getDaysWindow(tickDays),
           bars: bars((day) => day.bytes / byteUnit.bytes),
         }),
       ),
-      html`<details><summary>Days as a table</summary>${renderDaysTable(days.toReversed())}</details>\n`,
+      html`<details><summary>Days as a table</summary>${renderDaysTable(days.toReversed(), data.nowMs)}</details>\n`,
     ]),
   ];
 }
 
-function renderDaysTable(days: readonly DayTotals[]): Html {
+function renderDaysTable(days: readonly DayTotals[], nowMs: number): Html {
+  const isUnfinished = ({ date }: DayTotals): boolean => parseDayStart(date) + dayMs > nowMs;
   const columns: HtmlColumn<DayTotals>[] = [
     { name: 'Day', kind: 'left', format: ({ date }) => date },
     { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
@@ -72,8 +104,8 @@ function renderDaysTable(days: readonly DayTotals[]): Html {
     {
       name: 'State',
       kind: 'left',
-      format: ({ state }) => state.replaceAll('_', ' '),
-      isLoss: (day) => !isDayComplete(day),
+      format: (day) => (isUnfinished(day) ? 'not over yet' : day.state.replaceAll('_', ' ')),
+      isLoss: (day) => !isDayComplete(day) && !isUnfinished(day),
     },
   ];
   return renderHtmlTable('Days as a table', columns, days);
@@ -87,8 +119,16 @@ export function renderConflictsSection(data: ReportData): ReportPart[] {
   const days = filterShownDays(data);
   const count = days.reduce((sum, { conflicts }) => sum + conflicts, 0);
   if (count === 0) return [{ name: 'Conflicts', text: formatNoneShown(data, 'conflicts') }];
-  const caption = 'Ticks observed at two prices, per UTC day of their timestamps';
+  const conflictDays = trimDays(days, ({ conflicts }) => conflicts);
+  const daysWithConflicts = conflictDays.filter(({ conflicts }) => conflicts > 0);
   const [worstDay] = days.toSorted((a, b) => b.conflicts - a.conflicts);
+  const caption = 'Ticks observed at two prices, per UTC day of their timestamps';
+  if (daysWithConflicts.length < chartPointsMin) {
+    const listed = daysWithConflicts.map((day) => `${formatNumber(day.conflicts)} on ${day.date}`).join(', ');
+    return [
+      { name: 'Conflicts', text: `Ticks observed at two prices: ${listed}. The dataset conflicts holds both prices.` },
+    ];
+  }
   return [
     renderSection('Conflicts', [
       renderFigure(
@@ -96,9 +136,9 @@ export function renderConflictsSection(data: ReportData): ReportPart[] {
         renderDayBars({
           label: `${caption}: ${formatNumber(count)} in total, ${formatNumber(worstDay!.conflicts)} on ${worstDay!.date}`,
           yLabel: 'conflicts',
-          span: getShownWindow(data, days),
+          span: getDaysWindow(conflictDays),
           colour: 'var(--gap)',
-          bars: days.map(({ date, conflicts }) => ({ day: parseDayStart(date), value: conflicts })),
+          bars: conflictDays.map(({ date, conflicts }) => ({ day: parseDayStart(date), value: conflicts })),
         }),
       ),
     ]),
@@ -124,7 +164,9 @@ export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth:
       : fullAt === null
         ? ` ${formatBytes(space.freeBytes)} free: the disk will not be full within 10 years.`
         : ` ${formatBytes(space.freeBytes)} free: the disk will be full on ${formatDay(fullAt)}, in ${formatDuration(fullAt - nowMs)}.`;
-  const from = Math.max(shown.from, Math.min(sizes[0]!.t, shown.to - 14 * dayMs));
+  const from = Math.max(shown.from, sizes[0]!.t);
+  if (points.length < chartPointsMin)
+    return [{ name: 'Growth', text: `${formatBytes(last.bytes)} published. ${growthText}${fullText}` }];
   return [
     renderSection('Growth', [
       renderFigure(

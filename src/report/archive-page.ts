@@ -1,18 +1,15 @@
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatMinute } from '../base/time.ts';
-import {
-  renderCoverageSection,
-  renderGapsSection,
-  renderQuarantineSection,
-  renderRechecksSection,
-  renderSymbolsSection,
-} from './archive-coverage.ts';
+import { renderCoverageSection, renderGapsSection, renderQuarantineSection } from './archive-coverage.ts';
+import { renderDamageSection } from './archive-damage.ts';
 import { renderConflictsSection, renderGrowthSection, renderTicksSection } from './archive-days.ts';
+import { renderLatenessSection, renderNightSection, renderRechecksSection } from './archive-nights.ts';
 import { renderDriftSection, renderLagSection, renderRequestsSection, renderRunsSection } from './archive-runs.ts';
+import { renderProblemSymbolsSection, renderSymbolsSection, symbolsStyle } from './archive-symbols.ts';
 import type { ReportData } from './data/report-data.ts';
 import { type ArchiveGrowth, type ArchiveHealth, assessHealth, computeGrowth, toRunMark } from './health-status.ts';
-import { arrangeParts, renderKeyFigures, renderReportPage } from './page-parts.ts';
+import { arrangeParts, renderKeyFigures, renderReportPage, renderWords } from './page-parts.ts';
 
 export interface ArchiveReport {
   readonly text: string;
@@ -24,31 +21,55 @@ export function renderArchiveReport(data: ReportData, version: string): ArchiveR
   const { nowMs, shown, status, days, space } = data;
   const growth = computeGrowth(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to });
   const health = assessHealth(data, growth);
-  const sources = status.sources?.map((source) => source.name).join(', ');
-  const name = sources || status.upstream || 'no upstream';
+  const name = getArchiveName(status.archive);
   const body = [
     html`<header><h1>${name}</h1>
-<p class="note">Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.</p></header>
+</header>
 `,
     renderHealthPanel(health),
-    renderOverview(data, growth),
-    ...arrangeParts([
-      ...renderRunsSection(data),
-      ...renderTicksSection(data),
-      ...renderCoverageSection(data),
-      ...renderGapsSection(data),
-      ...renderRechecksSection(data),
-      ...renderLagSection(data),
-      ...renderConflictsSection(data),
-      ...renderQuarantineSection(data),
-      ...renderDriftSection(data),
-      ...renderSymbolsSection(data),
-      ...renderRequestsSection(data),
-      ...renderGrowthSection(data, growth),
-    ]),
+    html`<p class="note origin">${describeOrigin(data)}${renderCatalogueLink(data.rules.catalogueUrl)}</p>\n`,
+    // An empty archive has no figures.
+    ...(health.state === 'empty' ? [] : [renderOverview(data, growth), ...renderSections(data, growth)]),
   ];
-  return { text: renderReportPage(`${name}: oddslake report`, body, version, archiveStyle), health: health };
+  return {
+    text: renderReportPage(`${name}: oddslake report`, body, version, archiveStyle + symbolsStyle),
+    health,
+  };
 }
+
+/** The last part of an archive's path or address: `archive` of `/data/archive`. */
+export const getArchiveName = (path: string): string => /[^/\\]+(?=[/\\]*$)/.exec(path)?.[0] ?? path;
+
+/** Where the archive is, what it was collected from, and when the report was written. */
+function describeOrigin({ status, nowMs }: ReportData): string {
+  const sources = status.sources?.map((source) => source.name).join(', ');
+  const from = sources || status.upstream;
+  return `${from ? `Collected from ${from}. ` : ''}Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.`;
+}
+
+/** All sections, those that need attention first. */
+const renderSections = (data: ReportData, growth: ArchiveGrowth): Html[] =>
+  arrangeParts([
+    ...renderDamageSection(data),
+    ...renderNightSection(data),
+    ...renderProblemSymbolsSection(data),
+    ...renderGapsSection(data),
+    ...renderCoverageSection(data),
+    ...renderTicksSection(data),
+    ...renderSymbolsSection(data),
+    ...renderLagSection(data),
+    ...renderLatenessSection(data),
+    ...renderRechecksSection(data),
+    ...renderConflictsSection(data),
+    ...renderQuarantineSection(data),
+    ...renderDriftSection(data),
+    ...renderRunsSection(data),
+    ...renderRequestsSection(data),
+    ...renderGrowthSection(data, growth),
+  ]);
+
+const renderCatalogueLink = (url: string | null): readonly Html[] =>
+  url === null ? [] : [html` <a href="${url}" rel="noreferrer">Open the catalogue</a>`];
 
 const signs = { ok: '✓', warning: '!', action_required: '✕', empty: '○', info: '·' } as const;
 
@@ -56,13 +77,13 @@ const signs = { ok: '✓', warning: '!', action_required: '✕', empty: '○', i
 function renderHealthPanel({ state, headline, nextAction, findings }: ArchiveHealth): Html {
   const items = findings.map(
     ({ severity, message }) =>
-      html`<li class="${severity}"><span class="sign" role="img" aria-label="${severity.replace('_', ' ')}">${signs[severity]}</span>${message}</li>
+      html`<li class="${severity}"><span class="sign" role="img" aria-label="${severity.replace('_', ' ')}">${signs[severity]}</span>${renderWords(message)}</li>
 `,
   );
   const nextText = nextAction ?? (state === 'ok' ? 'No action required.' : null);
   return html`<div class="health ${state}">
 <p class="headline"><span class="sign" aria-hidden="true">${signs[state]}</span>${headline}</p>
-${nextText === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next: '}${nextText}</p>\n`]}${
+${nextText === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next: '}${renderWords(nextText)}</p>\n`]}${
   items.length === 0 ? [] : [html`<ul>\n${items}</ul>\n`]
 }</div>
 `;
@@ -72,6 +93,7 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
   const last = runs.at(-1);
   const { symbols, published, reached, lag_ms } = status;
   const { days: finishedDays } = status;
+  const { provisional } = status.completeness.days;
   const { fullAt, bytesPerDay } = growth;
   return renderKeyFigures([
     last === undefined
@@ -99,7 +121,10 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
     {
       label: 'Complete days',
       value: `${formatNumber(status.completeness.days.complete)} of ${formatNumber(Object.values(status.completeness.days).reduce((sum, count) => sum + count, 0))}`,
-      note: finishedDays.first === null ? 'no finished day yet' : `${finishedDays.first} to ${finishedDays.last}`,
+      note:
+        finishedDays.first === null
+          ? 'no finished day yet'
+          : `${provisional === 0 ? '' : `${formatNumber(provisional)} provisional; `}${finishedDays.first} to ${finishedDays.last}`,
     },
     {
       label: 'Gaps',
@@ -134,8 +159,9 @@ function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean):
 
 /** Style of the archive report, added to the style of every page. */
 export const archiveStyle = `
-header .note { margin-top: 2px; }
-.health { margin-top: 20px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
+.origin { margin-top: 10px; }
+.origin a { color: var(--accent); }
+.health { margin-top: 14px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
 .health.ok { background: var(--good-soft); border-color: transparent; }
 .health.warning { background: var(--warn); border-color: transparent; }
 .health.action_required { background: var(--bad-soft); border-color: transparent; }
@@ -168,7 +194,8 @@ figure + figure, .figures + figure { margin-top: 22px; }
 .swatch { width: 14px; height: 14px; border-radius: 3px; }
 .only-narrow { display: none; }
 .runs { margin-top: 14px; }
-.note + .scroll { margin-top: 8px; }
+.note + .scroll, .note + .cards, .note + .busiest { margin-top: 8px; }
+.blank { border: 1px solid var(--line); }
 .level-0 { background: var(--level-0); }
 .level-1 { background: var(--level-1); }
 .level-2 { background: var(--level-2); }

@@ -1,12 +1,19 @@
-import { formatDuration, formatNumber } from '../base/format-quantity.ts';
+import { formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatMinute } from '../base/time.ts';
-import { dayMs, hourMs, minuteMs } from '../base/window.ts';
+import { chartPointsMin } from './archive-days.ts';
 import type { PastDrift, PastRun } from './data/past-run.ts';
 import type { ReportData } from './data/report-data.ts';
 import { describeRun, runMarks, toRunMark } from './health-status.ts';
-import { type HtmlColumn, type ReportPart, renderFigure, renderLongTable, renderSection } from './page-parts.ts';
-import { renderLinesPlot } from './time-plots.ts';
+import {
+  type HtmlColumn,
+  type ReportPart,
+  renderFigure,
+  renderLongTable,
+  renderSection,
+  shortenText,
+} from './page-parts.ts';
+import { chooseTimeUnit, renderLinesPlot } from './time-plots.ts';
 
 const stripRunsMax = 60;
 const tableRowsMax = 10;
@@ -14,6 +21,10 @@ const tableRowsAllMax = 60;
 const driftsMax = 10;
 const driftsAllMax = 100;
 const noValue = '–';
+/** A rate limit is drawn if it is at most this many times the greatest rate. */
+const limitRatioMax = 5;
+/** Maximum length of a run's message in the table, in characters. */
+const messageLettersMax = 160;
 
 /** The last runs: a strip of outcomes and a table. */
 export function renderRunsSection({ runs, nowMs }: ReportData): ReportPart[] {
@@ -65,7 +76,7 @@ function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
     { name: 'Conflicts', format: count(({ conflicts }) => conflicts) },
     { name: 'Requests', format: count(({ requests }) => requests) },
     { name: 'Lag', format: (run) => (computeLag(run) === null ? noValue : formatDuration(computeLag(run)!)) },
-    { name: 'Message', kind: 'text', format: (run) => describeRun(run) },
+    { name: 'Message', kind: 'text', format: (run) => shortenText(describeRun(run), messageLettersMax) },
   ];
   return renderLongTable('The last runs', columns, rows, {
     shown: tableRowsMax,
@@ -87,11 +98,14 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
   });
   if (points.length === 0) return [{ name: 'Lag', text: 'No run has reported a watermark.' }];
   const maxLag = points.reduce((max, { lag }) => Math.max(max, lag), 0);
-  const [unit, unitMs] =
-    maxLag > 96 * hourMs ? ['days', dayMs] : maxLag > 3 * hourMs ? ['hours', hourMs] : ['minutes', minuteMs];
+  const [unit, unitMs] = chooseTimeUnit(maxLag);
   const last = points.at(-1)!;
   if (points.length === 1)
     return [{ name: 'Lag', text: `The lag was ${formatDuration(last.lag)} at the end of the only run.` }];
+  if (points.length < chartPointsMin) {
+    const text = `The lag was ${formatDuration(last.lag)} at the end of the last run, and at most ${formatDuration(maxLag)} in ${points.length} runs.`;
+    return [{ name: 'Lag', text }];
+  }
   const caption = `Lag of coverage at the end of each run, in ${unit}`;
   const line = {
     points: points.map(({ t, lag }) => ({ t, value: lag / unitMs })),
@@ -113,9 +127,9 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
   ];
 }
 
-/** From the first point to now, at least one day. */
+/** From the first point to now. */
 const computeShownWindow = (points: readonly { readonly t: number }[], nowMs: number) => ({
-  from: Math.min(points[0]!.t, nowMs - dayMs),
+  from: points[0]!.t,
   to: Math.max(nowMs, points.at(-1)!.t),
 });
 
@@ -131,26 +145,34 @@ export function renderRequestsSection({ runs, nowMs, rules }: ReportData): Repor
   const last = rates.at(-1);
   if (last === undefined) return [{ name: 'Requests', text: 'No run has sent requests.' }];
   if (rates.length === 1) {
-    const text = `The only run with requests sent ${last.value.toFixed(1)} requests per second while it was neither idle nor throttled; the limit is ${last.limit}.`;
+    const text = `The only run with requests sent ${formatRate(last.value)} requests per second while it was neither idle nor throttled; the limit is ${last.limit}.`;
     return [{ name: 'Requests', text }];
   }
-  const caption =
-    'Requests per second of each run, without idle and throttled time (dots), and the rate limit at that time (dashed)';
+  if (rates.length < chartPointsMin) {
+    const text = `The last run sent ${formatRate(last.value)} requests per second while it was neither idle nor throttled; the limit is ${last.limit}.`;
+    return [{ name: 'Requests', text }];
+  }
+  // A limit far above all rates would squeeze them into a line at the bottom.
+  const maxRate = rates.reduce((max, { value }) => Math.max(max, value), 0);
+  const isLimitNear = rates.every(({ limit }) => limit <= maxRate * limitRatioMax);
+  const caption = isLimitNear
+    ? 'Requests per second of each run, without idle and throttled time (dots), and the rate limit at that time (dashed)'
+    : `Requests per second of each run, without idle and throttled time; the limit is ${formatRate(last.limit)}`;
   const limits = [...rates.map(({ t, limit }) => ({ t, value: limit })), { t: nowMs, value: last.limit }];
   const usedText =
     last.rate === null
       ? ''
-      : ` The last run used ${Math.round(last.rate.used * 100)} % of it; requests waited ${formatDuration(last.rate.waitedMs)} on the rate limit.`;
+      : ` The last run used ${Math.round(last.rate.used * 100)} % of the limit; requests waited ${formatDuration(last.rate.waitedMs)} on the rate limit.`;
   return [
     renderSection('Requests', [
       renderFigure(
         `${caption}.${usedText}`,
         renderLinesPlot(
-          `${caption}: last ${last.value.toFixed(1)} of ${last.limit}`,
+          `${caption}: last ${formatRate(last.value)} of ${last.limit}`,
           'requests per second',
           computeShownWindow(rates, nowMs),
           [
-            { points: limits, colour: 'var(--gap)', look: 'steps' },
+            ...(isLimitNear ? [{ points: limits, colour: 'var(--gap)', look: 'steps' as const }] : []),
             { points: rates, colour: 'var(--accent)', look: 'dots' },
           ],
         ),

@@ -1,10 +1,10 @@
 import type { DiskSpace } from '../archive/disk/file-system.ts';
 import { exitCodes } from '../base/errors.ts';
-import { formatBytes, formatCount, formatDuration } from '../base/format-quantity.ts';
+import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatDay, formatIsoUtc, formatMinute, parseDayStart } from '../base/time.ts';
-import { dayMs, floorToDay } from '../base/window.ts';
+import { dayMs, floorToDay, minuteMs } from '../base/window.ts';
 import { type ArchiveState, formatCompleteness, isDayComplete } from '../contract/completeness-counts.ts';
-import type { PastRun } from './data/past-run.ts';
+import type { PastRun, PastSummary } from './data/past-run.ts';
 import type { DayTotals, ReportData } from './data/report-data.ts';
 import { shortenText } from './page-parts.ts';
 
@@ -68,12 +68,11 @@ export function assessHealth(facts: HealthInput, growth: ArchiveGrowth): Archive
     ...checkServerBehavior(facts),
   ].sort((a, b) => severityOrder.indexOf(a.severity) - severityOrder.indexOf(b.severity));
   const worst = findings[0]?.severity ?? 'info';
-  const runAction = runs.findLast(({ state }) => state === 'ended')?.summary?.nextAction;
   return {
     state: worst === 'info' ? 'ok' : worst,
     headline: worst === 'info' ? quietHeadlines[status.completeness.state] : headlines[worst],
-    // The next action of the last run takes precedence.
-    nextAction: runAction ?? findings.find(({ action }) => action !== null)?.action ?? null,
+    // The worst problem decides: repairing damage comes before fetching what is missing.
+    nextAction: findings.find(({ action }) => action !== null)?.action ?? null,
     findings,
   };
 }
@@ -91,7 +90,7 @@ function checkDamage({ status }: HealthInput): HealthFinding[] {
   const [first] = status.damaged;
   if (first === undefined) return [];
   const { path, kind, found_at: foundAt } = first;
-  const message = `${formatCount(status.damaged_count, 'file')} damaged: ${path} (${kind}, found ${formatMinute(foundAt)})${status.damaged_count > 1 ? ' and others' : ''}.`;
+  const message = `${formatCount(status.damaged_count, 'file')} damaged: ${path} (${kind}, found ${formatMinute(foundAt)})${status.damaged_count > 1 ? ` and ${formatNumber(status.damaged_count - 1)} more` : ''}.`;
   return [{ severity: 'action_required', message, action: 'Repair the archive with oddslake verify --repair' }];
 }
 
@@ -99,22 +98,25 @@ function checkDamage({ status }: HealthInput): HealthFinding[] {
 function checkRuns({ runs, lastNight }: HealthInput): HealthFinding[] {
   const ended = runs.filter(({ state }) => state !== 'running');
   const lastNightly = ended.findLast(({ job }) => job === 'nightly') ?? lastNight;
-  return [...new Set([ended.at(-1), lastNightly])].flatMap((run) => (run ? (checkRun(run) ?? []) : []));
+  return [...new Set([ended.at(-1), lastNightly])].flatMap((run) =>
+    run ? (checkRun(run, run === ended.at(-1) ? run.summary?.nextAction : undefined) ?? []) : [],
+  );
 }
 
-function checkRun(run: PastRun): HealthFinding | null {
+/** @param ownAction what the run itself suggested; undefined for a run that others followed, since it may be outdated */
+function checkRun(run: PastRun, ownAction: string | null | undefined): HealthFinding | null {
   const { word, kind } = toRunMark(run);
   if (kind === 'good') return null;
   const reason = describeRun(run);
   const message = `The last ${run.job} (${formatMinute(run.startedAt)}): ${word}${reason === '' ? '.' : `. ${reason}`}`;
   if (kind === 'idle') return { severity: 'info', message, action: null };
-  if (kind === 'fair') return { severity: 'warning', message, action: null };
+  if (kind === 'fair') return { severity: 'warning', message, action: ownAction ?? null };
   const isGrave = kind === 'bad' && run.state === 'ended' && run.exitCode !== exitCodes.busy;
   const action = run.state === 'ended' ? actionsByExitCode[run.exitCode ?? 1] : undefined;
   return {
     severity: isGrave ? 'action_required' : 'warning',
     message,
-    action: action ?? `Run oddslake ${run.job} again.`,
+    action: ownAction ?? action ?? `Run oddslake ${run.job} again.`,
   };
 }
 
@@ -133,6 +135,8 @@ function checkLag({ nowMs, rules, runs, status }: HealthInput): HealthFinding[] 
   return [{ severity: 'action_required', message, action }];
 }
 
+const floorToMinute = (t: number): number => Math.floor(t / minuteMs) * minuteMs;
+
 function checkGaps({ gaps }: HealthInput): HealthFinding[] {
   const { recent, windows, symbols, lost, span } = gaps;
   const out: HealthFinding[] = [];
@@ -144,7 +148,7 @@ function checkGaps({ gaps }: HealthInput): HealthFinding[] {
     const counts = recent.windows > 0 ? recent : { windows, symbols };
     const whenText = recent.windows > 0 ? ' in recent days' : ', none of them in recent days';
     const message = `${formatCount(counts.windows, 'gap')} of ${formatCount(counts.symbols, 'symbol')}${whenText}.`;
-    const action = `Fetch them with oddslake backfill --from ${formatIsoUtc(span.from)} --to ${formatIsoUtc(span.to)}`;
+    const action = `Fetch them with oddslake backfill --from ${formatIsoUtc(floorToMinute(span.from))} --to ${formatIsoUtc(-floorToMinute(-span.to))}`;
     out.push({
       severity: recent.windows > 0 ? 'warning' : 'info',
       message,
@@ -197,8 +201,10 @@ function checkDiskSpace({ nowMs, space }: HealthInput, { fullAt, bytesPerDay }: 
   ];
 }
 
-function checkServerBehavior({ cadence }: HealthInput): HealthFinding[] {
+function checkServerBehavior({ cadence, status }: HealthInput): HealthFinding[] {
   if (cadence.error !== null) {
+    // Known damage is a finding of its own.
+    if (status.damaged_count > 0) return [];
     const message = `Ticks could not be read: ${cadence.error}`;
     return [{ severity: 'action_required', message, action: 'Check for damage with oddslake verify' }];
   }
@@ -239,7 +245,9 @@ export function toRunMark({ state, exitCode, summary }: Pick<PastRun, 'state' | 
   if (state === 'interrupted') return { ...runMarks.failed, word: 'interrupted' };
   switch (exitCode) {
     case exitCodes.done:
-      return (summary?.warningsCount ?? 0) > 0 ? runMarks.warned : runMarks.done;
+      return summary === null || summary.warningsCount === 0 || hasOnlyFewUnusableRows(summary)
+        ? runMarks.done
+        : runMarks.warned;
     case exitCodes.incomplete:
       return runMarks.incomplete;
     case exitCodes.interrupted:
@@ -249,6 +257,18 @@ export function toRunMark({ state, exitCode, summary }: Pick<PastRun, 'state' | 
       return { ...runMarks.failed, word: exitCodeWords[exitCode ?? 1] ?? runMarks.failed.word };
   }
 }
+
+/** Unusable rows up to this share of all rows are normal, and no reason to warn. Imports have the same default. */
+const unusableShareMax = 0.01;
+
+/** The warning of every run with unusable rows; see collector/job.ts. */
+const unusableRowsPattern = /^\d+ unusable [\w ]+ were quarantined in \.oddslake\/quarantine\.$/;
+
+/** Whether the run warned of nothing but a small share of unusable rows. */
+const hasOnlyFewUnusableRows = ({ warnings, warningsCount, rowsFetched, rowsUnusable }: PastSummary): boolean =>
+  warnings.length === warningsCount &&
+  warnings.every((warning) => unusableRowsPattern.test(warning)) &&
+  rowsUnusable <= rowsFetched * unusableShareMax;
 
 const lettersMax = 400;
 

@@ -19,7 +19,9 @@ export const renderReportPage = (title: string, body: readonly Html[], version: 
 <style>${new Html(pageStyle + ownStyle)}</style>
 </head>
 <body>
+<main>
 ${body}
+</main>
 <footer><p>All times are UTC. Written by oddslake ${version}.</p></footer>
 </body>
 </html>
@@ -50,7 +52,7 @@ export const renderKeyFigures = (entries: readonly KeyFigure[]): Html =>
 ${entries.map(
   ({ label, value, note = '', isHighlighted = false }) =>
     html`<div${new Html(isHighlighted ? ' class="highlighted"' : '')}><dt>${label}</dt><dd>${value}</dd>${
-      note === '' ? [] : [html`<dd class="note">${note}</dd>`]
+      note === '' ? [] : [html`<dd class="note">${renderWords(note)}</dd>`]
     }</div>
 `,
 )}</dl>
@@ -66,7 +68,7 @@ export interface HtmlColumn<Row> {
   readonly name: string;
   /** Numbers are right-aligned, `left` and `text` left-aligned; `text` can wrap. */
   readonly kind?: 'number' | 'left' | 'text';
-  readonly format: (row: Row) => string;
+  readonly format: (row: Row) => string | Html;
   /** Whether the value is shown as a loss. */
   readonly isLoss?: (row: Row) => boolean;
 }
@@ -84,13 +86,16 @@ export const renderHtmlTable = <Row>(
 ${rows.map(
   (row) =>
     html`<tr class="${isBest(row) ? 'best' : ''}">${columns.map(
-      ({ format, kind = 'number', isLoss }) =>
-        html`<td class="${kind === 'number' ? '' : kind}${isLoss?.(row) === true ? ' loss' : ''}">${format(row)}</td>`,
+      ({ name, format, kind = 'number', isLoss }) =>
+        html`<td class="${kind === 'number' ? '' : kind}${isLoss?.(row) === true ? ' loss' : ''}" data-label="${name}">${format(row)}</td>`,
     )}</tr>
 `,
 )}</tbody>
 </table></div>
 `;
+
+/** A table whose rows are lists of named values on a narrow page. */
+export const renderCards = (table: Html | readonly Html[]): Html => html`<div class="cards">${table}</div>\n`;
 
 /** A table with its first rows visible and the others in a collapsed block. */
 export const renderLongTable = <Row>(
@@ -106,6 +111,25 @@ export const renderLongTable = <Row>(
         html`<details><summary>${rest}</summary>${renderHtmlTable(`${label}, the rest`, columns, rows.slice(shown))}</details>\n`,
       ]),
 ];
+
+/** A symbol, isolated so that a right-to-left name leaves the text around it in order; below it what it is about. */
+export const renderSymbol = (symbol: string, question: string | null = null): Html =>
+  html`<bdi>${shortenText(symbol, nameLettersMax)}</bdi>${
+    question === null || question === ''
+      ? []
+      : [html`<span class="about"><bdi>${shortenText(question, nameLettersMax)}</bdi></span>`]
+  }`;
+
+export const renderSymbols = (symbols: readonly string[]): Html =>
+  html`${symbols.map((symbol, i) => html`${i === 0 ? '' : ', '}${renderSymbol(shortenText(symbol, exampleLettersMax))}`)}`;
+
+/** Maximum length of a symbol or a question in a table, and of a symbol in a list of examples, in characters. */
+const nameLettersMax = 300;
+const exampleLettersMax = 60;
+
+/** Renders a text that breaks between words only: not inside a date, a flag or a path, unless it is wider than the page. */
+export const renderWords = (text: string): Html =>
+  html`${text.split(' ').map((word, i) => html`${i === 0 ? '' : ' '}${/\w-|-\w/.test(word) ? html`<span class="word">${word}</span>` : word}`)}`;
 
 /** Style of all reports: light and dark, wide and narrow, screen and print. */
 const pageStyle = `
@@ -127,6 +151,7 @@ h2 { margin-bottom: 10px; font-size: 19px; font-weight: 600; }
 section { margin-top: 36px; }
 .note, figcaption, footer { color: var(--muted); font-size: 13.5px; }
 .nowrap { white-space: nowrap; }
+.word { display: inline-block; max-width: 100%; }
 .hash { font: 13px / 1.5 ui-monospace, "SF Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace; word-break: break-all; }
 p.warning { margin-top: 16px; padding: 10px 14px; border-left: 3px solid var(--gap); background: var(--warn); }
 .figures {
@@ -157,6 +182,7 @@ th { color: var(--muted); font-weight: 500; }
 thead th { vertical-align: bottom; }
 th.left, td.left { text-align: left; }
 td.text { text-align: left; white-space: normal; min-width: 150px; }
+.about { display: block; color: var(--muted); font-size: 13px; font-weight: 400; }
 td.loss { color: var(--down); }
 tr.best td { font-weight: 600; }
 details { margin-top: 12px; }
@@ -172,6 +198,15 @@ footer { margin-top: 48px; padding-top: 12px; border-top: 1px solid var(--line);
   .narrow { display: block; }
   .figures { grid-template-columns: 1fr 1fr; }
   .beside { grid-template-columns: 1fr; gap: 12px; }
+  /* A row of a table is a list of its values with their names. */
+  .cards thead { display: none; }
+  .cards table, .cards tbody, .cards tr { display: block; }
+  .cards tr { padding: 6px 0; border-bottom: 1px solid var(--line); }
+  .cards td { display: block; padding: 1px 0; border: 0; text-align: left; white-space: normal; }
+  .cards td:empty { display: none; }
+  .cards td::before { content: attr(data-label) ": "; color: var(--muted); }
+  .cards td:first-child::before { content: none; }
+  .cards td:first-child { font-weight: 600; }
   dl.facts { grid-template-columns: 1fr; gap: 0; }
   dl.facts dd { margin-bottom: 8px; }
 }
@@ -204,10 +239,10 @@ interface QuietSection {
 /** Sections in order, followed by one list of all quiet sections. */
 export function arrangeParts(parts: readonly ReportPart[]): Html[] {
   const quiet = parts.filter((part): part is QuietSection => !(part instanceof Html));
-  const rows = quiet.map(({ name, text }) => html`<dt>${name}</dt><dd>${text}</dd>\n`);
+  const rows = quiet.map(({ name, text }) => html`<dt>${name}</dt><dd>${renderWords(text)}</dd>\n`);
   return [
     ...parts.filter((part) => part instanceof Html),
-    ...(rows.length === 0 ? [] : [renderSection('Nothing to report', [html`<dl class="facts">\n${rows}</dl>\n`])]),
+    ...(rows.length === 0 ? [] : [renderSection('In brief', [html`<dl class="facts">\n${rows}</dl>\n`])]),
   ];
 }
 

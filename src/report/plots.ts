@@ -186,9 +186,12 @@ function renderSvg(options: Plot.PlotOptions): string {
   const { document } = parseHTML('<!doctype html><html><body></body></html>');
   const svg = Plot.plot({ ...plotDefaults, ...options, document }) as unknown as {
     setAttribute(name: string, value: string): void;
+    querySelectorAll(selector: string): Iterable<{ removeAttribute(name: string): void }>;
     outerHTML: string;
   };
   svg.setAttribute('role', 'img');
+  // The plot is one image with one label. ARIA forbids labels on parts without a role.
+  for (const part of svg.querySelectorAll('g[aria-label]')) part.removeAttribute('aria-label');
   return svg.outerHTML;
 }
 

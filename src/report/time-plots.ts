@@ -1,7 +1,7 @@
 import * as Plot from '@observablehq/plot';
 import type { Html } from '../base/html.ts';
 import type { Window } from '../base/window.ts';
-import { dayMs } from '../base/window.ts';
+import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 import { shortenText } from './page-parts.ts';
 import { countAxisTicks, formatAxisTime, gridStyle, renderPlot } from './plots.ts';
 
@@ -31,7 +31,10 @@ export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accen
     {
       label,
       options: (size) => {
-        const inset = Math.min(3, (0.06 * size.width) / ((span.to - span.from) / dayMs));
+        const barWidth = size.width / ((span.to - span.from) / dayMs);
+        // Narrow bars touch: gaps of a part of a pixel would show as a pattern.
+        const isNarrow = barWidth < 5;
+        const inset = isNarrow ? 0 : Math.min(3, 0.06 * barWidth);
         const createBars = (subset: readonly DayBar[], look: Plot.RectYOptions) =>
           Plot.rectY(subset, {
             x1: ({ day }: DayBar) => toDate(day),
@@ -40,6 +43,7 @@ export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accen
             y2: 'value',
             insetLeft: inset,
             insetRight: inset,
+            ...(isNarrow && { shapeRendering: 'crispEdges' }),
             ...look,
           });
         return {
@@ -145,12 +149,12 @@ export const renderCoveragePlot = (
       options: (size) => {
         const isNarrow = size.width < 500;
         const { lines: shownLines, stepMs } = isNarrow ? sizes.narrow : sizes.wide;
-        const lettersMax = isNarrow ? 11 : 20;
-        const names = new Map(shownLines.map(({ name }, i) => [i, shortenText(name, lettersMax)]));
-        const widest = [...names.values()].reduce((max, name) => Math.max(max, name.length), 0);
+        const widthMax = isNarrow ? 84 : 160;
+        const names = new Map(shownLines.map(({ name }, i) => [i, fitText(name, widthMax)]));
+        const widest = [...names.values()].reduce((max, name) => Math.max(max, estimateTextWidth(name)), 0);
         const runs = shownLines.flatMap(({ shares }, row) => mergeHeatRuns(shares, row, span, stepMs));
         return {
-          marginLeft: 16 + 7.6 * widest,
+          marginLeft: 16 + widest,
           x: buildTimeAxis(size, span),
           y: {
             domain: shownLines.map((_, i) => i),
@@ -175,6 +179,20 @@ export const renderCoveragePlot = (
   );
 };
 
+/** Estimated width of a text in a plot, in pixels at a font size of 12. Errs on the wide side. */
+export const estimateTextWidth = (text: string): number =>
+  [...text].reduce((sum, letter) => sum + (/[a-z0-9 .,:;'|()-]/.test(letter) && !/[mw]/.test(letter) ? 7.6 : 12), 0);
+
+/** Shortens a text to a width in pixels. */
+export function fitText(text: string, widthMax: number): string {
+  const letters = [...shortenText(text, Math.ceil(widthMax))];
+  for (let count = letters.length; count > 1; count--) {
+    const shown = shortenText(letters.join(''), count);
+    if (estimateTextWidth(shown) <= widthMax) return shown;
+  }
+  return letters[0] ?? '';
+}
+
 interface HeatRun extends Window {
   readonly row: number;
   readonly level: number;
@@ -198,6 +216,16 @@ export function mergeHeatRuns(
   }
   return out;
 }
+
+/** The unit in which durations up to `maxMs` are drawn, and its length in ms. */
+export const chooseTimeUnit = (maxMs: number): readonly [name: string, ms: number] =>
+  maxMs > 96 * hourMs
+    ? ['days', dayMs]
+    : maxMs > 3 * hourMs
+      ? ['hours', hourMs]
+      : maxMs > 3 * minuteMs
+        ? ['minutes', minuteMs]
+        : ['seconds', 1000];
 
 const buildTimeAxis = (size: { width: number; height: number }, { from, to }: Window): Plot.ScaleOptions => ({
   type: 'utc',

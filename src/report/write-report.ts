@@ -40,6 +40,7 @@ export async function writeReport(archive: Archive, context: Context, out: strin
     overlapMs: settings.poll.overlapMinutes * minuteMs,
     overlapMsMax: settings.poll.overlapMinutesMax * minuteMs,
     requestsPerSecond: settings.upstream.requestsPerSecond,
+    catalogueUrl: settings.report.catalogueUrl,
   };
   const data = await readReportData(archive, rules, { nowMs: clock.nowMs(), random });
   const { text, health } = renderArchiveReport(data, version);

@@ -74,6 +74,7 @@ const etag = '"6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d"
 /** Examples of parameters by name, or by place and name. */
 const parameterExamples: Readonly<Record<string, unknown>> = {
   canonical_id: 'polymarket-23656',
+  event: 'KXBTC-26NOV20',
   category: 'crypto',
   csv_safe: true,
   cursor: 'WyJ0IiwiS1hCVEMiLDE3NDk4NTkyMDAwMDAsIjEiXQ',

@@ -1,9 +1,10 @@
-import { closeSync, openSync, readSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
+import { readConfigFile, readKeyFile } from './files.ts';
 import { cronDescription } from './schema.ts';
+import { attemptStep, type ReportProblem, SettingError, throwProblem } from './setting-error.ts';
 import { freezeDeep, nestSettings, parseServiceUrl, type Settings, type SourceSettings } from './settings.ts';
 import {
   createBadValueError,
@@ -11,7 +12,6 @@ import {
   type Environment,
   findSettingSchema,
   formatSettingValue,
-  parseDocumentLayer,
   parseSourceName,
   parseTextLayer,
   readEnvironmentLayers,
@@ -46,17 +46,36 @@ export interface SettingSources {
  */
 export async function loadSettings(sources: SettingSources): Promise<Settings> {
   const configFile = findConfigFile(sources);
+  return await resolveSettings(sources, configFile, await loadMergedSettings(sources, configFile), throwProblem);
+}
+
+/**
+ * Resolves merged settings: relative paths, keys in files, the settings of each source. Reports each problem and continues
+ * without the value.
+ */
+export async function resolveSettings(
+  sources: SettingSources,
+  configFile: string | null,
+  { values: merged }: MergedLayers,
+  report: ReportProblem,
+): Promise<Settings> {
   const base = configFile === null ? sources.cwd : dirname(configFile);
-  const merged = await loadMergedSettings(sources, configFile);
-  checkDependentSettings(merged);
-  await checkCrons(merged);
+  const attempt = <T>(step: () => T): T | null => attemptStep(report, step) ?? null;
+  for (const [lower, upper] of orderedSettings) attempt(() => checkAtMost(merged, lower, upper));
+  await checkCrons(merged, report);
   const sourceNames = listSourceNames([...merged.keys()]);
-  if (sourceNames.length > 0) checkSeveralSources(merged, sourceNames);
+  if (sourceNames.length > 0) checkSeveralSources(merged, sourceNames, report);
   const settingPaths = [...merged].filter(([path]) => parseSourceName(path) === null);
   const values = new Map(settingPaths.map(([path, { value }]) => [path, value]));
-  values.set('upstream.base_url', resolveBaseUrl(merged.get('upstream.base_url')!));
+  values.set(
+    'upstream.base_url',
+    attempt(() => resolveBaseUrl(merged.get('upstream.base_url')!)),
+  );
   for (const { key, keyFile } of secretSettings) {
-    values.set(key, readApiKey(merged, base, key, keyFile));
+    values.set(
+      key,
+      attempt(() => readApiKey(merged, base, key, keyFile)),
+    );
     const file = values.get(keyFile);
     if (typeof file === 'string') values.set(keyFile, resolve(base, file));
   }
@@ -66,8 +85,22 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
     (values.get('service.database_url') as string | null) ?? '',
   )?.[1];
   if (database !== undefined) values.set('service.database_url', `sqlite:${resolve(base, database)}`);
-  values.set('notify.webhook_url', parseWebhookUrl(values.get('notify.webhook_url') as string | null, merged));
-  values.set('metrics.textfile', parseTextfilePath(merged.get('metrics.textfile')!, base));
+  for (const key of ['notify.webhook_url', 'notify.ping_url', 'notify.ping_start_url', 'notify.ping_fail_url']) {
+    const url = values.get(key) as string | null;
+    values.set(
+      key,
+      attempt(() => parseSecretUrl(key, url, merged)),
+    );
+  }
+  attempt(() => checkEmail(values, merged));
+  values.set(
+    'report.catalogue_url',
+    attempt(() => parseCatalogueUrl(merged.get('report.catalogue_url')!)),
+  );
+  values.set(
+    'metrics.textfile',
+    attempt(() => parseTextfilePath(merged.get('metrics.textfile')!, base)),
+  );
   const output = values.get('archive.output') as string;
   const bucketUrl = output.startsWith('s3://') ? output : null;
   values.set('archive.output', bucketUrl ?? resolve(base, output));
@@ -76,7 +109,7 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   const nested = nestSettings(values);
   const { from } = merged.get('archive.output')!;
   const named = { outputNamed: from !== defaultLayer.from, outputFlagged: from === '--output', bucketUrl };
-  const resolved = { sources: sourceNames.map((name) => resolveSource(merged, name, base)), sourceName: null };
+  const resolved = { sources: sourceNames.map((name) => resolveSource(merged, name, base, report)), sourceName: null };
   return freezeDeep({
     ...nested,
     archive: { ...nested.archive, ...named },
@@ -93,7 +126,16 @@ function resolveCacheFolder(
   { XDG_CACHE_HOME: xdg = '', HOME: home = '' }: Environment,
 ): string {
   if (folder !== null) return resolve(base, folder);
-  return join(isAbsolute(xdg) ? xdg : join(home === '' ? homedir() : home, '.cache'), 'oddslake', 'objects');
+  return join(isAbsolute(xdg) ? xdg : join(home === '' ? findHomeFolder() : home, '.cache'), 'oddslake', 'objects');
+}
+
+/** A container may run as a user without an entry in /etc/passwd, who has no home folder. */
+function findHomeFolder(): string {
+  try {
+    return homedir();
+  } catch {
+    return tmpdir();
+  }
 }
 
 /** The names of the sources among setting paths, in order. */
@@ -109,8 +151,8 @@ const onlyServiceSettings = [
   ['source.name', null],
 ] as const;
 
-/** Checks what must hold if there are sources. Throws UsageError. */
-function checkSeveralSources(merged: MergedSettings, names: readonly string[]): void {
+/** Checks what must hold if there are sources. */
+function checkSeveralSources(merged: MergedSettings, names: readonly string[], report: ReportProblem): void {
   for (const [path, key] of onlyServiceSettings) {
     const { value, from } = merged.get(path)!;
     if (value === null) continue;
@@ -118,9 +160,9 @@ function checkSeveralSources(merged: MergedSettings, names: readonly string[]): 
       key === null
         ? 'the names of the sources are their keys in sources'
         : `set sources.${names[0]}.${key} or ${toSourceVariable(key, names[0]!)} instead, for each source`;
-    throw new UsageError(
-      `${from}: ${path} belongs to an archive of one service, and the settings have the sources ${names.join(', ')}: ${advice}`,
-    );
+    const what = `belongs to an archive of one service, and the settings have the sources ${names.join(', ')}`;
+    const parts = { from, key: path, value: formatSettingValue(path, value), expected: advice, suggestion: null };
+    report(new SettingError(`${from}: ${path} ${what}: ${advice}`, parts));
   }
   for (const path of ['symbols', 'orderbooks.symbols']) {
     const { value, from } = merged.get(path)!;
@@ -128,16 +170,17 @@ function checkSeveralSources(merged: MergedSettings, names: readonly string[]): 
     const found = symbols.map((symbol) => findSource(symbol, names));
     const unqualified = symbols[found.indexOf(null)];
     if (unqualified !== undefined)
-      throw createBadValueError(path, unqualified, from, `a symbol with its source, e.g. ${names[0]}:${unqualified}`);
+      report(createBadValueError(path, unqualified, from, `a symbol with its source, e.g. ${names[0]}:${unqualified}`));
     // Without symbols, the market lists of a source name those to poll. It must be clear whether this is wanted.
     const missing = names.find((name) => !found.includes(name));
-    if (path === 'symbols' && symbols.length > 0 && missing !== undefined)
-      throw createBadValueError(path, value, from, `symbols of every source, or none at all: ${missing} has none`);
+    if (unqualified === undefined && path === 'symbols' && symbols.length > 0 && missing !== undefined)
+      report(createBadValueError(path, value, from, `symbols of every source, or none at all: ${missing} has none`));
   }
 }
 
 /** Resolves the settings of one of several sources. Those that it does not have are those of all sources. */
-function resolveSource(merged: MergedSettings, name: string, base: string): SourceSettings {
+function resolveSource(merged: MergedSettings, name: string, base: string, report: ReportProblem): SourceSettings {
+  const attempt = <T>(step: () => T): T | null => attemptStep(report, step) ?? null;
   const own: MergedSettings = new Map([...merged].filter(([path]) => /^(upstream|source)\./.test(path)));
   // What the user can set: the only service's address and key are refused.
   const paths = new Map<string, string>();
@@ -146,11 +189,16 @@ function resolveSource(merged: MergedSettings, name: string, base: string): Sour
     if (sourced !== undefined) own.set(path, { ...sourced, from: `${sourced.from}, source ${name}` });
     paths.set(path, `${sourcesKey}.${name}.${key}`);
   }
-  checkAtMost(own, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max');
+  attempt(() => checkAtMost(own, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max'));
   const values = new Map([...own].map(([path, { value }]) => [path, value]));
   const toPath = (path: string): string => paths.get(path) ?? path;
-  values.set('upstream.base_url', resolveBaseUrl(own.get('upstream.base_url')!, toPath('upstream.base_url')));
-  values.set('upstream.api_key', readApiKey(own, base, 'upstream.api_key', 'upstream.api_key_file', toPath));
+  const address = own.get('upstream.base_url')!;
+  values.set(
+    'upstream.base_url',
+    attempt(() => resolveBaseUrl(address, toPath('upstream.base_url'))),
+  );
+  const readKey = () => readApiKey(own, base, 'upstream.api_key', 'upstream.api_key_file', toPath);
+  values.set('upstream.api_key', attempt(readKey));
   const file = values.get('upstream.api_key_file');
   if (typeof file === 'string') values.set('upstream.api_key_file', resolve(base, file));
   const { upstream, source } = nestSettings(values);
@@ -164,20 +212,34 @@ function resolveSource(merged: MergedSettings, name: string, base: string): Sour
 export async function listChosenSettings(
   sources: SettingSources,
 ): Promise<{ path: string; value: string; from: string }[]> {
-  const merged = await loadMergedSettings(sources, findConfigFile(sources));
-  return [...merged].flatMap(([path, { value, from }]) => {
+  const { values } = await loadMergedSettings(sources, findConfigFile(sources));
+  return [...values].flatMap(([path, { value, from }]) => {
     const isDefault = JSON.stringify(value) === JSON.stringify(findSettingSchema(path)!.default);
     return isDefault ? [] : [{ path, value: formatSettingValue(path, value), from }];
   });
 }
 
-async function loadMergedSettings(sources: SettingSources, configFile: string | null): Promise<MergedSettings> {
-  const config = configFile === null ? [] : [await readConfigFile(configFile)];
-  const flags = parseFlagLayers(sources);
+/** The settings of all sources of settings, merged. */
+export interface MergedLayers {
+  readonly values: MergedSettings;
+  /** Line of each key of the config file, counted from 1. */
+  readonly lines: ReadonlyMap<string, number>;
+}
+
+/** Reads and merges all sources of settings. Reports each problem and continues without the value. */
+export async function loadMergedSettings(
+  sources: SettingSources,
+  configFile: string | null,
+  report: ReportProblem = throwProblem,
+): Promise<MergedLayers> {
+  const config = configFile === null ? [] : await readConfigFile(configFile, report);
+  const flags = parseFlagLayers(sources, report);
   const layers = [...(sources.layers ?? [])];
   // The config and the flags name the sources. A variable alone does not: other programs may use a similar one.
   const names = listSourceNames([...config, ...flags, ...layers].flatMap(({ values }) => [...values.keys()]));
-  return mergeLayers([[defaultLayer], config, readEnvironmentLayers(sources.env, names), flags, layers], names);
+  const environment = readEnvironmentLayers(sources.env, names, report);
+  const values = mergeLayers([[defaultLayer], config, environment, flags, layers], names, report);
+  return { values, lines: config[0]?.lines ?? new Map() };
 }
 
 /** A value and its source. */
@@ -187,7 +249,8 @@ interface SourcedValue {
 }
 type MergedSettings = Map<string, SourcedValue>;
 
-function findConfigFile({ config, env, cwd }: SettingSources): string | null {
+/** Absolute path of the config file; null if none is named. */
+export function findConfigFile({ config, env, cwd }: SettingSources): string | null {
   if (config === '') throw new UsageError('--config "": expected the path of a config file');
   const named = config ?? env.ODDSLAKE_CONFIG?.trim() ?? '';
   return named === '' ? null : resolve(cwd, named);
@@ -201,11 +264,17 @@ export function parseSetOption(text: string): SettingsLayer {
   return parseTextLayer(text.slice(0, at).trim(), text.slice(at + 1), '--set');
 }
 
-function parseFlagLayers({ set = [], output, logLevel }: SettingSources): SettingsLayer[] {
-  const layers = set.map(parseSetOption);
-  if (output !== undefined) layers.push(parseTextLayer('archive.output', output, '--output'));
-  if (logLevel !== undefined) layers.push(parseTextLayer('log.level', logLevel, '--log-level'));
-  return layers;
+function parseFlagLayers({ set = [], output, logLevel }: SettingSources, report: ReportProblem): SettingsLayer[] {
+  const flags = [
+    ['archive.output', output, '--output'],
+    ['log.level', logLevel, '--log-level'],
+  ] as const;
+  return [
+    ...set.flatMap((text) => attemptStep(report, () => parseSetOption(text)) ?? []),
+    ...flags.flatMap(([path, text, flag]) =>
+      text === undefined ? [] : (attemptStep(report, () => parseTextLayer(path, text, flag)) ?? []),
+    ),
+  ];
 }
 
 /** Settings that contain a key, each with the setting of its key file. */
@@ -213,9 +282,15 @@ const secretSettings: readonly { readonly key: string; readonly keyFile: string 
   { key: 'upstream.api_key', keyFile: 'upstream.api_key_file' },
   { key: 'repair.from_api_key', keyFile: 'repair.from_api_key_file' },
   { key: 'notify.webhook_url', keyFile: 'notify.webhook_url_file' },
+  { key: 'notify.ping_url', keyFile: 'notify.ping_url_file' },
+  { key: 'notify.email.smtp_url', keyFile: 'notify.email.smtp_url_file' },
 ];
 
-function mergeLayers(levels: readonly (readonly SettingsLayer[])[], sources: readonly string[]): MergedSettings {
+function mergeLayers(
+  levels: readonly (readonly SettingsLayer[])[],
+  sources: readonly string[],
+  report: ReportProblem,
+): MergedSettings {
   const ofSources = sources.map((name) => ({
     key: `${sourcesKey}.${name}.api_key`,
     keyFile: `${sourcesKey}.${name}.api_key_file`,
@@ -225,7 +300,7 @@ function mergeLayers(levels: readonly (readonly SettingsLayer[])[], sources: rea
     const levelValues: MergedSettings = new Map();
     for (const { from, values } of level) for (const [path, value] of values) levelValues.set(path, { value, from });
     for (const { key, keyFile } of [...secretSettings, ...ofSources])
-      replaceLowerKey(levelValues, merged, key, keyFile);
+      attemptStep(report, () => replaceLowerKey(levelValues, merged, key, keyFile));
     for (const [path, sourced] of levelValues) merged.set(path, sourced);
   }
   return merged;
@@ -234,30 +309,35 @@ function mergeLayers(levels: readonly (readonly SettingsLayer[])[], sources: rea
 /** A key and its key file are alternatives. Either of them replaces both settings of lower levels. */
 function replaceLowerKey(levelValues: MergedSettings, below: MergedSettings, key: string, keyFile: string): void {
   const present = [key, keyFile].filter((path) => (levelValues.get(path)?.value ?? null) !== null);
-  if (present.length > 1)
-    throw new UsageError(`${levelValues.get(key)!.from}: give either ${key} or ${keyFile}, not both`);
+  if (present.length > 1) {
+    const { from } = levelValues.get(key)!;
+    const parts = { from, key, value: '(hidden)', expected: `either ${key} or ${keyFile}, not both`, suggestion: null };
+    throw new SettingError(`${from}: give ${parts.expected}`, parts);
+  }
   if (present.length === 0) return;
   const { from } = levelValues.get(present[0]!)!;
   for (const path of [key, keyFile]) if (path !== present[0]) below.set(path, { value: null, from });
 }
 
-function checkDependentSettings(merged: MergedSettings): void {
-  checkAtMost(merged, 'archive.settle_minutes', 'poll.overlap_minutes');
-  checkAtMost(merged, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max');
-}
+/** Pairs of settings of which the first is at most the second. */
+const orderedSettings = [
+  ['archive.settle_minutes', 'poll.overlap_minutes'],
+  ['upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max'],
+] as const;
 
 function checkAtMost(merged: MergedSettings, lower: string, upper: string): void {
   const [low, high] = [merged.get(lower)!, merged.get(upper)!];
   if ((low.value as number) <= (high.value as number)) return;
   // Report the value that was set, not a default.
   const [path, { value, from }] = low.from === defaultLayer.from ? [upper, high] : [lower, low];
-  throw createBadValueError(path, value, from, `${lower} (${low.value}) to be at most ${upper} (${high.value})`);
+  const expected = `${lower} (${low.value}) to be at most ${upper} (${high.value})`;
+  throw createBadValueError(path, value, from, expected, [lower, upper]);
 }
 
 const isCronSetting = (path: string): boolean => settingSchemas.get(path)?.anyOf?.[0]?.description === cronDescription;
 
 /** Validates the cron expressions that differ from the defaults. Loads the library only if there is one. */
-async function checkCrons(merged: MergedSettings): Promise<void> {
+async function checkCrons(merged: MergedSettings, report: ReportProblem): Promise<void> {
   for (const [path, { value, from }] of merged) {
     if (!isCronSetting(path) || typeof value !== 'string' || from === defaultLayer.from) continue;
     const { parseCron } = await import('./cron.ts');
@@ -265,18 +345,25 @@ async function checkCrons(merged: MergedSettings): Promise<void> {
       parseCron(value);
     } catch (error) {
       const why = (error as Error).message;
-      throw createBadValueError(
-        path,
-        value,
-        from,
-        `a cron expression of five fields, in UTC, e.g. "17 3 * * *": ${why}`,
-      );
+      const expected = `a cron expression of five fields, in UTC, e.g. "17 3 * * *": ${why}`;
+      report(createBadValueError(path, value, from, expected));
     }
   }
 }
 
-const resolveBaseUrl = ({ value, from }: SourcedValue, path = 'upstream.base_url'): string | null =>
-  value === null ? null : parseServiceUrl(value as string, `${from}: ${path}`);
+/** Expected format of an address, for messages. */
+const addressExpected = 'an http or https URL without credentials, query or fragment';
+
+function resolveBaseUrl({ value, from }: SourcedValue, path = 'upstream.base_url'): string | null {
+  if (value === null) return null;
+  try {
+    return parseServiceUrl(value as string, `${from}: ${path}`);
+  } catch (error) {
+    const shown = /[@?#]/.test(value as string) ? '(hidden)' : formatSettingValue(path, value);
+    const parts = { from, key: path, value: shown, expected: addressExpected, suggestion: null };
+    throw new SettingError((error as Error).message, parts);
+  }
+}
 
 /** @param toPath the path of a setting in messages */
 function readApiKey(
@@ -302,16 +389,49 @@ function parseKey(text: string, from: string, key: string): string {
   throw createBadValueError(key, text, from, 'one line of 1 to 4096 printable ASCII characters');
 }
 
-/** Validates the webhook URL. Its path and query are secret. */
-function parseWebhookUrl(text: string | null, merged: MergedSettings): string | null {
+/** Validates the URL of a webhook or of a ping. Its path and query are secret. */
+function parseSecretUrl(key: string, text: string | null, merged: MergedSettings): string | null {
   if (text === null) return null;
   const url = URL.parse(text);
   const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
   if (usable && url.hash === '') return url.href;
-  const { from } = merged.get(
-    merged.get('notify.webhook_url_file')!.value === null ? 'notify.webhook_url' : 'notify.webhook_url_file',
-  )!;
-  throw createBadValueError('notify.webhook_url', text, from, 'an http or https URL without credentials or fragment');
+  const from = findSecretSource(key, merged);
+  throw createBadValueError(key, text, from, 'an http or https URL without credentials or fragment');
+}
+
+/** Where a secret was set: itself, or the file that contains it. */
+const findSecretSource = (key: string, merged: MergedSettings): string =>
+  ((merged.get(`${key}_file`)?.value ?? null) === null ? merged.get(key) : merged.get(`${key}_file`))!.from;
+
+/** Validates what mail needs: recipients, a sender, and one way to send it. */
+function checkEmail(values: ReadonlyMap<string, unknown>, merged: MergedSettings): void {
+  const get = (name: string): unknown => values.get(`notify.email.${name}`);
+  const url = get('smtp_url') as string | null;
+  const parsed = url === null ? null : URL.parse(url);
+  if (url !== null && (parsed === null || !/^smtps?:$/.test(parsed.protocol) || parsed.hostname === ''))
+    throw createBadValueError(
+      'notify.email.smtp_url',
+      url,
+      findSecretSource('notify.email.smtp_url', merged),
+      'smtp://USER:PASSWORD@HOST:PORT, or smtps://',
+    );
+  const addresses = [...(get('to') as string[]), ...[get('from') as string | null].filter((one) => one !== null)];
+  const bad = addresses.find((one) => !/^[^\s@<>,;"]+@[^\s@<>,;"]+$/.test(one));
+  if (bad !== undefined)
+    throw new UsageError(`notify.email: ${JSON.stringify(bad)} is not an address such as ops@example.org`);
+  const ways = [url, get('sendmail')].filter((way) => way !== null);
+  if (ways.length > 1) throw new UsageError('notify.email: set either smtp_url or sendmail, not both');
+  const isUsed = (get('to') as string[]).length > 0;
+  if (isUsed && (ways.length === 0 || get('from') === null))
+    throw new UsageError('notify.email.to needs notify.email.from, and notify.email.smtp_url or notify.email.sendmail');
+}
+
+/** Validates the address of the catalogue, which becomes a link. */
+function parseCatalogueUrl({ value, from }: SourcedValue): string | null {
+  if (value === null) return null;
+  const url = URL.parse(value as string);
+  if (url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') return url.href;
+  throw createBadValueError('report.catalogue_url', value, from, 'an http or https URL without credentials');
 }
 
 /** Validates the path of the textfile. The node exporter silently ignores files that do not end with .prom. */
@@ -324,58 +444,4 @@ function parseTextfilePath({ value, from }: SourcedValue, base: string): string 
     from,
     'a path that ends with .prom, which is what the node exporter reads',
   );
-}
-
-const configBytesMax = 4 * 1024 * 1024;
-const keyBytesMax = 16 * 1024;
-
-/** Reads a config file. Throws UsageError if it is missing, unreadable or not YAML, or has invalid settings. */
-export async function readConfigFile(path: string): Promise<SettingsLayer> {
-  const text = readText(path, 'config file', configBytesMax);
-  const { parse } = await import('yaml');
-  let document: unknown;
-  try {
-    document = parse(text, { prettyErrors: true, stringKeys: true, logLevel: 'error' });
-  } catch (error) {
-    // The message of the parser quotes the line, which may contain a key.
-    const { code, linePos } = error as { code?: string; linePos?: { line: number; col: number }[] };
-    const at = linePos?.[0] === undefined ? '' : ` at line ${linePos[0].line}, column ${linePos[0].col}`;
-    throw new UsageError(`${path}: not valid YAML${at} (${code ?? 'unreadable'})`);
-  }
-  return parseDocumentLayer(document, path);
-}
-
-/** Reads a key file. `setting` names it in messages. Throws UsageError if it is missing or unreadable. */
-export const readKeyFile = (path: string, setting: string): string => readText(path, setting, keyBytesMax);
-
-const readFailureReasons: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file',
-  EISDIR: 'it is a folder, not a file',
-  EACCES: 'it cannot be read: permission denied',
-};
-
-function readText(path: string, what: string, bytesMax: number): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(readBounded(path, bytesMax));
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const why = readFailureReasons[code ?? ''] ?? `cannot be read (${code ?? message})`;
-    throw new UsageError(`${what} ${path}: ${why}`, { cause: error });
-  }
-}
-
-function readBounded(path: string, bytesMax: number): Buffer {
-  const file = openSync(path, 'r');
-  try {
-    const buffer = Buffer.alloc(bytesMax + 1);
-    let length = 0;
-    // A pipe, such as a shell's <(…), returns partial reads.
-    for (let read = -1; read !== 0 && length <= bytesMax; length += read) {
-      read = readSync(file, buffer, length, buffer.length - length, null);
-    }
-    if (length > bytesMax) throw new Error(`longer than ${bytesMax} bytes`);
-    return buffer.subarray(0, length);
-  } finally {
-    closeSync(file);
-  }
 }

@@ -1,5 +1,19 @@
 import type { Static } from 'typebox';
 
+/** Jobs whose end is reported. `push` is that of a schedule. */
+const notifyingJobs = [
+  'nightly',
+  'markets',
+  'ticks',
+  'orderbook',
+  'backfill',
+  'import',
+  'publish',
+  'repair',
+  'verify',
+  'push',
+] as const;
+
 /** Description of settings that are cron expressions. load.ts validates settings with this description. */
 export const cronDescription = 'a cron expression';
 
@@ -114,6 +128,12 @@ export const settingsSchema = createSection({
   report: createSection({
     nightly: createFlag(true),
     days: createInteger(60, 1, 1000),
+    catalogue_url: createNullable({
+      type: 'string',
+      minLength: 1,
+      maxLength: 2000,
+      description: 'an address such as https://lake.example.org/',
+    }),
   }),
   schedule: createSection({
     nightly: createCron('17 3 * * *'),
@@ -134,6 +154,19 @@ export const settingsSchema = createSection({
     webhook_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
     webhook_url_file: createNullable({ type: 'string', minLength: 1 }),
     when: { type: 'string', enum: ['failure', 'warning', 'always'], default: 'failure' },
+    ping_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+    ping_url_file: createNullable({ type: 'string', minLength: 1 }),
+    ping_start_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+    ping_fail_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+    ping_jobs: createChoiceList(notifyingJobs, ['nightly']),
+    email: createSection({
+      to: createTextList([]),
+      from: createNullable({ type: 'string', minLength: 1, maxLength: 320 }),
+      when: { type: 'string', enum: ['failure', 'warning', 'always'], default: 'failure' },
+      smtp_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+      smtp_url_file: createNullable({ type: 'string', minLength: 1 }),
+      sendmail: createNullable({ type: 'string', minLength: 1, maxLength: 4096 }),
+    }),
   }),
   service: createSection({
     host: { type: 'string', minLength: 1, maxLength: 255, default: '127.0.0.1' },
@@ -200,6 +233,7 @@ export const settingsSchema = createSection({
   }),
   log: createSection({
     level: { type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info' },
+    format: { type: 'string', enum: ['auto', 'text', 'json'], default: 'auto' },
   }),
 });
 
@@ -213,6 +247,8 @@ export interface LeafSchema {
   readonly maximum?: number;
   readonly minLength?: number;
   readonly maxLength?: number;
+  /** A regular expression with the flag u. */
+  readonly pattern?: string;
   readonly maxItems?: number;
   readonly items?: LeafSchema;
   readonly secret?: boolean;
@@ -262,8 +298,8 @@ function createFlag(value: boolean) {
 }
 
 /** A list of some of these names; all of them by default. */
-function createChoiceList<const N extends string>(names: readonly N[]) {
-  return { type: 'array', items: { type: 'string', enum: names }, maxItems: 100, default: names } as const;
+function createChoiceList<const N extends string>(names: readonly N[], value: readonly N[] = names) {
+  return { type: 'array', items: { type: 'string', enum: names }, maxItems: 100, default: value } as const;
 }
 
 function createTextList(value: readonly string[]) {

@@ -82,11 +82,12 @@ export function requireUpstream(settings: Settings): UpstreamAccess {
 }
 
 /**
- * Returns the other oddslake, at `url`, from which a repair restores lost ticks.
+ * Returns the other oddslake, at `url`, from which a repair restores lost ticks, or whose stream is followed.
+ * @param flag the flag that named it
  * @throws UsageError if the URL is invalid or the API key is not set
  */
-export function requireOtherUpstream(settings: Settings, url: string): UpstreamAccess {
-  const baseUrl = parseServiceUrl(url, '--from-url');
+export function requireOtherUpstream(settings: Settings, url: string, flag = '--from-url'): UpstreamAccess {
+  const baseUrl = parseServiceUrl(url, flag);
   const apiKey = settings.repair.fromApiKey;
   if (apiKey === null) {
     throw new UsageError(`No key for ${baseUrl}: set ODDSLAKE_FROM_API_KEY or ODDSLAKE_FROM_API_KEY_FILE`);
@@ -149,19 +150,28 @@ export function listSecrets({ upstream, repair, service, notify, sources }: Sett
     password,
     parameter,
     password && decodePercent(password),
-    ...listWebhookSecrets(notify.webhookUrl),
+    ...[notify.webhookUrl, notify.pingUrl, notify.pingStartUrl, notify.pingFailUrl].flatMap(listUrlSecrets),
+    ...listSmtpSecrets(notify.email.smtpUrl),
   ];
   return [...secrets, parameter && decodePercent(parameter)].filter(
     (text) => typeof text === 'string' && text !== '',
   ) as string[];
 }
 
-/** The URL and the path of a webhook are secrets: anyone who knows them can post to it. */
-function listWebhookSecrets(url: string | null): string[] {
+/** The URL and the path of a webhook or of a ping are secrets: anyone who knows them can post to it. */
+function listUrlSecrets(url: string | null): string[] {
   if (url === null) return [];
   const { pathname, search } = new URL(url);
   // A short path is not a secret. Redacting it would change unrelated log lines.
   return [url, ...[pathname + search, pathname].filter((text) => text.length >= 16)];
+}
+
+/** The password of an SMTP server, as it is written and as it is sent, and the URL with it. */
+function listSmtpSecrets(text: string | null): string[] {
+  if (text === null) return [];
+  const { password } = new URL(text);
+  if (password === '') return [];
+  return [text, password, decodePercent(password)];
 }
 
 function decodePercent(text: string): string {

@@ -1,11 +1,15 @@
-import { UsageError } from '../base/errors.ts';
+import type { UsageError } from '../base/errors.ts';
+import { findNearestName } from '../base/nearest-name.ts';
 import { isSourceName, sourceNameRule } from '../base/source-name.ts';
 import { type LeafSchema, type SectionSchema, settingsSchema } from './schema.ts';
+import { attemptStep, type ReportProblem, SettingError, throwProblem } from './setting-error.ts';
 
 /** Validated settings of one source, by dotted snake_case path. `from` names the source in messages. */
 export interface SettingsLayer {
   readonly from: string;
   readonly values: ReadonlyMap<string, unknown>;
+  /** Line of each key of a config file, counted from 1, also of unknown keys. */
+  readonly lines?: ReadonlyMap<string, number>;
 }
 
 /** The schema of each setting by dotted path, in schema order. */
@@ -55,21 +59,34 @@ export function findSettingSchema(path: string): LeafSchema | undefined {
   return isSourceName(name) ? settingSchemas.get(sourceSettings.get(key ?? '') ?? '') : undefined;
 }
 
-/** Validates a document of nested sections, as in a config file. Throws UsageError. */
-export function parseDocumentLayer(document: unknown, from: string): SettingsLayer {
+/** Validates a document of nested sections, as in a config file. Reports each problem; by default, throws UsageError. */
+export function parseDocumentLayer(
+  document: unknown,
+  from: string,
+  report: ReportProblem = throwProblem,
+): SettingsLayer {
   const values = new Map<string, unknown>();
+  const target = { from, into: values, report };
   const hasSources = typeof document === 'object' && document !== null && Object.hasOwn(document, sourcesKey);
-  if (!hasSources) collectValues(settingsSchema, document, '', from, values);
+  if (!hasSources) collectValues(settingsSchema, document, '', target);
   else {
     const { [sourcesKey]: sources, ...rest } = document as Record<string, unknown>;
-    collectValues(settingsSchema, rest, '', from, values);
-    collectSources(sources, from, values);
+    collectValues(settingsSchema, rest, '', target);
+    attemptStep(report, () => collectSources(sources, target));
   }
   return { from, values };
 }
 
+/** Where the values of a document go, and its problems. */
+interface CollectTarget {
+  readonly from: string;
+  readonly into: Map<string, unknown>;
+  readonly report: ReportProblem;
+}
+
 /** Validates the section of the sources. A source without any setting is known too: variables may set its address. */
-function collectSources(value: unknown, from: string, into: Map<string, unknown>): void {
+function collectSources(value: unknown, target: CollectTarget): void {
+  const { from, into, report } = target;
   if (value === null || value === undefined) return;
   if (typeof value !== 'object' || Array.isArray(value))
     throw createBadValueError(
@@ -79,18 +96,20 @@ function collectSources(value: unknown, from: string, into: Map<string, unknown>
       'a section with one section for each source, e.g. alpha: {base_url: https://example.org}',
     );
   for (const [name, section] of Object.entries(value)) {
-    requireSourceName(name, from);
+    if (!isSourceName(name)) {
+      report(createSourceNameError(name, from));
+      continue;
+    }
     into.set(`${sourcesKey}.${name}.base_url`, null);
-    collectValues(sourceSection, section, `${sourcesKey}.${name}.`, from, into);
+    collectValues(sourceSection, section, `${sourcesKey}.${name}.`, target);
   }
 }
 
-function requireSourceName(name: string, from: string): void {
-  if (!isSourceName(name)) throw createSourceNameError(name, from);
+function createSourceNameError(name: string, from: string): UsageError {
+  const value = JSON.stringify(clipText(name));
+  const parts = { from, key: `${sourcesKey}.${clipText(name)}`, value, expected: sourceNameRule, suggestion: null };
+  return new SettingError(`${from}: ${sourcesKey} has ${value}: expected ${sourceNameRule}`, parts);
 }
-
-const createSourceNameError = (name: string, from: string): UsageError =>
-  new UsageError(`${from}: ${sourcesKey} has ${JSON.stringify(clipText(name))}: expected ${sourceNameRule}`);
 
 /**
  * Parses and validates one setting that is given as text, as in the environment and in flags.
@@ -106,8 +125,26 @@ export function parseTextLayer(path: string, text: string, from: string): Settin
 }
 
 /** Creates the error for an invalid value. The message contains the source, the setting, the value and the expectation. */
-export function createBadValueError(path: string, value: unknown, from: string, expectation: string): UsageError {
-  return new UsageError(`${from}: ${path} is ${formatSettingValue(path, value)}: expected ${expectation}`);
+export function createBadValueError(
+  path: string,
+  value: unknown,
+  from: string,
+  expected: string,
+  comparedWith: readonly string[] = [],
+): UsageError {
+  const shown = formatSettingValue(path, value);
+  const suggestion = suggestValue(path, value);
+  const advice = suggestion === null ? '' : `: did you mean ${suggestion}?`;
+  const parts = { from, key: path, value: shown, expected, suggestion, comparedWith };
+  return new SettingError(`${from}: ${path} is ${shown}: expected ${expected}${advice}`, parts);
+}
+
+/** The name of a choice that the value probably means. */
+function suggestValue(path: string, value: unknown): string | null {
+  const leaf = findSettingSchema(path.replace(/\[\d+\]$/, ''));
+  const names = leaf?.enum ?? leaf?.items?.enum ?? leaf?.anyOf?.[0]?.enum;
+  if (names === undefined || typeof value !== 'string') return null;
+  return findNearestName(value, names) ?? null;
 }
 
 function listLeaves(section: SectionSchema, prefix: string): [string, LeafSchema][] {
@@ -116,28 +153,25 @@ function listLeaves(section: SectionSchema, prefix: string): [string, LeafSchema
   );
 }
 
-function collectValues(
-  section: SectionSchema,
-  value: unknown,
-  prefix: string,
-  from: string,
-  into: Map<string, unknown>,
-) {
+function collectValues(section: SectionSchema, value: unknown, prefix: string, target: CollectTarget): void {
+  const { from, into, report } = target;
   // YAML parses a section as null if all of its settings are commented out.
   if (value === null || value === undefined) return;
   if (typeof value !== 'object' || Array.isArray(value)) {
     const name = prefix === '' ? 'the file' : prefix.slice(0, -1);
-    throw createBadValueError(name, value, from, `a section with ${Object.keys(section.properties).join(', ')}`);
+    report(createBadValueError(name, value, from, `a section with ${Object.keys(section.properties).join(', ')}`));
+    return;
   }
   for (const [key, inner] of Object.entries(value)) {
     const path = prefix + key;
     const schema = Object.hasOwn(section.properties, key) ? section.properties[key] : undefined;
-    if (schema === undefined) throw createUnknownKeyError(path, from);
-    if (isSection(schema)) collectValues(schema, inner, `${path}.`, from, into);
-    else {
-      checkValue(path, schema, inner, from);
-      into.set(path, inner);
-    }
+    if (schema === undefined) report(createUnknownKeyError(path, from));
+    else if (isSection(schema)) collectValues(schema, inner, `${path}.`, target);
+    else
+      attemptStep(report, () => {
+        checkValue(path, schema, inner, from);
+        into.set(path, inner);
+      });
   }
 }
 
@@ -172,22 +206,29 @@ const renamedSettings: ReadonlyMap<string, string> = new Map([
 ]);
 
 function createUnknownKeyError(path: string, from: string): UsageError {
+  const key = clipText(path);
   const newName = renamedSettings.get(path);
-  if (newName !== undefined)
-    return new UsageError(
-      `${from}: ${path} was renamed to ${newName}: expected ${describeExpected(settingSchemas.get(newName)!)}`,
-    );
+  if (newName !== undefined) {
+    const expected = describeExpected(settingSchemas.get(newName)!);
+    const parts = { from, key, value: null, expected, suggestion: newName };
+    return new SettingError(`${from}: ${path} was renamed to ${newName}: expected ${expected}`, parts);
+  }
   const sourceName = parseSourceName(path);
   if (sourceName !== null && !isSourceName(sourceName)) return createSourceNameError(sourceName, from);
   const known =
     sourceName === null
       ? [...settingSchemas.keys()]
-      : [...sourceSettings.keys()].map((key) => `${sourcesKey}.${sourceName}.${key}`);
-  const inside = known.filter((key) => key.startsWith(`${path}.`));
-  if (inside.length > 0) return new UsageError(`${from}: ${path} is a section: expected one of ${inside.join(', ')}`);
-  const guess = findNearestKey(path, known);
-  const advice = guess === undefined ? 'config/default.yaml lists every setting' : `did you mean ${guess}?`;
-  return new UsageError(`${from}: unknown setting ${clipText(path)}: ${advice}`);
+      : [...sourceSettings.keys()].map((name) => `${sourcesKey}.${sourceName}.${name}`);
+  const inside = known.filter((name) => name.startsWith(`${path}.`));
+  if (inside.length > 0) {
+    const expected = `one of ${inside.join(', ')}`;
+    const parts = { from, key, value: null, expected, suggestion: null };
+    return new SettingError(`${from}: ${path} is a section: expected ${expected}`, parts);
+  }
+  const suggestion = findNearestName(path, known) ?? null;
+  const advice = suggestion === null ? 'config/default.yaml lists every setting' : `did you mean ${suggestion}?`;
+  const parts = { from, key, value: null, expected: null, suggestion };
+  return new SettingError(`${from}: unknown setting ${key}: ${advice}`, parts);
 }
 
 /** Formats a value for messages; `(hidden)` for a secret. */
@@ -205,46 +246,6 @@ const clipText = (text: string): string => (text.length > 120 ? `${text.slice(0,
 
 function isSection(schema: SectionSchema | LeafSchema): schema is SectionSchema {
   return 'properties' in schema;
-}
-
-/** Returns the known key that most resembles the given one: another spelling, the last name alone, or a few typos. */
-export function findNearestKey(given: string, known: readonly string[]): string | undefined {
-  const target = normalizeKey(given);
-  const same = known.filter((key) => normalizeKey(key) === target);
-  if (same.length > 0) return same[0];
-  const sameName = known.filter((key) => normalizeKey(toLastName(key)) === normalizeKey(toLastName(given)));
-  if (sameName.length === 1) return sameName[0];
-  const countTypos = (key: string) =>
-    Math.min(
-      computeEditDistance(target, normalizeKey(key)),
-      computeEditDistance(target, normalizeKey(toLastName(key))),
-    );
-  const ranked = known.map((key) => ({ key, typos: countTypos(key) })).sort((a, b) => a.typos - b.typos);
-  const best = ranked[0];
-  // Keys are short, so a long text is not a misspelled key.
-  return best !== undefined && best.typos <= Math.min(3, target.length / 4) ? best.key : undefined;
-}
-
-const toLastName = (key: string): string => key.slice(key.lastIndexOf('.') + 1);
-const normalizeKey = (key: string): string =>
-  key
-    .slice(0, 100)
-    .replace(/[a-z](?=[A-Z])/g, '$&_')
-    .replaceAll('-', '_')
-    .toLowerCase();
-
-/** Levenshtein distance: insertions, deletions and replacements. */
-function computeEditDistance(a: string, b: string): number {
-  let above = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = above[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row.push(Math.min(replaced, above[j]! + 1, row[j - 1]! + 1));
-    }
-    above = row;
-  }
-  return above[b.length]!;
 }
 
 /** Whether a value matches a schema. Supports only the JSON Schema keywords of LeafSchema. */
@@ -265,9 +266,10 @@ export function isValid(schema: LeafSchema, value: unknown): boolean {
 }
 
 function isText(
-  { minLength = 0, maxLength = Number.POSITIVE_INFINITY, enum: names }: LeafSchema,
+  { minLength = 0, maxLength = Number.POSITIVE_INFINITY, pattern, enum: names }: LeafSchema,
   value: string,
 ): boolean {
+  if (pattern !== undefined && !new RegExp(pattern, 'u').test(value)) return false;
   return value.length >= minLength && value.length <= maxLength && (names === undefined || names.includes(value));
 }
 
@@ -346,6 +348,10 @@ export const settingByVariable: Readonly<Record<string, string>> = {
   ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
   ODDSLAKE_WEBHOOK_URL: 'notify.webhook_url',
   ODDSLAKE_WEBHOOK_URL_FILE: 'notify.webhook_url_file',
+  ODDSLAKE_PING_URL: 'notify.ping_url',
+  ODDSLAKE_PING_URL_FILE: 'notify.ping_url_file',
+  ODDSLAKE_SMTP_URL: 'notify.email.smtp_url',
+  ODDSLAKE_SMTP_URL_FILE: 'notify.email.smtp_url_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
   ODDSLAKE_OUTPUT: 'archive.output',
   ODDSLAKE_DATABASE_URL: 'service.database_url',
@@ -370,13 +376,36 @@ export const nameVariables = (source: string | null) => ({
 /**
  * Parses the settings in environment variables. An empty variable counts as not set. Unknown variables are ignored.
  * @param sources names of the sources, whose variables are read too
+ * @param report receives each problem; by default, the first is thrown
  */
-export function readEnvironmentLayers(env: Environment, sources: readonly string[] = []): SettingsLayer[] {
+export function readEnvironmentLayers(
+  env: Environment,
+  sources: readonly string[] = [],
+  report: ReportProblem = throwProblem,
+): SettingsLayer[] {
   const ofSources = sources.flatMap((source) =>
     sourceVariables.map((key) => [toSourceVariable(key, source), `${sourcesKey}.${source}.${key}`] as const),
   );
   return [...Object.entries(settingByVariable), ...ofSources].flatMap(([name, path]) => {
     const text = env[name]?.trim();
-    return text === undefined || text === '' ? [] : [parseTextLayer(path, text, name)];
+    if (text === undefined || text === '') return [];
+    return attemptStep(report, () => parseTextLayer(path, text, name)) ?? [];
+  });
+}
+
+/**
+ * Finds variables whose names are probably misspelled, with the name that was probably meant. Other variables that begin
+ * with ODDSLAKE_ may belong to other programs: Kubernetes sets such variables for a service named oddslake.
+ */
+export function findMisspelledVariables(env: Environment): { readonly name: string; readonly meant: string }[] {
+  const prefix = 'ODDSLAKE_';
+  const known = [...Object.keys(settingByVariable), 'ODDSLAKE_CONFIG'].map((name) => name.slice(prefix.length));
+  const ofSources = sourceVariables.map((key) => `${key.toUpperCase()}_`);
+  return Object.keys(env).flatMap((name) => {
+    const rest = name.slice(prefix.length);
+    if (!name.startsWith(prefix) || known.includes(rest) || ofSources.some((start) => rest.startsWith(start)))
+      return [];
+    const meant = findNearestName(rest, known);
+    return meant === undefined ? [] : [{ name, meant: prefix + meant }];
   });
 }

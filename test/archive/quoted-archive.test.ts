@@ -111,7 +111,15 @@ test('status and report do not count quotes as ticks', async () => {
   const archive = await published();
   const status = readStatus(archive, judged, now);
   expect(status).toMatchObject({ generation: 1, published: { ticks: 0 }, symbols: { known: 5 } });
-  const rules = { judged, overlapMs: hourMs, overlapMsMax: dayMs, days: 60, lagMsMax: dayMs, requestsPerSecond: 5 };
+  const rules = {
+    judged,
+    overlapMs: hourMs,
+    overlapMsMax: dayMs,
+    days: 60,
+    lagMsMax: dayMs,
+    requestsPerSecond: 5,
+    catalogueUrl: null,
+  };
   const data = await readReportData(archive, rules, { nowMs: now, random: Math.random });
   expect(data.days.filter(({ bytes }) => bytes > 0)).toMatchObject([
     { date: '2026-06-01', ticks: 0 },

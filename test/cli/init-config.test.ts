@@ -12,7 +12,7 @@ import {
   systemDisk,
 } from '../../src/archive/disk/file-system.ts';
 import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
-import { collectAnswers, formatConfig, writeConfig } from '../../src/cli/init-config.ts';
+import { collectAnswers, formatConfig, formatSchemaReference, writeConfig } from '../../src/cli/init-config.ts';
 import { isValid, parseDocumentLayer, parseTextLayer, settingSchemas } from '../../src/settings/source.ts';
 
 test('writes chosen settings with comments and a pointer to all others', () => {
@@ -24,9 +24,9 @@ test('writes chosen settings with comments and a pointer to all others', () => {
       ['poll.page_limit', 1000],
     ]),
   );
-  const [, pointer] = text.split('\n');
+  const [, , pointer] = text.split('\n');
   expect(existsSync(pointer!.slice(pointer!.indexOf('/')))).toBe(true);
-  expect(text.split('\n').slice(2)).toEqual([
+  expect(text.split('\n').slice(3)).toEqual([
     '',
     '# The market data service.',
     'upstream:',
@@ -274,4 +274,19 @@ test('works on a file system without hard links', () => {
   };
   expect(writeConfig(createDisk({ ...systemCalls, link }), join(at, 'a.yaml'), text, () => 7)).toBe(7);
   expect([readFileSync(join(at, 'a.yaml'), 'utf8'), readdirSync(at)]).toEqual([text, ['a.yaml']]);
+});
+
+test('the reference to the schema is relative only if the package is below the config, and has no space', () => {
+  const schema = '/home/a/lake/node_modules/oddslake/config/schema.json';
+  expect(formatSchemaReference('/home/a/lake', schema)).toBe('./node_modules/oddslake/config/schema.json');
+  expect(formatSchemaReference('/home/a/lake/conf', schema)).toBe(schema);
+  expect(formatSchemaReference('/etc', '/usr/lib/node_modules/oddslake/config/schema.json')).toBe(
+    '/usr/lib/node_modules/oddslake/config/schema.json',
+  );
+  expect(formatSchemaReference('/etc', '/a b/50%/schema.json')).toBe('file:///a%20b/50%25/schema.json');
+});
+
+test('a config names its schema in the first line, and the file is there', () => {
+  const [, named] = /^# yaml-language-server: \$schema=(\S+)\n/.exec(formatConfig(new Map())) ?? [];
+  expect(JSON.parse(readFileSync(named!, 'utf8'))).toMatchObject({ title: 'Config file of oddslake' });
 });

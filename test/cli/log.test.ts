@@ -20,6 +20,7 @@ async function logged(
   options: Partial<CliLogOptions> = {},
 ) {
   const { stream, text } = sink(options.stream?.isTTY);
+  if (options.stream?.columns !== undefined) Object.assign(stream, { columns: options.stream.columns });
   write(await createLog({ level: 'info', ...options, stream }));
   return text();
 }
@@ -75,6 +76,54 @@ describe('on a terminal', () => {
     expect(line).not.toContain('\u009b');
     expect(line.trim().split('\n')).toHaveLength(1);
   });
+});
+
+describe('the format', () => {
+  const write = (log: Awaited<ReturnType<typeof createLog>>) => log.warn({ symbol: 'A' }, 'symbol suspended');
+
+  test('text writes one plain line with the date without a terminal', async () => {
+    expect(await logged(write, { format: 'text' })).toMatch(
+      /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z warn {2}symbol suspended {2}symbol=A\n$/,
+    );
+    expect(await logged((log) => log.info({ text: 'x'.repeat(200) }, 'a b'), { format: 'text' })).toMatch(/^[^\n]*\n$/);
+  });
+
+  test('json writes JSON on a terminal too', async () => {
+    expect(JSON.parse(await logged(write, { ...terminal, format: 'json' }))).toMatchObject({
+      level: 'warn',
+      symbol: 'A',
+    });
+  });
+
+  test('auto is text on a terminal, and JSON otherwise', async () => {
+    expect(stripVTControlCharacters(await logged(write, { ...terminal, format: 'auto' }))).toMatch(/^\r\d\d:.* warn /);
+    expect(JSON.parse(await logged(write, { format: 'auto' }))).toMatchObject({ level: 'warn' });
+  });
+
+  test('long lines continue below the message, within the width of the terminal', async () => {
+    const narrow = { stream: Object.assign(sink(true).stream, { columns: 60 }), colour: false, draws: false };
+    const facts = {
+      symbol: 'KXBTC-26DEC0204-T28',
+      from: '2026-11-19T00:00:00Z',
+      to: '2026-11-20T00:00:00Z',
+      reason: 'late',
+    };
+    const lines = (await logged((log) => log.warn(facts, 'a window could not be fetched'), narrow))
+      .trimEnd()
+      .split('\n');
+    expect(lines.length).toBe(4);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(60);
+    expect(lines.slice(1).every((line) => /^ {15}\S/.test(line))).toBe(true);
+    expect(lines.map((line) => line.trim()).join(' ')).toContain('reason=late');
+  });
+});
+
+test('a secret with spaces is redacted where a line is wrapped', async () => {
+  const secret = 'open sesame and all of the other doors of the mountain';
+  const narrow = { stream: Object.assign(sink(true).stream, { columns: 40 }), secrets: [secret] };
+  const text = await logged((log) => log.info({ header: `key ${secret}` }, 'sent'), narrow);
+  expect(text).toContain('(hidden)');
+  expect(text).not.toMatch(/sesame|mountain/);
 });
 
 describe('the key', () => {

@@ -125,7 +125,7 @@ test('prints a nightly summary with medians, without empty parts', () => {
     '  requests   20,412 · 12 retries · 98 % of 5 per second used',
     '             waited 1 h 8 min on the rate limit',
     '             throttled for 12.0 s by the service',
-    '  published  nothing new (generation 1,234)',
+    '  published  nothing new, no file changed (generation 1,234)',
     '  covered    all live symbols up to 1970-01-01T00:00Z',
     '             19,980 symbols without a gap, 1 minute missing in others',
     '  archive    /lake',

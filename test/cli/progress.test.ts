@@ -2,6 +2,7 @@ import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import type { Log } from '../../src/base/ports.ts';
 import {
+  createRemainingMeter,
   createSpeedMeter,
   estimateRemainingMs,
   formatProgressLine,
@@ -148,14 +149,19 @@ test('a wide line shows counts, tick rate, request rate with limit, and remainin
   );
 });
 
-test('at 80 columns the line keeps all rates and times', () => {
+test('at 80 columns the bar is wide enough to be read, beside counts, request rate and remaining time', () => {
   const line = formatProgressLine(ticks, 79);
-  expect(line).toBe('ticks ██░░░░░░  5,000/20,000 symbols  3.1K ticks/s  4.83 of 5 req/s  3m20s left');
+  expect(line).toBe('ticks ████░░░░░░░░░░░░  25 %  5,000/20,000 symbols  4.83 of 5 req/s  3m20s left');
   expect(line.length).toBeLessThanOrEqual(79);
 });
 
-test('at 60 columns the line keeps counts, request rate and remaining time', () => {
-  expect(formatProgressLine(ticks, 59)).toBe('ticks █░░░░░  5,000/20,000  4.83 of 5 req/s  3m20s left');
+test('at 60 columns the line keeps the bar, counts and remaining time', () => {
+  expect(formatProgressLine(ticks, 59)).toBe('ticks █████░░░░░░░░░░░░░░░░  25 %  5,000/20,000  3m20s left');
+});
+
+test('the bar shows the share that is given, and otherwise the counts', () => {
+  expect(formatProgressLine({ ...ticks, share: 0.5 }, 79)).toContain(' ████████░░░░░░░░  50 %  5,000/20,000 symbols ');
+  expect(formatProgressLine({ ...ticks, share: 1.1 }, 79)).toContain(' 100 % ');
 });
 
 test('fits any width and always shows the label', () => {
@@ -279,4 +285,57 @@ test('gives no estimate at the start and at the end', () => {
   expect(estimateRemainingMs({ done: 0, total: 10 }, 60_000, 0)).toBeNull();
   expect(estimateRemainingMs({ done: 10, total: 10 }, 60_000, 1)).toBeNull();
   expect(estimateRemainingMs({ done: 5, total: 10 }, 5000, 1)).toBe(5000);
+});
+
+/** Simulates a run whose speed varies, and returns the displayed and the true remaining time at each second. */
+function simulateDisplay(items: number, msOf: (item: number) => number): { shown: number; left: number; ms: number }[] {
+  const ends: number[] = [];
+  for (let i = 0; i < items; i++) ends.push((ends.at(-1) ?? 0) + msOf(i));
+  const total = ends.at(-1)!;
+  const [speed, remaining] = [createSpeedMeter(0, 60_000), createRemainingMeter()];
+  const out: { shown: number; left: number; ms: number }[] = [];
+  let done = 0;
+  for (let ms = 200; ms < total; ms += 200) {
+    while (ends[done]! <= ms) speed.record(ends[done]!, ++done / items);
+    const estimate = estimateRemainingMs({ done: done / items, total: 1 }, ms, speed.perSecond(ms));
+    const shown = remaining.smooth(ms, estimate);
+    if (shown !== null) out.push({ shown, left: total - ms, ms });
+  }
+  return out;
+}
+
+/** Speeds of runs that really occur: even, with bursts, with one long stop, slowing down, and random. */
+const speeds: Record<string, (item: number) => number> = {
+  even: () => 400,
+  bursts: (i) => (i % 40 === 0 ? 12_000 : 100),
+  'one stop': (i) => (i === 500 ? 60_000 : 300),
+  slower: (i) => (i < 500 ? 200 : 800),
+  random: (i) => 50 + ((i * 7919) % 1000),
+};
+
+test.each(Object.entries(speeds))('the displayed time left does not jump: %s', (_, msOf) => {
+  const shown = simulateDisplay(1000, msOf);
+  expect(shown.length).toBeGreaterThan(500);
+  for (const [i, { shown: now }] of shown.entries()) {
+    const before = shown[i - 1]?.shown ?? now;
+    // In 200 ms it rises by 0.4 % or 100 ms at most, and falls by the time that passed and what it is behind.
+    expect(now - before).toBeLessThanOrEqual(Math.max(100, 0.004 * before) + 1e-6);
+    expect(before - now).toBeLessThanOrEqual(200 + 0.05 * before);
+  }
+  // It is not only smooth: the second half of the run is right within a factor of two.
+  const late = shown.filter(({ ms, left }) => ms > 0.6 * (ms + left) && left > 15_000);
+  expect(late.length).toBeGreaterThan(100);
+  for (const { shown: told, left } of late) {
+    expect(told / left).toBeGreaterThan(0.5);
+    expect(told / left).toBeLessThan(2);
+  }
+});
+
+test('the displayed time counts down between two updates, and starts again after a time without estimate', () => {
+  const meter = createRemainingMeter();
+  expect(meter.smooth(0, null)).toBeNull();
+  expect(meter.smooth(1000, 60_000)).toBe(60_000);
+  expect(meter.smooth(2000, 59_000)).toBeCloseTo(59_000);
+  expect(meter.smooth(3000, null)).toBeNull();
+  expect(meter.smooth(4000, 500_000)).toBe(500_000);
 });

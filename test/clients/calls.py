@@ -56,6 +56,7 @@ assert (full.trade_id, full.seq, bare.trade_id, bare.seq) == ("9", 0, "10", 1) a
 assert full.aggressor == "buy" and full.block is False and full.tx_hash == "0xab" and full.price_text is None
 assert bare.aggressor is None and bare.block is None and bare.tx_hash is None
 assert bare.price == 0.5 and bare.price_text == "0.50000000000000000001" and bare.size_text == "3.00000000000000000001"
+assert all(one.kept != one.dropped for one in call(market, "list_historical_conflicts", limit=5).conflicts)
 assert all(window.t_from < window.t_to for window in call(market, "list_historical_coverage", symbol=[symbol]).coverage)
 
 assert call(market, "get_manifest").datasets["ticks"].files

@@ -2,7 +2,7 @@
 
 /** Flags of each command in addition to the common ones. */
 export const commands: Readonly<Record<string, readonly string[]>> = {
-  nightly: ['--date', '--source'],
+  nightly: ['--date', '--dry-run', '--source'],
   markets: ['--source'],
   ticks: ['--symbol', '--source'],
   orderbook: ['--symbol', '--source'],
@@ -41,9 +41,13 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'gaps accept': ['--from', '--to', '--reason'],
   'gaps revoke': ['--from', '--to'],
   symbols: ['--source'],
+  tail: ['--url', '--since'],
   'symbols retry': ['--source'],
   changes: ['--since'],
   doctor: ['--offline', '--source'],
+  completion: ['--symbols'],
+  'config show': ['--all'],
+  'config check': [],
   verify: ['--repair', '--from-url', '--download'],
   snapshot: [],
   push: ['--force-restore'],
@@ -85,7 +89,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'backtest show': ['--out'],
   sandbox: [],
   'sandbox files': ['--from', '--to', '--dataset', '--seed'],
-  init: [],
+  init: ['--no-check', '--order-books', '--nightly'],
   demo: [],
 };
 
@@ -130,6 +134,10 @@ export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
   ODDSLAKE_WEBHOOK_URL: 'notify.webhook_url',
   ODDSLAKE_WEBHOOK_URL_FILE: 'notify.webhook_url_file',
+  ODDSLAKE_PING_URL: 'notify.ping_url',
+  ODDSLAKE_PING_URL_FILE: 'notify.ping_url_file',
+  ODDSLAKE_SMTP_URL: 'notify.email.smtp_url',
+  ODDSLAKE_SMTP_URL_FILE: 'notify.email.smtp_url_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
 };
 
@@ -401,6 +409,7 @@ export const routes = [
   'GET /api/v1/historical/orderbooks',
   'GET /api/v1/historical/quotes',
   'GET /api/v1/historical/trades',
+  'GET /api/v1/historical/conflicts',
   'GET /api/v1/export',
   'POST /api/v1/export',
   'GET /api/v1/export/files/{dataset}/{date}/{part}',

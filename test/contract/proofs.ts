@@ -38,6 +38,10 @@ const exits = 'e2e/exit-codes.test.ts';
 const badUsage: Proof = [usage, 'bad settings and bad usage exit 2 before any work'];
 const busy: Proof = [exits, 'waits for --wait, exits 5, and its ticks are published later'];
 const rerun: Proof = [again, 'a repeated nightly run of a past date requests no ticks and changes no byte'];
+const tailed: Proof = [
+  'e2e/tail.test.ts',
+  'tail prints the ticks since a time and then new ones, each once, and ends with 0 on SIGINT',
+];
 const dryRun: Proof = [again, '--dry-run prints symbols, windows, requests and time, and fetches no tick'];
 const backfilled: Proof = [
   again,
@@ -61,15 +65,15 @@ const addsUp: Proof = [
 ];
 const nightFact = (title: string): Proof => ['collector/run/night-facts.test.ts', title];
 const recheckShare: Proof = [
-  'collector/run/recheck-nights.test.ts',
+  'collector/run/recheck-nights.long.test.ts',
   'recheck_share sets the share of repeated requests, and 0 disables rechecks',
 ];
 const caught: Proof = [
-  'collector/run/recheck-nights.test.ts',
+  'collector/run/recheck-nights.long.test.ts',
   'is detected: its coverage counts as inferred until it is read again completely',
 ];
 const growingOverlap: Proof = [
-  'collector/run/recheck-nights.test.ts',
+  'collector/run/recheck-nights.long.test.ts',
   'after the overlap are found, and the overlap grows to include them',
 ];
 const longNightFact = (title: string): Proof => ['collector/run/night-facts.long.test.ts', title];
@@ -97,6 +101,13 @@ const details: Proof = [
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
 const delays: Proof = ['settings/load.test.ts', 'the minimum delay is at most the maximum'];
 const doctored: Proof = ['e2e/doctor.test.ts', 'reports no problem for a healthy archive, and changes nothing'];
+const initialized = (title: string): Proof => ['e2e/init.test.ts', title];
+const firstNightly = 'writes the setting of order books, prints the checks of doctor, and runs the first nightly';
+const completed = (title: string): Proof => ['e2e/completion.test.ts', title];
+const configShown: Proof = [
+  'e2e/config.test.ts',
+  'config show lists changed settings with value and source, without secrets',
+];
 const setTwice: Proof = ['settings/load.test.ts', 'the last --set of a key wins, and a specific flag overrides --set'];
 
 const code = (title: string): Proof => [exits, title];
@@ -187,6 +198,7 @@ export const proofs: Proofs = {
     orderbook: [books, 'polls the symbols named, and goes on where one of them fails'],
     import: recording,
     schedule: scheduled,
+    tail: tailed,
     symbols: ['e2e/symbols.test.ts', 'symbols matches all words in any case, and counts omitted rows'],
     changes: changed,
     snapshot: [
@@ -199,6 +211,9 @@ export const proofs: Proofs = {
     export: exported('Parquet has the types of the archive'),
     sql: sqlAnswers,
     doctor: doctored,
+    completion: completed('completes commands, subcommands, flags and values'),
+    'config show': configShown,
+    'config check': ['e2e/config.test.ts', 'config check lists every problem, exits 2, and never contacts the network'],
     upgrade: ['e2e/upgrade.test.ts', 'reads an older archive, and publishes into it only after oddslake upgrade'],
     init: ['e2e/init.test.ts', 'writes a config for the new archive, without the key'],
   },
@@ -218,6 +233,12 @@ export const proofs: Proofs = {
     ...serviceFlags,
     ...backtestFlags,
     'nightly --date': rerun,
+    'tail --since': tailed,
+    'tail --url': ['e2e/tail.test.ts', 'tail follows a service without loss or repetition, also across its restart'],
+    'nightly --dry-run': [
+      'e2e/dry-run.test.ts',
+      'nightly --dry-run is right within 20 %, contacts nobody and writes nothing',
+    ],
     'nightly --source': sourceAlone,
     'markets --source': sourceAlone,
     'ticks --source': sourceSymbols,
@@ -294,6 +315,11 @@ export const proofs: Proofs = {
     ],
     'changes --since': changed,
     'doctor --offline': doctored,
+    'config show --all': configShown,
+    'init --no-check': initialized('tries the address and the key before it writes, unless told not to'),
+    'init --order-books': initialized(firstNightly),
+    'init --nightly': initialized(firstNightly),
+    'completion --symbols': completed('completes symbols of the archive on the command line'),
     'export --out': exported('replaces an existing file atomically, and keeps it if the export fails'),
     'export --dataset': exported('exports rows of coverage and markets that overlap the window'),
     'export --symbol': exported('Parquet has the types of the archive'),
@@ -390,7 +416,7 @@ export const proofs: Proofs = {
     symbols: effect('symbols of the config are polled in place of those of the lists'),
     'poll.overlap_minutes': effect('overlap_minutes are read again before the cursor'),
     'poll.overlap_minutes_max': [
-      'collector/run/recheck-nights.test.ts',
+      'collector/run/recheck-nights.long.test.ts',
       'are searched at most overlap_minutes_max back',
     ],
     'poll.recheck_share': recheckShare,
@@ -408,11 +434,12 @@ export const proofs: Proofs = {
     'archive.part_rows': effect('part_rows is how many rows a part file of a new day may be expected to have'),
     'archive.parts': effect('parts is the number of files of a day, and a symbol is in the one that its hash names'),
     'archive.verify_days': [
-      'collector/run/damage-remembered.test.ts',
+      'collector/run/damage-remembered.long.test.ts',
       'hashes every published byte again within verify_days',
     ],
     'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
     'log.level': effect('log.level is the least level that is logged'),
+    'log.format': effect('log.format is the format of the log, whatever standard error is'),
     'orderbooks.symbols': [booksNightly, 'polls none unless asked to, and none for a past day, which stays repeatable'],
     'orderbooks.all_live': [
       booksNightly,
@@ -436,6 +463,7 @@ export const proofs: Proofs = {
       'report.nightly: a nightly writes the report at its end, whatever the outcome',
     ],
     'report.days': ['e2e/report.test.ts', 'report.days limits the days shown'],
+    'report.catalogue_url': ['e2e/report.test.ts', 'report.catalogue_url is linked from the report'],
     'bucket.url': [
       'e2e/bucket-jobs.test.ts',
       'nightly pushes what it has published; a push that fails is a failure of the run, and the next one catches up',
@@ -607,7 +635,7 @@ export const proofs: Proofs = {
     'published.lost': addsUpOverRuns,
     markets: ['e2e/next-commands.test.ts', 'polls of lists and order books print their counts'],
     schema_drift: [
-      'collector/run/drift.test.ts',
+      'collector/run/drift.long.test.ts',
       'reports a removed, renamed or retyped field once, and again when it returns',
     ],
     warnings: ['collector/run/summary.test.ts', 'truncates lists at 20 entries and keeps their lengths'],

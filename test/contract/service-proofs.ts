@@ -10,8 +10,8 @@ const e2eKeys = at('e2e/keys.test.ts');
 const ticks = at('server/ticks.test.ts');
 const markets = at('server/markets.test.ts');
 const operations = at('server/operations.test.ts');
-const live = at('server/live/live-reads.test.ts');
-const stream = at('server/live/ticks-stream.test.ts');
+const live = at('server/live/live-reads.long.test.ts');
+const stream = at('server/live/ticks-stream.long.test.ts');
 const files = at('server/export-files.test.ts');
 const jobs = at('server/export-jobs.test.ts');
 const jobsLong = at('server/export-jobs.long.test.ts');
@@ -34,7 +34,7 @@ const research = at('server/research.test.ts');
 const researchLong = at('server/research.long.test.ts');
 const backtests = at('server/backtests.test.ts');
 const backtestsLong = at('server/backtests.long.test.ts');
-const backtestTrades = at('server/backtest-trades.test.ts');
+const backtestTrades = at('server/backtest-trades.long.test.ts');
 const backtestLife = backtests('is created, followed, and has the result of the engine');
 const strategyLife = strategies('is created, found at its URL, listed and removed');
 const botLife = bots('is created, found at its URL, listed, paused, resumed and removed');
@@ -84,7 +84,7 @@ export const serviceSettings = {
   'service.host': at('e2e/serve.test.ts')('serve listens on service.host, and reports why it cannot'),
   'service.port': served,
   'service.database_url': database,
-  'service.connections_per_address_max': at('server/crowded.test.ts')(
+  'service.connections_per_address_max': at('server/crowded.long.test.ts')(
     'an address above its maximum loses an idle connection, and a new one if all are in use',
   ),
   'service.metrics_key': metricsKey,
@@ -96,7 +96,7 @@ export const serviceSettings = {
   'service.rows_limit_max': markets('limit bounds the markets and not the total, and is bounded by the setting'),
   'service.lag_seconds_max': operations('is not ready if the watermark is too far behind'),
   'service.cache_bytes_max': operations('reports the size of the file cache, which stays within its limit'),
-  'service.queries_concurrent_max': at('server/historical-streams.test.ts')(
+  'service.queries_concurrent_max': at('server/historical-streams.long.test.ts')(
     'a stream that is not read blocks no page, and the number of streams is limited',
   ),
   'service.live.enabled': live('ticks are as fresh as the upstream, and history the next moment'),
@@ -161,8 +161,11 @@ export const serviceRoutes = {
   'GET /api/v1/historical/quotes': rows(
     'returns quotes sorted by symbol and time, with null for a missing side or size',
   ),
-  'GET /api/v1/historical/trades': at('server/historical-trades.test.ts')(
+  'GET /api/v1/historical/trades': at('server/historical-trades.long.test.ts')(
     'returns trades sorted by symbol, time and identifier, on pages of any size',
+  ),
+  'GET /api/v1/historical/conflicts': at('server/historical-conflicts.test.ts')(
+    'returns every dropped price once, on pages of any size and as files',
   ),
   'GET /api/v1/export': at('server/export-manifest.test.ts')(
     'serves the manifest byte for byte, and 304 if the client has it',

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { metricFamilies } from '../../src/metrics/metric-definitions.ts';
+import { openRequestMetrics } from '../../src/metrics/prometheus.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { needsCommands } from '../harness/needs.ts';
@@ -17,7 +18,13 @@ const names = globSync('deploy/**/*', { cwd: root, withFileTypes: true })
   .filter((entry) => entry.isFile() && !entry.parentPath.includes('__pycache__'))
   .map((entry) => join(entry.parentPath, entry.name).slice(root.length))
   .sort();
-const metrics = new Set([...Object.keys(metricFamilies), 'oddslake_schedule_runs_total']);
+// test/deploy/monitoring.long.test.ts checks labels and values too, on the running program.
+const requestMetrics = [...(await openRequestMetrics(() => ({}), []).formatText()).matchAll(/^# TYPE (\w+) (\w+)$/gm)];
+const metrics = new Set([
+  ...Object.keys(metricFamilies),
+  'oddslake_schedule_runs_total',
+  ...requestMetrics.map(([, name, type]) => (type === 'histogram' ? `${name}_bucket` : name!)),
+]);
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'oddslake-deploy-'));

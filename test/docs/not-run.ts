@@ -12,6 +12,7 @@ export const programsNotRun: Readonly<Record<string, string>> = {
   crontab: 'it would change the schedule of the user who runs the tests',
   docker: 'Docker may be missing',
   podman: 'Podman may be missing',
+  promtool: 'test/deploy/monitoring.test.ts checks the files with it',
   kubectl: 'a cluster may be missing',
   helm: 'a cluster may be missing',
   airflow: 'Airflow may be missing',
@@ -66,6 +67,21 @@ export const linesNotRun: readonly NotRun[] = [
     page: 'docs/SPARK.md',
     begins: 'oddslake import --output lake --folded',
     because: 'Spark may be missing; test/readers/test_spark_fold.py runs it',
+  },
+  {
+    page: 'README.md',
+    begins: 'tar -xzf oddslake-0.1.0-linux-x64.tar.gz',
+    because: 'test/package.sh builds the tarball, and test/tarball.sh runs it',
+  },
+  ...['sha256sum --check oddslake-', 'tar -xzf oddslake-', 'ln -sfn /opt/oddslake-'].map((begins) => ({
+    page: 'docs/OPERATING.md',
+    begins,
+    because: 'test/package.sh builds the tarball, and test/tarball.sh runs it',
+  })),
+  {
+    page: 'docs/OPERATING.md',
+    begins: 'deploy/image.sh output/',
+    because: 'buildah may be missing; test/image.sh checks the image',
   },
   { page: 'README.md', begins: 'make test', because: 'it runs this test; .ci/run runs it in a clean clone' },
   {

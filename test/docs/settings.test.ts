@@ -52,8 +52,14 @@ function page(): string {
 
 Flags override environment variables, which override the config file, which overrides the defaults. \`--config\` or
 \`ODDSLAKE_CONFIG\` sets the path of the config file. Any setting can be set by a flag, for example \`--set poll.page_limit=1000\`. If
-a key is unknown or a value is invalid, the command does nothing and exits with 2. \`oddslake doctor\` lists every setting that
-differs from its default, with its source. [config/default.yaml](../config/default.yaml) lists the same settings as a config file.
+a key is unknown or a value is invalid, the command does nothing and exits with 2. \`oddslake config show\` lists every setting that
+differs from its default, with its source (\`--all\`: every setting), and \`oddslake config check FILE\` lists everything that is wrong
+with a config at once, without the network. [config/default.yaml](../config/default.yaml) lists the same settings as a config file.
+
+[config/schema.json](../config/schema.json) is the JSON Schema of a config file. Editors with a YAML language server complete and check
+the settings with it. The first line of a config names it, and \`oddslake init\` writes that line:
+\`# yaml-language-server: $schema=PATH\`. \`npm root -g\` prints the folder in which the path of a global installation begins,
+\`FOLDER/oddslake/config/schema.json\`.
 
 Generated from the schema by \`test/docs/settings.test.ts\` (\`UPDATE_DOCS=1 npx vitest run test/docs/settings.test.ts\`).
 

@@ -228,6 +228,7 @@ describe('the archive', () => {
     manifestSha256: 'a',
     hasOpenIntent: false,
     journaledTicks: 0,
+    progress: null,
     damaged: [],
     lastRun: {
       runId: 'r',
@@ -296,6 +297,11 @@ describe('the archive', () => {
     ],
     ['damaged files', judged({ files: { listed: 9, hashed: 8, wrong: ['a'] } }), { published: 'action_required 6' }],
     ['a large lag', judged(published({ reached: 0 })), { covered: 'warning' }],
+    [
+      'a published lag that later jobs without new ticks have caught up',
+      ofState({ progress: { watermark: nowMs, reached: nowMs } }, published({ reached: 0 })),
+      {},
+    ],
     [
       'an incomplete day',
       judged(published({ days: { '2026-11-19': { ...day, state: 'incomplete' } } })),

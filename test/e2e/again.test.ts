@@ -98,7 +98,7 @@ describe('a backfill', () => {
     const planned = await start(args, access(box.url)).ended;
     expect(planned.code, planned.stderr).toBe(0);
     expect(planned.stdout).toMatch(
-      /^\d+ symbols, \d+ windows, at least \d+ requests, about .* at the configured rate$/m,
+      /^\d+ symbols, \d+ windows, at least \d+ requests\nat least .* at the configured rate of 5 per second$/m,
     );
     expect(planned.stdout).toContain('2025-05-20T00:00:00Z');
     expect(box.stats().tickRequests).toBe(0);

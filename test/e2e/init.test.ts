@@ -1,7 +1,11 @@
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { access, folder, run, sandbox } from './lake.ts';
+import { needsCommands } from '../harness/needs.ts';
+import { access, folder, processEnv, run, sandbox } from './lake.ts';
+
+const launcher = new URL('../../bin/oddslake', import.meta.url).pathname;
 
 const init = (cwd: string, args: readonly string[], env: Record<string, string> = {}) =>
   run(['init', ...args], env, cwd);
@@ -36,6 +40,8 @@ describe('init', () => {
       archive: join(cwd, 'lake'),
       archive_created: false,
       upstream: 'box',
+      problems: 0,
+      warnings: expect.any(Number),
     });
     const stranger = await init(cwd, ['third.yaml', '--output', 'lake', '--name', 'stranger'], access(box.url));
     expect(stranger.code).toBe(2);
@@ -57,7 +63,7 @@ describe('init', () => {
 
   test('the config is read only if named, and commands warn otherwise', async () => {
     const cwd = folder();
-    const told = await run(['init', '--base-url', 'http://127.0.0.1:9'], {}, cwd);
+    const told = await run(['init', '--base-url', 'http://127.0.0.1:9', '--no-check'], {}, cwd);
     expect(told.code, told.stderr).toBe(0);
     const bare = await run(['nightly'], {}, cwd);
     expect([bare.code, bare.stderr]).toEqual([2, expect.stringMatching(/pass --config oddslake\.yaml/)]);
@@ -104,10 +110,75 @@ describe('init', () => {
     const cwd = folder();
     mkdirSync(join(cwd, 'lake'));
     writeFileSync(join(cwd, 'lake', 'photo.jpg'), '');
-    const ended = await init(cwd, ['--base-url', 'https://example.org', '--output', 'lake']);
+    const ended = await init(cwd, ['--base-url', 'https://example.org', '--output', 'lake', '--no-check']);
     expect(ended.code).toBe(2);
     expect(ended.stderr).toMatch(/holds other files \(photo\.jpg\)/);
     expect(readdirSync(cwd)).toEqual(['lake']);
     expect(readdirSync(join(cwd, 'lake'))).toEqual(['photo.jpg']);
   });
+
+  test('tries the address and the key before it writes, unless told not to', async () => {
+    const box = await sandbox({ markets: 4, ticksPerDay: 50 });
+    const cwd = folder();
+    const flags = ['--base-url', box.url, '--output', 'lake'];
+    const wrong = { ODDSLAKE_API_KEY: 'another-key' };
+    const rejected = await init(cwd, flags, wrong);
+    expect([rejected.code, rejected.stdout]).toEqual([3, '']);
+    expect(rejected.stderr).toMatch(
+      /the service rejected it .*Nothing was written; --no-check writes the config anyway/,
+    );
+    expect(box.stats().requests).toBe(1);
+    const away = await init(cwd, ['--base-url', 'http://127.0.0.1:9', '--json'], wrong);
+    expect([away.code, JSON.parse(away.stdout).exit_code]).toEqual([7, 7]);
+    expect(readdirSync(cwd)).toEqual([]);
+    const unchecked = await init(cwd, [...flags, '--no-check'], wrong);
+    expect(unchecked.code, unchecked.stderr).toBe(0);
+    expect(existsSync(join(cwd, 'oddslake.yaml'))).toBe(true);
+    expect(box.stats().requests).toBe(1);
+  });
+
+  test('writes the setting of order books, prints the checks of doctor, and runs the first nightly', async () => {
+    const box = await sandbox({ markets: 4, ticksPerDay: 50 });
+    const cwd = folder();
+    const flags = ['--base-url', box.url, '--output', 'lake', '--rate', '2000', '--order-books', '--nightly'];
+    const made = await init(cwd, flags, { ODDSLAKE_API_KEY: 'sandbox-key' });
+    expect(made.code, made.stderr).toBe(0);
+    expect(made.stderr).toMatch(/reachable: .*\nkey: accepted/);
+    expect(readFileSync(join(cwd, 'oddslake.yaml'), 'utf8')).toMatch(/^orderbooks:\n {2}all_live: true$/m);
+    expect(made.stdout).toMatch(/✓ node[\s\S]*✓ permissions[\s\S]*Next:\n[\s\S]*nightly done/);
+    expect(readdirSync(join(cwd, 'lake', 'orderbooks')).length).toBeGreaterThan(0);
+  });
+
+  test(
+    'asks on a terminal whether to go on, and for order books and the first nightly',
+    needsCommands('script'),
+    async () => {
+      const box = await sandbox({ markets: 4, ticksPerDay: 50 });
+      const cwd = folder();
+      const command = `${JSON.stringify(launcher)} init --base-url ${box.url} --output lake --name box --rate 2000`;
+      const type = (answers: string, key: string): Promise<string> =>
+        new Promise((done, fail) => {
+          const child = spawn('script', ['-qec', command, '/dev/null'], {
+            cwd,
+            env: { ...processEnv, TERM: 'dumb', ODDSLAKE_API_KEY: key },
+          });
+          let shown = '';
+          const left = [...answers];
+          child.stdout.setEncoding('utf8').on('data', (text: string) => {
+            shown += text;
+            // Each question ends with its choices.
+            if (/\[[yY]\/[nN]\]: $/.test(text)) child.stdin.write(`${left.shift()}\n`);
+          });
+          child.on('error', fail).on('close', () => done(shown));
+        });
+      const stopped = await type('n', 'another-key');
+      expect(stopped).toMatch(
+        /the service rejected it[\s\S]*Write the config anyway\? \[y\/N\]: [\s\S]*Nothing was written/,
+      );
+      expect(readdirSync(cwd)).toEqual([]);
+      const made = await type('yy', 'sandbox-key');
+      expect(made).toMatch(/Run the first nightly job now\? \[Y\/n\]: [\s\S]*nightly done/);
+      expect(readFileSync(join(cwd, 'oddslake.yaml'), 'utf8')).toContain('all_live: true');
+    },
+  );
 });

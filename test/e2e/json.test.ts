@@ -102,6 +102,9 @@ describe('on an archive', () => {
     ];
     const others: Calls = [
       [...read('doctor', '--offline'), '--set', 'source.name=box'],
+      read('completion', 'bash'),
+      read('config', 'show'),
+      read('config', 'check'),
       read('report'),
       read('status'),
       read('gaps'),
@@ -131,7 +134,7 @@ describe('on an archive', () => {
     const nameOf = (call: readonly string[]) => longestFirst.find((name) => name.every((word, i) => call[i] === word))!;
     const done = new Set([...writing, ...others].map((call) => nameOf(call).join(' ')));
     // These need a bucket: bucket.test.ts and standby.test.ts.
-    const standing = ['serve', 'sandbox', 'schedule', 'push', 'pull', 'standby'];
+    const standing = ['serve', 'sandbox', 'schedule', 'push', 'pull', 'standby', 'tail'];
     expect([...done, ...standing].sort()).toEqual(names.map((name) => name.join(' ')).sort());
     const tried = async (call: readonly string[]): Promise<void> => {
       const { code, stdout, stderr } = await run(call, { ...access(box.url), FORCE_COLOR: '1' });

@@ -105,7 +105,8 @@ test('report --out writes to another path, but not into a dataset', async () => 
   expect([readdirSync(place), existsSync(join(output, 'report.html'))]).toEqual([['page.html'], false]);
   for (const inside of ['ticks/report.html', 'manifest.json', '.oddslake/report.html'])
     expect((await report(output, '--out', join(output, inside))).code, inside).toBe(2);
-  expect((await report(output, '--out', join(place, 'none', 'page.html'))).stderr).toMatch(/Create it first/);
+  const inNewFolder = join(place, 'new', 'page.html');
+  expect((await report(output, '--out', inNewFolder)).told).toMatchObject({ path: inNewFolder });
   expect((await report(output, '--out', join(output, 'report.html'))).told.path).toBe(join(output, 'report.html'));
   rmSync(join(output, 'report.html'));
   mkdirSync(join(output, 'report.html'));
@@ -184,7 +185,26 @@ test('report.days limits the days shown', async () => {
     await run(['report', '--output', output, '--set', `report.days=${days}`]);
     return readFileSync(join(output, 'report.html'), 'utf8');
   };
-  const rows = (of: string) => of.match(/<tr class=""><td class="left">\d{4}-\d\d-\d\d<\/td>/g)!.length;
+  const rows = (of: string) =>
+    of.match(/<tr class=""><td class="left" data-label="Day">\d{4}-\d\d-\d\d<\/td>/g)!.length;
   expect(rows(await text(60))).toBe(Object.keys(manifestOf(output).days).length);
   expect(rows(await text(2))).toBe(2);
+});
+
+test('report.catalogue_url is linked from the report', async () => {
+  const output = opened().layout.root;
+  const page = join(output, 'report.html');
+  const set = (url: string) => ['--set', `report.catalogue_url=${url}`];
+  await report(output);
+  expect(readFileSync(page, 'utf8')).not.toContain('<a ');
+  await report(output, ...set('https://lake.test/?a=1&b="2"'));
+  expect(readFileSync(page, 'utf8')).toContain(
+    '<a href="https://lake.test/?a=1&amp;b=%222%22" rel="noreferrer">Open the catalogue</a>',
+  );
+  // Neither a script nor a path.
+  for (const url of ['javascript:alert(1)', 'lake.test', '/catalogue'])
+    expect(await report(output, ...set(url)), url).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('report.catalogue_url'),
+    });
 });

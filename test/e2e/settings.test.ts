@@ -341,3 +341,15 @@ test('log.level is the least level that is logged', async () => {
   expect(await levels('info')).toContain('info');
   expect(await levels('error')).toEqual(new Set());
 });
+
+test('log.format is the format of the log, whatever standard error is', async () => {
+  const box = await sandbox({ nowMs: now, markets: 2 });
+  const readFirstLine = async (...more: string[]): Promise<string> => {
+    const { stderr } = await runHere([...jobArgs('markets', folder()), ...more], access(box.url));
+    return stderr.split('\n')[0]!;
+  };
+  expect(await readFirstLine(...set('log.format=text'))).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z info {2}\S/);
+  for (const format of ['json', 'auto']) {
+    expect(JSON.parse(await readFirstLine(...set(`log.format=${format}`)))).toMatchObject({ level: 'info' });
+  }
+});

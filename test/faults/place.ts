@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   copyFileSync,
   lstatSync,
@@ -56,17 +56,17 @@ export function copyTree(from: string, to: string): void {
 
 /** Every file below, sorted; empty folders with a trailing slash. */
 export function filesBelow(root: string, below = ''): string[] {
-  const names = readdirSync(join(root, below)).sort();
-  if (names.length === 0 && below !== '') return [`${below}/`];
-  return names.flatMap((name) => {
-    const path = below === '' ? name : `${below}/${name}`;
-    return lstatSync(join(root, path)).isDirectory() ? filesBelow(root, path) : [path];
+  const entries = readdirSync(join(root, below), { withFileTypes: true });
+  if (entries.length === 0 && below !== '') return [`${below}/`];
+  entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+  return entries.flatMap((entry) => {
+    const path = below === '' ? entry.name : `${below}/${entry.name}`;
+    return entry.isDirectory() ? filesBelow(root, path) : [path];
   });
 }
 
 /** sha256 of a file; none for an empty folder. */
-export const hashOf = (path: string): string =>
-  path.endsWith('/') ? '' : createHash('sha256').update(readFileSync(path)).digest('hex');
+export const hashOf = (path: string): string => (path.endsWith('/') ? '' : hash('sha256', readFileSync(path)));
 
 /** No process has this ID: systems count no further than 2^22. */
 export const deadPid = 2 ** 22 + 1;

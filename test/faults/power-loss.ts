@@ -46,6 +46,8 @@ export interface PowerModel {
    * @param draw random numbers in [0, 1), for `some`
    */
   cut(into: string, loss: Loss, draw?: () => number): void;
+  /** The files that `cut` would write if everything that was not synced is lost, by path; null for an empty folder. */
+  listDurable(): (readonly [path: string, bytes: Uint8Array | null])[];
   /** Whether a power loss now would lose anything. */
   hasUnsynced(): boolean;
 }
@@ -158,6 +160,7 @@ export function powerModel(root: string, realCalls: FileSystemCalls = systemCall
     root,
     calls,
     cut: (into, loss, draw = () => 0) => makeTree(into, top, drawSurvivors(loss, draw)),
+    listDurable: () => listSynced(top),
     hasUnsynced: () => listUnsynced(top),
   };
 }
@@ -190,6 +193,16 @@ const durableFile = (bytes: Uint8Array): FileNode => ({
   isSynced: true,
   hasFailed: false,
 });
+
+/** In the order of `filesBelow`. */
+function listSynced({ synced }: FolderNode, below = ''): (readonly [path: string, bytes: Uint8Array | null])[] {
+  if (synced.size === 0 && below !== '') return [[`${below}/`, null]];
+  return [...synced.keys()].sort().flatMap((name) => {
+    const node = synced.get(name)!;
+    const path = below === '' ? name : `${below}/${name}`;
+    return isFolder(node) ? listSynced(node, path) : [[path, node.synced] as const];
+  });
+}
 
 function listUnsynced(node: Node): boolean {
   if (!isFolder(node)) return !node.isSynced;

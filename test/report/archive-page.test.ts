@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
-import { renderArchiveReport } from '../../src/report/archive-page.ts';
+import { getArchiveName, renderArchiveReport } from '../../src/report/archive-page.ts';
 import type { ReportData } from '../../src/report/data/report-data.ts';
+import { chooseTimeUnit } from '../../src/report/time-plots.ts';
 import { rubbish } from '../server/web/lake.ts';
-import { createReportData, createReportDataWithProblems, createRun } from './made-gathered.ts';
+import { createReportData, createReportDataWithProblems, createRun, nowMs } from './made-gathered.ts';
 
 const page = (rest: Partial<ReportData> = {}) => renderArchiveReport(createReportData(rest), '1.2.3').text;
 const headings = (text: string) => [...text.matchAll(/<h2>(.*?)<\/h2>/g)].map(([, heading]) => heading);
@@ -10,17 +11,18 @@ const headings = (text: string) => [...text.matchAll(/<h2>(.*?)<\/h2>/g)].map(([
 test('shows the state first, then sections with data, then quiet ones in a list', () => {
   const text = page();
   expect(headings(text)).toEqual([
-    'Runs',
-    'Ticks and bytes',
+    'Since the previous night',
     'Coverage',
-    'Lag',
+    'Ticks and bytes',
     'Busiest symbols',
+    'Lag',
+    'Runs',
     'Requests',
     'Growth',
-    'Nothing to report',
+    'In brief',
   ]);
   expect(text.indexOf('</span>OK</p>')).toBeLessThan(text.indexOf('Last run'));
-  for (const name of ['Gaps', 'Conflicts', 'Quarantine', 'Schema drift', 'Newly silent symbols'])
+  for (const name of ['Damage', 'Failing, suspended and late symbols', 'Gaps', 'Lateness', 'Conflicts', 'Quarantine'])
     expect(text).toContain(`<dt>${name}</dt>`);
   expect(text).toContain('will not be full within 10 years');
   expect(text).toContain('Written by oddslake 1.2.3');
@@ -29,35 +31,49 @@ test('shows the state first, then sections with data, then quiet ones in a list'
 test('shows every kind of problem, in a fixed order', () => {
   const text = renderArchiveReport(createReportDataWithProblems(['A', 'B', 'C', 'D']), '1').text;
   expect(headings(text)).toEqual([
-    'Runs',
-    'Ticks and bytes',
-    'Coverage',
+    'Damage',
+    'Since the previous night',
+    'Failing, suspended and late symbols',
     'Gaps',
-    'Rechecks',
+    'Coverage',
+    'Ticks and bytes',
+    'Newly silent symbols',
+    'Busiest symbols',
     'Lag',
+    'Lateness',
+    'Rechecks',
     'Conflicts',
     'Quarantine',
     'Schema drift',
-    'Newly silent symbols',
-    'Busiest symbols',
+    'Runs',
     'Requests',
     'Growth',
   ]);
   expect(text).toContain('Action required');
   expect(text).toMatch(/the disk will be full on 2026-12-\d\d, in \d+ d/);
-  expect(text).toContain('The last run used 80 % of it; requests waited 2 min on the rate limit.');
+  expect(text).toContain('The last run used 80 % of the limit; requests waited 2 min on the rate limit.');
 });
 
 test('every plot has a label and units, for wide and narrow pages', () => {
-  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B']), '1').text;
+  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B']), '1').text.replaceAll(
+    /<svg class="spark"/g,
+    '<spark',
+  );
   const labels = [
     ...text.matchAll(/<svg [^>]*aria-label="([^"]+)"[^>]*role="img"|<svg [^>]*role="img"[^>]*aria-label="([^"]+)"/g),
   ];
-  // Ticks, bytes, coverage, lag, conflicts, requests, growth.
-  expect(labels).toHaveLength(2 * 7);
-  expect(text.match(/<svg /g)).toHaveLength(2 * 7);
+  // Ticks, bytes, coverage, lag, lateness, conflicts, requests, growth.
+  expect(labels).toHaveLength(2 * 8);
+  expect(text.match(/<svg /g)).toHaveLength(2 * 8);
   for (const unit of ['ticks', 'MB', 'minutes', 'conflicts', 'requests per second'])
     expect(text.includes(`↑ ${unit}`), unit).toBe(true);
+});
+
+test('has one main landmark, and labels only on elements with a role', () => {
+  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B']), '1').text;
+  expect(text.match(/<main>/g)).toHaveLength(1);
+  expect(text.indexOf('</main>')).toBeGreaterThan(text.lastIndexOf('</section>'));
+  expect(text).not.toMatch(/<g [^>]*aria-label/);
 });
 
 test('a symbol with a short gap is not shown as fully covered', () => {
@@ -71,7 +87,7 @@ test('a symbol with a short gap is not shown as fully covered', () => {
 test('uses the singular for one gap of one symbol', () => {
   const gaps = { ...createReportDataWithProblems(['A']).gaps, windows: 1, symbols: 1 };
   const text = page({ gaps });
-  expect(text).toContain('1 in 1 symbol, ');
+  expect(text).toContain('1 gap of 1 symbol, ');
   expect(text).toContain('of 1 symbol, ');
   const reason = { reason: 'not a number', count: 1, symbol: null, lastAt: null };
   expect(page({ quarantine: { count: 1, reasons: [reason], reasonsCount: 1, isTruncated: false } })).toContain(
@@ -83,7 +99,7 @@ test('draws no plots for a single run or an empty archive', () => {
   const one = page({ runs: [createRun(3)] });
   expect(one).toContain('The lag was 10 min at the end of the only run.');
   expect(one).toContain(
-    'The only run with requests sent 2.0 requests per second while it was neither idle nor throttled; the limit is 5.',
+    'The only run with requests sent 2 requests per second while it was neither idle nor throttled; the limit is 5.',
   );
   const { status, coverage, cadence } = createReportData();
   const empty = page({
@@ -95,9 +111,88 @@ test('draws no plots for a single run or an empty archive', () => {
     status: { ...status, generation: 0, upstream: '', lag_ms: null, watermark: null },
   });
   expect(empty).toContain('Nothing has been collected yet');
-  expect(empty).not.toContain('<svg');
+  expect(empty).toContain('Start collecting: oddslake nightly');
+  expect(headings(empty)).toEqual([]);
+  expect(empty).not.toMatch(/<svg|<dl/);
   expect(empty).not.toMatch(/NaN|null|undefined|Infinity/);
 });
+
+test('leads with the name of the archive, its state and the next action', () => {
+  const { status } = createReportData();
+  const damaged = [{ path: 'ticks/a', kind: 'missing' as const, found_at: nowMs }];
+  const text = page({ status: { ...status, archive: '/data/prices/', damaged, damaged_count: 2 } });
+  const order = [
+    '<h1>prices</h1>',
+    '</span>Action required</p>',
+    'Next: Repair the archive',
+    '/data/prices/',
+    'Last run',
+  ];
+  const places = order.map((part) => text.indexOf(part));
+  expect(places).not.toContain(-1);
+  expect(places).toEqual(places.toSorted((a, b) => a - b));
+});
+
+test.each([
+  ['/data/archive', 'archive'],
+  ['s3://lakes/markets/', 'markets'],
+  ['C:\\data\\lake', 'lake'],
+  ['/', '/'],
+])('the archive %s is named %s', (path, name) => expect(getArchiveName(path)).toBe(name));
+
+/** Labels of the plots of a page. */
+const plotLabels = (text: string): string[] => [
+  ...new Set([...text.matchAll(/<svg [^>]*aria-label="([^":]+)/g)].map(([, label]) => label!)),
+];
+
+test('draws a chart from five points on, and a table or a sentence below', () => {
+  const { days, shown } = createReportData();
+  const of = (count: number) => {
+    const last = days.slice(-count).map((day) => ({ ...day, conflicts: 3 }));
+    const runs = Array.from({ length: count }, (_, i) => createRun(count - i));
+    return page({ days: last, shown, runs });
+  };
+  const charts = [
+    'Ticks per UTC day of their timestamps',
+    'Published bytes per day, all datasets',
+    'Ticks observed at two prices, per UTC day of their timestamps',
+    'Lag of coverage at the end of each run, in minutes',
+    'Requests per second of each run, without idle and throttled time (dots), and the rate limit at that time (dashed)',
+    'Total published bytes at the end of each day, in MB',
+  ];
+  expect(plotLabels(of(5))).toEqual(expect.arrayContaining(charts));
+  const few = of(4);
+  expect(plotLabels(few).filter((label) => charts.includes(label))).toEqual([]);
+  expect(few).toContain('aria-label="Days as a table"');
+  expect(few.replaceAll(/<\/?span[^>]*>/g, '')).toContain(
+    'Ticks observed at two prices: 3 on 2026-11-19, 3 on 2026-11-20',
+  );
+  expect(few).toContain('The lag was 10 min at the end of the last run, and at most 10 min in 4 runs.');
+});
+
+test('the axis of days begins with the first tick, not with the first market list', () => {
+  const { days } = createReportData();
+  const text = page({ days: days.map((day, i) => ({ ...day, ticks: i < 8 ? 0 : day.ticks })) });
+  const bars = /aria-label="Ticks per UTC day[\s\S]*?<\/svg>/.exec(text)![0].match(/<rect /g);
+  expect(bars).toHaveLength(6);
+  const labels = /aria-label="Ticks per UTC day[\s\S]*?<\/svg>/.exec(text)![0].match(/Nov \d+/g);
+  expect(labels![0]).toBe('Nov 17');
+});
+
+test('says how many days are not shown', () => {
+  const { days, shown } = createReportData();
+  expect(page({ shown: { ...shown, from: shown.to - 6 * 86_400_000 } })).toContain(
+    'The last 6 of 14 days. The setting report.days shows more.',
+  );
+  expect(page({ days })).not.toContain('report.days');
+});
+
+test.each([
+  [20_000, 'seconds'],
+  [20 * 60_000, 'minutes'],
+  [20 * 3_600_000, 'hours'],
+  [20 * 86_400_000, 'days'],
+])('draws durations up to %i ms in %s', (ms, unit) => expect(chooseTimeUnit(ms)[0]).toBe(unit));
 
 test('escapes untrusted text in tables, plots and titles', () => {
   const text = renderArchiveReport(createReportDataWithProblems(rubbish), '</style><script>alert(1)</script>').text;

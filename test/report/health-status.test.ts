@@ -70,7 +70,43 @@ describe('health status', () => {
     expect(found.findings[0]!.message).toMatch(/^1 file damaged: ticks\/a \(missing, found /);
   });
 
-  test('the next action of the last run takes precedence', () => {
+  test('repairing damage comes before what the last run suggests', () => {
+    const damaged = ['a', 'b', 'c'].map((path) => ({ path, kind: 'missing' as const, found_at: nowMs - hourMs }));
+    const told = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Fetch the missing windows.' });
+    const unreadable = { ...cadence, error: 'a is missing' };
+    const found = completeness({
+      runs: [...runs, told],
+      status: { ...status, damaged, damaged_count: 3 },
+      cadence: unreadable,
+    });
+    expect(found.nextAction).toBe('Repair the archive with oddslake verify --repair');
+    // The damage is named once.
+    expect(found.findings.map(({ severity }) => severity)).toEqual(['action_required', 'warning']);
+    expect(found.findings[0]!.message).toMatch(/^3 files damaged: a \(missing, found .*\) and 2 more\.$/);
+  });
+
+  test.each([
+    [1, 1000, 'ok'],
+    [10, 1000, 'ok'],
+    [11, 1000, 'warning'],
+  ] as const)('%i unusable of %i ticks: %s', (unusable, fetched, state) => {
+    const warning = `${unusable} unusable ticks were quarantined in .oddslake/quarantine.`;
+    const told = {
+      rowsFetched: fetched,
+      rowsUnusable: unusable,
+      nextAction: 'Inspect the rejected rows',
+      warnings: [warning],
+      warningsCount: 1,
+    };
+    const found = completeness({ runs: [...runs, createRun(1, {}, told)] });
+    expect([found.state, found.nextAction]).toEqual([state, state === 'ok' ? null : 'Inspect the rejected rows']);
+    const other = { ...told, warnings: [warning, 'The disk is slow.'], warningsCount: 2 };
+    expect(completeness({ runs: [...runs, createRun(1, {}, other)] }).state).toBe('warning');
+    // The list of warnings is cut.
+    expect(completeness({ runs: [...runs, createRun(1, {}, { ...told, warningsCount: 21 })] }).state).toBe('warning');
+  });
+
+  test('the next action of the last run replaces the general one of its exit code', () => {
     const told = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Do this.' });
     expect(completeness({ runs: [...runs, told] }).nextAction).toBe('Do this.');
     expect(completeness({ runs: [...runs, told, createRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(
@@ -119,6 +155,14 @@ describe('health status', () => {
       findings: [{ severity: 'info' }],
     });
     expect(completeness({ gaps: { ...some, lost: 3 } })).toMatchObject({ state: 'warning', nextAction: /--repair/ });
+  });
+
+  test('a suggested backfill has whole minutes and contains the gaps', () => {
+    const span = { from: nowMs - 20 * hourMs + 61, to: nowMs - 10 * hourMs + 1 };
+    const { nextAction } = completeness({
+      gaps: { ...gaps, windows: 3, symbols: 2, span, recent: { windows: 1, symbols: 1 } },
+    });
+    expect(nextAction).toBe('Fetch them with oddslake backfill --from 2026-11-21T13:00:00Z --to 2026-11-21T23:01:00Z');
   });
 
   test('warns of a full disk within a month, and requires action within a week', () => {

@@ -1,6 +1,7 @@
 import { emptyRecheckHistory, sumRechecks } from '../../src/archive/journal/recheck-results.ts';
 import { formatDay } from '../../src/base/time.ts';
 import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
+import type { PastNight } from '../../src/report/data/past-night.ts';
 import { type PastRun, type PastSummary, parsePastSummary } from '../../src/report/data/past-run.ts';
 import type { ReportData } from '../../src/report/data/report-data.ts';
 
@@ -29,6 +30,21 @@ export const createRun = (hoursAgo: number, rest: Partial<PastRun> = {}, told: P
   },
   ...rest,
 });
+
+/** What changed in a night, with the median of earlier nights. */
+export function createNight(nights: number, names: readonly string[] = ['KXBTC-2']): PastNight {
+  const median = nights === 0 ? null : 4000;
+  const none = { count: 0, names: [] };
+  return {
+    nights,
+    ticks: {
+      new: { count: 5000, median },
+      late: { count: 3, median: nights === 0 ? null : 2 },
+      conflicts: { count: 0, median: nights === 0 ? null : 0 },
+    },
+    markets: { new: { count: 12, names }, resolved: none, delisted: none, overdue: none },
+  };
+}
 
 const none = {
   windows: 0,
@@ -64,6 +80,7 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
     days: 60,
     lagMsMax: 2 * dayMs,
     requestsPerSecond: 5,
+    catalogueUrl: null,
   },
   status: {
     archive: '/lake',
@@ -93,7 +110,7 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
     cursors_count: 12,
   },
   lastNight: null,
-  runs: Array.from({ length: 14 }, (_, i) => createRun(24 * (13 - i) + 6)),
+  runs: Array.from({ length: 14 }, (_, i) => createRun(24 * (13 - i) + 6, {}, { night: createNight(7) })),
   days: Array.from({ length: 14 }, (_, i) => ({
     date: formatDay(firstDay + i * dayMs),
     ticks: 10_000 + i,
@@ -112,12 +129,22 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
     rows: [madeHeat('crypto', 1), madeHeat('weather', 1)],
   },
   gaps: none,
-  rechecks: { ...sumRechecks(emptyRecheckHistory), overlapMs: hourMs },
+  rechecks: { ...sumRechecks(emptyRecheckHistory), overlapMs: hourMs, lateness: [] },
+  problems: { listed: [], counts: { failing: 0, suspended: 0, late: 0 } },
   cadence: {
     days: 14,
     silent: [],
     error: null,
-    busiest: [{ symbol: 'KXBTC-1', ticks: 9000, hours: 300, longestPauseHours: 2, question: 'Will it be?' }],
+    busiest: [
+      {
+        symbol: 'KXBTC-1',
+        ticks: 9000,
+        hours: 300,
+        longestPauseHours: 2,
+        question: 'Will it be?',
+        prices: Array.from({ length: 300 }, (_, i) => ({ t: firstDay + i * hourMs, p: 0.5 + 0.3 * Math.sin(i / 9) })),
+      },
+    ],
   },
   quarantine: { count: 0, reasons: [], reasonsCount: 0, isTruncated: false },
   space: { freeBytes: 1e12, totalBytes: 2e12 },
@@ -150,10 +177,28 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
   const failed: Partial<PastSummary> = { failures: [{ symbol: name(0), reason: name(1) }], failuresCount: 30 };
   const rate = { allowedPerSecond: 5, used: 0.8, waitedMs: 120_000 };
   return createReportData({
-    status: { ...createReportData().status, upstream: name(2), archive: name(3) },
+    status: {
+      ...createReportData().status,
+      upstream: name(2),
+      archive: name(3),
+      damaged: [{ path: name(0), kind: 'checksum mismatch', found_at: nowMs - 5 * hourMs }],
+      damaged_count: 30,
+    },
+    problems: {
+      counts: { failing: 1, suspended: 20, late: 1 },
+      listed: (['failing', 'suspended', 'late'] as const).map((state, i) => ({
+        symbol: name(i),
+        question: name(i + 1),
+        state,
+        since: state === 'late' ? null : nowMs - 9 * hourMs,
+        coveredTo: nowMs - 8 * hourMs,
+        missingMs: 8 * hourMs,
+        reason: state === 'failing' ? name(i + 2) : null,
+      })),
+    },
     runs: [
       ...createReportData().runs,
-      createRun(5, { exitCode: 4 }, { ...failed, rate }),
+      createRun(5, { exitCode: 4 }, { ...failed, rate, night: createNight(7, names) }),
       createRun(4, { state: 'interrupted', finishedAt: null, exitCode: null, summary: null, job: 'backfill' }),
       createRun(3, { exitCode: 3 }, { error: name(0), watermark: null, nextAction: name(1), rate }),
       createRun(2, { job: 'ticks' }, { warnings: [name(2)], warningsCount: 1, drifts: [drift], driftsCount: 1, rate }),
@@ -186,6 +231,7 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
       latenessMs: 2 * hourMs,
       isCaught: true,
       overlapMs: 3 * hourMs,
+      lateness: Array.from({ length: 6 }, (_, i) => ({ day: firstDay + 2 * i * dayMs, ms: (i + 1) * 20 * 60_000 })),
     },
     cadence: {
       days: 14,
@@ -196,6 +242,7 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
         hours: 5,
         longestPauseHours: 1,
         question: name(i + 1),
+        prices: Array.from({ length: 4 + i }, (_, at) => ({ t: firstDay + at * hourMs, p: 0.5 })),
       })),
       silent: names.map((symbol, i) => ({
         symbol,

@@ -88,6 +88,8 @@ test('filters markets by venue, category, identifiers, words, resolution and tim
   expect(await found({ category: 'space', to: day0 + dayMs })).toEqual([]);
   expect(await found({ category: 'crypto', to: day0 + dayMs })).toEqual(by(() => true));
   expect(await found({ canonical_id: 'id-2' })).toEqual(by((_, i) => i % 3 === 2));
+  expect(await found({ event: 'KXBTC-26NOV20' })).toEqual(by(() => true));
+  expect(await found({ event: 'KXBTC' })).toEqual([]);
   expect(await found({ symbol: 'a b?' })).toEqual(['a b?']);
   expect(await found({ resolved: 'true' })).toEqual(['BBB']);
   expect(await found({ resolved: 'false' })).toEqual(by((symbol) => symbol !== 'BBB'));

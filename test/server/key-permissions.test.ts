@@ -37,6 +37,7 @@ const scopes: Readonly<Record<string, 'read' | 'export' | null>> = {
   'get /api/v1/historical/orderbooks': 'read',
   'get /api/v1/historical/quotes': 'read',
   'get /api/v1/historical/trades': 'read',
+  'get /api/v1/historical/conflicts': 'read',
   'get /api/v1/export': null,
   'post /api/v1/export': 'export',
   'get /api/v1/export/files/symbols/{part}': 'export',
@@ -111,6 +112,7 @@ test('a key reads only the datasets that it permits', async () => {
       '/api/v1/historical/trades?format=csv',
       `/api/v1/export/files/trades/${day}/part-00.parquet`,
     ],
+    conflicts: ['/api/v1/historical/conflicts?limit=1', '/api/v1/historical/conflicts?format=csv'],
     coverage: ['/api/v1/historical/coverage?limit=1'],
     symbols: ['/api/v1/export/files/symbols/part-00.parquet'],
   };

@@ -146,6 +146,7 @@ test('every integer parameter has bounds, and every limit states the maximum to 
     '/api/v1/historical/orderbooks': 'maximum of this service is 678',
     '/api/v1/historical/quotes': 'maximum of this service is 678',
     '/api/v1/historical/trades': 'maximum of this service is 678',
+    '/api/v1/historical/conflicts': 'maximum of this service is 678',
     '/api/v1/export/jobs': 'reduced to 2000',
     '/api/v1/strategies': 'reduced to 100',
     '/api/v1/bots': 'reduced to 100',

@@ -148,6 +148,8 @@ describe('a service that is open on this machine', () => {
       }
     }
     const expected = [
+      'GET /api/v1/orderbook',
+      'GET /api/v1/ticks',
       ...new Set(open.map((path) => `GET ${path.split('?')[0]}`)),
       'GET /api/v1/ticks',
       'GET /api/v1/orderbook',

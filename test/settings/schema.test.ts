@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
-import { readConfigFile } from '../../src/settings/load.ts';
+import { readConfigFile } from '../../src/settings/files.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
 import {
   defaultLayer,
@@ -16,8 +16,8 @@ const defaultFile = new URL('../../config/default.yaml', import.meta.url).pathna
 
 describe('config/default.yaml', () => {
   test('has exactly the keys of the schema, with their defaults', async () => {
-    const { values } = await readConfigFile(defaultFile);
-    expect([...values]).toEqual([...defaultLayer.values]);
+    const [layer] = await readConfigFile(defaultFile);
+    expect([...layer!.values]).toEqual([...defaultLayer.values]);
   });
 
   test('describes every key with the words of its error message', () => {
@@ -33,7 +33,7 @@ describe('config/default.yaml', () => {
 test('config/example.env names only variables that are read', () => {
   const text = readFileSync(new URL('../../config/example.env', import.meta.url), 'utf8');
   const named = [...text.matchAll(/^#?(ODDSLAKE_[A-Z_]+)=/gm)].map(([, name]) => name!);
-  expect(named.length).toBe(13);
+  expect(named.length).toBe(17);
   for (const name of named.filter((name) => name !== 'ODDSLAKE_CONFIG')) {
     expect(readEnvironmentLayers({ [name]: name.endsWith('SECOND') ? '1' : 'x'.repeat(32) }), name).toHaveLength(1);
   }

@@ -1,6 +1,10 @@
-import { expect, test } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { choosePingUrl } from '../../src/collector/notifications/ping.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { listSecrets } from '../../src/settings/settings.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 
 const settingsOf = (...set: string[]) => loadSettings({ env: {}, cwd: '/w', set });
 
@@ -46,3 +50,43 @@ test.each(['hooks.example', 'ftp://host/x', 'https://user:pass@host/x', 'https:/
     await expect(refused).rejects.toThrow('--set: notify.webhook_url is (hidden): expected an http or https URL');
   },
 );
+
+test('reads the address of a ping and of a mail server from a file', async () => {
+  const at = mkdtempSync(join(scratchRoot, 'oddslake-secrets-'));
+  onTestFinished(() => rmSync(at, { recursive: true, force: true }));
+  writeFileSync(join(at, 'ping'), 'https://ping.example.org/0f2a9c3e-1111-2222\n');
+  writeFileSync(join(at, 'smtp'), 'smtp://ops:p%40ss-word@mail.example.org:587\n');
+  const env = { ODDSLAKE_PING_URL_FILE: join(at, 'ping'), ODDSLAKE_SMTP_URL_FILE: join(at, 'smtp') };
+  const settings = await loadSettings({ env, cwd: '/w' });
+  expect(settings.notify.pingUrl).toBe('https://ping.example.org/0f2a9c3e-1111-2222');
+  expect(listSecrets(settings)).toEqual([
+    'https://ping.example.org/0f2a9c3e-1111-2222',
+    '/0f2a9c3e-1111-2222',
+    '/0f2a9c3e-1111-2222',
+    'smtp://ops:p%40ss-word@mail.example.org:587',
+    'p%40ss-word',
+    'p@ss-word',
+  ]);
+  await expect(settingsOf('notify.ping_fail_url=ftp://secret')).rejects.toThrow('notify.ping_fail_url is (hidden)');
+});
+
+test('derives the addresses of pings, unless they are set', async () => {
+  const urlsOf = async (...set: string[]) => {
+    const { notify } = await settingsOf(...set);
+    return (['start', 'success', 'fail'] as const).map((event) => choosePingUrl(notify, event));
+  };
+  expect(await urlsOf()).toEqual([null, null, null]);
+  const [base, other] = ['https://p.org/id', 'https://p.org/other'];
+  expect(await urlsOf(`notify.ping_url=${base}`)).toEqual([`${base}/start`, base, `${base}/fail`]);
+  expect(await urlsOf(`notify.ping_url=${base}/?k=1`)).toEqual([
+    `${base}/start?k=1`,
+    `${base}/?k=1`,
+    `${base}/fail?k=1`,
+  ]);
+  expect(await urlsOf(`notify.ping_url=${base}`, `notify.ping_start_url=${other}`)).toEqual([
+    other,
+    base,
+    `${base}/fail`,
+  ]);
+  expect(await urlsOf(`notify.ping_fail_url=${other}`)).toEqual([null, null, other]);
+});

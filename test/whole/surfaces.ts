@@ -49,7 +49,14 @@ async function read(context: Context, archive: Archive): Promise<Surfaces> {
   const gaps = listGaps(archive, { from: null, to: null, symbols: [] }, completenessRules, nowMs);
   const { overlapMinutes, overlapMinutesMax } = context.settings.poll;
   const overlaps = { overlapMs: overlapMinutes * 60_000, overlapMsMax: overlapMinutesMax * 60_000 };
-  const rules = { judged: completenessRules, days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5, ...overlaps };
+  const rules = {
+    judged: completenessRules,
+    days: 60,
+    lagMsMax: 2 * dayMs,
+    requestsPerSecond: 5,
+    catalogueUrl: null,
+    ...overlaps,
+  };
   const gathered = await readReportData(archive, rules, { nowMs, random: context.random });
   const { shown, days } = gathered;
   const growth = computeGrowth(days, null, { nowMs, shownFrom: shown.from, shownTo: shown.to });

@@ -299,15 +299,35 @@ export function consumeJournal(db: Database, bins: readonly JournalBin[], end: n
     db.run('delete from journal_cover where day = ? and part = ? and record_id <= ?', day, part, end);
     db.run('delete from journal_withdrawn where day = ? and part = ? and record_id <= ?', day, part, end);
   }
-  for (const recordId of polls) db.run('delete from journal_markets where record_id = ?', recordId);
   db.run('delete from journal_rejected where record_id <= ?', end);
+  consumePolls(db, end, polls);
+}
+
+/**
+ * Deletes ticks of these bins that are all published already, and these market polls; the coverage of the bins stays. Must run
+ * inside a transaction.
+ */
+export function consumeKnownTicks(
+  db: Database,
+  bins: readonly JournalBin[],
+  end: number,
+  polls: readonly number[],
+): void {
+  for (const { day, part } of bins)
+    db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
+  consumePolls(db, end, polls);
+}
+
+/** Deletes market polls, and the records without rows, up to `end`. */
+function consumePolls(db: Database, end: number, polls: readonly number[]): void {
+  for (const recordId of polls) db.run('delete from journal_markets where record_id = ?', recordId);
   db.run(
     `delete from journal where id <= ? and ${countedTables
       .map((table) => `not exists (select 1 from ${table} where record_id = journal.id)`)
       .join(' and ')}`,
     end,
   );
-  // A damaged part is not published, so records kept for it have fewer rows now.
+  // Records of a part that is not published, or of coverage that stays, have fewer rows now.
   db.run(`update journal set rows = ${countRowsSql} where id <= ?`, end);
 }
 

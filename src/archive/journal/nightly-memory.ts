@@ -182,6 +182,17 @@ export const readMarketCountsBefore = (
     )
     .map(({ named }) => named);
 
+/** Reads how many markets the newest list of each view had. @param source null: the only service */
+export function readListCounts(db: Database, source: string | null = null): Map<string, number> {
+  const rows = db.all<{ view: string; named: number }>('select view, named, max(at) from listings group by view');
+  const prefix = qualifySymbol(source, '');
+  return new Map(
+    rows
+      .filter(({ view }) => view.startsWith(prefix))
+      .map(({ view, named }) => [view.slice(prefix.length), named] as const),
+  );
+}
+
 /** Records days as completely listed by each source, unless another state is already recorded for them. */
 export function restoreListings(db: Database, days: Iterable<number>, sources: readonly string[] = []): void {
   const views = sources.length === 0 ? [allViews] : sources.map((source) => qualifySymbol(source, allViews));

@@ -334,6 +334,18 @@ const renamedSummaryFields: readonly (readonly [path: readonly string[], before:
   [['night', 'markets'], 'gone', 'delisted'],
 ];
 
+/** Reads the summaries of the newest ended runs of a source, as JSON. @param source null: the only service */
+export const readLatestSummaries = (db: Database, source: string | null, countMax: number, untilMs: number): string[] =>
+  db
+    .all<{ summary: string }>(
+      `select summary from runs where source is ? and summary is not null and finished_at <= ?
+       order by run_id desc limit ?`,
+      source,
+      untilMs,
+      countMax,
+    )
+    .map(({ summary }) => summary);
+
 /**
  * Parses a recorded summary, and renames the fields of older versions to their current names. Its shape is not checked.
  * @throws SyntaxError if the text is not JSON

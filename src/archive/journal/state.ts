@@ -7,6 +7,7 @@ import { getSymbolRange } from '../../base/source-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { minuteMs } from '../../base/window.ts';
 import type { ArchiveOwner, SourceIdentity } from '../format/manifest.ts';
+import { type Progress, readProgressSince } from './collected-progress.ts';
 import {
   commitIdKey,
   type Database,
@@ -260,6 +261,8 @@ export interface StateInspection {
   readonly manifestSha256: string | null;
   readonly hasOpenIntent: boolean;
   readonly journaledTicks: number;
+  /** See `readCollectedProgress`; null if the last commit has all that is collected. */
+  readonly progress: Progress | null;
   /** Files known to be damaged. */
   readonly damaged: readonly FileDamage[];
   readonly lastRun: (LastRun & { readonly isOver: boolean }) | null;
@@ -295,6 +298,7 @@ export function inspectState(folder: string): StateInspection | null {
         manifestSha256: getMeta(db, manifestHashKey) ?? null,
         hasOpenIntent: readOpenIntent(db) !== undefined,
         journaledTicks: countJournaledTicks(db),
+        progress: readProgressSince(db, getMeta(db, commitIdKey) ?? null),
         // Schemas before 6 have no damage table.
         damaged: schema < 6 ? [] : readRecordedDamage(db),
         lastRun: run === undefined ? null : { ...run, isOver: isRunOver(db, run.runId) },

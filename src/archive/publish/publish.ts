@@ -39,6 +39,7 @@ import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
 import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
+import { commitQuietly, isQuiet } from './quiet-publish.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
 import {
   createNextManifest,
@@ -72,6 +73,11 @@ export interface PublishOptions extends JudgeContext {
    * of an import. Default: the calling thread.
    */
   readonly workers?: ((rows: number) => Promise<MergeWorkers>) | undefined;
+  /**
+   * Create no generation if it would add nothing but coverage of today and last-seen times; see quiet-publish.ts. Not with
+   * `intake`.
+   */
+  readonly keepsQuiet?: boolean;
   /** Create a generation even without input, because the rules for judging days and watermark have changed. */
   readonly judges?: boolean;
   /** Upgrade an older format, without publishing the journal. Any other publish rejects an older format. */
@@ -249,6 +255,18 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   };
   stageMissingEmptyFiles(archive, stage);
   const manifest = createNextManifest(archive, stage, after, options);
+  if (
+    options.keepsQuiet === true &&
+    options.judges !== true &&
+    intake === undefined &&
+    !(hasRejected || hasOthers || isUpgrade) &&
+    refused.length === 0 &&
+    isQuiet(archive, stage, manifest, results, options.clock.nowMs())
+  ) {
+    const journalBins = source.listJournalBins(results.map(({ bin }) => bin));
+    commitQuietly(archive, stage, manifest, { runId: options.runId, results, bins: journalBins, end });
+    return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused };
+  }
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
     consumeBooks(db, books.bins, coveredResponses, end);
     recordBooksObserved(db, books.observed);

@@ -1,6 +1,7 @@
 import { DamageError } from '../../base/errors.ts';
 import { type CompletenessCounts, updatePublishedCompleteness } from '../../contract/completeness-counts.ts';
 import { listManifestFiles, type Manifest, sumFileSizes } from '../format/manifest.ts';
+import { type Progress, readCollectedProgress } from '../journal/collected-progress.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
 import { computeVerifiedThrough, readHashTimes, readRecordedDamage } from '../journal/published-files.ts';
 import { readFoundDamage } from '../known-state.ts';
@@ -31,7 +32,8 @@ export function readArchiveStatus(archive: Archive, nowMs: number): ArchiveStatu
   if (!archive.state.isFileCurrent())
     throw new DamageError(`${archive.layout.privateFolder} was removed or replaced since it was opened.`);
   const manifest = readCheckedManifest(archive);
-  const { generation, watermark, reached, datasets } = manifest;
+  const { generation, datasets } = manifest;
+  const { watermark, reached } = readCollectedProgress(archive.state.db, manifest);
   const { damaged_count: damaged, verified_through: verifiedThrough } = readDamageStatus(archive, manifest);
   return {
     generation,
@@ -51,6 +53,10 @@ const readUpdatedCompleteness = ({ state }: Archive, manifest: Manifest, nowMs: 
 /** Completeness as published, updated with the currently known damage and the days ended since. */
 export const readPublishedCompleteness = (archive: Archive, nowMs: number): CompletenessCounts =>
   readUpdatedCompleteness(archive, archive.readManifest(), nowMs);
+
+/** How far the live symbols are covered by what is published, and by what later jobs without new ticks have journaled. */
+export const readProgress = ({ state, readManifest }: Archive): Progress =>
+  readCollectedProgress(state.db, readManifest());
 
 const listedMax = 20;
 

@@ -1,6 +1,11 @@
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
-import { type Completeness, type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
+import {
+  type Completeness,
+  type CompletenessInput,
+  type CompletenessRules,
+  computeCompleteness,
+} from '../completeness/completeness.ts';
 import { listFilesWithRows, listManifestFiles, sumFileSizes, toManifestOwner } from '../format/manifest.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
 import { readLastRun } from '../journal/runs.ts';
@@ -24,7 +29,11 @@ export function computeArchiveCompleteness(
   sources: readonly string[] = [],
 ): Completeness {
   const symbols = selectSymbolsOf(readAllSymbols(archive.state.db), sources);
-  const state = readCurrentState(archive, rules, nowMs, symbols, sources);
+  return computeCompletenessOf(archive, readCurrentState(archive, rules, nowMs, symbols, sources), nowMs);
+}
+
+/** Does the same as `computeArchiveCompleteness` for a state that is already read. */
+export function computeCompletenessOf(archive: Archive, state: CompletenessInput, nowMs: number): Completeness {
   const days = listDaysToJudge(Object.keys(archive.readManifest().days), state);
   const today = floorToDay(nowMs);
   for (let day = (days.at(-1) ?? today) + dayMs; day < today; day += dayMs) days.push(day);

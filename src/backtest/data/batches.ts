@@ -1,4 +1,5 @@
 import type { Query } from '../../archive/query/query.ts';
+import { suggestName } from '../../base/nearest-name.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
@@ -183,9 +184,9 @@ export async function readUniverse(
   if (missing.size > 0) {
     const [first, ...others] = missing;
     const more = others.length === 0 ? '' : ` and ${others.length} more`;
-    throw new InvalidBacktestError([
-      { name: 'symbols', reason: `includes symbols unknown to the archive: ${first}${more}` },
-    ]);
+    const known = [...members, ...rest].map(({ symbol }) => symbol);
+    const reason = `includes symbols unknown to the archive: ${first}${more}${suggestName(first!, known)}`;
+    throw new InvalidBacktestError([{ name: 'symbols', reason }]);
   }
   if (members.length === 0) {
     const field = selected === null || isFiltered(filter) ? 'filter' : 'symbols';

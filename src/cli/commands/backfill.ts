@@ -1,9 +1,7 @@
 import { Option } from 'commander';
-import { formatCount, formatDuration } from '../../base/format-quantity.ts';
 import { systemClock } from '../../base/system.ts';
-import { formatIsoUtc } from '../../base/time.ts';
 import type { BackfillFlags, BackfillPlan } from '../../collector/job.ts';
-import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
+import { type CliContext, type CommonFlags, printResult, withCommonFlags } from '../command-context.ts';
 import { withExamples } from '../help.ts';
 import {
   createFromOption,
@@ -16,7 +14,7 @@ import {
   type TimeRangeFlags,
 } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
-import { escapeControls } from '../terminal-style.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 interface BackfillOptions extends CommonFlags, TimeRangeFlags {
   readonly symbol: string[];
@@ -49,8 +47,7 @@ export function addBackfill(shell: CliContext): void {
     const parse = async (): Promise<BackfillFlags> => {
       const window = parseTimeWindow(flags, systemClock.nowMs(), 'backfill');
       const fileSymbols = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
-      const showPlan =
-        flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(formatPlan(plan, flags)) : null;
+      const showPlan = flags.dryRun === true ? await createPlanPrinter(flags) : null;
       const options = { force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
       const recheckInferred = flags.recheck === 'inferred';
       return { window, symbols: [...flags.symbol, ...fileSymbols], ...options, recheckInferred };
@@ -59,28 +56,12 @@ export function addBackfill(shell: CliContext): void {
   });
 }
 
-const planLinesMax = 20;
-
-function formatPlan(
-  { source, plans, windows, expectedRequests, expectedSeconds }: BackfillPlan,
-  flags: BackfillOptions,
-): string {
-  const shown = plans.slice(0, planLinesMax);
-  const width = Math.max(0, ...shown.map(({ symbol }) => escapeControls(symbol).length));
-  const lines = shown.map(
-    (plan) =>
-      `  ${escapeControls(plan.symbol).padEnd(width)}  ${plan.windows.map((w) => `${formatIsoUtc(w.from)} … ${formatIsoUtc(w.to)}`).join(', ')}\n`,
-  );
-  const more = plans.length > planLinesMax ? `  … and ${plans.length - planLinesMax} more symbols\n` : '';
-  const head = `${source === null ? '' : `${source}: `}${formatCount(plans.length, 'symbol')}, ${formatCount(windows, 'window')}, at least ${formatCount(expectedRequests, 'request')}, about ${formatDuration(expectedSeconds * 1000)} at the configured rate\n`;
-  const plan = {
-    ...(source !== null && { source }),
-    symbols: plans.length,
-    windows,
-    expected_requests: expectedRequests,
-    expected_seconds: expectedSeconds,
+async function createPlanPrinter(flags: BackfillOptions): Promise<(plan: BackfillPlan) => void> {
+  const { formatPlan, toPlanJson } = await import('../format-plan.ts');
+  return ({ source, rate, plans: _, ...ticks }) => {
+    const plan = { source, rate, ticks, others: [] };
+    printResult(flags, { plan: toPlanJson(plan) }, () => formatPlan(plan, getTerminalStyle(process.stdout)));
   };
-  return flags.json === true ? `${JSON.stringify({ plan })}\n` : head + lines.join('') + more;
 }
 
 const examples = `

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import type { Context } from '../../context/context.ts';
-import { type CliContext, type CommonFlags, getCommandName, withCommonFlags, withContext } from '../command-context.ts';
+import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { getCommandName, quoteForShell } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
@@ -29,6 +30,8 @@ export function addDemo(shell: CliContext): void {
       // A demo sends no notifications.
       'notify.webhook_url=null',
       'notify.webhook_url_file=null',
+      'notify.ping_jobs=[]',
+      'notify.email.to=[]',
       'metrics.textfile=null',
     ];
     const amend = (sources: { set: readonly string[]; output?: string }) => ({
@@ -68,18 +71,21 @@ async function describeDemoArchive(context: Context): Promise<string> {
     const { datasets, days } = archive.readManifest();
     const { rows, bytes } = sumFileSizes(datasets.ticks.files);
     const root = archive.layout.root;
+    // JSON's strings are Python's too.
+    const folder = JSON.stringify(`${root}/ticks/`);
+    const query = `SELECT * FROM '${root.replaceAll("'", "''")}/ticks/date=*/*.parquet' LIMIT 5`;
     return `
 ${formatCount(rows, 'tick')} of ${formatCount(Object.keys(days).length, 'day')} in ${formatBytes(bytes)} of Parquet: ${root}
 
 Load them in Python:
 
-  import duckdb;       duckdb.sql("SELECT * FROM '${root}/ticks/date=*/*.parquet' LIMIT 5").show()
-  import polars as pl; print(pl.read_parquet("${root}/ticks/"))
-  import pandas as pd; print(pd.read_parquet("${root}/ticks/"))
+  import duckdb;       duckdb.sql(${JSON.stringify(query)}).show()
+  import polars as pl; print(pl.read_parquet(${folder}))
+  import pandas as pd; print(pd.read_parquet(${folder}))
 
 Or run SQL:
 
-  ${getCommandName()} sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
+  ${await getCommandName()} sql --output ${quoteForShell(root)} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
 ${
   context.settings.report.nightly
     ? `

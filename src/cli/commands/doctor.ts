@@ -1,6 +1,13 @@
 import { OddslakeError } from '../../base/errors.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
-import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  mergeArchiveFlags,
+  printResult,
+  withCommonFlags,
+  withContext,
+} from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createSourceOption } from '../options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
@@ -45,7 +52,7 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
       isRead = true;
       const { requireLocalArchive } = await import('../../context/open-configured.ts');
       requireLocalArchive(context.settings);
-      const chosen = await listChosenSettings({ env, cwd: process.cwd(), ...flags });
+      const chosen = await listChosenSettings({ env, cwd: process.cwd(), ...flags, output: mergeArchiveFlags(flags) });
       return diagnose(context, { nonDefaultSettings: chosen, env, isOnline: flags.offline !== true });
     });
   } catch (error) {

@@ -2,6 +2,7 @@ import { Option } from 'commander';
 import type { ExportResult } from '../../archive/query/export.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
+import { suggestName } from '../../base/nearest-name.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import {
   type CliContext,
@@ -77,7 +78,9 @@ export function addExport(shell: CliContext): void {
       ]);
       const dataset = datasetNames.find((name) => name === flags.dataset);
       if (dataset === undefined)
-        throw new UsageError(`--dataset ${flags.dataset}: expected one of ${datasetNames.join(', ')}.`);
+        throw new UsageError(
+          `--dataset ${flags.dataset}: expected one of ${datasetNames.join(', ')}.${suggestName(flags.dataset, datasetNames)}`,
+        );
       const range = parseTimeRange(flags, context.clock.nowMs());
       if (datasets[dataset].time === null && (range.from !== null || range.to !== null))
         throw new UsageError(

@@ -1,17 +1,16 @@
 import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import { UsageError } from '../../base/errors.ts';
-import { InterruptedError } from '../../context/context.ts';
+import { type Context, InterruptedError } from '../../context/context.ts';
+import type { Diagnosis } from '../../doctor/doctor.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { SettingsLayer } from '../../settings/source.ts';
-import {
-  type CliContext,
-  configFileDefault,
-  createRepeatableOption,
-  getCommandName,
-  printResult,
-} from '../command-context.ts';
-import type { InitAnswers, Prompter } from '../init-config.ts';
+import type { Environment, SettingsLayer } from '../../settings/source.ts';
+import { type CliContext, configFileDefault, createRepeatableOption, printResult } from '../command-context.ts';
+import { getCommandName, quoteForShell } from '../command-name.ts';
+import { withNotes } from '../help.ts';
+import type { Prompter } from '../init-config.ts';
+import { runJobCommand } from '../run-job.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 interface InitFlags {
   readonly baseUrl?: string;
@@ -21,11 +20,14 @@ interface InitFlags {
   readonly name?: string;
   readonly set: readonly string[];
   readonly json?: boolean;
+  readonly check: boolean;
+  readonly orderBooks?: boolean;
+  readonly nightly?: boolean;
 }
 
 /** `init`: writes a config file and creates an empty archive. */
 export function addInit(shell: CliContext): void {
-  shell.program
+  const command = shell.program
     .command('init')
     .description('write a config file from flags and environment, with prompts on a terminal, and create the archive')
     .argument('[file]', 'config file to write; an existing one is never overwritten', configFileDefault)
@@ -35,10 +37,20 @@ export function addInit(shell: CliContext): void {
     .option('--output <dir>', "the archive's root, relative to the folder of the config file (default: output/archive)")
     .option('--name <name>', 'name of the service in the archive (default: the origin of its URL)')
     .addOption(createRepeatableOption('--set <key=value>', 'another setting for the config file; can be repeated'))
+    .option('--order-books', 'also record the order books of all live symbols, with one request per symbol and poll')
+    .option('--no-check', 'do not try the address and the key before the config is written')
+    .option('--nightly', 'run the first nightly job at the end')
     .option('--json', 'print one JSON object as the last line of standard output')
     .helpOption('--help', 'show this help')
     .action((file: string, flags: InitFlags) => initArchive(shell, resolve(file), flags));
+  withNotes(command, notes);
 }
+
+const notes = `
+init sends one request to the service, for a list of one market. If it fails, init asks on a terminal whether to write the config
+anyway; without a terminal it writes nothing and exits with the code that a run would have: 7 unreachable, 3 key rejected, 4 other
+errors. At the end it prints the checks of oddslake doctor, which need no network, and on a terminal offers to run the first nightly
+job. Without a terminal it never asks.`;
 
 async function initArchive(shell: CliContext, file: string, flags: InitFlags): Promise<void> {
   const [{ collectAnswers, createConfigExistsError, formatConfig, writeConfig }, { systemDisk }] = await Promise.all([
@@ -49,38 +61,114 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   if (!existsSync(dirname(file)))
     throw new UsageError(`The folder of the config file does not exist: ${dirname(file)}`);
   const givenLayers = await collectLayers(flags);
+  const { askYesNo, requireUsableUpstream } = await import('../init-check.ts');
   const terminal = process.stdin.isTTY && process.stderr.isTTY ? await openTerminal() : null;
-  let answers: InitAnswers;
+  let runsNightly = flags.nightly === true;
   try {
-    answers = await collectAnswers(dirname(file), givenLayers, terminal);
+    const answers = await collectAnswers(dirname(file), givenLayers, terminal);
+    const { archive, source, upstream } = answers.settings;
+    if (flags.check) {
+      const printLine = await createLinePrinter();
+      printLine(`Trying ${upstream.baseUrl} …`);
+      const env = await readEnvironment();
+      await requireUsableUpstream(
+        await createContext(answers.settings, shell, terminal?.signal),
+        env,
+        terminal,
+        printLine,
+      );
+    }
+    const chosen = new Map(answers.chosen);
+    const asksForBooks = terminal !== null && ![...chosen.keys()].some((path) => path.startsWith('orderbooks.'));
+    if (asksForBooks && (await askYesNo(terminal, orderBooksQuestion, false))) chosen.set('orderbooks.all_live', true);
+    const text = formatConfig(chosen, dirname(file));
+    const created = writeConfig(systemDisk, file, text, await prepareArchive(answers.settings, shell));
+    const diagnosis = await diagnoseConfig(file, shell, terminal?.signal);
+    const { formatDiagnosis } = await import('../format-doctor.ts');
+    const name = source.name ?? new URL(upstream.baseUrl!).origin;
+    const { problems, warnings } = diagnosis;
+    const result = {
+      config: file,
+      archive: archive.output,
+      archive_created: created,
+      upstream: name,
+      problems,
+      warnings,
+    };
+    const nextCommands = await listNextCommands(file, upstream.apiKey !== null);
+    printResult(flags, result, () =>
+      [
+        `wrote ${file}`,
+        created
+          ? `created the archive ${archive.output} for ${name}`
+          : `the archive ${archive.output} for ${name} already exists and was not changed`,
+        '',
+        formatDiagnosis(diagnosis, getTerminalStyle(process.stdout)),
+        'Next:',
+        '',
+        ...nextCommands.map((line) => `  ${line}`),
+        '',
+      ].join('\n'),
+    );
+    if (terminal !== null && !runsNightly && upstream.apiKey !== null && problems === 0)
+      runsNightly = await askYesNo(terminal, 'Run the first nightly job now?', true);
   } finally {
     terminal?.close();
   }
-  const created = writeConfig(
-    systemDisk,
-    file,
-    formatConfig(answers.chosen),
-    await prepareArchive(answers.settings, shell),
-  );
-  const { archive, source, upstream } = answers.settings;
-  const name = source.name ?? new URL(upstream.baseUrl!).origin;
-  const result = { config: file, archive: archive.output, archive_created: created, upstream: name };
-  printResult(flags, result, () =>
-    [
-      `wrote ${file}`,
-      created
-        ? `created the archive ${archive.output} for ${name}`
-        : `the archive ${archive.output} for ${name} already exists and was not changed`,
-      '',
-      'Next:',
-      '',
-      ...listNextCommands(file, upstream.apiKey !== null).map((line) => `  ${line}`),
-      '',
-    ].join('\n'),
-  );
+  if (!runsNightly) return;
+  const nightlyFlags = { config: file, set: [], progress: true, wait: 600, ...(flags.json === true && { json: true }) };
+  await runJobCommand(shell, 'nightly', nightlyFlags, shell.jobs.nightly, () => ({ day: null }));
 }
 
-async function collectLayers({ baseUrl, apiKeyFile, rate, output, name, set }: InitFlags): Promise<SettingsLayer[]> {
+const orderBooksQuestion = 'Also record the order books of all live symbols (1 request each)?';
+
+const readEnvironment = async (): Promise<Environment> =>
+  (await import('../../settings/source.ts')).readProcessEnvironment();
+
+/** The context of checks: they create nothing and log nothing. */
+async function createContext(settings: Settings, { version }: CliContext, signal?: AbortSignal): Promise<Context> {
+  const [{ systemClock, systemRandom }, { createLog }, { systemDisk }] = await Promise.all([
+    import('../../base/system.ts'),
+    import('../log.ts'),
+    import('../../archive/disk/file-system.ts'),
+  ]);
+  return {
+    settings,
+    clock: systemClock,
+    random: systemRandom,
+    log: await createLog({ level: 'silent', stream: process.stderr }),
+    signal: signal ?? new AbortController().signal,
+    version,
+    canCreateArchive: false,
+    threads: 1,
+    disk: systemDisk,
+    waitMs: 0,
+    strict: false,
+    startDisplay: async () => ({ update() {}, stop() {} }),
+  };
+}
+
+/** The checks of `doctor` that need no network, with the settings that a run with this config has. */
+async function diagnoseConfig(file: string, shell: CliContext, signal?: AbortSignal): Promise<Diagnosis> {
+  const [{ diagnose }, { listChosenSettings, loadSettings }] = await Promise.all([
+    import('../../doctor/doctor.ts'),
+    import('../../settings/load.ts'),
+  ]);
+  const env = await readEnvironment();
+  const sources = { env, cwd: process.cwd(), config: file };
+  const context = await createContext(await loadSettings(sources), shell, signal);
+  return await diagnose(context, { nonDefaultSettings: await listChosenSettings(sources), env, isOnline: false });
+}
+
+async function collectLayers({
+  baseUrl,
+  apiKeyFile,
+  rate,
+  output,
+  name,
+  set,
+  orderBooks,
+}: InitFlags): Promise<SettingsLayer[]> {
   const [{ isSecretSetting, parseTextLayer, readEnvironmentLayers, readProcessEnvironment }, { parseSetOption }] =
     await Promise.all([import('../../settings/source.ts'), import('../../settings/load.ts')]);
   const flags: [string | undefined, string, string][] = [
@@ -89,6 +177,7 @@ async function collectLayers({ baseUrl, apiKeyFile, rate, output, name, set }: I
     [rate, 'upstream.requests_per_second', '--rate'],
     [output, 'archive.output', '--output'],
     [name, 'source.name', '--name'],
+    [orderBooks === true ? 'true' : undefined, 'orderbooks.all_live', '--order-books'],
   ];
   const setLayers = set.map(parseSetOption);
   if (setLayers.some(({ values }) => values.has('upstream.api_key'))) {
@@ -129,8 +218,15 @@ async function prepareArchive(settings: Settings, { version }: CliContext): Prom
   };
 }
 
+/** Creates a function that prints to standard error, wrapped to the terminal. */
+async function createLinePrinter(): Promise<(text: string) => void> {
+  const { wrapText } = await import('../table.ts');
+  const { width } = getTerminalStyle(process.stderr);
+  return (text) => void process.stderr.write(`${wrapText(text, width).join('\n')}\n`);
+}
+
 /** Prompts go to standard error, because standard output is for results. */
-async function openTerminal(): Promise<Prompter & { close(): void }> {
+async function openTerminal(): Promise<Prompter & { readonly signal: AbortSignal; close(): void }> {
   const { createInterface } = await import('node:readline/promises');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const stop = new AbortController();
@@ -144,13 +240,14 @@ async function openTerminal(): Promise<Prompter & { close(): void }> {
         throw stop.signal.aborted ? stop.signal.reason : error;
       }
     },
-    print: (text) => void process.stderr.write(`${text}\n`),
+    signal: stop.signal,
+    print: await createLinePrinter(),
     close: () => terminal.close(),
   };
 }
 
-function listNextCommands(file: string, hasKey: boolean): string[] {
-  const command = quoteForShell(getCommandName());
+async function listNextCommands(file: string, hasKey: boolean): Promise<string[]> {
+  const command = await getCommandName();
   const config = `--config ${quoteForShell(relative('.', file))}`;
   return [
     ...(hasKey ? [] : ['export ODDSLAKE_API_KEY=…']),
@@ -159,6 +256,3 @@ function listNextCommands(file: string, hasKey: boolean): string[] {
     `${command} schedule ${config}`,
   ];
 }
-
-/** Quotes a path for a shell if needed. */
-const quoteForShell = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

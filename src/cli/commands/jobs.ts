@@ -1,8 +1,16 @@
 import { parseDay, parseDayStart } from '../../base/time.ts';
-import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  printResult,
+  type SourceFlags,
+  withArchive,
+  withCommonFlags,
+} from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createSourceOption, createSymbolOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `nightly`: the main job. */
 export function addNightly(shell: CliContext): void {
@@ -15,25 +23,59 @@ export function addNightly(shell: CliContext): void {
       '--date <day>',
       'poll up to the end of this UTC day, YYYY-MM-DD; a repeated run changes nothing (default: up to now)',
     )
+    .option('--dry-run', 'print what the job would request, and how long that takes; sends no request, writes nothing')
     .addOption(createSourceOption());
   withNotes(command, nightlyNotes);
   withExamples(command, nightlyExamples);
-  withCommonFlags(command).action((flags: CommonFlags & { date?: string }) =>
-    runJobCommand(shell, 'nightly', flags, shell.jobs.nightly, () => ({
-      day: flags.date === undefined ? null : parseDayStart(parseDay(flags.date, '--date')),
-    })),
-  );
+  withCommonFlags(command).action((flags: NightlyOptions) => {
+    const parse = () => (flags.date === undefined ? null : parseDayStart(parseDay(flags.date, '--date')));
+    return flags.dryRun === true
+      ? printNightlyPlan(shell, flags, parse())
+      : runJobCommand(shell, 'nightly', flags, shell.jobs.nightly, () => ({ day: parse() }));
+  });
 }
+
+interface NightlyOptions extends CommonFlags, SourceFlags {
+  readonly date?: string;
+  readonly dryRun?: boolean;
+}
+
+/** Prints the plans of a night: as text, or as one JSON line. */
+const printNightlyPlan = (shell: CliContext, flags: NightlyOptions, day: number | null): Promise<void> =>
+  withArchive(flags, shell.version, async (archive, context) => {
+    const [{ planNightly }, { formatPlan, toPlanJson }] = await Promise.all([
+      import('../../collector/steps/nightly-plan-step.ts'),
+      import('../format-plan.ts'),
+    ]);
+    const shown = planNightly(context, archive, day).map(({ source, ticks, rate, isFirst, ...counts }) => ({
+      source,
+      ticks,
+      rate,
+      isFirst,
+      others: [
+        { name: 'market lists', requests: counts.marketLists },
+        { name: 'order books', requests: counts.orderBooks },
+        { name: 'rechecks', requests: counts.rechecks },
+      ],
+    }));
+    const style = getTerminalStyle(process.stdout);
+    const [first] = shown;
+    const result = first?.source === null ? { plan: toPlanJson(first) } : { plans: shown.map(toPlanJson) };
+    printResult(flags, result, () => shown.map((plan) => formatPlan(plan, style)).join('\n'));
+  });
 
 const nightlyNotes = `
 Run it from a scheduler. It fetches only what is missing, so an interrupted run can be repeated, and two concurrent runs
 are safe. The first poll of a symbol starts at its opening or, if that is unknown, source.first_lookback_days before the symbol
 was first seen. Exit code 4 means that some windows are missing; the next run requests them again. An archive of several sources
-is collected source by source; one that fails does not keep the others from being collected.`;
+is collected source by source; one that fails does not keep the others from being collected.
+--dry-run estimates from the ticks per hour that each symbol had and the pages that the service has sent so far. It does not
+know symbols that the market lists will name for the first time.`;
 
 const nightlyExamples = `
   oddslake nightly --output lake
   oddslake nightly --config oddslake.yaml --json
+  oddslake nightly --output lake --dry-run
   oddslake nightly --output lake --date 2026-11-19
   oddslake nightly --config sources.yaml --source alpha`;
 

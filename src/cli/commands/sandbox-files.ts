@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
+import { suggestName } from '../../base/nearest-name.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { CsvPiece, FeedDataset } from '../../sandbox/feed-files.ts';
 import type { SandboxOptions } from '../../sandbox/options.ts';
@@ -93,7 +94,9 @@ function parseDatasets(text: string): FeedDataset[] {
   const names = text.split(',').map((name) => name.trim());
   const unknown = names.find((name) => !fileDatasets.some((dataset) => dataset === name));
   if (unknown !== undefined)
-    throw new UsageError(`--dataset ${JSON.stringify(text)}: expected names of ${fileDatasets.join(', ')}`);
+    throw new UsageError(
+      `--dataset ${JSON.stringify(text)}: expected names of ${fileDatasets.join(', ')}${suggestName(unknown, fileDatasets)}`,
+    );
   return fileDatasets.filter((dataset) => names.includes(dataset));
 }
 

@@ -1,4 +1,5 @@
 import type { Context } from '../../context/context.ts';
+import type { Settings } from '../../settings/settings.ts';
 import type { Summary } from '../run/summary.ts';
 
 /** A step after every run. */
@@ -23,6 +24,20 @@ const steps: readonly AfterRunStep[] = [
       await (await import('./notify.ts')).notifyRunEnd(context, summary);
     },
   },
+  {
+    label: 'the ping',
+    async run(context, summary) {
+      if (!isPinged(context.settings, summary.job)) return;
+      await (await import('./ping.ts')).pingRunEnd(context, summary);
+    },
+  },
+  {
+    label: 'the mail',
+    async run(context, summary) {
+      if (context.settings.notify.email.to.length === 0) return;
+      await (await import('./mail.ts')).mailRunEnd(context, summary);
+    },
+  },
   // Last, because it takes the longest.
   {
     label: 'the report',
@@ -35,6 +50,21 @@ const steps: readonly AfterRunStep[] = [
     },
   },
 ];
+
+/** Whether a job pings a dead man's switch. */
+const isPinged = ({ notify }: Settings, job: string): boolean =>
+  notify.pingJobs.some((name) => name === job) &&
+  [notify.pingUrl, notify.pingStartUrl, notify.pingFailUrl].some((url) => url !== null);
+
+/** Pings the start of a job. Resolves when that is done; a failure is logged as a warning. */
+export async function beforeRun(context: Context, job: string): Promise<void> {
+  if (!isPinged(context.settings, job)) return;
+  try {
+    await (await import('./ping.ts')).pingRunStart(context);
+  } catch (err) {
+    context.log.warn({ err, job }, 'the ping of the start failed; the job continues');
+  }
+}
 
 /**
  * Runs the steps after a run, with any outcome. The archive is closed and the summary is final. An error of a step is logged

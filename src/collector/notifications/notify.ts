@@ -22,13 +22,12 @@ export async function notifyRunEnd({ settings, clock }: Context, summary: Summar
   const redact = createRedactor(listSecrets(settings));
   const redacted = JSON.parse(redact(JSON.stringify(summary))) as Summary;
   const body = redact(JSON.stringify(buildNotification(redacted, location)));
-  await postWebhook(
-    webhookUrl,
-    body,
-    summary.exit_code === exitCodes.terminated ? terminatingBounds : defaultBounds,
-    clock,
-  );
+  await postWebhook(webhookUrl, body, boundRetries(summary), clock);
 }
+
+/** The limits of a notification about the end of a run. */
+export const boundRetries = ({ exit_code }: Pick<Summary, 'exit_code'>): RetryBounds =>
+  exit_code === exitCodes.terminated ? terminatingBounds : defaultBounds;
 
 /** Where a run took place; not part of the summary. */
 export interface RunLocation {
@@ -100,6 +99,12 @@ const outcomeTexts: Record<Summary['outcome'], string> = {
   interrupted: 'was stopped; accepted ticks are kept',
 };
 
+/** The notification as one line of text, without secrets of the settings. */
+export function formatRunText({ settings }: Pick<Context, 'settings'>, summary: Summary): string {
+  const redact = createRedactor(listSecrets(settings));
+  return redact(formatNotificationText(summary, hostname())).replace(/\p{Cc}+/gu, ' ');
+}
+
 /** One line: job, host and outcome, the error, what is missing, and the next action. */
 function formatNotificationText({ job, outcome, exit_code, error, ticks, ...more }: Summary, host: string): string {
   const [first] = more.failures;
@@ -151,20 +156,32 @@ export interface RetryBounds {
  * this URL only.
  * @throws Error with the reason and without the URL
  */
-export async function postWebhook(url: string, body: string, bounds: RetryBounds, clock: Clock): Promise<void> {
+export async function postWebhook(
+  url: string,
+  body: string,
+  bounds: RetryBounds,
+  clock: Clock,
+  { receiver, contentType }: PostOptions = { receiver: 'the webhook', contentType: 'application/json' },
+): Promise<void> {
   const deadlineMs = clock.monotonicMs() + bounds.totalMsMax;
   for (let attempt = 1, delayMs = bounds.delayMs; ; attempt++, delayMs *= 3) {
     const leftMs = deadlineMs - clock.monotonicMs();
-    const failure = await attemptOnce(url, body, Math.max(1, Math.min(bounds.attemptMsMax, leftMs)));
+    const failure = await attemptOnce(url, body, contentType, Math.max(1, Math.min(bounds.attemptMsMax, leftMs)));
     if (failure === null) return;
     const waitMs = Math.max(delayMs, failure.retryAfterMs);
     const isOver = attempt >= bounds.attemptsMax || clock.monotonicMs() + waitMs >= deadlineMs;
     if (!failure.canRetry || isOver) {
       const times = attempt === 1 ? '' : `, ${attempt} times`;
-      throw new Error(`Could not notify the webhook: it ${failure.reason}${times}.`);
+      throw new Error(`Could not notify ${receiver}: it ${failure.reason}${times}.`);
     }
     await clock.sleep(waitMs);
   }
+}
+
+interface PostOptions {
+  /** What the URL belongs to, for the error. */
+  readonly receiver: string;
+  readonly contentType: string;
 }
 
 interface AttemptFailure {
@@ -176,14 +193,19 @@ interface AttemptFailure {
   readonly retryAfterMs: number;
 }
 
-async function attemptOnce(url: string, body: string, msMax: number): Promise<AttemptFailure | null> {
+async function attemptOnce(
+  url: string,
+  body: string,
+  contentType: string,
+  msMax: number,
+): Promise<AttemptFailure | null> {
   try {
     const response = await fetch(url, {
       method: 'POST',
       body,
       redirect: 'manual',
       signal: AbortSignal.timeout(Math.ceil(msMax)),
-      headers: { 'content-type': 'application/json', 'user-agent': 'oddslake', connection: 'close' },
+      headers: { 'content-type': contentType, 'user-agent': 'oddslake', connection: 'close' },
     });
     await response.body?.cancel();
     return response.ok ? null : toAttemptFailure(response);

@@ -48,7 +48,8 @@ export interface TickCollectContext extends FetchContext {
   drain(): Promise<void>;
   /** The durable coverage of a symbol. */
   getCoverage(symbol: string): Window[];
-  onSymbol(done: number): void;
+  /** A symbol is finished; `done` are. */
+  onSymbol(done: number, symbol: string): void;
 }
 
 /**
@@ -131,7 +132,7 @@ export async function collectTicks(
   let done = 0;
   await forEachConcurrent(context.concurrency, plans, async (plan) => {
     if (await attempt(plan.symbol, (ownEmpties) => fetchSymbol(context, plan.symbol, toFetchPlans(plan), ownEmpties)))
-      context.onSymbol(++done);
+      context.onSymbol(++done, plan.symbol);
     if (empties.length >= pendingEmptiesMax) await judgeEmpties();
   });
   // Page sizes turned out to be unreliable: windows considered complete because of them are fetched again.

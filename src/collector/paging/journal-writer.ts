@@ -6,7 +6,7 @@ import type { Clock } from '../../base/ports.ts';
 export interface JournalWriter<R = TickRecord> {
   /** Appends a record, in order. Resolves when there is room for another. Rejects if an earlier one could not be written. */
   append(record: R): Promise<void>;
-  /** Resolves when all appended records are durable. */
+  /** Writes the appended records at once, without waiting for others. Resolves when all of them are durable. */
   drain(): Promise<void>;
 }
 
@@ -64,6 +64,7 @@ function openJournalWriter<R>(
   let journalLoad = readJournalLoad(state.db);
   let failure: { error: unknown } | undefined;
   let writing: Promise<void> | undefined;
+  let gathering = new AbortController();
 
   async function write(): Promise<void> {
     try {
@@ -86,7 +87,9 @@ function openJournalWriter<R>(
   }
 
   async function gatherAndWrite(): Promise<void> {
-    await clock.sleep(gatherMs);
+    gathering = new AbortController();
+    // Rejects only if a drain ends it.
+    await clock.sleep(gatherMs, gathering.signal).catch(() => {});
     await write();
   }
 
@@ -107,6 +110,7 @@ function openJournalWriter<R>(
       check();
     },
     async drain() {
+      gathering.abort();
       while (writing !== undefined) await writing;
       check();
     },

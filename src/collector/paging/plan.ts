@@ -174,7 +174,7 @@ export const confirmRequestsPerWindow = 2;
  * Minimum number of requests for a plan: one per window, and more if the past tick density shows that one page cannot
  * hold it.
  */
-export function estimateRequests(plan: SymbolPlan, facts: SymbolFacts, pageLimit: number): number {
+export function estimatePages(plan: SymbolPlan, facts: SymbolFacts, pageLimit: number): number {
   const activeMs = facts.firstTick === null || facts.lastTick === null ? 0 : facts.lastTick - facts.firstTick;
   const perMs = activeMs > 0 ? facts.ticks / activeMs : 0;
   return plan.windows.reduce((sum, w) => sum + Math.max(1, Math.ceil(((w.to - w.from) * perMs) / pageLimit)), 0);
@@ -201,7 +201,7 @@ export function estimateRecheckCost(db: Database, pageLimit: number): RecheckCos
     windows += list.length;
     const known = facts.get(symbol);
     const pages =
-      known === undefined ? list.length : estimateRequests({ symbol, windows: list, isFirst: false }, known, pageLimit);
+      known === undefined ? list.length : estimatePages({ symbol, windows: list, isFirst: false }, known, pageLimit);
     requests += pages + confirmRequestsPerWindow * list.length;
     from = Math.min(from, list[0]!.from);
     to = Math.max(to, list.at(-1)!.to);

@@ -11,6 +11,7 @@ import {
   readAcceptedWindows,
   revokeAccepted,
 } from '../../archive/journal/gap-records.ts';
+import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import type { Archive } from '../../archive/open-archive.ts';
@@ -183,7 +184,7 @@ export async function acceptGaps(
   const { symbol, from, to, reason } = request;
   const { db } = archive.state;
   const facts = readSymbol(db, symbol);
-  if (facts === undefined) throw new UsageError(`${symbol} is not known in this archive.`);
+  if (facts === undefined) throw new UsageError(`${symbol} is not known in this archive.${suggestSymbol(db, symbol)}`);
   const nowMs = context.clock.nowMs();
   const isPast = from < Math.min(to, nowMs);
   const { gaps } = isPast

@@ -1,10 +1,8 @@
 import { isRequestDue } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { readCollectedEnds, recordCollectedEnd } from '../../archive/journal/collected-ends.ts';
+import { recordCollectedEnd } from '../../archive/journal/collected-ends.ts';
 import {
   findInferredOf,
-  findInferredTails,
-  readEvidenceSince,
   readKnownPageCaps,
   readOldestServedTick,
   readSymbolCoverage,
@@ -12,16 +10,13 @@ import {
   recordOldestServedTick,
 } from '../../archive/journal/coverage-store.ts';
 import {
-  readAllLostTicks,
-  readAllOwedWindows,
   readCoverageWithoutLost,
   readLostTicks,
   readOwedWindows,
-  readSettledGaps,
   recordOwed,
 } from '../../archive/journal/gap-records.ts';
 import { appendMarkets } from '../../archive/journal/journal.ts';
-import { comparedMax, describeShortLists, isThinnedBeforeFetch } from '../../archive/journal/nightly-comparison.ts';
+import { comparedMax, describeShortLists } from '../../archive/journal/nightly-comparison.ts';
 import {
   readMarketCountsBefore,
   readRecheckHistory,
@@ -41,18 +36,20 @@ import {
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
-import { dayMs, hourMs, subtract, union, type Window } from '../../base/window.ts';
+import { dayMs, hourMs, subtract, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, getFutureSkewMs, getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import { collectTicks, type FetchFailure, type TickCollectOutcome } from '../paging/collect-ticks.ts';
 import { openTickJournalWriter } from '../paging/journal-writer.ts';
-import { addTail, extendToLostWindows, planBackfill, planPoll, type SymbolPlan } from '../paging/plan.ts';
+import { extendToLostWindows, planBackfill, type SymbolPlan } from '../paging/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/server-behavior.ts';
+import { measureCoveredShare } from '../run/covered-share.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure } from '../run/summary.ts';
-import { listPolledSymbols, notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
+import { planTickPolls } from './poll-plans.ts';
+import { notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
 
@@ -149,40 +146,13 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
   for (const symbol of chosen) run.requestedSymbols.add(symbol);
-  const rechecks = readRecheckHistory(db, run.source);
-  const omitsTicks = rechecks.caughtAt !== null;
-  const rules = { ...getLingerRules(context), overlapMs: getOverlapMs(context, rechecks) };
-  run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: rules.overlapMs, source: run.source };
+  const overlapMs = getOverlapMs(context, readRecheckHistory(db, run.source));
+  run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: overlapMs, source: run.source };
   // Symbols from the settings are recorded now; a symbol from the command line only after its first response.
   ensureSymbols(db, context.settings.symbols, nowMs);
-  const plans: SymbolPlan[] = [];
-  const [lostBySymbol, owedBySymbol, settled] = [readAllLostTicks(db), readAllOwedWindows(db), readSettledGaps(db)];
-  const inferred = findInferredTails(db, readEvidenceSince(db));
-  const { downsampledAfterDays } = context.settings.source;
-  const collectedEnds = readCollectedEnds(db);
-  for (const { facts, coverage } of listPolledSymbols(run, chosen, nowMs)) {
-    const lost = lostBySymbol.get(facts.symbol) ?? [];
-    // Reported losses and settled gaps are not requested every night.
-    const reported = lost.filter(({ reportedAt }) => reportedAt !== null);
-    const unreported = lost.filter(({ reportedAt }) => reportedAt === null);
-    const excluded = union([...coverage, ...reported, ...(settled.get(facts.symbol) ?? [])]);
-    const windows = extendToLostWindows(
-      planPoll(facts, excluded, end, rules, owedBySymbol.get(facts.symbol), collectedEnds.get(facts.symbol)),
-      unreported,
-    );
-    const { confirm } = context.settings.poll;
-    // If the service leaves ticks out, receiving the last known tick again does not prove that no tick follows.
-    const plan = omitsTicks
-      ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }
-      : addTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
-    run.nightCounters.polledCount++;
-    if (
-      downsampledAfterDays !== null &&
-      isThinnedBeforeFetch(plan.windows, coverage, nowMs, downsampledAfterDays * dayMs)
-    )
-      run.nightCounters.fetchedLateSymbols.push(facts.symbol);
-    if (plan.windows.length > 0) plans.push(plan);
-  }
+  const { plans, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  run.nightCounters.polledCount += polledCount;
+  for (const symbol of fetchedLateSymbols) run.nightCounters.fetchedLateSymbols.push(symbol);
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
   const newSymbols = chosen.filter((symbol) => readSymbol(db, symbol) === undefined);
   const { done } = await collectPlans(run, plans, 'poll');
@@ -260,6 +230,7 @@ export async function collectPlans(
   const { settings, signal, clock } = context;
   const upstream = await run.upstream();
   const display = await context.startDisplay('ticks', plans.length, 'symbols', () => upstream.counters());
+  const covered = measureCoveredShare(plans);
   let ticks = 0;
   let done = 0;
   const behavior = createServerBehavior(
@@ -280,6 +251,10 @@ export async function collectPlans(
         behavior,
         signal,
         ...sink,
+        append(record) {
+          covered.noteCovered(record.symbol, record.covered);
+          return sink.append(record);
+        },
         pageLimit: settings.poll.pageLimit,
         futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
@@ -288,11 +263,12 @@ export async function collectPlans(
           run.hasUpstreamResponded = true;
           run.pages++;
           ticks += count;
-          display.update({ done, ticks });
+          display.update({ done, ticks, share: covered.share() });
         },
-        onSymbol(count) {
+        onSymbol(count, symbol) {
           done = count;
-          display.update({ done, ticks });
+          covered.noteDone(symbol);
+          display.update({ done, ticks, share: covered.share() });
         },
       },
       plans,

@@ -20,7 +20,7 @@ interface PolledSymbol {
  * market lists. A suspended symbol is requested once per UTC day, and whenever it is chosen.
  */
 export function listPolledSymbols(
-  { context, archive, source }: Run,
+  { context, archive, source }: Pick<Run, 'context' | 'archive' | 'source'>,
   chosen: readonly string[],
   nowMs: number,
 ): PolledSymbol[] {

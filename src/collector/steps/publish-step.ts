@@ -28,11 +28,12 @@ const threadedRowsMin = 1_000_000;
 
 /**
  * Publishes the journal and the buffer of an import. A damaged part file is not merged: its ticks stay in the journal and the
- * run ends with exit code 6. If another process holds the lock for too long, everything stays in the journal.
+ * run ends with exit code 6. If another process holds the lock for too long, everything stays in the journal. With
+ * `keepsQuiet`, coverage of today stays there too if nothing else is new; see quiet-publish.ts.
  */
 export async function publishJournal(
   run: Run,
-  from: { intake?: ImportBuffer; threads?: MergeThreads | undefined } = {},
+  from: { intake?: ImportBuffer; threads?: MergeThreads | undefined; keepsQuiet?: boolean } = {},
 ): Promise<void> {
   const { context, archive } = run;
   const display = await context.startDisplay('publish', 1, 'parts');
@@ -52,6 +53,7 @@ export async function publishJournal(
       candles: context.settings.archive.candles,
       quarantineBytesMax: context.settings.quarantine.bytesMax,
       intake: from.intake,
+      keepsQuiet: from.keepsQuiet === true,
       workers,
       late: listLateTickRules(run),
       onProgress: (done, total) => display.update({ done, total }),

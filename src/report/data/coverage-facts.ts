@@ -1,10 +1,7 @@
-import type { Gap } from '../../archive/completeness/completeness.ts';
+import type { CompletenessInput, Gap } from '../../archive/completeness/completeness.ts';
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { readCoverageIn } from '../../archive/journal/coverage-store.ts';
-import type { Database } from '../../archive/journal/database.ts';
-import { readLostTicksIn } from '../../archive/journal/gap-records.ts';
-import { intersect, intersectTwo, isEmpty, minuteMs, subtract, union, type Window } from '../../base/window.ts';
+import { intersect, intersectTwo, isEmpty, minuteMs, union, type Window } from '../../base/window.ts';
 
 /** Coverage by group and time step. */
 export interface CoverageFacts extends Window {
@@ -33,19 +30,17 @@ interface CoverageRules {
 }
 
 /**
- * Computes the coverage of symbol lifetimes in a window. Excludes the future, and for suspended symbols the time after
+ * Computes the coverage of symbol lifetimes in a window. `coverage` is without lost windows, as in CompletenessInput. Excludes the future, and for suspended symbols the time after
  * their last response.
  */
 export function computeCoverageFacts(
-  db: Database,
-  symbols: readonly SymbolFacts[],
+  { symbols, coverage }: Pick<CompletenessInput, 'symbols' | 'coverage'>,
   span: Window,
   { stepMs, groupsMax, named: shownGroups, nowMs, knownFrom, lookbackMs }: CoverageRules,
 ): CoverageFacts {
-  const [coverage, lost] = [readCoverageIn(db, span), readLostTicksIn(db, span)];
   const liveSymbols = symbols.flatMap((facts): SymbolCoverage[] => {
     const fetched = coverage.get(facts.symbol) ?? [];
-    const covered = lost.has(facts.symbol) ? subtract(fetched, lost.get(facts.symbol)!) : union(fetched);
+    const covered = union(fetched.filter(({ from, to }) => from < span.to && to > span.from));
     const isPolled = shownGroups.size === 0 ? facts.listed : shownGroups.has(facts.symbol);
     if (covered.length === 0 && facts.ticks === 0 && !isPolled) return [];
     const to = facts.suspendedAt === null ? nowMs : (covered.at(-1)?.to ?? Number.NEGATIVE_INFINITY);
@@ -187,8 +182,8 @@ export function groupSymbols(symbols: readonly SymbolFacts[], groupsMax: number)
   };
 }
 
-/** `KXBTC` of `KXBTC-26NOV23-T90`: the leading letters, or the first character if there are none. */
-const toPrefix = (symbol: string): string => /^\p{L}+/u.exec(symbol)?.[0] ?? symbol.slice(0, 1);
+/** The first word: `KXBTC` of `KXBTC-26NOV23-T90`. The first character if that is a digit or there are no letters. */
+const toPrefix = (symbol: string): string => /^[^\p{L}\p{N}]*(\p{L}+)/u.exec(symbol)?.[1] ?? [...symbol][0] ?? '';
 
 /** Gaps of several symbols at the same time, e.g. after an outage. */
 export interface GapGroup {

@@ -1,4 +1,5 @@
 import { parseRunSummary, type RecordedRun } from '../../archive/journal/runs.ts';
+import { type PastNight, parsePastNight } from './past-night.ts';
 
 /** A recorded run. Times in epoch ms. */
 export interface PastRun {
@@ -20,6 +21,9 @@ export interface PastSummary {
   readonly accepted: number;
   readonly conflicts: number;
   readonly quarantined: number;
+  /** Ticks, quotes and trades in the responses, and the unusable ones among them. */
+  readonly rowsFetched: number;
+  readonly rowsUnusable: number;
   readonly planned: number;
   readonly failed: number;
   readonly watermark: number | null;
@@ -30,6 +34,10 @@ export interface PastSummary {
   readonly drifts: readonly PastDrift[];
   readonly driftsCount: number;
   readonly rate: PastRate | null;
+  /** What the run published; null if the summary does not say. */
+  readonly published: PastPublish | null;
+  /** Null for another job than nightly, and for a night without a previous one to compare with. */
+  readonly night: PastNight | null;
   /** Undefined if the summary has no such field. */
   readonly nextAction: string | null | undefined;
 }
@@ -45,6 +53,13 @@ export interface PastDrift {
   readonly change: string;
   readonly before: readonly string[];
   readonly now: readonly string[];
+}
+
+interface PastPublish {
+  readonly files: number;
+  readonly bytes: number;
+  /** Number of UTC days with changed files. */
+  readonly days: number;
 }
 
 interface PastRate {
@@ -71,11 +86,14 @@ export function parsePastSummary(text: string): PastSummary | null {
   const fields = toFields(parsed);
   if (fields === null) return null;
   const [ticks, symbols, rate] = [toFields(fields.ticks), toFields(fields.symbols), toFields(fields.rate)];
+  const published = toFields(fields.published);
   const [warnings, failures, drifts] = [
     toTexts(fields.warnings),
     toFieldsList(fields.failures),
     toFieldsList(fields.schema_drift),
   ];
+  const sumOver = (getCount: (counts: Fields | null) => number): number =>
+    [ticks, toFields(fields.quotes), toFields(fields.trades)].reduce((sum, counts) => sum + getCount(counts), 0);
   return {
     error: toText(fields.error),
     requests: toCount(fields.requests),
@@ -83,6 +101,8 @@ export function parsePastSummary(text: string): PastSummary | null {
     accepted: toCount(ticks?.accepted),
     conflicts: toCount(ticks?.conflicts),
     quarantined: toCount(ticks?.quarantined),
+    rowsFetched: sumOver((counts) => toCount(counts?.fetched)),
+    rowsUnusable: sumOver((counts) => toCount(counts?.quarantined)),
     planned: toCount(symbols?.planned),
     failed: toCount(symbols?.failed),
     // Older summaries have no reached.
@@ -100,6 +120,15 @@ export function parsePastSummary(text: string): PastSummary | null {
     })),
     driftsCount: Math.max(drifts.length, toCount(fields.schema_drift_count)),
     rate: parseRate(rate),
+    published:
+      published === null
+        ? null
+        : {
+            files: toCount(published.files),
+            bytes: toCount(published.bytes),
+            days: Math.max(toTexts(published.dates).length, toCount(published.dates_count)),
+          },
+    night: parsePastNight(fields.night),
     nextAction: fields.next_action === null ? null : (toText(fields.next_action) ?? undefined),
   };
 }

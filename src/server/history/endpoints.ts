@@ -7,6 +7,7 @@ import { listGaps } from '../../archive/read/gaps.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';
 import type {
   HistoricalCandlesQuery,
+  HistoricalConflictsQuery,
   HistoricalCoverageQuery,
   HistoricalMarketsQuery,
   HistoricalOrderbooksQuery,
@@ -37,6 +38,7 @@ import {
 } from './history.ts';
 import { createMarketsSlice, type MarketsQuery, readMarketsPage, selectMarketFiles } from './market-history.ts';
 import {
+  createInvalidCursorError,
   decodeMarketCursor,
   decodeRowCursor,
   digestQuery,
@@ -49,6 +51,8 @@ import {
   createPublishedSlice,
   findIdColumn,
   findPublishedCandles,
+  formatConflictId,
+  parseConflictId,
   planCandlePage,
   planDaySteps,
   planEachSymbol,
@@ -67,11 +71,13 @@ interface RowsQuery {
   readonly cursor?: string;
 }
 
+type ToRowId = (row: Readonly<Record<string, unknown>>) => string;
+
 interface RowPage extends RowPageRequest {
   /** For cursors of the next pages. */
   readonly queryDigest: string;
-  /** The column that identifies the rows of one symbol and time; null if there is one row for each. */
-  readonly idColumn: string | null;
+  /** Identifies a row among those of its symbol and time; null if there is one row for each. */
+  readonly toId: ToRowId | null;
 }
 
 /** @param rows name of the rows: the dataset, with what selects rows beyond symbol and window */
@@ -80,7 +86,7 @@ function parsePageQuery(
   rows: string,
   query: RowsQuery,
   limitMax: number,
-  idColumn: string | null = null,
+  toId: ToRowId | null = null,
 ): RowPage {
   const symbols = findRequestedSymbols(service, query.symbol).map(({ symbol }) => symbol);
   const { from, to } = parseWindowQuery(query);
@@ -90,8 +96,8 @@ function parsePageQuery(
     from,
     to,
     queryDigest,
-    idColumn,
-    after: decodeRowCursor(queryDigest, query.cursor, idColumn !== null),
+    toId,
+    after: decodeRowCursor(queryDigest, query.cursor, toId !== null),
     limit: resolveLimit(query.limit, limitMax),
   };
 }
@@ -149,7 +155,7 @@ interface RowPageReaders<Row> {
 /** Reads a page of a dataset. */
 async function readRowPage<Row extends object = HistoryRow>(
   service: HistoricalService,
-  { limit, queryDigest, idColumn }: RowPage,
+  { limit, queryDigest, toId }: RowPage,
   planSteps: (manifest: Manifest) => Iterable<ScanStep>,
   timeColumn: keyof Row & string,
   signal: AbortSignal,
@@ -169,7 +175,7 @@ async function readRowPage<Row extends object = HistoryRow>(
     const toPosition = (row: Record<string, unknown>) => ({
       symbol: String(row.symbol),
       t: Number(row[timeColumn]),
-      ...(idColumn !== null && { id: String(row[idColumn]) }),
+      ...(toId !== null && { id: toId(row) }),
     });
     const next = isMore && last !== undefined ? encodeRowCursor(queryDigest, toPosition(last)) : null;
     return { rows, envelope: createEnvelope(service, generation, rows.length, next) };
@@ -311,12 +317,27 @@ export const createQuotesEndpoint = (service: HistoricalService): HistoricalEndp
 export const createTradesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalTradesQuery> => ({
   async readPage(query, signal) {
     const { rowsLimitMax } = service.context.settings.service;
-    const pageRequest = parsePageQuery(service, 'trades', query, rowsLimitMax, findIdColumn('trades'));
+    const idColumn = findIdColumn('trades')!;
+    const pageRequest = parsePageQuery(service, 'trades', query, rowsLimitMax, (row) => String(row[idColumn]));
     const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'trades', pageRequest);
     const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
     return { trades: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'trades', 'trades', query),
+});
+
+/** GET /api/v1/historical/conflicts */
+export const createConflictsEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalConflictsQuery> => ({
+  async readPage(query, signal) {
+    const { rowsLimitMax } = service.context.settings.service;
+    const pageRequest = parsePageQuery(service, 'conflicts', query, rowsLimitMax, formatConflictId);
+    const id = pageRequest.after?.id;
+    if (id !== undefined && parseConflictId(id) === null) throw createInvalidCursorError();
+    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'conflicts', pageRequest);
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
+    return { conflicts: rows, ...envelope };
+  },
+  createSlice: (query) => createRowsSlice(service, 'conflicts', 'conflicts', query),
 });
 
 /** Maximum number of markets per response; each is returned with its history. */
@@ -328,6 +349,7 @@ function parseMarketsQuery(service: HistoricalService, query: HistoricalMarketsQ
     category: query.category ?? null,
     symbol: findRequestedSymbol(service, query.symbol)?.symbol ?? null,
     canonicalId: query.canonical_id ?? null,
+    event: query.event ?? null,
     words: (query.q ?? '').split(/\s+/u).filter(Boolean),
     resolved: query.resolved ?? null,
     ...parseWindowQuery(query),

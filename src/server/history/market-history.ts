@@ -13,6 +13,7 @@ export interface MarketsQuery {
   readonly category: string | null;
   readonly symbol: string | null;
   readonly canonicalId: string | null;
+  readonly event: string | null;
   /** Texts that must all occur in question, symbol, category, source or canonical_id; case is ignored. */
   readonly words: readonly string[];
   readonly resolved: boolean | null;
@@ -73,12 +74,13 @@ const formatMatchConditions = (
   states: string,
   value: (one: QueryParameter) => string,
 ): string => {
-  const { source, category, words, resolved } = filter;
+  const { source, category, event, words, resolved } = filter;
   const searchText = 'concat_ws(chr(10), m.question, m.symbol, m.category, m.source, m.canonical_id)';
   const isResolved = 'coalesce(m.outcome IS NOT NULL OR m.resolved_at <= last_seen, false)';
   const parts = [
     ...(source === null ? [] : [`m.source = ${value(source)}`]),
     ...(category === null ? [] : [`m.category = ${value(category)}`]),
+    ...(event === null ? [] : [`m.event = ${value(event)}`]),
     ...(resolved === null ? [] : [resolved ? isResolved : `NOT ${isResolved}`]),
     ...words.map((word) => `contains(lower(${searchText}), lower(${value(word)}))`),
   ];
@@ -164,8 +166,9 @@ function formatPageQuery(
 
 /** The rows of the matching markets: every state of every day in the window. */
 export function createMarketsSlice(filter: MarketsQuery): DatasetSlice {
-  const { source, category, symbol, canonicalId, words, resolved } = filter;
-  const all = [source, category, symbol, canonicalId, resolved].every((one) => one === null) && words.length === 0;
+  const { source, category, event, symbol, canonicalId, words, resolved } = filter;
+  const all =
+    [source, category, event, symbol, canonicalId, resolved].every((one) => one === null) && words.length === 0;
   const condition: SqlCondition = createCondition((value) =>
     all
       ? []

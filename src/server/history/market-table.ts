@@ -276,10 +276,11 @@ function selectCandidates(table: MarketTable, { symbol, canonicalId }: MarketsQu
 }
 
 /** Whether the last state of a market matches the filters. */
-function isMatch(states: readonly MarketState[], { source, category, resolved }: MarketsQuery): boolean {
+function isMatch(states: readonly MarketState[], { source, category, event, resolved }: MarketsQuery): boolean {
   const latest = states.at(-1)!;
   if (source !== null && latest.source !== source) return false;
   if (category !== null && latest.category !== category) return false;
+  if (event !== null && latest.details.event !== event) return false;
   if (resolved === null) return true;
   const lastSeen = states.reduce((max, state) => Math.max(max, state.last_seen), Number.NEGATIVE_INFINITY);
   return resolved === (latest.outcome !== null || (latest.resolved_at !== null && latest.resolved_at <= lastSeen));

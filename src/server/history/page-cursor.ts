@@ -111,7 +111,7 @@ const hasCursorLength = (parts: readonly unknown[]): boolean =>
 /** Cursors are UTF-8, so a lone surrogate cannot come from the service. */
 const isWellFormedPart = (part: unknown): boolean => typeof part !== 'string' || part.isWellFormed();
 
-const createInvalidCursorError = (): ProblemError =>
+export const createInvalidCursorError = (): ProblemError =>
   new ProblemError(400, 'The cursor is invalid. Send next_cursor unchanged, or no cursor.', {
     code: 'invalid_cursor',
     errors: [{ name: 'cursor', reason: 'must be the next_cursor of a response of this route' }],

@@ -12,6 +12,7 @@ import type { ResponseCache } from '../http/response-cache.ts';
 import { createDisconnectSignal, sendChunks, toRequestError } from '../http/stream-response.ts';
 import {
   createCandlesEndpoint,
+  createConflictsEndpoint,
   createCoverageEndpoint,
   createMarketsEndpoint,
   createOrderBooksEndpoint,
@@ -174,6 +175,16 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     responseSchema: contract.HistoricalTradesResponse,
     endpoint: createTradesEndpoint(service),
     datasets: ['trades'],
+  });
+  add({
+    path: paths.historicalConflicts,
+    operationId: 'listHistoricalConflicts',
+    summary: 'Prices that were dropped',
+    querystring: contract.HistoricalConflictsQuery,
+    limitMax: rowsLimitMax,
+    responseSchema: contract.HistoricalConflictsResponse,
+    endpoint: createConflictsEndpoint(service),
+    datasets: ['conflicts'],
   });
   registerSymbolSearch(app, service);
   registerSampleRoute(app, service);

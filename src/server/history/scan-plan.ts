@@ -58,6 +58,15 @@ export function findIdColumn(dataset: DatasetName): string | null {
   return series !== undefined && hasRowIds(series) ? listTextColumns(series)[0]!.name : null;
 }
 
+/** Identifies a row of `conflicts` among those of its symbol and time. */
+export const formatConflictId = ({ seen_at, seq }: Readonly<Record<string, unknown>>): string => `${seen_at} ${seq}`;
+
+/** Parses what `formatConflictId` returns; null if it is something else. */
+export function parseConflictId(id: string): { readonly seenAt: number; readonly seq: number } | null {
+  const match = /^(\d{1,13}) (\d{1,10})$/.exec(id);
+  return match === null ? null : { seenAt: Number(match[1]), seq: Number(match[2]) };
+}
+
 /** Condition for the rows after a position. */
 function formatAfterCondition(
   dataset: TimedDataset,
@@ -80,6 +89,11 @@ function formatLaterCondition(
   const { t, id } = after;
   const timeColumn = datasets[dataset].time.first;
   const time = toSqlTimestamp(t);
+  const conflict = dataset === 'conflicts' && id !== undefined ? parseConflictId(id) : null;
+  if (conflict !== null) {
+    const seenAt = toSqlTimestamp(conflict.seenAt);
+    return `t >= ${time} AND (t > ${time} OR seen_at > ${seenAt} OR (seen_at = ${seenAt} AND seq > ${conflict.seq}))`;
+  }
   const idColumn = findIdColumn(dataset);
   if (idColumn === null || id === undefined) return `${timeColumn} > ${time}`;
   // strlen counts bytes, and DuckDB compares texts by their bytes.

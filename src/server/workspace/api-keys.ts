@@ -1,6 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import { type DatasetName, datasetNames } from '../../archive/format/datasets.ts';
 import { UsageError } from '../../base/errors.ts';
+import { suggestName } from '../../base/nearest-name.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { dayMs } from '../../base/window.ts';
 import { type KeyScope, keyScopes } from '../../contract/key-scopes.ts';
@@ -93,7 +94,9 @@ function requireFuture(expiresAt: number | null, nowMs: number): void {
 function joinNames(names: readonly string[], known: readonly string[], what: 'scope' | 'dataset'): string {
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined)
-    throw new UsageError(`--${what} ${unknown}: the ${what} is unknown. Expected one of ${known.join(', ')}.`);
+    throw new UsageError(
+      `--${what} ${unknown}: the ${what} is unknown. Expected one of ${known.join(', ')}.${suggestName(unknown, known)}`,
+    );
   if (names.length === 0) throw new UsageError(`A key must have at least one ${what}.`);
   return known.filter((name) => names.includes(name)).join(' ');
 }

@@ -92,6 +92,8 @@ const [full, bare] = trades;
 require(trades.length === 2 && full?.trade_id === '9' && bare?.trade_id === '10', 'trades');
 require(full?.block === false && full.aggressor === 'buy' && full.price_text === null, 'a trade with all facts');
 require(bare?.block === null && bare.aggressor === null && bare.price_text !== null, 'a trade of unknown facts');
+const dropped = await data(market.GET('/api/v1/historical/conflicts'));
+require(dropped.conflicts.every((one) => one.kept !== one.dropped), 'conflicts');
 const coverage = await data(market.GET('/api/v1/historical/coverage', { params: { query: { symbol: [symbol] } } }));
 require(coverage.coverage.every(({ t_from, t_to }) => t_from < t_to), 'coverage');
 

@@ -11,16 +11,19 @@ import type { Clock } from '../../../src/base/ports.ts';
 import { openBookJournalWriter, openTickJournalWriter } from '../../../src/collector/paging/journal-writer.ts';
 import { answer, day0, now, opened } from '../../archive/scratch.ts';
 
-/** A clock whose sleeps end on `wake`. */
+/** A clock whose sleeps end on `wake`, or when they are aborted. */
 function sleepingClock(): Clock & { readonly slept: number[]; wake(): void } {
   const slept: number[] = [];
   const sleepers: (() => void)[] = [];
   return {
     nowMs: () => now,
     monotonicMs: () => now,
-    sleep: (ms) => {
+    sleep: (ms, signal) => {
       slept.push(ms);
-      return new Promise((resolve) => void sleepers.push(resolve));
+      return new Promise((resolve, reject) => {
+        sleepers.push(resolve);
+        signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+      });
     },
     slept,
     wake() {
@@ -71,6 +74,28 @@ describe('the journal writer', () => {
     clock.wake();
     await sink.drain();
     expect([ticks(), transactions()]).toEqual([64, 2]);
+  });
+
+  test('drains without waiting for more records', async () => {
+    const { state, clock, ticks, transactions } = journalOf();
+    const sink = openTickJournalWriter(state, clock, 1000, nothing);
+    for (let round = 1; round <= 2; round++) {
+      await sink.append(one(2 * round));
+      await sink.append(one(2 * round + 1));
+      let drained = false;
+      const draining = sink.drain().then(() => {
+        drained = true;
+      });
+      await turns();
+      expect([ticks(), transactions(), drained]).toEqual([2 * round, round, true]);
+      await draining;
+    }
+    // A drain ends only what was gathered before it.
+    await sink.append(one(9));
+    await turns();
+    expect([ticks(), clock.slept]).toEqual([4, [50, 50, 50]]);
+    clock.wake();
+    await sink.drain();
   });
 
   /** Appends a last record after others that found room. Resolves to whether it waited until all were written. */

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { computeLifetime } from '../../../src/archive/completeness/symbol-lifetime.ts';
 import { dayMs, intersect, subtract, union, type Window } from '../../../src/base/window.ts';
 import {
-  estimateRequests,
+  estimatePages,
   extendToLostWindows,
   needsPolling,
   planBackfill,
@@ -195,10 +195,10 @@ describe('the estimated number of requests', () => {
       ],
       isFirst: false,
     };
-    expect(estimateRequests(plan, factsOf(), 100)).toBe(2);
-    expect(estimateRequests(plan, factsOf({ firstTick: 0, lastTick: 1000, ticks: 1000 }), 100)).toBe(11);
-    expect(estimateRequests(plan, factsOf({ firstTick: 5000, lastTick: 6000, ticks: 1000 }), 100)).toBe(11);
+    expect(estimatePages(plan, factsOf(), 100)).toBe(2);
+    expect(estimatePages(plan, factsOf({ firstTick: 0, lastTick: 1000, ticks: 1000 }), 100)).toBe(11);
+    expect(estimatePages(plan, factsOf({ firstTick: 5000, lastTick: 6000, ticks: 1000 }), 100)).toBe(11);
     for (const known of [{ firstTick: 1000 }, { lastTick: 1000 }, { firstTick: 1000, lastTick: 1000 }])
-      expect(estimateRequests(plan, factsOf({ ...known, ticks: 1000 }), 100)).toBe(2);
+      expect(estimatePages(plan, factsOf({ ...known, ticks: 1000 }), 100)).toBe(2);
   });
 });

@@ -31,8 +31,8 @@ export interface Audit {
   hashes(): Map<string, string>;
   /** Published quotes and trades, and their coverage. */
   series(): { readonly rows: SeriesRows; readonly claims: SeriesClaims };
-  /** This many published rows are lost, and those that the damaged files of these datasets lack now. */
-  noteLost(lost: Readonly<Record<'ticks' | SeriesName, number>>, damaged: ReadonlySet<DatasetName>): void;
+  /** This many published rows are lost, and those that these damaged files lack now. */
+  noteLost(lost: Readonly<Record<'ticks' | SeriesName, number>>, damagedPaths: readonly string[]): void;
   /** The state was lost: its counts start again. */
   beginAnew(): void;
 }
@@ -57,8 +57,8 @@ export function startAudit(
   const wrongCandles = startCandlesAudit(root, reader, rowsIn);
   const seriesAudit = startSeriesAudit(seriesModel, rowsIn);
   const rowsAudit = startRowsAudit(oracle, heard);
-  /** Whether a coverage file was restored from the state. */
-  let isRefilled = false;
+  /** Published rows that a repair restored from the state, with times of no response, by symbol. */
+  const restored = new Map<string, CoveredWindow[]>();
   /** Published rows when the counts of the state started. */
   let baseRows = 0;
 
@@ -177,15 +177,35 @@ export function startAudit(
           yield `counts: ${symbol} [${from}, ${to}) has ${publishedCount} ticks, coverage counts ${counted}`;
         if (from < last || to <= from || floorToDay(to - 1) !== floorToDay(from))
           yield `coverage: ${symbol} [${from}, ${to}) overlaps or spans days`;
-        // Joined windows of several days are final, because all of them had settled.
-        const isSettledBy = (claim: CoveredWindow): boolean =>
-          claim.from < to && from < claim.to && fetchedAt <= Math.min(claim.fetchedAt, to + rules.settleMs);
-        const isAnswered = claims.some((claim) => claim.fetchedAt === fetchedAt || (isRefilled && isSettledBy(claim)));
+        const overlaps = (other: Window): boolean => other.from < to && from < other.to;
+        // A later response that covers only a part of a restored row leaves the rest with the row's time.
+        const isRestored =
+          restored.get(symbol)?.some((row) => row.fetchedAt === fetchedAt && overlaps(row)) &&
+          claims.some((claim) => overlaps(claim) && fetchedAt <= claim.fetchedAt);
+        const isAnswered = isRestored || claims.some((claim) => claim.fetchedAt === fetchedAt);
         if (!isAnswered && subtractWindows([{ from, to }], withdrawn).length > 0)
           yield `coverage: ${symbol} [${from}, ${to}) matches no response of ${fetchedAt}`;
         if (fetchedAt > nowMs + 3_600_000) yield `coverage: ${symbol} has a response from the future`;
         last = to;
       }
+    }
+  }
+
+  /**
+   * Notes the rows that a repair restored from the state, which joins the windows of several responses that had settled.
+   * Such a row states only that: its time is neither later than its response nor later than `settleMs` after its end.
+   */
+  function noteRestored(manifest: Manifest, damagedPaths: readonly string[]): void {
+    for (const [symbol, rows] of coverageIn(manifest)) {
+      const claims = oracle.covers.get(symbol) ?? [];
+      const isSettled = ({ from, to, fetchedAt }: CoveredWindow): boolean =>
+        claims.some(
+          (claim) => claim.from < to && from < claim.to && fetchedAt <= Math.min(claim.fetchedAt, to + rules.settleMs),
+        );
+      const isOfDamagedFile = ({ from }: CoveredWindow): boolean =>
+        damagedPaths.some((path) => path.startsWith(`coverage/date=${new Date(from).toISOString().slice(0, 10)}/`));
+      const restoredNow = rows.filter((row) => isOfDamagedFile(row) && isSettled(row));
+      restored.set(symbol, [...(restored.get(symbol) ?? []), ...restoredNow]);
     }
   }
 
@@ -268,10 +288,11 @@ export function startAudit(
       if (manifest === null) return { rows: none, claims: none };
       return { rows: seriesAudit.rows(manifest), claims: seriesAudit.claims(manifest) };
     },
-    noteLost(lost, damaged) {
+    noteLost(lost, damagedPaths) {
       baseRows -= lost.ticks;
-      isRefilled ||= damaged.has('coverage');
+      const damaged = new Set(damagedPaths.map((path) => path.split('/')[0] as DatasetName));
       withState((manifest, db) => {
+        noteRestored(manifest, damagedPaths);
         rowsAudit.forgive(damaged, (name) => rowsOf(name, manifest), reader.ticks(), db);
         seriesAudit.noteLost(lost, damaged, manifest, db);
       });

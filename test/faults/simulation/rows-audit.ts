@@ -2,7 +2,7 @@ import type { DatasetName } from '../../../src/archive/format/datasets.ts';
 import type { Database } from '../../../src/archive/journal/database.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import { floorToDay } from '../../../src/base/window.ts';
-import { type AcceptedRows, bookText, keyOf } from './heard.ts';
+import { type AcceptedRows, bookText, keyOf, type Listing } from './heard.ts';
 import type { Oracle } from './oracle.ts';
 
 export type RowsOf = (name: DatasetName) => readonly (readonly CellValue[])[];
@@ -38,18 +38,22 @@ export function startRowsAudit(oracle: Oracle, heard: AcceptedRows): RowsAudit {
     const waiting = waitingIn(db, 'journal_markets');
     for (const [day, ofDay] of heard.listings) {
       for (const [market, listings] of ofDay) {
-        const merged = listings.filter(({ record }) => !waiting.has(record));
-        if (merged.length === 0) continue;
-        const observedAt = Math.max(...merged.map((one) => one.observedAt));
         const key = keyOf(day, market);
         const row = lastRows.get(key);
         const lastRow = row && JSON.stringify([row[6], row[8], row[9], row[10]]);
-        const correct = merged
-          .filter((one) => one.observedAt === observedAt)
-          .some(
-            ({ told: observed }) =>
-              lastRow === JSON.stringify([observed.isActive, observed.closesAt, observed.resolvedAt, observed.outcome]),
-          );
+        const saysAsRow = ({ told: { isActive, closesAt, resolvedAt, outcome } }: Listing): boolean =>
+          lastRow === JSON.stringify([isActive, closesAt, resolvedAt, outcome]);
+        // A poll that repeats what is published is dropped while a later one that repeats it too is journaled.
+        const journaled = listings.filter((one) => waiting.has(one.record) && saysAsRow(one));
+        const repeatedTo = Math.max(...journaled.map((one) => one.observedAt));
+        const merged = listings.filter(
+          (one) =>
+            !waiting.has(one.record) &&
+            !(saysAsRow(one) && one.observedAt > (row![12] as number) && one.observedAt <= repeatedTo),
+        );
+        if (merged.length === 0) continue;
+        const observedAt = Math.max(...merged.map((one) => one.observedAt));
+        const correct = merged.filter((one) => one.observedAt === observedAt).some(saysAsRow);
         if (row?.[12] === observedAt && correct) continue;
         const sentence = `markets: ${JSON.stringify(key)} was last observed at ${observedAt}, and the day has ${row}`;
         yield { dataset: 'markets', key, sentence };

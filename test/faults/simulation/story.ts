@@ -1,4 +1,3 @@
-import type { DatasetName } from '../../../src/archive/format/datasets.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
 import { InterruptedError } from '../../../src/context/context.ts';
 import { calmNights, requireCovered, requireEqual, requireRestored, startCalmBackfill } from './calm.ts';
@@ -175,8 +174,7 @@ export async function simulate(
     trace(`lost ${lostTicks.length} ${quotes} ${trades}`);
     oracle.lose(lostTicks);
     series.lose(lostSeries, claims);
-    const damagedDatasets = new Set(damagedPaths.map((path) => path.split('/')[0] as DatasetName));
-    audit.noteLost({ ticks: lostTicks.length, quotes, trades }, damagedDatasets);
+    audit.noteLost({ ticks: lostTicks.length, quotes, trades }, damagedPaths);
     examine();
     strikes.damage = (strikes.damage ?? 0) + 1;
     strikes.lost = (strikes.lost ?? 0) + lostTicks.length;

@@ -82,6 +82,7 @@ describe('groups of symbols', () => {
     ];
     expect(named(same)).toEqual(['source', 'x', 'y']);
     expect(named([symbol('KXBTC-1'), symbol('KXETH-1'), symbol('0xabc')])).toEqual(['prefix', 'KXBTC', 'KXETH', '0']);
+    expect(named([symbol('<b>bold</b>'), symbol('🦆🦆'), symbol('"KXBTC"-1')])).toEqual(['prefix', 'b', '🦆', 'KXBTC']);
     expect(named([])).toEqual(['prefix']);
   });
 
@@ -162,7 +163,8 @@ describe('the summary of a past run', () => {
       error: null,
       requests: 12,
       throttled_ms: 5,
-      ticks: { accepted: 3, conflicts: 1, quarantined: 2 },
+      ticks: { fetched: 6, accepted: 3, conflicts: 1, quarantined: 2 },
+      trades: { fetched: 50, quarantined: 4 },
       symbols: { planned: 4, failed: 1 },
       watermark: 99,
       warnings: ['w'],
@@ -171,6 +173,12 @@ describe('the summary of a past run', () => {
       failures_count: 7,
       schema_drift: [{ resource: 'ticks', field: 'p', change: 'retyped', before: ['number'], now: ['string'] }],
       rate: { allowed_per_second: 5, used: 0.5, wait_ms: 9 },
+      published: { files: 3, bytes: 900, dates: ['2026-06-01'], dates_count: 4 },
+      night: {
+        nights: 2,
+        ticks: { new: { count: 3, median: 5 }, late: { count: -1, median: 'x' } },
+        markets: { new: { count: 9, names: ['A', 'B', 'C', 'D', 'E', 'F', 7] }, resolved: null },
+      },
       next_action: 'oddslake gaps',
     };
     expect(parsePastSummary(JSON.stringify(summary))).toEqual({
@@ -180,6 +188,8 @@ describe('the summary of a past run', () => {
       accepted: 3,
       conflicts: 1,
       quarantined: 2,
+      rowsFetched: 56,
+      rowsUnusable: 6,
       planned: 4,
       failed: 1,
       watermark: 99,
@@ -190,6 +200,21 @@ describe('the summary of a past run', () => {
       drifts: summary.schema_drift,
       driftsCount: 1,
       rate: { allowedPerSecond: 5, used: 0.5, waitedMs: 9 },
+      published: { files: 3, bytes: 900, days: 4 },
+      night: {
+        nights: 2,
+        ticks: {
+          new: { count: 3, median: 5 },
+          late: { count: 0, median: null },
+          conflicts: { count: 0, median: null },
+        },
+        markets: {
+          new: { count: 9, names: ['A', 'B', 'C', 'D', 'E'] },
+          resolved: { count: 0, names: [] },
+          delisted: { count: 0, names: [] },
+          overdue: { count: 0, names: [] },
+        },
+      },
       nextAction: 'oddslake gaps',
     });
   });

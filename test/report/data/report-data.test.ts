@@ -16,6 +16,7 @@ const rules: ReportRules = {
   days: 60,
   lagMsMax: 2 * dayMs,
   requestsPerSecond: 5,
+  catalogueUrl: null,
 };
 /** End of the two days of the archive. */
 const end = day0 + 2 * dayMs;
@@ -24,7 +25,8 @@ const gathered = (archive: Archive, nowMs = end, rest: Partial<ReportRules> = {}
 
 test('reads files and state of an archive', async () => {
   const archive = await lakeWith([rain, 'KXRAIN-27JUN'], { opensAt: day0 });
-  const { status, days, coverage, gaps, cadence } = await gathered(archive);
+  const { status, days, coverage, gaps, cadence, problems } = await gathered(archive);
+  expect(problems.counts).toEqual({ failing: 0, suspended: 0, late: 0 });
   expect(status).toMatchObject({ generation: 1, published: { ticks: 2 * 2 * 204 }, symbols: { known: 2, live: 2 } });
   expect(days).toMatchObject([
     { date: '2026-06-01', ticks: 2 * 204, state: 'incomplete', expected: 2, covered: 0 },
@@ -84,6 +86,9 @@ test.each([{ candles: ['1h'] as const }, { candles: [] }])(
     // The last tick was at 22:00: 12 hours without ticks are not silence, 13 are.
     const early = await gathered(await ticking(until, until + 4 * hourMs, set), until + 4 * hourMs);
     expect(early.cadence.silent).toEqual([]);
+    const [busiest] = early.cadence.busiest;
+    expect(busiest!.prices.slice(0, 2)).toEqual([day0, day0 + 2 * hourMs].map((t) => ({ t, p: 0.5 })));
+    expect(busiest!.prices).toHaveLength(busiest!.hours);
     const late = await gathered(await ticking(until, until + 11 * hourMs, set), until + 11 * hourMs);
     expect(late.cadence.silent).toMatchObject([
       { symbol: 'HUSH', quietMs: 13 * hourMs, longestPauseHours: 2, lastTick: until - 2 * hourMs },

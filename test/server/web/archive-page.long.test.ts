@@ -26,17 +26,18 @@ describe('the report on an archive', needsBrowser, () => {
     const file = written();
     const { page, complaints, asked } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
     expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
-    // The plots of ticks, bytes, coverage, lag, conflicts, requests and growth in the variant for this width.
+    // The plots of ticks, bytes, coverage, lag, lateness, conflicts, requests and growth in the variant for this width.
     const shown = (await page.evaluate(
-      `[...document.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect().width).filter((w) => w > 0)`,
+      `[...document.querySelectorAll('svg:not(.spark)')].map((svg) => svg.getBoundingClientRect().width).filter((w) => w > 0)`,
     )) as number[];
-    expect(shown).toHaveLength(7);
+    expect(shown).toHaveLength(8);
     for (const plot of shown) expect(plot).toBeGreaterThan(width === 390 ? 300 : 900);
     const [contrast, of] = (await page.evaluate(leastContrast)) as [number, string];
     expect(contrast, of).toBeGreaterThan(4.5);
     const paper = await page.evaluate('getComputedStyle(document.body).backgroundColor');
     expect(paper).toBe(colorScheme === 'dark' ? 'rgb(20, 25, 27)' : 'rgb(252, 252, 251)');
-    expect(await page.locator('td', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
+    expect(await page.locator('td bdi', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
+    expect(await page.locator('svg.spark:visible').count()).toBeGreaterThan(0);
     expect(await page.evaluate('globalThis.hit')).toBeUndefined();
     expect([complaints, asked]).toEqual([[], [`file://${file}`]]);
   });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { clipGaps, formatAxisLabels, toCandleColumns, toStepLine } from '../../../src/server/web/client/lines.ts';
+import { clipGaps } from '../../../src/server/web/client/coverage.ts';
+import { formatAxisLabels, toCandleColumns, toStepLine } from '../../../src/server/web/client/lines.ts';
 
 const at = (t: number, p = t / 10) => ({ t, p });
 

@@ -1,58 +1,105 @@
+import { computeTables, findLonePoints } from './chart-columns.ts';
+import type { ChartData } from './chart-data.ts';
+import {
+  type ChartColors,
+  type ConflictMark,
+  coverageBandPx,
+  paintCandles,
+  paintConflicts,
+  paintCoverage,
+  paintGaps,
+  readColors,
+} from './chart-paint.ts';
 import { createElement } from './dom.ts';
-import { formatInteger, formatPrice, formatTime } from './format.ts';
-import { type Candle, formatAxisLabels, toCandleColumns, toStepLine } from './lines.ts';
-import type { ChartData } from './load.ts';
+import { formatPrice } from './format.ts';
+import { formatAxisLabels, scaleRange } from './lines.ts';
+import { createReadout, formatReadout, listStops, type Readout } from './readout.ts';
+import type { SymbolState } from './symbol-state.ts';
 import uPlot from './uplot.js';
 import type { TimeRange, View } from './view.ts';
 
-interface ChartContent {
-  readonly data: uPlot.AlignedData;
-  readonly series: uPlot.Series[];
-  readonly bands?: uPlot.Band[];
-  /** Describes the data at an index. */
-  readonly describePoint: (index: number) => string;
-  readonly paint?: (u: uPlot, colour: ChartColors) => void;
+export interface ChartOptions {
+  readonly kind: View['chart'];
+  readonly scale: SymbolState['scale'];
+  /** The description for screen readers. */
+  readonly label: string;
+  readonly bounds: TimeRange;
+  /** Called with a selected range. */
+  readonly zoom: (range: TimeRange) => void;
 }
 
-const computeHeightPx = (width: number): number => (width < 560 ? 260 : 340);
+const computeHeightPx = (width: number): number => (width < 560 ? 270 : 350);
+/** How long the wheel has to rest until finer data is loaded. */
+const wheelRestMs = 250;
 
-/** Renders a chart with the width of its container. Calls `zoom` with the selected range. Call `destroy` to remove it. */
-export function createChart(loaded: ChartData, kind: View['chart'], label: string, zoom: (range: TimeRange) => void) {
+/** Renders a chart with the width of its container. Call `destroy` to remove it. */
+export function createChart(loaded: ChartData, { kind, scale, label, bounds, zoom }: ChartOptions) {
   const canvas = createElement('div', { class: 'canvas', role: 'img', 'aria-label': label });
-  const readout = createElement('output', { class: 'readout' });
-  const defaults = 'Point at the chart to read values; select a range to zoom in.';
-  readout.textContent = defaults;
+  const tip = createElement('div', { class: 'reading', hidden: true, 'aria-hidden': 'true' });
+  const readAt = createReadout(loaded);
+  const stops = listStops(loaded);
+  const scrub = createElement('input', {
+    type: 'range',
+    class: 'scrub',
+    min: 0,
+    max: Math.max(0, stops.length - 1),
+    value: Math.max(0, stops.length - 1),
+    'aria-label': 'Read values: arrow keys move along the chart',
+    disabled: stops.length === 0,
+  });
+  let shown = loaded.range;
+  let marks: readonly ConflictMark[] = [];
   let plot: uPlot | null = null;
+  /** The time under the keyboard; the position of the pointer is only as exact as a pixel. */
+  let stopTime: number | null = null;
+  let wheelTimer: ReturnType<typeof setTimeout> | undefined;
 
+  const showReadout = (u: uPlot): void => {
+    const { left } = u.cursor;
+    tip.hidden = left == null || left < 0;
+    if (tip.hidden) return;
+    renderTip(tip, readAt(stopTime ?? u.posToVal(left!, 'x')));
+    const plotLeft = u.over.offsetLeft;
+    const isRight = left! > u.over.clientWidth / 2;
+    tip.style.left = isRight ? '' : `${plotLeft + left! + 12}px`;
+    tip.style.right = isRight ? `${canvas.clientWidth - plotLeft - left! + 12}px` : '';
+  };
   const draw = (): void => {
     plot?.destroy();
-    const colour = readColors();
-    const content =
-      loaded.kind === 'ticks' ? createTickContent(loaded, colour) : createCandleContent(loaded, kind, colour);
+    const colors = readColors();
     const width = Math.max(240, canvas.clientWidth);
+    const content = createContent(loaded, kind, colors);
     plot = new uPlot(
       {
         width,
         height: computeHeightPx(width),
         ms: 1,
         legend: { show: false },
-        padding: [10, 26, 0, 0],
+        padding: [coverageBandPx.height + coverageBandPx.gap + 5, 20, 0, 0],
         tzDate: (t) => uPlot.tzDate(new Date(t), 'Etc/UTC'),
-        scales: { x: { time: true, range: [loaded.range.from, loaded.range.to] }, y: { range: computePriceRange } },
+        scales: {
+          x: { time: true, range: () => [shown.from, shown.to] },
+          y: { range: (_u, min, max) => computePriceRange(min, max, scale, marks) },
+        },
         series: [{}, ...content.series],
-        ...(content.bands === undefined ? {} : { bands: content.bands }),
-        axes: createAxes(colour),
-        cursor: { y: false, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => null } },
+        bands: content.bands,
+        axes: createAxes(colors),
+        cursor: {
+          y: false,
+          drag: { x: true, y: false, setScale: false },
+          bind: { dblclick: () => null },
+          points: { show: false },
+        },
         hooks: {
-          drawClear: [(u) => paintGaps(u, loaded.gaps, colour.gap)],
-          draw: [(u) => content.paint?.(u, colour)],
-          setCursor: [
-            ({ cursor, posToVal }) => {
-              const gap = cursor.left == null || cursor.left < 0 ? undefined : gapAt(posToVal(cursor.left, 'x'));
-              const description = gap ?? (cursor.idx == null ? '' : content.describePoint(cursor.idx));
-              readout.textContent = description === '' ? defaults : description;
+          drawClear: [(u) => paintGaps(u, loaded.symbols[0]!.gaps, colors.gap)],
+          draw: [
+            (u) => {
+              content.paint(u);
+              paintConflicts(u, marks, colors.conflict);
+              paintCoverage(u, loaded.coverage ?? [], loaded.symbols[0]!.gaps, colors);
             },
           ],
+          setCursor: [showReadout],
           setSelect: [
             ({ select, posToVal, setSelect }) => {
               if (select.width < 4) return;
@@ -66,11 +113,37 @@ export function createChart(loaded: ChartData, kind: View['chart'], label: strin
       content.data,
       canvas,
     );
+    plot.over.addEventListener('pointermove', () => (stopTime = null));
+    plot.over.addEventListener('wheel', zoomByWheel, { passive: false });
   };
-  const gapAt = (t: number): string | undefined => {
-    const gap = loaded.gaps.find(({ from, to }) => from <= t && t < to);
-    return gap && `Gap: not covered from ${formatTime(gap.from)} to ${formatTime(gap.to)} UTC`;
+  /** Shows a range with the data at hand, until finer data is there. */
+  const preview = (range: TimeRange): void => {
+    shown = range;
+    plot?.setScale('x', { min: range.from, max: range.to });
   };
+  // A touchpad's pinch arrives as a wheel with Ctrl. Without it, the wheel scrolls the page.
+  const zoomByWheel = (event: WheelEvent): void => {
+    if (!(event.ctrlKey || event.metaKey) || plot === null) return;
+    event.preventDefault();
+    const at = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, 'x');
+    const factor = 1.0025 ** Math.max(-200, Math.min(200, event.deltaY));
+    preview(scaleRange(shown, factor, bounds, at));
+    clearTimeout(wheelTimer);
+    wheelTimer = setTimeout(() => zoom(shown), wheelRestMs);
+  };
+  const moveToStop = (): void => {
+    const t = stops[Number(scrub.value)];
+    if (t === undefined || plot === null) return;
+    stopTime = t;
+    plot.setCursor({ left: plot.valToPos(t, 'x'), top: plot.over.clientHeight / 2 });
+    scrub.setAttribute('aria-valuetext', formatReadout(readAt(t)));
+  };
+  scrub.addEventListener('input', moveToStop);
+  scrub.addEventListener('focus', moveToStop);
+  scrub.addEventListener('blur', () => {
+    stopTime = null;
+    plot?.setCursor({ left: -10, top: -10 });
+  });
 
   const sized = new ResizeObserver(() => {
     const width = canvas.clientWidth;
@@ -79,13 +152,20 @@ export function createChart(loaded: ChartData, kind: View['chart'], label: strin
   const scheme = matchMedia('(prefers-color-scheme: dark)');
   scheme.addEventListener('change', draw);
   return {
-    root: createElement('div', { class: 'chart' }, canvas, readout),
+    root: createElement('div', { class: 'chart' }, canvas, tip, scrub),
     /** Must be called after the element is added to the document, when it has a width. */
     start(): void {
       draw();
       sized.observe(canvas);
     },
+    preview,
+    /** Marks conflicts; the axis then includes them. */
+    markConflicts(conflicts: readonly ConflictMark[]): void {
+      marks = conflicts.filter(({ t }) => shown.from <= t && t < shown.to);
+      plot?.setScale('x', { min: shown.from, max: shown.to });
+    },
     destroy(): void {
+      clearTimeout(wheelTimer);
       sized.disconnect();
       scheme.removeEventListener('change', draw);
       plot?.destroy();
@@ -93,14 +173,37 @@ export function createChart(loaded: ChartData, kind: View['chart'], label: strin
   };
 }
 
+function renderTip(tip: HTMLElement, { title, rows }: Readout): void {
+  tip.replaceChildren(
+    createElement('b', {}, title),
+    ...rows.map(({ label, value, symbol }) =>
+      createElement(
+        'span',
+        { class: symbol === null ? null : `of-${symbol}` },
+        label === '' ? null : createElement('i', {}, label),
+        value,
+      ),
+    ),
+  );
+}
+
 /** The price range of the axis, with a margin. It is not empty, even if all prices are equal. */
-function computePriceRange(_u: uPlot, min: number | null, max: number | null): [number, number] {
-  if (min === null || max === null) return [0, 1];
+function computePriceRange(
+  lowest: number | null,
+  highest: number | null,
+  scale: SymbolState['scale'],
+  marks: readonly ConflictMark[],
+): [number, number] {
+  if (lowest === null || highest === null) return [0, 1];
+  const min = marks.reduce((least, { dropped }) => Math.min(least, dropped), lowest);
+  const max = marks.reduce((most, { dropped }) => Math.max(most, dropped), highest);
+  // Prices are between 0 and 1; others, which an import may have, must be visible too.
+  if (scale === 'unit') return [Math.min(0, min), Math.max(1, max)];
   const room = (max - min) * 0.08 || Math.max(Math.abs(max) * 0.05, 0.01);
   return [min - room, max + room];
 }
 
-function createAxes(colour: ChartColors): uPlot.Axis[] {
+export function createAxes(colour: ChartColors): uPlot.Axis[] {
   const defaults = {
     stroke: colour.text,
     font: '12px system-ui, sans-serif',
@@ -113,152 +216,48 @@ function createAxes(colour: ChartColors): uPlot.Axis[] {
   ];
 }
 
-function createTickContent(loaded: ChartData & { kind: 'ticks' }, colour: ChartColors): ChartContent {
-  const { x, y } = toStepLine(loaded.ticks, loaded.gaps, loaded.until);
-  const alone = y.flatMap((p, i) => (p !== null && y[i - 1] == null && y[i + 1] == null ? [i] : []));
+interface ChartContent {
+  readonly data: uPlot.AlignedData;
+  readonly series: uPlot.Series[];
+  readonly bands: uPlot.Band[];
+  readonly paint: (u: uPlot) => void;
+}
+
+function createContent(loaded: ChartData, kind: View['chart'], colors: ChartColors): ChartContent {
+  const tables = computeTables(loaded, kind);
+  const aligned = tables.map(({ x, columns }) => [x, ...columns.map(({ y }) => y)] as uPlot.AlignedData);
+  // 2 expands a null to the times of the other symbol, so that a gap stays one; undefined values continue the line.
+  const nullModes = aligned.map((table) => table.map((): uPlot.JoinNullMode => 2));
+  const data = aligned.length === 1 ? aligned[0]! : uPlot.join(aligned, nullModes);
+  const series: uPlot.Series[] = [];
+  for (const [i, { columns }] of tables.entries()) {
+    const stroke = i === 0 ? colors.price : colors.second;
+    for (const { role } of columns) {
+      if (role === 'unseen') series.push({ paths: () => null, points: { show: false } });
+      else if (role === 'edge') series.push({ stroke: 'transparent', width: 0, points: { show: false } });
+      else series.push(createLine(stroke, loaded.kind, data[series.length + 1]!));
+    }
+  }
+  const hasBand = tables[0]!.columns[0]!.role === 'edge';
   return {
-    data: [x, y],
-    series: [
-      {
-        stroke: colour.price,
-        width: 1.5,
-        paths: uPlot.paths.stepped!({ align: 1 }),
-        points: { show: alone.length > 0, size: 5, fill: colour.price, filter: () => alone },
-      },
-    ],
-    describePoint: (i) => (y[i] == null ? '' : `${formatTime(Math.floor(x[i]!))} UTC · price ${formatPrice(y[i]!)}`),
+    data,
+    series,
+    bands: hasBand ? [{ series: [1, 2], fill: colors.band }] : [],
+    paint: (u) => {
+      if (loaded.kind === 'candles' && kind === 'candles') paintCandles(u, tables[0]!.rows, loaded.interval.ms, colors);
+    },
   };
 }
 
-function createCandleContent(
-  loaded: ChartData & { kind: 'candles' },
-  kind: View['chart'],
-  colour: ChartColors,
-): ChartContent {
-  const { x, rows, high, low, close } = toCandleColumns(loaded.candles, loaded.gaps, loaded.interval.ms);
-  const describePoint = (i: number): string => {
-    const candle = rows[i];
-    if (candle == null) return '';
-    const [open, top, bottom, end] = [candle.open, candle.high, candle.low, candle.close].map(formatPrice);
-    const prices = `open ${open} · high ${top} · low ${bottom} · close ${end}`;
-    return `${formatTime(candle.t)} UTC, ${loaded.interval.name} · ${prices} · ${formatInteger(candle.ticks)} ticks`;
-  };
-  const unseen: uPlot.Series = { paths: () => null, points: { show: false } };
-  if (kind === 'candles') {
-    return {
-      data: [x, high, low],
-      series: [unseen, unseen],
-      describePoint: describePoint,
-      paint: (u, now) => paintCandles(u, rows, loaded.interval.ms, now),
-    };
-  }
-  const edge: uPlot.Series = { stroke: 'transparent', width: 0, points: { show: false } };
+function createLine(stroke: string, kind: ChartData['kind'], y: ArrayLike<number | null | undefined>): uPlot.Series {
+  const alone = kind === 'ticks' ? findLonePoints(Array.from(y)) : [];
   return {
-    data: [x, high, low, close],
-    series: [
-      edge,
-      edge,
-      { stroke: colour.price, width: 1.5, points: { show: x.length < 60, size: 4, fill: colour.price } },
-    ],
-    bands: [{ series: [1, 2], fill: colour.band }],
-    describePoint: describePoint,
+    stroke,
+    width: 1.5,
+    ...(kind === 'ticks' && { paths: uPlot.paths.stepped!({ align: 1 }) }),
+    points:
+      kind === 'ticks'
+        ? { show: alone.length > 0, size: 5, fill: stroke, filter: () => alone }
+        : { show: y.length < 60, size: 4, fill: stroke },
   };
-}
-
-/** The current colors of the style sheet, light or dark. */
-export function readColors() {
-  const style = getComputedStyle(document.documentElement);
-  const read = (name: string): string => style.getPropertyValue(name).trim();
-  return {
-    text: read('--muted'),
-    grid: read('--line'),
-    price: read('--accent'),
-    band: read('--band'),
-    gap: read('--gap'),
-    up: read('--up'),
-    down: read('--down'),
-    paper: read('--paper'),
-  };
-}
-export type ChartColors = ReturnType<typeof readColors>;
-
-/** Draws gaps as hatched bands behind the chart, each at least two pixels wide. */
-export function paintGaps(u: uPlot, gaps: readonly TimeRange[], colour: string): void {
-  const { ctx, bbox } = u;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-  ctx.clip();
-  for (const { from, to } of gaps) {
-    const left = Math.max(bbox.left, u.valToPos(from, 'x', true));
-    const right = Math.min(bbox.left + bbox.width, u.valToPos(to, 'x', true));
-    const width = Math.max(2 * devicePixelRatio, right - left);
-    ctx.globalAlpha = 0.28;
-    ctx.fillStyle = colour;
-    ctx.fillRect(left, bbox.top, width, bbox.height);
-    ctx.globalAlpha = 0.75;
-    paintHatching(ctx, left, bbox.top, width, bbox.height, colour);
-  }
-  ctx.restore();
-}
-
-function paintHatching(
-  ctx: CanvasRenderingContext2D,
-  left: number,
-  top: number,
-  width: number,
-  height: number,
-  colour: string,
-) {
-  const step = 9 * devicePixelRatio;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(left, top, width, height);
-  ctx.clip();
-  ctx.beginPath();
-  // The hatching is aligned to the chart, so that it is continuous across adjacent bands.
-  for (let x = Math.floor((left - height) / step) * step; x < left + width; x += step) {
-    ctx.moveTo(x, top + height);
-    ctx.lineTo(x + height, top);
-  }
-  ctx.strokeStyle = colour;
-  ctx.lineWidth = devicePixelRatio;
-  ctx.stroke();
-  ctx.restore();
-}
-
-/** Draws candles: a wick from low to high, and a body from open to close. The body is hollow if the price rose. */
-export function paintCandles(
-  u: uPlot,
-  rows: readonly (Candle | null)[],
-  intervalMs: number,
-  colour: ChartColors,
-): void {
-  const { ctx, bbox } = u;
-  const line = Math.max(1, Math.round(devicePixelRatio));
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-  ctx.clip();
-  ctx.lineWidth = line;
-  for (const candle of rows) {
-    if (candle === null) continue;
-    const left = u.valToPos(candle.t, 'x', true);
-    const full = u.valToPos(candle.t + intervalMs, 'x', true) - left;
-    const width = Math.max(line, Math.min(Math.round(full * 0.7), 22 * devicePixelRatio));
-    const middle = Math.round(left + full / 2);
-    const [high, low] = [u.valToPos(candle.high, 'y', true), u.valToPos(candle.low, 'y', true)];
-    const [open, close] = [u.valToPos(candle.open, 'y', true), u.valToPos(candle.close, 'y', true)];
-    const [top, bottom] = [Math.min(open, close), Math.max(open, close)];
-    const rose = candle.close >= candle.open;
-    ctx.strokeStyle = ctx.fillStyle = rose ? colour.up : colour.down;
-    ctx.fillRect(middle - line / 2, high, line, Math.max(line, low - high));
-    const height = Math.max(line, bottom - top);
-    if (rose && height > 3 * line && width > 3 * line) {
-      ctx.fillStyle = colour.paper;
-      ctx.fillRect(middle - width / 2, top, width, height);
-      ctx.strokeRect(middle - width / 2 + line / 2, top + line / 2, width - line, height - line);
-    } else ctx.fillRect(middle - width / 2, top, width, height);
-  }
-  ctx.restore();
 }

@@ -125,7 +125,7 @@ export function renderSliceDownloads(symbol: string, { from, to }: TimeRange): H
   return createElement(
     'div',
     { class: 'slice' },
-    createElement('h4', {}, 'Published ticks in this range'),
+    createElement('h4', { 'aria-level': 2 }, 'Published ticks in this range'),
     ...formats.map(({ parameters, label, ending }) => {
       const query = new URLSearchParams({ symbol, from: String(from), to: String(to), ...parameters });
       const url = `/api/v1/historical/ticks?${query}`;

@@ -69,19 +69,6 @@ export function toCandleColumns(candles: readonly Candle[], gaps: readonly TimeR
   return { x, rows, open: column('open'), high: column('high'), low: column('low'), close: column('close') };
 }
 
-/** Sorted, disjoint gaps within the range. */
-export function clipGaps(gaps: readonly TimeRange[], range: TimeRange): TimeRange[] {
-  const out: { from: number; to: number }[] = [];
-  for (const { from, to } of [...gaps].sort((a, b) => a.from - b.from)) {
-    const cut = { from: Math.max(from, range.from), to: Math.min(to, range.to) };
-    if (cut.from >= cut.to) continue;
-    const last = out.at(-1);
-    if (last !== undefined && cut.from <= last.to) last.to = Math.max(last.to, cut.to);
-    else out.push(cut);
-  }
-  return out;
-}
-
 const monthNames = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 /** Labels of a UTC time axis. A second line shows the day or the year if it changes. */
@@ -143,11 +130,16 @@ export function estimateTicks({ from, to }: TimeRange, { first, last, ticks }: T
 /** Shortest range, in ms. */
 export const rangeMsMin = 1000;
 
-/** Scales a range about its middle, within `bounds`, in whole milliseconds. */
-export function scaleRange({ from, to }: TimeRange, factor: number, bounds: TimeRange): TimeRange {
-  const middle = (from + to) / 2;
-  const half = Math.max(rangeMsMin, (to - from) * factor) / 2;
-  return clampRange({ from: Math.round(middle - half), to: Math.round(middle + half) }, bounds);
+/** Scales a range about a time in it, by default its middle, within `bounds`, in whole milliseconds. */
+export function scaleRange(
+  { from, to }: TimeRange,
+  factor: number,
+  bounds: TimeRange,
+  at = (from + to) / 2,
+): TimeRange {
+  const length = Math.max(rangeMsMin, (to - from) * factor);
+  const start = at - ((at - from) / (to - from)) * length;
+  return clampRange({ from: Math.round(start), to: Math.round(start + length) }, bounds);
 }
 
 /** Moves a range by a share of its length, within `bounds`. */

@@ -1,68 +1,96 @@
-import { fetchJson } from './api.ts';
+import { ApiError, fetchJson } from './api.ts';
+import type { ChartData, SymbolTicks } from './chart-data.ts';
+import { type CoverageRow, type CoveredWindow, clipGaps, type Gap, joinCoverage } from './coverage.ts';
 import {
   alignToIntervals,
   type Candle,
-  clipGaps,
   estimateTicks,
   type Interval,
+  intervals,
   selectInterval,
   type Tick,
   type TickLifetime,
 } from './lines.ts';
 import type { TimeRange, View } from './view.ts';
 
-/** Data of a chart. */
-export type ChartData =
-  | {
-      readonly kind: 'ticks';
-      readonly range: TimeRange;
-      readonly gaps: readonly TimeRange[];
-      readonly ticks: readonly Tick[];
-      readonly until: number;
-    }
-  | {
-      readonly kind: 'candles';
-      readonly range: TimeRange;
-      readonly gaps: readonly TimeRange[];
-      readonly candles: readonly Candle[];
-      readonly interval: Interval;
-    };
+export interface ChartedSymbol {
+  readonly symbol: string;
+  readonly life: TickLifetime;
+}
 
 /** Maximum estimated number of ticks of a chart. If it is exceeded, the chart uses candles. */
 const ticksShownMax = 4000;
+/** The same for a range that is too short for a readable number of candles. */
+const denseTicksShownMax = 60_000;
+const candlesReadableMin = 120;
 /** Maximum number of ticks and pages that are fetched for a chart. If the estimate was too low, the chart uses candles. */
-const ticksFetchedMax = 20_000;
+const ticksFetchedMax = 100_000;
 const pagesMax = 20;
 const pageSize = 10_000;
 /** Maximum number of candles of a chart. Candle bodies need more space than a line. */
 const getCandlesMax = (chart: View['chart']): number => (chart === 'price' ? 800 : innerWidth < 560 ? 80 : 200);
 
+/** Fetches the data of a range: ticks if there are few, otherwise candles of a suitable interval. */
+export async function loadChartData(
+  charted: readonly ChartedSymbol[],
+  range: TimeRange,
+  chart: View['chart'],
+  signal: AbortSignal,
+): Promise<ChartData> {
+  if (chart === 'price' && shouldShowTicks(charted, range)) {
+    const [coverage, ...loaded] = await Promise.all([
+      loadCoverage(charted[0]!.symbol, range, signal),
+      ...charted.map(({ symbol }) => loadTicks(symbol, range, signal)),
+    ]);
+    if (!loaded.includes(null)) {
+      // The coverage has the reasons of the gaps.
+      const symbols = (loaded as SymbolTicks[]).map((one, i) =>
+        i === 0 && coverage !== null ? { ...one, gaps: addReasons(one.gaps, coverage.gaps) } : one,
+      );
+      return { kind: 'ticks', range, symbols, coverage: coverage?.windows ?? null };
+    }
+  }
+  const interval = selectInterval(range, getCandlesMax(chart));
+  const aligned = alignToIntervals(range, interval);
+  const [coverage, ...candles] = await Promise.all([
+    loadCoverage(charted[0]!.symbol, aligned, signal),
+    ...charted.map(({ symbol }) => loadCandles(symbol, aligned, interval, signal)),
+  ]);
+  const others = await Promise.all(charted.slice(1).map(({ symbol }) => loadCoverage(symbol, aligned, signal)));
+  const symbols = charted.map(({ symbol }, i) => ({
+    symbol,
+    candles: candles[i]!,
+    gaps: (i === 0 ? coverage : others[i - 1]!)?.gaps ?? [],
+  }));
+  return { kind: 'candles', range: aligned, interval, symbols, coverage: coverage?.windows ?? null };
+}
+
+function shouldShowTicks(charted: readonly ChartedSymbol[], range: TimeRange): boolean {
+  const estimate = charted.reduce((sum, { life }) => sum + estimateTicks(range, life), 0);
+  const isDense = (range.to - range.from) / intervals[0].ms < candlesReadableMin;
+  return estimate <= (isDense ? denseTicksShownMax : ticksShownMax);
+}
+
+/** Gaps of the ticks, which know the journal, with the reasons of the gaps of the coverage. */
+function addReasons(gaps: readonly Gap[], known: readonly Gap[]): Gap[] {
+  return gaps.map((gap) => {
+    if (gap.reason !== undefined) return gap;
+    const match = known.find(({ from, to }) => from < gap.to && gap.from < to);
+    return match === undefined ? gap : { ...match, from: gap.from, to: gap.to };
+  });
+}
+
 interface TicksResponse {
   readonly ticks: readonly Tick[];
   readonly to: number;
   readonly generated_at: number;
-  readonly gaps?: readonly TimeRange[];
-}
-
-/** Fetches the data of a range: ticks if there are few, otherwise candles of a suitable interval. */
-export async function loadChartData(
-  symbol: string,
-  range: TimeRange,
-  lifetime: TickLifetime,
-  chart: View['chart'],
-  signal: AbortSignal,
-): Promise<ChartData> {
-  if (chart === 'price' && estimateTicks(range, lifetime) <= ticksShownMax) {
-    const loaded = await loadTicks(symbol, range, signal);
-    if (loaded !== null) return loaded;
-  }
-  return loadCandles(symbol, range, chart, signal);
+  readonly gaps?: readonly Gap[];
 }
 
 /** Fetches all ticks of a range; null if there are too many. */
-async function loadTicks(symbol: string, range: TimeRange, signal: AbortSignal): Promise<ChartData | null> {
+async function loadTicks(symbol: string, range: TimeRange, signal: AbortSignal): Promise<SymbolTicks | null> {
   const ticks: Tick[] = [];
-  const gaps: TimeRange[] = [];
+  const gaps: Gap[] = [];
   let { from, to } = range;
   for (let page = 0; from < to; page++) {
     if (page === pagesMax || ticks.length > ticksFetchedMax) return null;
@@ -75,7 +103,37 @@ async function loadTicks(symbol: string, range: TimeRange, signal: AbortSignal):
     if (response.to <= from) break;
     from = response.to;
   }
-  return { kind: 'ticks', range, ticks, gaps: clipGaps(gaps, range), until: Math.min(from, range.to) };
+  return { symbol, ticks, gaps: clipGaps(gaps, range), until: Math.min(from, range.to) };
+}
+
+/** Fetches the covered windows and the gaps of a range; null if the key does not permit them. */
+async function loadCoverage(
+  symbol: string,
+  range: TimeRange,
+  signal: AbortSignal,
+): Promise<{ windows: CoveredWindow[]; gaps: Gap[] } | null> {
+  interface CoverageResponse {
+    readonly coverage: readonly CoverageRow[];
+    readonly gaps?: readonly Gap[];
+    readonly next_cursor: string | null;
+  }
+  const rows: CoverageRow[] = [];
+  let gaps: readonly Gap[] = [];
+  let cursor: string | null = null;
+  try {
+    for (let page = 0; page < pagesMax; page++) {
+      const query = { dataset: 'ticks', symbol, ...range, limit: pageSize, cursor };
+      const response: CoverageResponse = await fetchJson('/api/v1/historical/coverage', query, signal);
+      rows.push(...response.coverage);
+      if (page === 0) gaps = response.gaps ?? [];
+      cursor = response.next_cursor;
+      if (cursor === null) break;
+    }
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return null;
+    throw error;
+  }
+  return { windows: joinCoverage(rows, range), gaps: clipGaps(gaps, range) };
 }
 
 interface CandlesResponse {
@@ -84,25 +142,6 @@ interface CandlesResponse {
 }
 
 async function loadCandles(
-  symbol: string,
-  range: TimeRange,
-  chart: View['chart'],
-  signal: AbortSignal,
-): Promise<ChartData> {
-  const interval = selectInterval(range, getCandlesMax(chart));
-  const aligned = alignToIntervals(range, interval);
-  const [candles, gaps] = await Promise.all([
-    fetchCandles(symbol, aligned, interval, signal),
-    fetchJson<{ gaps?: readonly TimeRange[] }>(
-      '/api/v1/historical/coverage',
-      { dataset: 'ticks', symbol, ...range, limit: 1 },
-      signal,
-    ).then((response) => response.gaps ?? []),
-  ]);
-  return { kind: 'candles', range: aligned, candles, gaps: clipGaps(gaps, aligned), interval };
-}
-
-async function fetchCandles(
   symbol: string,
   range: TimeRange,
   interval: Interval,

@@ -1,8 +1,9 @@
 import { formatIsoTime } from './format.ts';
 import { appendListView, type ListView, parseListView } from './list-view.ts';
+import { parseSymbolState, type SymbolState, writeSymbolState } from './symbol-state.ts';
 
 /** The view of the page. The URL contains it, so that a view can be shared and the back button works. */
-export interface View {
+export interface View extends SymbolState {
   readonly symbol: string | null;
   /** Epoch milliseconds, half-open; both or neither. */
   readonly range: TimeRange | null;
@@ -27,13 +28,14 @@ export function parseView(hash: string): View {
     symbol: parameters.get('symbol') || null,
     range: from !== null && to !== null && from < to ? { from, to } : null,
     chart: parameters.get('chart') === 'candles' ? 'candles' : 'price',
+    ...parseSymbolState(parameters),
     day: /^\d{4}-\d\d-\d\d$/.test(day) && parseTime(day) !== null ? day : null,
     list: parseListView(parameters),
   };
 }
 
 /** Formats a view as a fragment; default values are omitted. */
-export function formatHash({ symbol, range, chart, day, list }: View): string {
+export function formatHash({ symbol, range, chart, day, list, ...state }: View): string {
   const parameters = new URLSearchParams();
   if (symbol !== null) parameters.set('symbol', symbol);
   if (symbol !== null && range !== null) {
@@ -41,6 +43,7 @@ export function formatHash({ symbol, range, chart, day, list }: View): string {
     parameters.set('to', formatIsoTime(range.to));
   }
   if (symbol !== null && chart === 'candles') parameters.set('chart', chart);
+  if (symbol !== null) writeSymbolState(state, parameters);
   if (day !== null) parameters.set('day', day);
   if (list !== undefined) appendListView(parameters, list);
   // Colons are allowed in a fragment and easier to read.
@@ -54,4 +57,10 @@ export function parseTime(text: string | null): number | null {
   if (text === null || !timePattern.test(text)) return null;
   const ms = Date.parse(text);
   return Number.isFinite(ms) && ms >= 0 ? ms : null;
+}
+
+/** Parses a UTC time as the page formats it, or as ISO 8601; null if it is invalid. */
+export function parseEnteredTime(text: string): number | null {
+  const match = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)Z?)?$/.exec(text.trim());
+  return match === null ? null : parseTime(match[2] === undefined ? match[1]! : `${match[1]}T${match[2]}Z`);
 }

@@ -101,7 +101,7 @@ public final class Calls {
     Set<String> withBooks = historical.listHistoricalOrderBooks(null, null, null, null, null, null, null).getOrderbooks().stream()
         .map(OrderBookSnapshot::getSymbol).collect(Collectors.toSet());
     HistoricalMarket traded =
-        historical.listHistoricalMarkets(null, null, null, null, null, null, null, null, null, null, null, null).getMarkets().stream()
+        historical.listHistoricalMarkets(null, null, null, null, null, null, null, null, null, null, null, null, null).getMarkets().stream()
             .filter(known -> withBooks.contains(known.getSymbol()) && known.getTicks() > 100).findFirst().orElseThrow();
     String symbol = traded.getSymbol();
     require(historical.listSymbols(symbol, null, null, null, null, null, null).getSymbols().get(0).getSymbol().equals(symbol), "symbols");
@@ -123,6 +123,10 @@ public final class Calls {
     require(!trades.get(0).getBlock() && trades.get(0).getAggressor().equals("buy"), "a trade with all facts");
     require(trades.get(1).getBlock() == null && trades.get(1).getAggressor() == null, "a trade of unknown facts");
     require(trades.get(1).getSizeText() != null && trades.get(0).getSizeText() == null, "the text of a size");
+    require(
+        historical.listHistoricalConflicts(null, null, null, null, null, null, null).getConflicts().stream()
+            .allMatch(one -> one.getKept().compareTo(one.getDropped()) != 0),
+        "conflicts");
     List<CoverageWindow> coverage =
         historical.listHistoricalCoverage(null, List.of(symbol), null, null, null, null, null, null).getCoverage();
     require(!coverage.isEmpty() && coverage.stream().allMatch(one -> one.gettFrom() < one.gettTo()), "coverage");

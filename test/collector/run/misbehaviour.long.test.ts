@@ -4,7 +4,6 @@ import { job as nightly } from '../../../jobs/nightly.ts';
 import { covers, isWithin, subtract, union, type Window } from '../../../src/base/window.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
 import { addsUp, type CoverageRow, coverageOf, ticksOf } from '../../e2e/lake.ts';
-import { share } from '../../harness/share.ts';
 import { type Misbehaviour, misbehaviours } from './misbehaviour.ts';
 import { fewFiles } from './nights.ts';
 import { archiveFolder, contextOf, quarantined, type SetAside } from './one-process.ts';
@@ -83,9 +82,9 @@ const together: (readonly Misbehaviour[])[] = [];
 const beside = misbehaviours.filter((row) => !row.isAlone);
 for (let i = 0; i < beside.length; i += rowsMax) together.push(beside.slice(i, i + rowsMax));
 
-/** Rows that affect every symbol: each has its own nights. A quick run omits them. */
+/** Rows that affect every symbol: each has its own nights. */
 const alone = misbehaviours.filter((row) => row.isAlone).map((row) => [row]);
-const batches = share < 1 ? together : [...together, ...alone];
+const batches = [...together, ...alone];
 
 describe.each(batches.map((rows) => ({ rows })))('a misbehaving upstream', ({ rows }) => {
   let nights: Nights;

@@ -11,7 +11,6 @@ import { flows } from '../../faults/flows.ts';
 import { archiveOf, contextIn, copyTree, openPlaces } from '../../faults/place.ts';
 import { powerModel } from '../../faults/power-loss.ts';
 import { orphanProcess } from '../../faults/story.ts';
-import { share } from '../../harness/share.ts';
 
 const ground = openPlaces();
 afterAll(() => ground.clear());
@@ -52,7 +51,7 @@ test('an import that is killed at any call leaves no window covered without its 
   const complete = listCovered(archiveOf(undisturbed));
   expect(complete.filter((line) => line.startsWith('quotes')).length).toBeGreaterThan(1);
   const wrong: string[] = [];
-  for (let at = 1; at <= calls; at += share === 1 ? 2 : 17) {
+  for (let at = 1; at <= calls; at += 2) {
     const place = ground.fresh();
     await run(place, at);
     orphanProcess(place);

@@ -77,6 +77,22 @@ test('asks nothing for the past, nor for data that is fresh', async () => {
   expect([await service.count('fetched'), await service.count('fresh')]).toEqual([1, 2]);
 });
 
+test('a reader without a key gets what is stored, and causes no request', async () => {
+  const world = await collected();
+  const service = await world.serve('service.public_catalogue=true');
+  const symbol = busySymbol(world);
+  await service.get(`ticks?symbol=${symbol}`);
+  world.advance(60_000);
+  const before = world.box.stats();
+  const stored = await fetch(`${service.url}/api/v1/ticks?symbol=${symbol}`);
+  expect([stored.status, ((await stored.json()) as Answer['body']).data_time]).toEqual([200, startMs]);
+  expect((await fetch(`${service.url}/api/v1/orderbook?symbol=${symbol}`)).status).toBe(404);
+  expect((await fetch(`${service.url}/api/v1/markets`)).status).toBe(401);
+  expect(world.box.stats()).toEqual(before);
+  // With a key it is as fresh as the upstream.
+  expect((await service.get(`ticks?symbol=${symbol}`)).body.data_time).toBe(startMs + 60_000);
+});
+
 test('a symbol that nobody has ticks of is asked for once, and does not enter the archive', async () => {
   const world = await collected();
   const service = await world.serve();

@@ -1,0 +1,46 @@
+import { intersect, union, type Window } from '../../base/window.ts';
+import type { SymbolPlan } from '../paging/plan.ts';
+
+/** How much of the time of planned windows has been fetched. */
+export interface CoveredShare {
+  /** Notes windows that a response covered. Windows outside the plan and repeated ones count nothing. */
+  noteCovered(symbol: string, windows: readonly Window[]): void;
+  /** Notes that a symbol is finished, whether or not all of its windows are covered. */
+  noteDone(symbol: string): void;
+  /** From 0 to 1, never falling. 1 if nothing is planned. */
+  share(): number;
+}
+
+/** Measures the covered share of these plans. A symbol that takes many pages moves it with each page. */
+export function measureCoveredShare(plans: readonly SymbolPlan[]): CoveredShare {
+  const windows = new Map(plans.map((plan) => [plan.symbol, plan.windows]));
+  const covered = new Map<string, Window[]>();
+  const totalMs = plans.reduce((sum, plan) => sum + sumWidths(plan.windows), 0);
+  let doneMs = 0;
+  let shown = 0;
+  return {
+    noteCovered(symbol, found) {
+      const planned = windows.get(symbol);
+      if (planned === undefined || found.length === 0) return;
+      covered.set(symbol, union([...(covered.get(symbol) ?? []), ...intersect(planned, union(found))]));
+    },
+    noteDone(symbol) {
+      const planned = windows.get(symbol);
+      if (planned === undefined) return;
+      doneMs += sumWidths(planned);
+      windows.delete(symbol);
+      covered.delete(symbol);
+    },
+    share() {
+      if (totalMs === 0) return 1;
+      // Only the symbols that are being fetched are in the map.
+      let coveredMs = doneMs;
+      for (const found of covered.values()) coveredMs += sumWidths(found);
+      // A withdrawn window is fetched again.
+      shown = Math.max(shown, Math.min(1, coveredMs / totalMs));
+      return shown;
+    },
+  };
+}
+
+const sumWidths = (windows: readonly Window[]): number => windows.reduce((sum, { from, to }) => sum + to - from, 0);

@@ -1,0 +1,91 @@
+import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
+import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
+import { readLastNights, readListCounts } from '../../archive/journal/nightly-memory.ts';
+import { readAllSymbols } from '../../archive/journal/symbols.ts';
+import { type Archive, requireCurrentFormat } from '../../archive/open-archive.ts';
+import { dayMs } from '../../base/window.ts';
+import type { Context } from '../../context/context.ts';
+import { getLingerRules, requireKnownSources } from '../../context/open-configured.ts';
+import { countRechecks } from '../rechecks/recheck-plan.ts';
+import { planSourceRuns } from '../run/source-runs.ts';
+import { type ExpectedRate, estimatePlans, expectRequestRate, type FetchEstimate } from './estimate-step.ts';
+import { planTickPolls } from './poll-plans.ts';
+import { computePollEnd } from './poll-steps.ts';
+import { listPolledSymbols } from './polled-symbols.ts';
+
+/** What a nightly job of one source would request, as far as the archive knows. */
+export interface NightlyPlan {
+  /** The source, of an archive's several; null: the only service. */
+  readonly source: string | null;
+  readonly ticks: FetchEstimate;
+  /** Requests for the market lists, the order books and the rechecks. */
+  readonly marketLists: number;
+  readonly orderBooks: number;
+  readonly rechecks: number;
+  readonly rate: ExpectedRate;
+  /** Whether the market lists were never polled, so that the symbols are unknown. */
+  readonly isFirst: boolean;
+}
+
+/**
+ * Plans a nightly job: one plan for each source that it would collect. Sends no request and writes nothing. Symbols that the
+ * market lists will name for the first time are not in it.
+ * @param day start of the UTC day up to whose end ticks are polled, epoch ms; null: up to now
+ */
+export function planNightly(context: Context, archive: Archive, day: number | null): NightlyPlan[] {
+  requireCurrentFormat(archive);
+  requireKnownSources(archive, context);
+  const end = computePollEnd(context, day);
+  return planSourceRuns(context, [], false).map((run) => planSource(run.context, archive, run.source, end, day));
+}
+
+function planSource(
+  context: Context,
+  archive: Archive,
+  source: string | null,
+  end: number,
+  day: number | null,
+): NightlyPlan {
+  const { settings } = context;
+  const { db } = archive.state;
+  const run = { context, archive, source };
+  const { plans, facts } = planTickPolls(run, end, []);
+  const ticks = estimatePlans(run, plans, facts);
+  const marketLists = countListRequests(run);
+  const hasBooks = day === null || day + dayMs > end;
+  const live = settings.orderbooks.allLive ? listLiveAfterPoll(run, end) : [];
+  const orderBooks = hasBooks ? new Set([...settings.orderbooks.symbols, ...live]).size : 0;
+  const isRepeated =
+    plans.length === 0 ||
+    computeNewlyPolledMs(readLastNights(db, source)[0], end, settings.source.firstLookbackDays * dayMs) === null;
+  const sent = ticks.requests + marketLists + orderBooks;
+  return {
+    source,
+    ticks,
+    marketLists,
+    orderBooks,
+    rechecks: isRepeated ? 0 : countRechecks(settings.poll.recheckShare, sent),
+    rate: expectRequestRate(context, db, source),
+    isFirst: settings.symbols.length === 0 && !readAllSymbols(db, source).some(({ listed }) => listed),
+  };
+}
+
+/** The symbols that are still live once their ticks are polled up to `end`, as order books are polled after ticks. */
+function listLiveAfterPoll(run: PlannedSource, end: number): string[] {
+  const { context } = run;
+  const [nowMs, rules] = [context.clock.nowMs(), getLingerRules(context)];
+  return listPolledSymbols(run, [], nowMs)
+    .filter(
+      ({ facts }) => context.settings.symbols.length > 0 || isLive({ ...facts, suspendedAt: null }, end, nowMs, rules),
+    )
+    .map(({ facts: { symbol } }) => symbol);
+}
+
+type PlannedSource = Parameters<typeof planTickPolls>[0];
+
+/** One request for each list, and a second one for a list that was longer than the limit. */
+function countListRequests({ context, archive, source }: PlannedSource): number {
+  const { views, marketsLimit } = context.settings.source;
+  const counts = readListCounts(archive.state.db, source);
+  return views.reduce((sum, view) => sum + ((counts.get(view) ?? 0) > marketsLimit ? 2 : 1), 0);
+}

@@ -1,0 +1,73 @@
+import type { SymbolFacts } from '../../archive/format/market.ts';
+import { readCollectedEnds } from '../../archive/journal/collected-ends.ts';
+import { findInferredTails, readEvidenceSince } from '../../archive/journal/coverage-store.ts';
+import { readAllLostTicks, readAllOwedWindows, readSettledGaps } from '../../archive/journal/gap-records.ts';
+import { isThinnedBeforeFetch } from '../../archive/journal/nightly-comparison.ts';
+import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
+import { dayMs, union } from '../../base/window.ts';
+import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
+import { addTail, extendToLostWindows, planPoll, type SymbolPlan } from '../paging/plan.ts';
+import type { Run } from '../run/run.ts';
+import { listPolledSymbols } from './polled-symbols.ts';
+
+export interface TickPollPlans {
+  readonly plans: readonly SymbolPlan[];
+  /** The facts of the symbols of the plans. */
+  readonly facts: ReadonlyMap<string, SymbolFacts>;
+  /** Number of symbols to poll, with those that are covered up to the end. */
+  readonly polledCount: number;
+  /** Symbols whose oldest ticks the service may have downsampled before they are fetched. */
+  readonly fetchedLateSymbols: readonly string[];
+  /** Ends of the last polls of symbols that live reads have covered since, epoch ms. */
+  readonly collectedEnds: ReadonlyMap<string, number>;
+}
+
+/**
+ * Plans a poll of ticks up to `end` for the `chosen` symbols, or else those of the settings, or else those of the market
+ * lists. Reads only.
+ */
+export function planTickPolls(
+  run: Pick<Run, 'context' | 'archive' | 'source'>,
+  end: number,
+  chosen: readonly string[],
+): TickPollPlans {
+  const { context, archive } = run;
+  const { db } = archive.state;
+  const nowMs = context.clock.nowMs();
+  const rechecks = readRecheckHistory(db, run.source);
+  const omitsTicks = rechecks.caughtAt !== null;
+  const rules = { ...getLingerRules(context), overlapMs: getOverlapMs(context, rechecks) };
+  const plans: SymbolPlan[] = [];
+  const planned = new Map<string, SymbolFacts>();
+  const fetchedLateSymbols: string[] = [];
+  const [lostBySymbol, owedBySymbol, settled] = [readAllLostTicks(db), readAllOwedWindows(db), readSettledGaps(db)];
+  const inferred = findInferredTails(db, readEvidenceSince(db));
+  const { downsampledAfterDays } = context.settings.source;
+  const collectedEnds = readCollectedEnds(db);
+  const polled = listPolledSymbols(run, chosen, nowMs);
+  for (const { facts, coverage } of polled) {
+    const lost = lostBySymbol.get(facts.symbol) ?? [];
+    // Reported losses and settled gaps are not requested every night.
+    const reported = lost.filter(({ reportedAt }) => reportedAt !== null);
+    const unreported = lost.filter(({ reportedAt }) => reportedAt === null);
+    const excluded = union([...coverage, ...reported, ...(settled.get(facts.symbol) ?? [])]);
+    const windows = extendToLostWindows(
+      planPoll(facts, excluded, end, rules, owedBySymbol.get(facts.symbol), collectedEnds.get(facts.symbol)),
+      unreported,
+    );
+    const { confirm } = context.settings.poll;
+    // If the service leaves ticks out, receiving the last known tick again does not prove that no tick follows.
+    const plan = omitsTicks
+      ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }
+      : addTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
+    if (
+      downsampledAfterDays !== null &&
+      isThinnedBeforeFetch(plan.windows, coverage, nowMs, downsampledAfterDays * dayMs)
+    )
+      fetchedLateSymbols.push(facts.symbol);
+    if (plan.windows.length === 0) continue;
+    plans.push(plan);
+    planned.set(facts.symbol, facts);
+  }
+  return { plans, facts: planned, polledCount: polled.length, fetchedLateSymbols, collectedEnds };
+}

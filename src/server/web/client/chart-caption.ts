@@ -1,0 +1,74 @@
+import type { ChartData } from './chart-data.ts';
+import { evidenceMeanings } from './coverage.ts';
+import { createElement } from './dom.ts';
+import { formatCount, formatDate, formatDuration, formatPrice, formatTime } from './format.ts';
+import type { View } from './view.ts';
+
+/** The visible caption of a chart. */
+export function formatCaption(loaded: ChartData): string {
+  const from = Math.floor(loaded.range.from / 1000) * 1000;
+  const to = Math.ceil(loaded.range.to / 1000) * 1000;
+  const what =
+    loaded.kind === 'ticks'
+      ? formatCount(sum(loaded.symbols.map(({ ticks }) => ticks.length)), 'tick')
+      : `${formatCount(sum(loaded.symbols.map(({ candles }) => candles.length)), 'candle')} of ${loaded.interval.name}`;
+  const count = loaded.symbols[0]!.gaps.length;
+  const gaps = count === 0 ? 'no gap' : formatCount(count, 'gap');
+  return `${what}, ${gaps}, ${formatTime(from)} to ${formatTime(to)} UTC (${formatDuration(to - from)}). `;
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
+
+/** The description of a chart for screen readers. */
+export function formatSummary(symbol: string, loaded: ChartData): string {
+  const lows: number[] = [];
+  const highs: number[] = [];
+  let [first, last]: [number | null, number | null] = [null, null];
+  if (loaded.kind === 'ticks') {
+    for (const { p } of loaded.symbols[0]!.ticks) lows.push(p);
+    highs.push(...lows);
+    [first, last] = [lows[0] ?? null, lows.at(-1) ?? null];
+  } else {
+    const { candles } = loaded.symbols[0]!;
+    for (const { low } of candles) lows.push(low);
+    for (const { high } of candles) highs.push(high);
+    [first, last] = [candles[0]?.open ?? null, candles.at(-1)?.close ?? null];
+  }
+  if (first === null || last === null)
+    return `${symbol}: no ticks from ${formatDate(loaded.range.from)} to ${formatDate(loaded.range.to)}`;
+  const low = lows.reduce((a, b) => Math.min(a, b));
+  const high = highs.reduce((a, b) => Math.max(a, b));
+  const ends = `${formatPrice(first)} at the start, ${formatPrice(last)} at the end`;
+  const other = loaded.symbols[1] === undefined ? '' : ` Compared with ${loaded.symbols[1].symbol}.`;
+  return `Prices of ${symbol}: ${ends}, between ${formatPrice(low)} and ${formatPrice(high)}. ${formatCaption(loaded)}${other}`;
+}
+
+/** How the band above a chart shows each kind of evidence: proven, declared, or provisional. */
+const evidenceStyles = [
+  { style: 'proven', names: ['confirmed', 'stated'] },
+  { style: 'declared', names: ['declared'] },
+  { style: 'inferred', names: ['inferred', 'unknown'] },
+] as const;
+
+/** Renders the legend: only what the chart shows. */
+export function renderChartKey(loaded: ChartData, kind: View['chart'], conflicts: number): HTMLElement {
+  const key = (style: string, text: string, title: string | null = null): HTMLElement =>
+    createElement('span', { title }, createElement('i', { class: style }), text);
+  const isLine = loaded.kind === 'ticks' || kind === 'price';
+  const evidence = new Set((loaded.coverage ?? []).map((window) => window.evidence));
+  return createElement(
+    'span',
+    { class: 'keys' },
+    ...(loaded.symbols.length < 2
+      ? []
+      : loaded.symbols.map(({ symbol }, i) => key(i === 0 ? 'key-line' : 'key-line key-second', symbol))),
+    ...(loaded.symbols[0]!.gaps.length === 0 ? [] : [key('key-gap', 'gap: not covered')]),
+    isLine ? key('key-line', 'line: covered, even without ticks') : key('key-quiet', 'blank: covered, no ticks'),
+    ...evidenceStyles.flatMap(({ style, names }) => {
+      const present = names.filter((name) => evidence.has(name));
+      const meaning = present.map((name) => `${name}: ${evidenceMeanings[name]}`).join('\n');
+      return present.length === 0 ? [] : [key(`key-evidence ${style}`, `coverage: ${present.join(', ')}`, meaning)];
+    }),
+    ...(conflicts === 0 ? [] : [key('key-conflict', formatCount(conflicts, 'conflict'))]),
+  );
+}

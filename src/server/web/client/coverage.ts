@@ -1,0 +1,89 @@
+import type { TimeRange } from './view.ts';
+
+/** A window without coverage, with the reason if it is known. */
+export interface Gap extends TimeRange {
+  readonly reason?: string;
+  readonly detail?: string;
+  /** Number of lost ticks. */
+  readonly ticks?: number;
+}
+
+/** A row of /api/v1/historical/coverage. */
+export interface CoverageRow {
+  readonly t_from: number;
+  readonly t_to: number;
+  readonly origin: string;
+  readonly evidence?: string;
+  readonly grain_ms?: number | null;
+  readonly fetched_at: number;
+}
+
+/** A covered window of a chart. `evidence` is `unknown` in archives of an older format. */
+export interface CoveredWindow extends TimeRange {
+  readonly evidence: string;
+  readonly origin: string;
+  readonly grainMs: number | null;
+}
+
+/** What each kind of evidence means, strongest first. */
+export const evidenceMeanings: Readonly<Record<string, string>> = {
+  confirmed: 'a second request returned the same ticks',
+  stated: 'the server stated which window its response covers',
+  declared: 'the user declared it for imported files',
+  inferred: 'provisional: nothing contradicts it, and it was not confirmed',
+  unknown: 'the archive has an older format, without evidence',
+};
+
+/** Windows within the range. Adjacent windows of the same kind are joined. */
+export function joinCoverage(rows: readonly CoverageRow[], range: TimeRange): CoveredWindow[] {
+  const out: { from: number; to: number; evidence: string; origin: string; grainMs: number | null }[] = [];
+  for (const row of [...rows].sort((a, b) => a.t_from - b.t_from)) {
+    const [from, to] = [Math.max(row.t_from, range.from), Math.min(row.t_to, range.to)];
+    if (from >= to) continue;
+    const { origin, evidence = 'unknown', grain_ms: grainMs = null } = row;
+    const last = out.at(-1);
+    if (last?.to === from && last.evidence === evidence && last.origin === origin && last.grainMs === grainMs)
+      last.to = to;
+    else out.push({ from, to, evidence, origin, grainMs });
+  }
+  return out;
+}
+
+/** Sorted gaps within the range. Gaps that touch are one, if they have the same reason. */
+export function clipGaps<T extends Gap>(gaps: readonly T[], range: TimeRange): T[] {
+  const out: T[] = [];
+  for (const gap of [...gaps].sort((a, b) => a.from - b.from)) {
+    const last = out.at(-1);
+    const joins = last !== undefined && last.reason === gap.reason && last.detail === gap.detail && gap.from <= last.to;
+    // Gaps of several pages may overlap; a chart needs disjoint ones.
+    const start = joins ? gap.from : Math.max(gap.from, last?.to ?? gap.from);
+    const cut = { ...gap, from: Math.max(start, range.from), to: Math.min(gap.to, range.to) };
+    if (cut.from >= cut.to) continue;
+    if (joins) out[out.length - 1] = { ...last, to: Math.max(last.to, cut.to) };
+    else out.push(cut);
+  }
+  return out;
+}
+
+/** The window that contains a time, in sorted, disjoint windows. */
+export function findWindow<T extends TimeRange>(windows: readonly T[], t: number): T | undefined {
+  let [low, high] = [0, windows.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (windows[middle]!.to <= t) low = middle + 1;
+    else high = middle;
+  }
+  const found = windows[low];
+  return found !== undefined && found.from <= t ? found : undefined;
+}
+
+/** Index of the last value that is at most `t`, in ascending values; -1 if there is none. */
+export function findLastAtMost(values: ArrayLike<number>, t: number): number {
+  let [low, high] = [0, values.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (values[middle]! <= t) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}

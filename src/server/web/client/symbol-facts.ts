@@ -1,0 +1,77 @@
+import { ApiError, fetchJson } from './api.ts';
+import { createElement } from './dom.ts';
+import { dayMs, formatInteger, formatTime } from './format.ts';
+import type { Candle, TickLifetime } from './lines.ts';
+import { formatMarketState, type Market, marketsPath } from './search.ts';
+import type { MarketHistory } from './timeline.ts';
+
+/** A market with what the page of a symbol reads besides. */
+export interface SymbolMarket extends Market, MarketHistory {
+  readonly canonical_id: string;
+  readonly confidence: number | null;
+  readonly event: string | null;
+  readonly rules_sha256: string | null;
+}
+
+/** The market of a symbol; null if no market list names it. @throws ApiError if the archive has no such symbol */
+export async function fetchMarket(symbol: string, signal: AbortSignal): Promise<SymbolMarket | null> {
+  const query = { symbol, limit: 10 };
+  const { markets } = await fetchJson<{ markets: readonly SymbolMarket[] }>(marketsPath, query, signal).catch(
+    (error: unknown) => {
+      if (error instanceof ApiError && error.status === 404)
+        throw new ApiError(404, 'The archive has no symbol with this name.');
+      throw error;
+    },
+  );
+  // If a match across venues is uncertain, a symbol has several markets: the most certain one is shown.
+  return [...markets].sort((a, b) => (b.confidence ?? 0) - (a.confidence ?? 0))[0] ?? null;
+}
+
+/** First and last tick, including unpublished ticks; null if there are none. */
+export async function fetchTickLifetime(
+  symbol: string,
+  market: Market | null,
+  signal: AbortSignal,
+): Promise<TickLifetime | null> {
+  const { ticks } = await fetchJson<{ ticks: readonly { t: number }[] }>('/api/v1/ticks', { symbol, limit: 1 }, signal);
+  const latest = ticks.at(-1)?.t ?? market?.last_tick ?? null;
+  if (latest === null) return null;
+  const last = Math.max(latest, market?.last_tick ?? latest);
+  const first = market?.first_tick ?? null;
+  if (market !== null && first !== null) return { first, last, ticks: market.ticks };
+  // An imported symbol may have no market. Its first daily candle then gives the start, and an estimate of the number of ticks.
+  const query = { symbol, interval: '1d', limit: 1 };
+  const { candles } = await fetchJson<{ candles: readonly Candle[] }>('/api/v1/historical/candles', query, signal);
+  const day = candles[0];
+  if (day === undefined) return { first: Math.max(0, last - dayMs), last, ticks: 0 };
+  return { first: day.t, last, ticks: Math.ceil((day.ticks * (last + 1 - day.t)) / dayMs) };
+}
+
+/** A longer question may have to be scrolled, with the keyboard too. */
+const questionShownMax = 200;
+
+/** Renders the question and the facts of a market. */
+export function renderFacts(market: Market): Node[] {
+  const { question, source, category, opens_at, closes_at, resolved_at, ticks, first_tick, last_tick } = market;
+  const fact = (name: string, value: string | null): Node[] =>
+    value === null ? [] : [createElement('div', {}, createElement('dt', {}, name), createElement('dd', {}, value))];
+  const time = (t: number | null): string | null => (t === null ? null : formatTime(t - (t % 1000)));
+  return [
+    question === null
+      ? ''
+      : createElement('p', { class: 'question', tabindex: question.length > questionShownMax ? 0 : null }, question),
+    createElement(
+      'dl',
+      { class: 'facts' },
+      ...fact('State', formatMarketState(market)),
+      ...fact('Venue', source),
+      ...fact('Category', category),
+      ...fact('Ticks', formatInteger(ticks)),
+      ...fact('Ticks from', time(first_tick)),
+      ...fact('Ticks to', time(last_tick)),
+      ...fact('Opens', time(opens_at)),
+      ...fact('Closes', time(closes_at)),
+      ...fact('Resolved', time(resolved_at)),
+    ),
+  ].filter((node) => node !== '') as Node[];
+}

@@ -1,0 +1,111 @@
+import { hasOrderBook, renderBookPanel } from './book-panel.ts';
+import { hasConflicts, renderConflictsPanel } from './conflicts-panel.ts';
+import { createElement } from './dom.ts';
+import { renderMarketPanel } from './market-panel.ts';
+import { updateView } from './navigation.ts';
+import type { SymbolMarket } from './symbol-facts.ts';
+import type { TabName } from './symbol-state.ts';
+import { hasTrades, renderTradesPanel } from './trades-panel.ts';
+import type { TimeRange, View } from './view.ts';
+
+/** What a tab is rendered from. */
+export interface TabContext {
+  readonly symbol: string;
+  readonly market: SymbolMarket | null;
+  readonly range: TimeRange;
+  readonly view: View;
+  readonly signal: AbortSignal;
+}
+
+interface Tab {
+  readonly name: TabName;
+  readonly label: string;
+  readonly render: (context: TabContext) => HTMLElement;
+  /** The parts of the context that the content depends on. */
+  readonly keyOf: (context: TabContext) => unknown;
+}
+
+const marketTab: Tab = {
+  name: 'market',
+  label: 'Market',
+  render: ({ market, signal }) => renderMarketPanel(market!, signal),
+  keyOf: ({ view }) => [view.range, view.span, view.chart, view.scale, view.compare],
+};
+
+/** A tab that is shown if the archive has its rows for the symbol. */
+interface OptionalTab extends Tab {
+  readonly hasRows: (symbol: string, signal: AbortSignal) => Promise<boolean>;
+}
+
+const ofRange = ({ range, view }: TabContext): unknown => [range, view.code];
+
+const optionalTabs: readonly OptionalTab[] = [
+  { name: 'book', label: 'Order book', render: renderBookPanel, keyOf: ofRange, hasRows: hasOrderBook },
+  { name: 'trades', label: 'Trades', render: renderTradesPanel, keyOf: ofRange, hasRows: hasTrades },
+  { name: 'conflicts', label: 'Conflicts', render: renderConflictsPanel, keyOf: ofRange, hasRows: hasConflicts },
+];
+
+/** Creates the tabs of a symbol. Those without data are absent. */
+export function createTabs(symbol: string, market: SymbolMarket | null) {
+  const nav = createElement('div', { class: 'joined', role: 'group', 'aria-label': 'More about the symbol' });
+  const body = createElement('div', { class: 'tab-body' });
+  const root = createElement(
+    'section',
+    { class: 'tabs', 'aria-label': 'More about the symbol', hidden: true },
+    nav,
+    body,
+  );
+  let shownKey = '';
+  let running = new AbortController();
+  const tabs: Tab[] = market === null ? [] : [marketTab];
+  const searching = new AbortController();
+  let again = (): void => {};
+  const findTabs = async (): Promise<void> => {
+    const found = await Promise.all(
+      // A key may not permit a dataset: then its tab is absent too.
+      optionalTabs.map((tab) => tab.hasRows(symbol, searching.signal).catch(() => false)),
+    );
+    if (searching.signal.aborted) return;
+    tabs.push(...optionalTabs.filter((_, i) => found[i]));
+    again();
+  };
+  void findTabs();
+  return {
+    root,
+    show(view: View, range: TimeRange): void {
+      again = () => this.show(view, range);
+      root.hidden = tabs.length === 0;
+      const tab = tabs.find(({ name }) => name === view.tab) ?? tabs[0];
+      if (tab === undefined) return;
+      for (const button of nav.querySelectorAll('button'))
+        button.setAttribute('aria-pressed', String(button.dataset.tab === tab.name));
+      if (nav.children.length !== tabs.length) {
+        nav.replaceChildren(
+          ...tabs.map(({ name, label }) =>
+            createElement(
+              'button',
+              {
+                type: 'button',
+                'data-tab': name,
+                'aria-pressed': String(name === tab.name),
+                onclick: () => updateView({ tab: name === tabs[0]!.name ? undefined : name }),
+              },
+              label,
+            ),
+          ),
+        );
+      }
+      const context = { symbol, market, range, view };
+      const key = JSON.stringify([tab.name, tab.keyOf({ ...context, signal: running.signal })]);
+      if (key === shownKey) return;
+      shownKey = key;
+      running.abort();
+      running = new AbortController();
+      body.replaceChildren(tab.render({ ...context, signal: running.signal }));
+    },
+    destroy(): void {
+      searching.abort();
+      running.abort();
+    },
+  };
+}

@@ -1,0 +1,79 @@
+import { formatPrice, formatTime } from './format.ts';
+
+/** A state of a market, from its first poll to its last one. */
+export interface MarketState {
+  readonly first_seen: number;
+  readonly last_seen: number;
+  readonly category: string | null;
+  readonly is_active: boolean | null;
+  readonly closes_at: number | null;
+  readonly resolved_at: number | null;
+  readonly outcome: number | null;
+}
+
+/** What the service knows of a market over time. Times are epoch milliseconds. */
+export interface MarketHistory {
+  readonly first_seen: number;
+  readonly last_seen: number;
+  readonly first_tick: number | null;
+  readonly last_tick: number | null;
+  readonly opens_at: number | null;
+  readonly closes_at: number | null;
+  readonly resolved_at: number | null;
+  readonly outcome: number | null;
+  readonly outcome_source: string | null;
+  /** Number of states; `history` has the latest of them. */
+  readonly states: number;
+  readonly history: readonly MarketState[];
+}
+
+/** Something that happened to a market. */
+export interface MarketEvent {
+  /** Epoch milliseconds. */
+  readonly t: number;
+  readonly what: string;
+  /** `schedule`: the venue gives the time. `poll`: the time of the poll that showed it first. `tick`: of a tick. */
+  readonly from: 'schedule' | 'poll' | 'tick';
+}
+
+/** A settlement value in words: yes, no, or the value between. */
+export const formatOutcome = (outcome: number): string =>
+  outcome === 1 ? 'yes' : outcome === 0 ? 'no' : formatPrice(outcome);
+
+/** The history of a market in order of time: its lists, its ticks, and what changed between its states. */
+export function listMarketEvents(market: MarketHistory): MarketEvent[] {
+  const { history, states, outcome, outcome_source } = market;
+  const events: MarketEvent[] = [];
+  const add = (t: number | null, what: string, from: MarketEvent['from']): void => {
+    if (t !== null) events.push({ t, what, from });
+  };
+  add(market.first_seen, 'Listed for the first time', 'poll');
+  add(market.opens_at, 'Opens', 'schedule');
+  add(market.first_tick, 'First tick', 'tick');
+  add(market.last_tick, 'Last published tick', 'tick');
+  add(market.closes_at, 'Closes', 'schedule');
+  // Of a market with very many states, only the latest are in the history: the first of them is not a change.
+  for (const [i, state] of history.entries()) {
+    const before = history[i - 1];
+    if (before !== undefined) for (const what of listChanges(before, state)) add(state.first_seen, what, 'poll');
+    else if (states > history.length) add(state.first_seen, `${states - history.length} earlier changes`, 'poll');
+  }
+  const how = outcome_source === null ? '' : `, ${outcome_source}`;
+  add(market.resolved_at, outcome === null ? 'Resolved' : `Resolved ${formatOutcome(outcome)}${how}`, 'schedule');
+  add(market.last_seen, 'Listed for the last time, so far', 'poll');
+  return events.sort((a, b) => a.t - b.t);
+}
+
+function listChanges(before: MarketState, after: MarketState): string[] {
+  const changes: string[] = [];
+  if (before.is_active !== after.is_active && after.is_active !== null)
+    changes.push(after.is_active ? 'Active' : 'No longer active');
+  if (before.closes_at !== after.closes_at && after.closes_at !== null)
+    changes.push(`Close moved to ${formatTime(after.closes_at)}`);
+  if (before.category !== after.category) changes.push(`Category: ${after.category ?? 'none'}`);
+  if (before.resolved_at !== after.resolved_at && after.resolved_at !== null)
+    changes.push(`Resolution known: ${formatTime(after.resolved_at)}`);
+  if (before.outcome !== after.outcome)
+    changes.push(after.outcome === null ? 'Outcome withdrawn' : `Outcome known: ${formatOutcome(after.outcome)}`);
+  return changes;
+}

@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { measureCoveredShare } from '../../../src/collector/run/covered-share.ts';
+
+const planOf = (symbol: string, ...windows: [number, number][]) => ({
+  symbol,
+  windows: windows.map(([from, to]) => ({ from, to })),
+  isFirst: false,
+});
+
+test('moves with each page of a long window, and counts nothing twice or outside of the plan', () => {
+  const covered = measureCoveredShare([planOf('A', [0, 600]), planOf('B', [0, 100], [200, 500])]);
+  expect(covered.share()).toBe(0);
+  covered.noteCovered('A', [{ from: -50, to: 100 }]);
+  expect(covered.share()).toBe(0.1);
+  covered.noteCovered('A', [{ from: 50, to: 200 }]);
+  covered.noteCovered('A', [{ from: 50, to: 200 }]);
+  covered.noteCovered('other', [{ from: 0, to: 1000 }]);
+  expect(covered.share()).toBe(0.2);
+  covered.noteCovered('B', [{ from: 50, to: 250 }]);
+  expect(covered.share()).toBe(0.3);
+});
+
+test('counts a finished symbol whole, whatever was covered', () => {
+  const covered = measureCoveredShare([planOf('A', [0, 600]), planOf('B', [0, 400])]);
+  covered.noteCovered('A', [{ from: 0, to: 300 }]);
+  covered.noteDone('A');
+  covered.noteCovered('A', [{ from: 0, to: 600 }]);
+  covered.noteDone('A');
+  expect(covered.share()).toBe(0.6);
+  covered.noteDone('B');
+  expect(covered.share()).toBe(1);
+  expect(measureCoveredShare([]).share()).toBe(1);
+});

@@ -1,0 +1,139 @@
+import { spawnSync } from 'node:child_process';
+import { symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { settingSchemas } from '../../src/settings/source.ts';
+import { program } from '../docs/program.ts';
+import { needsCommands } from '../harness/needs.ts';
+import { runHere } from './here.ts';
+import { access, folder, jobArgs, processEnv, sandbox } from './lake.ts';
+
+// The scripts in real shells. Each driver prints the candidates of one line per block, as the shell's own function finds them.
+
+const shells = ['bash', 'zsh', 'fish'] as const;
+const scripts: Partial<Record<(typeof shells)[number], string>> = {};
+beforeAll(async () => {
+  for (const shell of shells) scripts[shell] = (await runHere(['completion', shell])).stdout;
+});
+
+const drivers: Readonly<Record<(typeof shells)[number], string>> = {
+  // readline splits words at colons and equals signs too.
+  bash: `
+while IFS= read -r line; do
+  COMP_LINE=$line COMP_POINT=\${#line}
+  split=\${line//:/ : } split=\${split//=/ = }
+  read -ra COMP_WORDS <<<"$split"
+  [[ $line == *[[:space:]] ]] && COMP_WORDS+=('')
+  COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+  _oddslake
+  printf '%s\\n' "\${COMPREPLY[@]}" ==
+done`,
+  // What would offer candidates prints them: the completion system runs only in the line editor.
+  zsh: `
+_describe() { print -rl -- "\${(@)\${(@P)4}}" }
+_files() { print -r -- "files $*" }
+compset() { : }
+while IFS= read -r line; do
+  words=("\${(@s: :)line}") CURRENT=$#words
+  _oddslake
+  print -r -- '=='
+done`,
+  fish: `
+while read -l line
+  complete -C "$line"
+  echo ==
+end`,
+};
+
+/** The candidates of each line, without descriptions. */
+function complete(shell: (typeof shells)[number], lines: readonly string[], cwd: string): string[][] {
+  symlinkSync(new URL('../../bin/oddslake', import.meta.url).pathname, join(cwd, 'oddslake'));
+  const before = shell === 'zsh' ? 'compdef() { : }\n' : '';
+  writeFileSync(join(cwd, 'script'), `${before}${scripts[shell]}\n${drivers[shell]}\n`);
+  const flags = { bash: ['--norc'], zsh: ['-f'], fish: ['--no-config'] }[shell];
+  const { stdout, stderr, status } = spawnSync(shell, [...flags, 'script'], {
+    cwd,
+    input: `${lines.join('\n')}\n`,
+    encoding: 'utf8',
+    env: { ...processEnv, HOME: cwd, PATH: `${cwd}:${process.env.PATH}` },
+  });
+  expect([status, stderr]).toEqual([0, '']);
+  const isDescribed = shell === 'zsh' ? /(?<!\\):.*/ : /\t.*/;
+  const blocks = stdout.split('==\n').slice(0, -1);
+  expect(blocks.length).toBe(lines.length);
+  return blocks.map((block) =>
+    block
+      .split('\n')
+      .map((line) => line.replace(isDescribed, '').replaceAll('\\:', ':'))
+      .filter((line) => line !== ''),
+  );
+}
+
+describe.each(shells)('%s', (shell) => {
+  test('completes commands, subcommands, flags and values', needsCommands(shell), () => {
+    const cwd = folder();
+    writeFileSync(join(cwd, 'lake.yaml'), '');
+    const commands = program().commands.map((command) => command.name());
+    const lines = [
+      'oddslake ',
+      'oddslake gaps ',
+      'oddslake keys create --',
+      'oddslake sql --format ',
+      'oddslake sql --format=c',
+      'oddslake status --log-level ',
+      'oddslake export --dataset candles_1',
+      'oddslake nightly --set poll.page',
+      'oddslake completion ',
+      'oddslake help stat',
+      'oddslake nightly --config la',
+      'oddslake status --max-lag ',
+      `oddslake status --log-level $(touch hacked)`,
+    ];
+    const found = complete(shell, lines, cwd);
+    // zsh filters what it is offered, and offers files itself.
+    const isOffered = (i: number, ...words: string[]): void => {
+      if (shell === 'zsh') expect(found[i], lines[i]).toEqual(expect.arrayContaining(words));
+      else expect([...found[i]!].sort(), lines[i]).toEqual(words.sort());
+    };
+    isOffered(0, ...commands, 'help');
+    isOffered(1, 'accept', 'revoke');
+    expect(found[2]).toEqual(expect.arrayContaining(['--name', '--expires', '--output', '--json', '--help']));
+    isOffered(3, 'table', 'csv', 'json', 'parquet');
+    expect(found[4]).toEqual(expect.arrayContaining([shell === 'fish' ? '--format=csv' : 'csv']));
+    isOffered(5, 'trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent');
+    isOffered(6, 'candles_1d', 'candles_1h');
+    isOffered(7, 'poll.page_limit=');
+    isOffered(8, 'bash', 'zsh', 'fish');
+    isOffered(9, 'status');
+    expect(found[10]).toEqual([shell === 'zsh' ? 'files ' : 'lake.yaml']);
+    expect(found[11]).toEqual([]);
+    expect(spawnSync('ls', [cwd], { encoding: 'utf8' }).stdout).not.toContain('hacked');
+  });
+});
+
+test('completes symbols of the archive on the command line', needsCommands(...shells), async () => {
+  const box = await sandbox({ markets: 4, ticksPerDay: 20 });
+  const lake = join(folder(), 'lake');
+  expect((await runHere(jobArgs('nightly', lake), access(box.url))).code).toBe(0);
+  const listed = await runHere(['symbols', '--output', lake, '--json']);
+  const symbols = (JSON.parse(listed.stdout).symbols as { symbol: string }[]).map(({ symbol }) => symbol);
+  const start = symbols[0]!.slice(0, 4);
+  const expected = symbols.filter((symbol) => symbol.startsWith(start)).sort();
+  const lines = [
+    `oddslake gaps --output ${lake} --symbol ${start}`,
+    `oddslake gaps accept --output ${lake} ${start}`,
+    'oddslake gaps --output none --symbol ',
+  ];
+  for (const shell of shells) {
+    // One line for the others: each starts the program.
+    const found = complete(shell, shell === 'bash' ? lines : lines.slice(0, 1), folder());
+    expect(found.map((words) => words.sort())).toEqual([expected, expected, []].slice(0, found.length));
+  }
+});
+
+test('the scripts name every command and every setting', () => {
+  for (const shell of shells) {
+    for (const command of program().commands) expect(scripts[shell]).toContain(command.name());
+    for (const key of settingSchemas.keys()) expect(scripts[shell]).toContain(`'${key}='`);
+  }
+});

@@ -1,0 +1,178 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, test } from 'vitest';
+import type { SandboxOptions } from '../../src/sandbox/options.ts';
+import { jobHere as job, runHere } from './here.ts';
+import { access, dayMs, type Ended, folder, hashes, jobArgs, launch, sandbox } from './lake.ts';
+
+// Plans are compared with the runs that they announce.
+
+interface Plan {
+  readonly symbols: number;
+  readonly windows: number;
+  readonly expected_requests: number;
+  readonly expected_seconds: number;
+  readonly expected_ticks: number;
+  readonly requests_per_second: number;
+  readonly unknown_symbols: number;
+  readonly groups: readonly { readonly symbols_count: number; readonly expected_requests: number }[];
+  readonly groups_count: number;
+}
+
+const planOf = ({ stdout }: Ended): Plan =>
+  stdout
+    .split('\n')
+    .filter((line) => line.startsWith('{"plan"'))
+    .map((line) => (JSON.parse(line) as { plan: Plan }).plan)[0]!;
+
+/** Share by which an estimate may be wrong. */
+const errorMax = 0.2;
+
+/** The clock of the sandbox advances: responses of the same moment would not confirm each other. */
+const seed: Partial<SandboxOptions> = { seed: 11, nowMs: null, activeShare: 0.9, lifetimeDaysMax: 60 };
+
+/** The UTC day that began `days` before today. */
+const day = (days: number): string => new Date(Date.now() - days * dayMs).toISOString().slice(0, 10);
+const between = (from: number, to: number): string[] => ['--from', day(from), '--to', day(to)];
+
+interface Shape {
+  readonly options: Partial<SandboxOptions>;
+  /** The windows that were fetched before the plan. */
+  readonly before: readonly string[][];
+  readonly window: readonly string[];
+  /** Whether only symbols with ticks are fetched: a few new ones may have any number of ticks. */
+  readonly isNamed?: boolean;
+}
+
+const shapes: [string, Shape][] = [
+  [
+    'many symbols with few ticks',
+    {
+      options: { ...seed, markets: 30, ticksPerDay: 15 },
+      before: [between(3, 0)],
+      window: between(7, 3),
+    },
+  ],
+  [
+    'few symbols with many pages of a learnt cap',
+    {
+      options: { ...seed, markets: 4, ticksPerDay: 2000, cap: 250 },
+      before: [between(4, 0)],
+      window: [...between(4, 1), '--force'],
+      isNamed: true,
+    },
+  ],
+  [
+    'pages that keep the latest ticks and vary in size',
+    {
+      options: { ...seed, markets: 6, ticksPerDay: 1000, cap: 300, capVariation: 0.3, truncate: 'latest' },
+      before: [between(4, 0)],
+      window: [...between(4, 1), '--force'],
+      isNamed: true,
+    },
+  ],
+  [
+    'a window that is partly covered',
+    {
+      options: { ...seed, markets: 14, ticksPerDay: 300, cap: 500 },
+      before: [between(6, 5), between(3, 2)],
+      window: between(7, 0),
+    },
+  ],
+];
+
+/** The symbols with ticks. */
+async function symbolsWithTicks(output: string): Promise<string[]> {
+  const { stdout } = await runHere(['symbols', '--json', '--output', output]);
+  const { symbols } = JSON.parse(stdout) as { symbols: { symbol: string; ticks: number }[] };
+  return symbols.filter(({ ticks }) => ticks > 0).map(({ symbol }) => symbol);
+}
+
+test.each(shapes)('backfill --dry-run is right within 20 %: %s', async (_, { options, before, window, isNamed }) => {
+  const [box, output] = [await sandbox(options), folder()];
+  for (const flags of before) {
+    const ended = await job('backfill', box.url, output, ...flags);
+    expect(ended.code, ended.stderr + ended.stdout).toBe(0);
+  }
+  const named = isNamed === true ? (await symbolsWithTicks(output)).flatMap((symbol) => ['--symbol', symbol]) : [];
+  const sent = box.stats().requests;
+  const flags = [...window, ...named, '--set', 'upstream.requests_per_second=50'];
+  const plan = planOf(await job('backfill', box.url, output, ...flags, '--dry-run'));
+  expect(box.stats().requests).toBe(sent);
+  const ended = await job('backfill', box.url, output, ...window, ...named);
+  expect(ended.code, ended.stderr + ended.stdout).toBe(0);
+  const { requests, symbols } = ended.summary;
+  expect(plan.symbols).toBe(symbols.planned);
+  expect(plan.unknown_symbols).toBe(0);
+  expect(plan.groups.reduce((sum, { symbols_count: count }) => sum + count, 0)).toBe(plan.symbols);
+  expect(plan.groups_count).toBeLessThan(plan.symbols);
+  expect(Math.abs(plan.expected_requests / requests - 1)).toBeLessThan(errorMax);
+  expect(plan.expected_ticks).toBeGreaterThan(0);
+  expect(plan.expected_seconds).toBeCloseTo((plan.expected_requests - 1) / plan.requests_per_second, 0);
+});
+
+test('a plan says what it does not know, and takes the speed of a slow service from the last long run', async () => {
+  const [box, output] = [await sandbox({ ...seed, markets: 10, ticksPerDay: 20 }), folder()];
+  const slow = ['--set', 'upstream.requests_per_second=50'];
+  const args = jobArgs('backfill', output, ...between(3, 0), ...slow, '--dry-run');
+  const text = await launch(
+    args.filter((arg) => arg !== '--json'),
+    access(box.url),
+  ).ended;
+  expect(text.code, text.stderr).toBe(0);
+  expect(text.stdout).toMatch(/^\d+ symbols, \d+ windows, at least \d+ requests\n/);
+  expect(text.stdout).toMatch(/\nat least .* at the configured rate of 50 per second\n/);
+  expect(text.stdout).toMatch(/\nnothing is known yet of \d+ symbols: each window counts as one request\n/);
+  box.set({ latencyMs: 20 });
+  const one = ['--set', 'upstream.concurrency=1', '--set', 'upstream.requests_per_second=2000'];
+  const ended = await job('backfill', box.url, output, ...between(3, 0), ...one);
+  expect(ended.code, ended.stderr).toBe(0);
+  expect(ended.summary.requests).toBeGreaterThan(50);
+  const plan = planOf(await job('backfill', box.url, output, ...between(6, 3), ...one, '--dry-run'));
+  // Each request takes 20 ms at least.
+  expect(plan.requests_per_second).toBeLessThanOrEqual(52);
+  expect(plan.expected_seconds).toBeGreaterThan((plan.expected_requests - 1) / 52);
+});
+
+test('nightly --dry-run is right within 20 %, contacts nobody and writes nothing', async () => {
+  const [box, output] = [await sandbox({ ...seed, markets: 12, ticksPerDay: 200, cap: 500 }), folder()];
+  expect((await job('nightly', box.url, output, '--date', day(2))).code).toBe(0);
+  const books = ['--set', 'orderbooks.all_live=true'];
+  const sent = box.stats().requests;
+  const before = hashes(output, '.');
+  const runs = countRuns(output);
+  const args = jobArgs('nightly', output, ...books, '--dry-run');
+  const planned = await launch(args, access(box.url)).ended;
+  expect(planned.code, planned.stderr).toBe(0);
+  const { plan } = JSON.parse(planned.stdout) as { plan: Plan & { requests: Record<string, number> } };
+  const text = await runHere(
+    args.filter((arg) => arg !== '--json'),
+    access('http://127.0.0.1:9'),
+  );
+  expect(text.code, text.stderr).toBe(0);
+  expect(text.stdout).toMatch(/^\d+ symbols, \d+ windows, about \d+ requests and [\d,]+ ticks\n/);
+  expect(text.stdout).toMatch(/\nrequests: ticks \d+, market lists 2, order books \d+, rechecks \d+\n/);
+  expect(box.stats().requests).toBe(sent);
+  expect(hashes(output, '.')).toEqual(before);
+  expect(countRuns(output)).toBe(runs);
+  const ended = await job('nightly', box.url, output, ...books);
+  expect(ended.code, ended.stderr + ended.stdout).toBe(0);
+  expect(plan.symbols).toBe(ended.summary.symbols.planned);
+  expect(plan.requests).toMatchObject({ market_lists: 2, order_books: expect.any(Number) });
+  expect(Math.abs(plan.expected_requests / ended.summary.requests - 1)).toBeLessThan(errorMax);
+});
+
+function countRuns(output: string): number {
+  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
+  try {
+    return Number(db.prepare('select count(*) as n from runs').get()!.n);
+  } finally {
+    db.close();
+  }
+}
+
+test('nightly --dry-run needs an archive', async () => {
+  const missing = await runHere(['nightly', '--dry-run', '--output', '/nonexistent/lake'], {});
+  expect(missing.code).toBe(2);
+  expect(missing.stderr).toMatch(/no archive/);
+});

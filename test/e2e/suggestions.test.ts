@@ -1,0 +1,49 @@
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { runHere } from './here.ts';
+import { access, folder, jobArgs, launch, sandbox } from './lake.ts';
+
+test('unknown names of every kind get the name that was probably meant', async () => {
+  const lake = join(folder(), 'lake');
+  const box = await sandbox({ markets: 4, ticksPerDay: 20 });
+  expect((await runHere(jobArgs('nightly', lake), access(box.url))).code).toBe(0);
+  const listed = await runHere(['symbols', '--output', lake, '--json']);
+  const { symbol } = JSON.parse(listed.stdout).symbols[0] as { symbol: string };
+  const typo = `${symbol.slice(0, -2)}${symbol.at(-1)}${symbol.at(-2)}`;
+  const window = ['--from', '2025-06-14', '--to', '2025-06-15'];
+  const calls: [string[], string][] = [
+    [['statsu'], 'Did you mean status?'],
+    [['keys', 'crate'], 'Did you mean create?'],
+    [['gaps', 'acept'], 'Did you mean accept?'],
+    [['status', '--outptu', lake], 'Did you mean --output?'],
+    [['status', '--log-level', 'wran'], 'Did you mean warn?'],
+    [['sql', '--format', 'tabel', 'select 1'], 'Did you mean table?'],
+    [['gaps', '--output', lake, '--dataset', 'tikcs'], 'Did you mean ticks?'],
+    [['export', '--output', lake, '--out', join(lake, 'x.csv'), '--dataset', 'tikcs'], 'Did you mean ticks?'],
+    [['keys', 'create', '--output', lake, '--name', 'a', '--dataset', 'qoutes'], 'Did you mean quotes?'],
+    [['sandbox', 'files', lake, ...window, '--dataset', 'tikcs'], 'Did you mean ticks?'],
+    [['backtest', 'run', 'buy_and_hodl', '--output', lake, ...window], 'Did you mean buy_and_hold?'],
+    [['backtest', 'run', 'buy_and_hold', '--output', lake, '--symbol', typo, ...window], `Did you mean ${symbol}?`],
+    [['gaps', '--output', lake, '--symbol', typo], `Did you mean ${symbol}?`],
+    [['export', '--output', lake, '--out', 'x.csv', '--symbol', symbol.toLowerCase()], `Did you mean ${symbol}?`],
+    [['gaps', 'accept', '--output', lake, typo, ...window, '--reason', 'x'], `Did you mean ${symbol}?`],
+    [['status', '--output', lake, '--set', 'poll.pagelimit=3'], 'did you mean poll.page_limit?'],
+  ];
+  for (const [args, advice] of calls) {
+    const ended = await runHere(args);
+    expect(ended.code, args.join(' ')).toBe(2);
+    expect(ended.stderr, args.join(' ')).toContain(advice);
+  }
+  const strange = await runHere(['gaps', '--output', lake, '--symbol', '<script>alert(1)</script>']);
+  expect(strange.stderr).not.toContain('Did you mean');
+  const json = await runHere(['gaps', '--dataset', 'tikcs', '--json']);
+  expect(JSON.parse(json.stdout).error).toContain('(Did you mean ticks?)');
+});
+
+test('a misspelled variable is a warning, and has no effect', async () => {
+  const { code, stderr } = await launch(['sql', 'select 1', '--output', folder()], { ODDSLAKE_OUTPT: 'x' }).ended;
+  expect(code).toBe(2);
+  expect(stderr).toContain(
+    'ODDSLAKE_OUTPT is not a variable of oddslake and has no effect: did you mean ODDSLAKE_OUTPUT?',
+  );
+});
