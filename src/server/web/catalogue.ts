@@ -12,7 +12,7 @@ import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError, requireLocalState } from '../http/problem-details.ts';
 import { createStaticBody, type StaticBody, sendStaticBody } from '../http/static-body.ts';
 import { formatDate } from './client/format.ts';
-import { computeTotals, renderPageDocument, type Totals } from './document.ts';
+import { computeTotals, renderPageDocument, sheets, type Totals } from './document.ts';
 
 const yearSeconds = 31_536_000;
 
@@ -141,13 +141,19 @@ function readAssets(): Assets {
   const clientFiles = readdirSync(folder)
     .filter((name) => /^[a-z-]+\.(ts|js|css|svg)$/.test(name))
     .map((name) => [name.replace(/\.ts$/, '.js'), readContent(join(folder, name))] as const);
+  const contents = new Map<string, Buffer>([
+    ...clientFiles,
+    ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))],
+    ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))],
+    ['palette.css', Buffer.from(palette)],
+  ]);
+  // One file: the first paint waits for every sheet, and a browser has six connections.
+  contents.set(
+    'catalogue.css',
+    Buffer.from(sheets.map((name) => contents.get(`${name}.css`)!.toString('utf8')).join('\n')),
+  );
   const files = new Map<string, StaticBody>(
-    [
-      ...clientFiles,
-      ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))] as const,
-      ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))] as const,
-      ['palette.css', Buffer.from(palette)] as const,
-    ].map(([name, bytes]) => [name, createStaticBody(mediaTypes[name.split('.').at(-1)!]!, bytes)]),
+    [...contents].map(([name, bytes]) => [name, createStaticBody(mediaTypes[name.split('.').at(-1)!]!, bytes)]),
   );
   const stamp = hashContent([...files].map(([name, { sha256 }]) => name + sha256).join('\n')).slice(0, 16);
   return { files, stamp };
