@@ -150,9 +150,8 @@ describe('a service that is open on this machine', () => {
     const expected = [
       'GET /api/v1/orderbook',
       'GET /api/v1/ticks',
+      'GET /api/v1/historical/conflicts',
       ...new Set(open.map((path) => `GET ${path.split('?')[0]}`)),
-      'GET /api/v1/ticks',
-      'GET /api/v1/orderbook',
       'GET /api/v1/export/files/{dataset}/{date}/{part}',
       'GET /api/v1/export/files/symbols/{part}',
     ];

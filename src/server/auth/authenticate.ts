@@ -166,10 +166,6 @@ export function requireKeyHolder({ principal }: Pick<FastifyRequest, 'principal'
   return principal;
 }
 
-/** Whether a request may ask the upstream: visitors of the catalogue read what the archive has. */
-export const mayReadLive = ({ principal }: Pick<FastifyRequest, 'principal'>): boolean =>
-  principal?.kind === 'key' && principal.visitor === undefined;
-
 /** The user of the token of a request. */
 export function requireUser({ principal }: Pick<FastifyRequest, 'principal'>): User {
   if (principal?.kind !== 'user') throw new ProblemError(403, 'This route requires a user token.');

@@ -1,6 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../../base/ports.ts';
 import { hourMs, minuteMs } from '../../base/window.ts';
+import type { PageSessions } from '../http/page-sessions.ts';
 import type { RandomBytes } from '../workspace/api-keys.ts';
 
 /** How long an unused one-time key can be exchanged, in ms. */
@@ -13,27 +14,6 @@ const secretsMax = 100;
 const secretBytes = 32;
 const oneTimeKeyPrefix = 'olo_';
 const sessionPrefix = 'ols_';
-
-/** A session of the catalogue page, with its credential. */
-export interface PageSession {
-  readonly credential: string;
-  /** Epoch milliseconds. */
-  readonly expiresAt: number;
-}
-
-/**
- * Sign-in to the catalogue page by a link. A one-time key is exchanged once for a session, whose credential reads the
- * catalogue only. Digests are kept, in memory alone: all sessions end with the service.
- */
-export interface PageSessions {
-  /** Creates a one-time key. */
-  createOneTimeKey(): string;
-  /** Exchanges a one-time key; null if it is unknown, used or expired. */
-  exchange(oneTimeKey: string): PageSession | null;
-  /** The ID of a session, which reveals nothing about its credential; null if it has ended. */
-  findSession(credential: string): string | null;
-  end(credential: string): void;
-}
 
 /** Whether a credential has the form of a session's, so that no database is asked for it. */
 export const isSessionCredential = (credential: string): boolean => credential.startsWith(sessionPrefix);

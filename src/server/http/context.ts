@@ -6,9 +6,9 @@ import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import type { VerifiedFiles } from '../../archive/read/verified-files.ts';
 import type { Clock, Log, Random } from '../../base/ports.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { PageSessions } from '../auth/page-sessions.ts';
 import type { Workspace } from '../workspace/workspace.ts';
 import type { LiveReads } from './live-reads.ts';
+import type { PageSessions } from './page-sessions.ts';
 
 /** External dependencies of the service, passed to all routes. */
 export interface ServiceContext {

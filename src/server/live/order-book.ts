@@ -2,10 +2,10 @@ import { readSymbol } from '../../archive/journal/symbols.ts';
 import { openOrderBookReader } from '../../archive/read/read-order-book.ts';
 import { paths } from '../../contract/paths.ts';
 import { OrderbookQuery, OrderbookResponse } from '../../contract/service.ts';
-import { mayReadLive } from '../auth/authenticate.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { setDataTime } from '../http/data-time.ts';
 import { createUnknownSymbolError, ProblemError } from '../http/problem-details.ts';
+import { isVisitor } from '../workspace/owner.ts';
 
 /** `/api/v1/orderbook`: the latest snapshot of a symbol. */
 export function registerOrderBookRoutes(app: App, context: ServiceContext): void {
@@ -29,7 +29,7 @@ export function registerOrderBookRoutes(app: App, context: ServiceContext): void
     async (request, reply) => {
       const { symbol } = request.query;
       let book = await books.readLatest(symbol);
-      if (live && mayReadLive(request)) {
+      if (live && !isVisitor(request.principal)) {
         await live.refreshOrderBook(symbol, book?.fetchedAt ?? null);
         book = await books.readLatest(symbol);
       }

@@ -4,10 +4,10 @@ import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import { paths } from '../../contract/paths.ts';
 import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { type DeclaredGap, TicksQuery, TicksResponse } from '../../contract/schemas.ts';
-import { mayReadLive } from '../auth/authenticate.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { setDataTime } from '../http/data-time.ts';
 import { createUnknownSymbolError, ProblemError, requireWindow } from '../http/problem-details.ts';
+import { isVisitor } from '../workspace/owner.ts';
 
 /** Prices from 0 to 1 in this step have cached texts; nearly all ticks have such a price. */
 const priceSteps = 10_000;
@@ -122,7 +122,7 @@ export function registerTicksRoutes(app: App, context: ServiceContext): void {
     async (request, reply) => {
       const { symbol, from = null, to, limit = limitDefault } = request.query;
       requireWindow(from, to);
-      if (mayReadLive(request))
+      if (!isVisitor(request.principal))
         await live?.refreshTicks(symbol, Math.min(clock.nowMs(), to ?? Number.POSITIVE_INFINITY));
       const nowMs = clock.nowMs();
       const window = { symbol, from, to: Math.min(nowMs, to ?? nowMs), limit: Math.min(limit, ticksLimitMax) };

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire, stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
 import { Type } from 'typebox';
+import { readCollectedProgress } from '../../archive/journal/collected-progress.ts';
 import { readFoundDamage } from '../../archive/known-state.ts';
 import { palette } from '../../base/html.ts';
 import { paths } from '../../contract/paths.ts';
@@ -12,7 +13,7 @@ import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError, requireLocalState } from '../http/problem-details.ts';
 import { createStaticBody, type StaticBody, sendStaticBody } from '../http/static-body.ts';
 import { formatDate } from './client/format.ts';
-import { computeTotals, renderPageDocument, type Totals } from './document.ts';
+import { computeTotals, renderPageDocument, sheets, type Totals } from './document.ts';
 
 const yearSeconds = 31_536_000;
 
@@ -52,7 +53,7 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext, compr
     const damaged = [...damage.days].join();
     if (cached?.of !== manifest || cached.damaged !== damaged)
       cached = { of: manifest, damaged, totals: computeTotals(manifest, damage) };
-    return cached.totals;
+    return { ...cached.totals, ...readCollectedProgress(archive.state.db, manifest) };
   };
 
   const listDamagedDays = (): string[] =>
@@ -141,13 +142,19 @@ function readAssets(): Assets {
   const clientFiles = readdirSync(folder)
     .filter((name) => /^[a-z-]+\.(ts|js|css|svg)$/.test(name))
     .map((name) => [name.replace(/\.ts$/, '.js'), readContent(join(folder, name))] as const);
+  const contents = new Map<string, Buffer>([
+    ...clientFiles,
+    ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))],
+    ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))],
+    ['palette.css', Buffer.from(palette)],
+  ]);
+  // One file: the first paint waits for every sheet, and a browser has six connections.
+  contents.set(
+    'catalogue.css',
+    Buffer.from(sheets.map((name) => contents.get(`${name}.css`)!.toString('utf8')).join('\n')),
+  );
   const files = new Map<string, StaticBody>(
-    [
-      ...clientFiles,
-      ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))] as const,
-      ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))] as const,
-      ['palette.css', Buffer.from(palette)] as const,
-    ].map(([name, bytes]) => [name, createStaticBody(mediaTypes[name.split('.').at(-1)!]!, bytes)]),
+    [...contents].map(([name, bytes]) => [name, createStaticBody(mediaTypes[name.split('.').at(-1)!]!, bytes)]),
   );
   const stamp = hashContent([...files].map(([name, { sha256 }]) => name + sha256).join('\n')).slice(0, 16);
   return { files, stamp };

@@ -9,7 +9,7 @@ import { type DatasetTotals, renderDatasetCards } from './dataset-cards.ts';
 import { renderPageHeader } from './page-header.ts';
 
 /** In order of precedence: later sheets override earlier ones. */
-const sheets = [
+export const sheets = [
   'uplot',
   'palette',
   'page',
@@ -43,7 +43,7 @@ export const renderPageDocument = (
 <meta name="robots" content="noindex">
 <title>oddslake: contents of this archive</title>
 <link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
-${sheets.map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">`)}
+<link rel="stylesheet" href="${assets}/catalogue.css">
 <script type="module" src="${assets}/main.js"></script>
 </head>
 <body>
@@ -56,7 +56,7 @@ ${renderFigures(totals, nowMs)}
 <h2 id="key-title">Sign in</h2>
 <noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a>.</p></noscript>
 </section>
-<div id="rest" data-damaged="${[...damaged].slice(0, damagedMax).join()}"></div>
+<div id="rest" data-today="${formatDate(nowMs)}" data-damaged="${[...damaged].slice(0, damagedMax).join()}"></div>
 ${renderDatasetCards(totals.datasets)}
 </main>
 <footer><p>All times are UTC. <a href="/docs">API documentation</a> · <a href="/api/v1/openapi.json">OpenAPI</a> ·

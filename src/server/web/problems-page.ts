@@ -32,9 +32,9 @@ documentation</a> says which routes have which.</p>
 ${problemCodes.map((code) => {
   const { status, meaning, action } = problemKinds[code];
   return html`<section id="${code}">
-<h2><a href="#${code}"><code>${code}</code></a> <span class="status">${status}</span></h2>
+<h2><code>${code}</code> (${status})</h2>
 <p>${renderText(meaning)}</p>
-<p class="action">${renderText(action)}</p>
+<p>${renderText(action)}</p>
 </section>
 `;
 })}</main>

@@ -53,6 +53,10 @@ export interface KeyHolder {
   readonly visitor?: 'anonymous' | 'session';
 }
 
+/** Whether the requester only visits the catalogue page. Visitors read what is stored and cause no request to the upstream. */
+export const isVisitor = (principal: Principal | null): boolean =>
+  principal?.kind === 'key' && principal.visitor !== undefined;
+
 /** The user of a user token. */
 export interface User {
   readonly kind: 'user';

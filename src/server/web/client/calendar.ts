@@ -8,7 +8,7 @@ import {
 } from './archive-file.ts';
 import { type DayKind, dayKinds, formatCoverageShare, toDayKind } from './day-kind.ts';
 import { createElement } from './dom.ts';
-import { dayMs, formatCount, formatDate } from './format.ts';
+import { dayMs, formatCount } from './format.ts';
 
 const monthNames = [
   'January',
@@ -183,6 +183,3 @@ function renderLegend(): HTMLElement {
     entry('today (UTC)', sample('before today')),
   );
 }
-
-/** The current UTC day. */
-export const getToday = (): string => formatDate(Date.now());

@@ -1,6 +1,6 @@
 import { apiKeyStore, fetchJson, isAbortError, isCataloguePublic, toErrorMessage } from './api.ts';
 import type { Manifest } from './archive-file.ts';
-import { getToday, renderCalendar } from './calendar.ts';
+import { renderCalendar } from './calendar.ts';
 import { renderDayFiles, renderUndatedFiles } from './day-files.ts';
 import { createElement, getElementById, renderError, renderLoading } from './dom.ts';
 import { listDefault } from './list-view.ts';
@@ -56,7 +56,7 @@ function renderArchive(manifest: Manifest): void {
     updateView({ symbol, range: null });
   };
   const damaged = new Set((archiveSection.dataset.damaged ?? '').split(',').filter(Boolean));
-  const days = renderCalendar({ days: manifest.days, damaged, today: getToday() }, (day) => {
+  const days = renderCalendar({ days: manifest.days, damaged, today: archiveSection.dataset.today ?? '' }, (day) => {
     focusNext = 'day';
     updateView({ day });
     if (getView().day === day) showDay(getView());
