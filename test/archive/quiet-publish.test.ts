@@ -39,7 +39,8 @@ const repeated = (toMs = today + 4 * hourMs, rest: Parameters<typeof answer>[2] 
     runId: 'second',
     ...rest,
   });
-const publishQuietly = (archive: Archive, nowMs = now) => publishNow(archive, nowMs, 'second', { keepsQuiet: true });
+const publishQuietly = (archive: Archive, nowMs = now) =>
+  publishNow(archive, nowMs, 'second', { quietWindowsMax: 100 });
 
 async function published(root = scratchFolder()): Promise<Archive> {
   const archive = opened({ root });
@@ -81,7 +82,7 @@ describe('a poll that brings nothing new', () => {
     const { reached } = readArchiveStatus(archive, now);
     expect(reached).toBe(today + 3 * hourMs);
     append(archive, repeated());
-    await publishNow(archive, now, 'second', { ...rules, keepsQuiet: true });
+    await publishNow(archive, now, 'second', { ...rules, quietWindowsMax: 100 });
     expect(archive.readManifest()).toMatchObject({ generation: 1, reached });
     expect(readArchiveStatus(archive, now).reached).toBe(today + 4 * hourMs);
     await publishNow(archive, now, 'run', rules);
@@ -111,6 +112,19 @@ describe('a poll that brings nothing new', () => {
     await publishQuietly(archive);
     const { manifest } = await publishQuietly(archive, today + dayMs + 1);
     expect(manifest.generation).toBe(2);
+  });
+
+  test('is published if the journal has too many windows', async () => {
+    const archive = await published();
+    for (const [count, generation] of [
+      [2, 1],
+      [3, 2],
+    ] as const) {
+      append(archive, repeated(today + (3 + count) * hourMs));
+      if (count === 2) append(archive, repeated(today + 4 * hourMs));
+      const { manifest } = await publishNow(archive, now, 'second', { quietWindowsMax: 2 });
+      expect(manifest.generation).toBe(generation);
+    }
   });
 
   test('is fetched again if the state is lost', async () => {
@@ -161,7 +175,7 @@ describe('a poll that brings something new is published', () => {
     append(archive, first);
     await publishNow(archive, now, 'run', { candles: ['1h'] });
     append(archive, repeated());
-    const { manifest } = await publishNow(archive, now, 'second', { candles: ['1h', '1d'], keepsQuiet: true });
+    const { manifest } = await publishNow(archive, now, 'second', { candles: ['1h', '1d'], quietWindowsMax: 100 });
     expect(manifest.generation).toBe(2);
   });
 });

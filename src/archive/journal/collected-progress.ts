@@ -21,7 +21,7 @@ export function readProgressSince(db: Database, commitId: string | null): Progre
   const text = getMeta(db, progressKey);
   if (text === undefined) return null;
   const { commit_id, watermark, reached } = JSON.parse(text) as Progress & { readonly commit_id: string | null };
-  // Every commit publishes what was journaled before it.
+  // A later commit has figures of its own.
   return commit_id === commitId ? { watermark, reached } : null;
 }
 

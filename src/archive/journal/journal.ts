@@ -222,6 +222,10 @@ export const readJournalEnd = (db: Database): number =>
 export const countJournaledTicks = (db: Database): number =>
   db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
 
+/** Counts the windows of coverage that are not published, split by day. */
+export const countJournaledWindows = (db: Database): number =>
+  db.one<{ n: number }>('select count(*) as n from journal_cover')!.n;
+
 /** Cost of publishing one covered day or one rejected input, expressed as a number of ticks. */
 export const ticksPerCoveredDay = 8;
 export const ticksPerRejected = 8;

@@ -11,7 +11,7 @@ import { addSegments, readAllSegments, retractSegments } from '../journal/covera
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
 import { readCommitState, SupersededError } from '../journal/intent.ts';
-import { countJournaledTicks, type JournalBin } from '../journal/journal.ts';
+import { countJournaledTicks, countJournaledWindows, type JournalBin } from '../journal/journal.ts';
 import { type BookResponse, consumeBooks } from '../journal/journal-books.ts';
 import { consumeJournal, emptyIndex, indexJournal } from '../journal/journal-check.ts';
 import { readMarketPolls } from '../journal/journal-markets.ts';
@@ -74,10 +74,10 @@ export interface PublishOptions extends JudgeContext {
    */
   readonly workers?: ((rows: number) => Promise<MergeWorkers>) | undefined;
   /**
-   * Create no generation if it would add nothing but coverage of today and last-seen times; see quiet-publish.ts. Not with
-   * `intake`.
+   * Create no generation if it would add nothing but coverage of today and last-seen times, as long as the journal has at
+   * most this many windows; see quiet-publish.ts. By default they are published. Not with `intake`.
    */
-  readonly keepsQuiet?: boolean;
+  readonly quietWindowsMax?: number;
   /** Create a generation even without input, because the rules for judging days and watermark have changed. */
   readonly judges?: boolean;
   /** Upgrade an older format, without publishing the journal. Any other publish rejects an older format. */
@@ -256,7 +256,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   stageMissingEmptyFiles(archive, stage);
   const manifest = createNextManifest(archive, stage, after, options);
   if (
-    options.keepsQuiet === true &&
+    countJournaledWindows(db) <= (options.quietWindowsMax ?? -1) &&
     options.judges !== true &&
     intake === undefined &&
     !(hasRejected || hasOthers || isUpgrade) &&

@@ -23,6 +23,9 @@ import type { Run } from '../run/run.ts';
 import { type MergeThreads, openMergeThreads } from './merge-workers.ts';
 import { noteConfirmedLosses } from './track-lost-windows.ts';
 
+/** Maximum number of windows that jobs leave in the journal. More would slow down every job. */
+const quietWindowsMax = 100_000;
+
 /** Minimum number of rows for which worker threads pay off. */
 const threadedRowsMin = 1_000_000;
 
@@ -53,7 +56,7 @@ export async function publishJournal(
       candles: context.settings.archive.candles,
       quarantineBytesMax: context.settings.quarantine.bytesMax,
       intake: from.intake,
-      keepsQuiet: from.keepsQuiet === true,
+      ...(from.keepsQuiet === true && { quietWindowsMax }),
       workers,
       late: listLateTickRules(run),
       onProgress: (done, total) => display.update({ done, total }),
