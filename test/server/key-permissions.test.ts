@@ -38,6 +38,7 @@ const scopes: Readonly<Record<string, 'read' | 'export' | null>> = {
   'get /api/v1/historical/quotes': 'read',
   'get /api/v1/historical/trades': 'read',
   'get /api/v1/historical/conflicts': 'read',
+  'get /api/v1/symbols': 'read',
   'get /api/v1/export': null,
   'post /api/v1/export': 'export',
   'get /api/v1/export/files/symbols/{part}': 'export',
