@@ -51,6 +51,14 @@ export function parseDay(text: string, name: string): string {
   throw new UsageError(`${name} ${quoteText(text)}: expected a day as YYYY-MM-DD (UTC), in the years 2000 to 2100`);
 }
 
+/**
+ * Parses a UTC day, `today` or `yesterday`, and returns its midnight in epoch ms.
+ * @param nowMs epoch ms
+ * @throws UsageError as `parseDay`
+ */
+export const parseRelativeDay = (text: string, name: string, nowMs: number): number =>
+  text === 'today' || text === 'yesterday' ? parseRelativeTime(text, name, nowMs) : parseDayStart(parseDay(text, name));
+
 /** `2026-07-01T12:00:00Z`; milliseconds are shown only if they are not 0. */
 export const formatIsoUtc = (ms: number): string => new Date(ms).toISOString().replace('.000Z', 'Z');
 

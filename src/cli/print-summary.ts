@@ -307,15 +307,15 @@ function formatPush({ url, outcome, generation, uploaded, removed }: PushSummary
 function formatPublished(published: Summary['published'], generation: number): string[] {
   if (published.files === 0) return [`nothing new, no file changed (generation ${formatNumber(generation)})`];
   const { dates } = published;
-  const last =
+  // The list is cut, so that the last day may be missing.
+  const days =
     published.dates_count > dates.length
-      ? `and ${formatCount(published.dates_count - dates.length, 'day')} more`
-      : dates.at(-1);
-  const days = published.dates_count > 1 ? `${dates[0]} … ${last}` : (dates[0] ?? 'no day');
+      ? `${formatCount(published.dates_count, 'day')} from ${dates[0]}`
+      : [...new Set([dates[0], dates.at(-1)])].filter((date) => date !== undefined).join(' … ');
   const ticks = [formatNonzero(published.added, 'ticks added'), formatNonzero(published.lost, 'ticks lost')].filter(
     (counts) => counts !== null,
   );
-  const files = `${formatCount(published.files, 'file')}, ${formatBytes(published.bytes)}, ${days}`;
+  const files = `${formatCount(published.files, 'file')}, ${formatBytes(published.bytes)}${days === '' ? '' : `, ${days}`}`;
   return [`${[files, ...ticks].join(', ')} (generation ${formatNumber(generation)})`];
 }
 

@@ -226,7 +226,9 @@ function judgeCompleteness(completeness: CompletenessCounts): Finding[] {
       ? warning(
           'completeness',
           found,
-          'The next run fetches the missing windows. To list them: oddslake gaps. To accept them: oddslake gaps accept. Summaries report truncated market lists.',
+          state === 'damaged'
+            ? 'Repair the damaged files first: oddslake verify --repair'
+            : 'The next run fetches the missing windows. To list them: oddslake gaps. To accept them: oddslake gaps accept',
         )
       : ok('completeness', found);
   if (suspended === 0) return [judged];

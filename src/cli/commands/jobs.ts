@@ -1,4 +1,5 @@
-import { parseDay, parseDayStart } from '../../base/time.ts';
+import { systemClock } from '../../base/system.ts';
+import { parseRelativeDay } from '../../base/time.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -21,14 +22,14 @@ export function addNightly(shell: CliContext): void {
     )
     .option(
       '--date <day>',
-      'poll up to the end of this UTC day, YYYY-MM-DD; a repeated run changes nothing (default: up to now)',
+      'poll up to the end of this UTC day, YYYY-MM-DD or yesterday; a repeated run changes nothing (default: up to now)',
     )
     .option('--dry-run', 'print what the job would request, and how long that takes; sends no request, writes nothing')
     .addOption(createSourceOption());
   withNotes(command, nightlyNotes);
   withExamples(command, nightlyExamples);
   withCommonFlags(command).action((flags: NightlyOptions) => {
-    const parse = () => (flags.date === undefined ? null : parseDayStart(parseDay(flags.date, '--date')));
+    const parse = () => (flags.date === undefined ? null : parseRelativeDay(flags.date, '--date', systemClock.nowMs()));
     return flags.dryRun === true
       ? printNightlyPlan(shell, flags, parse())
       : runJobCommand(shell, 'nightly', flags, shell.jobs.nightly, () => ({ day: parse() }));

@@ -76,7 +76,7 @@ const formatServing = (
   hasLink: boolean,
 ): string => `serving ${name}
   address        ${url}${isPublic ? '' : '   the catalogue asks for a key'}
-${hasLink ? `  sign in        ${createSignInLink()}\n                 once, within 15 minutes\n` : ''}  documentation  ${docs}
+${isPublic ? '  catalogue      open the address in a browser; no key is needed\n' : ''}${hasLink ? `  sign in        ${createSignInLink()}\n                 once, within 15 minutes\n` : ''}  documentation  ${docs}
   create a key   oddslake keys create --name NAME ${isBucket ? 'with the same service.database_url' : `--output ${/^[\w./-]+$/.test(name) ? name : JSON.stringify(name)}`}
   stop           Ctrl-C
 `;

@@ -96,6 +96,7 @@ url = ${quoteForPython(`${target.origin}${path}?`)} + urllib.parse.urlencode(que
 request = urllib.request.Request(url)
 ${target.isKeyRequired ? 'request.add_header("Authorization", "Bearer " + os.environ["ODDSLAKE_KEY"])\n' : ''}body = urllib.request.urlopen(request).read()
 ${load}
+print(${selection.name})
 `;
 }
 
