@@ -111,6 +111,7 @@ test('tail follows a service without loss or repetition, also across its restart
     return published(output, symbol, from);
   };
   const before = published(output, symbol, from);
+  expect(before.length).toBeGreaterThan(0);
   await waitFor(() => tail.lines().length >= before.length, 'the ticks so far');
   const first = await pollMore();
   await waitFor(() => tail.lines().length >= first.length, 'new ticks');
@@ -124,7 +125,8 @@ test('tail follows a service without loss or repetition, also across its restart
   const ended = await tail.ended;
   expect(ended.code, ended.stderr).toBe(0);
   expect(sorted(tail.lines())).toEqual(sorted(last));
-  expect(ended.stderr).toContain('the stream was interrupted');
+  // Nothing, if the service stopped while the first ticks were read: that request is then repeated.
+  expect(ended.stderr).toMatch(/^$|the stream was interrupted/);
   expect(ended.stderr).not.toContain(key);
   const refused = await runHere(['tail', symbol, '--url', url], { ODDSLAKE_FROM_API_KEY: 'wrong-key' });
   expect([refused.code, refused.stderr]).toEqual([3, expect.stringMatching(/answered 401/)]);
