@@ -1,8 +1,10 @@
-import { subtract, union, type Window } from '../../base/window.ts';
+import { intersect, subtract, union, type Window } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import {
   type CoveredWindow,
+  computeSettledWindows,
   type Evidence,
+  isProven,
   joinFinalWindows,
   overlayLayers,
   withdrawCoverage,
@@ -234,11 +236,18 @@ export function findInferred(db: Database, window: Window): Map<string, Window[]
   return out;
 }
 
-/** Does the same as `findInferred`, for all windows of one symbol. */
-export const findInferredOf = (db: Database, symbol: string): Window[] =>
-  computeInferred(
-    db.all<StateWindow & Record<string, never>>(selectStateWindows('symbol = ?2'), Number.MAX_SAFE_INTEGER, symbol),
-  );
+/**
+ * Finds the windows of a symbol whose days cannot be complete: covered by inference alone, or proved only by a response that
+ * came so soon after the window that late ticks may follow it.
+ * @param settleMs how long after the end of a window a response is final
+ */
+export function findUnprovenOf(db: Database, symbol: string, settleMs: number, nowMs: number): Window[] {
+  const covered = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
+  const proven = covered.filter(isProven);
+  // No response can be final yet for what is younger.
+  const young = intersect(union(proven), [{ from: nowMs - settleMs, to: Number.POSITIVE_INFINITY }]);
+  return subtract(union(covered), union([...computeSettledWindows(proven, settleMs), ...young]));
+}
 
 function computeInferred(rows: readonly StateWindow[]): Window[] {
   const isInferred = ({ kind, evidence }: StateWindow): boolean => kind === 'withdrawn' || evidence === 'inferred';

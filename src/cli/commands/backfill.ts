@@ -41,7 +41,10 @@ export function addBackfill(shell: CliContext): void {
     .option('--force', 'also fetch windows that are already covered')
     .option('--all-known', "also fetch windows outside a symbol's lifetime")
     .addOption(
-      new Option('--recheck <evidence>', 'refetch windows whose coverage has only this evidence').choices(['inferred']),
+      new Option(
+        '--recheck <evidence>',
+        'refetch windows whose coverage has only this evidence, or whose proof came too soon after them to be final',
+      ).choices(['inferred']),
     );
   withExamples(command, examples);
   withCommonFlags(command).action((flags: BackfillOptions) => {

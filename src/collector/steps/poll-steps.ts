@@ -2,7 +2,7 @@ import { isRequestDue } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { recordCollectedEnd } from '../../archive/journal/collected-ends.ts';
 import {
-  findInferredOf,
+  findUnprovenOf,
   readKnownPageCaps,
   readOldestServedTick,
   readSymbolCoverage,
@@ -166,7 +166,7 @@ export interface BackfillScope {
   readonly force: boolean;
   /** Also fetch outside the lifetime of a symbol. */
   readonly allKnown: boolean;
-  /** Treat windows with inferred evidence as not covered. */
+  /** Treat windows without final proof as not covered; see `findUnprovenOf`. */
   readonly recheckInferred?: boolean;
 }
 
@@ -193,7 +193,10 @@ export function createBackfillPlans(
     .map((facts) => {
       const rules = { ...options, lifetimeMarginMs, lookbackMs, named: isNamed(facts.symbol) };
       const covered = readCoverageWithoutLost(db, facts.symbol, nowMs + getFutureSkewMs(context));
-      const proven = options.recheckInferred === true ? subtract(covered, findInferredOf(db, facts.symbol)) : covered;
+      const proven =
+        options.recheckInferred === true
+          ? subtract(covered, findUnprovenOf(db, facts.symbol, getLingerRules(context).settleMs, nowMs))
+          : covered;
       const plan = planBackfill(facts, proven, window, rules);
       return extendToLostWindows(plan, readLostTicks(db, facts.symbol));
     })

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
-import { findInferredOf, readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
-import { union } from '../../../src/base/window.ts';
+import { isProven } from '../../../src/archive/format/coverage.ts';
+import { readCurrentCoverageOf, readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
+import { subtract, union } from '../../../src/base/window.ts';
 import type { BackfillPlan } from '../../../src/collector/steps/estimate-step.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, startNights } from './nights.ts';
@@ -24,7 +25,8 @@ test('backfill --recheck inferred plans only the inferred windows of the range',
   const { db } = archive.state;
   for (const { symbol, windows } of recheck.plans) {
     const missing = plain.plans.find((other) => other.symbol === symbol)?.windows ?? [];
-    const inferred = findInferredOf(db, symbol).filter((w) => w.to > window.from);
+    const covered = readCurrentCoverageOf(db, [symbol]).get(symbol)!;
+    const inferred = subtract(union(covered), union(covered.filter(isProven))).filter((w) => w.to > window.from);
     const cut = inferred.map((w) => ({ from: Math.max(w.from, window.from), to: Math.min(w.to, window.to) }));
     expect(readSymbolCoverage(db, symbol).length).toBeGreaterThan(0);
     expect(windows).toEqual(union([...missing, ...cut]));
@@ -32,4 +34,23 @@ test('backfill --recheck inferred plans only the inferred windows of the range',
   expect(recheck.plans.length).toBeGreaterThan(0);
   expect(recheck.requests).toBeGreaterThan(recheck.windows);
   archive.close();
+});
+
+test('a day whose nights ran soon after midnight becomes complete with --recheck inferred', async () => {
+  // Ten minutes after midnight, no response about the last hour is final. The next nights repeat it without proof.
+  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 100 }, fewFiles);
+  const midnight = Date.UTC(2025, 5, 1);
+  for (let day = 0; day < 4; day++) await nights.night(midnight + day * dayMs + 10 * 60_000);
+  const nowMs = midnight + 3 * dayMs + 2 * 3_600_000;
+  const stateOf = async (day: number): Promise<string> => {
+    const archive = openConfiguredArchive(await nights.contextAt(nowMs), false);
+    const { days } = archive.readManifest();
+    archive.close();
+    return days[new Date(day).toISOString().slice(0, 10)]!.state;
+  };
+  expect(await stateOf(midnight)).toBe('provisional');
+  const window = { from: midnight - dayMs, to: midnight + dayMs };
+  const how = { window, symbols: [], force: false, allKnown: true, recheckInferred: true, showPlan: null };
+  expect((await backfill.run(await nights.contextAt(nowMs), how)).exit_code).toBe(0);
+  expect(await stateOf(midnight)).toBe('complete');
 });
