@@ -42,9 +42,10 @@ async function runNights(seed: number): Promise<void> {
     hand.offMs = 0;
     box.nowMs += 2 * minuteMs;
     expect(await night()).toMatchObject({ exit_code: 0, failures: [] });
+    await lake.publishRest();
     expectHonest(lake);
     expectWhole(lake);
-    expect(new Set(runIds(lake.output)).size).toBe(runs + 1);
+    expect(new Set(runIds(lake.output)).size).toBe(runs + 2);
   } finally {
     await lake.end();
   }

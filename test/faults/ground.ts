@@ -77,6 +77,13 @@ export const placeIn = (folder: string, input: string): Place => ({
   input,
 });
 
+/** Publishes what runs that brought nothing new have left in the journal: repeated market lists, and coverage of today. */
+export async function publishRest({ box }: Pick<RaceBase, 'box'>, { archive, out }: Place): Promise<void> {
+  const report = join(out, '..', 'publish.json');
+  expectExit(await runHooked(hookedJob('publish', archive), box.url, report), [0]);
+  rmSync(report, { force: true });
+}
+
 /** Creates a place with an archive of this base. */
 export function createPlace({ bases }: Pick<RaceBase, 'bases'>, place: Place, base: Base): void {
   mkdirSync(place.out, { recursive: true });
@@ -100,6 +107,7 @@ export async function createRaceBase(): Promise<RaceBase> {
       expectExit(result, [0]);
       counts.set(flow, result.counts);
     }
+    await publishRest(prepared, place);
     const faults = findErrors(prepared, place, of[0]!.base);
     if (faults.length > 0) throw new Error(`undisturbed, ${name}: ${faults.join('\n')}`);
     return { outcome: outcomeOf(place), counts };

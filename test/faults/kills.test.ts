@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { addsUp } from '../e2e/lake.ts';
 import { findGlobErrors, runVerify } from './archive-faults.ts';
-import { createPlace, createRaceBase, findErrors, outcomeOf, placeIn, type RaceBase } from './ground.ts';
+import { createPlace, createRaceBase, findErrors, outcomeOf, placeIn, publishRest, type RaceBase } from './ground.ts';
 import { type Halt, runHooked } from './hooked.ts';
 import { concurrentFlows, expectExit, flows } from './kill-flows.ts';
 import type { CallKind } from './kill-hook.ts';
@@ -55,6 +55,7 @@ async function chain(grounds: RaceBase, name: string, draw: Draw, killsMax: numb
       expectExit(last, [0, ...(flow.codes ?? [])]);
       if (last.stdout.includes('"job":')) expect(addsUp(last.summary)).toBe(true);
     }
+    await publishRest(grounds, place);
     expect(await runVerify(place.archive)).toEqual([]);
     expect(findErrors(grounds, place, of[0]!.base)).toEqual([]);
     expect(outcomeOf(place)).toEqual(undisturbed.outcome);

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
+import { job as publish } from '../../../jobs/publish.ts';
 import { covers, dayMs, floorToDay, union } from '../../../src/base/window.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
 import { addsUp, coverageOf, manifestOf, ticksOf } from '../../e2e/lake.ts';
@@ -30,7 +31,12 @@ export async function world(nowMs: number) {
     expect(addsUp(summary)).toBe(true);
     return summary;
   };
-  return { box, output, hand, night, start, end };
+  /** Publishes the coverage that nights without news have left in the journal. */
+  const publishRest = async (): Promise<void> => {
+    const summary = await publish.run(await contextOf(output, box.url, () => box.nowMs + hand.offMs, set), undefined);
+    expect(summary.exit_code).toBe(0);
+  };
+  return { box, output, hand, night, publishRest, start, end };
 }
 
 /**
