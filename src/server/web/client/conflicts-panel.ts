@@ -1,7 +1,7 @@
 import { fetchJson, isAbortError, toErrorMessage } from './api.ts';
 import type { ConflictMark } from './chart-paint.ts';
 import { renderCode } from './code-panel.ts';
-import { createElement, renderError, renderLoading } from './dom.ts';
+import { createElement, renderError, renderLoading, renderScrolledTable } from './dom.ts';
 import { formatCount, formatPrice, formatTime } from './format.ts';
 import type { TabContext } from './symbol-tabs.ts';
 import type { TimeRange } from './view.ts';
@@ -66,36 +66,13 @@ export function renderConflictsPanel({ symbol, range, view, signal }: TabContext
 }
 
 const renderConflicts = (conflicts: readonly Conflict[]): HTMLElement =>
-  createElement(
-    'div',
-    { class: 'scrolled', tabindex: 0, role: 'region', 'aria-label': 'Conflicts' },
-    createElement(
-      'table',
-      {},
-      createElement(
-        'thead',
-        {},
-        createElement(
-          'tr',
-          {},
-          ...['Time (UTC)', 'Kept', 'Dropped', 'Other price seen'].map((text) =>
-            createElement('th', { scope: 'col' }, text),
-          ),
-        ),
-      ),
-      createElement(
-        'tbody',
-        {},
-        ...conflicts.map(({ t, kept, dropped, seen_at }) =>
-          createElement(
-            'tr',
-            {},
-            createElement('th', { scope: 'row' }, formatTime(t)),
-            createElement('td', {}, formatPrice(kept)),
-            createElement('td', {}, formatPrice(dropped)),
-            createElement('td', {}, formatTime(seen_at - (seen_at % 1000))),
-          ),
-        ),
-      ),
-    ),
+  renderScrolledTable(
+    'Conflicts',
+    ['Time (UTC)', 'Kept', 'Dropped', 'Other price seen'],
+    conflicts.map(({ t, kept, dropped, seen_at }) => [
+      formatTime(t),
+      formatPrice(kept),
+      formatPrice(dropped),
+      formatTime(seen_at - (seen_at % 1000)),
+    ]),
   );

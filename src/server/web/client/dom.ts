@@ -42,3 +42,39 @@ export const renderError = (text: string, again?: () => void): HTMLElement =>
     text,
     again === undefined ? null : createElement('button', { type: 'button', onclick: again }, 'Try again'),
   );
+
+/**
+ * Renders a table in a region of its own that scrolls, also by keyboard.
+ * @param label names the region for screen readers
+ * @param rows the cells of each row; the first one is its header
+ */
+export const renderScrolledTable = (
+  label: string,
+  columns: readonly string[],
+  rows: readonly (readonly (string | HTMLElement)[])[],
+): HTMLElement =>
+  createElement(
+    'div',
+    { class: 'scrolled', tabindex: 0, role: 'region', 'aria-label': label },
+    createElement(
+      'table',
+      {},
+      createElement(
+        'thead',
+        {},
+        createElement('tr', {}, ...columns.map((text) => createElement('th', { scope: 'col' }, text))),
+      ),
+      createElement(
+        'tbody',
+        {},
+        ...rows.map(([header, ...cells]) =>
+          createElement(
+            'tr',
+            {},
+            createElement('th', { scope: 'row' }, header!),
+            ...cells.map((cell) => createElement('td', {}, cell)),
+          ),
+        ),
+      ),
+    ),
+  );

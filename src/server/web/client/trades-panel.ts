@@ -1,6 +1,6 @@
 import { fetchJson, isAbortError, toErrorMessage } from './api.ts';
 import { renderCode } from './code-panel.ts';
-import { createElement, renderError, renderLoading } from './dom.ts';
+import { createElement, renderError, renderLoading, renderScrolledTable } from './dom.ts';
 import { formatCount, formatPrice, formatTime, truncateText } from './format.ts';
 import type { TabContext } from './symbol-tabs.ts';
 
@@ -67,37 +67,14 @@ function formatTotals(trades: readonly Trade[], isCut: boolean): string {
 }
 
 const renderTrades = (trades: readonly Trade[]): HTMLElement =>
-  createElement(
-    'div',
-    { class: 'scrolled', tabindex: 0, role: 'region', 'aria-label': 'Trades' },
-    createElement(
-      'table',
-      {},
-      createElement(
-        'thead',
-        {},
-        createElement(
-          'tr',
-          {},
-          ...['Time (UTC)', 'Price', 'Size', 'Aggressor', 'Trade'].map((text) =>
-            createElement('th', { scope: 'col' }, text),
-          ),
-        ),
-      ),
-      createElement(
-        'tbody',
-        {},
-        ...trades.map(({ t, price, size, aggressor, block, trade_id }) =>
-          createElement(
-            'tr',
-            {},
-            createElement('th', { scope: 'row' }, formatTime(t)),
-            createElement('td', {}, formatPrice(price)),
-            createElement('td', {}, formatPrice(size)),
-            createElement('td', {}, `${aggressor ?? '–'}${block === true ? ', block' : ''}`),
-            createElement('td', { title: trade_id }, truncateText(trade_id, 24)),
-          ),
-        ),
-      ),
-    ),
+  renderScrolledTable(
+    'Trades',
+    ['Time (UTC)', 'Price', 'Size', 'Aggressor', 'Trade'],
+    trades.map(({ t, price, size, aggressor, block, trade_id }) => [
+      formatTime(t),
+      formatPrice(price),
+      formatPrice(size),
+      `${aggressor ?? '–'}${block === true ? ', block' : ''}`,
+      createElement('span', { title: trade_id }, truncateText(trade_id, 24)),
+    ]),
   );
