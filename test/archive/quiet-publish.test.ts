@@ -170,6 +170,21 @@ describe('a poll that brings something new is published', () => {
     expect(readSymbolCoverage(archive.state.db, 'A').length).toBeGreaterThan(0);
   });
 
+  test('a gap that appears, and one that closes, without a tick', async () => {
+    const archive = opened();
+    const rules = { namedSymbols: new Set(['A']), quietWindowsMax: 100 };
+    append(archive, first);
+    await publishNow(archive, now, 'run', rules);
+    for (const [i, window] of [
+      { from: today + 5 * hourMs, to: now },
+      { from: today + 3 * hourMs, to: today + 5 * hourMs },
+    ].entries()) {
+      append(archive, answer('A', [], { windows: [window], runId: 'second' }));
+      expect((await publishNow(archive, now, 'second', rules)).manifest.generation).toBe(2 + i);
+    }
+    expect(archive.readManifest().completeness!.gaps['never asked']).toBe(0);
+  });
+
   test('a candle interval that was not published', async () => {
     const archive = opened();
     append(archive, first);
