@@ -41,7 +41,12 @@ export function formatStatus(status: ArchiveStatus): string {
     ['journaled', `${formatCount(status.journaled_ticks, 'tick')} not yet published`],
     [
       'symbols',
-      `${formatNumber(symbols.live)} live of ${formatNumber(symbols.known)} known, ${formatNumber(symbols.suspended)} suspended`,
+      [
+        `${formatNumber(symbols.live)} live of ${formatNumber(symbols.known)} known`,
+        `${formatNumber(symbols.suspended)} suspended`,
+        ...(symbols.excluded === undefined ? [] : [`${formatNumber(symbols.excluded)} excluded`]),
+        ...(symbols.forgotten === undefined ? [] : [`${formatNumber(symbols.forgotten)} forgotten`]),
+      ].join(', '),
     ],
     [
       'covered',
@@ -85,19 +90,24 @@ function formatDays(
 }
 
 /** Formats a list of gaps. */
-export function formatGaps({ from, to, gaps, provisional }: GapList): string {
+export function formatGaps({ from, to, gaps, provisional, not_collected: notCollected = {} }: GapList): string {
   const windowText = to > from ? `from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}` : '(nothing is covered yet)';
   const { windows, symbols } = provisional;
+  const { excluded = 0, forgotten = 0 } = notCollected;
+  const notCollectedText =
+    excluded + forgotten === 0
+      ? ''
+      : `${formatCount(excluded + forgotten, 'symbol')} not collected, of which nothing is expected: ${formatNumber(excluded)} excluded, ${formatNumber(forgotten)} forgotten\n`;
   const provisionalText =
     windows === 0
       ? ''
       : `${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} ${windows === 1 ? 'is' : 'are'} provisional: covered by inference, not confirmed yet\n`;
-  if (gaps.length === 0) return `no gaps ${windowText}\n${provisionalText}`;
+  if (gaps.length === 0) return `no gaps ${windowText}\n${provisionalText}${notCollectedText}`;
   const lines = gaps.map(
     (gap) =>
       `${formatIsoUtc(gap.from)} … ${formatIsoUtc(gap.to)}  ${formatDuration(gap.to - gap.from).padStart(12)}  ${escapeControls(gap.symbol)}  ${formatGapReason(gap)}\n`,
   );
-  return `${lines.join('')}${formatCount(gaps.length, 'gap')} of ${formatCount(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${windowText}\n${provisionalText}`;
+  return `${lines.join('')}${formatCount(gaps.length, 'gap')} of ${formatCount(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${windowText}\n${provisionalText}${notCollectedText}`;
 }
 
 /** E.g. `failed since 2026-11-19T03:17:00Z: answered 500`. */

@@ -145,6 +145,8 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
         `${formatNumber(symbols.done)} of ${formatNumber(symbols.planned)} done`,
         formatNonzero(symbols.failed, 'failed'),
         formatNonzero(symbols.suspended, 'suspended'),
+        formatNonzero(symbols.excluded ?? 0, 'excluded'),
+        formatNonzero(symbols.forgotten ?? 0, 'forgotten'),
       ),
     ]);
   if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, textWidth)]);

@@ -29,6 +29,8 @@ export interface GapList extends Window {
   readonly gaps: readonly Gap[];
   /** Windows covered by inference only, and the number of symbols with such windows. */
   readonly provisional: Completeness['provisional'];
+  /** Number of symbols that are not collected, of which nothing is expected since; absent if there are none. */
+  readonly not_collected?: Pick<Completeness['counts'], 'excluded' | 'forgotten'>;
 }
 
 /**
@@ -51,13 +53,22 @@ export function listGaps(
   // The future is not a gap.
   const window = { from: from ?? known?.from ?? 0, to: Math.min(nowMs, to ?? known?.to ?? 0) };
   if (isExplicit && window.from >= window.to) throw new UsageError('--from must be before --to, and in the past.');
-  const { gaps, provisional } = computeCompleteness(readCurrentState(archive, rules, nowMs, all, sources), {
+  const { gaps, provisional, counts } = computeCompleteness(readCurrentState(archive, rules, nowMs, all, sources), {
     window,
     isStartExplicit: from !== null,
     isEndOpen: to === null,
     isRequestedByName: symbols.length > 0,
   });
-  return { ...window, count: gaps.length, gaps, provisional };
+  const { excluded, forgotten } = counts;
+  return {
+    ...window,
+    count: gaps.length,
+    gaps,
+    provisional,
+    ...((excluded ?? forgotten) !== undefined && {
+      not_collected: { ...(excluded !== undefined && { excluded }), ...(forgotten !== undefined && { forgotten }) },
+    }),
+  };
 }
 
 /**
