@@ -82,7 +82,7 @@ test.each([
 });
 
 describe('the selection of symbols', () => {
-  const input = { seed: 5, nowMs: null, markets: 10, ticksPerDay: 40 };
+  const input = { seed: 5, nowMs: null, markets: 8, ticksPerDay: 20 };
   interface Selected {
     readonly symbols: readonly {
       readonly symbol: string;
@@ -192,8 +192,10 @@ describe('the selection of symbols', () => {
       excluded.some((one) => one.symbol === symbol),
     )!.symbol;
     const watched = await run(['symbols', 'watch', added, 'NOBODY-KNOWS', '--output', output]);
-    expect(watched.stdout).toMatch(/: watched; the next run polls it again\n {2}nothing is expected of it before /);
-    expect(watched.stdout).toMatch(/NOBODY-KNOWS: watched; the next run polls it, although no market list names it\n/);
+    expect(watched.stdout).toMatch(/: watched\n {2}the next run polls it again\n {2}nothing is expected before /);
+    expect(watched.stdout).toMatch(
+      /NOBODY-KNOWS: watched\n {2}the next run polls it, although no market list names it\n/,
+    );
     const before = box.stats().requests;
     const second = await nightly(...exclude);
     // The service does not know the unlisted one.

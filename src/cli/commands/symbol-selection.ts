@@ -58,37 +58,40 @@ export function addSymbolsWatch(shell: CliContext, symbols: Command): void {
 function formatForgotten({ symbol, changed, decided_at, expected_to, configured }: ForgetResult): string {
   const name = escapeControls(symbol);
   if (!changed) return `${name}: forgotten since ${formatIsoUtc(decided_at)} already; nothing has changed\n`;
-  const lines = [
+  return joinLines(
+    `${name}: forgotten`,
     expected_to === null
-      ? `${name}: forgotten; nothing is expected of it`
-      : `${name}: forgotten; nothing is expected of it after ${formatIsoUtc(expected_to)}, and what is published stays`,
-    ...(configured ? ['  symbols in the settings names it, without effect from now on'] : []),
-  ];
-  return lines.map((line) => `${line}\n`).join('');
+      ? 'nothing of it was collected, and nothing is expected'
+      : `nothing is expected of it after ${formatIsoUtc(expected_to)}; what is published stays`,
+    configured ? 'symbols in the settings names it, without effect from now on' : null,
+  );
 }
+
+const nextSteps: Readonly<Record<WatchResult['outcome'], string>> = {
+  collected: 'it was collected before, and stays so whatever lists and settings say',
+  resumed: 'the next run polls it again',
+  started: 'the next run polls it, although no market list names it',
+  ended: 'the market lists say that it has ended: it is not polled unless it opens again',
+};
 
 function formatWatched({ symbol, changed, decided_at, outcome, not_owed, hint }: WatchResult): string {
   const name = escapeControls(symbol);
   if (!changed) return `${name}: watched since ${formatIsoUtc(decided_at)} already; nothing has changed\n`;
-  const next = {
-    collected: 'it was collected before, and stays so whatever lists and settings say',
-    resumed: 'the next run polls it again',
-    started: 'the next run polls it, although no market list names it',
-    ended: 'the market lists say that it has ended, so that nothing is polled unless it opens again',
-  };
-  const lines = [
-    `${name}: watched; ${next[outcome]}`,
-    ...(hint === null ? [] : [`  nothing is known of it ${escapeControls(hint)}`]),
-    ...(not_owed === null || outcome === 'ended' ? [] : [formatNotOwed(not_owed)]),
-  ];
-  return lines.map((line) => `${line}\n`).join('');
+  const notOwed = outcome === 'ended' ? null : not_owed;
+  return joinLines(
+    `${name}: watched`,
+    nextSteps[outcome],
+    hint === null ? null : `nothing is known of it ${escapeControls(hint)}`,
+    notOwed === null
+      ? null
+      : `nothing is expected ${notOwed.from === null ? 'before' : `from ${formatIsoUtc(notOwed.from)} to`} ${formatIsoUtc(notOwed.to)}`,
+    notOwed === null ? null : 'to fetch that too, name it in oddslake backfill',
+  );
 }
 
-function formatNotOwed({ from, to }: NonNullable<WatchResult['not_owed']>): string {
-  if (from === null)
-    return `  nothing is expected of it before ${formatIsoUtc(to)}; to fetch that too, name it in oddslake backfill`;
-  return `  nothing is expected of it from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}; to fetch that too, name it in oddslake backfill`;
-}
+/** One line, and the others indented below it. */
+const joinLines = (first: string, ...rest: readonly (string | null)[]): string =>
+  [first, ...rest.flatMap((line) => (line === null ? [] : [`  ${line}`]))].map((line) => `${line}\n`).join('');
 
 const forgetNotes = `
 The lifetime of the symbol ends where its coverage is proven and settled, so that its last day can be complete. From then on it is
