@@ -94,8 +94,21 @@ else
 fi
 TEST_RESULTS=$work/torture.json step torture over_postgres timeout -k 30 1800 vitest run --config vitest.torture.config.ts
 
+# Tests that passed before, and were not repeated: see test/harness/passed-files.ts.
+earlier() {
+  node --disable-warning=ExperimentalWarning --input-type=module -e '
+    const { listPassedFiles } = await import("./test/harness/passed-files.ts");
+    const { files, tests } = listPassedFiles(process.env.PASSED_TESTS);
+    console.log(`${tests} ${files.length}`)'
+}
+
 # No file of results, or no test in it, is a failure too.
 passed=0 broken=0
+if [ -n "${PASSED_TESTS:-}" ] && is_wanted tests; then
+  read -r passed files < <(earlier)
+  [ "${passed:-0}" -gt 0 ] || fail "no test passed before"
+  echo "== tests: $passed in $files files passed before, in another clone, and were not repeated"
+fi
 for results in tests.json readers.xml clients.json torture.json; do
   name=${results%.*}
   is_wanted "$name" || continue
