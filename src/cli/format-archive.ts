@@ -6,6 +6,7 @@ import type { readStatus } from '../archive/read/status.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
+import type { CompleteCommands } from './command-name.ts';
 import { escapeControls } from './terminal-style.ts';
 
 type ArchiveStatus = ReturnType<typeof readStatus>;
@@ -13,8 +14,11 @@ type ArchiveStatus = ReturnType<typeof readStatus>;
 const formatStatusOwner = ({ upstream = '', sources = [] }: ArchiveStatus): string =>
   formatOwner({ upstream, sources });
 
-/** Formats the status of an archive. */
-export function formatStatus(status: ArchiveStatus): string {
+/**
+ * Formats the status of an archive.
+ * @param complete completes the command that repairs it
+ */
+export function formatStatus(status: ArchiveStatus, complete: CompleteCommands = (text) => text): string {
   const { published, symbols, last_run: run } = status;
   const [first] = status.damaged;
   const lines = [
@@ -35,7 +39,7 @@ export function formatStatus(status: ArchiveStatus): string {
       : [
           [
             'damaged',
-            `${formatCount(status.damaged_count, 'file')}: ${escapeControls(first.path)} (${first.kind})${status.damaged_count > 1 ? ', …' : ''}; to repair: oddslake verify --repair`,
+            `${formatCount(status.damaged_count, 'file')}: ${escapeControls(first.path)} (${first.kind})${status.damaged_count > 1 ? ', …' : ''}; to repair: ${complete('oddslake verify --repair')}`,
           ],
         ]),
     ['journaled', `${formatCount(status.journaled_ticks, 'tick')} not yet published`],

@@ -1,11 +1,19 @@
 import { formatCount } from '../base/format-quantity.ts';
 import type { Diagnosis } from '../doctor/doctor.ts';
 import type { Finding } from '../doctor/finding.ts';
-import { wrapText } from './table.ts';
+import type { CompleteCommands } from './command-name.ts';
+import { wrapAdvice, wrapText } from './table.ts';
 import { createPaints, escapeControls, type TerminalStyle } from './terminal-style.ts';
 
-/** Formats the findings of doctor. Ends with a newline. */
-export function formatDiagnosis(diagnosis: Diagnosis, { width, hasColour }: TerminalStyle): string {
+/**
+ * Formats the findings of doctor. Ends with a newline.
+ * @param complete completes the commands of the actions
+ */
+export function formatDiagnosis(
+  diagnosis: Diagnosis,
+  { width, hasColour }: TerminalStyle,
+  complete: CompleteCommands = (text) => text,
+): string {
   const { bold, faint, cyan, green, yellow, red } = createPaints(hasColour);
   const marks = { ok: green('✓'), warning: yellow('!'), action_required: red('✗') };
   const nameWidth = Math.max(...diagnosis.findings.map(({ check }) => check.length));
@@ -17,8 +25,14 @@ export function formatDiagnosis(diagnosis: Diagnosis, { width, hasColour }: Term
   const formatFinding = ({ check, severity, message, action }: Finding): string[] => {
     const name = severity === 'ok' ? check : bold(check);
     return [
-      ...wrap(escapeControls(message), `  ${marks[severity]} ${name}${' '.repeat(nameWidth - check.length)}  `),
-      ...(action === null ? [] : wrap(cyan(`→ ${escapeControls(action)}`))),
+      ...wrapAdvice(
+        escapeControls(message),
+        complete,
+        width,
+        `  ${marks[severity]} ${name}${' '.repeat(nameWidth - check.length)}  `,
+        indent,
+      ),
+      ...(action === null ? [] : wrapAdvice(cyan(`→ ${escapeControls(action)}`), complete, width, indent, indent)),
       ...(check === 'settings' ? settings : []),
     ];
   };

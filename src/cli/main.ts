@@ -5,6 +5,7 @@ import type { JobLoaders } from '../collector/job.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
 import { toExitCode } from '../collector/run/summary.ts';
 import type { CliContext } from './command-context.ts';
+import { completeCommands } from './command-name.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
 import { addPull, addPush } from './commands/bucket.ts';
@@ -83,7 +84,7 @@ function printError(argv: readonly string[], error: unknown): number {
   const level = argv[argv.indexOf('--log-level') + 1] ?? '';
   const hasStack = argv.includes('--log-level') && ['debug', 'trace'].includes(level);
   const stack = hasStack && error instanceof Error ? `\n${error.stack}` : '';
-  process.stderr.write(`oddslake: ${formatErrorMessage(error)}${stack}\n`);
+  process.stderr.write(`oddslake: ${completeCommands(formatErrorMessage(error))}${stack}\n`);
   printErrorJson(argv, error);
   return toExitCode(error, false);
 }

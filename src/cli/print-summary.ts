@@ -7,7 +7,8 @@ import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
-import { wrapText } from './table.ts';
+import { type CompleteCommands, completeCommands } from './command-name.ts';
+import { wrapAdvice, wrapText } from './table.ts';
 import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';
 
 /** Texts of each outcome, before and after the duration. */
@@ -26,8 +27,16 @@ const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: s
 /** Style without a terminal: neither wrapped nor coloured. */
 const plainStyle: TerminalStyle = { width: null, hasColour: false };
 
-/** Formats the summary of a job: ticks, published files, missing windows and the next action. */
-export function formatSummary(summary: Summary, root: string, style: TerminalStyle = plainStyle): string {
+/**
+ * Formats the summary of a job: ticks, published files, missing windows and the next action.
+ * @param complete completes the commands in warnings, errors and the next action
+ */
+export function formatSummary(
+  summary: Summary,
+  root: string,
+  style: TerminalStyle = plainStyle,
+  complete: CompleteCommands = (text) => text,
+): string {
   const { bold, faint, green, yellow, red } = createPaints(style.hasColour);
   const { job, outcome, warnings_count } = summary;
   const doneColour = outcome === 'done' && warnings_count === 0 ? green : yellow;
@@ -40,23 +49,32 @@ export function formatSummary(summary: Summary, root: string, style: TerminalSty
   const lines = rows.flatMap(([name, values]) =>
     values.map((value, i) => `  ${faint((i === 0 ? name : '').padEnd(width))}  ${value}`),
   );
-  return [label, ...lines, ...formatProblems(summary, style), ...formatNextAction(summary, style)].join('\n');
+  return [
+    label,
+    ...lines,
+    ...formatProblems(summary, style, complete),
+    ...formatNextAction(summary, style, complete),
+  ].join('\n');
 }
 
 function formatProblems(
   { warnings, warnings_count, failures, failures_count, error }: Summary,
   style: TerminalStyle,
+  complete: CompleteCommands,
 ): string[] {
   const { yellow, red } = createPaints(style.hasColour);
   const out: string[] = [];
-  if (error !== null) out.push('', ...formatLabelled(red('error:'), error, style));
+  if (error !== null) out.push('', ...formatLabelled(red('error:'), error, style, complete));
   if (warnings.length > 0)
-    out.push('', ...warnings.flatMap((warning) => formatLabelled(yellow('warning:'), warning, style)));
+    out.push('', ...warnings.flatMap((warning) => formatLabelled(yellow('warning:'), warning, style, complete)));
   if (warnings_count > warnings.length)
     out.push(`… and ${formatCount(warnings_count - warnings.length, 'warning')} more`);
   const runFailures = failures.filter(({ symbol }) => symbol === null);
   if (runFailures.length > 0)
-    out.push('', ...runFailures.flatMap(({ reason }) => formatLabelled(yellow('incomplete:'), reason, style)));
+    out.push(
+      '',
+      ...runFailures.flatMap(({ reason }) => formatLabelled(yellow('incomplete:'), reason, style, complete)),
+    );
   const windowFailures = failures.filter(({ symbol }) => symbol !== null);
   if (windowFailures.length > 0) {
     const windowsCount = failures_count - runFailures.length;
@@ -80,17 +98,25 @@ function formatProblems(
 const windowsShown = 5;
 
 /** Formats the next action, with its command on a separate line, so that it can be copied. */
-function formatNextAction({ next_action: action }: Summary, style: TerminalStyle): string[] {
+function formatNextAction(
+  { next_action: action }: Summary,
+  style: TerminalStyle,
+  complete: CompleteCommands,
+): string[] {
   if (action === null || action === undefined) return [];
   const { bold } = createPaints(style.hasColour);
   const [, sentence, command] = /^(.*?): ((?:oddslake|gzip) .*)$/s.exec(action) ?? [];
-  if (sentence === undefined) return ['', ...formatLabelled(bold('next:'), action, style)];
-  return ['', ...formatLabelled(bold('next:'), `${sentence}:`, style), `  ${escapeControls(command!)}`];
+  if (sentence === undefined) return ['', ...formatLabelled(bold('next:'), action, style, complete)];
+  return [
+    '',
+    ...formatLabelled(bold('next:'), `${sentence}:`, style, complete),
+    `  ${complete(escapeControls(command!))}`,
+  ];
 }
 
 /** A text after a painted label. */
-const formatLabelled = (label: string, text: string, { width }: TerminalStyle): string[] =>
-  wrapText(`${label} ${escapeControls(text)}`, width, '', '  ');
+const formatLabelled = (label: string, text: string, { width }: TerminalStyle, complete: CompleteCommands): string[] =>
+  wrapAdvice(`${label} ${escapeControls(text)}`, complete, width, '', '  ');
 
 /** Prints a summary and sets the exit code of the process to that of the summary. */
 export function reportSummary(
@@ -106,10 +132,10 @@ export function reportSummary(
 /** Prints a summary as text or as one JSON line. */
 export function printSummary(flags: Pick<CommonFlags, 'json'>, summary: Summary, root: string): void {
   if (flags.json === true) {
-    if (summary.error !== null) process.stderr.write(`oddslake: ${summary.error}\n`);
+    if (summary.error !== null) process.stderr.write(`oddslake: ${completeCommands(summary.error)}\n`);
     process.stdout.write(`${JSON.stringify(summary)}\n`);
-  } else if (summary.run_id === null) process.stderr.write(`oddslake: ${summary.error}\n`);
-  else process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout))}\n`);
+  } else if (summary.run_id === null) process.stderr.write(`oddslake: ${completeCommands(summary.error ?? '')}\n`);
+  else process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands)}\n`);
 }
 
 type SummaryRow = readonly [name: string, lines: readonly string[]];

@@ -1,6 +1,7 @@
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 import type { ResultTable } from '../archive/query/query.ts';
+import type { CompleteCommands } from './command-name.ts';
 import { createPaints, escapeControls, type Paint, type TerminalStyle } from './terminal-style.ts';
 
 /** The line under a table. */
@@ -126,3 +127,15 @@ export function wrapText(text: string, width: number | null, first = '', rest = 
   const lines = width === null ? [text] : wrapAnsi(text, Math.max(20, width - rest.length)).split('\n');
   return lines.map((line, i) => (i === 0 ? first : rest) + line);
 }
+
+/** A private-use character, one column wide: it keeps a command on one line. */
+const gap = '\ue000';
+
+/** Like wrapText, with the commands in the text completed. A command is not broken, so that it can be copied. */
+export const wrapAdvice = (
+  text: string,
+  complete: CompleteCommands,
+  width: number | null,
+  first = '',
+  rest = '',
+): string[] => wrapText(complete(text, gap), width, first, rest).map((line) => line.replaceAll(gap, ' '));

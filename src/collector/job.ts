@@ -250,7 +250,8 @@ async function runOnce(
   const createResult = (counted: CountedFacts): RunResult => {
     const { version, strict, clock } = context;
     const times = { started_at: startedAt, finished_at: clock.nowMs() };
-    const facts = { ...counted, ...times, version, job, strict, source, thrown };
+    const { upstreamFrom } = context.settings;
+    const facts = { ...counted, ...times, version, job, strict, source, upstreamFrom, thrown };
     const ended =
       run === undefined || counted === emptyFacts
         ? undefined

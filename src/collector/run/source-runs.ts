@@ -104,6 +104,7 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
   // What describes the archive as a whole is that of the last run that opened it.
   const last = all.findLast(({ run_id }) => run_id !== null) ?? all.at(-1)!;
   const thrown = chooseError(runs);
+  const ended = thrown === undefined ? undefined : runs.find(({ facts }) => facts.thrown === thrown);
   const failures = [...listSourceFailures(runs, thrown), ...runs.flatMap((run) => prefixFailures(run, runs.length))];
   const sum = (pick: (facts: RunFacts) => number): number => all.reduce((total, facts) => total + pick(facts), 0);
   const collect = <T>(pick: (facts: RunFacts) => T | undefined): T[] =>
@@ -150,7 +151,8 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
     publishedTicks: addCounts(all.map(({ publishedTicks = { added: 0, lost: 0 } }) => publishedTicks)),
     strict: last.strict,
     hasUpstreamResponded: all.some(({ hasUpstreamResponded }) => hasUpstreamResponded),
-    source: thrown === undefined ? null : runs.find(({ facts }) => facts.thrown === thrown)!.source,
+    source: ended?.source ?? null,
+    ...(ended?.facts.upstreamFrom !== undefined && { upstreamFrom: ended.facts.upstreamFrom }),
     thrown,
     sources: runs.map(({ source, summary }) => ({
       source,
@@ -194,7 +196,12 @@ const listSourceFailures = (runs: readonly EndedRun[], thrown: unknown): RunFail
   runs.flatMap(({ source, facts }) =>
     facts.thrown === undefined || facts.thrown === thrown
       ? []
-      : [createJobFailure('source', `${source}: ${formatErrorMessage(facts.thrown, facts.usesOtherUpstream, source)}`)],
+      : [
+          createJobFailure(
+            'source',
+            `${source}: ${formatErrorMessage(facts.thrown, facts.usesOtherUpstream, source, facts.upstreamFrom)}`,
+          ),
+        ],
   );
 
 /** Names the source in failures that do not concern a symbol. */

@@ -8,6 +8,7 @@ import { formatIsoUtc } from '../../base/time.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
+import type { UpstreamOrigins } from '../../settings/upstream-origins.ts';
 import { formatErrorMessage } from './error-message.ts';
 import type { DriftLine } from './schema-drift.ts';
 
@@ -266,6 +267,8 @@ export interface RunFacts
   readonly usesOtherUpstream?: boolean;
   /** The source that the run collected, of an archive's several; none by default. */
   readonly source?: string | null;
+  /** Where the address and the key were set; unknown by default. */
+  readonly upstreamFrom?: UpstreamOrigins;
   /** Known damage of published files; empty by default. */
   readonly damage?: readonly RecordedDamage[];
   /** The error that ended the run; undefined if none did. */
@@ -307,6 +310,7 @@ export function summarize(facts: RunFacts): Summary {
     hasUpstreamResponded,
     usesOtherUpstream,
     source,
+    upstreamFrom,
     thrown,
     ...rest
   } = others;
@@ -353,10 +357,10 @@ function computeWorkExitCode({ thrown, failures, warnings, strict, hasUpstreamRe
 
 /** Adds known damage to the error message if the exit code is 6, even if no DamageError was thrown. */
 function formatRunError(
-  { thrown, usesOtherUpstream, source, damage = [] }: RunFacts,
+  { thrown, usesOtherUpstream, source, upstreamFrom, damage = [] }: RunFacts,
   exitCode: ExitCode,
 ): string | null {
-  const message = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream, source);
+  const message = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream, source, upstreamFrom);
   if (exitCode !== exitCodes.damaged || thrown instanceof DamageError) return message;
   return [message, formatDamageSummary(damage)].filter((one) => one !== null).join('; ') || null;
 }
