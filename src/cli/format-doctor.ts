@@ -1,7 +1,7 @@
 import { formatCount } from '../base/format-quantity.ts';
 import type { Diagnosis } from '../doctor/doctor.ts';
 import type { Finding } from '../doctor/finding.ts';
-import { wrapText } from './table.ts';
+import { wrapAction, wrapText } from './table.ts';
 import { createPaints, escapeControls, type TerminalStyle } from './terminal-style.ts';
 
 /** Formats the findings of doctor. Ends with a newline. */
@@ -18,10 +18,11 @@ export function formatDiagnosis(diagnosis: Diagnosis, { width, hasColour }: Term
     const name = severity === 'ok' ? check : bold(check);
     return [
       ...wrap(escapeControls(message), `  ${marks[severity]} ${name}${' '.repeat(nameWidth - check.length)}  `),
-      ...(action === null ? [] : wrap(cyan(`→ ${escapeControls(action)}`))),
+      ...(action === null ? [] : wrapAction(`→ ${escapeControls(action)}`, width, indent).map(paintAction)),
       ...(check === 'settings' ? settings : []),
     ];
   };
+  const paintAction = (line: string): string => line.replace(/\S.*/, (text) => cyan(text));
   const body = [...Map.groupBy(diagnosis.findings, ({ group }) => group)].flatMap(([group, findings]) => [
     bold(group[0]!.toUpperCase() + group.slice(1)),
     ...findings.flatMap(formatFinding),
@@ -34,6 +35,6 @@ export function formatDiagnosis(diagnosis: Diagnosis, { width, hasColour }: Term
       ? `${red(counts)} A run would end with exit code ${exit_code}.`
       : warnings > 0
         ? `${yellow(counts)} Runs can continue.`
-        : green('All ok.');
+        : green('No problem found in what was checked.');
   return `${[...body, conclusion].join('\n')}\n`;
 }

@@ -7,8 +7,9 @@ import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
-import { wrapText } from './table.ts';
-import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';
+import { formatOpenDayLines } from './format-archive.ts';
+import { wrapAction, wrapText } from './table.ts';
+import { createPaints, escapeControls, getTerminalStyle, plainStyle, type TerminalStyle } from './terminal-style.ts';
 
 /** Texts of each outcome, before and after the duration. */
 const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
@@ -22,9 +23,6 @@ const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: s
   unreachable: ['failed', ': the upstream could not be reached'],
   interrupted: ['stopped', '; what was accepted is kept'],
 };
-
-/** Style without a terminal: neither wrapped nor coloured. */
-const plainStyle: TerminalStyle = { width: null, hasColour: false };
 
 /** Formats the summary of a job: ticks, published files, missing windows and the next action. */
 export function formatSummary(summary: Summary, root: string, style: TerminalStyle = plainStyle): string {
@@ -174,6 +172,8 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
   const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
   if (summary.completeness !== undefined) rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
+  const openDays = formatOpenDayLines(summary);
+  if (openDays.length > 0) rows.push(['days', openDays.flatMap((text) => wrapAction(text, textWidth))]);
   if (night !== undefined && night.fetched_late.count > 0)
     rows.push(['too late', formatTooLate(night.fetched_late, textWidth)]);
   rows.push(['archive', [escapeControls(root)]]);

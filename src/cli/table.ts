@@ -117,6 +117,24 @@ function formatFooter(
     : `${countText}, ${shownCount} of ${columns.length} columns: ${advice}`;
 }
 
+/** Stands for a space within a name. A noncharacter, so that no text has it. */
+const keptSpace = '\ufdd0';
+
+/** Marks the spaces of a name or path, so that `wrapText` does not break it. */
+export const keepTogether = (name: string): string => name.replaceAll(' ', keptSpace);
+
+/**
+ * Wraps a clause that ends with a command: the command is on one line, so that it can be copied. See `wrapText`.
+ */
+export function wrapAction(text: string, width: number | null, rest = ''): string[] {
+  const [, clause, command] = /^(.*?:) ((?:oddslake|gzip) .*)$/s.exec(text) ?? [];
+  const isOneLine = width === null || stringWidth(rest + text) <= width;
+  if (clause === undefined || command === undefined || command.includes('. ') || isOneLine)
+    return wrapText(text, width, rest, rest);
+  const indent = stringWidth(rest + command) + 2 <= width ? `${rest}  ` : '    ';
+  return [...wrapText(clause, width, rest, rest), `${indent}${command}`];
+}
+
 /**
  * Wraps a text at spaces to lines of at most `width` columns; null: no limit. A longer word is not broken.
  * @param first prefix of the first line, at most as wide as `rest`
@@ -124,5 +142,5 @@ function formatFooter(
  */
 export function wrapText(text: string, width: number | null, first = '', rest = ''): string[] {
   const lines = width === null ? [text] : wrapAnsi(text, Math.max(20, width - rest.length)).split('\n');
-  return lines.map((line, i) => (i === 0 ? first : rest) + line);
+  return lines.map((line, i) => (i === 0 ? first : rest) + line.replaceAll(keptSpace, ' '));
 }
