@@ -8,8 +8,9 @@ import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary }
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { type CompleteCommands, completeCommands } from './command-name.ts';
-import { wrapAdvice, wrapText } from './table.ts';
-import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';
+import { formatOpenDayLines } from './format-archive.ts';
+import { wrapAction, wrapAdvice, wrapText } from './table.ts';
+import { createPaints, escapeControls, getTerminalStyle, plainStyle, type TerminalStyle } from './terminal-style.ts';
 
 /** Texts of each outcome, before and after the duration. */
 const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
@@ -24,12 +25,9 @@ const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: s
   interrupted: ['stopped', '; what was accepted is kept'],
 };
 
-/** Style without a terminal: neither wrapped nor coloured. */
-const plainStyle: TerminalStyle = { width: null, hasColour: false };
-
 /**
  * Formats the summary of a job: ticks, published files, missing windows and the next action.
- * @param complete completes the commands in warnings, errors and the next action
+ * @param complete completes the commands in it
  */
 export function formatSummary(
   summary: Summary,
@@ -44,7 +42,7 @@ export function formatSummary(
   const duration = formatDuration(summary.finished_at - summary.started_at);
   const [ending, detail] = outcomeTexts[outcome];
   const label = `${bold(job)} ${paint(ending)} after ${duration}${detail === '' ? '' : paint(detail)}`;
-  const rows = buildSummaryRows(summary, root, style.width);
+  const rows = buildSummaryRows(summary, root, style.width, complete);
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, values]) =>
     values.map((value, i) => `  ${faint((i === 0 ? name : '').padEnd(width))}  ${value}`),
@@ -144,7 +142,12 @@ type SummaryRow = readonly [name: string, lines: readonly string[]];
 const labelWidth = 13;
 
 /** Labelled rows of a summary, without empty ones. `width` null: nothing is shortened. */
-function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
+function buildSummaryRows(
+  summary: Summary,
+  root: string,
+  width: number | null,
+  complete: CompleteCommands,
+): SummaryRow[] {
   const textWidth = width === null ? null : Math.max(20, width - labelWidth);
   const pushRows: [string, string[]][] =
     summary.pushed === undefined ? [] : [['pushed', joinParts(formatPush(summary.pushed), textWidth)]];
@@ -200,6 +203,8 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
   const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
   if (summary.completeness !== undefined) rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
+  const openDays = formatOpenDayLines(summary);
+  if (openDays.length > 0) rows.push(['days', openDays.flatMap((text) => wrapAction(text, complete, textWidth))]);
   if (night !== undefined && night.fetched_late.count > 0)
     rows.push(['too late', formatTooLate(night.fetched_late, textWidth)]);
   rows.push(['archive', [escapeControls(root)]]);

@@ -139,6 +139,10 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
     watermark: last.watermark,
     ...(last.reached !== undefined && { reached: last.reached }),
     ...(last.completeness !== undefined && { completeness: last.completeness }),
+    ...(last.open_days !== undefined && {
+      open_days: last.open_days,
+      open_days_count: last.open_days_count ?? last.open_days.length,
+    }),
     damage: last.damage ?? [],
     gaps: failures.filter(({ symbol }) => symbol !== null).length,
     warnings: runs.flatMap(({ source, facts }) =>

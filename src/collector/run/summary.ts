@@ -8,6 +8,7 @@ import { formatIsoUtc } from '../../base/time.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
+import type { OpenDayList } from '../../contract/day-reasons.ts';
 import type { UpstreamOrigins } from '../../settings/upstream-origins.ts';
 import { formatErrorMessage } from './error-message.ts';
 import type { DriftLine } from './schema-drift.ts';
@@ -58,7 +59,7 @@ interface DamageLine {
 }
 
 /** The last line of `--json` (CONTRACT, section 1). Times are epoch milliseconds. */
-export interface Summary {
+export interface Summary extends Partial<OpenDayList> {
   readonly version: string;
   readonly job: string;
   readonly run_id: string | null;
