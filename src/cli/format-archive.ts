@@ -7,7 +7,7 @@ import { exitCodes, formatExitCode } from '../base/errors.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
-import { formatOpenDays, groupOpenDays, type OpenDayList } from '../contract/day-reasons.ts';
+import { formatOpenDays, groupOpenDays, type OpenDayList, suggestOpenDaysAction } from '../contract/day-reasons.ts';
 import type { CompleteCommands } from './command-name.ts';
 import { keepTogether, wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { escapeControls, plainStyle, type TerminalStyle } from './terminal-style.ts';
@@ -108,7 +108,7 @@ function formatLastRun(run: ArchiveStatus['last_run']): string[] {
 
 const openDaysShown = 3;
 
-/** Why days are not complete, each with what completes it. Lines that start with an arrow are actions. */
+/** Why days are not complete, and what completes them. The line of the action starts with an arrow. */
 export function formatOpenDayLines({
   open_days: days = [],
   open_days_count: count = days.length,
@@ -116,12 +116,11 @@ export function formatOpenDayLines({
   const groups = groupOpenDays(days);
   const shown = groups.slice(0, openDaysShown);
   const more = count - shown.reduce((sum, group) => sum + group.count, 0);
+  const action = suggestOpenDaysAction(days);
   return [
-    ...shown.flatMap((group) => [
-      formatOpenDays(group),
-      ...(group.next_action === null ? [] : [`→ ${group.next_action}`]),
-    ]),
+    ...shown.map(formatOpenDays),
     ...(more > 0 ? [`and ${formatCount(more, 'earlier day')}: oddslake sql "FROM days WHERE reason IS NOT NULL"`] : []),
+    ...(action === null ? [] : [`→ ${action}`]),
   ];
 }
 

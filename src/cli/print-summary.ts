@@ -240,28 +240,32 @@ function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)
     formatNonzero(counts.duplicates, 'duplicate'),
     formatNonzero(counts.conflicts, 'conflicting'),
     formatNonzero(counts.quarantined, 'quarantined'),
-    formatNonzero(counts.recovered, 'recovered from an earlier run'),
+    formatRecovered(counts.recovered),
   ];
 }
 
 function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
   if (night === undefined) return formatRowCounts({ ...ticks, recovered });
   const quarantinedText = formatNonzero(ticks.quarantined, 'quarantined');
-  const recoveredText = formatNonzero(recovered, 'recovered from an earlier run');
   const duplicatesText = formatNonzero(ticks.duplicates, 'duplicate');
   const { new: newCount, late, conflicts } = night.ticks;
-  const ownCount = ticks.accepted + recovered;
-  const ownText = ownCount === newCount.count ? null : `${formatNumber(ownCount)} of them in this run`;
+  // What polls since the last night have collected.
+  const others = newCount.count - ticks.accepted - recovered;
+  const isOwn = recovered === 0 && others === 0;
   return [
     `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}`,
-    ownText,
+    isOwn || ticks.accepted === 0 ? null : `${formatNumber(ticks.accepted)} of them by this run`,
+    formatNonzero(others, 'by other runs since the last night'),
+    formatRecovered(recovered),
     formatCompared(late, 'late', night),
     formatCompared(conflicts, 'conflicting', night),
     duplicatesText,
     quarantinedText,
-    recoveredText,
   ];
 }
+
+const formatRecovered = (count: number): string | null =>
+  count === 0 ? null : `recovered ${formatNumber(count)} that an interrupted run had journaled`;
 
 /** Null if both the count and its median are 0. */
 const formatCompared = (counts: CountComparison, what: string, { nights }: NightSummary): string | null =>
@@ -272,6 +276,8 @@ const formatCompared = (counts: CountComparison, what: string, { nights }: Night
 function formatMedian({ median }: CountComparison, nights: number, isFirst: boolean): string {
   if (median === null) return '';
   if (nights === 1) return ` (the night before ${formatMedianValue(median)})`;
+  // A median of two is their mean.
+  if (nights === 2) return ` (mean${isFirst ? ' of the 2 nights before' : ''} ${formatMedianValue(median)})`;
   return ` (median${isFirst ? ` of ${nights} nights` : ''} ${formatMedianValue(median)})`;
 }
 

@@ -143,7 +143,6 @@ interface OpenDays {
   readonly count: number;
   readonly state: DayState['state'];
   readonly reason: string;
-  readonly next_action: string | null;
 }
 
 /** Joins successive days of which the same is to be said. `days` are the newest first, and so is the result. */
@@ -162,8 +161,24 @@ export function groupOpenDays(days: readonly OpenDay[]): OpenDays[] {
     count,
     state: last.state,
     reason: last.reason,
-    next_action: suggestDayAction(first, last.date, last.reasons),
   }));
+}
+
+/**
+ * What completes open days, the newest first, as a clause with its command; null if nothing does. Days that nothing can
+ * complete are left out if there are others.
+ */
+export function suggestOpenDaysAction(days: readonly OpenDay[]): string | null {
+  const isLasting = ({ reasons }: OpenDay): boolean => reasons.some(({ reason }) => reason === 'lists incomplete');
+  const curable = days.filter((day) => !isLasting(day) && day.state !== 'complete_with_exceptions');
+  const chosen = curable.length > 0 ? curable : days;
+  const [last, first] = [chosen[0], chosen.at(-1)];
+  if (last === undefined || first === undefined) return null;
+  return suggestDayAction(
+    first.date,
+    last.date,
+    chosen.flatMap(({ reasons }) => reasons),
+  );
 }
 
 /** `2026-11-20 provisional: the last 37 min of 12 symbols are inferred`. */

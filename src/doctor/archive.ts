@@ -24,7 +24,13 @@ import {
   updatePublishedCompleteness,
   updatePublishedDays,
 } from '../contract/completeness-counts.ts';
-import { formatOpenDays, groupOpenDays, listOpenDays, type OpenDay } from '../contract/day-reasons.ts';
+import {
+  formatOpenDays,
+  groupOpenDays,
+  listOpenDays,
+  type OpenDay,
+  suggestOpenDaysAction,
+} from '../contract/day-reasons.ts';
 import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
 export interface ArchiveFacts extends ArchiveInspection {
@@ -253,7 +259,7 @@ function judgeCompleteness(completeness: CompletenessCounts, openDays: readonly 
             ? 'Repair the damaged files first: oddslake verify --repair'
             : 'The next run fetches the missing windows. To list them: oddslake gaps. To accept them: oddslake gaps accept',
         )
-      : { ...ok('completeness', found), action: groups[0]?.next_action ?? null };
+      : { ...ok('completeness', found), action: suggestOpenDaysAction(openDays) };
   if (suspended === 0) return [judged];
   const unknown = `${formatCount(suspended, 'active symbol')}, which the service reports as unknown`;
   const action = 'To list them: oddslake gaps. To request them now: oddslake symbols retry';
