@@ -52,7 +52,12 @@ export function formatStatus(
     ['journaled', `${formatCount(status.journaled_ticks, 'tick')} not yet published`],
     [
       'symbols',
-      `${formatNumber(symbols.live)} live of ${formatNumber(symbols.known)} known, ${formatNumber(symbols.suspended)} suspended`,
+      [
+        `${formatNumber(symbols.live)} live of ${formatNumber(symbols.known)} known`,
+        `${formatNumber(symbols.suspended)} suspended`,
+        ...(symbols.excluded === undefined ? [] : [`${formatNumber(symbols.excluded)} excluded`]),
+        ...(symbols.forgotten === undefined ? [] : [`${formatNumber(symbols.forgotten)} forgotten`]),
+      ].join(', '),
     ],
     [
       'covered',
@@ -147,7 +152,7 @@ export function formatGaps(
   { width }: TerminalStyle = plainStyle,
   complete: CompleteCommands = (text) => text,
 ): string {
-  const { from, to, gaps, provisional } = list;
+  const { from, to, gaps, provisional, not_collected: notCollected = {} } = list;
   const windowText = to > from ? `from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}` : '(nothing is covered yet)';
   const { windows, symbols } = provisional;
   const countText =
@@ -155,12 +160,15 @@ export function formatGaps(
       ? `no gaps ${windowText}`
       : `${formatCount(gaps.length, 'gap')} of ${formatCount(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${windowText}`;
   const provisionalText = `${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} ${windows === 1 ? 'is' : 'are'} provisional: covered by inference, not confirmed yet`;
+  const { excluded = 0, forgotten = 0 } = notCollected;
+  const notCollectedText = `${formatCount(excluded + forgotten, 'symbol')} not collected, of which nothing is expected: ${formatNumber(excluded)} excluded, ${formatNumber(forgotten)} forgotten`;
   const formatGap = (gap: Gap): string =>
     `${formatIsoUtc(gap.from)} … ${formatIsoUtc(gap.to)}  ${formatDuration(gap.to - gap.from).padStart(12)}  ${keepTogether(escapeControls(gap.symbol))}  ${formatGapReason(gap)}`;
   return [
     ...gaps.flatMap((gap) => wrapText(formatGap(gap), width, '', '      ')),
     ...wrapText(countText, width),
     ...(windows === 0 ? [] : wrapText(provisionalText, width)),
+    ...(excluded + forgotten === 0 ? [] : wrapText(notCollectedText, width)),
     ...formatOpenDayLines(list).flatMap((text) => wrapAction(text, complete, width, text.startsWith('→') ? '  ' : '')),
   ]
     .map((line) => `${line}\n`)

@@ -174,6 +174,8 @@ function buildSummaryRows(
         `${formatNumber(symbols.done)} of ${formatNumber(symbols.planned)} done`,
         formatNonzero(symbols.failed, 'failed'),
         formatNonzero(symbols.suspended, 'suspended'),
+        formatNonzero(symbols.excluded ?? 0, 'excluded'),
+        formatNonzero(symbols.forgotten ?? 0, 'forgotten'),
       ),
     ]);
   if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, textWidth)]);

@@ -1,3 +1,4 @@
+import { countUnselected } from '../archive/completeness/symbol-lifetime.ts';
 import { seriesDatasets } from '../archive/format/series-datasets.ts';
 import type { RepairReport } from '../archive/integrity/repair.ts';
 import type { VerifyResult } from '../archive/integrity/verify.ts';
@@ -6,6 +7,7 @@ import { readRecordedDamage } from '../archive/journal/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
 import { readSeriesCounts } from '../archive/journal/series-counts.ts';
+import { readUnselectedSymbols } from '../archive/journal/symbols.ts';
 import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
@@ -365,6 +367,7 @@ function collectFacts(run: Run, client: Upstream | undefined, job: string): Coun
   const symbols = {
     ...run.symbols,
     suspended: listActiveSuspended(db, getConfiguredSymbols(run.context), run.source).length,
+    ...countUnselected(readUnselectedSymbols(db, run.source), getConfiguredSymbols(run.context)),
   };
   const series = seriesDatasets.map((dataset) => ({ dataset, counts: readSeriesCounts(db, run.id, dataset) }));
   const rejected = [

@@ -59,11 +59,27 @@ export interface CompletenessCounts {
   readonly live: number;
   /** Number of symbols that would be polled if they were not suspended. */
   readonly suspended: number;
+  /** Number of active symbols that `source.include` and `source.exclude` leave out; absent if there are none. */
+  readonly excluded?: number;
+  /** Number of symbols that users forgot; absent if there are none. */
+  readonly forgotten?: number;
   /** Whether the market lists were complete on the last day on which they were requested. */
   readonly lists_complete: boolean;
   /** Number of files that are missing or have a checksum mismatch, and the affected days of ticks and coverage (YYYY-MM-DD). */
   readonly damaged: { readonly files: number; readonly dates: readonly string[] };
 }
+
+/** Number of symbols that are not collected, by decision. */
+interface UnselectedCounts {
+  readonly excluded?: number;
+  readonly forgotten?: number;
+}
+
+/** Counts without those that are zero: most archives collect every symbol. */
+const toUnselectedCounts = ({ excluded = 0, forgotten = 0 }: UnselectedCounts): UnselectedCounts => ({
+  ...(excluded > 0 && { excluded }),
+  ...(forgotten > 0 && { forgotten }),
+});
 
 interface CompletenessFindings {
   readonly days: ReadonlyMap<number, Pick<DayState, 'state'>>;
@@ -71,6 +87,7 @@ interface CompletenessFindings {
   readonly provisional: { readonly windows: number };
   readonly live: readonly unknown[];
   readonly suspended: number;
+  readonly unselected?: UnselectedCounts;
   readonly areListsComplete: boolean;
   readonly damage: { readonly files: number; readonly days: ReadonlySet<number> } | null;
   readonly nowMs: number;
@@ -83,6 +100,7 @@ export function countCompleteness({
   provisional,
   live,
   suspended,
+  unselected = {},
   areListsComplete,
   damage,
   nowMs,
@@ -96,6 +114,7 @@ export function countCompleteness({
     inferred_windows: provisional.windows,
     live: live.length,
     suspended,
+    ...toUnselectedCounts(unselected),
     lists_complete: areListsComplete,
     damaged: { files: damage?.files ?? 0, dates: [...(damage?.days ?? [])].sort((a, b) => a - b).map(formatDay) },
   };
@@ -158,7 +177,7 @@ export function updatePublishedCompleteness(
     parseDayStart(date) + dayMs <= nowMs ? [state] : [],
   );
   // A manifest of an older version does not count its gaps. If it has gaps, its days are incomplete.
-  const { gaps, inferred_windows, suspended, live, lists_complete } = published.completeness ?? {
+  const { gaps, inferred_windows, suspended, live, lists_complete, ...rest } = published.completeness ?? {
     gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
     inferred_windows: 0,
     suspended: 0,
@@ -174,6 +193,7 @@ export function updatePublishedCompleteness(
     inferred_windows,
     live,
     suspended,
+    ...toUnselectedCounts(rest),
     lists_complete,
     damaged: { files: damage.files, dates: [...damage.days].sort((a, b) => a - b).map(formatDay) },
   };
@@ -211,6 +231,7 @@ export function formatArchiveState(state: ArchiveState): string {
 /** Completeness as one clause: `incomplete: 2 days incomplete, 3 gaps; 4 windows provisional (covered, not confirmed yet)`. */
 export function formatCompleteness(completeness: CompletenessCounts): string {
   const { state, days, gaps, inferred_windows, suspended, lists_complete, damaged } = completeness;
+  const { excluded = 0, forgotten = 0 } = completeness;
   const open = gaps.failed + gaps['never asked'] + gaps.damaged;
   const excepted = gapReasons.reduce((sum, reason) => sum + (isExceptedReason(reason) ? gaps[reason] : 0), 0);
   const textIf = (count: number, text: string): string[] => (count === 0 ? [] : [text]);
@@ -228,6 +249,8 @@ export function formatCompleteness(completeness: CompletenessCounts): string {
     ...textIf(missing.length, missing),
     ...textIf(unproven.length, state === 'provisional' ? unproven : `${unproven} ${formatArchiveState('provisional')}`),
     ...textIf(suspended, `${formatCount(suspended, 'symbol')} suspended`),
+    ...textIf(excluded, `${formatCount(excluded, 'symbol')} excluded`),
+    ...textIf(forgotten, `${formatCount(forgotten, 'symbol')} forgotten`),
     ...textIf(excepted, `${formatCount(excepted, 'window')} lost, expired or accepted`),
   ];
   return [formatArchiveState(state), ...textIf(clauses.length, clauses.join('; '))].join(': ');

@@ -116,7 +116,16 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
     {
       label: 'Live symbols',
       value: formatNumber(symbols.live),
-      note: `of ${formatNumber(symbols.known)} known${symbols.suspended === 0 ? '' : `, ${formatNumber(symbols.suspended)} suspended`}`,
+      note: [
+        `of ${formatNumber(symbols.known)} known`,
+        ...(
+          [
+            [symbols.suspended, 'suspended'],
+            [symbols.excluded ?? 0, 'excluded'],
+            [symbols.forgotten ?? 0, 'forgotten'],
+          ] as const
+        ).flatMap(([count, state]) => (count === 0 ? [] : [`${formatNumber(count)} ${state}`])),
+      ].join(', '),
     },
     {
       label: 'Complete days',

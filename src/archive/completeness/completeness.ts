@@ -26,7 +26,7 @@ import {
   type SymbolCompleteness,
   type SymbolWindows,
 } from './symbol-completeness.ts';
-import { isActive, type LingerRules } from './symbol-lifetime.ts';
+import { getUnselectedCount, isActive, type LingerRules } from './symbol-lifetime.ts';
 
 // The only place that decides how complete an archive is. Manifest, status, gaps, report, exit code, metrics and health
 // use its result. contract/completeness-counts.ts updates a published result to a later time.
@@ -129,6 +129,7 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
   const gaps: Gap[] = [];
   const provisional = { windows: 0, symbols: 0 };
   let suspended = 0;
+  const unselected = { excluded: 0, forgotten: 0 };
   const lost = Map.groupBy(state.lost ?? [], ({ symbol }) => symbol);
   const symbolQuery = {
     namedSymbols,
@@ -142,6 +143,8 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
   for (const facts of state.symbols) {
     const { symbol } = facts;
     if (facts.suspendedAt !== null && isActive(facts, namedSymbols)) suspended++;
+    const kind = getUnselectedCount(facts, namedSymbols);
+    if (kind !== null) unselected[kind]++;
     const known = {
       coverage: coverage.get(symbol) ?? emptyList,
       lost: lost.get(symbol) ?? emptyList,
@@ -174,6 +177,7 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
     counts: countCompleteness({
       ...result,
       suspended,
+      unselected,
       areListsComplete: hasCompleteListsOfLastDay(state),
       nowMs,
       damage: damage ?? null,

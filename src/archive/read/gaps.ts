@@ -33,6 +33,8 @@ export interface GapList extends Window, Partial<OpenDayList> {
   readonly gaps: readonly Gap[];
   /** Windows covered by inference only, and the number of symbols with such windows. */
   readonly provisional: Completeness['provisional'];
+  /** Number of symbols that are not collected, of which nothing is expected since; absent if there are none. */
+  readonly not_collected?: Pick<Completeness['counts'], 'excluded' | 'forgotten'>;
 }
 
 /**
@@ -56,18 +58,31 @@ export function listGaps(
   const window = { from: from ?? known?.from ?? 0, to: Math.min(nowMs, to ?? known?.to ?? 0) };
   if (isExplicit && window.from >= window.to) throw new UsageError('--from must be before --to, and in the past.');
   const judgesDays = explainsDays && symbols.length === 0;
-  const { gaps, provisional, days } = computeCompleteness(readCurrentState(archive, rules, nowMs, all, sources), {
-    days: judgesDays ? listPastDays(window, nowMs) : [],
-    window,
-    isStartExplicit: from !== null,
-    isEndOpen: to === null,
-    isRequestedByName: symbols.length > 0,
-  });
+  const { gaps, provisional, counts, days } = computeCompleteness(
+    readCurrentState(archive, rules, nowMs, all, sources),
+    {
+      days: judgesDays ? listPastDays(window, nowMs) : [],
+      window,
+      isStartExplicit: from !== null,
+      isEndOpen: to === null,
+      isRequestedByName: symbols.length > 0,
+    },
+  );
   const openDays = listOpenDays(
     [...days].map(([day, state]) => [formatDay(day), state] as const),
     nowMs,
   );
-  return { ...window, count: gaps.length, gaps, provisional, ...(judgesDays && toOpenDayList(openDays)) };
+  const { excluded, forgotten } = counts;
+  return {
+    ...window,
+    count: gaps.length,
+    gaps,
+    provisional,
+    ...((excluded ?? forgotten) !== undefined && {
+      not_collected: { ...(excluded !== undefined && { excluded }), ...(forgotten !== undefined && { forgotten }) },
+    }),
+    ...(judgesDays && toOpenDayList(openDays)),
+  };
 }
 
 /** Maximum number of days to judge: the newest of a longer window. */

@@ -67,7 +67,13 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
     watermark,
     reached,
     lag_ms: reached === null ? null : Math.max(0, nowMs - reached),
-    symbols: { known: completeness.known, live: counts.live, suspended: counts.suspended },
+    symbols: {
+      known: completeness.known,
+      live: counts.live,
+      suspended: counts.suspended,
+      ...(counts.excluded !== undefined && { excluded: counts.excluded }),
+      ...(counts.forgotten !== undefined && { forgotten: counts.forgotten }),
+    },
     published: {
       ticks: sumFileSizes(ticks).rows,
       bytes: sumFileSizes(listManifestFiles(manifest)).bytes,

@@ -54,6 +54,8 @@ interface PollRules extends LingerRules {
  * span several days. Windows covered up to `end` are not fetched again, so the poll of a past day can be repeated.
  * @param owed windows that were requested and are not covered, even if they lie before the symbol's known lifetime
  * @param collectedTo the end of the last poll by the collector, if live reads have covered later windows since
+ *
+ * Windows in which the symbol was not collected are neither fetched nor re-read.
  */
 export function planPoll(
   facts: SymbolFacts,
@@ -68,7 +70,12 @@ export function planPoll(
   const isFirst = coverage.length === 0;
   const owedEarlier = intersect(owed, [{ from: facts.opensAt ?? Number.NEGATIVE_INFINITY, to: Math.min(anchor, end) }]);
   const lifetime = { from: anchor, to: end };
-  const lacking = subtract(isEmpty(lifetime) ? owedEarlier : union([...owedEarlier, lifetime]), coverage);
+  // Open windows do not count here: whoever asks for the symbol by name wants what it has now.
+  const unselected = (facts.unselected ?? []).filter(({ to }) => Number.isFinite(to));
+  const lacking = subtract(isEmpty(lifetime) ? owedEarlier : union([...owedEarlier, lifetime]), [
+    ...coverage,
+    ...unselected,
+  ]);
   // What live reads covered up to `end`, the collector has not read yet.
   const uncovered =
     collectedTo < end && !isEmpty(lifetime) && lacking.at(-1)?.to !== end
@@ -79,7 +86,14 @@ export function planPoll(
   // Only the window that reaches `end` is new. The overlap before it is for late ticks.
   const overlapped = uncovered.map((w) =>
     w === lastWindow && w.to === end
-      ? { from: Math.max(Math.min(anchor, w.from), Math.min(w.from, collectedTo) - rules.overlapMs), to: w.to }
+      ? {
+          from: Math.max(
+            Math.min(anchor, w.from),
+            Math.min(w.from, collectedTo) - rules.overlapMs,
+            ...unselected.flatMap(({ to }) => (to <= w.from ? [to] : [])),
+          ),
+          to: w.to,
+        }
       : w,
   );
   return { symbol, windows: union(overlapped), isFirst: isFirst };
@@ -136,6 +150,8 @@ interface BackfillRules extends LifetimeRules {
   readonly allKnown: boolean;
   /** Whether the symbol was named explicitly, for this backfill or in the configuration. */
   readonly named: boolean;
+  /** Whether it was named for this backfill, which then also fetches what was not to be collected. */
+  readonly chosen?: boolean;
 }
 
 /** Plans a backfill of `window`: its uncovered parts within the symbol's lifetime and a margin. */
@@ -164,7 +180,9 @@ export function planBackfill(
   };
   const bounded = rules.allKnown ? window : intersectTwo(window, span);
   const windows = isEmpty(bounded) ? [] : [bounded];
-  return { symbol: facts.symbol, windows: rules.force ? windows : subtract(windows, coverage), isFirst: false };
+  const skipped = rules.chosen === true ? [] : (facts.unselected ?? []);
+  const requested = skipped.length === 0 ? windows : subtract(windows, skipped);
+  return { symbol: facts.symbol, windows: rules.force ? requested : subtract(requested, coverage), isFirst: false };
 }
 
 /** Number of requests that confirm a window after its pages have been fetched: one per side. */

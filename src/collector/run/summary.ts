@@ -87,6 +87,9 @@ export interface Summary extends Partial<OpenDayList> {
     readonly failed: number;
     /** Active symbols that are suspended at the end of the run. */
     readonly suspended: number;
+    /** Active symbols that `source.include` and `source.exclude` leave out, and forgotten ones; absent if there are none. */
+    readonly excluded?: number;
+    readonly forgotten?: number;
   };
   /** Number of listed markets, by canonical_id; absent if the run polled no market lists. */
   readonly markets?: number;

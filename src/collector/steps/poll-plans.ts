@@ -25,11 +25,13 @@ export interface TickPollPlans {
 /**
  * Plans a poll of ticks up to `end` for the `chosen` symbols, or else those of the settings, or else those of the market
  * lists. Reads only.
+ * @param foresee see listPolledSymbols
  */
 export function planTickPolls(
   run: Pick<Run, 'context' | 'archive' | 'source'>,
   end: number,
   chosen: readonly string[],
+  foresee?: (facts: SymbolFacts) => SymbolFacts,
 ): TickPollPlans {
   const { context, archive } = run;
   const { db } = archive.state;
@@ -44,7 +46,7 @@ export function planTickPolls(
   const inferred = findInferredTails(db, readEvidenceSince(db));
   const { downsampledAfterDays } = context.settings.source;
   const collectedEnds = readCollectedEnds(db);
-  const polled = listPolledSymbols(run, chosen, nowMs);
+  const polled = listPolledSymbols(run, chosen, nowMs, foresee);
   for (const { facts, coverage } of polled) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
     // Reported losses and settled gaps are not requested every night.

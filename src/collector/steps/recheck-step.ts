@@ -1,5 +1,6 @@
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
+import { isUnselected } from '../../archive/format/selection.ts';
 import { readKnownPageCaps, readOldestServedTick, readResponses } from '../../archive/journal/coverage-store.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
@@ -143,7 +144,7 @@ function createRecheckContext(
   let hasFailed = false;
   return {
     symbols: readAllSymbols(db, run.source)
-      .filter(({ suspendedAt }) => suspendedAt === null)
+      .filter((facts) => facts.suspendedAt === null && !isUnselected(facts))
       .map(({ symbol, ticks }) => ({ symbol, ticks })),
     settleMs: context.settings.archive.settleMinutes * minuteMs,
     endMs: end,

@@ -8,6 +8,7 @@ import {
 import { canBeLive, computeLifetime, isLive } from '../../../src/archive/completeness/symbol-lifetime.ts';
 import { type CoveredWindow, type Evidence, isProven, overlayLayers } from '../../../src/archive/format/coverage.ts';
 import type { SymbolFacts } from '../../../src/archive/format/market.ts';
+import { isUnselected, type UnselectedWindow } from '../../../src/archive/format/selection.ts';
 import { dayMs, type Window } from '../../../src/base/window.ts';
 import { factsOf } from '../format/facts.ts';
 
@@ -30,6 +31,21 @@ const size = 12;
 const moment = fc.integer({ min: 0, max: size }).map((n) => n * step);
 const arbitraryOrNull = fc.option(moment, { nil: null, freq: 2 });
 
+/** Windows in which a symbol is not collected; the last one may be open, and the first one may have no start. */
+const anyUnselected = fc
+  .tuple(fc.uniqueArray(moment, { maxLength: 4 }), fc.boolean(), fc.boolean())
+  .map(([bounds, isOpen, hasNoStart]): UnselectedWindow[] => {
+    const sorted = bounds.toSorted((a, b) => a - b);
+    const times = [...(hasNoStart ? [Number.NEGATIVE_INFINITY] : []), ...sorted];
+    const ends = isOpen && times.length % 2 === 1 ? [...times, Number.POSITIVE_INFINITY] : times;
+    const decision = { kind: 'forgotten', reason: null, decidedAt: 0 } as const;
+    return Array.from({ length: ends.length >> 1 }, (_, i) => ({
+      from: ends[2 * i]!,
+      to: ends[2 * i + 1]!,
+      ...decision,
+    }));
+  });
+
 const anySymbol = fc.record({
   opensAt: arbitraryOrNull,
   resolvedAt: arbitraryOrNull,
@@ -43,6 +59,8 @@ const anySymbol = fc.record({
   // A lifetime that ends with a tick ends on the model's grid.
   lastTick: arbitraryOrNull.map((t) => (t === null || t === 0 ? null : t - 1)),
   ticks: fc.nat(1),
+  unselected: fc.oneof(fc.constant([]), anyUnselected),
+  isWatched: fc.boolean(),
 });
 const anyEvidence = fc.constantFrom<Evidence>('confirmed', 'stated', 'inferred', 'inferred');
 const anyCovered: fc.Arbitrary<CoveredWindow[]> = fc
@@ -71,7 +89,9 @@ const arbitraryInput: fc.Arbitrary<ModelInput> = fc
   })
   .map(({ symbols, named, nowMs, exceptions }) => ({
     excepted: Map.groupBy<string, Window & { symbol: string }>(exceptions, ({ symbol }) => symbol),
-    symbols: symbols.map(([known], i) => factsOf({ ...known, symbol: `S${i}` })),
+    symbols: symbols.map(([{ isWatched, ...known }], i) =>
+      factsOf({ ...known, symbol: `S${i}`, ...(isWatched && { watchedAt: 0 }) }),
+    ),
     coverage: new Map(symbols.map(([, covered], i) => [`S${i}`, covered])),
     namedSymbols: named === null ? null : new Set(named),
     days,
@@ -86,6 +106,9 @@ const windowsContaining = (windows: readonly Window[], t: number): boolean =>
 const exceptedOf = ({ excepted }: ModelInput, symbol: string) => excepted?.get(symbol) ?? [];
 const inOrder = (windows: readonly Window[]): Window[] => windows.toSorted((a, b) => a.from - b.from);
 
+const isNamed = (facts: SymbolFacts, named: ReadonlySet<string> | null): boolean =>
+  facts.watchedAt !== undefined || (named === null ? facts.listed : named.has(facts.symbol));
+
 /** The model, quarter by quarter. */
 function modelDay(input: ModelInput, day: number) {
   const { symbols, coverage, namedSymbols, nowMs } = input;
@@ -98,11 +121,13 @@ function modelDay(input: ModelInput, day: number) {
   let exceptions = 0;
   for (const facts of symbols) {
     const answers = coverage.get(facts.symbol)!;
-    const isRequested = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
+    const isRequested = isNamed(facts, namedSymbols);
     const isUnrequested = answers.length === 0 && !isRequested;
     if (isUnrequested && facts.ticks === 0) continue;
     const lifetime = computeLifetime(facts, inOrder(answers), rules);
-    const aliveQuarters = quarters(day).filter((t) => lifetime.from <= t && t < lifetime.to);
+    const aliveQuarters = quarters(day).filter(
+      (t) => lifetime.from <= t && t < lifetime.to && !windowsContaining(facts.unselected ?? [], t),
+    );
     if (aliveQuarters.length === 0) continue;
     expected.push(facts.symbol);
     if (aliveQuarters.every((t) => (t >= newest && !isUnrequested) || windowsContaining(answers, t)))
@@ -147,7 +172,7 @@ function modelReasons(input: ModelInput, day: number): Record<string, number> {
   const counts: Record<string, number> = isOver ? {} : { 'not over': 0 };
   for (const facts of symbols) {
     const answers = coverage.get(facts.symbol)!;
-    const isRequested = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
+    const isRequested = isNamed(facts, namedSymbols);
     const isUnrequested = answers.length === 0 && !isRequested;
     if (isUnrequested && facts.ticks === 0) continue;
     const lifetime = computeLifetime(facts, inOrder(answers), rules);
@@ -156,7 +181,7 @@ function modelReasons(input: ModelInput, day: number): Record<string, number> {
     const isFinal = (t: number, list: readonly CoveredWindow[]) =>
       list.some((c) => c.from <= t && t < c.to && c.fetchedAt - rules.settleMs >= t + step);
     const reasons = quarters(day)
-      .filter((t) => lifetime.from <= t && t < lifetime.to && isDue(t))
+      .filter((t) => lifetime.from <= t && t < lifetime.to && isDue(t) && !windowsContaining(facts.unselected ?? [], t))
       .map((t) => {
         if (windowsContaining(answers, t))
           return !isOver || isFinal(t, answers.filter(isProven))
@@ -172,10 +197,10 @@ function modelReasons(input: ModelInput, day: number): Record<string, number> {
   return counts;
 }
 
-/** The first quarter from the start of a symbol's lifetime that no window contains. */
+/** The first quarter from the start of a symbol's lifetime that no window contains, and in which it was collected. */
 function modelCursor(facts: SymbolFacts, answers: readonly CoveredWindow[], windows: readonly Window[]): number {
   let t = computeLifetime(facts, inOrder(answers), rules).from;
-  while (windowsContaining(windows, t)) t += step;
+  while (t < 100 * dayMs && windowsContaining([...windows, ...(facts.unselected ?? [])], t)) t += step;
   return t;
 }
 
@@ -186,7 +211,7 @@ function modelReach(input: ModelInput, isCounted: (covered: CoveredWindow) => bo
     const live =
       namedSymbols === null
         ? isLive(facts, modelCursor(facts, answers, answers), nowMs, rules)
-        : namedSymbols.has(facts.symbol) && facts.suspendedAt === null;
+        : isNamed(facts, namedSymbols) && facts.suspendedAt === null && !isUnselected(facts);
     const windows = [...answers.filter(isCounted), ...exceptedOf(input, facts.symbol)];
     return live ? [modelCursor(facts, answers, windows)] : [];
   });
