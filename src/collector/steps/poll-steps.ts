@@ -51,6 +51,7 @@ import { createJobFailure } from '../run/summary.ts';
 import { planTickPolls } from './poll-plans.ts';
 import { notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
+import { coverUnsettledTails } from './settled-ticks-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
 
 /**
@@ -150,7 +151,8 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: overlapMs, source: run.source };
   // Symbols from the settings are recorded now; a symbol from the command line only after its first response.
   ensureSymbols(db, context.settings.symbols, nowMs);
-  const { plans, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  const { plans: planned, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  const plans = await coverUnsettledTails(run, planned);
   run.nightCounters.polledCount += polledCount;
   for (const symbol of fetchedLateSymbols) run.nightCounters.fetchedLateSymbols.push(symbol);
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
