@@ -117,7 +117,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   if (!archiveExists(root, disk)) {
     if (!options.create) {
       throw new UsageError(
-        `There is no archive at ${root}. Name its folder with --output or ODDSLAKE_OUTPUT, or start one there with oddslake init.`,
+        `There is no archive at ${root}. Name its folder with --output or ODDSLAKE_OUTPUT, or start one there: oddslake init`,
       );
     }
     if (caller === null) {

@@ -81,18 +81,18 @@ export function parseDayStart(day: string): number {
 /** The day `days` later; earlier if negative. */
 export const addDays = (day: string, days: number): string => formatDay(parseDayStart(day) + days * dayMs);
 
-const unitMs = { s: 1000, m: minuteMs, h: hourMs, d: dayMs } as const;
+const unitMs = { ms: 1, s: 1000, m: minuteMs, h: hourMs, d: dayMs } as const;
 
 /**
- * Parses a duration such as `90s`, `15m`, `2h` or `1d` of at most 100 years, and returns milliseconds.
+ * Parses a duration such as `300ms`, `90s`, `15m`, `2h` or `1d` of at most 100 years, and returns milliseconds.
  * @throws UsageError for anything else, including a number without a unit
  */
 export function parseDuration(text: string, name: string): number {
-  const [, amount, unit] = /^(\d{1,10})([smhd])$/.exec(text) ?? [];
+  const [, amount, unit] = /^(\d{1,10})(ms|[smhd])$/.exec(text) ?? [];
   const ms = Number(amount) * unitMs[unit as keyof typeof unitMs];
   if (ms <= 36_525 * dayMs) return ms;
   throw new UsageError(
-    `${name} ${quoteText(text)}: expected a whole number with a unit (90s, 15m, 2h, 1d), at most 36525d`,
+    `${name} ${quoteText(text)}: expected a whole number with a unit (300ms, 90s, 15m, 2h, 1d), at most 36525d`,
   );
 }
 

@@ -8,6 +8,8 @@ import { systemClock, systemRandom } from '../base/system.ts';
 import { computeThreadsMax } from '../base/worker-threads.ts';
 import type { JobLoaders } from '../collector/job.ts';
 import { type Context, InterruptedError } from '../context/context.ts';
+import { readProcessEnvironment } from '../settings/environment.ts';
+import { completeCommands } from './command-name.ts';
 import { hasColours } from './terminal-style.ts';
 
 /** The flags that every command has. */
@@ -123,19 +125,14 @@ export async function withContext<T>(
     output?: string;
   } = (sources) => sources,
 ): Promise<T> {
-  const [
-    { loadSettings },
-    { listSecrets },
-    { findMisspelledVariables, readProcessEnvironment },
-    { createLog },
-    { systemDisk },
-  ] = await Promise.all([
-    import('../settings/load.ts'),
-    import('../settings/settings.ts'),
-    import('../settings/source.ts'),
-    import('./log.ts'),
-    import('../archive/disk/file-system.ts'),
-  ]);
+  const [{ loadSettings }, { listSecrets }, { findMisspelledVariables }, { createLog }, { systemDisk }] =
+    await Promise.all([
+      import('../settings/load.ts'),
+      import('../settings/settings.ts'),
+      import('../settings/source.ts'),
+      import('./log.ts'),
+      import('../archive/disk/file-system.ts'),
+    ]);
   const root = mergeArchiveFlags(flags);
   const { set, output } = overrideSources({ set: flags.set, ...(root === undefined ? {} : { output: root }) });
   const environment = readProcessEnvironment();
@@ -155,6 +152,7 @@ export async function withContext<T>(
     colour: hasColours(process.stderr),
     draws: canDraw,
     secrets: listSecrets(settings),
+    complete: completeCommands,
   });
   const isUnconfigured =
     settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;

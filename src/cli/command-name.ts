@@ -1,6 +1,8 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { delimiter, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { quoteShellWord } from '../base/shell-quote.ts';
+import { readProcessEnvironment } from '../settings/environment.ts';
 
 /** What decides how a user starts this program again. */
 export interface Launch {
@@ -12,8 +14,7 @@ export interface Launch {
 }
 
 /** Command that starts this program again from the working folder, quoted for a shell. */
-export async function getCommandName(): Promise<string> {
-  const { readProcessEnvironment } = await import('../settings/source.ts');
+export function getCommandName(): string {
   const root = new URL(import.meta.url.endsWith('.ts') ? '../../' : '../../../', import.meta.url);
   return findCommandName({
     launcher: fileURLToPath(new URL('bin/oddslake', root)),
@@ -30,11 +31,11 @@ export function findCommandName({ launcher, env, cwd }: Launch): string {
   if (env.npm_lifecycle_event === 'npx') {
     const packages = listNpxPackages(launcher);
     if (packages !== null)
-      return ['npx', ...packages.map((name) => `--package=${name}`), 'oddslake'].map(quoteForShell).join(' ');
+      return ['npx', ...packages.map((name) => `--package=${name}`), 'oddslake'].map(quoteShellWord).join(' ');
   }
   if (findOnPath(env.PATH ?? '', cwd) === toRealPath(launcher)) return 'oddslake';
   const relativePath = relative(cwd, launcher);
-  return quoteForShell(relativePath.startsWith('..') || isAbsolute(relativePath) ? launcher : relativePath);
+  return quoteShellWord(relativePath.startsWith('..') || isAbsolute(relativePath) ? launcher : relativePath);
 }
 
 /** The packages that npx was called with, which it notes in its own folder; null elsewhere, as in a project's node_modules. */
@@ -59,6 +60,77 @@ function findOnPath(path: string, cwd: string): string | null {
 
 const toRealPath = (path: string): string | null => (existsSync(path) ? realpathSync(path) : null);
 
-/** Quotes a word for a shell if needed. */
-export const quoteForShell = (text: string): string =>
-  /^[\w./@=:+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+/** Completes the commands in a text of this run. Formatters receive it, so that they stay pure. */
+export const completeCommands: CompleteCommands = (text, gap) =>
+  createCommandCompleter(getCommandName, process.argv.slice(2))(text, gap);
+
+/** Commands with a command of their own behind them, such as `gaps accept`. */
+const groups = 'backtest|config|gaps|keys|symbols|tokens';
+const commands =
+  'backfill|changes|completion|demo|doctor|export|help|import|init|markets|nightly|orderbook|publish|pull|push|report|sandbox|schedule|serve|snapshot|sql|standby|status|tail|ticks|upgrade|verify';
+/** The name, the command, flags without a value, and whether other flags that select the archive follow. */
+const commandPattern = new RegExp(
+  `(?<![\\w./-])oddslake(?: (?:(${commands})|(?:${groups})(?: (?:accept|check|create|files|forget|issue|list|retry|revoke|rotate|run|usage|show|watch))?)(?![\\w-])(?: --(?:dry-run|force|json|now|repair)(?![\\w-]))*| (?=--help))`,
+  'g',
+);
+/** What may follow a command that is written out: flags with their values, and addresses. */
+const restPattern = /^(?: (?:--[\w-]+(?:[= ](?!-)(?:'[^']*'|[^\s',;]+))?|s3:\S+|[A-Z]+(?![\w-])))*/;
+
+/** Completes the commands in a text. `gap` stands for the spaces inside of them. */
+export type CompleteCommands = (text: string, gap?: string) => string;
+
+/**
+ * Creates a function that completes the commands in a message, so that they can be pasted. Messages call the program
+ * `oddslake`; the user may have called it otherwise, and has to name the same config and archive again.
+ * @param name how this program is started, quoted for a shell
+ * @param args arguments of this run; --config, --output and --archive are repeated, and --set archive.output
+ */
+export function createCommandCompleter(name: () => string, args: readonly string[]): CompleteCommands {
+  const selection = listSelection(args);
+  return (text, gap = ' ') => {
+    let out = '';
+    let end = 0;
+    for (const match of text.matchAll(commandPattern)) {
+      const [command, ungrouped] = match;
+      const after = match.index + command.length;
+      const rest = restPattern.exec(text.slice(after))![0].replace(/[.)]+$/, '');
+      const isSelective = / --(?:config|output|archive|help)\b/.test(command + rest) || command.endsWith(' ');
+      const flags = isSelective ? [] : chooseFlags(selection, ungrouped ?? '');
+      const words = [name(), command.slice('oddslake '.length), ...flags].filter((word) => word !== '').join(' ');
+      const complete = words + (command.endsWith(' ') ? ' ' : '') + rest;
+      out += text.slice(end, match.index) + complete.replaceAll(' ', gap);
+      end = after + rest.length;
+    }
+    return out + text.slice(end);
+  };
+}
+
+interface SelectionFlag {
+  readonly flag: '--config' | '--output' | '--set';
+  readonly value: string;
+}
+
+/** The flags that select the config and the archive, in the order given. */
+const listSelection = (args: readonly string[]): SelectionFlag[] =>
+  args.flatMap((arg, i): SelectionFlag[] => {
+    const [, flag, own] = /^(--(?:config|output|archive|set))(?:=(.*))?$/s.exec(arg) ?? [];
+    const value = own ?? args[i + 1];
+    if (flag === undefined || value === undefined) return [];
+    if (flag === '--set') return value.startsWith('archive.output=') ? [{ flag, value }] : [];
+    return [{ flag: flag === '--config' ? flag : '--output', value }];
+  });
+
+/** The flags of the selection that a command has. init makes the config and the archive; others use none. */
+function chooseFlags(selection: readonly SelectionFlag[], command: string): string[] {
+  if (/^(?:completion|demo|help|sandbox)$/.test(command)) return [];
+  const has = ({ flag }: SelectionFlag): boolean =>
+    command === 'init' ? flag === '--output' : command === 'pull' ? flag === '--config' : true;
+  const flags = selection.filter(has).map(({ flag, value }) => `${flag} ${quoteShellWord(value)}`);
+  return [...new Set(flags)];
+}
+
+/** Relative to the working folder if it lies below it. */
+export function toShortPath(path: string): string {
+  const short = relative('.', path);
+  return short === '' || short.startsWith('..') ? path : short;
+}

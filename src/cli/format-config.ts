@@ -1,6 +1,6 @@
-import { relative } from 'node:path';
 import { formatCount } from '../base/format-quantity.ts';
 import type { ListedSetting, SettingOrigin, SettingProblem } from '../settings/inspect.ts';
+import { toShortPath } from './command-name.ts';
 import { renderList, wrapText } from './table.ts';
 import { createPaints, escapeControls, type TerminalStyle } from './terminal-style.ts';
 
@@ -69,10 +69,4 @@ export function formatProblems(
     ];
   });
   return `${[...lines, red(`${checked}: ${formatCount(problems.length, 'problem')}`)].join('\n')}\n`;
-}
-
-/** Relative to the working folder if it lies below it. */
-function toShortPath(path: string): string {
-  const short = relative('.', path);
-  return short === '' || short.startsWith('..') ? path : short;
 }

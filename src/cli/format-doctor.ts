@@ -1,11 +1,19 @@
 import { formatCount } from '../base/format-quantity.ts';
 import type { Diagnosis } from '../doctor/doctor.ts';
 import type { Finding } from '../doctor/finding.ts';
-import { wrapText } from './table.ts';
+import type { CompleteCommands } from './command-name.ts';
+import { wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { createPaints, escapeControls, type TerminalStyle } from './terminal-style.ts';
 
-/** Formats the findings of doctor. Ends with a newline. */
-export function formatDiagnosis(diagnosis: Diagnosis, { width, hasColour }: TerminalStyle): string {
+/**
+ * Formats the findings of doctor. Ends with a newline.
+ * @param complete completes the commands of the actions
+ */
+export function formatDiagnosis(
+  diagnosis: Diagnosis,
+  { width, hasColour }: TerminalStyle,
+  complete: CompleteCommands = (text) => text,
+): string {
   const { bold, faint, cyan, green, yellow, red } = createPaints(hasColour);
   const marks = { ok: green('✓'), warning: yellow('!'), action_required: red('✗') };
   const nameWidth = Math.max(...diagnosis.findings.map(({ check }) => check.length));
@@ -17,11 +25,18 @@ export function formatDiagnosis(diagnosis: Diagnosis, { width, hasColour }: Term
   const formatFinding = ({ check, severity, message, action }: Finding): string[] => {
     const name = severity === 'ok' ? check : bold(check);
     return [
-      ...wrap(escapeControls(message), `  ${marks[severity]} ${name}${' '.repeat(nameWidth - check.length)}  `),
-      ...(action === null ? [] : wrap(cyan(`→ ${escapeControls(action)}`))),
+      ...wrapAdvice(
+        escapeControls(message),
+        complete,
+        width,
+        `  ${marks[severity]} ${name}${' '.repeat(nameWidth - check.length)}  `,
+        indent,
+      ),
+      ...(action === null ? [] : wrapAction(`→ ${escapeControls(action)}`, complete, width, indent).map(paintAction)),
       ...(check === 'settings' ? settings : []),
     ];
   };
+  const paintAction = (line: string): string => line.replace(/\S.*/, (text) => cyan(text));
   const body = [...Map.groupBy(diagnosis.findings, ({ group }) => group)].flatMap(([group, findings]) => [
     bold(group[0]!.toUpperCase() + group.slice(1)),
     ...findings.flatMap(formatFinding),
@@ -34,6 +49,6 @@ export function formatDiagnosis(diagnosis: Diagnosis, { width, hasColour }: Term
       ? `${red(counts)} A run would end with exit code ${exit_code}.`
       : warnings > 0
         ? `${yellow(counts)} Runs can continue.`
-        : green('All ok.');
+        : green('No problem found in what was checked.');
   return `${[...body, conclusion].join('\n')}\n`;
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { suggestName } from '../base/nearest-name.ts';
+import { completeCommands } from './command-name.ts';
 
 /** Width of help, in columns, if the terminal width is unknown. The same as Commander's default. */
 const widthDefault = 80;
@@ -36,7 +37,7 @@ export function configureUsageErrors(program: Command): void {
       ...listSubcommands(subcommand, `${name} ${subcommand.name()}`),
     ]);
   for (const [command, name] of [[program, 'oddslake'] as const, ...listSubcommands(program, 'oddslake')]) {
-    command.showHelpAfterError(`${name} --help shows the usage.`);
+    command.showHelpAfterError(completeCommands(`${name} --help shows the usage.`));
     command.configureOutput({
       outputError(text, write) {
         const flag = /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] ?? '';

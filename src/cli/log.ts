@@ -1,7 +1,8 @@
 import type { Writable } from 'node:stream';
 import type { Log } from '../base/ports.ts';
 import { createRedactor, type Settings } from '../settings/settings.ts';
-import { wrapText } from './table.ts';
+import type { CompleteCommands } from './command-name.ts';
+import { wrapAdvice } from './table.ts';
 import { createPaints } from './terminal-style.ts';
 
 type LogLevel = Settings['log']['level'];
@@ -18,6 +19,8 @@ export interface CliLogOptions {
   readonly draws?: boolean;
   /** Secrets, such as API keys, which are redacted anywhere in a line. */
   readonly secrets?: readonly string[];
+  /** Completes the commands in a line for a terminal. */
+  readonly complete?: CompleteCommands;
 }
 
 /** Opens the log. Imports pino lazily, because most commands log nothing. */
@@ -28,6 +31,7 @@ export async function createLog({
   colour = true,
   draws = true,
   secrets = [],
+  complete = (text) => text,
 }: CliLogOptions): Promise<Log> {
   const { pino, stdTimeFunctions } = await import('pino');
   const redact = createRedactor(secrets);
@@ -37,7 +41,9 @@ export async function createLog({
   const isText = format === 'text' || (format === 'auto' && isTerminal);
   const formatLine = (line: string): string =>
     // Redacted first: a wrapped line could break a secret that has a space.
-    isText ? clearLine + formatLogLine(redact(line), isTerminal ? { colour, columns: stream.columns } : null) : line;
+    isText
+      ? clearLine + formatLogLine(redact(line), isTerminal ? { colour, columns: stream.columns, complete } : null)
+      : line;
   const options = {
     level,
     base: null,
@@ -78,7 +84,10 @@ const columnsDefault = 80;
  * Formats `12:00:00 warn  symbol suspended  symbol=ABC runs=5`, with the stack of an error below. On a terminal, a longer line
  * continues below its message. Elsewhere it is one line, with the date, because a file spans days.
  */
-function formatLogLine(line: string, terminal: { colour: boolean; columns: number | undefined } | null): string {
+function formatLogLine(
+  line: string,
+  terminal: { colour: boolean; columns: number | undefined; complete: CompleteCommands } | null,
+): string {
   const { time, level, msg, err, ...facts } = JSON.parse(line) as Record<string, unknown>;
   const { stack, message } = (err ?? {}) as { stack?: string; message?: string };
   const details = Object.entries(facts).map(([name, value]) => toOneLine(`${name}=${formatLogValue(value)}`));
@@ -88,7 +97,7 @@ function formatLogLine(line: string, terminal: { colour: boolean; columns: numbe
   const text = [toOneLine(String(msg ?? '')), details.join(' ')].filter((part) => part !== '').join('  ');
   const indent = ' '.repeat(timeText.length + 7);
   const columns = terminal === null ? null : (terminal.columns ?? 0) > 0 ? terminal.columns! : columnsDefault;
-  const lines = columns === null ? [lead + text] : wrapText(text, columns, lead, indent);
+  const lines = columns === null ? [lead + text] : wrapAdvice(text, terminal!.complete, columns, lead, indent);
   const stackText = err === undefined ? '' : `\n${replaceControls(stack ?? message ?? formatLogValue(err))}`;
   return `${lines.join('\n')}${stackText}\n`;
 }

@@ -4,6 +4,7 @@ import { suggestSymbol } from '../archive/journal/symbol-names.ts';
 import { readSymbol } from '../archive/journal/symbols.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
+import { quoteShellWord } from '../base/shell-quote.ts';
 import { parseRelativeTime } from '../base/time.ts';
 import type { Window } from '../base/window.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
@@ -88,7 +89,7 @@ export const findKnownSymbols = (archive: Archive, symbols: readonly string[]): 
     const facts = readSymbol(archive.state.db, symbol);
     if (facts !== undefined) return facts;
     throw new UsageError(
-      `--symbol ${symbol} is not known in this archive.${suggestSymbol(archive.state.db, symbol)} Search for similar symbols: oddslake symbols ${symbol.slice(0, 20)}`,
+      `--symbol ${symbol} is not known in this archive.${suggestSymbol(archive.state.db, symbol)} Search for similar symbols: oddslake symbols ${quoteShellWord(symbol.slice(0, 20))}`,
     );
   });
 

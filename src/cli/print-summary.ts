@@ -7,8 +7,10 @@ import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
-import { wrapText } from './table.ts';
-import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';
+import { type CompleteCommands, completeCommands } from './command-name.ts';
+import { formatOpenDayLines } from './format-archive.ts';
+import { wrapAction, wrapAdvice, wrapText } from './table.ts';
+import { createPaints, escapeControls, getTerminalStyle, plainStyle, type TerminalStyle } from './terminal-style.ts';
 
 /** Texts of each outcome, before and after the duration. */
 const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
@@ -23,11 +25,16 @@ const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: s
   interrupted: ['stopped', '; what was accepted is kept'],
 };
 
-/** Style without a terminal: neither wrapped nor coloured. */
-const plainStyle: TerminalStyle = { width: null, hasColour: false };
-
-/** Formats the summary of a job: ticks, published files, missing windows and the next action. */
-export function formatSummary(summary: Summary, root: string, style: TerminalStyle = plainStyle): string {
+/**
+ * Formats the summary of a job: ticks, published files, missing windows and the next action.
+ * @param complete completes the commands in it
+ */
+export function formatSummary(
+  summary: Summary,
+  root: string,
+  style: TerminalStyle = plainStyle,
+  complete: CompleteCommands = (text) => text,
+): string {
   const { bold, faint, green, yellow, red } = createPaints(style.hasColour);
   const { job, outcome, warnings_count } = summary;
   const doneColour = outcome === 'done' && warnings_count === 0 ? green : yellow;
@@ -35,28 +42,37 @@ export function formatSummary(summary: Summary, root: string, style: TerminalSty
   const duration = formatDuration(summary.finished_at - summary.started_at);
   const [ending, detail] = outcomeTexts[outcome];
   const label = `${bold(job)} ${paint(ending)} after ${duration}${detail === '' ? '' : paint(detail)}`;
-  const rows = buildSummaryRows(summary, root, style.width);
+  const rows = buildSummaryRows(summary, root, style.width, complete);
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, values]) =>
     values.map((value, i) => `  ${faint((i === 0 ? name : '').padEnd(width))}  ${value}`),
   );
-  return [label, ...lines, ...formatProblems(summary, style), ...formatNextAction(summary, style)].join('\n');
+  return [
+    label,
+    ...lines,
+    ...formatProblems(summary, style, complete),
+    ...formatNextAction(summary, style, complete),
+  ].join('\n');
 }
 
 function formatProblems(
   { warnings, warnings_count, failures, failures_count, error }: Summary,
   style: TerminalStyle,
+  complete: CompleteCommands,
 ): string[] {
   const { yellow, red } = createPaints(style.hasColour);
   const out: string[] = [];
-  if (error !== null) out.push('', ...formatLabelled(red('error:'), error, style));
+  if (error !== null) out.push('', ...formatLabelled(red('error:'), error, style, complete));
   if (warnings.length > 0)
-    out.push('', ...warnings.flatMap((warning) => formatLabelled(yellow('warning:'), warning, style)));
+    out.push('', ...warnings.flatMap((warning) => formatLabelled(yellow('warning:'), warning, style, complete)));
   if (warnings_count > warnings.length)
     out.push(`… and ${formatCount(warnings_count - warnings.length, 'warning')} more`);
   const runFailures = failures.filter(({ symbol }) => symbol === null);
   if (runFailures.length > 0)
-    out.push('', ...runFailures.flatMap(({ reason }) => formatLabelled(yellow('incomplete:'), reason, style)));
+    out.push(
+      '',
+      ...runFailures.flatMap(({ reason }) => formatLabelled(yellow('incomplete:'), reason, style, complete)),
+    );
   const windowFailures = failures.filter(({ symbol }) => symbol !== null);
   if (windowFailures.length > 0) {
     const windowsCount = failures_count - runFailures.length;
@@ -80,17 +96,25 @@ function formatProblems(
 const windowsShown = 5;
 
 /** Formats the next action, with its command on a separate line, so that it can be copied. */
-function formatNextAction({ next_action: action }: Summary, style: TerminalStyle): string[] {
+function formatNextAction(
+  { next_action: action }: Summary,
+  style: TerminalStyle,
+  complete: CompleteCommands,
+): string[] {
   if (action === null || action === undefined) return [];
   const { bold } = createPaints(style.hasColour);
   const [, sentence, command] = /^(.*?): ((?:oddslake|gzip) .*)$/s.exec(action) ?? [];
-  if (sentence === undefined) return ['', ...formatLabelled(bold('next:'), action, style)];
-  return ['', ...formatLabelled(bold('next:'), `${sentence}:`, style), `  ${escapeControls(command!)}`];
+  if (sentence === undefined) return ['', ...formatLabelled(bold('next:'), action, style, complete)];
+  return [
+    '',
+    ...formatLabelled(bold('next:'), `${sentence}:`, style, complete),
+    `  ${complete(escapeControls(command!))}`,
+  ];
 }
 
 /** A text after a painted label. */
-const formatLabelled = (label: string, text: string, { width }: TerminalStyle): string[] =>
-  wrapText(`${label} ${escapeControls(text)}`, width, '', '  ');
+const formatLabelled = (label: string, text: string, { width }: TerminalStyle, complete: CompleteCommands): string[] =>
+  wrapAdvice(`${label} ${escapeControls(text)}`, complete, width, '', '  ');
 
 /** Prints a summary and sets the exit code of the process to that of the summary. */
 export function reportSummary(
@@ -106,10 +130,10 @@ export function reportSummary(
 /** Prints a summary as text or as one JSON line. */
 export function printSummary(flags: Pick<CommonFlags, 'json'>, summary: Summary, root: string): void {
   if (flags.json === true) {
-    if (summary.error !== null) process.stderr.write(`oddslake: ${summary.error}\n`);
+    if (summary.error !== null) process.stderr.write(`oddslake: ${completeCommands(summary.error)}\n`);
     process.stdout.write(`${JSON.stringify(summary)}\n`);
-  } else if (summary.run_id === null) process.stderr.write(`oddslake: ${summary.error}\n`);
-  else process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout))}\n`);
+  } else if (summary.run_id === null) process.stderr.write(`oddslake: ${completeCommands(summary.error ?? '')}\n`);
+  else process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands)}\n`);
 }
 
 type SummaryRow = readonly [name: string, lines: readonly string[]];
@@ -118,7 +142,12 @@ type SummaryRow = readonly [name: string, lines: readonly string[]];
 const labelWidth = 13;
 
 /** Labelled rows of a summary, without empty ones. `width` null: nothing is shortened. */
-function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
+function buildSummaryRows(
+  summary: Summary,
+  root: string,
+  width: number | null,
+  complete: CompleteCommands,
+): SummaryRow[] {
   const textWidth = width === null ? null : Math.max(20, width - labelWidth);
   const pushRows: [string, string[]][] =
     summary.pushed === undefined ? [] : [['pushed', joinParts(formatPush(summary.pushed), textWidth)]];
@@ -176,6 +205,8 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
   const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
   if (summary.completeness !== undefined) rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
+  const openDays = formatOpenDayLines(summary);
+  if (openDays.length > 0) rows.push(['days', openDays.flatMap((text) => wrapAction(text, complete, textWidth))]);
   if (night !== undefined && night.fetched_late.count > 0)
     rows.push(['too late', formatTooLate(night.fetched_late, textWidth)]);
   rows.push(['archive', [escapeControls(root)]]);
@@ -211,28 +242,32 @@ function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)
     formatNonzero(counts.duplicates, 'duplicate'),
     formatNonzero(counts.conflicts, 'conflicting'),
     formatNonzero(counts.quarantined, 'quarantined'),
-    formatNonzero(counts.recovered, 'recovered from an earlier run'),
+    formatRecovered(counts.recovered),
   ];
 }
 
 function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
   if (night === undefined) return formatRowCounts({ ...ticks, recovered });
   const quarantinedText = formatNonzero(ticks.quarantined, 'quarantined');
-  const recoveredText = formatNonzero(recovered, 'recovered from an earlier run');
   const duplicatesText = formatNonzero(ticks.duplicates, 'duplicate');
   const { new: newCount, late, conflicts } = night.ticks;
-  const ownCount = ticks.accepted + recovered;
-  const ownText = ownCount === newCount.count ? null : `${formatNumber(ownCount)} of them in this run`;
+  // What polls since the last night have collected.
+  const others = newCount.count - ticks.accepted - recovered;
+  const isOwn = recovered === 0 && others === 0;
   return [
     `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}`,
-    ownText,
+    isOwn || ticks.accepted === 0 ? null : `${formatNumber(ticks.accepted)} of them by this run`,
+    formatNonzero(others, 'by other runs since the last night'),
+    formatRecovered(recovered),
     formatCompared(late, 'late', night),
     formatCompared(conflicts, 'conflicting', night),
     duplicatesText,
     quarantinedText,
-    recoveredText,
   ];
 }
+
+const formatRecovered = (count: number): string | null =>
+  count === 0 ? null : `recovered ${formatNumber(count)} that an interrupted run had journaled`;
 
 /** Null if both the count and its median are 0. */
 const formatCompared = (counts: CountComparison, what: string, { nights }: NightSummary): string | null =>
@@ -243,6 +278,8 @@ const formatCompared = (counts: CountComparison, what: string, { nights }: Night
 function formatMedian({ median }: CountComparison, nights: number, isFirst: boolean): string {
   if (median === null) return '';
   if (nights === 1) return ` (the night before ${formatMedianValue(median)})`;
+  // A median of two is their mean.
+  if (nights === 2) return ` (mean${isFirst ? ' of the 2 nights before' : ''} ${formatMedianValue(median)})`;
   return ` (median${isFirst ? ` of ${nights} nights` : ''} ${formatMedianValue(median)})`;
 }
 

@@ -120,27 +120,24 @@ function toLogFields({
 function createMeter({ label, total, unit, getRequestRate, clock }: ProgressOptions) {
   const startMs = clock.monotonicMs();
   const speeds = {
-    done: createSpeedMeter(startMs, remainingMemoryMs),
     ticks: createSpeedMeter(startMs, speedMemoryMs),
     requests: createSpeedMeter(startMs, speedMemoryMs),
   };
   const requestsBefore = getRequestRate?.().requests ?? 0;
-  const remaining = createRemainingMeter();
+  const remaining = createRemainingEstimator(startMs, getRequestRate !== undefined);
   let progress: Parameters<ProgressDisplay['update']>[0] & { readonly total: number } = { done: 0, total };
   return {
     note(update: Parameters<ProgressDisplay['update']>[0]): void {
       progress = { ...progress, ...update };
       const nowMs = clock.monotonicMs();
-      speeds.done.record(nowMs, computeShare(progress));
+      remaining.note(nowMs, computeShare(progress));
       if (progress.ticks !== undefined) speeds.ticks.record(nowMs, progress.ticks);
     },
     facts(): ProgressState {
       const nowMs = clock.monotonicMs();
       const now = getRequestRate?.();
       if (now !== undefined) speeds.requests.record(nowMs, now.requests - requestsBefore);
-      const share = computeShare(progress);
-      const estimateMs = estimateRemainingMs({ done: share, total: 1 }, nowMs - startMs, speeds.done.perSecond(nowMs));
-      const remainingMs = remaining.smooth(nowMs, estimateMs);
+      const remainingMs = remaining.estimateMs(nowMs);
       const throttledMs = now?.heldBackMs ?? 0;
       return {
         ...progress,
@@ -297,8 +294,12 @@ export interface RemainingMeter {
   smooth(nowMs: number, estimateMs: number | null): number | null;
 }
 
-/** How fast the displayed time follows the estimates, in ms. */
-const followMs = 15_000;
+/**
+ * How fast the displayed time follows the estimates, in ms. At first they are uncertain, so it follows them faster: a wrong
+ * first one must not stay for a minute.
+ */
+const followMsMin = 4_000;
+const followMsMax = 15_000;
 /** How much the displayed time may rise per second: a share of itself, and at least this many ms. */
 const riseShareMax = 0.02;
 const riseMsMin = 500;
@@ -309,17 +310,20 @@ const riseMsMin = 500;
  */
 export function createRemainingMeter(): RemainingMeter {
   let shownMs: number | null = null;
+  let firstMs = 0;
   let lastMs = 0;
   return {
     smooth(nowMs, estimateMs) {
       if (estimateMs === null || shownMs === null) {
         shownMs = estimateMs;
+        firstMs = nowMs;
         lastMs = nowMs;
         return shownMs;
       }
       const passedMs = Math.max(0, nowMs - lastMs);
       lastMs = nowMs;
       const countedDown = Math.max(0, shownMs - passedMs);
+      const followMs = Math.min(followMsMax, Math.max(followMsMin, (nowMs - firstMs) / 4));
       const followed = countedDown + (estimateMs - countedDown) * (1 - Math.exp(-passedMs / followMs));
       const riseMsMax = Math.max(riseMsMin, riseShareMax * shownMs) * (passedMs / 1000);
       shownMs = Math.min(followed, shownMs + riseMsMax);
@@ -328,8 +332,45 @@ export function createRemainingMeter(): RemainingMeter {
   };
 }
 
-/** Elapsed time before the first estimate, in ms. */
+/** Estimates the remaining time of a task from the share that is done at each update. */
+export interface RemainingEstimator {
+  /** Notes the share, 0 to 1. Times must not decrease. */
+  note(nowMs: number, share: number): void;
+  /** The time to display, in ms; null if unknown. */
+  estimateMs(nowMs: number): number | null;
+}
+
+/** How long the speed is measured before the first estimate, in ms. */
 const estimateDelayMs = 2_000;
+const startDelayMsMax = 30_000;
+
+/**
+ * The speed of a task with requests is measured from its first progress on. What comes before it is no slow work: the first
+ * responses of a slow service, with which the paging of the service is learned too. If the first progress took long, the
+ * speed is measured for as long before the first estimate.
+ */
+export function createRemainingEstimator(startMs: number, sendsRequests: boolean): RemainingEstimator {
+  const remaining = createRemainingMeter();
+  let doneShare = 0;
+  const startMeasuring = (ms: number, share: number) => ({ ms, share, speed: createSpeedMeter(ms, remainingMemoryMs) });
+  let first = sendsRequests ? null : startMeasuring(startMs, 0);
+  return {
+    note(nowMs, share) {
+      doneShare = share;
+      if (share <= 0) return;
+      first ??= startMeasuring(nowMs, share);
+      first.speed.record(nowMs, share - first.share);
+    },
+    estimateMs(nowMs) {
+      if (first === null) return null;
+      const measuredMs = nowMs - first.ms;
+      const isEarly = measuredMs < Math.min(startDelayMsMax, first.ms - startMs);
+      const [done, total] = [doneShare - first.share, 1 - first.share];
+      const estimate = isEarly ? null : estimateRemainingMs({ done, total }, measuredMs, first.speed.perSecond(nowMs));
+      return remaining.smooth(nowMs, estimate);
+    },
+  };
+}
 
 /**
  * Estimated remaining time in ms; null if unknown. Uses the mean of the overall and the recent speed, because progress is

@@ -49,7 +49,11 @@ export async function runJobCommand<F>(
 
 /** Removes secret values from command line arguments, together with the `--set` before them. */
 function removeSecrets(secrets: readonly string[], args: readonly string[]): string[] {
-  const isSecret = (arg: string | undefined): boolean => secrets.some((secret) => arg?.includes(secret) === true);
+  // A very short secret is in unrelated words, too.
+  const isSecret = (arg: string | undefined): boolean =>
+    secrets.some((secret) =>
+      secret.length >= 4 ? arg?.includes(secret) === true : arg === secret || arg?.endsWith(`=${secret}`) === true,
+    );
   return args.filter((arg, i) => !isSecret(arg) && !(arg === '--set' && isSecret(args[i + 1])));
 }
 

@@ -25,6 +25,9 @@ const parseWindows = (text: string, flag: string): object[] =>
     return { from: parseTime(from, flag), to: parseTime(to, flag) };
   });
 
+/** Parses a duration with a unit, such as `300ms` or `90s`, or a plain number of milliseconds. */
+const parseMs = (text: string, flag: string): number => parseDuration(/^\d+$/.test(text) ? `${text}ms` : text, flag);
+
 /**
  * Flags, texts, options and parsers. The texts repeat the defaults so that help need not load the sandbox; a test compares
  * them.
@@ -176,7 +179,7 @@ const flagRows: readonly (readonly [string, string, keyof SandboxOptions, Sandbo
     'retryAfter',
     parseText,
   ],
-  ['--latency <duration>', 'delay of each response, e.g. 1s (default: none)', 'latencyMs', parseDuration],
+  ['--latency <duration>', 'delay of each response, e.g. 300ms or 1s (default: none)', 'latencyMs', parseMs],
   ['--fault-share <share>', 'share of requests that hit a fault (default: 0)', 'faultShare', Number],
   ['--faults <kinds>', 'kinds of faults, comma-separated (default: all)', 'faults', parseList],
   [

@@ -1,6 +1,7 @@
 import { formatCount } from '../base/format-quantity.ts';
 import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, intersect, subtract, type Window } from '../base/window.ts';
+import { type DayExplanation, explainDay } from './day-reasons.ts';
 
 /**
  * Completeness of a UTC day. `complete`: every expected symbol is covered to the end of the day by proven windows, whose
@@ -20,6 +21,11 @@ export interface DayState {
   readonly missing: readonly string[];
   /** Suspended symbols and accepted, lost or expired windows, which do not make the day incomplete. */
   readonly exceptions: number;
+  /** Why it is not complete; absent if it is complete or empty, and in manifests of older versions. */
+  readonly reasons?: DayExplanation['reasons'];
+  /** The same as text, and what completes the day. */
+  readonly reason?: DayExplanation['reason'];
+  readonly next_action?: DayExplanation['next_action'];
 }
 
 /** Whether the day has no known gaps other than exceptions; provisional days count. */
@@ -200,18 +206,29 @@ export function updatePublishedDays(
   damage: DamageFindings,
 ): PublishedCompleteness['days'] {
   if (damage.days.size === 0) return days;
-  return Object.fromEntries(
-    Object.entries(days).map(([date, day]) => [
-      date,
-      damage.days.has(parseDayStart(date)) && day.state !== 'empty' ? { ...day, state: 'incomplete' as const } : day,
-    ]),
-  );
+  const damageDay = (date: string, day: DayState): DayState => {
+    const from = parseDayStart(date);
+    if (!damage.days.has(from) || day.state === 'empty') return day;
+    const others = (day.reasons ?? []).filter(({ reason }) => reason !== 'damaged');
+    const damaged = { reason: 'damaged', symbols: 0, from, to: from + dayMs } as const;
+    return { ...day, state: 'incomplete', ...explainDay(date, [damaged, ...others]) };
+  };
+  return Object.fromEntries(Object.entries(days).map(([date, day]) => [date, damageDay(date, day)]));
 }
 
-/** The state of an archive as text: `complete with exceptions`. */
-const formatArchiveState = (state: ArchiveState): string => state.replaceAll('_', ' ');
+/** What a state means, in half a sentence, where its name does not say it. */
+const stateMeanings: Readonly<Partial<Record<ArchiveState, string>>> = {
+  provisional: 'covered, not confirmed yet',
+  complete_with_exceptions: 'all but what cannot be fetched',
+};
 
-/** Completeness as one clause: `incomplete: 2 days, 3 gaps; 4 windows are provisional`. */
+/** A state with its meaning as text: `provisional (covered, not confirmed yet)`. */
+export function formatArchiveState(state: ArchiveState): string {
+  const meaning = stateMeanings[state];
+  return `${state.replaceAll('_', ' ')}${meaning === undefined ? '' : ` (${meaning})`}`;
+}
+
+/** Completeness as one clause: `incomplete: 2 days incomplete, 3 gaps; 4 windows provisional (covered, not confirmed yet)`. */
 export function formatCompleteness(completeness: CompletenessCounts): string {
   const { state, days, gaps, inferred_windows, suspended, lists_complete, damaged } = completeness;
   const { excluded = 0, forgotten = 0 } = completeness;
@@ -224,14 +241,13 @@ export function formatCompleteness(completeness: CompletenessCounts): string {
     ...textIf(open, formatCount(open, 'gap')),
     ...(lists_complete ? [] : ['the last market lists are incomplete']),
   ].join(', ');
-  const inferred = days.provisional + inferred_windows;
   const unproven = [
     ...textIf(inferred_windows, formatCount(inferred_windows, 'window')),
     ...textIf(days.provisional, formatCount(days.provisional, 'day')),
   ].join(' and ');
   const clauses = [
     ...textIf(missing.length, missing),
-    ...textIf(inferred, `${unproven} ${inferred === 1 ? 'is' : 'are'} provisional`),
+    ...textIf(unproven.length, state === 'provisional' ? unproven : `${unproven} ${formatArchiveState('provisional')}`),
     ...textIf(suspended, `${formatCount(suspended, 'symbol')} suspended`),
     ...textIf(excluded, `${formatCount(excluded, 'symbol')} excluded`),
     ...textIf(forgotten, `${formatCount(forgotten, 'symbol')} forgotten`),

@@ -15,6 +15,7 @@ import type { Context } from '../context/context.ts';
 import { openConfiguredUpstream } from '../context/open-configured.ts';
 import { requireUpstream } from '../settings/settings.ts';
 import { type Environment, nameVariables } from '../settings/source.ts';
+import type { UpstreamOrigins } from '../settings/upstream-origins.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
 export interface UpstreamFacts {
@@ -22,6 +23,8 @@ export interface UpstreamFacts {
   readonly hasKey: boolean;
   /** The source, of an archive's several; absent or null: the only service. */
   readonly source?: string | null;
+  /** Where the address and the key were set; absent or null: unknown. */
+  readonly origins?: UpstreamOrigins;
   /** Environment variables of a proxy, which oddslake does not use. */
   readonly proxies: readonly string[];
   /** Null if no connection was attempted. */
@@ -85,9 +88,9 @@ function judgeAccess({ baseUrl, hasKey, source = null }: UpstreamFacts): Finding
 
 const certificateDaysMin = 14;
 
-function judgeReachability({ baseUrl, connection, proxies, source = null }: UpstreamFacts): Finding[] {
+function judgeReachability({ baseUrl, connection, proxies, source = null, origins }: UpstreamFacts): Finding[] {
   if (connection === null) return [];
-  const variable = nameVariables(source).baseUrl;
+  const variable = origins?.baseUrl ?? nameVariables(source).baseUrl;
   const proxyNote = proxies.length === 0 ? '' : ` oddslake connects directly: ${proxies.join(', ')} is ignored.`;
   const unreachable = (found: string, action: string) => [
     problem('reachable', exitCodes.unreachable, found, `${action}${proxyNote}`),
@@ -107,7 +110,10 @@ function judgeReachability({ baseUrl, connection, proxies, source = null }: Upst
 }
 
 /** Judges the test request. Most failures are caused by the API key. */
-function judgeResponse({ baseUrl, source = null }: UpstreamFacts, { status, failure }: ProbeResponse): Finding {
+function judgeResponse(
+  { baseUrl, source = null, origins }: UpstreamFacts,
+  { status, failure }: ProbeResponse,
+): Finding {
   if (failure === null) return ok('key', `accepted (list of one market: status ${status})`);
   const { failure: kind, reason } = failure;
   const { apiKey, apiKeyFile } = nameVariables(source);
@@ -116,7 +122,7 @@ function judgeResponse({ baseUrl, source = null }: UpstreamFacts, { status, fail
       'key',
       exitCodes.credential,
       `the service rejected it (${reason})`,
-      `Check ${apiKey} or ${apiKeyFile}. Ask the operator of the service whether the key is still valid.`,
+      `Check ${origins?.apiKey ?? `${apiKey} or ${apiKeyFile}`}. Ask the operator of the service whether the key is still valid.`,
     );
   const found = `not checked: ${reason}`;
   if (kind === 'unreachable') return problem('key', exitCodes.unreachable, found, 'Check the network.');
@@ -198,6 +204,7 @@ export async function probeUpstream(context: Context, probe: UpstreamProbe): Pro
       baseUrl,
       hasKey: apiKey !== null,
       source,
+      origins: context.settings.upstreamFrom,
       proxies: ['HTTPS_PROXY', 'HTTP_PROXY', 'ALL_PROXY'].filter(
         (name) => probe.env[name] || probe.env[name.toLowerCase()],
       ),

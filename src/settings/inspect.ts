@@ -1,6 +1,6 @@
 import type { UsageError } from '../base/errors.ts';
 import { findConfigFile, loadMergedSettings, resolveSettings, type SettingSources } from './load.ts';
-import { SettingError } from './setting-error.ts';
+import { dropConsequences, findLine, SettingError } from './setting-error.ts';
 import { defaultLayer, findMisspelledVariables, findSettingSchema, isSecretSetting } from './source.ts';
 
 /** Where the value of a setting comes from. */
@@ -56,12 +56,8 @@ export async function checkSettings(
   const report = (error: UsageError): void => void errors.push(error);
   const config = findConfigFile(sources);
   const merged = await loadMergedSettings(sources, config, report);
-  const invalid = new Set(errors.flatMap((error) => (error instanceof SettingError ? [error.parts.key] : [])));
   await resolveSettings(sources, config, merged, report);
-  // A setting whose own value is invalid has its default meanwhile, which need not fit the others.
-  const problems = errors.filter(
-    (error) => !(error instanceof SettingError && error.parts.comparedWith?.some((key) => invalid.has(key))),
-  );
+  const problems = dropConsequences(errors);
   return {
     config,
     problems: [
@@ -98,7 +94,7 @@ function toOrigin(
 ): SettingOrigin {
   const from = named.replace(/, source [a-z0-9-]+$/, '');
   if (from === defaultLayer.from) return { kind: 'default', name: null, line: null };
-  if (from === config) return { kind: 'config', name: config, line: lines.get(key.replace(/\[\d+\]$/, '')) ?? null };
+  if (from === config) return { kind: 'config', name: config, line: findLine(lines, key) };
   if (from.startsWith('--')) return { kind: 'flag', name: from, line: null };
   if (/^ODDSLAKE_[A-Z0-9_]+$/.test(from)) return { kind: 'environment', name: from, line: null };
   // A key file, or a source of the config.

@@ -2,9 +2,17 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
+import {
+  checkEmail,
+  type MergedSettings,
+  parseCatalogueUrl,
+  parseSecretUrl,
+  parseTextfilePath,
+  type SourcedValue,
+} from './check-values.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
 import { cronDescription } from './schema.ts';
-import { attemptStep, type ReportProblem, SettingError, throwProblem } from './setting-error.ts';
+import { attemptStep, type ReportProblem, SettingError, throwProblem, throwProblems } from './setting-error.ts';
 import { freezeDeep, nestSettings, parseServiceUrl, type Settings, type SourceSettings } from './settings.ts';
 import {
   createBadValueError,
@@ -21,6 +29,7 @@ import {
   sourcesKey,
   toSourceVariable,
 } from './source.ts';
+import { nameUpstreamOrigins, type UpstreamOrigins } from './upstream-origins.ts';
 
 /** The sources of settings. Their texts are not parsed yet. */
 export interface SettingSources {
@@ -42,11 +51,16 @@ export interface SettingSources {
 /**
  * Loads the settings of a run. Flags override the environment, which overrides the config file, which overrides the
  * defaults. Reads only the config file and the key files.
- * @throws UsageError with the source, the key, the value (`(hidden)` for a secret) and the expectation
+ * @throws UsageError with the source, the key, the value (`(hidden)` for a secret) and the expectation, of every problem
  */
 export async function loadSettings(sources: SettingSources): Promise<Settings> {
+  const errors: UsageError[] = [];
+  const report = (error: UsageError): void => void errors.push(error);
   const configFile = findConfigFile(sources);
-  return await resolveSettings(sources, configFile, await loadMergedSettings(sources, configFile), throwProblem);
+  const merged = await loadMergedSettings(sources, configFile, report);
+  const settings = await resolveSettings(sources, configFile, merged, report);
+  throwProblems(errors, configFile, merged.lines);
+  return settings;
 }
 
 /**
@@ -56,7 +70,7 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
 export async function resolveSettings(
   sources: SettingSources,
   configFile: string | null,
-  { values: merged }: MergedLayers,
+  { values: merged, lines }: MergedLayers,
   report: ReportProblem,
 ): Promise<Settings> {
   const base = configFile === null ? sources.cwd : dirname(configFile);
@@ -109,7 +123,13 @@ export async function resolveSettings(
   const nested = nestSettings(values);
   const { from } = merged.get('archive.output')!;
   const named = { outputNamed: from !== defaultLayer.from, outputFlagged: from === '--output', bucketUrl };
-  const resolved = { sources: sourceNames.map((name) => resolveSource(merged, name, base, report)), sourceName: null };
+  const nameOrigins = (paths?: ReadonlyMap<string, string>) =>
+    nameUpstreamOrigins(merged, base, configFile, lines, paths);
+  const resolved = {
+    sources: sourceNames.map((name) => resolveSource(merged, name, base, nameOrigins, report)),
+    sourceName: null,
+    upstreamFrom: nameOrigins(),
+  };
   return freezeDeep({
     ...nested,
     archive: { ...nested.archive, ...named },
@@ -179,7 +199,13 @@ function checkSeveralSources(merged: MergedSettings, names: readonly string[], r
 }
 
 /** Resolves the settings of one of several sources. Those that it does not have are those of all sources. */
-function resolveSource(merged: MergedSettings, name: string, base: string, report: ReportProblem): SourceSettings {
+function resolveSource(
+  merged: MergedSettings,
+  name: string,
+  base: string,
+  nameOrigins: (paths: ReadonlyMap<string, string>) => UpstreamOrigins,
+  report: ReportProblem,
+): SourceSettings {
   const attempt = <T>(step: () => T): T | null => attemptStep(report, step) ?? null;
   const own: MergedSettings = new Map([...merged].filter(([path]) => /^(upstream|source)\./.test(path)));
   // What the user can set: the only service's address and key are refused.
@@ -202,7 +228,7 @@ function resolveSource(merged: MergedSettings, name: string, base: string, repor
   const file = values.get('upstream.api_key_file');
   if (typeof file === 'string') values.set('upstream.api_key_file', resolve(base, file));
   const { upstream, source } = nestSettings(values);
-  return { name, upstream, source };
+  return { name, upstream, source, upstreamFrom: nameOrigins(paths) };
 }
 
 /**
@@ -241,13 +267,6 @@ export async function loadMergedSettings(
   const values = mergeLayers([[defaultLayer], config, environment, flags, layers], names, report);
   return { values, lines: config[0]?.lines ?? new Map() };
 }
-
-/** A value and its source. */
-interface SourcedValue {
-  readonly value: unknown;
-  readonly from: string;
-}
-type MergedSettings = Map<string, SourcedValue>;
 
 /** Absolute path of the config file; null if none is named. */
 export function findConfigFile({ config, env, cwd }: SettingSources): string | null {
@@ -387,61 +406,4 @@ function parseKey(text: string, from: string, key: string): string {
   const trimmed = text.trim();
   if (/^[\x20-\x7e]{1,4096}$/.test(trimmed)) return trimmed;
   throw createBadValueError(key, text, from, 'one line of 1 to 4096 printable ASCII characters');
-}
-
-/** Validates the URL of a webhook or of a ping. Its path and query are secret. */
-function parseSecretUrl(key: string, text: string | null, merged: MergedSettings): string | null {
-  if (text === null) return null;
-  const url = URL.parse(text);
-  const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
-  if (usable && url.hash === '') return url.href;
-  const from = findSecretSource(key, merged);
-  throw createBadValueError(key, text, from, 'an http or https URL without credentials or fragment');
-}
-
-/** Where a secret was set: itself, or the file that contains it. */
-const findSecretSource = (key: string, merged: MergedSettings): string =>
-  ((merged.get(`${key}_file`)?.value ?? null) === null ? merged.get(key) : merged.get(`${key}_file`))!.from;
-
-/** Validates what mail needs: recipients, a sender, and one way to send it. */
-function checkEmail(values: ReadonlyMap<string, unknown>, merged: MergedSettings): void {
-  const get = (name: string): unknown => values.get(`notify.email.${name}`);
-  const url = get('smtp_url') as string | null;
-  const parsed = url === null ? null : URL.parse(url);
-  if (url !== null && (parsed === null || !/^smtps?:$/.test(parsed.protocol) || parsed.hostname === ''))
-    throw createBadValueError(
-      'notify.email.smtp_url',
-      url,
-      findSecretSource('notify.email.smtp_url', merged),
-      'smtp://USER:PASSWORD@HOST:PORT, or smtps://',
-    );
-  const addresses = [...(get('to') as string[]), ...[get('from') as string | null].filter((one) => one !== null)];
-  const bad = addresses.find((one) => !/^[^\s@<>,;"]+@[^\s@<>,;"]+$/.test(one));
-  if (bad !== undefined)
-    throw new UsageError(`notify.email: ${JSON.stringify(bad)} is not an address such as ops@example.org`);
-  const ways = [url, get('sendmail')].filter((way) => way !== null);
-  if (ways.length > 1) throw new UsageError('notify.email: set either smtp_url or sendmail, not both');
-  const isUsed = (get('to') as string[]).length > 0;
-  if (isUsed && (ways.length === 0 || get('from') === null))
-    throw new UsageError('notify.email.to needs notify.email.from, and notify.email.smtp_url or notify.email.sendmail');
-}
-
-/** Validates the address of the catalogue, which becomes a link. */
-function parseCatalogueUrl({ value, from }: SourcedValue): string | null {
-  if (value === null) return null;
-  const url = URL.parse(value as string);
-  if (url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') return url.href;
-  throw createBadValueError('report.catalogue_url', value, from, 'an http or https URL without credentials');
-}
-
-/** Validates the path of the textfile. The node exporter silently ignores files that do not end with .prom. */
-function parseTextfilePath({ value, from }: SourcedValue, base: string): string | null {
-  if (typeof value !== 'string') return null;
-  if (value.endsWith('.prom')) return resolve(base, value);
-  throw createBadValueError(
-    'metrics.textfile',
-    value,
-    from,
-    'a path that ends with .prom, which is what the node exporter reads',
-  );
 }

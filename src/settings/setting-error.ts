@@ -42,3 +42,47 @@ export function attemptStep<T>(report: ReportProblem, step: () => T): T | undefi
     return undefined;
   }
 }
+
+/**
+ * Drops problems that only follow from others: a setting whose own value is invalid has its default meanwhile, which need
+ * not fit the settings that it is compared with.
+ */
+export function dropConsequences(errors: readonly UsageError[]): UsageError[] {
+  const invalid = new Set(errors.flatMap((error) => (error instanceof SettingError ? [error.parts.key] : [])));
+  const isConsequence = (error: UsageError): boolean =>
+    error instanceof SettingError &&
+    error.parts.comparedWith?.some((key) => invalid.has(key) && key !== error.parts.key) === true;
+  return errors.filter((error) => !isConsequence(error));
+}
+
+/**
+ * Throws the problem of the settings, or all of them as one error. Does nothing if there is none.
+ * @param config absolute path of the config file
+ * @param lines line of each key of the config file, counted from 1
+ */
+export function throwProblems(
+  errors: readonly UsageError[],
+  config: string | null,
+  lines: ReadonlyMap<string, number>,
+): void {
+  const [first, ...others] = dropConsequences(errors).map((error) => addLine(error, config, lines));
+  if (first === undefined) return;
+  if (others.length === 0) throw first;
+  const all = [first, ...others];
+  throw new UsageError(`${all.length} settings are wrong: ${all.map(({ message }) => message).join('; ')}`, {
+    cause: new AggregateError(all),
+  });
+}
+
+/** Adds the line to a message that begins with the config file. */
+function addLine(error: UsageError, config: string | null, lines: ReadonlyMap<string, number>): UsageError {
+  if (!(error instanceof SettingError) || config === null) return error;
+  const line = findLine(lines, error.parts.key);
+  const head = `${config}: `;
+  if (line === null || !error.message.startsWith(head)) return error;
+  return new SettingError(`${config}:${line}: ${error.message.slice(head.length)}`, error.parts);
+}
+
+/** The line of a setting in the config file; of an element of a list, that of the list. */
+export const findLine = (lines: ReadonlyMap<string, number>, key: string): number | null =>
+  lines.get(key.replace(/\[\d+\]$/, '')) ?? null;

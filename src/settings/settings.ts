@@ -2,6 +2,7 @@ import { UsageError } from '../base/errors.ts';
 import { isSymbolOf } from '../base/source-name.ts';
 import type { SchemaValues, settingsSchema } from './schema.ts';
 import { nameVariables } from './source.ts';
+import type { UpstreamOrigins } from './upstream-origins.ts';
 
 /** The values of all settings, with camelCase names. */
 export type SettingValues = SchemaValues<typeof settingsSchema>;
@@ -29,11 +30,14 @@ export interface Settings extends Omit<SettingValues, 'archive' | 'bucket'> {
    * several sources, none of them.
    */
   readonly sourceName: string | null;
+  /** Where the address and the key of `upstream` were set. */
+  readonly upstreamFrom: UpstreamOrigins;
 }
 
 /** The settings of one of several sources. */
 export interface SourceSettings extends Pick<SettingValues, 'upstream' | 'source'> {
   readonly name: string;
+  readonly upstreamFrom: UpstreamOrigins;
 }
 
 /**
@@ -41,9 +45,10 @@ export interface SourceSettings extends Pick<SettingValues, 'upstream' | 'source
  * day of the archive is complete depends on all of them.
  */
 export function selectSource(settings: Settings, name: string): Settings {
-  const { upstream, source } = settings.sources.find((one) => one.name === name)!;
+  const { upstream, source, upstreamFrom } = settings.sources.find((one) => one.name === name)!;
   const symbols = settings.orderbooks.symbols.filter((symbol) => isSymbolOf(name, symbol));
-  return { ...settings, upstream, source, orderbooks: { ...settings.orderbooks, symbols }, sourceName: name };
+  const orderbooks = { ...settings.orderbooks, symbols };
+  return { ...settings, upstream, source, orderbooks, sourceName: name, upstreamFrom };
 }
 
 /** The settings of each source that a run of these settings collects. */
@@ -68,16 +73,15 @@ export function requireUpstream(settings: Settings): UpstreamAccess {
   const { baseUrl, apiKey } = settings.upstream;
   const { sourceName: name } = settings;
   const variables = nameVariables(name);
+  const keyAdvice = `set ${variables.apiKey} or ${variables.apiKeyFile}`;
   if (baseUrl === null) {
-    const [what, key] =
+    const [what, section] =
       name === null ? ['No upstream', 'upstream'] : [`No address of the source ${name}`, `sources.${name}`];
-    throw new UsageError(
-      `${what}: set ${variables.baseUrl}, e.g. https://example.org, or ${key}.base_url in the config`,
-    );
+    const config = settings.configFile === null ? 'the config' : settings.configFile;
+    const advice = `${what}: set ${variables.baseUrl}, e.g. https://example.org, or ${section}.base_url in ${config}`;
+    throw new UsageError(apiKey === null ? `${advice}. No key either: ${keyAdvice}` : advice);
   }
-  if (apiKey === null) {
-    throw new UsageError(`No key for ${baseUrl}: set ${variables.apiKey} or ${variables.apiKeyFile}`);
-  }
+  if (apiKey === null) throw new UsageError(`No key for ${baseUrl}: ${keyAdvice}`);
   return { baseUrl, apiKey };
 }
 

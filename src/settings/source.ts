@@ -340,9 +340,6 @@ function parseList(text: string): unknown {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Only this function reads the environment of the process. All other code receives it as a value. */
-export const readProcessEnvironment = (): Environment => process.env;
-
 /** The setting of each environment variable. */
 export const settingByVariable: Readonly<Record<string, string>> = {
   ODDSLAKE_BASE_URL: 'upstream.base_url',

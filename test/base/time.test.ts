@@ -157,8 +157,9 @@ describe('a day', () => {
 
 describe('a duration', () => {
   test('is a whole number with a unit', () => {
-    expect(['0s', '90s', '15m', '2h', '1d', '36525d'].map((text) => parseDuration(text, '--max-lag'))).toEqual([
+    expect(['0s', '300ms', '90s', '15m', '2h', '1d', '36525d'].map((text) => parseDuration(text, '--max-lag'))).toEqual([
       0,
+      300,
       90_000,
       900_000,
       7_200_000,

@@ -2,7 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { findCommandName } from '../../src/cli/command-name.ts';
+import { createCommandCompleter, findCommandName } from '../../src/cli/command-name.ts';
+import { wrapAdvice } from '../../src/cli/table.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -60,4 +61,45 @@ test('under npx it is called by npx with the same packages, as its PATH ends wit
   for (const unknown of [undefined, 'x', [1]]) expect(named(unknown)).toBe('oddslake');
   addFile(note, 'no JSON');
   expect(findCommandName({ launcher, env, cwd: folder })).toBe('oddslake');
+});
+
+const completer = (...args: string[]) => createCommandCompleter(() => 'bin/oddslake', args);
+
+test.each([
+  // Message, arguments of the run, what is printed.
+  ['Run oddslake verify.', [], 'Run bin/oddslake verify.'],
+  ['Run oddslake verify.', ['gaps', '--output', "it's"], "Run bin/oddslake verify --output 'it'\\''s'."],
+  ['to repair: oddslake verify --repair', ['--archive=a b'], "to repair: bin/oddslake verify --repair --output 'a b'"],
+  [
+    'oddslake gaps. To accept: oddslake gaps accept',
+    ['--config', 'c.yaml', '--json', '--output', 'lake'],
+    'bin/oddslake gaps --config c.yaml --output lake. To accept: bin/oddslake gaps accept --config c.yaml --output lake',
+  ],
+  [
+    'oddslake keys create --name NAME',
+    ['--set', 'archive.output=x'],
+    'bin/oddslake keys create --set archive.output=x --name NAME',
+  ],
+  // A command that names its archive, and commands that need none or make one.
+  ['oddslake nightly --set a=1 --output x', ['--output', 'y'], 'bin/oddslake nightly --set a=1 --output x'],
+  ['oddslake init', ['--config', 'c.yaml', '--output', 'lake'], 'bin/oddslake init --output lake'],
+  ['oddslake pull s3://a DIR', ['--config', 'c', '--output', 'l'], 'bin/oddslake pull --config c s3://a DIR'],
+  ['oddslake demo, oddslake sql --help', ['--output', 'l'], 'bin/oddslake demo, bin/oddslake sql --help'],
+  // No commands.
+  ['oddslake 0.1 wrote it; /x/oddslake gaps; oddslake verifies', ['--output', 'l'], null],
+  // No secret is repeated.
+  ['oddslake gaps', ['--set', 'upstream.api_key=secret'], 'bin/oddslake gaps'],
+] as const)('completes the commands of a message so that they can be pasted: %s', (message, args, printed) => {
+  expect(completer(...args)(message)).toBe(printed ?? message);
+});
+
+test('a command in wrapped advice stays on one line', () => {
+  const complete = completer('--config', 'a folder/oddslake.yaml');
+  expect(
+    wrapAdvice('The next run fetches the missing windows. To list them: oddslake gaps', complete, 40, '→ ', '  '),
+  ).toEqual([
+    '→ The next run fetches the missing',
+    '  windows. To list them:',
+    "  bin/oddslake gaps --config 'a folder/oddslake.yaml'",
+  ]);
 });

@@ -2,6 +2,7 @@ import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import type { Log } from '../../src/base/ports.ts';
 import {
+  createRemainingEstimator,
   createRemainingMeter,
   createSpeedMeter,
   estimateRemainingMs,
@@ -339,3 +340,141 @@ test('the displayed time counts down between two updates, and starts again after
   expect(meter.smooth(3000, null)).toBeNull();
   expect(meter.smooth(4000, 500_000)).toBe(500_000);
 });
+
+/**
+ * Runs that were recorded against a sandbox that answers after 3 seconds: [ms since the start, share that is done]. In the
+ * second one, the symbols that were done between two log lines are interpolated.
+ */
+const recordedRuns: Record<string, readonly (readonly [ms: number, share: number])[]> = {
+  '28 symbols, 4 at a time': [
+    [3069, 0.0],
+    [12179, 0.024],
+    [12181, 0.044],
+    [12199, 0.069],
+    [12227, 0.122],
+    [21387, 0.144],
+    [21393, 0.176],
+    [21411, 0.221],
+    [21441, 0.249],
+    [27448, 0.296],
+    [27455, 0.321],
+    [27483, 0.339],
+    [33484, 0.37],
+    [33509, 0.394],
+    [36466, 0.459],
+    [39515, 0.486],
+    [39531, 0.515],
+    [39556, 0.564],
+    [42479, 0.589],
+    [45530, 0.609],
+    [45558, 0.64],
+    [45584, 0.662],
+    [51559, 0.691],
+    [51595, 0.734],
+    [51595, 0.779],
+    [51607, 0.807],
+    [54611, 0.86],
+    [57584, 0.906],
+    [57622, 0.933],
+    [57642, 0.951],
+    [60639, 0.951],
+    [60639, 1.0],
+  ],
+  '119 symbols, young ones first': [
+    [3074, 0],
+    [6102, 0],
+    [9110, 0],
+    [12125, 0],
+    [15217, 0.013],
+    [18222, 0.02],
+    [21253, 0.026],
+    [24329, 0.034],
+    [27344, 0.046],
+    [30385, 0.059],
+    [33413, 0.067],
+    [36452, 0.081],
+    [39472, 0.088],
+    [42601, 0.106],
+    [45633, 0.119],
+    [48647, 0.127],
+    [51651, 0.149],
+    [54657, 0.177],
+    [57670, 0.188],
+    [60677, 0.206],
+    [63690, 0.216],
+    [66700, 0.231],
+    [69706, 0.253],
+    [72741, 0.276],
+    [75765, 0.283],
+    [78778, 0.304],
+    [81792, 0.326],
+    [84805, 0.34],
+    [87822, 0.349],
+    [90886, 0.363],
+    [93897, 0.369],
+    [96917, 0.374],
+    [99931, 0.398],
+    [102940, 0.409],
+    [105944, 0.423],
+    [108951, 0.431],
+    [111956, 0.46],
+    [114973, 0.477],
+    [117978, 0.5],
+    [120981, 0.51],
+    [123990, 0.522],
+    [127004, 0.536],
+    [130025, 0.549],
+    [133031, 0.565],
+    [136039, 0.575],
+    [138233, 0.582],
+    [140893, 0.589],
+    [143222, 0.601],
+    [146255, 0.624],
+    [149271, 0.635],
+    [152288, 0.654],
+    [155297, 0.681],
+    [157381, 0.695],
+    [159442, 0.702],
+    [162268, 0.708],
+    [164385, 0.721],
+    [166428, 0.738],
+    [168526, 0.749],
+    [171335, 0.767],
+    [173428, 0.786],
+    [175453, 0.795],
+    [177570, 0.802],
+    [180416, 0.813],
+    [182491, 0.82],
+    [184502, 0.845],
+    [186562, 0.851],
+    [189565, 0.863],
+    [192768, 0.879],
+    [195791, 0.888],
+    [198795, 0.904],
+    [201799, 0.913],
+    [204811, 0.927],
+    [207816, 0.934],
+    [210843, 0.969],
+    [213849, 0.976],
+    [215285, 0.992],
+    [215285, 1],
+  ],
+};
+
+test.each(Object.entries(recordedRuns))(
+  'on a slow service, the time left is right from the first estimate on: %s',
+  (_, run) => {
+    const estimator = createRemainingEstimator(0, true);
+    const totalMs = run.at(-1)![0];
+    let next = 0;
+    const shown: number[] = [];
+    for (let ms = 0; ms < totalMs - 10_000; ms += 200) {
+      for (; run[next]![0] <= ms; next++) estimator.note(...run[next]!);
+      const estimateMs = estimator.estimateMs(ms);
+      if (estimateMs !== null) shown.push(estimateMs / (totalMs - ms));
+    }
+    expect(shown.length).toBeGreaterThan(100);
+    expect(Math.min(...shown)).toBeGreaterThan(0.5);
+    expect(Math.max(...shown)).toBeLessThan(2);
+  },
+);

@@ -31,6 +31,7 @@ test.each([
   [{ cap: 'x' }, /^--cap "x": expected a whole number from 1 to/],
   [{ rate: '0' }, /^--rate "0": expected a number from 0\.01 to/],
   [{ order: 'up' }, /^--order "up": expected one of ascending, newest-first, shuffled$/],
+  [{ latency: '1.5s' }, /^--latency "1\.5s": expected a whole number with a unit \(300ms/],
   [{ lateDelay: '5' }, /^--late-delay "5": expected a whole number with a unit/],
   [{ faults: '500,nix' }, /^--faults "500,nix": expected a list of/],
   [{ reshape: 'ticks:count' }, /^--reshape "ticks:count": expected fields as route:path/],
@@ -102,4 +103,12 @@ test('every paging option has a flag', () => {
       { from: day3, to: day3 + 3_600_000 },
     ],
   });
+});
+
+test.each([
+  ['300ms', 300],
+  ['300', 300],
+  ['2s', 2000],
+])('--latency %s is %i ms', (latency, ms) => {
+  expect(parseSandboxOptions({ latency }, describeExpected)).toEqual({ latencyMs: ms });
 });

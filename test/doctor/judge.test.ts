@@ -148,6 +148,17 @@ describe('the upstream', () => {
   const tls = (change: object) =>
     judged({ connection: { address: '192.0.2.1', ms: 12, certificateDays: 60, distrusted: null, ...change } });
 
+  test('actions name where the address and the key were set', () => {
+    const origins = { baseUrl: 'upstream.base_url in lake.yaml:2', apiKey: 'ODDSLAKE_API_KEY' };
+    const failure = { failure: 'credential', reason: 'answered 401' } as const;
+    const actions = [
+      ...judged({ origins, connection: { failure: 'connection refused' }, response: null }),
+      ...judged({ origins, response: { ...facts.response!, status: 401, failure } }),
+    ].flatMap(({ severity, action }) => (severity === 'action_required' ? action : []));
+    expect(actions[0]).toBe('Check upstream.base_url in lake.yaml:2 and the network.');
+    expect(actions[1]).toMatch(/^Check ODDSLAKE_API_KEY\. /);
+  });
+
   test('has no findings if all is well', () => {
     expect(severities(judged({}))).toEqual({ reachable: 'ok', key: 'ok', clock: 'ok', rate: 'ok' });
     expect(severities(judged({ connection: null, response: null }))).toEqual({ rate: 'ok' });

@@ -26,6 +26,34 @@ async function refusal(sources: Partial<SettingSources>): Promise<string> {
   return (error as Error).message;
 }
 
+test('every wrong setting is named at once, with its line in the config, and nothing that only follows from another', async () => {
+  const config = write('c.yaml', 'upstream:\n  base_url: ftp://x\narchive:\n  settle_minutes: soon\n');
+  expect(
+    await refusal({ config, env: { ODDSLAKE_REQUESTS_PER_SECOND: 'many' }, set: ['poll.overlap_minutes=1'] }),
+  ).toBe(
+    [
+      `3 settings are wrong: ${join(folder, config)}:4: archive.settle_minutes is "soon": expected a number from 0 to 10080`,
+      'ODDSLAKE_REQUESTS_PER_SECOND: upstream.requests_per_second is "many": expected a number from 0.001 to 100000',
+      `${join(folder, config)}:2: upstream.base_url is "ftp://x": expected an http or https URL without credentials, query or fragment`,
+    ].join('; '),
+  );
+});
+
+test.each([
+  ['upstream.base_url in F/c.yaml:2', 'F/key (upstream.api_key_file in F/c.yaml:3)', {}],
+  ['ODDSLAKE_BASE_URL', 'ODDSLAKE_API_KEY', { env: { ODDSLAKE_BASE_URL: 'https://b.test', ODDSLAKE_API_KEY: 'k' } }],
+  [
+    '--set upstream.base_url',
+    '--set upstream.api_key',
+    { set: ['upstream.base_url=https://b.test', 'upstream.api_key=k'] },
+  ],
+])('knows that the address comes from %s, and the key from %s', async (baseUrl, apiKey, more) => {
+  write('key', 'sesame');
+  const config = write('c.yaml', 'upstream:\n  base_url: https://a.test\n  api_key_file: key\n');
+  const put = (text: string): string => text.replaceAll('F/', `${folder}/`);
+  expect((await load({ config, ...more })).upstreamFrom).toEqual({ baseUrl: put(baseUrl), apiKey: put(apiKey) });
+});
+
 describe('precedence', () => {
   test('flags override environment, environment the file, the file the defaults', async () => {
     const config = write('c.yaml', 'upstream: {requests_per_second: 2, concurrency: 9, retry_attempts_max: 2}');
@@ -154,7 +182,7 @@ describe('an unknown setting', () => {
   test('is rejected in a file by its path', async () => {
     const config = write('c.yaml', 'poll:\n  overlap_minuets: 3\n');
     expect(await refusal({ config })).toBe(
-      `${join(folder, config)}: unknown setting poll.overlap_minuets: did you mean poll.overlap_minutes?`,
+      `${join(folder, config)}:2: unknown setting poll.overlap_minuets: did you mean poll.overlap_minutes?`,
     );
     expect(await refusal({ config: write('d.yaml', '__proto__: {x: 1}') })).toContain('unknown setting __proto__');
   });
@@ -222,6 +250,7 @@ describe('the key', () => {
   });
 
   test('is rejected if given twice in one source', async () => {
+    write('key', 'sesame');
     const env = { ODDSLAKE_API_KEY: 'sesame', ODDSLAKE_API_KEY_FILE: 'key' };
     expect(await refusal({ env })).toBe(
       'ODDSLAKE_API_KEY: give either upstream.api_key or upstream.api_key_file, not both',

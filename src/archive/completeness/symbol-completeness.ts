@@ -67,6 +67,8 @@ export interface SymbolCompleteness {
   readonly gaps: readonly GapWindow[];
   /** The part of `expected` inside the query window that is covered only by inference. */
   readonly provisional: readonly Window[];
+  /** Splits uncovered windows, sorted and disjoint, by the reasons why they are not covered. */
+  splitGaps(windows: readonly Window[]): readonly GapWindow[];
 }
 
 export interface CoverageReach {
@@ -122,7 +124,9 @@ export function computeSymbolCompleteness(
   const expected = computeExpectedWindows(facts, lifetime, known, query);
   const queried = isEmpty(query.window) ? [] : intersect(expected, [query.window]);
   const missing = queried.length === 0 ? [] : subtract(queried, covered);
-  const gaps = missing.length === 0 ? [] : splitByReason(missing, listGapReasons(facts, known));
+  const splitGaps = (windows: readonly Window[]): GapWindow[] =>
+    windows.length === 0 ? [] : splitByReason(windows, listGapReasons(facts, known));
+  const gaps = splitGaps(missing);
   const cursorWith = (windows: readonly Window[]): number =>
     computeCursor(
       facts,
@@ -149,6 +153,7 @@ export function computeSymbolCompleteness(
       : null,
     gaps: query.isEndOpen ? gaps.filter((gap) => !isClockTail(gap, covered, query.window.to)) : gaps,
     provisional: isAllProven || queried.length === 0 ? [] : intersect(subtract(covered, proven), queried),
+    splitGaps,
   };
 }
 

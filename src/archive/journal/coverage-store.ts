@@ -135,6 +135,12 @@ export const readCurrentCoverageOf = (db: Database, symbols: readonly string[]):
     ]),
   );
 
+/** Does the same as `readCurrentCoverage`, but only for coverage that overlaps a window. Windows are not clipped. */
+export const readCurrentCoverageIn = (db: Database, { from, to }: Window): Map<string, CoveredWindow[]> =>
+  collectCurrentCoverage(
+    db.iterate<CurrentCoverageRow>(selectCurrentCoverage('where t_from < ?2 and t_to > ?1'), from, to),
+  );
+
 function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string, CoveredWindow[]> {
   const out = new Map<string, CoveredWindow[]>();
   const journaled: CurrentCoverageRow[] = [];

@@ -19,6 +19,7 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
 import {
   createCsvSafeOption,
@@ -61,7 +62,7 @@ export function addBacktest(shell: CliContext): void {
       const { rows, more } = await listSavedBacktests(context, archive, flags.rows);
       const entries = rows.map(toBacktestListEntry);
       printResult(flags, { backtests: entries, count: entries.length, more }, () =>
-        formatBacktestList(entries, more, getTerminalStyle(process.stdout)),
+        formatBacktestList(entries, more, getTerminalStyle(process.stdout), completeCommands),
       );
     }),
   );

@@ -1,12 +1,14 @@
 import { Option } from 'commander';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import type { ObjectStore } from '../../bucket/object-store.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import type { BucketVerifyResult } from '../../bucket/verify-bucket.ts';
 import { pullToFolder, pushByUrl, withFilesDisplay, withObjectStore } from '../../collector/steps/bucket-access.ts';
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 interface PushFlags extends CommonFlags {
@@ -31,7 +33,8 @@ export function addPush(shell: CliContext): void {
     withContext(flags, shell.version, false, async (context) => {
       const result = await runPush(context, url, flags.forceRestore === true);
       if (flags.quiet !== true)
-        for (const warning of result.warnings) process.stderr.write(`oddslake: warning: ${warning}\n`);
+        for (const warning of result.warnings)
+          process.stderr.write(`oddslake: warning: ${completeCommands(warning)}\n`);
       const exitCode = flags.strict === true && result.warnings.length > 0 ? exitCodes.incomplete : exitCodes.done;
       shell.setExitCode(exitCode);
       printResult(flags, { version: shell.version, job: 'push', exit_code: exitCode, ...result }, () =>
@@ -126,7 +129,11 @@ export const verifyUrl = (shell: CliContext, url: string, flags: BucketVerifyFla
       formatBucketVerify(result),
     );
     if (!isSound && flags.repair !== true && flags.quiet !== true)
-      process.stderr.write(`To upload them again from an intact archive: oddslake verify ${result.url} --repair\n`);
+      process.stderr.write(
+        completeCommands(
+          `To upload them again from an intact archive: oddslake verify ${quoteShellWord(result.url)} --repair\n`,
+        ),
+      );
   });
 
 async function runBucketVerify(

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { exitCodes, UsageError } from '../../base/errors.ts';
+import { readProcessEnvironment } from '../../settings/environment.ts';
 import type { SettingSources } from '../../settings/load.ts';
 import {
   type CliContext,
@@ -71,7 +72,6 @@ function addCheck(cli: CliContext, config: Command): void {
 }
 
 async function collectSources(file: string | undefined, flags: CommonFlags): Promise<SettingSources> {
-  const { readProcessEnvironment } = await import('../../settings/source.ts');
   if (file !== undefined && flags.config !== undefined && resolve(file) !== resolve(flags.config))
     throw new UsageError('Give the config file either as an argument or with --config, not both.');
   const output = mergeArchiveFlags(flags);

@@ -13,6 +13,7 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createIntegerParser } from '../options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
@@ -99,7 +100,7 @@ export function addKeys(shell: CliContext): void {
       const nowMs = context.clock.nowMs();
       const keyList = await withWorkspace(context, (workspace) => workspace.listKeys(nowMs));
       printResult(flags, { keys: keyList, count: keyList.length }, () =>
-        formatKeys(keyList, nowMs, getTerminalStyle(process.stdout)),
+        formatKeys(keyList, nowMs, getTerminalStyle(process.stdout), completeCommands),
       );
     }),
   );
@@ -263,7 +264,7 @@ export function addTokens(shell: CliContext): void {
       printResult(flags, json, () => `${token}\n`);
       if (flags.quiet !== true)
         process.stderr.write(
-          `token ${jti} of user ${JSON.stringify(user)}, expires ${formatIsoUtc(expiresAt)}; to end it earlier: oddslake tokens revoke ${jti}\n`,
+          `token ${jti} of user ${JSON.stringify(user)}, expires ${formatIsoUtc(expiresAt)}; to end it earlier: ${completeCommands(`oddslake tokens revoke ${jti}`)}\n`,
         );
     }),
   );
@@ -285,7 +286,7 @@ function addTokenRevocations(tokens: Command, version: string): void {
       const nowMs = context.clock.nowMs();
       const revocations = await withWorkspace(context, (workspace) => workspace.listTokenRevocations(nowMs));
       printResult(flags, { revocations, count: revocations.length }, () =>
-        formatTokenRevocations(revocations, getTerminalStyle(process.stdout)),
+        formatTokenRevocations(revocations, getTerminalStyle(process.stdout), completeCommands),
       );
     }),
   );

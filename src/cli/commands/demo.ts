@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import { getCommandName, quoteForShell } from '../command-name.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
@@ -48,7 +49,7 @@ export function addDemo(shell: CliContext): void {
           const summary = await nightly.run(context, { day: null });
           const root = context.settings.archive.output;
           if (flags.json === true) return reportSummary(shell, flags, summary, root);
-          process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout))}\n`);
+          process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands)}\n`);
           if (summary.exit_code === exitCodes.done) process.stdout.write(await describeDemoArchive(context));
           shell.setExitCode(summary.exit_code);
         },
@@ -85,7 +86,7 @@ Load them in Python:
 
 Or run SQL:
 
-  ${await getCommandName()} sql --output ${quoteForShell(root)} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
+  ${completeCommands(`oddslake sql --output ${quoteShellWord(root)}`)} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
 ${
   context.settings.report.nightly
     ? `

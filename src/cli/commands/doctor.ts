@@ -1,5 +1,6 @@
 import { OddslakeError } from '../../base/errors.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
+import { readProcessEnvironment } from '../../settings/environment.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -8,6 +9,7 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createSourceOption } from '../options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
@@ -28,21 +30,15 @@ export function addDoctor(shell: CliContext): void {
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {
     const diagnosis = await runDiagnosis(shell, flags);
     const { formatDiagnosis } = await import('../format-doctor.ts');
-    printResult(flags, diagnosis, () => formatDiagnosis(diagnosis, getTerminalStyle(process.stdout)));
+    printResult(flags, diagnosis, () => formatDiagnosis(diagnosis, getTerminalStyle(process.stdout), completeCommands));
     shell.setExitCode(diagnosis.exit_code);
   });
 }
 
 async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diagnosis> {
-  const [
-    { diagnose, diagnoseUnreadableSettings },
-    { listChosenSettings },
-    { readProcessEnvironment },
-    { systemClock },
-  ] = await Promise.all([
+  const [{ diagnose, diagnoseUnreadableSettings }, { listChosenSettings }, { systemClock }] = await Promise.all([
     import('../../doctor/doctor.ts'),
     import('../../settings/load.ts'),
-    import('../../settings/source.ts'),
     import('../../base/system.ts'),
   ]);
   const env = readProcessEnvironment();

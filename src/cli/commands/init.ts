@@ -1,12 +1,14 @@
 import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import { UsageError } from '../../base/errors.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import { type Context, InterruptedError } from '../../context/context.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
+import { readProcessEnvironment } from '../../settings/environment.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Environment, SettingsLayer } from '../../settings/source.ts';
+import type { SettingsLayer } from '../../settings/source.ts';
 import { type CliContext, configFileDefault, createRepeatableOption, printResult } from '../command-context.ts';
-import { getCommandName, quoteForShell } from '../command-name.ts';
+import { type CompleteCommands, createCommandCompleter, getCommandName } from '../command-name.ts';
 import { withNotes } from '../help.ts';
 import type { Prompter } from '../init-config.ts';
 import { runJobCommand } from '../run-job.ts';
@@ -70,7 +72,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
     if (flags.check) {
       const printLine = await createLinePrinter();
       printLine(`Trying ${upstream.baseUrl} …`);
-      const env = await readEnvironment();
+      const env = readProcessEnvironment();
       await requireUsableUpstream(
         await createContext(answers.settings, shell, terminal?.signal),
         env,
@@ -95,7 +97,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
       problems,
       warnings,
     };
-    const nextCommands = await listNextCommands(file, upstream.apiKey !== null);
+    const complete = createCommandCompleter(getCommandName, ['--config', relative('.', file)]);
     printResult(flags, result, () =>
       [
         `wrote ${file}`,
@@ -103,10 +105,8 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
           ? `created the archive ${archive.output} for ${name}`
           : `the archive ${archive.output} for ${name} already exists and was not changed`,
         '',
-        formatDiagnosis(diagnosis, getTerminalStyle(process.stdout)),
-        'Next:',
-        '',
-        ...nextCommands.map((line) => `  ${line}`),
+        formatDiagnosis(diagnosis, getTerminalStyle(process.stdout), complete),
+        ...listNextSteps(file, upstream.apiKey !== null, complete),
         '',
       ].join('\n'),
     );
@@ -121,9 +121,6 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
 }
 
 const orderBooksQuestion = 'Also record the order books of all live symbols (1 request each)?';
-
-const readEnvironment = async (): Promise<Environment> =>
-  (await import('../../settings/source.ts')).readProcessEnvironment();
 
 /** The context of checks: they create nothing and log nothing. */
 async function createContext(settings: Settings, { version }: CliContext, signal?: AbortSignal): Promise<Context> {
@@ -154,7 +151,7 @@ async function diagnoseConfig(file: string, shell: CliContext, signal?: AbortSig
     import('../../doctor/doctor.ts'),
     import('../../settings/load.ts'),
   ]);
-  const env = await readEnvironment();
+  const env = readProcessEnvironment();
   const sources = { env, cwd: process.cwd(), config: file };
   const context = await createContext(await loadSettings(sources), shell, signal);
   return await diagnose(context, { nonDefaultSettings: await listChosenSettings(sources), env, isOnline: false });
@@ -169,8 +166,10 @@ async function collectLayers({
   set,
   orderBooks,
 }: InitFlags): Promise<SettingsLayer[]> {
-  const [{ isSecretSetting, parseTextLayer, readEnvironmentLayers, readProcessEnvironment }, { parseSetOption }] =
-    await Promise.all([import('../../settings/source.ts'), import('../../settings/load.ts')]);
+  const [{ isSecretSetting, parseTextLayer, readEnvironmentLayers }, { parseSetOption }] = await Promise.all([
+    import('../../settings/source.ts'),
+    import('../../settings/load.ts'),
+  ]);
   const flags: [string | undefined, string, string][] = [
     [baseUrl, 'upstream.base_url', '--base-url'],
     [apiKeyFile, 'upstream.api_key_file', '--api-key-file'],
@@ -246,13 +245,16 @@ async function openTerminal(): Promise<Prompter & { readonly signal: AbortSignal
   };
 }
 
-async function listNextCommands(file: string, hasKey: boolean): Promise<string[]> {
-  const command = await getCommandName();
-  const config = `--config ${quoteForShell(relative('.', file))}`;
+/** The lines that end the output. Each command can be pasted as it stands. */
+function listNextSteps(file: string, hasKey: boolean, complete: CompleteCommands): string[] {
+  const commands = ['oddslake nightly', 'oddslake status', 'oddslake schedule'].map((command) => complete(command));
   return [
-    ...(hasKey ? [] : ['export ODDSLAKE_API_KEY=…']),
-    `${command} nightly ${config}`,
-    `${command} status ${config}`,
-    `${command} schedule ${config}`,
+    'Next:',
+    '',
+    ...[...(hasKey ? [] : ['export ODDSLAKE_API_KEY=…']), ...commands].map((line) => `  ${line}`),
+    '',
+    'To leave out --config in this shell:',
+    '',
+    `  export ODDSLAKE_CONFIG=${quoteShellWord(file)}`,
   ];
 }

@@ -1,5 +1,6 @@
 import { Option } from 'commander';
 import { UsageError } from '../../base/errors.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -8,6 +9,7 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples } from '../help.ts';
 import { parseSandboxOptions, sandboxFlags } from '../sandbox-flags.ts';
 import { addSandboxFiles } from './sandbox-files.ts';
@@ -56,8 +58,8 @@ export function addSandbox(shell: CliContext): void {
         const lines = [
           `sandbox at ${url}, key ${options.key}; stop it with Ctrl-C`,
           '',
-          `  export ODDSLAKE_BASE_URL=${url} ODDSLAKE_API_KEY=${options.key}`,
-          '  oddslake nightly --output output/try --set upstream.requests_per_second=100',
+          `  export ODDSLAKE_BASE_URL=${url} ODDSLAKE_API_KEY=${quoteShellWord(options.key)}`,
+          `  ${completeCommands('oddslake nightly --output output/try --set upstream.requests_per_second=100')}`,
         ];
         printResult(flags, { url, key: options.key }, () => `${lines.join('\n')}\n`);
         if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));

@@ -1,5 +1,6 @@
 import type { Archive } from '../../archive/open-archive.ts';
 import { UsageError } from '../../base/errors.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import type { Context } from '../../context/context.ts';
 import type { RunningService } from '../../server/serve.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -12,6 +13,7 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
+import { completeCommands, toShortPath } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 /** `serve`: runs the HTTP service until it is stopped. */
@@ -34,7 +36,12 @@ export function addServe(shell: CliContext): void {
         context.log.info({ url, archive: name }, 'service listening');
         printResult(flags, { url, docs, archive: name }, () =>
           // Only a person gets the link: a file or a log would keep the one-time key.
-          formatServing(service, name, bucketUrl !== null, process.stdout.isTTY && !service.isPublic),
+          formatServing(
+            service,
+            name,
+            formatKeyCommand(context.settings, name),
+            process.stdout.isTTY && !service.isPublic,
+          ),
         );
         if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
         await service.stop();
@@ -69,15 +76,26 @@ async function prepareBucketService({ log }: Context, archive: Archive): Promise
   log.info({ archive: archive.name, generation }, 'serving this one generation; restart to serve a later one');
 }
 
+/** The command that creates a key, from the same folder and without the environment of this process. */
+function formatKeyCommand({ configFile, archive }: Settings, name: string): string {
+  if (archive.bucketUrl !== null)
+    return `${completeCommands('oddslake keys create --name NAME')} with the same service.database_url`;
+  const isNamed = configFile === null || archive.outputFlagged;
+  const config = configFile === null ? '' : ` --config ${quoteShellWord(toShortPath(configFile))}`;
+  return completeCommands(
+    `oddslake keys create --name NAME${config}${isNamed ? ` --output ${quoteShellWord(name)}` : ''}`,
+  );
+}
+
 const formatServing = (
   { url, docs, isPublic, createSignInLink }: RunningService,
   name: string,
-  isBucket: boolean,
+  keyCommand: string,
   hasLink: boolean,
 ): string => `serving ${name}
   address        ${url}${isPublic ? '' : '   the catalogue asks for a key'}
 ${isPublic ? '  catalogue      open the address in a browser; no key is needed\n' : ''}${hasLink ? `  sign in        ${createSignInLink()}\n                 once, within 15 minutes\n` : ''}  documentation  ${docs}
-  create a key   oddslake keys create --name NAME ${isBucket ? 'with the same service.database_url' : `--output ${/^[\w./-]+$/.test(name) ? name : JSON.stringify(name)}`}
+  create a key   ${keyCommand}
   stop           Ctrl-C
 `;
 

@@ -8,6 +8,7 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createIntegerParser, createSourceOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
@@ -43,7 +44,9 @@ export function addSymbols(shell: CliContext): void {
       ]);
       requireKnownSources(archive, context);
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs(), flags.source);
-      printResult(flags, list, () => formatSymbols(list, flags.rows, getTerminalStyle(process.stdout)));
+      printResult(flags, list, () =>
+        formatSymbols(list, flags.rows, getTerminalStyle(process.stdout), completeCommands),
+      );
     }),
   );
   addSymbolsRetry(shell, command);

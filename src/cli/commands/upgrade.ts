@@ -3,6 +3,7 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { RecheckCost } from '../../collector/paging/plan.ts';
 import { type CliContext, type CommonFlags, printResult, withArchive, withCommonFlags } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withNotes } from '../help.ts';
 
 /** `upgrade`: converts an archive of an older oddslake to the current format. */
@@ -61,7 +62,7 @@ function formatInferredCost(inferred: RecheckCost | null): string {
   if (inferred === null || inferred.windows === 0) return '';
   const { windows, symbols, from, to, expected_requests: requests } = inferred;
   return `The coverage of ${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} has no stored evidence: it is inferred, and its days are provisional. To confirm it, with about ${formatCount(requests, 'request')}:
-  oddslake backfill --from ${formatIsoUtc(from)} --to ${formatIsoUtc(to)} --recheck inferred
+  ${completeCommands(`oddslake backfill --from ${formatIsoUtc(from)} --to ${formatIsoUtc(to)} --recheck inferred`)}
 `;
 }
 

@@ -4,6 +4,7 @@ import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import type { RepairFlags, VerifyFlags } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 
@@ -76,9 +77,10 @@ function printVerified(result: VerifyResult, archive: Archive, runId: string, as
     process.stdout.write(
       `${formatCount(result.files, 'file')}, ${formatBytes(result.bytes)}, generation ${result.generation}: ${resultText}\n`,
     );
-    if (result.findings.length > 0) process.stderr.write('To repair the archive: oddslake verify --repair\n');
+    if (result.findings.length > 0)
+      process.stderr.write(completeCommands('To repair the archive: oddslake verify --repair\n'));
   }
-  if (result.state !== null) process.stderr.write(`oddslake: ${result.state}\n`);
+  if (result.state !== null) process.stderr.write(`oddslake: ${completeCommands(result.state)}\n`);
 }
 
 /** Generations of a manifest that is not the last published one. The files were checked against it nevertheless. */

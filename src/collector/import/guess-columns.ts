@@ -1,5 +1,5 @@
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
-import { quoteShellWord } from '../run/suggest-action.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import {
   fits,
   listRoles,

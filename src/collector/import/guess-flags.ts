@@ -1,6 +1,6 @@
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import { utcZone } from '../../base/time-zone.ts';
-import { quoteShellWord } from '../run/suggest-action.ts';
 import {
   fits,
   kindNames,

@@ -1,16 +1,23 @@
 import { OddslakeError, UpstreamError, UsageError } from '../../base/errors.ts';
 import { InterruptedError } from '../../context/context.ts';
 import { nameVariables } from '../../settings/source.ts';
+import type { UpstreamOrigins } from '../../settings/upstream-origins.ts';
 
 /**
  * Formats an error for the user: what happened, to what, and what to do.
  * @param usesOtherUpstream whether the requests went to another oddslake (`--from-url`)
  * @param source the source that was collected, of an archive's several
+ * @param origins where its address and key were set
  */
-export function formatErrorMessage(error: unknown, usesOtherUpstream = false, source: string | null = null): string {
-  const { service, key, keyFile, url } = nameService(usesOtherUpstream, source);
+export function formatErrorMessage(
+  error: unknown,
+  usesOtherUpstream = false,
+  source: string | null = null,
+  origins: UpstreamOrigins = unknownOrigins,
+): string {
+  const { service, key, url } = nameService(usesOtherUpstream, source, origins);
   if (error instanceof UpstreamError && error.failure === 'credential')
-    return `${service} rejected the API key (${error.reason}). Check ${key} or ${keyFile}.`;
+    return `${service} rejected the API key (${error.reason}). Check ${key}.`;
   if (error instanceof UpstreamError && error.failure === 'unreachable')
     return `${service} could not be reached (${error.reason}). Check ${url} and the network.`;
   if (error instanceof OddslakeError || error instanceof UpstreamError || error instanceof InterruptedError)
@@ -20,17 +27,23 @@ export function formatErrorMessage(error: unknown, usesOtherUpstream = false, so
 }
 
 /** What an error message calls the service, and the settings of its key and address. */
-function nameService(isOther: boolean, source: string | null) {
+function nameService(isOther: boolean, source: string | null, origins: UpstreamOrigins) {
   if (isOther)
     return {
       service: 'The other oddslake',
-      key: 'ODDSLAKE_FROM_API_KEY',
-      keyFile: 'ODDSLAKE_FROM_API_KEY_FILE',
+      key: 'ODDSLAKE_FROM_API_KEY or ODDSLAKE_FROM_API_KEY_FILE',
       url: '--from-url',
     };
-  const { apiKey: key, apiKeyFile: keyFile, baseUrl: url } = nameVariables(source);
-  return { service: source === null ? 'The upstream' : `The source ${source}`, key, keyFile, url };
+  const { apiKey, apiKeyFile, baseUrl } = nameVariables(source);
+  return {
+    service: source === null ? 'The upstream' : `The source ${source}`,
+    key: origins.apiKey ?? `${apiKey} or ${apiKeyFile}`,
+    url: origins.baseUrl ?? baseUrl,
+  };
 }
+
+/** For errors outside of a run. */
+const unknownOrigins: UpstreamOrigins = { baseUrl: null, apiKey: null };
 
 const debugHint = 'To see its stack trace, use --log-level debug.';
 

@@ -104,6 +104,7 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
   // What describes the archive as a whole is that of the last run that opened it.
   const last = all.findLast(({ run_id }) => run_id !== null) ?? all.at(-1)!;
   const thrown = chooseError(runs);
+  const ended = thrown === undefined ? undefined : runs.find(({ facts }) => facts.thrown === thrown);
   const failures = [...listSourceFailures(runs, thrown), ...runs.flatMap((run) => prefixFailures(run, runs.length))];
   const sum = (pick: (facts: RunFacts) => number): number => all.reduce((total, facts) => total + pick(facts), 0);
   const collect = <T>(pick: (facts: RunFacts) => T | undefined): T[] =>
@@ -138,6 +139,10 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
     watermark: last.watermark,
     ...(last.reached !== undefined && { reached: last.reached }),
     ...(last.completeness !== undefined && { completeness: last.completeness }),
+    ...(last.open_days !== undefined && {
+      open_days: last.open_days,
+      open_days_count: last.open_days_count ?? last.open_days.length,
+    }),
     damage: last.damage ?? [],
     gaps: failures.filter(({ symbol }) => symbol !== null).length,
     warnings: runs.flatMap(({ source, facts }) =>
@@ -150,7 +155,8 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
     publishedTicks: addCounts(all.map(({ publishedTicks = { added: 0, lost: 0 } }) => publishedTicks)),
     strict: last.strict,
     hasUpstreamResponded: all.some(({ hasUpstreamResponded }) => hasUpstreamResponded),
-    source: thrown === undefined ? null : runs.find(({ facts }) => facts.thrown === thrown)!.source,
+    source: ended?.source ?? null,
+    ...(ended?.facts.upstreamFrom !== undefined && { upstreamFrom: ended.facts.upstreamFrom }),
     thrown,
     sources: runs.map(({ source, summary }) => ({
       source,
@@ -194,7 +200,12 @@ const listSourceFailures = (runs: readonly EndedRun[], thrown: unknown): RunFail
   runs.flatMap(({ source, facts }) =>
     facts.thrown === undefined || facts.thrown === thrown
       ? []
-      : [createJobFailure('source', `${source}: ${formatErrorMessage(facts.thrown, facts.usesOtherUpstream, source)}`)],
+      : [
+          createJobFailure(
+            'source',
+            `${source}: ${formatErrorMessage(facts.thrown, facts.usesOtherUpstream, source, facts.upstreamFrom)}`,
+          ),
+        ],
   );
 
 /** Names the source in failures that do not concern a symbol. */

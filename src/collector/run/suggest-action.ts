@@ -1,6 +1,7 @@
 import { join, relative } from 'node:path';
 import { toQuarantinePath } from '../../archive/format/layout.ts';
 import { DiskFullError, type ExitCode, exitCodes } from '../../base/errors.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
@@ -129,10 +130,6 @@ const formatLastDaysFlags = ({ started_at: at }: Summary): string => {
   const day = floorToDay(at);
   return `--from ${formatDay(day - dayMs)} --to ${formatDay(day + dayMs)}`;
 };
-
-/** Quotes a word for a POSIX shell if necessary. */
-export const quoteShellWord = (text: string): string =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** The failures of a run, and the generation at its end. */
 export interface EndedRunFacts {

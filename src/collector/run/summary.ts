@@ -8,6 +8,8 @@ import { formatIsoUtc } from '../../base/time.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
+import type { OpenDayList } from '../../contract/day-reasons.ts';
+import type { UpstreamOrigins } from '../../settings/upstream-origins.ts';
 import { formatErrorMessage } from './error-message.ts';
 import type { DriftLine } from './schema-drift.ts';
 
@@ -57,7 +59,7 @@ interface DamageLine {
 }
 
 /** The last line of `--json` (CONTRACT, section 1). Times are epoch milliseconds. */
-export interface Summary {
+export interface Summary extends Partial<OpenDayList> {
   readonly version: string;
   readonly job: string;
   readonly run_id: string | null;
@@ -269,6 +271,8 @@ export interface RunFacts
   readonly usesOtherUpstream?: boolean;
   /** The source that the run collected, of an archive's several; none by default. */
   readonly source?: string | null;
+  /** Where the address and the key were set; unknown by default. */
+  readonly upstreamFrom?: UpstreamOrigins;
   /** Known damage of published files; empty by default. */
   readonly damage?: readonly RecordedDamage[];
   /** The error that ended the run; undefined if none did. */
@@ -310,6 +314,7 @@ export function summarize(facts: RunFacts): Summary {
     hasUpstreamResponded,
     usesOtherUpstream,
     source,
+    upstreamFrom,
     thrown,
     ...rest
   } = others;
@@ -356,10 +361,10 @@ function computeWorkExitCode({ thrown, failures, warnings, strict, hasUpstreamRe
 
 /** Adds known damage to the error message if the exit code is 6, even if no DamageError was thrown. */
 function formatRunError(
-  { thrown, usesOtherUpstream, source, damage = [] }: RunFacts,
+  { thrown, usesOtherUpstream, source, upstreamFrom, damage = [] }: RunFacts,
   exitCode: ExitCode,
 ): string | null {
-  const message = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream, source);
+  const message = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream, source, upstreamFrom);
   if (exitCode !== exitCodes.damaged || thrown instanceof DamageError) return message;
   return [message, formatDamageSummary(damage)].filter((one) => one !== null).join('; ') || null;
 }

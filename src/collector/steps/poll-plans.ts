@@ -1,3 +1,4 @@
+import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readCollectedEnds } from '../../archive/journal/collected-ends.ts';
 import { findInferredTails, readEvidenceSince } from '../../archive/journal/coverage-store.ts';
@@ -57,7 +58,12 @@ export function planTickPolls(
       planPoll(facts, excluded, end, rules, owedBySymbol.get(facts.symbol), collectedEnds.get(facts.symbol)),
       unreported,
     );
-    const { confirm } = context.settings.poll;
+    // No later poll would confirm the last one of a symbol.
+    const isLastPoll =
+      context.settings.symbols.length === 0 &&
+      facts.listed &&
+      !isLive({ ...facts, suspendedAt: null }, end, nowMs, rules);
+    const confirm = isLastPoll ? 'now' : context.settings.poll.confirm;
     // If the service leaves ticks out, receiving the last known tick again does not prove that no tick follows.
     const plan = omitsTicks
       ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }

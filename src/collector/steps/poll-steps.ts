@@ -52,6 +52,7 @@ import { planTickPolls } from './poll-plans.ts';
 import { notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 import { applySelectionRules } from './selection-step.ts';
+import { coverUnsettledTails } from './settled-ticks-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
 
 /**
@@ -155,7 +156,8 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   // Symbols from the settings are recorded now; a symbol from the command line only after its first response.
   ensureSymbols(db, context.settings.symbols, nowMs);
   if (context.settings.source.views.length === 0) applySelectionRules(run);
-  const { plans, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  const { plans: planned, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  const plans = await coverUnsettledTails(run, planned);
   run.nightCounters.polledCount += polledCount;
   for (const symbol of fetchedLateSymbols) run.nightCounters.fetchedLateSymbols.push(symbol);
   // If the clock of the service is behind, its responses would date a new symbol before this poll.

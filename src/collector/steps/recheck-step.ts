@@ -39,11 +39,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
   const { context, archive } = run;
   const { settings, clock } = context;
   const { db } = archive.state;
-  const past = readLastNights(db, run.source).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
-  // A repeated night plans no symbols; a restored state does not know earlier nights.
-  const isRepeated =
-    run.symbols.planned === 0 || computeNewlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
-  if (settings.poll.recheckShare === 0 || isRepeated || !run.hasUpstreamResponded) return null;
+  if (settings.poll.recheckShare === 0 || !isNewNight(run, end)) return null;
   const upstream = await run.upstream();
   const { requests } = upstream.counters();
   const windows = countRechecks(settings.poll.recheckShare, requests);
@@ -105,6 +101,18 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
   } finally {
     await sink.drain().catch(() => {});
   }
+}
+
+/** Whether this run polled until `end`, epoch ms, and is no repetition of an earlier night. */
+export function isNewNight(run: Run, end: number): boolean {
+  const { clock, settings } = run.context;
+  const past = readLastNights(run.archive.state.db, run.source).filter(
+    (night) => night.polledTo <= clock.nowMs() + clockAheadMsMax,
+  );
+  // A repeated night plans no symbols; a restored state does not know earlier nights.
+  const isRepeated =
+    run.symbols.planned === 0 || computeNewlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
+  return !isRepeated && run.hasUpstreamResponded;
 }
 
 const formatOmissionWarning = (doubtful: number): string =>

@@ -45,3 +45,20 @@ test('errors of the key and of the connection name the variables to check', () =
   const away = new UpstreamError('markets', { failure: 'unreachable', reason: 'connection refused' });
   expect(formatErrorMessage(away)).toMatch(/connection refused.*ODDSLAKE_BASE_URL/);
 });
+
+test('errors of the key and of the connection name where the key and the address were set', () => {
+  const origins = {
+    baseUrl: 'upstream.base_url in lake.yaml:2',
+    apiKey: 'key.txt (upstream.api_key_file in lake.yaml:3)',
+  };
+  const refused = new UpstreamError('markets', { failure: 'credential', reason: 'answered 401' });
+  expect(formatErrorMessage(refused, false, null, origins)).toMatch(
+    /Check key\.txt \(upstream\.api_key_file in lake\.yaml:3\)\.$/,
+  );
+  const away = new UpstreamError('markets', { failure: 'unreachable', reason: 'connection refused' });
+  expect(formatErrorMessage(away, false, null, origins)).toMatch(
+    /Check upstream\.base_url in lake\.yaml:2 and the network\.$/,
+  );
+  // The other oddslake has another key.
+  expect(formatErrorMessage(refused, true, null, origins)).toMatch(/ODDSLAKE_FROM_API_KEY/);
+});

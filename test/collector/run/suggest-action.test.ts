@@ -7,7 +7,8 @@ import {
   UpstreamError,
   UsageError,
 } from '../../../src/base/errors.ts';
-import { type ActionFacts, quoteShellWord, suggestNextAction } from '../../../src/collector/run/suggest-action.ts';
+import { quoteShellWord } from '../../../src/base/shell-quote.ts';
+import { type ActionFacts, suggestNextAction } from '../../../src/collector/run/suggest-action.ts';
 import {
   emptyBookCounts,
   type FailureKind,

@@ -1,4 +1,11 @@
-import { listFilesOfDay, type Manifest, type ManifestFile, toFileName, toFileUrl } from './archive-file.ts';
+import {
+  type DayState,
+  listFilesOfDay,
+  type Manifest,
+  type ManifestFile,
+  toFileName,
+  toFileUrl,
+} from './archive-file.ts';
 import { formatCoverageShare } from './day-kind.ts';
 import { createElement } from './dom.ts';
 import { type DownloadableFile, renderDownloadButtons } from './download.ts';
@@ -18,12 +25,30 @@ export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol
       { class: 'note' },
       state === undefined ? 'The archive has no data for this day.' : formatCoverageShare(state),
     ),
+    ...(state === undefined ? [] : renderDayReason(state)),
     renderDayDownload(date, datasets.find(({ dataset }) => dataset === 'ticks')?.files ?? []),
     renderMissingSymbols(state?.missing ?? [], state === undefined ? 0 : state.expected - state.covered, choose),
     files.length === 0
       ? createElement('p', { class: 'empty' }, 'There are no files for this day.')
       : renderFilesTable(files),
   );
+}
+
+/** Renders why a day is not complete, and what completes it, with its command. */
+function renderDayReason({ state, reason, next_action: action }: DayState): HTMLElement[] {
+  if (reason === undefined) return [];
+  const meaning = state === 'provisional' ? 'Covered, not confirmed yet: ' : 'Not complete: ';
+  const [, clause, command] = /^(.*:) (oddslake .*)$/s.exec(action ?? '') ?? [];
+  const next =
+    clause === undefined || command === undefined
+      ? [action ?? null]
+      : [`${clause} `, createElement('code', {}, command)];
+  const [first, ...rest] = next;
+  const sentence = typeof first === 'string' ? first[0]!.toUpperCase() + first.slice(1) : null;
+  return [
+    createElement('p', { class: 'day-reason' }, `${meaning}${reason}.`),
+    ...(sentence === null ? [] : [createElement('p', { class: 'day-reason' }, sentence, ...rest)]),
+  ];
 }
 
 /** Renders the download of all ticks of a day as one Parquet file. */
