@@ -60,7 +60,18 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
     const wrong = findFalseClaims(lake, service, truth, traits);
     if (wrong.length > 0) return wrong.map((message) => `${name}, polled at ${hours} h: ${message}`);
   }
-  return [];
+  // Then windows are fetched again from the last tick before them, as nights do with what no later poll proves.
+  if (seed % 3 !== 0) return [];
+  const random = createSeededRandom(seed + 300_000_000);
+  const plans = [...truth.keys()].map((symbol): SymbolPlan => {
+    const from = start + random.int(24 * hourMs);
+    const before = [...(lake.times.get(symbol) ?? [])].filter((t) => t <= from);
+    const knownTick = before.length === 0 ? null : Math.max(...before);
+    const windows = [{ from: knownTick ?? from, to: from + 1 + random.int(6 * hourMs) }];
+    return { symbol, windows, isFirst: false, tail: { lastTick: null, knownTick, inferred: [], confirm: 'now' } };
+  });
+  await collectNight(lake, service, hand, plans, 'backfill', oldestTick, known, seed % 2 === 0);
+  return findFalseClaims(lake, service, truth, traits).map((message) => `${name}, fetched again: ${message}`);
 }
 
 /** Plans a poll: from the cursor, with the overlap, and the gaps before it; with `settleMs`, from an earlier tick. */
