@@ -49,7 +49,10 @@ export function formatStatus(
             `${formatCount(status.damaged_count, 'file')}: ${keepTogether(escapeControls(first.path))} (${first.kind})${status.damaged_count > 1 ? ', …' : ''}; to repair: oddslake verify --repair`,
           ] as const,
         ]),
-    ['journaled', `${formatCount(status.journaled_ticks, 'tick')} not yet published`],
+    [
+      'journaled',
+      `${formatCount(status.journaled_ticks, 'tick')} not yet published${status.journaled_ticks === 0 ? '' : ', those fetched twice counted twice; the next run publishes them, or: oddslake publish'}`,
+    ],
     [
       'symbols',
       [
@@ -190,7 +193,11 @@ export function formatRepair({ repaired, lost, files, bytes, generation }: Repai
   const ticks = lost.reduce((sum, window) => sum + window.ticks, 0);
   return [
     ...limitLines(repaired.map(formatRepairedFile)),
-    ...(lost.length === 0 ? [] : [`${formatCount(ticks, 'tick')} lost in ${formatCount(lost.length, 'window')}:`]),
+    ...(lost.length === 0
+      ? []
+      : [
+          `${formatCount(ticks, 'tick')} of ${formatCount(lost.length, 'window')} could not be kept; the summary below counts those that are restored:`,
+        ]),
     ...limitLines(
       lost.map(
         (w) => `  ${w.symbol}  ${formatIsoUtc(w.from)} … ${formatIsoUtc(w.to)}  ${formatCount(w.ticks, 'tick')}`,

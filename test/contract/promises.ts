@@ -385,6 +385,8 @@ export const manifestFieldsAtTimes = ['lost', 'day_parts', 'sources', 'selection
 
 /** Fields of a day and of a file in the manifest. */
 export const dayFields = ['state', 'expected', 'covered', 'missing', 'exceptions'] as const;
+/** The further fields of a day that is neither complete nor empty. */
+export const openDayFields = ['reasons', 'reason', 'next_action'] as const;
 export const fileFields = [
   'path',
   'date',

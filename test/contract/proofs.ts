@@ -596,6 +596,18 @@ export const proofs: Proofs = {
       'archive/completeness/completeness.test.ts',
       'lists at most twenty missing symbols, and counts them all',
     ],
+    'days.reasons': [
+      'archive/completeness/completeness.test.ts',
+      'gives each day the state that a check of every symbol and quarter gives',
+    ],
+    'days.reason': [
+      'contract/day-reasons.test.ts',
+      'the command fetches what is missing and proves what is not proven',
+    ],
+    'days.next_action': [
+      'e2e/looking.test.ts',
+      'status prints coverage as text and JSON, and exits 4 beyond --max-lag',
+    ],
   },
   everyFileField: manifestTruth,
   rootFiles: {

@@ -294,9 +294,12 @@ class Checker:
             "covered": whole,
             "missing": lambda value: type(value) is list and all(map(text, value)),
             "exceptions": whole,
+            "reasons": array("reasons", {"reason": text, "symbols": whole, "from": whole, "to": whole}),
+            "reason": text,
+            "next_action": nullable(text),
         }
         for name, value in self.manifest["days"].items():
-            record(value, f"days {name}", day)
+            record(value, f"days {name}", day, ("reasons", "reason", "next_action"))
         if "completeness" in self.manifest:
             fields = {"state": text, "days": counts, "gaps": counts, "inferred_windows": whole, "live": whole}
             fields |= {"suspended": whole, "lists_complete": lambda value: type(value) is bool}

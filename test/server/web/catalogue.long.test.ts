@@ -158,6 +158,10 @@ describe('the catalogue page', needsBrowser, () => {
     await last.press('ArrowLeft');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();
+    const { reason, next_action: action } = archive.readManifest().days['2026-06-01']!;
+    await page.getByText(`Not complete: ${reason}.`).waitFor();
+    const [, command] = /^the next night .*: (oddslake backfill .*)$/.exec(action!)!;
+    expect(await page.locator('#day-files code').first().innerText()).toBe(command);
     const file = archive.readManifest().datasets.ticks.files[0]!;
     const name = file.path.replace('/date=', '-').replace('/', '-');
     const [download] = await Promise.all([
