@@ -1,3 +1,6 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { InvalidArgumentError, Option } from 'commander';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -11,6 +14,7 @@ import {
   type TimeUnit,
 } from '../../collector/import/import-rows.ts';
 import type { ImportFlags } from '../../collector/import/import-step.ts';
+import type { Job } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
@@ -117,7 +121,7 @@ export function addImport(shell: CliContext): void {
       shell,
       'import',
       flags,
-      shell.jobs.import,
+      flags.dryRun === true ? async () => withScratchArchive(await shell.jobs.import()) : shell.jobs.import,
       async (): Promise<ImportFlags> => {
         requireNoRowFlags(paths, flags);
         const mapping = await resolveMapping(flags);
@@ -130,6 +134,21 @@ export function addImport(shell: CliContext): void {
     ),
   );
 }
+
+/** A dry run into a folder that does not exist uses an archive in a temporary folder, so that it creates none. */
+const withScratchArchive = (job: Job<ImportFlags>): Job<ImportFlags> => ({
+  ...job,
+  async run(context, flags) {
+    const { archive } = context.settings;
+    if (existsSync(archive.output)) return await job.run(context, flags);
+    const output = mkdtempSync(join(tmpdir(), 'oddslake-dry-run-'));
+    try {
+      return await job.run({ ...context, settings: { ...context.settings, archive: { ...archive, output } } }, flags);
+    } finally {
+      rmSync(output, { recursive: true, force: true });
+    }
+  },
+});
 
 /** Prints the result of a dry run. Loaded on demand, because it draws tables. */
 async function openDryRunPrinter({ json }: ImportOptions): Promise<ImportFlags['showCheck']> {
