@@ -86,8 +86,7 @@ const examples = `
   oddslake sandbox --port 8080 --seed 7
   oddslake sandbox --rate 5 --latency 300ms --fault-share 0.1 --late-share 0.02 --retention 3d
   oddslake sandbox --ticks ticks.parquet --markets markets.parquet --shift end-now
-
-Three nights, each polled at 03:17 UTC of the next day (needs GNU date):
+  # Three nights, each polled at 03:17 UTC of the next day (needs GNU date):
   export ODDSLAKE_BASE_URL=http://127.0.0.1:8080 ODDSLAKE_API_KEY=sandbox-key
   for n in 3 2 1; do
     now=$(date -ud "$((n - 1)) days ago" +%FT03:17Z)
