@@ -111,12 +111,17 @@ describe('the Node that it takes', () => {
     expect(run('bin/oddslake', [], { path }).stdout).toMatch(/^v24.21.0 /);
   });
 
-  test.each(['v20.20.2', 'nonsense', ''])('missing altogether is said in one line with what to do: %j', (version) => {
-    const path = fakeNode('machine/node', version);
-    const { status, stdout, stderr } = run('bin/oddslake', [], { path });
-    expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
-    expect(stderr).toMatch(/^oddslake needs Node 24 or newer; found: .*\. In a checkout, run: make setup\n$/);
-  });
+  test.each(['v20.20.2', 'nonsense', ''])(
+    'missing altogether is said with what to do in a checkout, with npm and without it: %j',
+    (version) => {
+      const path = fakeNode('machine/node', version);
+      const { status, stdout, stderr } = run('bin/oddslake', [], { path });
+      expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+      expect(stderr).toMatch(
+        /^oddslake needs Node 24 or newer; found: .*\. In a checkout, run: make setup\. With npm or npx, .*\nnewer.*tarball.*\n$/,
+      );
+    },
+  );
 
   test('missing from the machine is said in the same way', () => {
     const path = fakeNode('machine/node', 'v20.0.0');

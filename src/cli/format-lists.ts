@@ -118,7 +118,10 @@ export function formatSymbols(
 ): string {
   const knownText = `${formatNumber(known)} known`;
   if (known === 0) return complete('no known symbols. Poll the market lists: oddslake markets\n');
-  if (count === 0) return `no symbol matches ${JSON.stringify(query)} (${knownText})\n`;
+  if (count === 0)
+    return complete(
+      `no symbol matches ${JSON.stringify(query)} (${knownText}). Every word must be in the ticker, question, category, market ID or venue. To list all: oddslake symbols\n`,
+    );
   const shown = symbols.slice(0, rowsMax);
   const hiddenCount = count - shown.length;
   const countText = count === known ? formatCount(known, 'symbol') : `${formatNumber(count)} of ${knownText}`;
@@ -126,10 +129,13 @@ export function formatSymbols(
     hiddenCount === 0
       ? countText
       : `… and ${formatNumber(hiddenCount)} more (${countText}; to show all: --rows ${count})`;
+  // All markets of one venue need no column for it.
+  const venues = new Set(symbols.flatMap(({ source }) => source ?? []));
   const cells: Record<string, (s: ListedSymbol) => string> = {
     symbol: (s) => s.symbol,
     question: (s) => s.question ?? '',
     category: (s) => s.category ?? '',
+    ...(venues.size > 1 && { venue: (s: ListedSymbol) => s.source ?? '' }),
     state: formatSymbolState,
     ticks: (s) => formatNumber(s.ticks),
     'first … last tick': formatTickDays,

@@ -65,6 +65,9 @@ export function suggestChoice(command: Command, message: string): string {
   const [first = '', ...rest] = message.split('\n');
   const [, given, choices] =
     /'([^']*)' is invalid(?: for argument '[^']*')?\. Allowed choices are (.*)\.$/.exec(first) ?? [];
+  const [, missing] = /missing required argument '([^']*)'$/.exec(first) ?? [];
+  const missingChoices = command.registeredArguments.find((argument) => argument.name() === missing)?.argChoices;
+  if (missingChoices !== undefined) return [`${first}: one of ${missingChoices.join(', ')}`, ...rest].join('\n');
   const [, extra] = /^(?:error: )?too many arguments .* but got 1: (.*)\.$/.exec(first) ?? [];
   const advice =
     given !== undefined

@@ -22,13 +22,14 @@ export async function requireUsableUpstream(
   const failure = findings.find((finding) => isFailure(finding, facts.hasKey));
   if (failure === undefined) {
     const accepted = findings.filter(({ check, severity }) => severity === 'ok' && /^(reachable|key)$/.test(check));
-    for (const { check, message } of accepted) print(`${check}: ${message}`);
+    for (const { check, message } of accepted) print(check === 'key' ? `Key ${message}.` : `Reached ${message}.`);
     for (const { check, message, action } of findings)
-      if (check === 'rate' && action !== null) print(`${check}: ${message}. ${action}`);
+      if (check === 'rate' && action !== null) print(`Rate: ${message}. ${action}`);
     return;
   }
   const { check, message, action, exit_code: exitCode } = failure;
-  const sentence = `${check}: ${message}.${action === null ? '' : ` ${action}`}`;
+  const what = check === 'key' ? 'Trying the key failed' : 'The service cannot be reached';
+  const sentence = `${what}: ${message}.${action === null ? '' : ` ${action}`}`;
   if (prompter === null)
     throw new OddslakeError(exitCode, `${sentence} Nothing was written; --no-check writes the config anyway.`);
   prompter.print(sentence);

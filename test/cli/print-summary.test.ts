@@ -1,5 +1,6 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
+import { explainSummary } from '../../src/cli/commands/demo.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
 import type { FailureLine, NightSummary, RunFacts, Summary } from '../../src/collector/run/summary.ts';
 import { emptyBookCounts, summarize } from '../../src/collector/run/summary.ts';
@@ -222,4 +223,15 @@ test('says which days are not complete, and what completes them', () => {
 test('escapes control characters of untrusted text', () => {
   const text = linesOf(night({ failures: [{ ...window(1), symbol: 'A\u001b[2J' }] }), null).join('\n');
   expect(text).not.toContain('\u001b');
+});
+
+test('a demo explains the lines that look like faults, and only those that its summary has', () => {
+  expect(explainSummary(night())).toBe('');
+  const late = { ...nightFacts, fetched_late: { count: 2, names: ['A', 'B'] } };
+  const text = explainSummary(night({ night: late, warnings: ['A is slow.'] }));
+  expect(text).toMatch(/^\nNothing is wrong\./);
+  expect(text).toMatch(/ {2}too late {5}a first night asks/);
+  expect(text).toMatch(/ {2}warning /);
+  expect(text).not.toContain('provisional');
+  for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
 });

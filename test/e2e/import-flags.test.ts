@@ -139,6 +139,11 @@ describe('an import', () => {
     const bad = put(files, 'bad.csv', rowsOf(sample.slice(0, 10), withMicroseconds));
     const page = put(files, 'page.json', pageOf('A', [{ symbol: 'A', t: day0, p: 0.5 }]));
     const output = folder();
+    // Where there is no archive yet, a dry run creates none.
+    const absent = join(files, 'absent');
+    const tried = await run(['import', good, '--output', absent, '--set', 'source.name=box', '--dry-run']);
+    expect([tried.code, tried.stdout]).toEqual([0, expect.stringContaining(`${good}: 900 rows, 0 rejected\n`)]);
+    expect(existsSync(absent)).toBe(false);
     await importInto(output, [good]);
     const before = hashes(output, 'ticks', 'coverage', 'symbols');
     const args = ['import', good, bad, page, '--output', output, '--set', 'source.name=box', '--dry-run'];

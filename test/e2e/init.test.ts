@@ -65,6 +65,13 @@ describe('init', () => {
     const cwd = folder();
     const told = await run(['init', '--base-url', 'http://127.0.0.1:9', '--no-check'], {}, cwd);
     expect(told.code, told.stderr).toBe(0);
+    // At once, before anything is asked or tried.
+    expect(told.stderr).toMatch(/^No key is set: set ODDSLAKE_API_KEY, or name a file .*--api-key-file\./);
+    // Each command can be pasted.
+    expect(told.stdout).toMatch(
+      /Next:\n\n {2}export ODDSLAKE_API_KEY=…\n {2}\S+ nightly --config oddslake\.yaml\n {2}\S+ status --config oddslake\.yaml\n[\s\S]*\n {2}export ODDSLAKE_CONFIG=\S+\/oddslake\.yaml\n$/,
+    );
+    expect(told.stdout).toMatch(/\n {2}export ODDSLAKE_CONFIG=\//);
     const bare = await run(['nightly'], {}, cwd);
     expect([bare.code, bare.stderr]).toEqual([2, expect.stringMatching(/pass --config oddslake\.yaml/)]);
     const named = await run(['status', '--config', 'oddslake.yaml'], {}, cwd);
@@ -130,6 +137,9 @@ describe('init', () => {
     expect(box.stats().requests).toBe(1);
     const away = await init(cwd, ['--base-url', 'http://127.0.0.1:9', '--json'], wrong);
     expect([away.code, JSON.parse(away.stdout).exit_code]).toEqual([7, 7]);
+    expect(away.stderr).toMatch(
+      /The service cannot be reached: http:\/\/127\.0\.0\.1:9: connection refused\. Check --base-url/,
+    );
     expect(readdirSync(cwd)).toEqual([]);
     const unchecked = await init(cwd, [...flags, '--no-check'], wrong);
     expect(unchecked.code, unchecked.stderr).toBe(0);
@@ -143,7 +153,7 @@ describe('init', () => {
     const flags = ['--base-url', box.url, '--output', 'lake', '--rate', '2000', '--order-books', '--nightly'];
     const made = await init(cwd, flags, { ODDSLAKE_API_KEY: 'sandbox-key' });
     expect(made.code, made.stderr).toBe(0);
-    expect(made.stderr).toMatch(/reachable: .*\nkey: accepted/);
+    expect(made.stderr).toMatch(/Reached .*\nKey accepted/);
     expect(readFileSync(join(cwd, 'oddslake.yaml'), 'utf8')).toMatch(/^orderbooks:\n {2}all_live: true$/m);
     expect(made.stdout).toMatch(/✓ node[\s\S]*✓ permissions[\s\S]*Next:\n[\s\S]*nightly done/);
     expect(readdirSync(join(cwd, 'lake', 'orderbooks')).length).toBeGreaterThan(0);

@@ -307,6 +307,11 @@ export function expectSentence(ended: Ended, code: number, sentence: RegExp): vo
   expect(ended.summary.exit_code).toBe(code);
   expect(ended.summary.error).toMatch(sentence);
   const said = ended.stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
-  expect(said).toEqual([`oddslake: ${ended.summary.error}`]);
+  // A printed command calls the launcher as this test does, and repeats the flags that select the archive.
+  const bare = (text: string): string =>
+    text
+      .replaceAll(/\S+\/bin\/oddslake(?= [a-z])/g, 'oddslake')
+      .replaceAll(/ --(?:config|output) (?:'[^']*'|\S+)/g, '');
+  expect(said.map(bare)).toEqual([bare(`oddslake: ${ended.summary.error}`)]);
   expect(ended.stderr).not.toMatch(/\n\s+at /);
 }

@@ -9,18 +9,27 @@ const input = { seed: 4, markets: 3, ticksPerDay: 20_000, cap: 5000, nowMs: null
 const launcher = new URL('../../bin/oddslake', import.meta.url).pathname;
 
 /** A running `tail`, and what it has printed so far. */
-function follow(...args: string[]): Running & { lines(): string[] } {
+interface Following extends Running {
+  lines(): string[];
+  notices(): string;
+}
+
+function follow(...args: string[]): Following {
   return followWith({}, ...args);
 }
 
-function followWith(env: Record<string, string>, ...args: string[]): Running & { lines(): string[] } {
+function followWith(env: Record<string, string>, ...args: string[]): Following {
   const running = launch(['tail', ...args], env);
   onTestFinished(() => void running.child.kill('SIGKILL'));
   let text = '';
   running.child.stdout!.on('data', (piece: string) => {
     text += piece;
   });
-  return { ...running, lines: () => text.split('\n').slice(0, -1) };
+  let notices = '';
+  running.child.stderr!.on('data', (piece: string) => {
+    notices += piece;
+  });
+  return { ...running, lines: () => text.split('\n').slice(0, -1), notices: () => notices };
 }
 
 /** The published ticks of a symbol from a time on, as `tail --json` prints them. */
@@ -56,7 +65,7 @@ test('tail prints the ticks since a time and then new ones, each once, and ends 
   expect(before.length).toBeGreaterThan(5);
   await waitFor(() => all.lines().length >= before.length, 'the ticks so far');
   expect(all.lines()).toEqual(before);
-  await waitFor(() => fresh.child.pid !== undefined, 'the second tail');
+  await waitFor(() => fresh.notices().endsWith('Ctrl-C\n'), 'the second tail');
   // The symbol trades every few seconds.
   let after = before;
   while (after.length <= before.length) {
@@ -69,7 +78,10 @@ test('tail prints the ticks since a time and then new ones, each once, and ends 
   fresh.child.kill('SIGTERM');
   expect((await all.ended).code).toBe(0);
   const ended = await fresh.ended;
-  expect([ended.code, ended.stderr]).toEqual([0, '']);
+  expect([ended.code, ended.stderr]).toEqual([
+    0,
+    `waiting for new ticks of ${symbol} in ${output}. A job or a service has to collect them; stop with Ctrl-C\n`,
+  ]);
   // Without --since only what is new: the second tail may have begun after the job.
   for (const line of fresh.lines()) {
     const [, time, name, price] = /^(\S+) {2}(.*) {2}(\S+)$/.exec(line)!;
@@ -129,7 +141,8 @@ test('tail follows a service without loss or repetition, also across its restart
   expect(ended.code, ended.stderr).toBe(0);
   expect(sorted(tail.lines())).toEqual(sorted(last));
   // Nothing, if the service stopped while the first ticks were read: that request is then repeated.
-  expect(ended.stderr).toMatch(/^$|the stream was interrupted/);
+  const told = ended.stderr.replace(`waiting for new ticks of ${symbol} from ${url}; stop with Ctrl-C\n`, '');
+  expect(told).toMatch(/^$|the stream was interrupted/);
   expect(ended.stderr).not.toContain(key);
   const refused = await runHere(['tail', symbol, '--url', url], { ODDSLAKE_FROM_API_KEY: 'wrong-key' });
   expect([refused.code, refused.stderr]).toEqual([3, expect.stringMatching(/answered 401/)]);

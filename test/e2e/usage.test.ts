@@ -72,6 +72,12 @@ describe('bad settings and bad usage exit 2 before any work', () => {
       ['nightly', '--dat', '2025-01-01'],
       /^oddslake: unknown option '--dat'[\s\S]*oddslake nightly --help/,
     ],
+    [
+      'the name of a SQL file',
+      ['sql', 'q.sql', '--output', 'l'],
+      /"q\.sql" is the name of a file.*sql --output l "\$\(cat q\.sql\)"/,
+    ],
+    ['completion without a shell', ['completion'], /missing required argument 'shell': one of bash, zsh, fish\n/],
     ['a flag without its value', ['backfill', '--from', '2025-01-01'], /--to/],
     ['a wait that is no number', ['nightly', '--wait', 'long'], /--wait/],
     ['status of an archive that is not there', ['status', '--output', '/nonexistent/x'], /no archive/],

@@ -196,7 +196,7 @@ export function translateDuckDBError(error: unknown, published: ReadonlySet<stri
   switch (kind) {
     case 'Permission':
       return missingFile === undefined
-        ? new UsageError(`Only the datasets can be read, no other files. DuckDB: ${message}`, options)
+        ? new UsageError(formatPermissionError(message), options)
         : new OddslakeError(
             exitCodes.unexpected,
             `${missingFile} was removed while it was being read. Run the query again.`,
@@ -228,4 +228,11 @@ export function translateDuckDBError(error: unknown, published: ReadonlySet<stri
   return kind === 'IO'
     ? new OddslakeError(exitCodes.unexpected, `DuckDB could not read or write: ${message}`, options)
     : new UsageError(`${kind} error: ${message}`, options);
+}
+
+/** Names the file that a statement wanted to read, if DuckDB does. */
+function formatPermissionError(message: string): string {
+  const path = /Cannot access file "([^"]*)"/.exec(message)?.[1];
+  if (path === undefined) return `Only the datasets can be read, no other files. DuckDB: ${message}`;
+  return `The statement reads the file ${path}. Only the datasets can be read, by their names, e.g. FROM ticks, and no other files.`;
 }

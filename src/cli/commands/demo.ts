@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
+import type { Summary } from '../../collector/run/summary.ts';
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
@@ -50,7 +51,7 @@ export function addDemo(shell: CliContext): void {
           const root = context.settings.archive.output;
           if (flags.json === true) return reportSummary(shell, flags, summary, root);
           process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands)}\n`);
-          if (summary.exit_code === exitCodes.done) process.stdout.write(await describeDemoArchive(context));
+          if (summary.exit_code === exitCodes.done) process.stdout.write(await describeDemoArchive(context, summary));
           shell.setExitCode(summary.exit_code);
         },
         amend,
@@ -61,7 +62,29 @@ export function addDemo(shell: CliContext): void {
   });
 }
 
-async function describeDemoArchive(context: Context): Promise<string> {
+/** Explains the lines of a summary that a reader may take for a fault, for those that it has. */
+export function explainSummary({ completeness, night, warnings_count: warnings }: Summary): string {
+  const inferred = (completeness?.inferred_windows ?? 0) + (completeness?.days.provisional ?? 0);
+  const terms = [
+    ...(inferred === 0
+      ? []
+      : [
+          ['provisional', 'all that was asked for has arrived. The next poll confirms, at'],
+          ['', 'no extra cost, that no tick follows the last one.'],
+        ]),
+    ...(night === undefined || night.fetched_late.count === 0
+      ? []
+      : [
+          ['too late', 'a first night asks for days that are past. Some services keep'],
+          ['', 'only a part of their ticks by then; this one keeps all of them.'],
+        ]),
+    ...(warnings === 0 ? [] : [['warning', 'worth a look. The run is complete: its exit code is 0.']]),
+  ];
+  const lines = terms.map(([term, text]) => `  ${term!.padEnd(11)}  ${text}\n`);
+  return lines.length === 0 ? '' : `\nNothing is wrong. What some of these lines mean:\n\n${lines.join('')}`;
+}
+
+async function describeDemoArchive(context: Context, summary: Summary): Promise<string> {
   const [{ openConfiguredArchive }, { reportFileName }, { sumFileSizes }] = await Promise.all([
     import('../../context/open-configured.ts'),
     import('../../report/write-report.ts'),
@@ -75,7 +98,7 @@ async function describeDemoArchive(context: Context): Promise<string> {
     // JSON's strings are Python's too.
     const folder = JSON.stringify(`${root}/ticks/`);
     const query = `SELECT * FROM '${root.replaceAll("'", "''")}/ticks/date=*/*.parquet' LIMIT 5`;
-    return `
+    return `${explainSummary(summary)}
 ${formatCount(rows, 'tick')} of ${formatCount(Object.keys(days).length, 'day')} in ${formatBytes(bytes)} of Parquet: ${root}
 
 Load them in Python:

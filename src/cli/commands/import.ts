@@ -1,3 +1,6 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { InvalidArgumentError, Option } from 'commander';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -11,6 +14,7 @@ import {
   type TimeUnit,
 } from '../../collector/import/import-rows.ts';
 import type { ImportFlags } from '../../collector/import/import-step.ts';
+import type { Job } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
@@ -104,7 +108,7 @@ export function addImport(shell: CliContext): void {
     )
     .option(
       '--dry-run',
-      'print the first rows as they would be stored and which rows would be rejected, and import nothing',
+      'print the first rows as they would be stored and which rows would be rejected; import and create nothing',
     );
   command.option(
     '--folded',
@@ -117,7 +121,7 @@ export function addImport(shell: CliContext): void {
       shell,
       'import',
       flags,
-      shell.jobs.import,
+      flags.dryRun === true ? async () => withScratchArchive(await shell.jobs.import()) : shell.jobs.import,
       async (): Promise<ImportFlags> => {
         requireNoRowFlags(paths, flags);
         const mapping = await resolveMapping(flags);
@@ -130,6 +134,21 @@ export function addImport(shell: CliContext): void {
     ),
   );
 }
+
+/** A dry run into a folder that does not exist uses an archive in a temporary folder, so that it creates none. */
+const withScratchArchive = (job: Job<ImportFlags>): Job<ImportFlags> => ({
+  ...job,
+  async run(context, flags) {
+    const { archive } = context.settings;
+    if (existsSync(archive.output)) return await job.run(context, flags);
+    const output = mkdtempSync(join(tmpdir(), 'oddslake-dry-run-'));
+    try {
+      return await job.run({ ...context, settings: { ...context.settings, archive: { ...archive, output } } }, flags);
+    } finally {
+      rmSync(output, { recursive: true, force: true });
+    }
+  },
+});
 
 /** Prints the result of a dry run. Loaded on demand, because it draws tables. */
 async function openDryRunPrinter({ json }: ImportOptions): Promise<ImportFlags['showCheck']> {
@@ -270,19 +289,23 @@ function parseRejectedShare(value: string): number {
 
 const notes = `
 Tick rows have the columns symbol, t and p, in any case; t is a number (--time-unit) or a timestamp. Quote rows have symbol, t,
-and bid or ask or both; bid_size and ask_size are optional, and a number may be missing. Order book rows have symbol, t, bids and
-asks; a side is a list of [price, quantity]. --dataset ticks,quotes imports both from the same rows. Trade rows have
-symbol, t, price and size (--dataset trades); trade_id, aggressor, block and tx_hash are optional. A trade without a trade_id gets
-one from its content and its number among the equal rows of its file. --columns maps other names,
-in nested JSON by a path. Where a file cannot be read as it is, the error says what its columns look like and which flags may
-help: look at --dry-run then.
+and bid or ask or both; bid_size and ask_size are optional, and a number may be missing. Order book rows have symbol, t, bids
+and asks; a side is a list of [price, quantity]. --dataset ticks,quotes imports both from the same rows. Trade rows have symbol,
+t, price and size (--dataset trades); trade_id, aggressor, block and tx_hash are optional. A trade without a trade_id gets one
+from its content and its number among the equal rows of its file.
+
+--columns maps other names, in nested JSON by a path. Where a file cannot be read as it is, the error says what its columns look
+like and which flags may help: look at --dry-run then.
+
 Saved pages are unmodified responses of the service (JSON, one per file); they cover only the range that they prove to be
-complete. Rows cover only the window given with --covers. All other windows remain gaps, which backfill fetches. Markets are
-rows with a symbol or canonical_id, or saved responses; source.field_paths maps their fields; first_seen, last_seen or
-observed_at say when they were seen, otherwise the modification time of the file. Rejected rows go to .oddslake/quarantine; if
-they exceed import.rejected_share_max of a file's rows, nothing is imported. Raw responses, which every job keeps in
-.oddslake/raw for raw.keep_days, can be imported to reprocess them, for example after a decoder fix. Importing a file again
-changes no ticks, no quotes and no trades.`;
+complete. Rows cover only the window given with --covers. All other windows remain gaps, which backfill fetches.
+
+Markets are rows with a symbol or canonical_id, or saved responses; source.field_paths maps their fields; first_seen, last_seen
+or observed_at say when they were seen, otherwise the modification time of the file.
+
+Rejected rows go to .oddslake/quarantine; if they exceed import.rejected_share_max of a file's rows, nothing is imported. Raw
+responses, which every job keeps in .oddslake/raw for raw.keep_days, can be imported to reprocess them, for example after a
+decoder fix. Importing a file again changes no ticks, no quotes and no trades.`;
 
 const examples = `
   oddslake import --output lake saved-pages/

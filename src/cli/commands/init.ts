@@ -69,8 +69,10 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   try {
     const answers = await collectAnswers(dirname(file), givenLayers, terminal);
     const { archive, source, upstream } = answers.settings;
+    const printLine = await createLinePrinter();
+    if (upstream.apiKey === null)
+      printLine(`No key is set: ${keyAdvice} Without a key, no job can run; the config is written all the same.`);
     if (flags.check) {
-      const printLine = await createLinePrinter();
       printLine(`Trying ${upstream.baseUrl} …`);
       const env = readProcessEnvironment();
       await requireUsableUpstream(
@@ -119,6 +121,8 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   const nightlyFlags = { config: file, set: [], progress: true, wait: 600, ...(flags.json === true && { json: true }) };
   await runJobCommand(shell, 'nightly', nightlyFlags, shell.jobs.nightly, () => ({ day: null }));
 }
+
+const keyAdvice = 'set ODDSLAKE_API_KEY, or name a file that holds it with --api-key-file.';
 
 const orderBooksQuestion = 'Also record the order books of all live symbols (1 request each)?';
 

@@ -84,5 +84,14 @@ async function openFeed({ ticks, markets, shift }: SandboxCommandFlags, nowMs: n
 
 const examples = `
   oddslake sandbox --port 8080 --seed 7
-  oddslake sandbox --rate 5 --fault-share 0.1 --late-share 0.02 --retention 3d
-  oddslake sandbox --ticks ticks.parquet --markets markets.parquet --shift end-now`;
+  oddslake sandbox --rate 5 --latency 300ms --fault-share 0.1 --late-share 0.02 --retention 3d
+  oddslake sandbox --ticks ticks.parquet --markets markets.parquet --shift end-now
+  # Three nights, each polled at 03:17 UTC of the next day (needs GNU date):
+  export ODDSLAKE_BASE_URL=http://127.0.0.1:8080 ODDSLAKE_API_KEY=sandbox-key
+  for n in 3 2 1; do
+    now=$(date -ud "$((n - 1)) days ago" +%FT03:17Z)
+    oddslake sandbox --port 8080 --now "$now" & sleep 3
+    oddslake nightly --output nights --date "$(date -ud "$n days ago" +%F)" \\
+      --set upstream.requests_per_second=100
+    kill $!; wait
+  done`;

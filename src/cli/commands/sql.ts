@@ -1,5 +1,6 @@
 import { Option } from 'commander';
 import { UsageError } from '../../base/errors.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -35,6 +36,10 @@ export function addSql(shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((statement: string, flags: SqlFlags) => {
     // A usage error must end the command before anything is opened.
+    if (/^\S+\.sql$/i.test(statement.trim()))
+      throw new UsageError(
+        `${JSON.stringify(statement)} is the name of a file, not a statement. To run what the file holds: oddslake sql "$(cat ${quoteShellWord(statement.trim())})"`,
+      );
     const format = flags.json === true ? 'json' : flags.format;
     const isCsvSafe = parseCsvSafe(flags.csvSafe, format);
     if (format === 'parquet' && process.stdout.isTTY) {

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { formatCount } from '../../base/format-quantity.ts';
 import { systemClock } from '../../base/system.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { hourMs } from '../../base/window.ts';
@@ -40,10 +41,19 @@ export function addTail(shell: CliContext): void {
     await (flags.url === undefined
       ? withArchive(flags, shell.version, async (archive, { clock, signal }) => {
           const { followTicks } = await import('../../archive/read/follow-ticks.ts');
-          await printTicks(followTicks(archive, { symbols: distinct, sinceMs, clock, signal }), flags);
+          const ticks = followTicks(archive, { symbols: distinct, sinceMs, clock, signal });
+          await printTicks(
+            ticks,
+            flags,
+            `${nameTicks(distinct)} in ${archive.name}. A job or a service has to collect them`,
+          );
         })
       : withContext(flags, shell.version, false, async (context) => {
-          await printTicks(await followService(context, flags.url!, distinct, sinceMs), flags);
+          await printTicks(
+            await followService(context, flags.url!, distinct, sinceMs),
+            flags,
+            `${nameTicks(distinct)} from ${flags.url}`,
+          );
         }));
   });
 }
@@ -117,10 +127,39 @@ async function followService(
   })();
 }
 
-/** Prints one line for each tick, no faster than they are read. */
-async function printTicks(ticks: AsyncIterable<StreamedTick>, { json }: Pick<TailFlags, 'json'>): Promise<void> {
+function nameTicks(symbols: readonly string[]): string {
+  const [first, ...others] = symbols;
+  return `new ticks of ${escapeControls(first!)}${others.length === 0 ? '' : ` and ${formatCount(others.length, 'other symbol')}`}`;
+}
+
+/** How long nothing comes before the command says that it waits, in ms. */
+const quietMsMax = 2_000;
+
+/**
+ * Prints one line for each tick, no faster than they are read.
+ * @param what the ticks that it waits for, printed to standard error if none comes at first
+ */
+async function printTicks(
+  ticks: AsyncIterable<StreamedTick>,
+  { json, quiet }: Pick<TailFlags, 'json' | 'quiet'>,
+  what: string,
+): Promise<void> {
+  const arrived = new AbortController();
+  systemClock
+    .sleep(quietMsMax, arrived.signal)
+    .then(() => quiet === true || process.stderr.write(`waiting for ${what}; stop with Ctrl-C\n`))
+    .catch(() => {});
+  try {
+    await printEach(ticks, json === true, () => arrived.abort());
+  } finally {
+    arrived.abort();
+  }
+}
+
+async function printEach(ticks: AsyncIterable<StreamedTick>, asJson: boolean, onTick: () => void): Promise<void> {
   for await (const tick of ticks) {
-    const line = json === true ? toJson(tick) : toText(tick);
+    onTick();
+    const line = asJson ? toJson(tick) : toText(tick);
     if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain');
   }
 }

@@ -13,3 +13,14 @@ test('reports an unreadable Parquet file as damage, even if DuckDB names no file
   }
   expect(translateDuckDBError(new Error('Invalid Input Error: no such step'), new Set())).toBeInstanceOf(UsageError);
 });
+
+test('names the file that a statement wanted to read', () => {
+  const denied = new Error(
+    'Permission Error: Cannot access file "no.parquet" - file system operations are disabled by configuration',
+  );
+  const failure = translateDuckDBError(denied, new Set());
+  expect(failure).toBeInstanceOf(UsageError);
+  expect((failure as Error).message).toMatch(
+    /^The statement reads the file no\.parquet\. Only the datasets can be read/,
+  );
+});

@@ -52,6 +52,20 @@ test('searches question, category, market ID and venue too', async () => {
   expect(listed('venue')).toHaveLength(6);
 });
 
+test('venues have a column if there are several, and a search without a match says how to search', async () => {
+  const archive = opened();
+  const facts = [market('A', { source: 'kalshi' }), market('B', { source: 'polymarket' })];
+  recordMarkets(archive.state.db, facts, now, true);
+  const show = (text: string) =>
+    formatSymbols(listSymbols(archive, text, now), 50, { width: 80, hasColour: false }, (given) => `<${given}>`);
+  expect(show('').split('\n')[0]).toMatch(/^symbol +question +venue +state +ticks +last tick$/);
+  expect(show('')).toMatch(/^B .* polymarket +active/m);
+  expect(show('a kalshi')).not.toContain('venue');
+  expect(show('a poly kalshi')).toMatch(
+    /^<no symbol matches "a poly kalshi" \(2 known\)\. Every word must be in the ticker, .*: oddslake symbols\n>$/,
+  );
+});
+
 test('a narrow terminal keeps the symbol whole and leaves out what is least needed; none cuts nothing', async () => {
   const list = listSymbols(await archiveOfAll(), '', now);
   const narrow = formatSymbols(list, 50, { width: 70, hasColour: false }).split('\n');
