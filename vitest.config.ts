@@ -37,6 +37,8 @@ const elsewhere = [
 ];
 /** Quick tests that .ci/run has run in another clone of this commit. */
 const passed = listPassedFiles(process.env[passedVariable]).files;
+// Tests that start a run of their own mean all of it.
+delete process.env[passedVariable];
 
 // To start a process and to load the program takes about a second, as long as many a file takes: so the files share two
 // processes, and what one changes of its process it has to put back.
