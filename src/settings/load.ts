@@ -2,6 +2,7 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
+import { resolveCatalogueUrl } from './catalogue-url.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
 import { cronDescription } from './schema.ts';
 import { attemptStep, type ReportProblem, SettingError, throwProblem } from './setting-error.ts';
@@ -95,7 +96,7 @@ export async function resolveSettings(
   attempt(() => checkEmail(values, merged));
   values.set(
     'report.catalogue_url',
-    attempt(() => parseCatalogueUrl(merged.get('report.catalogue_url')!)),
+    attempt(() => resolveCatalogueUrl(merged)),
   );
   values.set(
     'metrics.textfile',
@@ -424,14 +425,6 @@ function checkEmail(values: ReadonlyMap<string, unknown>, merged: MergedSettings
   const isUsed = (get('to') as string[]).length > 0;
   if (isUsed && (ways.length === 0 || get('from') === null))
     throw new UsageError('notify.email.to needs notify.email.from, and notify.email.smtp_url or notify.email.sendmail');
-}
-
-/** Validates the address of the catalogue, which becomes a link. */
-function parseCatalogueUrl({ value, from }: SourcedValue): string | null {
-  if (value === null) return null;
-  const url = URL.parse(value as string);
-  if (url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') return url.href;
-  throw createBadValueError('report.catalogue_url', value, from, 'an http or https URL without credentials');
 }
 
 /** Validates the path of the textfile. The node exporter silently ignores files that do not end with .prom. */
