@@ -198,7 +198,7 @@ describe('days and datasets', needsBrowser, () => {
     await page.getByText('Files of this day are damaged').waitFor();
     await page.locator('#day-files').getByText('oddslake verify --repair').waitFor();
     await page.getByText(/^As published: 0 of 1 symbol covered/).waitFor();
-    await page.getByRole('button', { name: '2026-06-01: damaged' }).waitFor();
+    await page.getByRole('button', { name: /^2026-06-01: .*, damaged$/ }).waitFor();
     await page.getByRole('button', { name: '2026-06-02: ' }).click();
     await page.getByRole('heading', { name: 'Files of 2026-06-02' }).waitFor();
     expect(await page.getByText('Files of this day are damaged').count()).toBe(0);

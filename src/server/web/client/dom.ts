@@ -31,14 +31,15 @@ export function getElementById(id: string): HTMLElement {
 }
 
 /** Runs a change that may move the focused element within the document, and keeps its focus and the selected text. */
-export function keepFocus(change: () => void): void {
+export function keepFocus<T>(change: () => T): T {
   const focused = document.activeElement;
   const isField = focused instanceof HTMLInputElement;
   const selection = isField ? ([focused.selectionStart, focused.selectionEnd] as const) : null;
-  change();
-  if (!(focused instanceof HTMLElement) || !focused.isConnected || document.activeElement === focused) return;
+  const result = change();
+  if (!(focused instanceof HTMLElement) || !focused.isConnected || document.activeElement === focused) return result;
   focused.focus({ preventScroll: true });
   if (isField && selection !== null) focused.setSelectionRange(...selection);
+  return result;
 }
 
 /** Renders a message about a running operation. Screen readers announce it. */

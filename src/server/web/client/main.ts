@@ -41,19 +41,20 @@ function showSignIn(why: string | null = null): void {
 /** The view of a reader: loads the manifest, which has the days and files. */
 async function loadArchive(): Promise<void> {
   // The list does not wait for the manifest, and nothing that is typed meanwhile is lost.
-  const search = createSearch(takeSearchField(), (symbol) => chooseSymbol(symbol));
   chooseSymbol = (symbol) => updateView({ symbol, range: null });
   const isSymbolShown = getView().symbol !== null;
   const isListShown = !isSymbolShown && archiveSection.dataset.empty === undefined;
   archiveSection.dataset.loading = '';
   // The totals belong to the list.
   document.body.dataset.page ??= isSymbolShown ? 'symbol' : 'list';
-  keepFocus(() =>
+  const search = keepFocus(() => {
+    const created = createSearch(takeSearchField(), (symbol) => chooseSymbol(symbol));
     archiveSection.replaceChildren(
-      isListShown ? renderListSection(search.root) : '',
+      isListShown ? renderListSection(created.root) : '',
       renderLoading('Loading the archive…'),
-    ),
-  );
+    );
+    return created;
+  });
   showSignedIn(() => showSignIn());
   if (isListShown) {
     renderView = ({ symbol, list }) => symbol === null && search.show(list ?? listDefault);
