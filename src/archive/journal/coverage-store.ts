@@ -217,15 +217,6 @@ export function readSegmentsIn(db: Database, { from, to }: Window): Map<string, 
   );
 }
 
-/** Reads the coverage that overlaps a window, published or journaled, by symbol. Windows are not clipped. */
-export const readCoverageIn = (db: Database, { from, to }: Window): Map<string, Window[]> =>
-  new Map(
-    [...readStateWindows(db, { from, to })].flatMap(([symbol, rows]): [string, Window[]][] => {
-      const covered = applyWithdrawals(rows);
-      return covered.length === 0 ? [] : [[symbol, covered]];
-    }),
-  );
-
 const readStateWindows = (db: Database, { from, to }: Window): Map<string, StateWindow[]> =>
   Map.groupBy(
     db.iterate<StateWindow>(selectStateWindows('t_from < ?3 and t_to > ?2'), Number.MAX_SAFE_INTEGER, from, to),

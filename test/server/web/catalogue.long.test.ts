@@ -234,11 +234,12 @@ describe('the catalogue page', needsBrowser, () => {
     expect(await page.evaluate("sessionStorage.getItem('oddslake.key')")).toBe(key);
   });
 
-  test('says that the archive is empty', async () => {
+  test('says that the archive is empty and what fills it', async () => {
     const { page, complaints } = await visit(await serving(opened()));
-    await page.getByText('Nothing is published yet').waitFor();
-    await page.getByText('The archive has no days yet.').waitFor();
-    await page.getByText('The archive has no markets yet.').waitFor();
+    await page.getByRole('heading', { name: 'Nothing is published yet' }).waitFor();
+    await page.getByText('oddslake nightly').waitFor();
+    await expect.poll(() => page.getByText('Loading').count(), soon).toBe(0);
+    expect(await page.getByRole('searchbox').count()).toBe(0);
     expect(complaints).toEqual([]);
   });
 });

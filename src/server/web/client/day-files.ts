@@ -12,7 +12,12 @@ import { type DownloadableFile, renderDownloadButtons } from './download.ts';
 import { dayMs, formatBytes, formatCount, formatInteger, truncateText } from './format.ts';
 
 /** Renders the files of a day with downloads, and its missing symbols. */
-export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol: string) => void): HTMLElement {
+export function renderDayFiles(
+  manifest: Manifest,
+  date: string,
+  isDamaged: boolean,
+  choose: (symbol: string) => void,
+): HTMLElement {
   const state = manifest.days[date];
   const datasets = listFilesOfDay(manifest, date);
   const files = datasets.flatMap((dataset) => dataset.files);
@@ -23,9 +28,19 @@ export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol
     createElement(
       'p',
       { class: 'note' },
-      state === undefined ? 'The archive has no data for this day.' : formatCoverageShare(state),
+      state === undefined
+        ? 'The archive has no data for this day.'
+        : `${isDamaged ? 'As published: ' : ''}${formatCoverageShare(state)}`,
     ),
-    ...(state === undefined ? [] : renderDayReason(state)),
+    ...(state === undefined || isDamaged ? [] : renderDayReason(state)),
+    isDamaged
+      ? createElement(
+          'p',
+          { class: 'failed' },
+          'Files of this day are damaged, and the service refuses to send them. To repair them, run ',
+          createElement('code', {}, 'oddslake verify --repair'),
+        )
+      : null,
     renderDayDownload(date, datasets.find(({ dataset }) => dataset === 'ticks')?.files ?? []),
     renderMissingSymbols(state?.missing ?? [], state === undefined ? 0 : state.expected - state.covered, choose),
     files.length === 0
