@@ -1,6 +1,6 @@
 import { formatCount, formatDuration } from '../base/format-quantity.ts';
 import { addDays, parseDayStart } from '../base/time.ts';
-import { dayMs, type Window } from '../base/window.ts';
+import { dayMs, minuteMs, type Window } from '../base/window.ts';
 import type { DayState, GapReason } from './completeness-counts.ts';
 
 // Why a day is not complete, and what completes it. The only place that has words for it.
@@ -87,6 +87,8 @@ function formatReason(date: string, { reason, symbols, from, to }: DayReason): s
 function formatExtent(day: number, { from, to }: Window, symbols: string): string {
   const [isFirst, isLast] = [from <= day, to >= day + dayMs];
   if (isFirst && isLast) return symbols;
+  // The rounded duration would be a day.
+  if ((isFirst || isLast) && to - from > dayMs - minuteMs / 2) return `almost the whole day of ${symbols}`;
   if (isLast) return `the last ${formatDuration(to - from)} of ${symbols}`;
   if (isFirst) return `the first ${formatDuration(to - from)} of ${symbols}`;
   const [start, end] = [formatTimeOfDay(from), formatTimeOfDay(to)];

@@ -154,10 +154,12 @@ describe('the texts beside it', () => {
 
   test('name ten days of a kind, and count those before only where there are more', () => {
     const days = (n: number) =>
-      Object.fromEntries(Array.from({ length: n }, (_, i) => [`2026-01-${10 + i}`, day(1)])) as Manifest['days'];
+      Object.fromEntries(
+        Array.from({ length: n }, (_, i) => [`2026-01-${10 + i}`, day(1 + (i % 2))]),
+      ) as Manifest['days'];
     expect(formatReadme(manifestOf({}, { days: days(10) }))).toContain('Incomplete days: 2026-01-10 (1 of 3 symbols');
     expect(formatReadme(manifestOf({}, { days: days(11) }))).toContain(
-      'Incomplete days: 1 earlier ones, 2026-01-11 (1 of',
+      'Incomplete days: 1 earlier ones, 2026-01-11 (2 of',
     );
   });
 

@@ -88,6 +88,7 @@ test.each([
   [0, 90 * minuteMs, 'the first 1 h 30 min of 12 symbols are inferred'],
   [60 * minuteMs, 90 * minuteMs, '12 symbols between 01:00 and 01:30 UTC are inferred'],
   [60 * minuteMs, 60 * minuteMs + 5, '12 symbols at 01:00 UTC are inferred'],
+  [2, dayMs, 'almost the whole day of 12 symbols are inferred'],
   [0, dayMs, '12 symbols are inferred'],
 ])('names the part of the day from %i to %i ms', (from, to, reason) => {
   expect(explain(because('inferred', 12, from, to)).reason).toBe(reason);

@@ -56,7 +56,9 @@ test('reports no problem for a healthy archive, and changes nothing', async () =
   expect(finding('clock')).toMatchObject({ severity: 'ok' });
   expect(finding('state')).toMatchObject({ severity: 'ok', message: 'matches the published files' });
   expect(finding('last run')).toMatchObject({ severity: 'ok' });
-  expect(finding('published')?.message).toMatch(/^\d+ files have the right size; 8 of them were hashed and match$/);
+  expect(finding('published')?.message).toMatch(
+    /^\d+ files have the right size, and 8 that were hashed now match; every byte verified since 20\S+Z$/,
+  );
   expect(bytesOf(output).filter((file) => !file.startsWith('.oddslake/rate.sqlite'))).toEqual(before);
   expect(diagnosis.settings).toContainEqual({ path: 'upstream.api_key', value: '(hidden)', from: 'ODDSLAKE_API_KEY' });
   const held = bytesOf(output);
