@@ -8,7 +8,7 @@ import { importArgv } from './import.ts';
 import { copyArchive, dayPages, importParts, latePages } from './late-ticks.ts';
 import type { Measured } from './measure.ts';
 import { nightly } from './nightly-command.ts';
-import { findRecording, recordedPages, writePages } from './pages.ts';
+import { findRecording, writePages } from './pages.ts';
 import { ratioText, table, timeText } from './results.ts';
 import { startSandbox, startUpstream } from './sandbox.ts';
 import { createStartUps } from './start-up.ts';
@@ -193,13 +193,13 @@ async function compareImports(bench: Bench, sides: readonly [Side, Side], { size
   return compare(bench, cases);
 }
 
-async function compareRecorded(bench: Bench, sides: readonly [Side, Side], { recording }: AgainstOptions) {
+async function compareRecorded(bench: Bench, sides: readonly [Side, Side], { recording, sizes }: AgainstOptions) {
   if (findRecording(recording) === undefined) {
     bench.tell('import-recorded is skipped: no recording; pass its folder with --recording');
     return [];
   }
-  const { folder } = await openPages(bench.folder, bench.seed).write(bench, 'recording', recordedPages(recording));
-  return compare(bench, [pairSides(sides, 'import, recording', importing(folder))]);
+  const { name, folder } = await openPages(bench.folder, bench.seed).record(bench, recording, sizes.pagesRecorded);
+  return compare(bench, [pairSides(sides, `import, ${name}`, importing(folder))]);
 }
 
 async function compareLateTicks(bench: Bench, sides: readonly [Side, Side], { sizes }: AgainstOptions) {

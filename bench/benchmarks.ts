@@ -54,8 +54,9 @@ export interface Sizes {
   readonly rateSeconds: number;
   readonly daysGrown: readonly number[];
   readonly serve: ServeOptions;
-  /** Rounds of the benchmarks that take a minute a round. */
+  /** Rounds of the benchmarks that take half a minute a round, and of those that take longer. */
   readonly roundsSlow: number;
+  readonly roundsSlowest: number;
 }
 
 /** The goals are judged by these. All of them together take half an hour. */
@@ -72,7 +73,7 @@ export const normalSizes: Sizes = {
         ['mean_reversion', []],
       ]),
     ],
-    [500, new Map<Strategy, readonly BacktestPeer[]>([['mean_reversion', ['polars', 'pandas']]])],
+    [200, new Map<Strategy, readonly BacktestPeer[]>([['mean_reversion', ['polars', 'pandas']]])],
   ],
   pagesRecorded: Number.POSITIVE_INFINITY,
   peers: ['limit', 'duckdb', 'polars', 'pandas'],
@@ -80,14 +81,15 @@ export const normalSizes: Sizes = {
   ticksLate: 50e6,
   megabytesVerified: 1000,
   megabytesPushed: 500,
-  daysPushed: 1667,
+  daysPushed: 600,
   ticksPerDay: 50_000,
   symbolsQuiet: 20_000,
   symbolsPaged: [60, 600],
-  rateSeconds: 20,
+  rateSeconds: 15,
   daysGrown: [10, 100, 1000],
   serve: fullServe,
   roundsSlow: 3,
+  roundsSlowest: 2,
 };
 
 /** An hour, and 20 GB on the disk. */
@@ -96,8 +98,10 @@ export const fullSizes: Sizes = {
   pagesMemory: [1000, 10_000, 40_000],
   megabytesVerified: 2000,
   megabytesPushed: 2000,
+  daysPushed: 1667,
   rateSeconds: 40,
   roundsSlow: 5,
+  roundsSlowest: 5,
 };
 
 /** Shows in three minutes that every benchmark works, and large differences. */
@@ -128,6 +132,7 @@ export const quickSizes: Sizes = {
   daysGrown: [10, 50],
   serve: { requestsCold: 50, seconds: 0.3, secondsBefore: 0.3, ticksGenerated: 1e5 },
   roundsSlow: 1,
+  roundsSlowest: 1,
 };
 
 /** dlt takes minutes where others take seconds: it runs in separate rounds, on at most this many pages. */
@@ -141,6 +146,7 @@ const pagesQuick = 1000;
 export function createBenchmarks(sizes: Sizes, recording: string, folder: string, seed: number): readonly Benchmark[] {
   const pages = openPages(folder, seed);
   const slow = (bench: Bench): Bench => ({ ...bench, runs: Math.min(bench.runs, sizes.roundsSlow) });
+  const slowest = (bench: Bench): Bench => ({ ...bench, runs: Math.min(bench.runs, sizes.roundsSlowest) });
 
   async function importGenerated(bench: Bench, count: number, peers: readonly PeerName[]): Promise<Report> {
     const isQuick = count <= pagesQuick;
@@ -159,10 +165,8 @@ export function createBenchmarks(sizes: Sizes, recording: string, folder: string
         failed: [],
       };
     }
-    const whole = sizes.pagesRecorded === Number.POSITIVE_INFINITY;
-    const name = whole ? 'recording' : `recording, ${sizes.pagesRecorded} pages`;
-    const input = await pages.write(bench, name, takeFirst(recordedPages(recording), sizes.pagesRecorded));
-    return await benchImport(bench, input, sizes.peers, whole ? importGoals.recording : undefined);
+    const input = await pages.record(bench, recording, sizes.pagesRecorded);
+    return await benchImport(slow(bench), input, sizes.peers, isWhole(sizes) ? importGoals.recording : undefined);
   }
 
   async function importMemory(bench: Bench): Promise<Report> {
@@ -174,7 +178,7 @@ export function createBenchmarks(sizes: Sizes, recording: string, folder: string
   async function backtest(bench: Bench): Promise<Report[]> {
     const reports: Report[] = [];
     for (const [count, peersOf] of sizes.backtests)
-      reports.push(await benchBacktest(slow(bench), await pages.generate(bench, count), peersOf));
+      reports.push(await benchBacktest(slowest(bench), await pages.generate(bench, count), peersOf));
     return reports;
   }
 
@@ -196,7 +200,7 @@ export function createBenchmarks(sizes: Sizes, recording: string, folder: string
     {
       name: 'scan',
       peers: ['duckdb', 'polars', 'pandas'],
-      run: async (bench) => [await benchScan(bench, await pages.generate(bench, sizes.pagesRead), sizes.readers)],
+      run: async (bench) => [await benchScan(slow(bench), await pages.generate(bench, sizes.pagesRead), sizes.readers)],
     },
     { name: 'backtest', peers: ['polars', 'pandas'], run: backtest },
     { name: 'verify', run: async (bench) => [await benchVerify(bench, sizes.megabytesVerified)] },
@@ -215,10 +219,13 @@ export function createBenchmarks(sizes: Sizes, recording: string, folder: string
 const goalsOf = (pages: number): ImportGoals | undefined =>
   pages === 1000 ? importGoals['1,000 pages'] : pages === 10_000 ? importGoals['10,000 pages'] : undefined;
 
+const isWhole = ({ pagesRecorded }: Sizes): boolean => pagesRecorded === Number.POSITIVE_INFINITY;
+
 /** Pages on the disk. */
 export interface Pages {
   generate(bench: Bench, count: number): Promise<PagesInput>;
-  write(bench: Bench, name: string, pages: Parameters<typeof writePages>[1]): Promise<PagesInput>;
+  /** Pages of a recording, at most this many. */
+  record(bench: Bench, recording: string, count: number): Promise<PagesInput>;
 }
 
 /** 10,000 pages are 1.5 GB: the largest that stay, because writing them takes half a minute. */
@@ -242,7 +249,10 @@ export function openPages(folder: string, seed: number): Pages {
     return input;
   }
   return {
-    write,
+    record(bench, recording, count) {
+      const name = count === Number.POSITIVE_INFINITY ? 'recording' : `recording, ${count} pages`;
+      return write(bench, name, takeFirst(recordedPages(recording), count));
+    },
     generate(bench, count) {
       const name = `${count.toLocaleString('en-US')} generated pages`;
       return write(bench, name, generatedPages({ pages: count, seed }), count <= pagesKeptMax);

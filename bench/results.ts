@@ -158,6 +158,16 @@ const changeCells = ({ what, input, peer, before, now, verdict }: Change): strin
 /** A change as a line for the terminal. */
 export const changeLine = (change: Change): string => changeCells(change).join(', ');
 
+/** The figures of a report, with the reason why its goals are not judged. */
+export const withoutVerdicts = (report: Report, missing: string): Report => ({
+  ...report,
+  comparisons: report.comparisons.map((one) => ({
+    ...one,
+    value: null,
+    missing: one.value === null ? one.missing : missing,
+  })),
+});
+
 /** One comparison as a line for the terminal. */
 export function comparisonLine(comparison: Comparison): string {
   const [what, input, ours, peer, ratio, goal, met] = comparisonCells(comparison);
@@ -166,7 +176,9 @@ export function comparisonLine(comparison: Comparison): string {
 
 function comparisonCells({ what, input, ours, peer, ratio, goal, value, missing }: Comparison): string[] {
   const judged = (): string => (!isJudged(goal) ? '–' : goal.met(value!) ? 'met' : '**missed**');
-  const outcome = value === null ? `not measured: ${missing ?? 'unknown'}` : judged();
+  const isFigure = ratio !== null || (peer === null && ours !== '–');
+  const why = `${isFigure ? 'not judged' : 'not measured'}: ${missing ?? 'unknown'}`;
+  const outcome = value === null ? why : judged();
   const beside = peer === null ? '–' : `${peer.name}${peer.figure === '' ? '' : `: ${peer.figure}`}`;
   return [what, input, ours, beside, ratio === null ? '–' : ratioText(ratio), goal.text, outcome];
 }

@@ -22,8 +22,8 @@ const symbols = 5;
 const judgedTicks = 50e6;
 /** A round of these takes a fraction of a second; the others load all rows into memory, or start tasks. */
 const quickReaders: readonly ReaderName[] = ['duckdb', 'polars'];
-const quickRounds = 3;
-const slowRoundsMax = 3;
+const quickRounds = 2;
+const slowRoundsMax = 2;
 
 type Query = 'day' | 'file' | 'all';
 const queries: readonly { readonly query: Query; readonly what: string }[] = [

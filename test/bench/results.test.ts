@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { atLeast, atMost, noGoal } from '../../bench/goals.ts';
-import { type Comparison, comparisonLine, type Ran, type Report, resultsText } from '../../bench/results.ts';
+import {
+  type Comparison,
+  comparisonLine,
+  type Ran,
+  type Report,
+  resultsText,
+  withoutVerdicts,
+} from '../../bench/results.ts';
 
 const circumstances = {
   date: '2026-11-22',
@@ -47,6 +54,11 @@ describe('the results', () => {
 
   test('judge no figure without a goal', () => {
     expect(comparisonLine({ ...comparison, goal: noGoal })).toMatch(/goal –: –$/);
+  });
+
+  test('keep their figures where no goal is judged', () => {
+    const [kept] = withoutVerdicts(report(comparison), 'small').comparisons;
+    expect(comparisonLine(kept!)).toMatch(/ratio 3\.00 \(2\.50–3\.25\), goal 3 ×: not judged: small$/);
   });
 
   test('compare the ratios with those of an earlier commit', () => {
