@@ -106,7 +106,7 @@ function checkOut({ folder, tell }: Bench, root: string, hash: string): string {
 async function compare(bench: Bench, cases: readonly Case[]): Promise<string[][] | null> {
   const rows: string[][] = [];
   for (const { what, here, there } of cases) {
-    const outcomes = await alternate([there, here], bench);
+    const outcomes = await alternate([there, here], { ...bench, turns: true });
     const [theirs, ours] = outcomes.map((outcome) => (isMeasured(outcome) ? outcome.runs : null));
     if (!theirs || !ours) return null;
     rows.push(formatCase(what, here.command.argv[1] ?? '', theirs, ours));
@@ -133,15 +133,19 @@ export function formatCase(
     timeText(summarise(ours).wallMs),
     ratioText(time),
     isCounted ? ratioText(pairRatios(ourCpu, theirCpu)) : '–',
-    judge(time),
+    judge(time, ours.length),
   ];
 }
 
 /** Less is no difference that a user would notice. */
 const noticedShare = 0.03;
 
+/** Two equal programs agree in all of five rounds once in 16 tries, in fewer rounds more often. */
+const roundsJudged = 5;
+
 /** Rounds that do not agree are noise. */
-export function judge({ median, min, max }: Spread): string {
+export function judge({ median, min, max }: Spread, rounds: number): string {
+  if (rounds < roundsJudged) return 'too few rounds';
   if (min > 1 && median > 1 + noticedShare) return '**slower**';
   return max < 1 && median < 1 - noticedShare ? 'faster' : 'within the noise';
 }

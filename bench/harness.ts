@@ -26,6 +26,8 @@ export interface AlternateOptions {
   readonly accounting: Accounting;
   /** Counted runs per contender, after one warm-up run. */
   readonly runs: number;
+  /** Every other round in the opposite order, so that no contender always follows the same one. */
+  readonly turns?: boolean;
   /**
    * Checks the output of the warm-up runs before it is deleted. A contender named in the result is excluded for the
    * given reason.
@@ -65,8 +67,9 @@ export async function alternate(contenders: readonly Contender[], options: Alter
     for (const [name, reason] of (await options.check?.(remaining())) ?? []) drop(name, reason, '');
     for (const { out } of contenders) removeOutputs(out);
     for (let round = 1; round <= runs; round++) {
-      for (const one of remaining()) {
-        if (round > (one.runsMax ?? runs)) continue;
+      const order = remaining();
+      for (const one of options.turns === true && round % 2 === 0 ? order.reverse() : order) {
+        if (failures.has(one.name) || round > (one.runsMax ?? runs)) continue;
         const run = await runOne(one);
         removeOutputs(one.out);
         if (run === undefined) continue;

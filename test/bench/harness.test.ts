@@ -36,6 +36,13 @@ test('alternates the runs, discards the warm-up, and deletes earlier output', as
   expect(both.some(({ out }) => existsSync(out!))).toBe(false);
 });
 
+test('turns the order of every other round', async () => {
+  const { shell, log, options } = workplace();
+  const both = [shell('a', 'echo a >> "$LOG"'), shell('b', 'echo b >> "$LOG"')];
+  await alternate(both, { ...options(3), turns: true });
+  expect(log()).toBe('a b a b b a a b');
+});
+
 test('a contender with fewer rounds takes part in the first ones', async () => {
   const { shell, log, options } = workplace();
   const both = [shell('a', 'echo a >> "$LOG"'), { ...shell('b', 'echo b >> "$LOG"'), runsMax: 1 }];
