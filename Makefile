@@ -38,7 +38,7 @@ mutants: setup ## mutation tests of src; LINES=300 SEED=1 selects the lines, ONL
 	@node test/mutation/removals.ts
 	@for room in base archive collector; do ROOM=$$room test/mutation/node_modules/.bin/stryker run test/mutation/stryker.config.mjs || exit; done
 
-bench: setup ## every benchmark against its peers into bench/RESULTS.md; BENCH_ARGS='--only help' for some of them
+bench: setup ## every benchmark against its peers into bench/RESULTS.md; BENCH_ARGS=--quick, '--only import', '--against COMMIT'
 	@node bench/run.ts $(BENCH_ARGS)
 
 lint: setup ## format and lint rules
@@ -55,4 +55,4 @@ setup: ## install what is missing, and only that
 	@bin/setup
 
 clean: ## remove what was installed or built; archives stay
-	rm -rf node_modules .node dist test/readers/.venv test/clients/.venv test/clients/node_modules
+	rm -rf node_modules .node dist bench/limit/target test/readers/.venv test/clients/.venv test/clients/node_modules

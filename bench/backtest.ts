@@ -2,9 +2,10 @@ import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from './bench.ts';
-import type { PagesInput } from './import.ts';
+import { backtests, faster } from './goals.ts';
+import { importArgv, type PagesInput } from './import.ts';
 import { CommandFailed, measure } from './measure.ts';
-import type { Comparison, Goal, Report } from './results.ts';
+import type { Comparison, Report } from './results.ts';
 import { median, pairRatios } from './statistics.ts';
 
 /**
@@ -12,13 +13,13 @@ import { median, pairRatios } from './statistics.ts';
  * results must be equal.
  */
 
-const strategies = ['threshold', 'mean_reversion'] as const;
-const peers = ['polars', 'pandas'] as const;
+export const strategies = ['threshold', 'mean_reversion'] as const;
+export type Strategy = (typeof strategies)[number];
+export const backtestPeers = ['polars', 'pandas'] as const;
+export type BacktestPeer = (typeof backtestPeers)[number];
 const threads = 2;
 /** Ticks below which the goals are not judged: with fewer, starting threads dominates the time. */
 const judgedTicksMin = 40e6;
-const fast: Goal = { text: '20 M ticks/s', met: (value) => value >= 20 };
-const faster: Goal = { text: 'faster', met: (times) => times > 1 };
 
 /** The output of a program: milliseconds from the files to the result, and the result. */
 export interface Played {
@@ -30,15 +31,23 @@ export interface Played {
 
 type Runs = ReadonlyMap<string, readonly Played[]>;
 
-export async function benchBacktest(bench: Bench, input: PagesInput): Promise<Report> {
+/** @param peersOf the strategies to run, each with the peers to compare with */
+export async function benchBacktest(
+  bench: Bench,
+  input: PagesInput,
+  peersOf: ReadonlyMap<Strategy, readonly BacktestPeer[]>,
+): Promise<Report> {
   const archive = join(bench.folder, 'played');
   try {
     const { launcher, folder, env, accounting } = bench;
-    const flags = ['--format', 'pages', '--output', archive, '--quiet', '--set', 'source.name=bench'];
-    await measure({ argv: [launcher, 'import', input.folder, ...flags], cwd: folder, env }, accounting);
-    const reports = strategies.map((name) => {
-      const { runs, failed } = runAlternately(bench, archive, name);
-      return { comparisons: compare(name, input.name, runs, input.ticks >= judgedTicksMin), timings: [], failed };
+    await measure({ argv: importArgv(launcher, input.folder, archive), cwd: folder, env }, accounting);
+    const reports = [...peersOf].map(([name, peers]) => {
+      const { runs, failed } = runAlternately(bench, archive, name, peers);
+      return {
+        comparisons: compare(name, peers, input.name, runs, input.ticks >= judgedTicksMin),
+        timings: [],
+        failed,
+      };
     });
     return {
       comparisons: reports.flatMap(({ comparisons }) => comparisons),
@@ -49,7 +58,7 @@ export async function benchBacktest(bench: Bench, input: PagesInput): Promise<Re
     if (!(error instanceof CommandFailed)) throw error;
     bench.tell(`${error.message}: ${error.told}`);
     return {
-      comparisons: strategies.flatMap((name) => compare(name, input.name, new Map(), false)),
+      comparisons: [...peersOf].flatMap(([name, peers]) => compare(name, peers, input.name, new Map(), false)),
       timings: [],
       failed: ['import'],
     };
@@ -62,7 +71,12 @@ export async function benchBacktest(bench: Bench, input: PagesInput): Promise<Re
  * Runs oddslake and the peers alternately; the first round is not counted. A program that fails or disagrees is
  * excluded.
  */
-function runAlternately(bench: Bench, archive: string, name: string): { runs: Runs; failed: string[] } {
+function runAlternately(
+  bench: Bench,
+  archive: string,
+  name: Strategy,
+  peers: readonly BacktestPeer[],
+): { runs: Runs; failed: string[] } {
   const runs = new Map<string, Played[]>();
   const failed: string[] = [];
   const programs: [string, () => Played | string][] = [
@@ -122,7 +136,13 @@ export function compareResults(ours: Played | undefined, theirs: Played): string
  * oddslake's own figures and the comparison with each peer. Pure.
  * @param judged whether the goals apply to this input
  */
-export function compare(name: string, input: string, runs: Runs, judged: boolean): Comparison[] {
+export function compare(
+  name: Strategy,
+  peers: readonly BacktestPeer[],
+  input: string,
+  runs: Runs,
+  judged: boolean,
+): Comparison[] {
   const label = `backtest of ${name}`;
   const ours = runs.get('oddslake') ?? [];
   const speed = (of: readonly Played[]): number => median(of.map(({ ticks, ms }) => ticks / 1000 / ms));
@@ -135,7 +155,8 @@ export function compare(name: string, input: string, runs: Runs, judged: boolean
     ours: figure(ours),
     peer: null,
     ratio: null,
-    goal: fast,
+    goal: backtests[name],
+    headline: judged,
     ...(ours.length === 0 ? { value: null, missing: 'oddslake failed' } : outcome(speed(ours))),
   };
   const comparisons = peers.map((peer): Comparison => {

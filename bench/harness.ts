@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { type Accounting, type Command, CommandFailed, type Measured, measure } from './measure.ts';
 import type { Timing } from './results.ts';
-import { median, pairRatios, type Spread } from './statistics.ts';
+import { median, pairRatios, type Spread, spread } from './statistics.ts';
 
 export interface Contender {
   readonly name: string;
@@ -10,6 +10,8 @@ export interface Contender {
   readonly out: string | null;
   /** Other input of a run, prepared after `out` is deleted. Not timed. */
   prepare?(): void;
+  /** Counted runs at most: a program that is far slower than the others takes part in the first rounds only. */
+  readonly runsMax?: number;
 }
 
 /**
@@ -24,6 +26,8 @@ export interface AlternateOptions {
   readonly accounting: Accounting;
   /** Counted runs per contender, after one warm-up run. */
   readonly runs: number;
+  /** Every other round in the opposite order, so that no contender always follows the same one. */
+  readonly turns?: boolean;
   /**
    * Checks the output of the warm-up runs before it is deleted. A contender named in the result is excluded for the
    * given reason.
@@ -63,7 +67,9 @@ export async function alternate(contenders: readonly Contender[], options: Alter
     for (const [name, reason] of (await options.check?.(remaining())) ?? []) drop(name, reason, '');
     for (const { out } of contenders) removeOutputs(out);
     for (let round = 1; round <= runs; round++) {
-      for (const one of remaining()) {
+      const order = remaining();
+      for (const one of options.turns === true && round % 2 === 0 ? order.reverse() : order) {
+        if (failures.has(one.name) || round > (one.runsMax ?? runs)) continue;
         const run = await runOne(one);
         removeOutputs(one.out);
         if (run === undefined) continue;
@@ -96,23 +102,24 @@ export const processTimings = (label: string, input: string, outcomes: readonly 
     runs: runs.length,
   }));
 
-/** Medians over the runs of one contender; null if the machine cannot measure them. */
-export function summarise(runs: readonly Measured[]): Measured {
+/** Medians over the runs of one contender, null if the machine cannot measure them, and how far the runs differ. */
+export function summarise(runs: readonly Measured[]): Measured & { readonly wallSpread: Spread } {
   const medianOf = (pick: (run: Measured) => number | null): number | null => {
     const values = runs.map(pick);
     return values.some((value) => value === null) ? null : median(values as number[]);
   };
+  const wallSpread = spread(runs.map(({ wallMs }) => wallMs));
   return {
-    wallMs: median(runs.map(({ wallMs }) => wallMs)),
+    wallMs: wallSpread.median,
+    wallSpread,
     cpuMs: medianOf(({ cpuMs }) => cpuMs),
     peakMiB: medianOf(({ peakMiB }) => peakMiB),
   };
 }
 
-/** Speed of `ours` relative to `theirs`, round by round. */
+/** Speed of `ours` relative to `theirs`, in each round that both took part in. */
 export function computeSpeedup(ours: readonly Measured[], theirs: readonly Measured[]): Spread {
-  return pairRatios(
-    theirs.map(({ wallMs }) => wallMs),
-    ours.map(({ wallMs }) => wallMs),
-  );
+  const rounds = Math.min(ours.length, theirs.length);
+  const wall = (of: readonly Measured[]): number[] => of.slice(0, rounds).map(({ wallMs }) => wallMs);
+  return pairRatios(wall(theirs), wall(ours));
 }

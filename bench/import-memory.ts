@@ -1,16 +1,13 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from './bench.ts';
-import type { PagesInput } from './import.ts';
+import { importMemory, importMemoryGrowth } from './goals.ts';
+import { importArgv, type PagesInput } from './import.ts';
 import { CommandFailed, type Measured, measure } from './measure.ts';
 import type { Comparison, Report, Timing } from './results.ts';
 import { spread } from './statistics.ts';
 
 /** Peak memory of `oddslake import` as its input grows tenfold and more. */
-
-const mbMax = 512;
-/** Memory of the largest input relative to the smallest. Growth below this is noise. */
-const growthMax = 1.25;
 
 /** A run with one input, or the reason why it does not count. */
 export type MemoryRun =
@@ -20,11 +17,7 @@ export type MemoryRun =
 /** One run per input: memory hardly differs between runs, and the largest input takes minutes. */
 export async function measureOnce(bench: Bench, input: PagesInput): Promise<MemoryRun> {
   const out = join(bench.folder, 'held');
-  const argv = [
-    ...([bench.launcher, 'import', input.folder, '--format', 'pages', '--output', out, '--quiet'] as const),
-    '--set',
-    'source.name=bench',
-  ] as const;
+  const argv = importArgv(bench.launcher, input.folder, out);
   try {
     const measured = await measure({ argv, cwd: bench.folder, env: bench.env }, bench.accounting);
     bench.tell(`${input.name}: ${toMegabytes(measured) ?? 'unknown'} MB, ${(measured.wallMs / 1000).toFixed(1)} s`);
@@ -50,7 +43,8 @@ export function memoryReport(runs: readonly MemoryRun[]): Report {
       ours: formatMegabytes(value),
       peer: null,
       ratio: null,
-      goal: { text: `under ${mbMax} MB`, met: (least) => least < mbMax },
+      goal: importMemory,
+      headline: true,
       value,
       missing: value === null ? missingOf(one) : null,
     };
@@ -65,7 +59,8 @@ export function memoryReport(runs: readonly MemoryRun[]): Report {
     peer: { name: 'the smallest input', figure: formatMegabytes(least) },
     ratio: growth === null ? null : spread([growth]),
     value: growth,
-    goal: { text: `at most ${growthMax} ×`, met: (times) => times <= growthMax },
+    goal: importMemoryGrowth,
+    headline: true,
     missing: growth !== null ? null : lacking === undefined ? 'one input only' : missingOf(lacking),
   };
   return {

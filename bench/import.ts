@@ -1,18 +1,20 @@
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from './bench.ts';
-import { alternate, type Contender, computeSpeedup, type Outcome, summarise } from './harness.ts';
+import { atLeast, atMost, type ImportGoals, importBytes, noGoal, noGoalLower } from './goals.ts';
+import { alternate, type Contender, computeSpeedup, isMeasured, processTimings, summarise } from './harness.ts';
 import type { Measured } from './measure.ts';
 import type { Peer, PeerName } from './peers.ts';
-import { atLeast, atMost, type Comparison, type Report } from './results.ts';
-import { spread } from './statistics.ts';
+import { type Comparison, type Report, timeText } from './results.ts';
+import { median, pairRatios, spread } from './statistics.ts';
 
-/** Compares `oddslake import` of saved pages with other programs that read the same pages: time, and bytes per tick. */
+/**
+ * Compares `oddslake import` of saved pages with other programs that read the same pages: time, and bytes per tick. One of
+ * them is the limit program.
+ */
 
-/** Minimum speed relative to each peer. */
-const speedGoals: Readonly<Record<PeerName, number>> = { duckdb: 3, polars: 6, pandas: 15, dlt: 100 };
-/** Maximum bytes per tick relative to the smallest peer. */
-const bytesGoal = 0.9;
+/** Peers that take minutes where others take seconds, and how many rounds they take part in. */
+const runsMaxOf: Partial<Readonly<Record<PeerName, number>>> = { pandas: 1 };
 
 export interface PagesInput {
   readonly name: string;
@@ -21,7 +23,12 @@ export interface PagesInput {
   readonly ticks: number;
 }
 
-export async function benchImport(bench: Bench, input: PagesInput, names: readonly PeerName[]): Promise<Report> {
+export async function benchImport(
+  bench: Bench,
+  input: PagesInput,
+  names: readonly PeerName[],
+  goals: ImportGoals = { speed: {} },
+): Promise<Report> {
   const missing = new Map<string, string>();
   const peers: Peer[] = [];
   for (const name of names) {
@@ -31,19 +38,11 @@ export async function benchImport(bench: Bench, input: PagesInput, names: readon
       bench.tell(`${name} is skipped: ${available.missing}`);
     } else peers.push(available);
   }
-  const ours = contender(bench, 'oddslake', (out) => [
-    bench.launcher,
-    'import',
-    input.folder,
-    '--format',
-    'pages',
-    '--output',
-    out,
-    '--quiet',
-    '--set',
-    'source.name=bench',
-  ]);
-  const theirs = peers.map((peer) => contender(bench, peer.name, (out) => peer.argv(input.folder, out)));
+  const ours = contender(bench, 'oddslake', (out) => importArgv(bench.launcher, input.folder, out));
+  const theirs = peers.map(({ name, argv }) => ({
+    ...contender(bench, name, (out) => argv(input.folder, out)),
+    runsMax: runsMaxOf[name] ?? bench.runs,
+  }));
   const bytesPerTick = new Map<string, number>();
 
   /** All must contain the same ticks; otherwise their times measure different work. */
@@ -72,25 +71,31 @@ export async function benchImport(bench: Bench, input: PagesInput, names: readon
   return {
     failed: outcomes.filter((outcome) => !isMeasured(outcome)).map(({ name }) => name),
     comparisons: [
-      ...names.map((name) => speed(input, name, runs, missing)),
+      ...names.map((name) => (name === 'limit' ? time : speed)(input, name, runs, missing, goals)),
       bytes(
         input,
-        names.filter((name) => bytesPerTick.has(name) && runs.has(name)),
+        names.filter((name) => name !== 'limit' && bytesPerTick.has(name) && runs.has(name)),
         bytesPerTick,
         missing,
       ),
     ],
-    timings: outcomes.filter(isMeasured).map((outcome) => ({
-      what: 'import',
-      input: input.name,
-      name: outcome.name,
-      medians: summarise(outcome.runs),
-      runs: outcome.runs.length,
-    })),
+    timings: processTimings('import', input.name, outcomes),
   };
 }
 
-const isMeasured = (outcome: Outcome): outcome is Extract<Outcome, { runs: unknown }> => 'runs' in outcome;
+/** `oddslake import` of a folder of pages. */
+export const importArgv = (launcher: string, pages: string, out: string): readonly [string, ...string[]] => [
+  launcher,
+  'import',
+  pages,
+  '--format',
+  'pages',
+  '--output',
+  out,
+  '--quiet',
+  '--set',
+  'source.name=bench',
+];
 
 function contender(
   { folder, env }: Bench,
@@ -106,6 +111,7 @@ function speed(
   name: PeerName,
   runs: ReadonlyMap<string, readonly Measured[]>,
   missing: ReadonlyMap<string, string>,
+  goals: ImportGoals,
 ): Comparison {
   const [ours, theirs] = [runs.get('oddslake'), runs.get(name)];
   const ratio = ours !== undefined && theirs !== undefined ? computeSpeedup(ours, theirs) : null;
@@ -117,7 +123,33 @@ function speed(
     ours: figure(ours),
     peer: { name, figure: figure(theirs) },
     ratio,
-    goal: atLeast(speedGoals[name]),
+    goal: goals.speed[name] === undefined ? noGoal : atLeast(goals.speed[name]),
+    headline: goals.speed[name] !== undefined,
+    value: ratio?.median ?? null,
+    missing: missing.get('oddslake') ?? missing.get(name) ?? null,
+  };
+}
+
+/** Our time relative to the limit program's. */
+function time(
+  input: PagesInput,
+  name: PeerName,
+  runs: ReadonlyMap<string, readonly Measured[]>,
+  missing: ReadonlyMap<string, string>,
+  { limitTimes }: ImportGoals,
+): Comparison {
+  const [ours, theirs] = [runs.get('oddslake'), runs.get(name)];
+  const wall = (of: readonly Measured[]): number[] => of.map(({ wallMs }) => wallMs);
+  const ratio = ours !== undefined && theirs !== undefined ? pairRatios(wall(ours), wall(theirs)) : null;
+  const figure = (of: readonly Measured[] | undefined): string => (of === undefined ? '–' : timeText(median(wall(of))));
+  return {
+    what: 'import, time',
+    input: input.name,
+    ours: figure(ours),
+    peer: { name: 'the limit program', figure: figure(theirs) },
+    ratio,
+    goal: limitTimes === undefined ? noGoalLower : atMost(limitTimes, `at most ${limitTimes} ×`),
+    headline: true,
     value: ratio?.median ?? null,
     missing: missing.get('oddslake') ?? missing.get(name) ?? null,
   };
@@ -143,7 +175,8 @@ function bytes(
       figure: figure(theirs),
     },
     ratio,
-    goal: atMost(bytesGoal),
+    goal: importBytes,
+    headline: peers.length > 1,
     value: ratio?.median ?? null,
     missing: missing.get('oddslake') ?? 'no peer to compare with',
   };

@@ -4,11 +4,13 @@ import { createRandom, hashNumber } from '../src/base/random.ts';
 import { dayMs } from '../src/base/window.ts';
 import type { SandboxTickPage } from '../src/sandbox/page-formats.ts';
 import type { Bench } from './bench.ts';
+import { lateTicks } from './goals.ts';
 import { alternate, type Contender, isMeasured, processTimings, summarise } from './harness.ts';
+import { importArgv } from './import.ts';
 import type { Measured } from './measure.ts';
 import { writePages } from './pages.ts';
 import { publishedTotals } from './published.ts';
-import { atMost, type Report, timeText } from './results.ts';
+import { type Report, timeText } from './results.ts';
 import { pairRatios } from './statistics.ts';
 
 /** Compares `oddslake import` of a few late ticks into a published day with the import of the whole day. */
@@ -18,8 +20,6 @@ const parts = 128;
 const ticksPerSymbol = 5000;
 const lateSymbols = 10;
 const lateTicksPerSymbol = 20;
-/** Maximum duration relative to publishing the day. */
-const goal = atMost(1 / 8);
 /** Ticks below which the goal is not judged: with fewer, program start dominates both times. */
 const judgedTicks = 50e6;
 
@@ -49,15 +49,18 @@ function createPage(i: number, count: number, random: () => number): SandboxTick
   return { symbol, t, p, count, from: day, to: day + dayMs, generatedAt: day + dayMs + 3_600_000 };
 }
 
+/** `oddslake import` into an archive with many part files a day. */
+export const importParts = ({ launcher, folder, env }: Bench, pages: string, out: string): Contender['command'] => ({
+  argv: [...importArgv(launcher, pages, out), '--set', `archive.parts=${parts}`],
+  cwd: folder,
+  env,
+});
+
 /** @param ticks ticks of the day; ticks at equal times become one */
 export async function benchLateTicks(bench: Bench, ticks: number): Promise<Report> {
-  const { folder, env, launcher, seed } = bench;
+  const { folder, seed } = bench;
   const at = (name: string): string => join(folder, `late-${name}`);
-  const importing = (pages: string, out: string): Contender['command'] => {
-    const set = ['source.name=bench', `archive.parts=${parts}`].flatMap((one) => ['--set', one]);
-    const flags = ['--format', 'pages', '--output', out, '--quiet', ...set];
-    return { argv: [launcher, 'import', pages, ...flags], cwd: folder, env };
-  };
+  const importing = (pages: string, out: string): Contender['command'] => importParts(bench, pages, out);
   try {
     bench.tell(`writing a day of ${ticks.toLocaleString('en-US')} ticks`);
     await writePages(at('day'), dayPages(ticks, seed));
@@ -97,7 +100,8 @@ export async function benchLateTicks(bench: Bench, ticks: number): Promise<Repor
           ours: duration(few),
           peer: { name: 'publishing the day', figure: duration(all) },
           ratio,
-          goal,
+          goal: lateTicks,
+          headline: isJudged,
           value: isJudged ? (ratio?.median ?? null) : null,
           missing:
             failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? 'judged only on 50 M ticks or more',
@@ -114,7 +118,7 @@ export async function benchLateTicks(bench: Bench, ticks: number): Promise<Repor
  * Published files are only ever replaced, so hard links are enough; the state database is modified in place and is
  * copied.
  */
-function copyArchive(from: string, to: string): void {
+export function copyArchive(from: string, to: string): void {
   mkdirSync(to);
   for (const entry of readdirSync(from, { withFileTypes: true })) {
     const [source, target] = [join(from, entry.name), join(to, entry.name)];

@@ -2,11 +2,12 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeRequestPaths } from './asked.ts';
 import type { Bench } from './bench.ts';
+import { atMost, nightlyCpu } from './goals.ts';
 import { summarise } from './harness.ts';
 import { publishedTicks } from './import.ts';
 import { type Measured, measure } from './measure.ts';
 import { bareClient, nightly } from './nightly-command.ts';
-import { atMost, type Comparison, type Report } from './results.ts';
+import type { Comparison, Report } from './results.ts';
 import { startSandbox } from './sandbox.ts';
 import { median, pairRatios } from './statistics.ts';
 
@@ -16,9 +17,9 @@ import { median, pairRatios } from './statistics.ts';
  * the market lists, measures the start-up.
  */
 
-const cpuGoalUs = 1;
-/** About 4 M ticks: 16 symbols of up to half a million each. */
-const flags = ['--now', '2026-01-20T03:00:00Z', '--market-count', '16', '--ticks-per-day', '50000'];
+const flags = ['--now', '2026-01-20T03:00:00Z', '--market-count', '16'];
+/** Ticks below which the goals are not judged: with fewer, the compiler dominates. */
+const judgedTicks = 4e6;
 const night = ['--date', '2026-01-19'];
 
 interface Round {
@@ -29,8 +30,9 @@ interface Round {
   readonly servedMs: number | null;
 }
 
-export async function benchNightly(bench: Bench): Promise<Report> {
-  const sandbox = await startSandbox([...flags, '--seed', String(bench.seed)]);
+/** @param ticksPerDay of the busiest symbol; 50,000 are about 4 M ticks: 16 symbols of up to half a million each */
+export async function benchNightly(bench: Bench, ticksPerDay: number): Promise<Report> {
+  const sandbox = await startSandbox([...flags, '--ticks-per-day', String(ticksPerDay), '--seed', String(bench.seed)]);
   const out = join(bench.folder, 'nightly');
   const pathsFile = join(bench.folder, 'asked.txt');
   const { accounting } = bench;
@@ -70,17 +72,19 @@ function reportOf(input: string, ticks: number, rounds: readonly Round[]): Repor
   const [cpu, servedCpu] = [perTickUs(ours), perTickUs(served)];
   const work = perTickUs(ours.map((ms, i) => (ms === null || again[i] === null ? null : ms - again[i]!)));
   const shares = cpu === null || servedCpu === null ? null : pairRatios(ours as number[], served as number[]);
-  const missing = 'this machine cannot measure the time of processes';
+  const isJudged = ticks >= judgedTicks;
+  const missing = isJudged ? 'this machine cannot measure the time of processes' : 'judged only on 4 M ticks or more';
   const comparisons: Comparison[] = [
     {
       what: 'nightly over HTTP, CPU per tick',
       input,
       peer: null,
       ratio: null,
-      value: cpu,
+      value: isJudged ? work : null,
       missing,
-      ours: `${figure(cpu)}, ${figure(work)} without start-up`,
-      goal: { text: `under ${cpuGoalUs} µs`, met: (us) => us < cpuGoalUs },
+      ours: `${figure(work)}, ${figure(cpu)} with start-up`,
+      goal: nightlyCpu,
+      headline: isJudged,
     },
     {
       what: 'nightly over HTTP, the busier side',
@@ -89,7 +93,7 @@ function reportOf(input: string, ticks: number, rounds: readonly Round[]): Repor
       peer: { name: 'the service', figure: figure(servedCpu) },
       ratio: shares,
       goal: atMost(1),
-      value: shares?.median ?? null,
+      value: isJudged ? (shares?.median ?? null) : null,
       missing,
     },
   ];

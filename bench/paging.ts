@@ -4,7 +4,8 @@ import { collectNight, findFalseClaims } from '../test/collector/paging/adversar
 import { createSeededRandom, type Random } from '../test/collector/paging/adversary/random.ts';
 import { createAdversary, honest, type Row, type Traits } from '../test/collector/paging/adversary/server.ts';
 import type { Bench } from './bench.ts';
-import { atMost, type Comparison, type Report } from './results.ts';
+import { atMost } from './goals.ts';
+import type { Comparison, Report } from './results.ts';
 import { spread } from './statistics.ts';
 
 /**
@@ -14,7 +15,6 @@ import { spread } from './statistics.ts';
  */
 
 const cap = 500;
-const symbolCounts = [60, 600];
 const start = Date.UTC(2026, 6, 1);
 const day = { from: start, to: start + dayMs };
 
@@ -26,7 +26,7 @@ const servers: readonly { readonly name: string; readonly goal: number; readonly
   { name: 'a cap that varies by up to 60 %', goal: 1.75, traits: { capVariation: 0.6 } },
 ];
 
-export async function benchPaging(bench: Bench): Promise<Report> {
+export async function benchPaging(bench: Bench, symbolCounts: readonly number[]): Promise<Report> {
   const comparisons: Comparison[] = [];
   for (const [symbols, { name, goal, traits }] of symbolCounts.flatMap((n) => servers.map((of) => [n, of] as const))) {
     const rounds = [];

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { findLimit } from './limit.ts';
 
 /** The scripts that oddslake is compared with, and the packages they need. */
 const packagesOf = {
@@ -10,7 +11,10 @@ const packagesOf = {
   dlt: ['dlt'],
 } as const;
 
-export type PeerName = keyof typeof packagesOf;
+type ScriptName = keyof typeof packagesOf;
+
+/** `limit` is no tool that anybody uses instead of oddslake, but the measure of all of them: see limit.ts. */
+export type PeerName = ScriptName | 'limit';
 
 /** Scripts that serve ticks over HTTP, and the packages they need. */
 const serverPackagesOf = {
@@ -29,8 +33,8 @@ export interface PeerServer {
 
 export interface Peer {
   readonly name: PeerName;
-  /** Converts a folder of pages to Parquet day partitions in `out`. */
-  argv(pages: string, out: string): readonly [string, ...string[]];
+  /** The command with its arguments: a folder of pages, and a folder for Parquet day partitions. */
+  argv(...args: readonly string[]): readonly [string, ...string[]];
   /** E.g. `duckdb 1.5.5`. */
   readonly version: string;
 }
@@ -52,7 +56,7 @@ export interface Peers {
 const folder = join(import.meta.dirname, 'peers');
 
 /** @param given a Python to use instead of bench/peers/.venv */
-export function findPeers(given: string | undefined): Peers {
+export function findPeers(given: string | undefined, tell: (line: string) => void): Peers {
   // Programs start in other working directories.
   const python = given?.includes('/') ? resolve(given) : (given ?? join(folder, '.venv', 'bin', 'python'));
   const run: Peers['run'] = (script, args) => {
@@ -60,14 +64,19 @@ export function findPeers(given: string | undefined): Peers {
     if (status === 0) return { printed: stdout };
     return { failed: (error?.message ?? `${stdout}${stderr}`.trim().slice(-1000)) || `exited with ${status}` };
   };
+  let limit: ReturnType<typeof findLimit> | undefined;
   return {
     find(name) {
+      if (name === 'limit') {
+        limit ??= findLimit(tell);
+        return limit;
+      }
       const script = join(folder, `${name}_pages.py`);
       if (!existsSync(script)) return { missing: `${name}_pages.py does not exist` };
       const result = versionsOf(python, packagesOf[name]);
       return 'missing' in result
         ? result
-        : { name, version: result.version, argv: (pages, out) => [python, script, pages, out] };
+        : { name, version: result.version, argv: (...args) => [python, script, ...args] };
     },
     findServer(name) {
       const result = versionsOf(python, serverPackagesOf[name]);

@@ -5,10 +5,11 @@ import { dayMs, intersectTwo, isEmpty } from '../src/base/window.ts';
 import { sandboxDefaults } from '../src/sandbox/options.ts';
 import { createSimulatedFeed } from '../src/sandbox/simulated-feed.ts';
 import type { Bench } from './bench.ts';
+import { atMost } from './goals.ts';
 import { summarise } from './harness.ts';
 import { type Measured, measure } from './measure.ts';
 import { nightly } from './nightly-command.ts';
-import { atMost, type Report } from './results.ts';
+import type { Report } from './results.ts';
 import { startSandbox } from './sandbox.ts';
 import { spread } from './statistics.ts';
 

@@ -1,16 +1,10 @@
+import { type Change, type EarlierResults, findChanges, splitRow } from './changes.ts';
+import { type Goal, isJudged } from './goals.ts';
 import type { Measured } from './measure.ts';
 import type { LoadResult } from './request-load.ts';
 import type { Spread } from './statistics.ts';
 
 /** The text of bench/RESULTS.md. Pure. */
-
-export interface Goal {
-  readonly text: string;
-  met(value: number): boolean;
-}
-
-export const atLeast = (times: number): Goal => ({ text: `${times} ×`, met: (value) => value >= times });
-export const atMost = (share: number): Goal => ({ text: `at most ${share}`, met: (value) => value <= share });
 
 /** One figure of oddslake, compared with a peer or alone. */
 export interface Comparison {
@@ -23,6 +17,8 @@ export interface Comparison {
   /** The ratio that the goal applies to, over the rounds; null for a figure without comparison. */
   readonly ratio: Spread | null;
   readonly goal: Goal;
+  /** Whether the table of goals at the top of the results lists it. */
+  readonly headline?: boolean;
   /** Whether the goal is met; null if it was not measured, see `missing`. */
   readonly value: number | null;
   readonly missing: string | null;
@@ -33,7 +29,7 @@ export interface Timing {
   readonly what: string;
   readonly input: string;
   readonly name: string;
-  readonly medians: Measured;
+  readonly medians: Measured & { readonly wallSpread?: Spread };
   readonly runs: number;
 }
 
@@ -62,6 +58,8 @@ export interface Circumstances {
   readonly accounting: string;
   readonly seed: number;
   readonly runs: number;
+  /** Duration of the benchmark, with the preparation of its input. */
+  readonly seconds: number;
   /** Reasons why the figures say little; empty for a full run. */
   readonly short: readonly string[];
 }
@@ -70,8 +68,12 @@ const headText = `# Benchmark results
 
 Written by \`make bench\`; each section is from the last run of its benchmark. oddslake and its peers run alternately, as whole
 processes on the same input, with one warm-up round that is not counted. Figures are medians; a ratio is computed per round and
-printed with its minimum and maximum in brackets.
+printed with its minimum and maximum in brackets, as are the wall times of the rounds: a difference smaller than that is noise.
+The limit program (bench/limit) does the least work that gives the same ticks, see docs/PERFORMANCE.md.
 `;
+
+const goalsName = 'goals';
+const goalsHead = ['benchmark', 'what', 'input', 'ours', 'peer', 'ratio', 'goal', ''];
 
 /** The sections of a results text, by benchmark. */
 const parseSections = (text: string): Map<string, string> =>
@@ -82,43 +84,89 @@ const parseSections = (text: string): Map<string, string> =>
       .map((part) => [part.slice(0, part.indexOf('\n')), `## ${part.trimEnd()}\n`]),
   );
 
+/** The section of a benchmark in a results text; undefined if there is none. */
+export const findSection = (text: string, name: string): string | undefined => parseSections(text).get(name);
+
+/** What a run of one benchmark gave. */
+export interface Ran {
+  readonly name: string;
+  readonly circumstances: Circumstances;
+  readonly reports: readonly Report[];
+  /** What the results said before; null if nothing. */
+  readonly earlier: EarlierResults | null;
+}
+
 /**
- * Replaces the section of one benchmark.
+ * Replaces the section of one benchmark, and its rows in the table of goals.
  * @param before the current text, '' if there is none
  * @param names all benchmarks in their order; sections of other names are dropped
  */
-export function resultsText(
-  before: string,
-  names: readonly string[],
-  name: string,
-  circumstances: Circumstances,
-  reports: readonly Report[],
-): string {
-  const parts = parseSections(before).set(name, formatSection(name, circumstances, reports));
-  return [headText, ...names.flatMap((one) => parts.get(one) ?? [])].join('\n');
+export function resultsText(before: string, names: readonly string[], ran: Ran): string {
+  const parts = parseSections(before);
+  const goals = formatGoals(parts.get(goalsName) ?? '', names, ran);
+  parts.set(ran.name, formatSection(ran));
+  return [headText, goals, ...names.flatMap((one) => parts.get(one) ?? [])].join('\n');
 }
 
-function formatSection(name: string, circumstances: Circumstances, reports: readonly Report[]): string {
-  const { date, machine, versions, accounting, seed, runs, short } = circumstances;
+/** The headlines of all benchmarks; those of the others are kept as they are. */
+function formatGoals(before: string, names: readonly string[], { name, reports }: Ran): string {
+  const rows = before.split('\n').map(splitRow);
+  const own = reports.flatMap(({ comparisons }) => comparisons).filter(({ headline }) => headline === true);
+  const rowsOf = (one: string): string[][] =>
+    one === name ? own.map((each) => [name, ...comparisonCells(each)]) : rows.filter(([first]) => first === one);
+  return `## ${goalsName}\n\n${table(goalsHead, names.flatMap(rowsOf))}\n`;
+}
+
+function formatSection({ name, circumstances, reports, earlier }: Ran): string {
+  const { date, machine, versions, accounting, seed, runs, seconds, short } = circumstances;
   const comparisons = reports.flatMap((report) => report.comparisons);
   const timings = reports.flatMap((report) => report.timings);
   const loads = reports.flatMap((report) => report.loads ?? []);
   const notes = reports.flatMap((report) => report.notes ?? []);
+  const changes = earlier === null ? [] : findChanges(earlier.section, comparisons);
   const tables = [
     table(['what', 'input', 'ours', 'peer', 'ratio', 'goal', ''], comparisons.map(comparisonCells)),
     ...(timings.length === 0
       ? []
       : [table(['what', 'input', 'process', 'wall', 'CPU', 'peak memory', 'runs'], timings.map(timingCells))]),
     ...(loads.length === 0 ? [] : [table(loadHead, loads.map(loadCells))]),
+    ...(changes.length === 0
+      ? []
+      : [
+          `Ratios against those of ${earlier!.commit}:`,
+          table(['what', 'input', 'peer', 'before', 'now', ''], changes.map(changeCells)),
+        ]),
     ...notes,
   ];
   return `## ${name}
 
-${date} on ${machine}; ${versions.join(', ')}; CPU time and memory by ${accounting}; seed ${seed}, ${runs} rounds.
+${date} on ${machine}; ${versions.join(', ')}; CPU time and memory by ${accounting}; seed ${seed}, at most ${runs} rounds, ${seconds.toFixed(0)} s.
 ${short.length === 0 ? '' : `\n**A short run: ${short.join('; ')}. Its figures say little.**\n`}
 ${tables.join('\n\n')}
 `;
 }
+
+const changeCells = ({ what, input, peer, before, now, verdict }: Change): string[] => [
+  what,
+  input,
+  peer,
+  ratioText(before),
+  ratioText(now),
+  verdict === 'worse' ? '**worse**' : verdict,
+];
+
+/** A change as a line for the terminal. */
+export const changeLine = (change: Change): string => changeCells(change).join(', ');
+
+/** The figures of a report, with the reason why its goals are not judged. */
+export const withoutVerdicts = (report: Report, missing: string): Report => ({
+  ...report,
+  comparisons: report.comparisons.map((one) => ({
+    ...one,
+    value: null,
+    missing: one.value === null ? one.missing : missing,
+  })),
+});
 
 /** One comparison as a line for the terminal. */
 export function comparisonLine(comparison: Comparison): string {
@@ -127,18 +175,21 @@ export function comparisonLine(comparison: Comparison): string {
 }
 
 function comparisonCells({ what, input, ours, peer, ratio, goal, value, missing }: Comparison): string[] {
-  const outcome = value === null ? `not measured: ${missing ?? 'unknown'}` : goal.met(value) ? 'met' : '**missed**';
+  const judged = (): string => (!isJudged(goal) ? '–' : goal.met(value!) ? 'met' : '**missed**');
+  const isFigure = ratio !== null || (peer === null && ours !== '–');
+  const why = `${isFigure ? 'not judged' : 'not measured'}: ${missing ?? 'unknown'}`;
+  const outcome = value === null ? why : judged();
   const beside = peer === null ? '–' : `${peer.name}${peer.figure === '' ? '' : `: ${peer.figure}`}`;
   return [what, input, ours, beside, ratio === null ? '–' : ratioText(ratio), goal.text, outcome];
 }
 
 function timingCells({ what, input, name, medians, runs }: Timing): string[] {
-  const { wallMs, cpuMs, peakMiB } = medians;
+  const { wallMs, cpuMs, peakMiB, wallSpread } = medians;
   return [
     what,
     input,
     name,
-    timeText(wallMs),
+    wallSpread === undefined || runs === 1 ? timeText(wallMs) : spreadText(wallSpread),
     cpuMs === null ? '–' : timeText(cpuMs),
     peakMiB === null ? '–' : `${peakMiB.toFixed(0)} MiB`,
     String(runs),
@@ -165,14 +216,20 @@ function loadCells({ what, server, medians }: LoadTiming): string[] {
 /** A whole number with separators. */
 export const countText = (value: number): string => Math.round(value).toLocaleString('en-US');
 
-/** Two decimals, or none if they are not significant. */
-function ratioText({ median, min, max }: Spread): string {
+/** Two decimals, with the least and the greatest if they differ. */
+export function ratioText({ median, min, max }: Spread): string {
   return min === max ? median.toFixed(2) : `${median.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`;
+}
+
+/** `1.20 s (1.10–1.35)`, in the unit of the median. */
+function spreadText({ median, min, max }: Spread): string {
+  const inUnit = (ms: number): string => (median < 1000 ? ms.toFixed(0) : (ms / 1000).toFixed(2));
+  return `${timeText(median)} (${inUnit(min)}–${inUnit(max)})`;
 }
 
 export const timeText = (ms: number): string => (ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(2)} s`);
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   if (rows.length === 0) return 'Nothing was measured.';
   const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');

@@ -1,6 +1,7 @@
+import { atLeast, atMost, type Goal, under } from './goals.ts';
 import type { PeerServerName } from './peers.ts';
 import type { LoadResult } from './request-load.ts';
-import { atLeast, type Comparison, countText, type Goal, type LoadTiming } from './results.ts';
+import { type Comparison, countText, type LoadTiming } from './results.ts';
 import { median, pairRatios } from './statistics.ts';
 
 /** The goals of the HTTP service, judged by its measured loads. Pure. */
@@ -40,7 +41,7 @@ const rateGoals: readonly (readonly [LoadName, number])[] = [
   ['candlesFresh', 200],
   ['ticksFresh', 500],
 ];
-const p99MsMax = 10;
+const p99 = under(10, 'ms');
 const duckdbTimes = 10;
 /** A load generator that is not much faster than the service measures itself. */
 const generatorTimes = 2;
@@ -98,14 +99,13 @@ export function compareServers(
     };
   };
 
-  const under: Goal = { text: `under ${p99MsMax} ms`, met: (ms) => ms < p99MsMax };
-  const never: Goal = { text: 'at most 1 in every round', met: (ratio) => ratio <= 1 };
+  const never = atMost(1, 'at most 1 in every round');
   const name = (load: LoadName, what: string): string => `${loadNames[load]}: ${what}`;
   const rates = rateGoals.map(([load, rate]) => {
-    const goal = { text: `${countText(rate)}/s`, met: (value: number) => value >= rate };
+    const goal = atLeast(rate, `${countText(rate)}/s`);
     return judge(name(load, 'requests'), goal, load, rateOf, formatRate);
   });
-  const latencies = (['warm', 'cold'] as const).map((load) => judge(name(load, 'p99'), under, load, p99Of, formatP99));
+  const latencies = (['warm', 'cold'] as const).map((load) => judge(name(load, 'p99'), p99, load, p99Of, formatP99));
   return [
     ...rates,
     ...latencies,

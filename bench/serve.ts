@@ -29,7 +29,7 @@ export interface ServeOptions {
   readonly ticksGenerated: number;
 }
 
-const fullOptions: ServeOptions = { requestsCold: 500, seconds: 3, secondsBefore: 3, ticksGenerated: 4e6 };
+export const fullServe: ServeOptions = { requestsCold: 500, seconds: 3, secondsBefore: 3, ticksGenerated: 4e6 };
 const connections = 16;
 /** Ticks of a response. */
 const limit = 1000;
@@ -45,7 +45,7 @@ interface Contest {
 }
 
 /** @param recording the folder of a recording */
-export async function benchServe(bench: Bench, recording: string, options = fullOptions): Promise<Report> {
+export async function benchServe(bench: Bench, recording: string, options = fullServe): Promise<Report> {
   const root = join(bench.folder, 'served');
   try {
     bench.tell('creating the archive');

@@ -1,9 +1,10 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from './bench.ts';
+import { atLeast } from './goals.ts';
 import { alternate, type Contender, computeSpeedup, isMeasured, processTimings, summarise } from './harness.ts';
 import { publishedTotals } from './published.ts';
-import { atLeast, type Report } from './results.ts';
+import type { Report } from './results.ts';
 import { createBenchArchive } from './tick-archive.ts';
 
 /** Compares `oddslake verify` with a script that only hashes the same files with node:crypto. */

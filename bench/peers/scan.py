@@ -1,44 +1,131 @@
-"""Times reads of day partitions, alternating between folders: python scan.py ROUNDS SYMBOLS NAME=FOLDER NAME=FOLDER …
+"""Times reads of day partitions, alternating between folders: python scan.py READER ROUNDS SYMBOLS NAME=FOLDER NAME=FOLDER …
 
-Runs three queries with DuckDB and with Polars: one symbol's day from all files; the same from the one file that holds
-it, if the folder has a manifest that names the file; and a summary of all ticks by symbol. The first two run for
-SYMBOLS symbols of the middle day. Prints JSON: what was read, and for each query, engine and folder the milliseconds
-of each round, after one warm-up round. Exits with 1 if two folders give different results.
+Runs three queries: one symbol's day from all files; the same from the one file that holds it, if the folder has a
+manifest that names the file; and all ticks. The first two run for SYMBOLS symbols of the middle day. READER is one of
+duckdb, polars, pyarrow, pandas and spark: DuckDB, Polars and Spark summarise all ticks by symbol, PyArrow and pandas
+only load them. Prints JSON: what was read, and for each query and folder the milliseconds of each round, after one
+warm-up round. Exits with 1 if two folders give different results.
 """
 
 import hashlib
+import importlib.metadata
 import json
 import sys
 from collections.abc import Callable
+from datetime import date as Date
 from pathlib import Path
 from time import perf_counter
 
-import duckdb
-import polars as pl
-
-db = duckdb.connect()
-db.execute("SET TimeZone = 'UTC'")
-
 EVERYTHING = "ticks/**/*.parquet"
 
-
-def duckdb_files(folder: str, files: str = EVERYTHING) -> str:
-    path = f"{Path(folder).resolve()}/{files}".replace("'", "''")
-    return f"read_parquet('{path}', hive_partitioning = true)"
+# Ticks of a symbol's day in some files of a folder; ticks of all files.
+Reader = tuple[Callable[[str, str, str, str], int], Callable[[str], int]]
 
 
-def polars_files(folder: str, files: str = EVERYTHING) -> pl.LazyFrame:
-    return pl.scan_parquet(f"{Path(folder).resolve()}/{files}", hive_partitioning=True)
+def open_duckdb() -> Reader:
+    import duckdb
+
+    db = duckdb.connect()
+    db.execute("SET TimeZone = 'UTC'")
+
+    def open_files(folder: str, files: str = EVERYTHING) -> str:
+        path = f"{Path(folder).resolve()}/{files}".replace("'", "''")
+        return f"read_parquet('{path}', hive_partitioning = true)"
+
+    def day(folder: str, files: str, date: str, symbol: str) -> int:
+        query = f"SELECT t, p FROM {open_files(folder, files)} WHERE date = $1::DATE AND symbol = $2"
+        return len(db.execute(query, [date, symbol]).fetchnumpy()["p"])
+
+    def everything(folder: str) -> int:
+        query = f"SELECT symbol, avg(p), max(t), count(*) AS n FROM {open_files(folder)} GROUP BY symbol"
+        return int(db.execute(query).fetchnumpy()["n"].sum())
+
+    return day, everything
 
 
-def day_by_duckdb(folder: str, date: str, symbol: str, files: str = EVERYTHING) -> int:
-    query = f"SELECT t, p FROM {duckdb_files(folder, files)} WHERE date = $1::DATE AND symbol = $2"
-    return len(db.execute(query, [date, symbol]).fetchnumpy()["p"])
+def open_polars() -> Reader:
+    import polars as pl
+
+    def open_files(folder: str, files: str = EVERYTHING) -> pl.LazyFrame:
+        return pl.scan_parquet(f"{Path(folder).resolve()}/{files}", hive_partitioning=True)
+
+    def day(folder: str, files: str, date: str, symbol: str) -> int:
+        wanted = (pl.col("date") == pl.lit(date).str.to_date()) & (pl.col("symbol") == symbol)
+        return open_files(folder, files).filter(wanted).select("t", "p").collect().height
+
+    def everything(folder: str) -> int:
+        columns = (pl.mean("p"), pl.max("t").alias("t"), pl.len().alias("n"))
+        return int(open_files(folder).group_by("symbol").agg(*columns).collect()["n"].sum())
+
+    return day, everything
 
 
-def day_by_polars(folder: str, date: str, symbol: str, files: str = EVERYTHING) -> int:
-    wanted = (pl.col("date") == pl.lit(date).str.to_date()) & (pl.col("symbol") == symbol)
-    return polars_files(folder, files).filter(wanted).select("t", "p").collect().height
+def open_pyarrow() -> Reader:
+    from pyarrow import dataset
+
+    def open_files(folder: str, files: str = EVERYTHING) -> dataset.Dataset:
+        base = Path(folder).resolve()
+        source = str(base / "ticks") if files == EVERYTHING else [str(base / files)]
+        return dataset.dataset(source, partitioning="hive", partition_base_dir=str(base / "ticks"))
+
+    def day(folder: str, files: str, date: str, symbol: str) -> int:
+        wanted = (dataset.field("date") == date) & (dataset.field("symbol") == symbol)
+        return open_files(folder, files).to_table(columns=["t", "p"], filter=wanted).num_rows
+
+    def everything(folder: str) -> int:
+        return sum(batch.num_rows for batch in open_files(folder).to_batches(columns=["symbol", "t", "p"]))
+
+    return day, everything
+
+
+def open_pandas() -> Reader:
+    import pandas as pd
+
+    def day(folder: str, files: str, date: str, symbol: str) -> int:
+        path = f"{folder}/{'ticks' if files == EVERYTHING else files}"
+        wanted = [("date", "==", date), ("symbol", "==", symbol)] if files == EVERYTHING else [("symbol", "==", symbol)]
+        return len(pd.read_parquet(path, columns=["t", "p"], filters=wanted))
+
+    def everything(folder: str) -> int:
+        return len(pd.read_parquet(f"{folder}/ticks", columns=["symbol", "t", "p"]))
+
+    return day, everything
+
+
+def open_spark() -> Reader:
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
+
+    spark = (
+        SparkSession.builder.master("local[*]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.memory", "4g")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+
+    def day(folder: str, files: str, date: str, symbol: str) -> int:
+        frame = spark.read.option("basePath", f"{folder}/ticks")
+        rows = frame.parquet(f"{folder}/ticks" if files == EVERYTHING else f"{folder}/{files}")
+        wanted = (F.col("date") == Date.fromisoformat(date)) & (F.col("symbol") == symbol)
+        return len(rows.where(wanted).select("t", "p").collect())
+
+    def everything(folder: str) -> int:
+        rows = spark.read.parquet(f"{folder}/ticks").groupBy("symbol")
+        return sum(row.n for row in rows.agg(F.avg("p"), F.max("t"), F.count("*").alias("n")).collect())
+
+    return day, everything
+
+
+READERS: dict[str, Callable[[], Reader]] = {
+    "duckdb": open_duckdb,
+    "polars": open_polars,
+    "pyarrow": open_pyarrow,
+    "pandas": open_pandas,
+    "spark": open_spark,
+}
 
 
 def file_of(folder: str, date: str, symbol: str) -> str:
@@ -51,25 +138,20 @@ def file_of(folder: str, date: str, symbol: str) -> str:
     return f"ticks/date={date}/part-{part:02}.parquet"
 
 
-def all_by_duckdb(folder: str) -> int:
-    query = f"SELECT symbol, avg(p), max(t), count(*) AS n FROM {duckdb_files(folder)} GROUP BY symbol"
-    return int(db.execute(query).fetchnumpy()["n"].sum())
-
-
-def all_by_polars(folder: str) -> int:
-    summary = polars_files(folder).group_by("symbol").agg(pl.mean("p"), pl.max("t").alias("t"), pl.len().alias("n"))
-    return int(summary.collect()["n"].sum())
-
-
 def chosen(folder: str, count: int) -> tuple[str, list[str]]:
     """The middle day, and its symbols from the fewest ticks to the most."""
-    files = duckdb_files(folder)
-    dates = db.execute(f"SELECT DISTINCT date::VARCHAR FROM {files} ORDER BY 1").fetchall()
-    date = dates[len(dates) // 2][0]
-    by_rows = f"SELECT symbol FROM {files} WHERE date = $1::DATE GROUP BY symbol ORDER BY count(*), symbol"
-    symbols = [symbol for (symbol,) in db.execute(by_rows, [date]).fetchall()]
+    from pyarrow import compute, parquet
+
+    days = sorted(Path(folder, "ticks").glob("date=*"))
+    day = days[len(days) // 2]
+    rows: dict[str, int] = {}
+    for file in sorted(day.glob("*.parquet")):
+        column = parquet.ParquetFile(file, read_dictionary=["symbol"]).read(["symbol"])["symbol"].unify_dictionaries()
+        for one in compute.value_counts(column).to_pylist():
+            rows[one["values"]] = rows.get(one["values"], 0) + one["counts"]
+    symbols = sorted(rows, key=lambda symbol: (rows[symbol], symbol))
     last = len(symbols) - 1
-    return date, [symbols[round(last * i / max(1, count - 1))] for i in range(count)]
+    return day.name.removeprefix("date="), [symbols[round(last * i / max(1, count - 1))] for i in range(count)]
 
 
 def turned(folders: list[tuple[str, str]], by: int) -> list[tuple[str, str]]:
@@ -77,42 +159,34 @@ def turned(folders: list[tuple[str, str]], by: int) -> list[tuple[str, str]]:
     return folders[first:] + folders[:first]
 
 
-def main(rounds: int, count: int, folders: dict[str, str]) -> int:
+def main(reader: str, rounds: int, count: int, folders: dict[str, str]) -> int:
     date, symbols = chosen(next(iter(folders.values())), count)
-
     named = {folder: {symbol: file_of(folder, date, symbol) for symbol in symbols} for folder in folders.values()}
-
-    def of_day(read: Callable[[str, str, str], int]) -> Callable[[str], list[int]]:
-        return lambda folder: [read(folder, date, symbol) for symbol in symbols]
-
-    def of_file(read: Callable[[str, str, str, str], int]) -> Callable[[str], list[int]]:
-        return lambda folder: [read(folder, date, symbol, named[folder][symbol]) for symbol in symbols]
-
-    queries: dict[str, dict[str, Callable[[str], object]]] = {
-        "day": {"duckdb": of_day(day_by_duckdb), "polars": of_day(day_by_polars)},
-        "file": {"duckdb": of_file(day_by_duckdb), "polars": of_file(day_by_polars)},
-        "all": {"duckdb": all_by_duckdb, "polars": all_by_polars},
+    read_day, read_everything = READERS[reader]()
+    queries: dict[str, Callable[[str], object]] = {
+        "day": lambda folder: [read_day(folder, EVERYTHING, date, symbol) for symbol in symbols],
+        "file": lambda folder: [read_day(folder, named[folder][symbol], date, symbol) for symbol in symbols],
+        "all": read_everything,
     }
-    ms = {query: {engine: {name: [] for name in folders} for engine in by} for query, by in queries.items()}
+    ms: dict[str, dict[str, list[float]]] = {query: {name: [] for name in folders} for query in queries}
     answers: dict[str, object] = {}
     for round in range(rounds + 1):
-        for query, engines in queries.items():
-            for engine, read in engines.items():
-                # Alternates the order, so that the previous run does not always slow the same folder.
-                for name, folder in turned(list(folders.items()), round):
-                    begun = perf_counter()
-                    answer = read(folder)
-                    took = (perf_counter() - begun) * 1000
-                    if answers.setdefault(query, answer) != answer:
-                        sys.exit(f"{query} by {engine} from {name}: {answer} instead of {answers[query]}")
-                    if round > 0:
-                        ms[query][engine][name].append(took)
-    read = {"date": date, "symbols": symbols, "rows": answers}
-    print(json.dumps({"read": read, "engines": {"duckdb": duckdb.__version__, "polars": pl.__version__}, "ms": ms}))
+        for query, read in queries.items():
+            # Alternates the order, so that the previous run does not always slow the same folder.
+            for name, folder in turned(list(folders.items()), round):
+                begun = perf_counter()
+                answer = read(folder)
+                took = (perf_counter() - begun) * 1000
+                if answers.setdefault(query, answer) != answer:
+                    sys.exit(f"{query} by {reader} from {name}: {answer} instead of {answers[query]}")
+                if round > 0:
+                    ms[query][name].append(took)
+    version = importlib.metadata.version("pyspark" if reader == "spark" else reader)
+    print(json.dumps({"date": date, "symbols": symbols, "rows": answers, "version": version, "ms": ms}))
     return 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4:
-        sys.exit("usage: python scan.py ROUNDS SYMBOLS NAME=FOLDER…")
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), dict(pair.split("=", 1) for pair in sys.argv[3:])))
+    if len(sys.argv) < 5:
+        sys.exit("usage: python scan.py READER ROUNDS SYMBOLS NAME=FOLDER…")
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), dict(pair.split("=", 1) for pair in sys.argv[4:])))

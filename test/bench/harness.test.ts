@@ -36,6 +36,21 @@ test('alternates the runs, discards the warm-up, and deletes earlier output', as
   expect(both.some(({ out }) => existsSync(out!))).toBe(false);
 });
 
+test('turns the order of every other round', async () => {
+  const { shell, log, options } = workplace();
+  const both = [shell('a', 'echo a >> "$LOG"'), shell('b', 'echo b >> "$LOG"')];
+  await alternate(both, { ...options(3), turns: true });
+  expect(log()).toBe('a b a b b a a b');
+});
+
+test('a contender with fewer rounds takes part in the first ones', async () => {
+  const { shell, log, options } = workplace();
+  const both = [shell('a', 'echo a >> "$LOG"'), { ...shell('b', 'echo b >> "$LOG"'), runsMax: 1 }];
+  const outcomes = await alternate(both, options(2));
+  expect(log()).toBe('a b a b a');
+  expect(outcomes.map((outcome) => 'runs' in outcome && outcome.runs.length)).toEqual([2, 1]);
+});
+
 test('excludes a failing contender with its reason and continues with the others', async () => {
   const { shell, log, told, options } = workplace();
   const script = 'echo b >> "$LOG"; [ "$(grep -c b "$LOG")" -lt 3 ] || { echo "no room" >&2; exit 9; }';
@@ -93,6 +108,13 @@ test(
 
 test('medians skip figures that the machine cannot measure; ratios give the speed relative to a peer', () => {
   const run = (wallMs: number) => ({ wallMs, cpuMs: wallMs * 2, peakMiB: null });
-  expect(summarise([run(10), run(30), run(20)])).toEqual({ wallMs: 20, cpuMs: 40, peakMiB: null });
+  expect(summarise([run(10), run(30), run(20)])).toEqual({
+    wallMs: 20,
+    cpuMs: 40,
+    peakMiB: null,
+    wallSpread: { median: 20, min: 10, max: 30 },
+  });
+  // A slow peer takes part in the first rounds only.
+  expect(computeSpeedup([run(10), run(20), run(90)], [run(30), run(40)])).toEqual({ median: 2.5, min: 2, max: 3 });
   expect(computeSpeedup([run(10), run(20)], [run(30), run(40)])).toEqual({ median: 2.5, min: 2, max: 3 });
 });

@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { atLeast, atMost, type Comparison, comparisonLine, type Report, resultsText } from '../../bench/results.ts';
+import { atLeast, atMost, noGoal } from '../../bench/goals.ts';
+import {
+  type Comparison,
+  comparisonLine,
+  type Ran,
+  type Report,
+  resultsText,
+  withoutVerdicts,
+} from '../../bench/results.ts';
 
 const circumstances = {
   date: '2026-11-22',
@@ -8,6 +16,7 @@ const circumstances = {
   accounting: 'GNU time',
   seed: 1,
   runs: 5,
+  seconds: 61,
   short: [],
 };
 const comparison: Comparison = {
@@ -21,8 +30,8 @@ const comparison: Comparison = {
   missing: null,
 };
 /** The text of one benchmark only. */
-const textOf = (reports: readonly Report[], of: Parameters<typeof resultsText>[3] = circumstances, before = '') =>
-  resultsText(before, ['import', 'help'], 'import', of, reports);
+const textOf = (reports: readonly Report[], of: Partial<Ran> = {}, before = '') =>
+  resultsText(before, ['import', 'help'], { name: 'import', circumstances, reports, earlier: null, ...of });
 const report = (...comparisons: Comparison[]): Report => ({ comparisons, timings: [], failed: [] });
 
 describe('a goal', () => {
@@ -43,6 +52,23 @@ describe('the results', () => {
     expect(comparisonLine({ ...comparison, value: 2 })).toMatch(/goal 3 ×: \*\*missed\*\*$/);
   });
 
+  test('judge no figure without a goal', () => {
+    expect(comparisonLine({ ...comparison, goal: noGoal })).toMatch(/goal –: –$/);
+  });
+
+  test('keep their figures where no goal is judged', () => {
+    const [kept] = withoutVerdicts(report(comparison), 'small').comparisons;
+    expect(comparisonLine(kept!)).toMatch(/ratio 3\.00 \(2\.50–3\.25\), goal 3 ×: not judged: small$/);
+  });
+
+  test('compare the ratios with those of an earlier commit', () => {
+    const section = textOf([report({ ...comparison, ratio: { median: 4, min: 3.5, max: 4.5 } })]);
+    const earlier = { commit: 'c0ffee1 (2026-11-01)', section };
+    expect(textOf([report(comparison)], { earlier })).toContain(
+      '| import, speed | 1,000 generated pages | duckdb | 4.00 (3.50–4.50) | 3.00 (2.50–3.25) | **worse** |',
+    );
+  });
+
   test('show why a figure was not measured', () => {
     const missing = {
       peer: { name: 'polars', figure: '–' },
@@ -58,25 +84,35 @@ describe('the results', () => {
   test('replace the section of one benchmark and keep the others', () => {
     const names = ['import', 'help'];
     const write = (before: string, name: string, ours: string, date: string) =>
-      resultsText(before, names, name, { ...circumstances, date }, [report({ ...comparison, ours })]);
+      resultsText(before, names, {
+        name,
+        circumstances: { ...circumstances, date },
+        reports: [report({ ...comparison, ours, headline: true })],
+        earlier: null,
+      });
     const first = write('', 'help', '81 ms', '2026-11-01');
     const both = write(first, 'import', '5 M ticks/s', '2026-11-02');
     const replaced = write(both, 'import', '6 M ticks/s', '2026-11-03');
-    expect(replaced.match(/^## .*$/gm)).toEqual(['## import', '## help']);
+    expect(replaced.match(/^## .*$/gm)).toEqual(['## goals', '## import', '## help']);
     expect(replaced).toContain('81 ms');
     expect(replaced).toContain('2026-11-01');
     expect(replaced).toContain('6 M ticks/s');
     expect(replaced).not.toContain('5 M ticks/s');
+    const goals = replaced.slice(0, replaced.indexOf('## import'));
+    expect(goals.match(/^\| (import|help) .*$/gm)).toEqual([
+      expect.stringMatching(/^\| import .* 6 M ticks\/s .* met \|$/),
+      expect.stringMatching(/^\| help .* 81 ms .* met \|$/),
+    ]);
     expect(write(replaced, 'import', '6 M ticks/s', '2026-11-03')).toBe(replaced);
   });
 
   test('drop the section of an unknown benchmark', () => {
-    expect(textOf([], circumstances, '# Results\n\n## Processes\n\nold\n')).not.toContain('Processes');
+    expect(textOf([], {}, '# Results\n\n## Processes\n\nold\n')).not.toContain('Processes');
   });
 
   test('mark a short run', () => {
     expect(textOf([])).not.toContain('short');
-    expect(textOf([], { ...circumstances, short: ['2 runs instead of 5'] })).toContain(
+    expect(textOf([], { circumstances: { ...circumstances, short: ['2 runs instead of 5'] } })).toContain(
       '**A short run: 2 runs instead of 5.',
     );
   });
@@ -90,5 +126,8 @@ describe('the results', () => {
     const text = textOf([{ comparisons: [], timings, failed: [] }]);
     expect(text).toContain('| import | recording | oddslake | 1.23 s | 999 ms | 200 MiB | 5 |');
     expect(text).toContain('| import | recording | oddslake | 80 ms | – | – | 5 |');
+    const wallSpread = { median: 1234, min: 1000, max: 1500 };
+    const spread = [{ ...timing, medians: { ...timings[0]!.medians, wallSpread } }];
+    expect(textOf([{ comparisons: [], timings: spread, failed: [] }])).toContain('| 1.23 s (1.00–1.50) |');
   });
 });

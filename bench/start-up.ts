@@ -1,0 +1,81 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Bench } from './bench.ts';
+import { generatedPages } from './generated-pages.ts';
+import { startUp } from './goals.ts';
+import { alternate, type Contender, isMeasured, processTimings, summarise } from './harness.ts';
+import { importArgv } from './import.ts';
+import { writePages } from './pages.ts';
+import { type Comparison, type Report, timeText } from './results.ts';
+import { pairRatios } from './statistics.ts';
+
+/** CPU time of commands that do almost nothing, compared with an empty Node program, the least for any program on Node. */
+
+const bare = 'empty Node';
+const cases = [
+  { what: 'start-up, --help', name: 'oddslake --help', goal: startUp.help },
+  { what: 'start-up, status', name: 'oddslake status', goal: startUp.status },
+  { what: 'start-up, one page imported', name: 'oddslake import', goal: startUp.importOfOnePage },
+] as const;
+
+/** The commands of `cases`, of a launcher; writes their inputs. */
+export async function createStartUps({ folder, env, seed }: Bench, launcher: string, at: string): Promise<Contender[]> {
+  const [pages, archive, out] = ['page', 'archive', 'out'].map((name) => join(folder, at, name)) as [
+    string,
+    string,
+    string,
+  ];
+  mkdirSync(join(folder, at), { recursive: true });
+  await writePages(pages, generatedPages({ pages: 1, seed }));
+  const contender = (name: string, argv: Contender['command']['argv'], to: string | null = null): Contender => ({
+    name,
+    out: to,
+    command: { argv, cwd: folder, env },
+  });
+  return [
+    contender('oddslake --help', [launcher, '--help']),
+    contender('oddslake status', [launcher, 'status', '--json', '--output', archive]),
+    contender('oddslake import', importArgv(launcher, pages, out), out),
+    // Not measured: the archive that status reads.
+    contender('', importArgv(launcher, pages, archive)),
+  ];
+}
+
+export async function benchStartUp(bench: Bench): Promise<Report> {
+  const { folder: cwd, env } = bench;
+  const contenders = await createStartUps(bench, bench.launcher, 'start-up');
+  const archive = contenders.pop()!;
+  await alternate([archive], { ...bench, runs: 0 });
+  const empty = { name: bare, out: null, command: { argv: [process.execPath, '--eval', '0'] as const, cwd, env } };
+  const outcomes = await alternate([...contenders, empty], bench);
+  const cpuOf = (name: string): number[] | null => {
+    const outcome = outcomes.find((one) => one.name === name)!;
+    const cpu = isMeasured(outcome) ? outcome.runs.map(({ cpuMs }) => cpuMs) : [null];
+    return cpu.every((ms) => ms !== null) ? cpu : null;
+  };
+  const figure = (name: string): string => {
+    const outcome = outcomes.find((one) => one.name === name)!;
+    const ms = isMeasured(outcome) ? summarise(outcome.runs).cpuMs : null;
+    return ms === null ? '–' : timeText(ms);
+  };
+  const comparisons = cases.map(({ what, name, goal }): Comparison => {
+    const [ours, theirs] = [cpuOf(name), cpuOf(bare)];
+    const outcome = outcomes.find((one) => one.name === name)!;
+    return {
+      what: `${what}, CPU`,
+      input: '–',
+      ours: figure(name),
+      peer: { name: bare, figure: figure(bare) },
+      ratio: ours === null || theirs === null ? null : pairRatios(ours, theirs),
+      goal,
+      headline: true,
+      value: isMeasured(outcome) ? summarise(outcome.runs).cpuMs : null,
+      missing: isMeasured(outcome) ? 'this machine cannot measure it' : `oddslake ${outcome.failed}`,
+    };
+  });
+  return {
+    failed: outcomes.filter((outcome) => !isMeasured(outcome)).map(({ name }) => name),
+    comparisons,
+    timings: processTimings('start-up', '–', outcomes),
+  };
+}
