@@ -107,7 +107,8 @@ export function createCommandCompleter(name: () => string, args: readonly string
       out += text.slice(end, match.index) + complete.replaceAll(' ', gap);
       end = after + rest.length;
     }
-    return out + text.slice(end);
+    // A command at the end loses the full stop, which would be pasted with it.
+    return out + (end > 0 && text.slice(end) === '.' ? '' : text.slice(end));
   };
 }
 

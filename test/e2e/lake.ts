@@ -311,7 +311,8 @@ export function expectSentence(ended: Ended, code: number, sentence: RegExp): vo
   const bare = (text: string): string =>
     text
       .replaceAll(/\S*\bbin\/oddslake(?= [a-z])/g, 'oddslake')
-      .replaceAll(/ --(?:config|output) (?:'[^']*'|\S+)/g, '');
+      .replaceAll(/ --(?:config|output) (?:'[^']*'|\S*[^\s.])/g, '')
+      .replace(/\.$/, '');
   expect(said.map(bare)).toEqual([bare(`oddslake: ${ended.summary.error}`)]);
   expect(ended.stderr).not.toMatch(/\n\s+at /);
 }
