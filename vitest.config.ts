@@ -1,6 +1,7 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 import { limitMs } from './test/harness/limits.ts';
 import { requireNode } from './test/harness/node-version.ts';
+import { listPassedFiles, passedVariable } from './test/harness/passed-files.ts';
 import { runEnvironment } from './test/harness/run-folder.ts';
 
 requireNode(process.version);
@@ -28,7 +29,16 @@ export const common = {
 const path = 'test/e2e/path.test.ts';
 /** Left to `make check`, with what vitest.torture.config.ts and test/readers have. */
 const long = ['test/e2e/**/*.test.ts', 'test/**/*.long.test.ts'];
-const elsewhere = [...configDefaults.exclude, 'test/faults/**', 'test/readers/**', 'test/clients/**'];
+const elsewhere = [
+  ...configDefaults.exclude,
+  ...['test/faults/**', 'test/readers/**', 'test/clients/**'],
+  // Torture begins with the same requests and generates more.
+  'test/server/generated.long.test.ts',
+];
+/** Quick tests that .ci/run has run in another clone of this commit. */
+const passed = listPassedFiles(process.env[passedVariable]).files;
+// Tests that start a run of their own mean all of it.
+delete process.env[passedVariable];
 
 // To start a process and to load the program takes about a second, as long as many a file takes: so the files share two
 // processes, and what one changes of its process it has to put back.
@@ -41,7 +51,7 @@ export default defineConfig({
   test: {
     ...common,
     projects: [
-      project('quick', ['test/**/*.test.ts'], ['test/e2e/!(path).test.ts', 'test/**/*.long.test.ts']),
+      project('quick', ['test/**/*.test.ts'], ['test/e2e/!(path).test.ts', 'test/**/*.long.test.ts', ...passed]),
       project('long', long, [path]),
     ],
   },

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that a change must pass: every test, over SQLite and PostgreSQL, the archive as Python reads it, the service as
 # generated clients call it, the search for faults, lint, types and the package. Every step runs even after one failed; the last line counts the tests.
-# The steps that mostly use one processor run beside the tests, and print their output after that of the tests.
+# The steps that mostly use one processor run beside the tests and torture, and print their output at the end.
 #   test/check.sh                   all of it
 #   test/check.sh lint types        some of it: tests readers clients torture lint types package
 set -uo pipefail
@@ -86,16 +86,31 @@ if is_wanted tests; then
   ) >"$work/beside.out" 2>&1 &
   beside=$!
   TEST_RESULTS=$work/tests.json step tests over_postgres vitest run
-  wait "$beside"
-  beside=
-  cat "$work/beside.out"
 else
   other_steps
 fi
-TEST_RESULTS=$work/torture.json step torture over_postgres timeout -k 30 1800 vitest run --config vitest.torture.config.ts
+TEST_RESULTS=$work/torture.json step torture over_postgres timeout -k 30 2400 vitest run --config vitest.torture.config.ts
+if [ -n "$beside" ]; then
+  wait "$beside"
+  beside=
+  cat "$work/beside.out"
+fi
+
+# Tests that passed before, and were not repeated: see test/harness/passed-files.ts.
+earlier() {
+  node --disable-warning=ExperimentalWarning --input-type=module -e '
+    const { listPassedFiles } = await import("./test/harness/passed-files.ts");
+    const { files, tests } = listPassedFiles(process.env.PASSED_TESTS);
+    console.log(`${tests} ${files.length}`)'
+}
 
 # No file of results, or no test in it, is a failure too.
 passed=0 broken=0
+if [ -n "${PASSED_TESTS:-}" ] && is_wanted tests; then
+  read -r passed files < <(earlier)
+  [ "${passed:-0}" -gt 0 ] || fail "no test passed before"
+  echo "== tests: $passed in $files files passed before, in another clone, and were not repeated"
+fi
 for results in tests.json readers.xml clients.json torture.json; do
   name=${results%.*}
   is_wanted "$name" || continue

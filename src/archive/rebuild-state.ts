@@ -10,12 +10,14 @@ import type { ArchiveLayout } from './format/layout.ts';
 import { hasRows, listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
 import { createUnknownSymbol } from './format/market.ts';
 import { precedenceRanks } from './format/precedence.ts';
+import { parseManifestSelection } from './format/selection.ts';
 import { joinOldSegments, restoreSegments } from './journal/coverage-store.ts';
 import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
 import { acceptWindow, recordLost } from './journal/gap-records.ts';
 import { restoreListings } from './journal/nightly-memory.ts';
 import { recordPrecedence } from './journal/precedence-store.ts';
 import { recordHashed } from './journal/published-files.ts';
+import { recordSelections } from './journal/selection-store.ts';
 import type { State } from './journal/state.ts';
 import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from './journal/symbols.ts';
 import { type CellValue, decodeRows } from './parquet/rows.ts';
@@ -49,7 +51,11 @@ export function rebuildState(
   const text = disk.read(layout.manifestPath);
   const symbols = [...readIntactRows(tree, 'symbols')];
   const active = new Set(symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string));
-  const exceptedSymbols = new Set([...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol));
+  const selections = parseManifestSelection(manifest);
+  const exceptedSymbols = new Set([
+    ...[...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol),
+    ...selections.keys(),
+  ]);
   const activity = readActivity(
     tree,
     new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)),
@@ -69,7 +75,7 @@ export function rebuildState(
       restoreSegments(db, symbol, joinOldSegments(windows, settleMs));
       restorePolledFrom(db, symbol, coveredFrom, polledFrom);
       // Collection had passed this point, so the upstream had no earlier ticks of the symbol. This does not hold if the
-      // symbol has lost or accepted windows: collection did not wait for those.
+      // symbol has lost or accepted windows, or was not collected for a time: collection did not wait for those.
       const isStartKnown =
         coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY) && !exceptedSymbols.has(symbol);
       if (active.has(symbol) && tree.damaged.size === 0 && isStartKnown) recordServedFrom(db, symbol, coveredFrom);
@@ -97,6 +103,7 @@ export function rebuildState(
     // The user who accepted a window has already seen it reported.
     for (const { accepted_at: acceptedAt, ...window } of manifest.accepted ?? [])
       acceptWindow(db, { ...window, acceptedAt, reportedAt: manifest.created_at });
+    recordSelections(db, selections);
     setMeta(db, 'generation', String(manifest.generation));
     setMeta(db, evidenceSinceKey, String(evidenceSince));
     if (manifest.commit_id !== undefined) setMeta(db, commitIdKey, manifest.commit_id);

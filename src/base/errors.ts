@@ -16,6 +16,25 @@ export const exitCodes = {
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
+const exitCodeMeanings: Readonly<Record<ExitCode, string>> = {
+  0: 'done',
+  1: 'unexpected error',
+  2: 'bad usage or settings',
+  3: 'the upstream rejected the key',
+  4: 'incomplete: something is missing',
+  5: 'another run was writing',
+  6: 'the archive is damaged',
+  7: 'the upstream could not be reached',
+  130: 'stopped by SIGINT',
+  143: 'stopped by SIGTERM',
+};
+
+/** An exit code with its meaning: `exit code 7 (the upstream could not be reached)`. */
+export function formatExitCode(code: number): string {
+  const meaning = (exitCodeMeanings as Readonly<Record<number, string>>)[code];
+  return `exit code ${code}${meaning === undefined ? '' : ` (${meaning})`}`;
+}
+
 /** An error for the user: its message is printed unchanged, and says what failed and what to do. */
 export class OddslakeError extends Error {
   readonly exitCode: ExitCode;

@@ -1,5 +1,5 @@
 import type { DatasetName } from '../archive/format/datasets.ts';
-import { formatViewsFile, quoteSqlString } from '../archive/publish/views-sql.ts';
+import { formatDaysText, formatViewsFile, quoteSqlString } from '../archive/publish/views-sql.ts';
 import type { RemoteManifest, StoredFile } from './bucket-manifest.ts';
 
 // The texts at the root of a bucket besides the manifest.
@@ -18,6 +18,7 @@ export function formatRemoteViews(url: string, { manifest, bucket }: RemoteManif
 --   INSTALL httpfs; CREATE SECRET (TYPE s3, PROVIDER credential_chain); .read views.sql
 -- They keep working after later pushes, as long as the bucket keeps the objects. Read the file again for newer data.`,
     formatFiles: (name: DatasetName) => `[${(manifest.datasets[name].files as StoredFile[]).map(toSql).join(',')}]`,
+    manifestText: formatDaysText(manifest),
   });
 }
 

@@ -2,7 +2,7 @@ import { formatCount } from '../base/format-quantity.ts';
 import type { Diagnosis } from '../doctor/doctor.ts';
 import type { Finding } from '../doctor/finding.ts';
 import type { CompleteCommands } from './command-name.ts';
-import { wrapAdvice, wrapText } from './table.ts';
+import { wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { createPaints, escapeControls, type TerminalStyle } from './terminal-style.ts';
 
 /**
@@ -32,10 +32,11 @@ export function formatDiagnosis(
         `  ${marks[severity]} ${name}${' '.repeat(nameWidth - check.length)}  `,
         indent,
       ),
-      ...(action === null ? [] : wrapAdvice(cyan(`→ ${escapeControls(action)}`), complete, width, indent, indent)),
+      ...(action === null ? [] : wrapAction(`→ ${escapeControls(action)}`, complete, width, indent).map(paintAction)),
       ...(check === 'settings' ? settings : []),
     ];
   };
+  const paintAction = (line: string): string => line.replace(/\S.*/, (text) => cyan(text));
   const body = [...Map.groupBy(diagnosis.findings, ({ group }) => group)].flatMap(([group, findings]) => [
     bold(group[0]!.toUpperCase() + group.slice(1)),
     ...findings.flatMap(formatFinding),
@@ -48,6 +49,6 @@ export function formatDiagnosis(
       ? `${red(counts)} A run would end with exit code ${exit_code}.`
       : warnings > 0
         ? `${yellow(counts)} Runs can continue.`
-        : green('All ok.');
+        : green('No problem found in what was checked.');
   return `${[...body, conclusion].join('\n')}\n`;
 }

@@ -158,8 +158,10 @@ const wideWidthMin = 110;
 const wideColumns: ReadonlySet<string> = new Set(['category', 'first … last tick']);
 const symbolWidthMax = 32;
 
-const formatSymbolState = ({ state, outcome }: ListedSymbol): string =>
-  state === 'resolved' && outcome !== null ? `resolved ${outcome}` : state;
+function formatSymbolState({ state, outcome, watched_at: watchedAt }: ListedSymbol): string {
+  if (state === 'resolved') return outcome === null ? state : `resolved ${outcome}`;
+  return watchedAt === undefined ? state : `${state}, watched`;
+}
 
 function formatTickDays({ first_tick, last_tick }: ListedSymbol): string {
   if (first_tick === null || last_tick === null) return '';

@@ -32,6 +32,7 @@ import { addTail } from './commands/tail.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
 import { configureUsageErrors, suggestChoice, withExamples, withNotes } from './help.ts';
+import { getTerminalStyle } from './terminal-style.ts';
 
 /** Runs the command line and resolves to its exit code. `jobs` come from outside: src imports nothing from jobs. */
 export async function main(argv: readonly string[], jobs: JobLoaders): Promise<number> {
@@ -61,7 +62,14 @@ export async function main(argv: readonly string[], jobs: JobLoaders): Promise<n
       await printUsageErrorJson(argv, jobs, new UsageError(formatCommanderError(program, argv, error)));
       return exitCodes.usage;
     }
-    return printError(argv, error);
+    const { width } = getTerminalStyle(process.stderr);
+    // Imported only on a terminal, so that other failures are as fast as before.
+    const wrap = width === null ? undefined : (await import('./table.ts')).wrapAdvice;
+    return printError(
+      argv,
+      error,
+      (text) => wrap?.(text, completeCommands, width, '', '  ').join('\n') ?? completeCommands(text),
+    );
   } finally {
     process.off('uncaughtException', onUncaught);
   }
@@ -81,11 +89,18 @@ async function printUsageErrorJson(argv: readonly string[], jobs: JobLoaders, er
 }
 
 /** Prints the error in one sentence, with the stack at log level debug or trace. Returns the exit code. */
-function printError(argv: readonly string[], error: unknown): number {
+function printError(
+  argv: readonly string[],
+  error: unknown,
+  print = (text: string): string => completeCommands(text),
+): number {
   const level = argv[argv.indexOf('--log-level') + 1] ?? '';
   const hasStack = argv.includes('--log-level') && ['debug', 'trace'].includes(level);
   const stack = hasStack && error instanceof Error ? `\n${error.stack}` : '';
-  process.stderr.write(`oddslake: ${completeCommands(formatErrorMessage(error))}${stack}\n`);
+  const message = formatErrorMessage(error)
+    .split('\n')
+    .map((line, i) => print(i === 0 ? `oddslake: ${line}` : line));
+  process.stderr.write(`${message.join('\n')}${stack}\n`);
   printErrorJson(argv, error);
   return toExitCode(error, false);
 }

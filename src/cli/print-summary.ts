@@ -8,8 +8,9 @@ import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary }
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { type CompleteCommands, completeCommands } from './command-name.ts';
-import { wrapAdvice, wrapText } from './table.ts';
-import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';
+import { formatOpenDayLines } from './format-archive.ts';
+import { wrapAction, wrapAdvice, wrapText } from './table.ts';
+import { createPaints, escapeControls, getTerminalStyle, plainStyle, type TerminalStyle } from './terminal-style.ts';
 
 /** Texts of each outcome, before and after the duration. */
 const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
@@ -24,12 +25,9 @@ const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: s
   interrupted: ['stopped', '; what was accepted is kept'],
 };
 
-/** Style without a terminal: neither wrapped nor coloured. */
-const plainStyle: TerminalStyle = { width: null, hasColour: false };
-
 /**
  * Formats the summary of a job: ticks, published files, missing windows and the next action.
- * @param complete completes the commands in warnings, errors and the next action
+ * @param complete completes the commands in it
  */
 export function formatSummary(
   summary: Summary,
@@ -44,7 +42,7 @@ export function formatSummary(
   const duration = formatDuration(summary.finished_at - summary.started_at);
   const [ending, detail] = outcomeTexts[outcome];
   const label = `${bold(job)} ${paint(ending)} after ${duration}${detail === '' ? '' : paint(detail)}`;
-  const rows = buildSummaryRows(summary, root, style.width);
+  const rows = buildSummaryRows(summary, root, style.width, complete);
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, values]) =>
     values.map((value, i) => `  ${faint((i === 0 ? name : '').padEnd(width))}  ${value}`),
@@ -144,7 +142,12 @@ type SummaryRow = readonly [name: string, lines: readonly string[]];
 const labelWidth = 13;
 
 /** Labelled rows of a summary, without empty ones. `width` null: nothing is shortened. */
-function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
+function buildSummaryRows(
+  summary: Summary,
+  root: string,
+  width: number | null,
+  complete: CompleteCommands,
+): SummaryRow[] {
   const textWidth = width === null ? null : Math.max(20, width - labelWidth);
   const pushRows: [string, string[]][] =
     summary.pushed === undefined ? [] : [['pushed', joinParts(formatPush(summary.pushed), textWidth)]];
@@ -171,6 +174,8 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
         `${formatNumber(symbols.done)} of ${formatNumber(symbols.planned)} done`,
         formatNonzero(symbols.failed, 'failed'),
         formatNonzero(symbols.suspended, 'suspended'),
+        formatNonzero(symbols.excluded ?? 0, 'excluded'),
+        formatNonzero(symbols.forgotten ?? 0, 'forgotten'),
       ),
     ]);
   if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, textWidth)]);
@@ -200,6 +205,8 @@ function buildSummaryRows(summary: Summary, root: string, width: number | null):
   const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
   if (summary.completeness !== undefined) rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
+  const openDays = formatOpenDayLines(summary);
+  if (openDays.length > 0) rows.push(['days', openDays.flatMap((text) => wrapAction(text, complete, textWidth))]);
   if (night !== undefined && night.fetched_late.count > 0)
     rows.push(['too late', formatTooLate(night.fetched_late, textWidth)]);
   rows.push(['archive', [escapeControls(root)]]);
@@ -235,28 +242,32 @@ function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)
     formatNonzero(counts.duplicates, 'duplicate'),
     formatNonzero(counts.conflicts, 'conflicting'),
     formatNonzero(counts.quarantined, 'quarantined'),
-    formatNonzero(counts.recovered, 'recovered from an earlier run'),
+    formatRecovered(counts.recovered),
   ];
 }
 
 function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
   if (night === undefined) return formatRowCounts({ ...ticks, recovered });
   const quarantinedText = formatNonzero(ticks.quarantined, 'quarantined');
-  const recoveredText = formatNonzero(recovered, 'recovered from an earlier run');
   const duplicatesText = formatNonzero(ticks.duplicates, 'duplicate');
   const { new: newCount, late, conflicts } = night.ticks;
-  const ownCount = ticks.accepted + recovered;
-  const ownText = ownCount === newCount.count ? null : `${formatNumber(ownCount)} of them in this run`;
+  // What polls since the last night have collected.
+  const others = newCount.count - ticks.accepted - recovered;
+  const isOwn = recovered === 0 && others === 0;
   return [
     `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}`,
-    ownText,
+    isOwn || ticks.accepted === 0 ? null : `${formatNumber(ticks.accepted)} of them by this run`,
+    formatNonzero(others, 'by other runs since the last night'),
+    formatRecovered(recovered),
     formatCompared(late, 'late', night),
     formatCompared(conflicts, 'conflicting', night),
     duplicatesText,
     quarantinedText,
-    recoveredText,
   ];
 }
+
+const formatRecovered = (count: number): string | null =>
+  count === 0 ? null : `recovered ${formatNumber(count)} that an interrupted run had journaled`;
 
 /** Null if both the count and its median are 0. */
 const formatCompared = (counts: CountComparison, what: string, { nights }: NightSummary): string | null =>
@@ -267,6 +278,8 @@ const formatCompared = (counts: CountComparison, what: string, { nights }: Night
 function formatMedian({ median }: CountComparison, nights: number, isFirst: boolean): string {
   if (median === null) return '';
   if (nights === 1) return ` (the night before ${formatMedianValue(median)})`;
+  // A median of two is their mean.
+  if (nights === 2) return ` (mean${isFirst ? ' of the 2 nights before' : ''} ${formatMedianValue(median)})`;
   return ` (median${isFirst ? ` of ${nights} nights` : ''} ${formatMedianValue(median)})`;
 }
 

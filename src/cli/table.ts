@@ -118,6 +118,26 @@ function formatFooter(
     : `${countText}, ${shownCount} of ${columns.length} columns: ${advice}`;
 }
 
+/** Stands for a space within a name. A noncharacter, so that no text has it. */
+const keptSpace = '\ufdd0';
+
+/** Marks the spaces of a name or path, so that `wrapText` does not break it. */
+export const keepTogether = (name: string): string => name.replaceAll(' ', keptSpace);
+
+/**
+ * Wraps a clause that ends with a command, with the commands in it completed. That command is on one line, so that it can be
+ * copied. See `wrapText`.
+ */
+export function wrapAction(text: string, complete: CompleteCommands, width: number | null, rest = ''): string[] {
+  const [, clause, original] = /^(.*?:) ((?:oddslake|gzip) .*)$/s.exec(text) ?? [];
+  const isOneLine = width === null || stringWidth(rest + complete(text)) <= width;
+  if (clause === undefined || original === undefined || original.includes('. ') || isOneLine)
+    return wrapAdvice(text, complete, width, rest, rest);
+  const command = complete(original);
+  const indent = stringWidth(rest + command) + 2 <= width ? `${rest}  ` : '    ';
+  return [...wrapText(clause, width, rest, rest), `${indent}${command}`];
+}
+
 /**
  * Wraps a text at spaces to lines of at most `width` columns; null: no limit. A longer word is not broken.
  * @param first prefix of the first line, at most as wide as `rest`
@@ -125,11 +145,8 @@ function formatFooter(
  */
 export function wrapText(text: string, width: number | null, first = '', rest = ''): string[] {
   const lines = width === null ? [text] : wrapAnsi(text, Math.max(20, width - rest.length)).split('\n');
-  return lines.map((line, i) => (i === 0 ? first : rest) + line);
+  return lines.map((line, i) => (i === 0 ? first : rest) + line.replaceAll(keptSpace, ' '));
 }
-
-/** A private-use character, one column wide: it keeps a command on one line. */
-const gap = '\ue000';
 
 /** Like wrapText, with the commands in the text completed. A command is not broken, so that it can be copied. */
 export const wrapAdvice = (
@@ -138,4 +155,4 @@ export const wrapAdvice = (
   width: number | null,
   first = '',
   rest = '',
-): string[] => wrapText(complete(text, gap), width, first, rest).map((line) => line.replaceAll(gap, ' '));
+): string[] => wrapText(complete(text, keptSpace), width, first, rest);

@@ -6,6 +6,9 @@ export interface TerminalStyle {
   readonly hasColour: boolean;
 }
 
+/** Style without a terminal: neither wrapped nor coloured. */
+export const plainStyle: TerminalStyle = { width: null, hasColour: false };
+
 /** Style of a stream. A terminal of unknown width reports 0 columns. */
 export const getTerminalStyle = (stream: NodeJS.WriteStream): TerminalStyle => ({
   width: stream.isTTY && stream.columns > 0 ? stream.columns : null,

@@ -1,3 +1,4 @@
+import { countUnselected } from '../archive/completeness/symbol-lifetime.ts';
 import { seriesDatasets } from '../archive/format/series-datasets.ts';
 import type { RepairReport } from '../archive/integrity/repair.ts';
 import type { VerifyResult } from '../archive/integrity/verify.ts';
@@ -6,11 +7,12 @@ import { readRecordedDamage } from '../archive/journal/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
 import { readSeriesCounts } from '../archive/journal/series-counts.ts';
+import { readUnselectedSymbols } from '../archive/journal/symbols.ts';
 import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';
-import { readProgress, readPublishedCompleteness } from '../archive/read/archive-status.ts';
+import { readOpenDays, readProgress, readPublishedCompleteness } from '../archive/read/archive-status.ts';
 import { removeAbandonedScratch } from '../archive/read/pin-generation.ts';
 import { DamageError, exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../base/time.ts';
@@ -24,6 +26,7 @@ import {
   openConfiguredUpstream,
   openOtherUpstream,
 } from '../context/open-configured.ts';
+import { toOpenDayList } from '../contract/day-reasons.ts';
 import { hasUpstream, requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import type { ImportFlags } from './import/import-step.ts';
 import { afterRun, beforeRun } from './notifications/after-run.ts';
@@ -261,7 +264,7 @@ async function runOnce(
   let result: RunResult;
   try {
     run?.drifts.push(...detectSchemaDrift(run, run.shapes));
-    result = createResult(run === undefined ? emptyFacts : collectFacts(run, session.client));
+    result = createResult(run === undefined ? emptyFacts : collectFacts(run, session.client, job));
     const { finished_at, exit_code } = result.summary;
     if (run !== undefined)
       finishRun(
@@ -350,7 +353,7 @@ async function checkDueFiles(run: Run): Promise<void> {
   await publishFoundDamage(run.context, run.archive, run.id);
 }
 
-function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
+function collectFacts(run: Run, client: Upstream | undefined, job: string): CountedFacts {
   const { archive, context } = run;
   const { db } = archive.state;
   const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : tallyJournaledTicks(archive, run.id);
@@ -364,6 +367,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const symbols = {
     ...run.symbols,
     suspended: listActiveSuspended(db, getConfiguredSymbols(run.context), run.source).length,
+    ...countUnselected(readUnselectedSymbols(db, run.source), getConfiguredSymbols(run.context)),
   };
   const series = seriesDatasets.map((dataset) => ({ dataset, counts: readSeriesCounts(db, run.id, dataset) }));
   const rejected = [
@@ -383,6 +387,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     generation,
     ...readProgress(archive),
     completeness,
+    ...((job === 'nightly' || job === 'backfill') && toOpenDayList(readOpenDays(archive, context.clock.nowMs()))),
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     orderbooks: run.bookCounts,
     ...Object.fromEntries(

@@ -1,6 +1,7 @@
 import { formatCount } from '../base/format-quantity.ts';
 import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, intersect, subtract, type Window } from '../base/window.ts';
+import { type DayExplanation, explainDay } from './day-reasons.ts';
 
 /**
  * Completeness of a UTC day. `complete`: every expected symbol is covered to the end of the day by proven windows, whose
@@ -20,6 +21,11 @@ export interface DayState {
   readonly missing: readonly string[];
   /** Suspended symbols and accepted, lost or expired windows, which do not make the day incomplete. */
   readonly exceptions: number;
+  /** Why it is not complete; absent if it is complete or empty, and in manifests of older versions. */
+  readonly reasons?: DayExplanation['reasons'];
+  /** The same as text, and what completes the day. */
+  readonly reason?: DayExplanation['reason'];
+  readonly next_action?: DayExplanation['next_action'];
 }
 
 /** Whether the day has no known gaps other than exceptions; provisional days count. */
@@ -53,11 +59,27 @@ export interface CompletenessCounts {
   readonly live: number;
   /** Number of symbols that would be polled if they were not suspended. */
   readonly suspended: number;
+  /** Number of active symbols that `source.include` and `source.exclude` leave out; absent if there are none. */
+  readonly excluded?: number;
+  /** Number of symbols that users forgot; absent if there are none. */
+  readonly forgotten?: number;
   /** Whether the market lists were complete on the last day on which they were requested. */
   readonly lists_complete: boolean;
   /** Number of files that are missing or have a checksum mismatch, and the affected days of ticks and coverage (YYYY-MM-DD). */
   readonly damaged: { readonly files: number; readonly dates: readonly string[] };
 }
+
+/** Number of symbols that are not collected, by decision. */
+interface UnselectedCounts {
+  readonly excluded?: number;
+  readonly forgotten?: number;
+}
+
+/** Counts without those that are zero: most archives collect every symbol. */
+const toUnselectedCounts = ({ excluded = 0, forgotten = 0 }: UnselectedCounts): UnselectedCounts => ({
+  ...(excluded > 0 && { excluded }),
+  ...(forgotten > 0 && { forgotten }),
+});
 
 interface CompletenessFindings {
   readonly days: ReadonlyMap<number, Pick<DayState, 'state'>>;
@@ -65,6 +87,7 @@ interface CompletenessFindings {
   readonly provisional: { readonly windows: number };
   readonly live: readonly unknown[];
   readonly suspended: number;
+  readonly unselected?: UnselectedCounts;
   readonly areListsComplete: boolean;
   readonly damage: { readonly files: number; readonly days: ReadonlySet<number> } | null;
   readonly nowMs: number;
@@ -77,6 +100,7 @@ export function countCompleteness({
   provisional,
   live,
   suspended,
+  unselected = {},
   areListsComplete,
   damage,
   nowMs,
@@ -90,6 +114,7 @@ export function countCompleteness({
     inferred_windows: provisional.windows,
     live: live.length,
     suspended,
+    ...toUnselectedCounts(unselected),
     lists_complete: areListsComplete,
     damaged: { files: damage?.files ?? 0, dates: [...(damage?.days ?? [])].sort((a, b) => a - b).map(formatDay) },
   };
@@ -152,7 +177,7 @@ export function updatePublishedCompleteness(
     parseDayStart(date) + dayMs <= nowMs ? [state] : [],
   );
   // A manifest of an older version does not count its gaps. If it has gaps, its days are incomplete.
-  const { gaps, inferred_windows, suspended, live, lists_complete } = published.completeness ?? {
+  const { gaps, inferred_windows, suspended, live, lists_complete, ...rest } = published.completeness ?? {
     gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
     inferred_windows: 0,
     suspended: 0,
@@ -168,6 +193,7 @@ export function updatePublishedCompleteness(
     inferred_windows,
     live,
     suspended,
+    ...toUnselectedCounts(rest),
     lists_complete,
     damaged: { files: damage.files, dates: [...damage.days].sort((a, b) => a - b).map(formatDay) },
   };
@@ -180,20 +206,32 @@ export function updatePublishedDays(
   damage: DamageFindings,
 ): PublishedCompleteness['days'] {
   if (damage.days.size === 0) return days;
-  return Object.fromEntries(
-    Object.entries(days).map(([date, day]) => [
-      date,
-      damage.days.has(parseDayStart(date)) && day.state !== 'empty' ? { ...day, state: 'incomplete' as const } : day,
-    ]),
-  );
+  const damageDay = (date: string, day: DayState): DayState => {
+    const from = parseDayStart(date);
+    if (!damage.days.has(from) || day.state === 'empty') return day;
+    const others = (day.reasons ?? []).filter(({ reason }) => reason !== 'damaged');
+    const damaged = { reason: 'damaged', symbols: 0, from, to: from + dayMs } as const;
+    return { ...day, state: 'incomplete', ...explainDay(date, [damaged, ...others]) };
+  };
+  return Object.fromEntries(Object.entries(days).map(([date, day]) => [date, damageDay(date, day)]));
 }
 
-/** The state of an archive as text: `complete with exceptions`. */
-const formatArchiveState = (state: ArchiveState): string => state.replaceAll('_', ' ');
+/** What a state means, in half a sentence, where its name does not say it. */
+const stateMeanings: Readonly<Partial<Record<ArchiveState, string>>> = {
+  provisional: 'covered, not confirmed yet',
+  complete_with_exceptions: 'all but what cannot be fetched',
+};
 
-/** Completeness as one clause: `incomplete: 2 days, 3 gaps; 4 windows are provisional`. */
+/** A state with its meaning as text: `provisional (covered, not confirmed yet)`. */
+export function formatArchiveState(state: ArchiveState): string {
+  const meaning = stateMeanings[state];
+  return `${state.replaceAll('_', ' ')}${meaning === undefined ? '' : ` (${meaning})`}`;
+}
+
+/** Completeness as one clause: `incomplete: 2 days incomplete, 3 gaps; 4 windows provisional (covered, not confirmed yet)`. */
 export function formatCompleteness(completeness: CompletenessCounts): string {
   const { state, days, gaps, inferred_windows, suspended, lists_complete, damaged } = completeness;
+  const { excluded = 0, forgotten = 0 } = completeness;
   const open = gaps.failed + gaps['never asked'] + gaps.damaged;
   const excepted = gapReasons.reduce((sum, reason) => sum + (isExceptedReason(reason) ? gaps[reason] : 0), 0);
   const textIf = (count: number, text: string): string[] => (count === 0 ? [] : [text]);
@@ -203,15 +241,16 @@ export function formatCompleteness(completeness: CompletenessCounts): string {
     ...textIf(open, formatCount(open, 'gap')),
     ...(lists_complete ? [] : ['the last market lists are incomplete']),
   ].join(', ');
-  const inferred = days.provisional + inferred_windows;
   const unproven = [
     ...textIf(inferred_windows, formatCount(inferred_windows, 'window')),
     ...textIf(days.provisional, formatCount(days.provisional, 'day')),
   ].join(' and ');
   const clauses = [
     ...textIf(missing.length, missing),
-    ...textIf(inferred, `${unproven} ${inferred === 1 ? 'is' : 'are'} provisional`),
+    ...textIf(unproven.length, state === 'provisional' ? unproven : `${unproven} ${formatArchiveState('provisional')}`),
     ...textIf(suspended, `${formatCount(suspended, 'symbol')} suspended`),
+    ...textIf(excluded, `${formatCount(excluded, 'symbol')} excluded`),
+    ...textIf(forgotten, `${formatCount(forgotten, 'symbol')} forgotten`),
     ...textIf(excepted, `${formatCount(excepted, 'window')} lost, expired or accepted`),
   ];
   return [formatArchiveState(state), ...textIf(clauses.length, clauses.join('; '))].join(': ');

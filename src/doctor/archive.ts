@@ -10,10 +10,11 @@ import {
   sumFileSizes,
 } from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
+import { computeVerifiedThrough } from '../archive/journal/published-files.ts';
 import { schemaVersion } from '../archive/journal/schema.ts';
 import type { StateInspection } from '../archive/journal/state.ts';
 import { computeKnownDamage } from '../archive/known-state.ts';
-import { exitCodes, OddslakeError } from '../base/errors.ts';
+import { exitCodes, formatExitCode, OddslakeError } from '../base/errors.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { Context } from '../context/context.ts';
@@ -21,8 +22,15 @@ import {
   type CompletenessCounts,
   formatCompleteness,
   updatePublishedCompleteness,
+  updatePublishedDays,
 } from '../contract/completeness-counts.ts';
-import { toRunMark } from '../report/health-status.ts';
+import {
+  formatOpenDays,
+  groupOpenDays,
+  listOpenDays,
+  type OpenDay,
+  suggestOpenDaysAction,
+} from '../contract/day-reasons.ts';
 import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
 export interface ArchiveFacts extends ArchiveInspection {
@@ -167,10 +175,9 @@ function judgeRun({ lastRun }: StateInspection, nowMs: number): Finding {
       : ok('last run', `${started}, is running`);
   if (exitCode === exitCodes.done)
     return ok('last run', `${started}, succeeded after ${formatDuration(finishedAt - startedAt)}`);
-  const { word } = toRunMark({ state: 'ended', exitCode, summary: null });
   return warning(
     'last run',
-    `${started}, ended with exit code ${exitCode}: ${word}`,
+    `${started}, ended with ${formatExitCode(exitCode!)}`,
     exitCode === exitCodes.incomplete
       ? 'The next run fetches the missing windows. To list them: oddslake gaps'
       : 'See the end of its log, fix the cause, and run it again.',
@@ -183,12 +190,19 @@ function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowM
   const isKnown = new Set(known.map(({ path }) => path));
   const found = files.wrong.filter((path) => !isKnown.has(path));
   const damage = [...known, ...found.map((path) => ({ path, kind: 'checksum mismatch' as const }))];
-  const completeness = updatePublishedCompleteness(manifest, computeKnownDamage(damage, manifest), nowMs);
+  const knownDamage = computeKnownDamage(damage, manifest);
+  const completeness = updatePublishedCompleteness(manifest, knownDamage, nowMs);
+  const openDays = listOpenDays(Object.entries(updatePublishedDays(manifest, knownDamage)), nowMs);
+  const { hashedAt } = valueOrNull(state) ?? {};
+  const verifiedThrough =
+    hashedAt === undefined
+      ? (manifest.verified_through ?? null)
+      : computeVerifiedThrough(listManifestFiles(manifest).map((file) => ({ hashedAt: hashedAt(file) })));
   const published =
     damage.length === 0
       ? ok(
           'published',
-          `${formatCount(files.listed, 'file')} have the right size; ${formatNumber(files.hashed)} of them were hashed and match`,
+          `${formatCount(files.listed, 'file')} have the right size, and ${formatNumber(files.hashed)} that were hashed now match; ${formatVerified(verifiedThrough)}`,
         )
       : problem(
           'published',
@@ -200,7 +214,7 @@ function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowM
   return [
     published,
     judgeLag((valueOrNull(state)?.progress ?? manifest).reached, completeness.live, nowMs, lagMsMax),
-    ...judgeCompleteness(completeness),
+    ...judgeCompleteness(completeness, openDays),
   ];
 }
 
@@ -217,9 +231,24 @@ function judgeLag(reached: number | null, live: number, nowMs: number, lagMsMax:
   return lagMs <= lagMsMax ? ok('covered', found) : warning('covered', found, action);
 }
 
+/** How much of the published files is verified since when. Each night hashes a share of them. */
+const formatVerified = (verifiedThrough: number | null): string =>
+  verifiedThrough === null
+    ? 'some bytes were never verified: oddslake verify reads all'
+    : `every byte verified since ${formatIsoUtc(verifiedThrough)}`;
+
+/** The newest days that are not complete, with the reasons. */
+const openDaysShown = 3;
+
 /** Reports the completeness. Damage is reported by `judgePublished`. */
-function judgeCompleteness(completeness: CompletenessCounts): Finding[] {
-  const found = formatCompleteness(completeness);
+function judgeCompleteness(completeness: CompletenessCounts, openDays: readonly OpenDay[]): Finding[] {
+  const groups = groupOpenDays(openDays).slice(0, openDaysShown);
+  const more = openDays.length - groups.reduce((sum, { count }) => sum + count, 0);
+  const found = [
+    formatCompleteness(completeness),
+    ...groups.map(formatOpenDays),
+    ...(more > 0 ? [`${formatCount(more, 'earlier day')} not complete`] : []),
+  ].join('. ');
   const { state, suspended } = completeness;
   const judged =
     state === 'incomplete' || state === 'damaged'
@@ -230,7 +259,7 @@ function judgeCompleteness(completeness: CompletenessCounts): Finding[] {
             ? 'Repair the damaged files first: oddslake verify --repair'
             : 'The next run fetches the missing windows. To list them: oddslake gaps. To accept them: oddslake gaps accept',
         )
-      : ok('completeness', found);
+      : { ...ok('completeness', found), action: suggestOpenDaysAction(openDays) };
   if (suspended === 0) return [judged];
   const unknown = `${formatCount(suspended, 'active symbol')}, which the service reports as unknown`;
   const action = 'To list them: oddslake gaps. To request them now: oddslake symbols retry';

@@ -1,6 +1,7 @@
 import { formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatDay, formatMinute } from '../base/time.ts';
+import { dayMs, hourMs } from '../base/window.ts';
 import type { CoverageFacts, GapGroup, HeatmapRow } from './data/coverage-facts.ts';
 import type { QuarantineReason } from './data/quarantine.ts';
 import type { ReportData } from './data/report-data.ts';
@@ -18,8 +19,13 @@ import {
 import { type HeatLine, heatColours, heatLevels, renderCoveragePlot } from './time-plots.ts';
 
 const groupWords = { category: 'category', source: 'venue', prefix: 'ticker prefix' } as const;
-/** Hours per step on a narrow page. */
-const hoursPerNarrowStep = 6;
+/** The words for a step of the plot, and how many steps are one on a narrow page. */
+const stepWords = {
+  [hourMs]: { step: 'hour', narrow: 'six hours per step', narrowSteps: 6 },
+  [6 * hourMs]: { step: 'six hours', narrow: 'a day per step', narrowSteps: 4 },
+  [dayMs]: { step: 'day', narrow: 'four days per step', narrowSteps: 4 },
+} as const;
+const getStepWords = (stepMs: number) => stepWords[stepMs as keyof typeof stepWords] ?? stepWords[hourMs];
 /** Maximum length of texts from outside, in characters. */
 const lettersMax = 300;
 
@@ -28,7 +34,8 @@ export function renderCoverageSection({ coverage }: ReportData): ReportPart[] {
   const { rows, groupedBy, stepMs, from, to } = coverage;
   if (rows.length === 0)
     return [{ name: 'Coverage', text: `No symbol was live from ${formatDay(from)} to ${formatDay(to - 1)}.` }];
-  const caption = `Covered share of symbol lifetimes per hour, by ${groupWords[groupedBy]}`;
+  const { step, narrow, narrowSteps } = getStepWords(stepMs);
+  const caption = `Covered share of symbol lifetimes per ${step}, by ${groupWords[groupedBy]}`;
   const lived = rows.reduce((sum, { lifetimeMs }) => sum + sumValues(lifetimeMs), 0);
   const covered = rows.reduce((sum, { coveredMs }) => sum + sumValues(coveredMs), 0);
   return [
@@ -40,12 +47,12 @@ export function renderCoverageSection({ coverage }: ReportData): ReportPart[] {
           coverage,
           {
             wide: { lines: toHeatLines(coverage, 1), stepMs },
-            narrow: { lines: toHeatLines(coverage, hoursPerNarrowStep), stepMs: hoursPerNarrowStep * stepMs },
+            narrow: { lines: toHeatLines(coverage, narrowSteps), stepMs: narrowSteps * stepMs },
           },
         ),
       ),
-      html`<p class="keys">${renderLevelKeys()}<span class="key only-narrow">six hours per step</span></p>\n`,
-      html`<details><summary>Groups as a table</summary>${renderGroupsTable(rows)}</details>\n`,
+      html`<p class="keys">${renderLevelKeys()}<span class="key only-narrow">${narrow}</span></p>\n`,
+      html`<details><summary>Groups as a table</summary>${renderGroupsTable(rows, step)}</details>\n`,
     ]),
   ];
 }
@@ -76,7 +83,7 @@ const renderLevelKeys = (): Html[] => [
   html`<span class="key"><span class="swatch blank" aria-hidden="true"></span>no live symbol</span>\n`,
 ];
 
-function renderGroupsTable(rows: readonly HeatmapRow[]): Html {
+function renderGroupsTable(rows: readonly HeatmapRow[], step: string): Html {
   const worst = ({ lifetimeMs, coveredMs }: HeatmapRow): number =>
     lifetimeMs.reduce((min, ms, i) => (ms === 0 ? min : Math.min(min, coveredMs[i]! / ms)), 1);
   const columns: HtmlColumn<HeatmapRow>[] = [
@@ -86,7 +93,11 @@ function renderGroupsTable(rows: readonly HeatmapRow[]): Html {
       name: 'Covered',
       format: ({ lifetimeMs, coveredMs }) => formatCoveragePercent(sumValues(coveredMs) / sumValues(lifetimeMs)),
     },
-    { name: 'In the worst hour', format: (row) => formatCoveragePercent(worst(row)), isLoss: (row) => worst(row) < 1 },
+    {
+      name: `In the worst ${step}`,
+      format: (row) => formatCoveragePercent(worst(row)),
+      isLoss: (row) => worst(row) < 1,
+    },
     {
       name: 'Missing',
       format: ({ lifetimeMs, coveredMs }) => formatDuration(sumValues(lifetimeMs) - sumValues(coveredMs)),

@@ -9,6 +9,7 @@ import {
   type HtmlColumn,
   type ReportPart,
   renderCards,
+  renderCatalogueLink,
   renderFigure,
   renderHtmlTable,
   renderSection,
@@ -53,10 +54,7 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
   const tickDays = trimDays(days, ({ ticks }) => ticks);
   if (tickDays.length < chartPointsMin)
     return [
-      renderSection('Ticks and bytes', [
-        ...hiddenNote,
-        renderCards(renderDaysTable(tickDays.toReversed(), data.nowMs)),
-      ]),
+      renderSection('Ticks and bytes', [...hiddenNote, renderCards(renderDaysTable(tickDays.toReversed(), data))]),
     ];
   const hollowNote = tickDays.every(isDayComplete) ? '' : ' Hollow bars: days that are incomplete or not over yet.';
   const byteUnit = chooseByteUnit(maximum(({ bytes }) => bytes));
@@ -85,15 +83,19 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
           bars: bars((day) => day.bytes / byteUnit.bytes),
         }),
       ),
-      html`<details><summary>Days as a table</summary>${renderDaysTable(days.toReversed(), data.nowMs)}</details>\n`,
+      html`<details><summary>Days as a table</summary>${renderDaysTable(days.toReversed(), data)}</details>\n`,
     ]),
   ];
 }
 
-function renderDaysTable(days: readonly DayTotals[], nowMs: number): Html {
+function renderDaysTable(days: readonly DayTotals[], { nowMs, rules }: ReportData): Html {
   const isUnfinished = ({ date }: DayTotals): boolean => parseDayStart(date) + dayMs > nowMs;
   const columns: HtmlColumn<DayTotals>[] = [
-    { name: 'Day', kind: 'left', format: ({ date }) => date },
+    {
+      name: 'Day',
+      kind: 'left',
+      format: ({ date }) => renderCatalogueLink(rules.catalogueUrl, { day: date }, html`${date}`),
+    },
     { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
     { name: 'Size', format: ({ bytes }) => formatBytes(bytes) },
     { name: 'Conflicts', format: ({ conflicts }) => formatNumber(conflicts) },

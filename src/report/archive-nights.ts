@@ -59,9 +59,7 @@ export function renderNightSection({ runs, lastNight }: ReportData): ReportPart[
   const columns: HtmlColumn<ChangeRow>[] = [
     { name: 'What', kind: 'left', format: ({ name }) => name },
     { name: 'Last night', format: ({ count }) => formatNumber(count) },
-    ...(night.nights === 0
-      ? []
-      : [{ name: `Median of ${formatCount(night.nights, 'night')}`, format: ({ usual }: ChangeRow) => usual }]),
+    ...(night.nights === 0 ? [] : [{ name: formatUsual(night.nights), format: ({ usual }: ChangeRow) => usual }]),
     { name: 'Symbols', kind: 'text', format: ({ symbols }) => (symbols === null ? '' : renderExamples(symbols)) },
   ];
   const { published } = run.summary!;
@@ -148,3 +146,7 @@ function formatMissedTicks(
   if (missingShare === 0) return `No missing ticks are expected elsewhere. ${boundText}`;
   return `About ${formatCount(Math.round(missingShare * ticks), 'tick')} of ${formatNumber(ticks)}, extrapolated from the sample. ${boundText}`;
 }
+
+/** What a night is compared with. A median of one night is that night, and of two their mean. */
+const formatUsual = (nights: number): string =>
+  nights === 1 ? 'The night before' : nights === 2 ? 'Mean of 2 nights before' : `Median of ${nights} nights before`;

@@ -27,7 +27,7 @@ export function renderArchiveReport(data: ReportData, version: string): ArchiveR
 </header>
 `,
     renderHealthPanel(health),
-    html`<p class="note origin">${describeOrigin(data)}${renderCatalogueLink(data.rules.catalogueUrl)}</p>\n`,
+    html`<p class="note origin">${describeOrigin(data)}${linkCatalogue(data.rules.catalogueUrl)}</p>\n`,
     // An empty archive has no figures.
     ...(health.state === 'empty' ? [] : [renderOverview(data, growth), ...renderSections(data, growth)]),
   ];
@@ -44,7 +44,8 @@ export const getArchiveName = (path: string): string => /[^/\\]+(?=[/\\]*$)/.exe
 function describeOrigin({ status, nowMs }: ReportData): string {
   const sources = status.sources?.map((source) => source.name).join(', ');
   const from = sources || status.upstream;
-  return `${from ? `Collected from ${from}. ` : ''}Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.`;
+  const verb = status.generation === 0 ? 'Collects' : 'Collected';
+  return `${from ? `${verb} from ${from}. ` : ''}Archive ${status.archive}, generation ${formatNumber(status.generation)}. Written ${formatMinute(nowMs)} UTC.`;
 }
 
 /** All sections, those that need attention first. */
@@ -68,8 +69,8 @@ const renderSections = (data: ReportData, growth: ArchiveGrowth): Html[] =>
     ...renderGrowthSection(data, growth),
   ]);
 
-const renderCatalogueLink = (url: string | null): readonly Html[] =>
-  url === null ? [] : [html` <a href="${url}" rel="noreferrer">Open the catalogue</a>`];
+const linkCatalogue = (url: string | null): readonly Html[] =>
+  url === null ? [] : [html` <a class="nowrap" href="${url}" rel="noreferrer">Open the catalogue</a>`];
 
 const signs = { ok: '✓', warning: '!', action_required: '✕', empty: '○', info: '·' } as const;
 
@@ -116,7 +117,16 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
     {
       label: 'Live symbols',
       value: formatNumber(symbols.live),
-      note: `of ${formatNumber(symbols.known)} known${symbols.suspended === 0 ? '' : `, ${formatNumber(symbols.suspended)} suspended`}`,
+      note: [
+        `of ${formatNumber(symbols.known)} known`,
+        ...(
+          [
+            [symbols.suspended, 'suspended'],
+            [symbols.excluded ?? 0, 'excluded'],
+            [symbols.forgotten ?? 0, 'forgotten'],
+          ] as const
+        ).flatMap(([count, state]) => (count === 0 ? [] : [`${formatNumber(count)} ${state}`])),
+      ].join(', '),
     },
     {
       label: 'Complete days',

@@ -23,7 +23,7 @@ const problemRowsMax = 15;
 const reasonLettersMax = 160;
 
 /** Failing, suspended and late symbols. */
-export function renderProblemSymbolsSection({ problems, status }: ReportData): ReportPart[] {
+export function renderProblemSymbolsSection({ problems, status, rules }: ReportData): ReportPart[] {
   const { listed, counts } = problems;
   const heading = 'Failing, suspended and late symbols';
   if (listed.length === 0) {
@@ -31,7 +31,11 @@ export function renderProblemSymbolsSection({ problems, status }: ReportData): R
     return [{ name: heading, text }];
   }
   const columns: HtmlColumn<ProblemSymbol>[] = [
-    { name: 'Symbol', kind: 'text', format: ({ symbol, question }) => renderSymbol(symbol, question) },
+    {
+      name: 'Symbol',
+      kind: 'text',
+      format: ({ symbol, question }) => renderSymbol(symbol, question, rules.catalogueUrl),
+    },
     { name: 'State', kind: 'left', format: ({ state }) => state, isLoss: ({ state }) => state === 'failing' },
     { name: 'Since', kind: 'left', format: ({ since }) => (since === null ? noValue : formatMinute(since)) },
     {
@@ -74,12 +78,16 @@ function describeProblem({ state, reason, missingMs }: ProblemSymbol): string {
 }
 
 /** Symbols with the most ticks, and symbols that have become silent. */
-export function renderSymbolsSection({ cadence }: ReportData): ReportPart[] {
+export function renderSymbolsSection({ cadence, rules }: ReportData): ReportPart[] {
   const { busiest, silent, days, error } = cadence;
   if (error !== null)
     return [renderSection('Symbols', [html`<p class="warning">Ticks could not be read: ${error}</p>\n`])];
   const silentColumns: HtmlColumn<SilentSymbol>[] = [
-    { name: 'Symbol', kind: 'text', format: ({ symbol, question }) => renderSymbol(symbol, question) },
+    {
+      name: 'Symbol',
+      kind: 'text',
+      format: ({ symbol, question }) => renderSymbol(symbol, question, rules.catalogueUrl),
+    },
     { name: 'Last tick', kind: 'left', format: ({ lastTick }) => formatMinute(lastTick) },
     { name: 'Silent for', format: ({ quietMs }) => formatDuration(quietMs) },
     {
@@ -98,10 +106,10 @@ export function renderSymbolsSection({ cadence }: ReportData): ReportPart[] {
           ],
           true,
         );
-  return [silentPart, ...renderBusiestSection(busiest, days)];
+  return [silentPart, ...renderBusiestSection(busiest, days, rules.catalogueUrl)];
 }
 
-function renderBusiestSection(busiest: readonly BusySymbol[], days: number): ReportPart[] {
+function renderBusiestSection(busiest: readonly BusySymbol[], days: number, catalogueUrl: string | null): ReportPart[] {
   if (busiest.length === 0) return [];
   const times = busiest.flatMap(({ prices }) => prices.map(({ t }) => t));
   const span = {
@@ -109,7 +117,7 @@ function renderBusiestSection(busiest: readonly BusySymbol[], days: number): Rep
     to: times.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
   };
   const columns: HtmlColumn<BusySymbol>[] = [
-    { name: 'Symbol', kind: 'text', format: ({ symbol, question }) => renderSymbol(symbol, question) },
+    { name: 'Symbol', kind: 'text', format: ({ symbol, question }) => renderSymbol(symbol, question, catalogueUrl) },
     ...(busiest.some(({ prices }) => prices.length >= chartPointsMin)
       ? [
           {

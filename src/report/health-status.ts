@@ -94,12 +94,14 @@ function checkDamage({ status }: HealthInput): HealthFinding[] {
   return [{ severity: 'action_required', message, action: 'Repair the archive with oddslake verify --repair' }];
 }
 
-/** Checks the last nightly run and the last run of any job. */
-function checkRuns({ runs, lastNight }: HealthInput): HealthFinding[] {
+/** Checks the last nightly run and the last run of any job. A verify that only found damage says what the damage says. */
+function checkRuns({ runs, lastNight, status }: HealthInput): HealthFinding[] {
   const ended = runs.filter(({ state }) => state !== 'running');
   const lastNightly = ended.findLast(({ job }) => job === 'nightly') ?? lastNight;
   return [...new Set([ended.at(-1), lastNightly])].flatMap((run) =>
-    run ? (checkRun(run, run === ended.at(-1) ? run.summary?.nextAction : undefined) ?? []) : [],
+    run && !(run.job === 'verify' && run.exitCode === exitCodes.damaged && status.damaged_count > 0)
+      ? (checkRun(run, run === ended.at(-1) ? run.summary?.nextAction : undefined) ?? [])
+      : [],
   );
 }
 

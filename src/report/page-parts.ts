@@ -112,9 +112,25 @@ export const renderLongTable = <Row>(
       ]),
 ];
 
-/** A symbol, isolated so that a right-to-left name leaves the text around it in order; below it what it is about. */
-export const renderSymbol = (symbol: string, question: string | null = null): Html =>
-  html`<bdi>${shortenText(symbol, nameLettersMax)}</bdi>${
+/** A link to a symbol or a day of the catalogue page; without an address, only the text. */
+export function renderCatalogueLink(
+  catalogueUrl: string | null,
+  view: { readonly symbol?: string; readonly day?: string },
+  text: Html,
+): Html {
+  if (catalogueUrl === null) return text;
+  const url = new URL(catalogueUrl);
+  url.hash = String(new URLSearchParams(view));
+  return html`<a href="${url.href}" rel="noreferrer">${text}</a>`;
+}
+
+/** A symbol, with a link to it if the catalogue's address is known, isolated so that a right-to-left name leaves the text around it in order; below it what it is about. */
+export const renderSymbol = (
+  symbol: string,
+  question: string | null = null,
+  catalogueUrl: string | null = null,
+): Html =>
+  html`${renderCatalogueLink(catalogueUrl, { symbol }, html`<bdi>${shortenText(symbol, nameLettersMax)}</bdi>`)}${
     question === null || question === ''
       ? []
       : [html`<span class="about"><bdi>${shortenText(question, nameLettersMax)}</bdi></span>`]
@@ -186,7 +202,8 @@ td.text { text-align: left; white-space: normal; min-width: 150px; }
 td.loss { color: var(--down); }
 tr.best td { font-weight: 600; }
 details { margin-top: 12px; }
-summary { cursor: pointer; color: var(--accent); }
+summary, td a { color: var(--accent); }
+summary { cursor: pointer; }
 dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; }
 dl.facts dt { color: var(--muted); }
 pre { margin: 12px 0 0; padding: 12px 14px; border-radius: 8px; background: var(--panel); font-size: 13px; overflow-x: auto; white-space: pre-wrap; }

@@ -356,7 +356,15 @@ export async function registerDocumentationRoutes(
       staticCSP: pageContentSecurityPolicy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'"),
       theme: { title: 'oddslake' },
       // Without the top bar, in which users could load another document.
-      uiConfig: { layout: 'BaseLayout', deepLinking: true, docExpansion: 'list', persistAuthorization: false },
+      uiConfig: {
+        layout: 'BaseLayout',
+        deepLinking: true,
+        docExpansion: 'list',
+        defaultModelsExpandDepth: 0,
+        persistAuthorization: false,
+        // Its colors have too little contrast.
+        syntaxHighlight: false,
+      },
     });
   });
 }

@@ -45,6 +45,7 @@ import { registerResearchRoutes } from './objects/run-backtest.ts';
 import { registerStrategyRoutes } from './objects/strategies.ts';
 import { describeRoutes, registerDocumentationRoutes } from './openapi.ts';
 import { registerCatalogueRoutes } from './web/catalogue.ts';
+import { isPageRequest, sendNotFoundPage } from './web/not-found-page.ts';
 import { registerProblemsPage } from './web/problems-page.ts';
 import { generateRandomId } from './workspace/tables.ts';
 
@@ -225,12 +226,15 @@ function toPathPattern(url: string): RegExp {
   return new RegExp(`^${parts.join('')}$`, 's');
 }
 
-/** Responses for requests without a route: 204 to OPTIONS, 405 with Allow, else 404. */
+/** Responses for requests without a route: 204 to OPTIONS, 405 with Allow, else 404, for browsers as a page. */
 function registerNotFoundHandler(app: FastifyInstance, methods: MethodRegistry): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.is404) return done();
     const allow = request.raw.url === '*' ? allMethods : methods.findAllowedMethods(toPath(request));
-    if (allow === null) return done();
+    if (allow === null) {
+      if (isPageRequest(request, toPath(request))) return void sendNotFoundPage(reply);
+      return done();
+    }
     if (request.method === 'OPTIONS') return void reply.code(204).header('allow', allow).send();
     throw new ProblemError(405, `${request.method} is not supported at this path. Supported are ${allow}.`, {
       headers: { allow },

@@ -46,14 +46,6 @@ export function checkEmail(values: ReadonlyMap<string, unknown>, merged: MergedS
     throw new UsageError('notify.email.to needs notify.email.from, and notify.email.smtp_url or notify.email.sendmail');
 }
 
-/** Validates the address of the catalogue, which becomes a link. */
-export function parseCatalogueUrl({ value, from }: SourcedValue): string | null {
-  if (value === null) return null;
-  const url = URL.parse(value as string);
-  if (url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') return url.href;
-  throw createBadValueError('report.catalogue_url', value, from, 'an http or https URL without credentials');
-}
-
 /** Validates the path of the textfile. The node exporter silently ignores files that do not end with .prom. */
 export function parseTextfilePath({ value, from }: SourcedValue, base: string): string | null {
   if (typeof value !== 'string') return null;

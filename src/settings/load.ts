@@ -2,10 +2,10 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
+import { resolveCatalogueUrl } from './catalogue-url.ts';
 import {
   checkEmail,
   type MergedSettings,
-  parseCatalogueUrl,
   parseSecretUrl,
   parseTextfilePath,
   type SourcedValue,
@@ -109,7 +109,7 @@ export async function resolveSettings(
   attempt(() => checkEmail(values, merged));
   values.set(
     'report.catalogue_url',
-    attempt(() => parseCatalogueUrl(merged.get('report.catalogue_url')!)),
+    attempt(() => resolveCatalogueUrl(merged)),
   );
   values.set(
     'metrics.textfile',

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox';
+import { selectorPattern, selectorRule } from '../base/symbol-selector.ts';
 
 /** Jobs whose end is reported. `push` is that of a schedule. */
 const notifyingJobs = [
@@ -38,6 +39,8 @@ export const settingsSchema = createSection({
   source: createSection({
     name: createNullable({ type: 'string', minLength: 1, maxLength: 200 }),
     views: createTextList(['matched', 'resolving']),
+    include: createSelectorList(),
+    exclude: createSelectorList(),
     symbol_paths: createTextList(['symbol', 'symbols/*', 'ticker', 'venues/*/ticker', 'venues/*/symbol']),
     field_paths: createSection({
       question: createTextList(['question', 'title']),
@@ -300,6 +303,18 @@ function createFlag(value: boolean) {
 /** A list of some of these names; all of them by default. */
 function createChoiceList<const N extends string>(names: readonly N[], value: readonly N[] = names) {
   return { type: 'array', items: { type: 'string', enum: names }, maxItems: 100, default: value } as const;
+}
+
+/** A list of selectors of symbols; none by default. */
+function createSelectorList() {
+  const items = {
+    type: 'string',
+    minLength: 1,
+    maxLength: 1000,
+    pattern: selectorPattern,
+    description: selectorRule,
+  } as const;
+  return { type: 'array', items, maxItems: 10_000, default: [] } as const;
 }
 
 function createTextList(value: readonly string[]) {

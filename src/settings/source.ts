@@ -1,6 +1,7 @@
 import type { UsageError } from '../base/errors.ts';
 import { findNearestName } from '../base/nearest-name.ts';
 import { isSourceName, sourceNameRule } from '../base/source-name.ts';
+import { selectorPattern, suggestSelector } from '../base/symbol-selector.ts';
 import { type LeafSchema, type SectionSchema, settingsSchema } from './schema.ts';
 import { attemptStep, type ReportProblem, SettingError, throwProblem } from './setting-error.ts';
 
@@ -142,6 +143,7 @@ export function createBadValueError(
 /** The name of a choice that the value probably means. */
 function suggestValue(path: string, value: unknown): string | null {
   const leaf = findSettingSchema(path.replace(/\[\d+\]$/, ''));
+  if (leaf?.items?.pattern === selectorPattern) return suggestSelector(value);
   const names = leaf?.enum ?? leaf?.items?.enum ?? leaf?.anyOf?.[0]?.enum;
   if (names === undefined || typeof value !== 'string') return null;
   return findNearestName(value, names) ?? null;
@@ -187,8 +189,9 @@ function checkValue(path: string, leaf: LeafSchema, value: unknown, from: string
   }
   const index = value.findIndex((item) => !isValid(leaf.items!, item));
   const quoted = typeof value[index] === 'number' ? '; quote it' : '';
-  const { maxLength, enum: names } = leaf.items!;
-  const expected = names === undefined ? `a string of 1 to ${maxLength} characters` : `one of ${names.join(', ')}`;
+  const { maxLength, enum: names, description } = leaf.items!;
+  const expected =
+    description ?? (names === undefined ? `a string of 1 to ${maxLength} characters` : `one of ${names.join(', ')}`);
   throw createBadValueError(`${path}[${index}]`, value[index], from, expected + quoted);
 }
 
@@ -287,6 +290,7 @@ export function describeExpected(schema: LeafSchema): string {
     case 'null':
       return 'null';
     case 'array':
+      if (schema.items?.description !== undefined) return `a list; each item is ${schema.items.description}`;
       return schema.items?.enum === undefined
         ? 'a list of non-empty strings'
         : `a list of ${schema.items.enum.join(', ')}`;

@@ -18,10 +18,16 @@ describe('the manifest', () => {
       answer('BBB', [[day0 + dayMs, 0.5]], { windows: [{ from: day0 + dayMs, to: day0 + 2 * dayMs - 1 }] }),
     );
     const { manifest } = await publishNow(archive);
-    expect(manifest.days).toEqual({
+    expect(manifest.days).toMatchObject({
       '2026-06-01': { state: 'complete', expected: 1, covered: 1, missing: [], exceptions: 0 },
       '2026-06-02': { state: 'incomplete', expected: 2, covered: 1, missing: ['BBB'], exceptions: 0 },
       '2026-06-03': { state: 'incomplete', expected: 2, covered: 1, missing: ['BBB'], exceptions: 0 },
+    });
+    expect(manifest.days['2026-06-01']).not.toHaveProperty('reasons');
+    expect(manifest.days['2026-06-03']).toMatchObject({
+      reasons: [{ reason: 'never asked', symbols: 1, from: day0 + 2 * dayMs, to: day0 + 3 * dayMs }],
+      reason: '1 symbol is not requested yet',
+      next_action: 'the next night fetches them, or: oddslake backfill --from 2026-06-03 --to 2026-06-04',
     });
     expect(manifest.watermark).toBe(day0 + 2 * dayMs - 1);
     append(archive, answer('BBB', [], { windows: [{ from: day0 + 2 * dayMs - 1, to: day0 + 3 * dayMs }] }));

@@ -64,8 +64,8 @@ describe("the archive's README", () => {
         `2026-01-${String(i + 1).padStart(2, '0')}`,
         {
           state: i < 12 ? ('complete' as const) : ('incomplete' as const),
-          expected: 3,
-          covered: i === 24 ? 2 : 3,
+          expected: 100,
+          covered: i === 24 ? 2 : i < 14 ? 100 : i,
           missing: [],
           exceptions: 0,
         },
@@ -73,9 +73,9 @@ describe("the archive's README", () => {
     );
     const text = formatReadme({ ...createEmptyManifest('oddslake test', 'box', 4), generation: 3, days });
     expect(text).toContain(
-      'Incomplete days: 3 earlier ones, 2026-01-16 (not settled yet), 2026-01-17 (not settled yet), 2026-01-18',
+      'Incomplete days: 2 earlier ones, 2026-01-16 (15 of 100 symbols covered), 2026-01-17 (16 of 100 symbols covered), ',
     );
-    expect(text).toContain('2026-01-25 (2 of 3 symbols covered).');
+    expect(text).toContain('2026-01-25 (2 of 100 symbols covered).');
     expect(text).toContain('Days without data: none.');
   });
 
@@ -93,9 +93,9 @@ describe("the archive's README", () => {
   });
 
   test.each([
-    ['no order books or quotes', [], [], 6],
-    ['order books', [book], [], 8],
-    ['quotes', [], [quote('AAA', day0 + 3 * dayMs, 0.25, null)], 8],
+    ['no order books or quotes', [], [], 7],
+    ['order books', [book], [], 9],
+    ['quotes', [], [quote('AAA', day0 + 3 * dayMs, 0.25, null)], 9],
   ] as const)('has SQL that runs in its folder and returns rows, with %s', async (_, books, quotes, count) => {
     const { root, text } = await published(books, quotes);
     const statements = blocks(text, 'sql').flatMap((code) =>

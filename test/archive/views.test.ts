@@ -235,6 +235,37 @@ describe('candles of any step', () => {
 });
 
 describe('what is known of time', () => {
+  test('days are those of the manifest, also in oddslake sql', async () => {
+    const { root, archive } = await archiveOf();
+    const statement = `SELECT strftime(date, '%Y-%m-%d') AS date, state, expected, covered, to_json(missing)::VARCHAR AS missing,
+      exceptions, reason, next_action FROM days ORDER BY date`;
+    const { days } = archive.readManifest();
+    const expected = Object.entries(days).map(([date, { missing, reason, reasons: _, ...day }]) => ({
+      date,
+      ...day,
+      missing: JSON.stringify(missing),
+      reason: reason ?? null,
+      next_action: day.next_action ?? null,
+    }));
+    expect(expected.map(({ reason }) => reason === null)).toContain(false);
+    expect(inFolder(root, [statement])[0]).toEqual(expected);
+    const { query, close } = await openArchiveQuery(archive, statement, Math.random);
+    try {
+      const { columns, rows } = await query.readTable(statement, 100, new AbortController().signal);
+      const read = rows.map((row) => Object.fromEntries(columns.map(({ name }, i) => [name, row[i] ?? null])));
+      expect(read).toEqual(
+        expected.map((day) => ({
+          ...day,
+          expected: String(day.expected),
+          covered: String(day.covered),
+          exceptions: String(day.exceptions),
+        })),
+      );
+    } finally {
+      await close();
+    }
+  });
+
   test('gaps are those of oddslake gaps', async () => {
     const { root, archive } = await archiveOf();
     const early = market('EARLY', { opensAt: day0 + 5 * hourMs });

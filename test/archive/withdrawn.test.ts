@@ -2,12 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Evidence, evidenceKinds } from '../../src/archive/format/coverage.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import {
-  findInferred,
-  readCoverageIn,
-  readSegments,
-  readSymbolCoverage,
-} from '../../src/archive/journal/coverage-store.ts';
+import { findInferred, readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readJournalEnd } from '../../src/archive/journal/journal.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { union, type Window } from '../../src/base/window.ts';
@@ -37,7 +32,6 @@ test('withdraws published and earlier journaled coverage, and keeps the ticks', 
   append(archive, withdrawal('A', hours(10, 14)));
   const remaining = [hours(0, 10), hours(14, 24)];
   expect(readSymbolCoverage(db, 'A')).toEqual(remaining);
-  expect(readCoverageIn(db, whole).get('A')).toEqual(remaining);
   await publishNow(archive);
   expect(readSymbolCoverage(db, 'A')).toEqual(remaining);
   expect(published(archive, 'A')).toEqual(remaining);
@@ -170,7 +164,6 @@ test('gives the same coverage for any order of appends, withdrawals and publishe
         expect(readSymbolCoverage(db, symbol)).toEqual(expected(i));
         expect(union(readSegments(db, symbol))).toEqual(expected(i));
         expect(published(archive, symbol)).toEqual(expected(i));
-        expect(readCoverageIn(db, whole).get(symbol) ?? []).toEqual(expected(i));
       }
       expect(db.one('select count(*) as n from journal_withdrawn')).toEqual({ n: 0 });
       expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });

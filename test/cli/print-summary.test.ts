@@ -181,8 +181,43 @@ test('compares with a single earlier night, or with none', () => {
       { ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 5, median } } } },
       null,
     )[1];
-  expect(told(1, 1234)).toContain('5 new (the night before 1,234) · 12,403 of them in this run');
+  expect(told(1, 1234)).toContain('5 new (the night before 1,234) · 12,403 of them by this run');
   expect(told(0, null)).toContain('  5 new · ');
+});
+
+test('new ticks add up: those of the run, of other runs, and recovered ones', () => {
+  const ticks = { fetched: 60, accepted: 12, duplicates: 48, conflicts: 0, quarantined: 0 };
+  const line = (count: number, recovered: number): string =>
+    linesOf(
+      night({
+        ticks,
+        recovered,
+        night: { ...nightFacts, nights: 2, ticks: { ...nightFacts.ticks, new: { count, median: 4.5 } } },
+      }),
+      null,
+    )[1]!;
+  expect(line(12, 0)).toContain('12 new (mean of the 2 nights before 4.5) · 21 late (mean 19)');
+  expect(line(42, 30)).toContain('· 12 of them by this run · recovered 30 that an interrupted run had journaled · 21');
+  expect(line(50, 30)).toContain(
+    '50 new (mean of the 2 nights before 4.5) · 12 of them by this run · 8 by other runs since the last night · recovered 30 that',
+  );
+});
+
+test('says which days are not complete, and what completes them', () => {
+  const reasons = [{ reason: 'inferred', symbols: 12, from: 1795211580000, to: 1795213800000 }] as const;
+  const day = {
+    date: '2026-11-20',
+    state: 'provisional',
+    reasons,
+    reason: 'the last 37 min of 12 symbols are inferred',
+  } as const;
+  const lines = linesOf(night({ open_days: [{ ...day, next_action: null }], open_days_count: 1 }), 80);
+  const at = lines.indexOf('  days       2026-11-20 provisional: the last 37 min of 12 symbols are inferred');
+  expect(at).toBeGreaterThan(0);
+  expect(lines.slice(at + 1, at + 3).map((line) => line.trim())).toEqual([
+    '→ the next night confirms them, or:',
+    'oddslake backfill --recheck inferred --from 2026-11-20 --to 2026-11-21',
+  ]);
 });
 
 test('escapes control characters of untrusted text', () => {

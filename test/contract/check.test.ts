@@ -10,6 +10,7 @@ import {
   fileFields,
   manifestFields,
   manifestFieldsAtTimes,
+  openDayFields,
   rootFiles,
   routes,
   summaryFields,
@@ -52,7 +53,7 @@ const promised: readonly Promised[] = [
   ...rowsOf('Fields of the manifest', [...manifestFields, ...manifestFieldsAtTimes], (name) => proofs.manifest[name]),
   ...rowsOf(
     'Fields of the manifest',
-    dayFields.map((name) => `days.${name}`),
+    [...dayFields, ...openDayFields].map((name) => `days.${name}`),
     (name) => proofs.manifest[name],
   ),
   ...rowsOf(

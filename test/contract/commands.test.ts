@@ -66,6 +66,8 @@ test('every command accepts the common flags and lists those that it uses', () =
     upgrade: ['--strict'],
     'gaps accept': ['--no-progress', '--strict'],
     'gaps revoke': ['--no-progress', '--strict'],
+    'symbols forget': ['--no-progress', '--strict'],
+    'symbols watch': ['--no-progress', '--strict'],
     schedule: ['--no-progress'],
     standby: ['--no-progress'],
     sandbox: ['--config', '--output', '--set', ...reads],

@@ -39,11 +39,17 @@ describe('the state of an archive', () => {
   test.each<[string, CompletenessCounts]>([
     ['complete', counted(['complete', 'empty'])],
     ['complete', counted([])],
-    ['complete with exceptions: 1 symbol suspended', counted(['complete'], { suspended: 1 })],
-    ['complete with exceptions: 1 window lost, expired or accepted', counted(['complete'], { gaps: ['lost'] })],
-    ['complete with exceptions', counted(['complete_with_exceptions'])],
-    ['provisional: 2 windows are provisional', counted(['complete'], { provisional: 2 })],
-    ['provisional: 1 day is provisional', counted(['complete', 'provisional'])],
+    [
+      'complete with exceptions (all but what cannot be fetched): 1 symbol suspended',
+      counted(['complete'], { suspended: 1 }),
+    ],
+    [
+      'complete with exceptions (all but what cannot be fetched): 1 window lost, expired or accepted',
+      counted(['complete'], { gaps: ['lost'] }),
+    ],
+    ['complete with exceptions (all but what cannot be fetched)', counted(['complete_with_exceptions'])],
+    ['provisional (covered, not confirmed yet): 2 windows', counted(['complete'], { provisional: 2 })],
+    ['provisional (covered, not confirmed yet): 1 day', counted(['complete', 'provisional'])],
     ['incomplete: 1 day incomplete', counted(['complete', 'incomplete'])],
     ['incomplete: 1 gap', counted(['complete'], { gaps: ['failed'] })],
     [

@@ -43,6 +43,8 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   symbols: ['--source'],
   tail: ['--url', '--since'],
   'symbols retry': ['--source'],
+  'symbols forget': ['--reason'],
+  'symbols watch': [],
   changes: ['--since'],
   doctor: ['--offline', '--source'],
   completion: ['--symbols'],
@@ -375,11 +377,16 @@ export const manifestFields = [
   'datasets',
 ] as const;
 
-/** Optional fields of the manifest: windows with lost ticks; days with fewer parts; several sources, in place of `upstream`. */
-export const manifestFieldsAtTimes = ['lost', 'day_parts', 'sources'] as const;
+/**
+ * Optional fields of the manifest: windows with lost ticks; days with fewer parts; several sources, in place of `upstream`;
+ * which symbols are collected.
+ */
+export const manifestFieldsAtTimes = ['lost', 'day_parts', 'sources', 'selection'] as const;
 
 /** Fields of a day and of a file in the manifest. */
 export const dayFields = ['state', 'expected', 'covered', 'missing', 'exceptions'] as const;
+/** The further fields of a day that is neither complete nor empty. */
+export const openDayFields = ['reasons', 'reason', 'next_action'] as const;
 export const fileFields = [
   'path',
   'date',

@@ -53,6 +53,14 @@ const gapAccepted: Proof = [
   'e2e/gaps-accepted.test.ts',
   'turns a failing gap into a warning, without effect on watermark and lag',
 ];
+const forgotten: Proof = [
+  'e2e/symbols.test.ts',
+  'forget ends what is expected of a symbol, also after the state is lost, until watch',
+];
+const selected: Proof = [
+  'e2e/symbols.test.ts',
+  'include and exclude choose from the market lists, and watch adds to them',
+];
 const gapRevoked: Proof = ['e2e/gaps-accepted.test.ts', 'is reverted by revoke, and the next run fetches the gap'];
 const gapsTold: Proof = [looking, 'lifetimes start at the stated retention of a service, with a warning'];
 const columnsAsPromised: Proof = [published, 'have exactly the promised columns, types and nulls'];
@@ -187,6 +195,8 @@ export const proofs: Proofs = {
     gaps: gapsTold,
     'gaps accept': gapAccepted,
     'gaps revoke': gapRevoked,
+    'symbols forget': forgotten,
+    'symbols watch': selected,
     'symbols retry': [
       'e2e/gaps-accepted.test.ts',
       'symbols retry polls suspended symbols now, and exits 4 if they are still unknown',
@@ -285,6 +295,7 @@ export const proofs: Proofs = {
     'gaps accept --from': gapAccepted,
     'gaps accept --to': gapAccepted,
     'gaps accept --reason': gapAccepted,
+    'symbols forget --reason': forgotten,
     'gaps revoke --from': gapRevoked,
     'gaps revoke --to': gapRevoked,
     'orderbook --symbol': [books, 'polls the symbols named, and goes on where one of them fails'],
@@ -387,6 +398,8 @@ export const proofs: Proofs = {
     ),
     'source.name': effect('name is the upstream of the manifest, and without it the origin is'),
     'source.views': views,
+    'source.include': selected,
+    'source.exclude': selected,
     'source.symbol_paths': effect('symbol_paths say where the symbols of a record stand'),
     'source.field_paths.question': fields,
     'source.field_paths.source': fields,
@@ -557,6 +570,7 @@ export const proofs: Proofs = {
       'each commit has an ID of its own, a repair that puts bytes back included',
     ],
     days: daysJudged,
+    selection: forgotten,
     lost: [
       'archive/lost.test.ts',
       'a state filled from the published tree knows what is lost, and whether it was told is forgotten with the state',
@@ -581,6 +595,18 @@ export const proofs: Proofs = {
     'days.missing': [
       'archive/completeness/completeness.test.ts',
       'lists at most twenty missing symbols, and counts them all',
+    ],
+    'days.reasons': [
+      'archive/completeness/completeness.test.ts',
+      'gives each day the state that a check of every symbol and quarter gives',
+    ],
+    'days.reason': [
+      'contract/day-reasons.test.ts',
+      'the command fetches what is missing and proves what is not proven',
+    ],
+    'days.next_action': [
+      'e2e/looking.test.ts',
+      'status prints coverage as text and JSON, and exits 4 beyond --max-lag',
     ],
   },
   everyFileField: manifestTruth,

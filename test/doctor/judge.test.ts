@@ -271,6 +271,39 @@ describe('the archive', () => {
     expect(new Set(Object.values(judged({})))).toEqual(new Set(['ok']));
   });
 
+  test('says how much is verified since when, and what an exit code means', () => {
+    const of = (change: Partial<StateInspection>, check: string): string =>
+      one(judgeArchive({ ...facts, state: { ...state, ...change } }, nowMs, 48 * hourMs), check).message;
+    expect(of({ hashedAt: () => nowMs }, 'published')).toBe(
+      '9 files have the right size, and 8 that were hashed now match; every byte verified since 2026-11-20T12:00:00Z',
+    );
+    expect(of({}, 'published')).toMatch(/; some bytes were never verified: oddslake verify reads all$/);
+    expect(of({ lastRun: { ...state.lastRun!, exitCode: 7 } }, 'last run')).toBe(
+      'nightly, 1 h ago, ended with exit code 7 (the upstream could not be reached)',
+    );
+  });
+
+  test('says why days are not complete, and what completes them', () => {
+    const from = Date.UTC(2026, 10, 19);
+    const reasons = [{ reason: 'inferred', symbols: 2, from, to: from + 24 * hourMs }] as const;
+    const days = { '2026-11-19': { ...day, state: 'provisional', reasons } };
+    const provisional = { ...completeness, days: { ...completeness.days, complete: 2, provisional: 1 } };
+    const inspected = { ...facts, ...published({ days, completeness: provisional }) };
+    expect(one(judgeArchive(inspected, nowMs, 48 * hourMs), 'completeness')).toMatchObject({
+      severity: 'ok',
+      message: 'provisional (covered, not confirmed yet): 1 day. 2026-11-19 provisional: 2 symbols are inferred',
+      action:
+        'the next night confirms them, or: oddslake backfill --recheck inferred --from 2026-11-19 --to 2026-11-20',
+    });
+    // Damage that is found after the publish is a reason too.
+    const damaged = [{ path: 'ticks/date=2026-11-19/part-00.parquet', kind: 'missing' }] as const;
+    const { message } = one(
+      judgeArchive({ ...inspected, state: { ...state, damaged } }, nowMs, 48 * hourMs),
+      'completeness',
+    );
+    expect(message).toMatch(/2026-11-19 incomplete: a file is damaged; 2 symbols are inferred$/);
+  });
+
   test.each([
     ['none, named', judged({ kind: 'none' }), { archive: 'ok' }],
     ['none, not named', judged({ kind: 'none', isOutputNamed: false }), { archive: 'action_required 2' }],

@@ -99,6 +99,8 @@ describe('on an archive', () => {
       read('gaps', 'accept', 'X', '--from', '2025-06-01', '--to', '2025-06-16', '--reason', 'of a file'),
       read('gaps', 'revoke', 'X'),
       [...read('symbols', 'retry'), '--set', 'source.name=box'],
+      read('symbols', 'forget', 'X'),
+      read('symbols', 'watch', 'X'),
     ];
     const others: Calls = [
       [...read('doctor', '--offline'), '--set', 'source.name=box'],

@@ -29,11 +29,37 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
     journaled_ticks: 0,
     gaps: { windows: 0, symbols: 0 },
     published: { ticks: totalTicks(output), days: Object.keys(manifestOf(output).days).length },
-    last_run: { job: 'nightly', exit_code: 0, run_id: nightly.summary.run_id },
+    last_run: { job: 'nightly', exit_code: 0, run_id: nightly.summary.run_id, state: 'ended' },
   });
+  // Every command says the same of the days that are not complete.
+  const { open_days: openDays, open_days_count: openDaysCount } = said as {
+    open_days: readonly { readonly [name: string]: unknown }[];
+    open_days_count: number;
+  };
+  const [newest] = openDays;
+  expect(newest).toMatchObject({
+    state: 'provisional',
+    reasons: [{ reason: 'inferred', symbols: expect.any(Number) }],
+    next_action: expect.stringMatching(
+      /^the next night confirms them, or: oddslake backfill --recheck inferred --from /,
+    ),
+  });
+  const counted = { open_days: openDays, open_days_count: openDaysCount };
+  expect((await json('gaps', '--output', output)).said).toMatchObject(counted);
+  expect(nightly.summary).toMatchObject(counted);
+  const notComplete = `SELECT strftime(date, '%Y-%m-%d') AS date, state, reason, next_action FROM days
+    WHERE date < current_date AND reason IS NOT NULL ORDER BY date DESC LIMIT 20`;
+  expect((await json<unknown[]>('sql', '--output', output, notComplete)).said).toEqual(
+    openDays.map(({ reasons: _, ...day }) => day),
+  );
   expect(said.lag_ms).toBeGreaterThanOrEqual(10 * minuteMs);
   const text = await run(['status', '--output', output, '--max-lag', '1h']);
   expect(text.code, text.stderr).toBe(0);
+  expect(text.stdout).toContain(`\n             ${String(newest!.date)} provisional: ${String(newest!.reason)}\n`);
+  expect(text.stdout).toContain('→ the next night confirms them, or: oddslake backfill --recheck inferred --from ');
+  expect(text.stdout).toMatch(/\n {2}state {6}provisional \(covered, not confirmed yet\): /);
+  expect(text.stdout).toMatch(/\n {2}verified {3}every published byte since 20/);
+  expect(text.stdout).toMatch(/\n {2}last run {3}nightly, started .*, exit code 0 \(done\)\n/);
   expect(text.stdout).toContain(`${totalTicks(output).toLocaleString('en-US')} ticks`);
   const late = await run(['status', '--output', output, '--max-lag', '5m']);
   expect(late.code).toBe(4);

@@ -199,8 +199,20 @@ test('report.catalogue_url is linked from the report', async () => {
   expect(readFileSync(page, 'utf8')).not.toContain('<a ');
   await report(output, ...set('https://lake.test/?a=1&b="2"'));
   expect(readFileSync(page, 'utf8')).toContain(
-    '<a href="https://lake.test/?a=1&amp;b=%222%22" rel="noreferrer">Open the catalogue</a>',
+    'href="https://lake.test/?a=1&amp;b=%222%22" rel="noreferrer">Open the catalogue</a>',
   );
+  // Without the setting: the address of serve, as far as it is known.
+  const serve = (...pairs: string[]) => pairs.flatMap((pair) => ['--set', `service.${pair}`]);
+  for (const [flags, link] of [
+    [serve('port=8123'), 'http://127.0.0.1:8123/'],
+    [serve('port=8123', 'host=::1'), 'http://[::1]:8123/'],
+    [serve('port=8123', 'host=0.0.0.0'), null],
+    [serve('host=lake.test'), null],
+  ] as const) {
+    await report(output, ...flags);
+    const text = readFileSync(page, 'utf8');
+    expect(/href="([^"]*)"[^>]*>Open the catalogue/.exec(text)?.[1] ?? null).toBe(link);
+  }
   // Neither a script nor a path.
   for (const url of ['javascript:alert(1)', 'lake.test', '/catalogue'])
     expect(await report(output, ...set(url)), url).toMatchObject({

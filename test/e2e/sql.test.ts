@@ -14,7 +14,17 @@ test('sql has views and macros over the datasets', async () => {
     expect(code, `${sql}\n${stderr}`).toBe(0);
     return JSON.parse(stdout) as Record<string, unknown>[];
   };
-  const tables = ['candles_1d', 'candles_1h', 'conflicts', 'coverage', 'gaps', 'lifetimes', 'markets', 'orderbooks'];
+  const tables = [
+    'candles_1d',
+    'candles_1h',
+    'conflicts',
+    'coverage',
+    'days',
+    'gaps',
+    'lifetimes',
+    'markets',
+    'orderbooks',
+  ];
   expect((await ask('SHOW TABLES')).map(({ name }) => name)).toEqual([
     ...tables.slice(0, -1),
     'order_flow',

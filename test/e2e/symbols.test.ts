@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
 import { jobHere as job, runHere as run } from './here.ts';
-import { fixedNow, folder, sandbox } from './lake.ts';
+import { dayMs, fixedNow, folder, manifestOf, sandbox } from './lake.ts';
 
 interface Listed {
   readonly known: number;
@@ -77,4 +79,139 @@ test.each([
   const ended = await run(args);
   expect(ended.code).toBe(2);
   expect(ended.stderr).toMatch(sentence);
+});
+
+describe('the selection of symbols', () => {
+  const input = { seed: 5, nowMs: null, markets: 8, ticksPerDay: 20 };
+  interface Selected {
+    readonly symbols: readonly {
+      readonly symbol: string;
+      readonly source: string | null;
+      readonly state: string;
+      readonly closes_at: number | null;
+      readonly ticks: number;
+      readonly watched_at?: number;
+      readonly not_collected?: { readonly kind: string; readonly since: number | null; readonly reason: string | null };
+    }[];
+  }
+  const open = async () => {
+    const [box, output] = [await sandbox(input), folder()];
+    const read = async <T>(...args: string[]): Promise<T> => {
+      const { code, stdout, stderr } = await run([...args, '--json', '--output', output]);
+      expect(code, stderr).toBe(0);
+      return JSON.parse(stdout) as T;
+    };
+    const list = async () => (await read<Selected>('symbols')).symbols;
+    const find = async (name: string) => (await list()).find(({ symbol }) => symbol === name)!;
+    const nightly = (...flags: string[]) =>
+      job('nightly', box.url, output, '--set', 'upstream.retry_attempts_max=1', ...flags);
+    return { box, output, read, list, find, nightly, manifest: () => manifestOf(output) };
+  };
+  /** Symbols that stay active during the test. */
+  const lasting = (symbols: Selected['symbols']) =>
+    symbols.filter(({ state, closes_at }) => state === 'active' && closes_at! > Date.now() + dayMs);
+
+  test('forget ends what is expected of a symbol, also after the state is lost, until watch', async () => {
+    const { box, output, read, list, find, nightly, manifest } = await open();
+    expect((await nightly()).code).toBe(0);
+    const victim = lasting(await list())[0]!.symbol;
+    box.set({ faultSymbols: { [victim]: 500 } });
+    expect((await nightly()).code).toBe(4);
+    const days = manifest().days;
+
+    const forgotten = await read<{ forgotten: object[] }>('symbols', 'forget', victim, '--reason', 'too thin');
+    expect(forgotten.forgotten).toMatchObject([
+      { symbol: victim, changed: true, reason: 'too thin', configured: false },
+    ]);
+    const twice = await run(['symbols', 'forget', victim, '--output', output]);
+    expect([twice.code, twice.stdout]).toEqual([0, expect.stringMatching(/: forgotten since .* already; nothing has/)]);
+    const unknown = await run(['symbols', 'forget', `${victim}X`, '--output', output]);
+    expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining(`(Did you mean ${victim}?)`)]);
+
+    const expectForgotten = async () => {
+      expect(await find(victim)).toMatchObject({ state: 'forgotten', not_collected: { reason: 'too thin' } });
+      const status = await read<{ symbols: object; lag_ms: number; gaps: object }>('status');
+      expect(status).toMatchObject({ symbols: { forgotten: 1 }, gaps: { windows: 0 } });
+      expect(await read('gaps')).toMatchObject({ count: 0, not_collected: { forgotten: 1 } });
+      expect((await run(['status', '--output', output])).stdout).toMatch(/, 1 forgotten\n/);
+      const night = await nightly();
+      expect(night.code, JSON.stringify(night.summary.failures)).toBe(0);
+      expect(night.summary.symbols).toMatchObject({ failed: 0, forgotten: 1 });
+    };
+    await expectForgotten();
+    rmSync(join(output, '.oddslake'), { recursive: true });
+    await expectForgotten();
+    for (const [date, day] of Object.entries(days))
+      if (day.state === 'complete') expect(manifest().days[date]).toMatchObject({ state: 'complete' });
+
+    // Named, it is fetched.
+    box.set({ faultSymbols: {} });
+    const day = new Date().toISOString().slice(0, 10);
+    const fetched = await job('backfill', box.url, output, '--from', day, '--to', 'now', '--symbol', victim);
+    expect(fetched.summary, fetched.stderr).toMatchObject({ exit_code: 0, symbols: { done: 1 } });
+    const others = await job('backfill', box.url, output, '--from', day, '--to', 'now', '--dry-run', '--force');
+    expect(others.stdout).not.toContain(victim);
+
+    const watched = await read<{ watched: object[] }>('symbols', 'watch', victim);
+    expect(watched.watched).toMatchObject([{ symbol: victim, changed: true, outcome: 'resumed' }]);
+    expect((await run(['symbols', 'watch', victim, '--output', output])).stdout).toMatch(/watched since .* already/);
+    const after = await nightly();
+    expect([after.code, after.summary.symbols.forgotten]).toEqual([0, undefined]);
+    expect(await find(victim)).toMatchObject({ state: 'active', watched_at: expect.any(Number) });
+    expect((await read<{ count: number }>('gaps')).count).toBe(0);
+  });
+
+  test('include and exclude choose from the market lists, and watch adds to them', async () => {
+    const { box, output, read, list, find, nightly, manifest } = await open();
+    const bad = await nightly('--set', 'source.exclude=venu:kalshi');
+    expect([bad.code, bad.stderr]).toEqual([
+      2,
+      expect.stringMatching(/a selector FIELD:PATTERN .*mean venue:kalshi\?/),
+    ]);
+
+    const exclude = ['--set', 'source.exclude=venue:polymarket'];
+    const first = await nightly(...exclude);
+    expect(first.code, first.stderr).toBe(0);
+    const excluded = (await list()).filter(({ state }) => state === 'excluded');
+    expect(excluded.length).toBeGreaterThan(0);
+    for (const one of excluded) expect(one).toMatchObject({ source: 'polymarket', ticks: 0 });
+    expect(first.summary.symbols).toMatchObject({ failed: 0, excluded: excluded.length });
+    expect((await list()).filter(({ state }) => state === 'active').map(({ source }) => source)).not.toContain(
+      'polymarket',
+    );
+    // The lists are stored whole, and nothing is missing.
+    expect((await read<{ count: number }>('gaps')).count).toBe(0);
+    expect(manifest().selection!.not_collected).toMatchObject([{ kind: 'excluded', from: null, to: null }]);
+
+    // Changed settings are foreseen by a dry run, and noticed by the next poll of the lists.
+    const plan = async (...flags: string[]) =>
+      JSON.parse((await nightly('--dry-run', ...flags)).stdout.split('\n')[0]!) as { plan: { symbols: number } };
+    const [wide, narrow] = [await plan(...exclude), await plan(...exclude, '--set', 'source.include=category:crypto')];
+    expect(narrow.plan.symbols).toBeLessThan(wide.plan.symbols);
+    const added = lasting((await list()).map((one) => ({ ...one, state: 'active' }))).find(({ symbol }) =>
+      excluded.some((one) => one.symbol === symbol),
+    )!.symbol;
+    const watched = await run(['symbols', 'watch', added, 'NOBODY-KNOWS', '--output', output]);
+    expect(watched.stdout).toMatch(/: watched\n {2}the next run polls it again\n {2}nothing is expected before /);
+    expect(watched.stdout).toMatch(
+      /NOBODY-KNOWS: watched\n {2}the next run polls it, although no market list names it\n/,
+    );
+    const before = box.stats().requests;
+    const second = await nightly(...exclude);
+    // The service does not know the unlisted one.
+    expect(second.summary, second.stderr).toMatchObject({ exit_code: 4, symbols: { failed: 1 } });
+    expect(second.summary.failures).toMatchObject([{ symbol: 'NOBODY-KNOWS' }]);
+    expect(box.stats().requests).toBeGreaterThan(before);
+    expect(await find(added)).toMatchObject({ state: 'active' });
+    expect(second.summary.symbols.excluded).toBe(excluded.length - 1);
+
+    expect((await run(['symbols', 'forget', 'NOBODY-KNOWS', '--output', output])).stdout).toMatch(
+      /nothing is expected/,
+    );
+    const third = await nightly();
+    expect(third.code, JSON.stringify(third.summary)).toBe(0);
+    expect(third.summary.symbols).toMatchObject({ failed: 0, forgotten: 1 });
+    expect((await list()).map(({ state }) => state)).not.toContain('excluded');
+    expect((await read<{ count: number }>('gaps')).count).toBe(0);
+  });
 });

@@ -37,6 +37,12 @@ export interface PowerCalls extends FileSystemCalls {
   failSync(file: number): void;
 }
 
+/** A folder, a file, or another name of a file that comes before it. */
+export type CutEntry =
+  | { readonly path: string; readonly kind: 'folder' }
+  | { readonly path: string; readonly kind: 'file'; readonly bytes: Uint8Array }
+  | { readonly path: string; readonly kind: 'link'; readonly to: string };
+
 export interface PowerModel {
   readonly root: string;
   readonly calls: PowerCalls;
@@ -46,6 +52,8 @@ export interface PowerModel {
    * @param draw random numbers in [0, 1), for `some`
    */
   cut(into: string, loss: Loss, draw?: () => number): void;
+  /** What `cut` would create, in sequence: equal lists create equal folders. */
+  listCut(loss: Loss, draw?: () => number): readonly CutEntry[];
   /** The files that `cut` would write if everything that was not synced is lost, by path; null for an empty folder. */
   listDurable(): (readonly [path: string, bytes: Uint8Array | null])[];
   /** Whether a power loss now would lose anything. */
@@ -159,7 +167,8 @@ export function powerModel(root: string, realCalls: FileSystemCalls = systemCall
   return {
     root,
     calls,
-    cut: (into, loss, draw = () => 0) => makeTree(into, top, drawSurvivors(loss, draw)),
+    cut: (into, loss, draw = () => 0) => createEntries(into, listEntries(top, drawSurvivors(loss, draw))),
+    listCut: (loss, draw = () => 0) => listEntries(top, drawSurvivors(loss, draw)),
     listDurable: () => listSynced(top),
     hasUnsynced: () => listUnsynced(top),
   };
@@ -243,18 +252,29 @@ function drawSurvivors(loss: Loss, draw: () => number): Surviving {
   };
 }
 
-function makeTree(into: string, top: FolderNode, { names, bytes }: Surviving): void {
-  const created = new Map<FileNode, string>();
-  const make = (path: string, node: Node): void => {
+function listEntries(top: FolderNode, { names, bytes }: Surviving): CutEntry[] {
+  const entries: CutEntry[] = [];
+  const listed = new Map<FileNode, string>();
+  const list = (path: string, node: Node): void => {
     if (isFolder(node)) {
-      mkdirSync(path);
-      for (const [name, inner] of names(node)) make(join(path, name), inner);
+      entries.push({ path, kind: 'folder' });
+      for (const [name, inner] of names(node)) list(join(path, name), inner);
       return;
     }
-    const twin = created.get(node);
-    if (twin !== undefined) linkSync(twin, path);
-    else writeFileSync(path, bytes(node));
-    created.set(node, path);
+    const twin = listed.get(node);
+    if (twin !== undefined) entries.push({ path, kind: 'link', to: twin });
+    else entries.push({ path, kind: 'file', bytes: bytes(node) });
+    listed.set(node, path);
   };
-  make(into, top);
+  list('', top);
+  return entries;
+}
+
+function createEntries(into: string, entries: readonly CutEntry[]): void {
+  for (const entry of entries) {
+    const path = join(into, entry.path);
+    if (entry.kind === 'folder') mkdirSync(path);
+    else if (entry.kind === 'file') writeFileSync(path, entry.bytes);
+    else linkSync(join(into, entry.to), path);
+  }
 }

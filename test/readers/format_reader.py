@@ -269,31 +269,45 @@ class Checker:
             "datasets": lambda value: type(value) is dict and all(name in value for name in COLUMNS),
             "lost": array("lost", {**window, "dataset": lambda value: value == "ticks", "ticks": whole}),
             "accepted": array("accepted", {**window, "reason": text, "accepted_at": whole}),
+            "selection": lambda value: type(value) is dict,
             "removed": array("removed", {"path": text, "generation": whole}),
         }
         # The owner is one service or several sources.
         owners = ["upstream", "sources"]
         if sum(name in self.manifest for name in owners) != 1:
             self.fault("I1", "manifest.json", "has not exactly one of upstream and sources")
-        absent = (*owners, "day_parts", "verified_through", "evidence_since", "commit_id", "completeness", "lost", "accepted", "removed")
+        absent = (*owners, "day_parts", "verified_through", "evidence_since", "commit_id", "completeness", "lost", "accepted", "selection", "removed")
         record(self.manifest, "manifest.json", top, absent)
         if self.faults:
             return
+        if "selection" in self.manifest:
+            kinds = ("forgotten", "excluded", "unlisted")
+            names = lambda value: type(value) is list and len(value) > 0 and all(map(text, value))
+            decision = {"kind": lambda value: value in kinds, "from": nullable(whole), "to": nullable(whole)}
+            decision |= {"decided_at": whole, "symbols": names}
+            lists = {"not_collected": array("not_collected", decision)}
+            lists |= {"watched": array("watched", {"symbol": text, "decided_at": whole})}
+            record(self.manifest["selection"], "selection", lists)
         day = {
             "state": lambda value: value in DAY_STATES,
             "expected": whole,
             "covered": whole,
             "missing": lambda value: type(value) is list and all(map(text, value)),
             "exceptions": whole,
+            "reasons": array("reasons", {"reason": text, "symbols": whole, "from": whole, "to": whole}),
+            "reason": text,
+            "next_action": nullable(text),
         }
         for name, value in self.manifest["days"].items():
-            record(value, f"days {name}", day)
+            record(value, f"days {name}", day, ("reasons", "reason", "next_action"))
         if "completeness" in self.manifest:
             fields = {"state": text, "days": counts, "gaps": counts, "inferred_windows": whole, "live": whole}
             fields |= {"suspended": whole, "lists_complete": lambda value: type(value) is bool}
             damaged = {"files": whole, "dates": lambda value: type(value) is list and all(map(date, value))}
             completeness = self.manifest["completeness"]
-            record(completeness, "completeness", {**fields, "damaged": lambda value: type(value) is dict})
+            fields |= {"excluded": lambda value: whole(value, 1), "forgotten": lambda value: whole(value, 1)}
+            rest = {"damaged": lambda value: type(value) is dict}
+            record(completeness, "completeness", {**fields, **rest}, ("excluded", "forgotten"))
             record(completeness.get("damaged"), "completeness damaged", damaged)
         file = {"path": text, "date": nullable(date), "rows": whole, "bytes": whole}
         file |= {"sha256": sha, "t_min": nullable(whole), "t_max": nullable(whole), "symbols": whole, "generation": whole}

@@ -228,3 +228,23 @@ test('the size of the page is bounded', () => {
   const text = page({ runs: many, coverage: { ...coverage, rows }, days });
   expect(text.length).toBeLessThan(1_500_000);
 });
+
+test('links symbols and days to the catalogue if its address is known', () => {
+  const hostile = ['<script>&"', 'a#b&c d%', '\u202egnp.exe'];
+  const { rules } = createReportData();
+  const data = createReportDataWithProblems(hostile);
+  const text = renderArchiveReport({ ...data, rules: { ...rules, catalogueUrl: 'https://lake.test/?a=1' } }, '1').text;
+  for (const symbol of hostile) {
+    const [, fragment] = /^(.*)$/.exec(String(new URLSearchParams({ symbol })))!;
+    expect(text).toContain(`<a href="https://lake.test/?a=1#${fragment}" rel="noreferrer"><bdi>`);
+  }
+  expect(text).toMatch(/<a href="https:\/\/lake\.test\/\?a=1#day=2026-11-\d\d" rel="noreferrer">2026-11-\d\d<\/a>/);
+  expect(renderArchiveReport(data, '1').text).not.toContain('<a ');
+});
+
+test('names the step of the coverage plot', () => {
+  const { coverage } = createReportData();
+  const text = page({ coverage: { ...coverage, stepMs: 86_400_000 } });
+  expect(text).toContain('Covered share of symbol lifetimes per day, by');
+  expect(text).toContain('In the worst day');
+});

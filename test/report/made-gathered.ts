@@ -100,6 +100,8 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
       first: formatDay(firstDay),
       last: formatDay(firstDay + 13 * dayMs),
     },
+    open_days: [],
+    open_days_count: 0,
     verified_through: nowMs - dayMs,
     damaged: [],
     damaged_count: 0,

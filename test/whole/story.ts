@@ -46,6 +46,8 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   const decoded: Decoded = new Map();
   /** End of the last poll. */
   let lastPoll = 0;
+  // Some nights run soon after midnight, when no response about the end of the day is final. Drawn apart from the rest.
+  const nightHour = drawFrom(seed + 0x5eed).one([3.3, 0.2, 1.5]);
   const set = [
     'archive.candles=[]',
     `archive.parts=${draw.one([1, 2])}`,
@@ -61,7 +63,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   const sums = { nights: 0, missing: 0, inferred: 0, hidden: 0, states: count(), exitCodes: count() };
   try {
     for (let n = 0; n < nights; n++) {
-      const nightAt = epoch + n * dayMs + 3.3 * hourMs;
+      const nightAt = epoch + n * dayMs + nightHour * hourMs;
       const { moods, lists } = drawBehaviors(
         draw,
         world.map(({ symbol }) => symbol),

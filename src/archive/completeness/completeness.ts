@@ -1,4 +1,5 @@
 import { findFirstIndex } from '../../base/binary-search.ts';
+import { formatDay } from '../../base/time.ts';
 import {
   dayMs,
   findFirstEndingAfter,
@@ -15,15 +16,17 @@ import {
   type DayState,
   type GapWindow,
 } from '../../contract/completeness-counts.ts';
+import { explainDay } from '../../contract/day-reasons.ts';
 import type { CoveredWindow, LostWindow } from '../format/coverage.ts';
 import type { SymbolFacts } from '../format/market.ts';
+import { createReasonTally, type ReasonTally } from './reason-tally.ts';
 import {
   type CoverageReach,
   computeSymbolCompleteness,
   type SymbolCompleteness,
   type SymbolWindows,
 } from './symbol-completeness.ts';
-import { isActive, type LingerRules } from './symbol-lifetime.ts';
+import { getUnselectedCount, isActive, type LingerRules } from './symbol-lifetime.ts';
 
 // The only place that decides how complete an archive is. Manifest, status, gaps, report, exit code, metrics and health
 // use its result. contract/completeness-counts.ts updates a published result to a later time.
@@ -126,6 +129,7 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
   const gaps: Gap[] = [];
   const provisional = { windows: 0, symbols: 0 };
   let suspended = 0;
+  const unselected = { excluded: 0, forgotten: 0 };
   const lost = Map.groupBy(state.lost ?? [], ({ symbol }) => symbol);
   const symbolQuery = {
     namedSymbols,
@@ -139,6 +143,8 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
   for (const facts of state.symbols) {
     const { symbol } = facts;
     if (facts.suspendedAt !== null && isActive(facts, namedSymbols)) suspended++;
+    const kind = getUnselectedCount(facts, namedSymbols);
+    if (kind !== null) unselected[kind]++;
     const known = {
       coverage: coverage.get(symbol) ?? emptyList,
       lost: lost.get(symbol) ?? emptyList,
@@ -171,6 +177,7 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
     counts: countCompleteness({
       ...result,
       suspended,
+      unselected,
       areListsComplete: hasCompleteListsOfLastDay(state),
       nowMs,
       damage: damage ?? null,
@@ -194,14 +201,17 @@ function findNewestCoveredMs({ coverage, lost = [] }: CompletenessInput): number
 const hasCompleteListsOfLastDay = ({ namedSymbols, lastListedDay = null, hasWholeLists }: CompletenessInput): boolean =>
   namedSymbols !== null || lastListedDay === null || hasWholeLists?.(lastListedDay) !== false;
 
-interface DayTally extends Omit<DayState, 'state' | 'missing'> {
+interface DayTally {
   readonly day: number;
+  /** The end of the day or, if it has not ended, the current time. */
+  readonly judgedTo: number;
   isIncomplete: boolean;
   isProvisional: boolean;
   expected: number;
   covered: number;
   readonly missing: string[];
   exceptions: number;
+  readonly reasons: ReasonTally;
 }
 
 /** Accumulates the day states, symbol by symbol. */
@@ -262,8 +272,24 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]): Da
 function createDayTally({ namedSymbols, nowMs, hasWholeLists, damage }: CompletenessInput, day: number): DayTally {
   // Without complete lists, the expected symbols of a day are unknown.
   const hasCompleteLists = namedSymbols !== null || hasWholeLists?.(day) !== false;
-  const isIncomplete = day + dayMs > nowMs || !hasCompleteLists || damage?.days.has(day) === true;
-  return { day, isIncomplete, isProvisional: false, expected: 0, covered: 0, missing: [], exceptions: 0 };
+  const isOver = day + dayMs <= nowMs;
+  const isDamaged = damage?.days.has(day) === true;
+  const reasons = createReasonTally(day);
+  if (!isOver) reasons.addDay('not over');
+  if (!hasCompleteLists) reasons.addDay('lists incomplete');
+  if (isDamaged) reasons.addDay('damaged');
+  const isIncomplete = !isOver || !hasCompleteLists || isDamaged;
+  return {
+    day,
+    judgedTo: Math.min(day + dayMs, nowMs),
+    isIncomplete,
+    isProvisional: false,
+    expected: 0,
+    covered: 0,
+    missing: [],
+    exceptions: 0,
+    reasons,
+  };
 }
 
 interface SymbolWithExceptions extends SymbolCompleteness {
@@ -297,12 +323,11 @@ function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): voi
   const lifetimes = expected.map((window) => intersectTwo(window, day)).filter((window) => !isEmpty(window));
   if (lifetimes.length === 0) return;
   tally.expected++;
-  if (
-    lifetimes.every(({ from, to }) => hasWindowCovering(covered, { from, to: Math.min(to, symbolResult.expectedTo) }))
-  )
-    tally.covered++;
+  const due = lifetimes.map(({ from, to }) => ({ from, to: Math.min(to, symbolResult.expectedTo) }));
+  if (coversEach(covered, due)) tally.covered++;
   else if (tally.missing.length < missingSymbolsMax) tally.missing.push(symbolResult.symbol);
   if (coversEach(provenFinal, lifetimes)) return;
+  tally.reasons.addSymbol(symbolResult, lifetimes, tally.judgedTo);
   if (coversEach(final, lifetimes)) {
     tally.isProvisional = true;
   } else if (coversEach(symbolResult.finalOrExcepted, lifetimes)) {
@@ -315,7 +340,8 @@ function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): voi
   } else tally.isIncomplete = true;
 }
 
-function toDayState({ isIncomplete, isProvisional, expected, covered, missing, exceptions }: DayTally): DayState {
+function toDayState({ day, reasons, isIncomplete, isProvisional, ...counts }: DayTally): DayState {
+  const { expected, covered, missing, exceptions } = counts;
   const state =
     expected === 0
       ? 'empty'
@@ -326,7 +352,10 @@ function toDayState({ isIncomplete, isProvisional, expected, covered, missing, e
           : exceptions > 0
             ? 'complete_with_exceptions'
             : 'complete';
-  return { state, expected, covered, missing, exceptions };
+  const result = { state, expected, covered, missing, exceptions } as const;
+  return state === 'empty' || state === 'complete'
+    ? result
+    : { ...result, ...explainDay(formatDay(day), reasons.list()) };
 }
 
 const coversEach = (windows: readonly Window[], all: readonly Window[]): boolean =>

@@ -2,7 +2,8 @@ import { hourMs, intersect, isEmpty, subtract, union, type Window } from '../../
 import { type GapWindow, splitByReason } from '../../contract/completeness-counts.ts';
 import { type CoveredWindow, computeSettledWindows, isProven } from '../format/coverage.ts';
 import type { SymbolFacts } from '../format/market.ts';
-import { computeCursor, computeLifetime, isLive, type LingerRules } from './symbol-lifetime.ts';
+import { isUnselected } from '../format/selection.ts';
+import { computeCursor, computeLifetime, isLive, isRequested, type LingerRules } from './symbol-lifetime.ts';
 
 /** The known windows of one symbol. Times are epoch milliseconds; windows may be in any order. */
 export interface SymbolWindows {
@@ -44,7 +45,10 @@ interface SymbolCompletenessQuery {
 /** Completeness of one symbol. All windows except `excepted` are sorted and disjoint. */
 export interface SymbolCompleteness {
   readonly symbol: string;
-  /** Windows that should be covered: the lifetime, lost windows, and windows that were requested without success. */
+  /**
+   * Windows that should be covered: the lifetime and windows that were requested without success, except while the symbol was
+   * not collected, and lost windows.
+   */
   readonly expected: readonly Window[];
   readonly covered: readonly Window[];
   /** The part of `covered` that was fetched at least `settleMs` after its time, and the proven part of that. */
@@ -63,6 +67,8 @@ export interface SymbolCompleteness {
   readonly gaps: readonly GapWindow[];
   /** The part of `expected` inside the query window that is covered only by inference. */
   readonly provisional: readonly Window[];
+  /** Splits uncovered windows, sorted and disjoint, by the reasons why they are not covered. */
+  splitGaps(windows: readonly Window[]): readonly GapWindow[];
 }
 
 export interface CoverageReach {
@@ -86,8 +92,8 @@ export function computeSymbolCompleteness(
   query: SymbolCompletenessQuery,
 ): SymbolCompleteness | null {
   const { namedSymbols, nowMs, lifetimeRules } = query;
-  const isRequested = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
-  const isUnrequested = known.coverage.length === 0 && !isRequested;
+  const isNamed = isRequested(facts, namedSymbols);
+  const isUnrequested = known.coverage.length === 0 && !isNamed;
   const isKnown = facts.ticks > 0 || known.owed.length > 0 || known.lost.length > 0 || query.isRequestedByName;
   if (isUnrequested && !isKnown) return null;
   const responses = subtractDamage(known.coverage, known.damaged);
@@ -100,9 +106,16 @@ export function computeSymbolCompleteness(
   const isIntact = known.lost.length === 0 && known.damaged.length === 0;
   const everCovered = isIntact ? covered : union([...known.coverage, ...known.lost]);
   const lifetime = computeLifetime(facts, everCovered, lifetimeRules);
-  const cursor = computeCursor(facts, covered, lifetimeRules, everCovered);
+  const { unselected = [] } = facts;
+  /** Nothing is expected while a symbol is not collected, so that what follows adjoins what was before. */
+  const joinUnselected = (windows: readonly Window[]): readonly Window[] =>
+    unselected.length === 0 ? windows : union([...windows, ...unselected]);
+  const cursor = computeCursor(facts, joinUnselected(covered), lifetimeRules, everCovered);
   const isSuspended = facts.suspendedAt !== null;
-  const isPolled = namedSymbols === null ? isLive(facts, cursor, nowMs, lifetimeRules) : isRequested && !isSuspended;
+  const isPolled =
+    namedSymbols === null
+      ? isLive(facts, cursor, nowMs, lifetimeRules)
+      : isNamed && !isSuspended && !isUnselected(facts);
   const expired = known.owed.filter(({ kind }) => kind === 'expired');
   const settledGaps: Window[] = [...known.lost, ...expired, ...known.accepted];
   // A repair can restore damaged windows, so they do not count as excepted even if accepted as a gap.
@@ -111,11 +124,13 @@ export function computeSymbolCompleteness(
   const expected = computeExpectedWindows(facts, lifetime, known, query);
   const queried = isEmpty(query.window) ? [] : intersect(expected, [query.window]);
   const missing = queried.length === 0 ? [] : subtract(queried, covered);
-  const gaps = missing.length === 0 ? [] : splitByReason(missing, listGapReasons(facts, known));
+  const splitGaps = (windows: readonly Window[]): GapWindow[] =>
+    windows.length === 0 ? [] : splitByReason(windows, listGapReasons(facts, known));
+  const gaps = splitGaps(missing);
   const cursorWith = (windows: readonly Window[]): number =>
     computeCursor(
       facts,
-      excepted.length === 0 ? windows : union([...windows, ...excepted]),
+      joinUnselected(excepted.length === 0 ? windows : union([...windows, ...excepted])),
       lifetimeRules,
       everCovered,
     );
@@ -138,6 +153,7 @@ export function computeSymbolCompleteness(
       : null,
     gaps: query.isEndOpen ? gaps.filter((gap) => !isClockTail(gap, covered, query.window.to)) : gaps,
     provisional: isAllProven || queried.length === 0 ? [] : intersect(subtract(covered, proven), queried),
+    splitGaps,
   };
 }
 
@@ -147,17 +163,18 @@ const subtractDamage = (responses: readonly CoveredWindow[], damaged: readonly W
     : responses.flatMap((covered) => subtract([covered], damaged).map((left) => ({ ...covered, ...left })));
 
 function computeExpectedWindows(
-  { opensAt, servedFrom }: SymbolFacts,
+  { opensAt, servedFrom, unselected = [] }: SymbolFacts,
   knownLifetime: Window,
   { lost, owed }: SymbolWindows,
   { isStartExplicit }: SymbolCompletenessQuery,
 ): Window[] {
   const isUnbounded = isStartExplicit && opensAt === null && servedFrom === null;
   const lifetime = isUnbounded ? { from: Number.NEGATIVE_INFINITY, to: knownLifetime.to } : knownLifetime;
-  if (owed.length === 0 && lost.length === 0) return isEmpty(lifetime) ? [] : [lifetime];
+  if (owed.length === 0 && lost.length === 0) return isEmpty(lifetime) ? [] : subtract([lifetime], unselected);
   // The window of a failed request is owed even before the known start of the lifetime.
   const earliest = { from: opensAt ?? Number.NEGATIVE_INFINITY, to: knownLifetime.to };
-  return union([lifetime, ...intersect(owed, [earliest]), ...lost]);
+  // Ticks that were published once are missed even where the symbol was not to be collected.
+  return union([...subtract([lifetime, ...intersect(owed, [earliest])], unselected), ...lost]);
 }
 
 /** Whether a gap is the end of the polled window that a server whose clock is behind could not return. */

@@ -1,5 +1,6 @@
 import { findContiguousEnd, floorToDay, type Window } from '../../base/window.ts';
 import type { SymbolFacts } from '../format/market.ts';
+import { findOpenWindow, isUnselected } from '../format/selection.ts';
 
 /**
  * When the symbol was resolved; null if it was not. A time that was in the future when the lists last named it is only
@@ -37,7 +38,7 @@ export function computeLifetime(
   const from = facts.servedFrom === null ? opened : Math.max(opened, Math.min(seenFrom, facts.servedFrom));
   const resolvedAt = findResolutionTime(facts);
   // A symbol known only from files or backfills is not polled. Nothing beyond its stored ticks is expected.
-  const isPast = !facts.listed && facts.polledFrom === null && facts.lastTick !== null;
+  const isPast = !facts.listed && !isWatched(facts) && facts.polledFrom === null && facts.lastTick !== null;
   if (!isPast && facts.inactiveSince === null && resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
   const candidates = [
     resolvedAt,
@@ -56,9 +57,13 @@ export interface LingerRules extends LifetimeRules {
   readonly settleMs: number;
 }
 
-/** Whether to poll a listed symbol at `nowMs`. `cursor` is the contiguous end of its coverage. */
+/** Whether a user decided to collect the symbol, whatever lists and settings say. */
+const isWatched = ({ watchedAt }: SymbolFacts): boolean => watchedAt !== undefined;
+
+/** Whether to poll a listed or watched symbol at `nowMs`. `cursor` is the contiguous end of its coverage. */
 export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules: LingerRules): boolean {
-  if (facts.suspendedAt !== null || !facts.listed) return false;
+  if (facts.suspendedAt !== null || isUnselected(facts)) return false;
+  if (!facts.listed) return isWatched(facts);
   const resolvedAt = findResolutionTime(facts);
   if (facts.inactiveSince === null && resolvedAt === null) return true;
   // Ticks between the last poll and the end still have to be fetched, however long ago that was.
@@ -71,11 +76,41 @@ export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules:
 export const canBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
   isLive(facts, Number.NEGATIVE_INFINITY, nowMs, rules) || isLive(facts, Number.POSITIVE_INFINITY, nowMs, rules);
 
-/** Whether a symbol is polled: it is active in the market lists, or it is configured. */
+/** Whether a symbol is polled: it is active in the market lists, configured or watched, and selected. */
 export const isActive = (facts: SymbolFacts, namedSymbols: ReadonlySet<string> | null): boolean =>
-  namedSymbols === null
-    ? facts.listed && facts.inactiveSince === null && findResolutionTime(facts) === null
-    : namedSymbols.has(facts.symbol);
+  !isUnselected(facts) && isActiveIfSelected(facts, namedSymbols);
+
+/** The same for a symbol of which it was decided that it is not collected, as if it had not been. */
+const isActiveIfSelected = (facts: SymbolFacts, namedSymbols: ReadonlySet<string> | null): boolean =>
+  namedSymbols === null && facts.listed
+    ? facts.inactiveSince === null && findResolutionTime(facts) === null
+    : isRequested(facts, namedSymbols);
+
+/** Whether a symbol counts as excluded or as forgotten: one that settings exclude only as long as it would be polled otherwise. */
+export function getUnselectedCount(
+  facts: SymbolFacts,
+  namedSymbols: ReadonlySet<string> | null,
+): 'excluded' | 'forgotten' | null {
+  const kind = findOpenWindow(facts)?.kind;
+  if (kind === 'forgotten') return kind;
+  return kind === 'excluded' && isActiveIfSelected(facts, namedSymbols) ? kind : null;
+}
+
+/** Counts excluded and forgotten symbols, without those numbers that are zero: most archives collect every symbol. */
+export function countUnselected(
+  symbols: readonly SymbolFacts[],
+  namedSymbols: ReadonlySet<string> | null,
+): { readonly excluded?: number; readonly forgotten?: number } {
+  const kinds = symbols.map((facts) => getUnselectedCount(facts, namedSymbols));
+  const [excluded, forgotten] = (['excluded', 'forgotten'] as const).map(
+    (kind) => kinds.filter((one) => one === kind).length,
+  );
+  return { ...(excluded! > 0 && { excluded: excluded! }), ...(forgotten! > 0 && { forgotten: forgotten! }) };
+}
+
+/** Whether market lists, settings or a user name the symbol as one to poll. `namedSymbols` null: the market lists do. */
+export const isRequested = (facts: SymbolFacts, namedSymbols: ReadonlySet<string> | null): boolean =>
+  isWatched(facts) || (namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol));
 
 /** Whether a symbol may be requested: it is not suspended, or it has not been requested on this UTC day. */
 export const isRequestDue = ({ suspendedAt, triedAt }: SymbolFacts, nowMs: number): boolean =>

@@ -3,6 +3,7 @@ import type { Window } from '../../base/window.ts';
 import type { CompletenessCounts, DayState } from '../../contract/completeness-counts.ts';
 import type { AcceptedWindow, LostWindow } from './coverage.ts';
 import { type DatasetName, datasetNames } from './datasets.ts';
+import type { PublishedSelection } from './selection.ts';
 
 /**
  * The archive format that this program writes. Format 2 added order books, candles and views.sql; format 3 added the
@@ -95,6 +96,8 @@ export interface Manifest {
   readonly lost?: readonly LostWindow[];
   /** Accepted gaps, listed so that a rebuilt state knows them; absent if there are none. */
   readonly accepted?: readonly AcceptedGap[];
+  /** What was decided about which symbols are collected, listed so that a rebuilt state knows it; absent if nothing was. */
+  readonly selection?: PublishedSelection;
   /**
    * Files that a repair removed because nothing in them could be salvaged, listed so that copies remove them too;
    * absent if there are none.

@@ -1,4 +1,5 @@
 import { type MarketDetails, type SymbolDetails, unknownDetails } from './market-details.ts';
+import type { SymbolSelection } from './selection.ts';
 
 /** One market under one of its symbols, as observed in a poll of the market lists. Times are epoch milliseconds. */
 export interface MarketFacts extends MarketDetails {
@@ -96,7 +97,7 @@ function splitMarketRow(row: MarketRow, fresh: MarketRow): MarketRow[] {
 }
 
 /** What the archive knows about a symbol, over all polls. Times are epoch milliseconds. */
-export interface SymbolFacts extends SymbolDetails {
+export interface SymbolFacts extends SymbolDetails, SymbolSelection {
   readonly symbol: string;
   readonly canonicalId: string | null;
   readonly source: string | null;

@@ -135,6 +135,12 @@ export const readCurrentCoverageOf = (db: Database, symbols: readonly string[]):
     ]),
   );
 
+/** Does the same as `readCurrentCoverage`, but only for coverage that overlaps a window. Windows are not clipped. */
+export const readCurrentCoverageIn = (db: Database, { from, to }: Window): Map<string, CoveredWindow[]> =>
+  collectCurrentCoverage(
+    db.iterate<CurrentCoverageRow>(selectCurrentCoverage('where t_from < ?2 and t_to > ?1'), from, to),
+  );
+
 function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string, CoveredWindow[]> {
   const out = new Map<string, CoveredWindow[]>();
   const journaled: CurrentCoverageRow[] = [];
@@ -210,15 +216,6 @@ export function readSegmentsIn(db: Database, { from, to }: Window): Map<string, 
     [...Map.groupBy(rows, (row) => row.symbol)].map(([symbol, list]) => [symbol, list.map(toCoveredWindow)]),
   );
 }
-
-/** Reads the coverage that overlaps a window, published or journaled, by symbol. Windows are not clipped. */
-export const readCoverageIn = (db: Database, { from, to }: Window): Map<string, Window[]> =>
-  new Map(
-    [...readStateWindows(db, { from, to })].flatMap(([symbol, rows]): [string, Window[]][] => {
-      const covered = applyWithdrawals(rows);
-      return covered.length === 0 ? [] : [[symbol, covered]];
-    }),
-  );
 
 const readStateWindows = (db: Database, { from, to }: Window): Map<string, StateWindow[]> =>
   Map.groupBy(

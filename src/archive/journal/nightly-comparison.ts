@@ -177,6 +177,7 @@ export function describeVolumeDrops(
   past: readonly NightVolume[],
   tonight: NightVolume,
   rules: VolumeDropRules,
+  selectedSinceMs = 0,
 ): string[] {
   const compared = past.slice(0, comparedMax);
   const out: string[] = [];
@@ -190,12 +191,13 @@ export function describeVolumeDrops(
       );
     }
   }
-  const perHour = computeMedian(compared.map(computeTickRate));
-  if (compared.length >= comparedMin && (perHour * tonight.polledMs) / hourMs >= ticksMin) {
+  const similar = compared.filter(({ polledTo }) => polledTo >= selectedSinceMs);
+  const perHour = computeMedian(similar.map(computeTickRate));
+  if (similar.length >= comparedMin && (perHour * tonight.polledMs) / hourMs >= ticksMin) {
     const fall = 1 - computeTickRate(tonight) / perHour;
     if (fall > rules.ticksShareMax) {
       out.push(
-        `ticks fell by ${formatPercent(fall)}: ${formatRounded(computeTickRate(tonight))} new ticks per hour, the median of the last ${compared.length} nights is ${formatRounded(perHour)} (drops.ticks_share_max is ${rules.ticksShareMax})`,
+        `ticks fell by ${formatPercent(fall)}: ${formatRounded(computeTickRate(tonight))} new ticks per hour, the median of the last ${similar.length} nights is ${formatRounded(perHour)} (drops.ticks_share_max is ${rules.ticksShareMax})`,
       );
     }
   }

@@ -4,7 +4,7 @@
  * The `journal*` tables hold accepted data that is not yet published. `segments`, `standings` and the tick counts of
  * `symbols` describe what is published. Both change only in one transaction, so they are always consistent.
  */
-export const schemaVersion = 10;
+export const schemaVersion = 11;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
@@ -308,6 +308,17 @@ const version10 = `
 create table manifest_parts (sha256 text primary key, text text not null);
 `;
 
+/** Version 11 added the decisions about which symbols are collected: see selection-store.ts. */
+const version11 = `
+-- Windows in which a symbol is not collected, disjoint. t_from 0: nothing was collected before; t_to null: until now.
+create table unselected (
+  symbol text not null, t_from integer not null, t_to integer, kind text not null, reason text,
+  decided_at integer not null, primary key (symbol, t_from)
+) without rowid;
+-- Symbols that a user watches: they are collected whatever lists and settings say.
+create table watched (symbol text primary key, decided_at integer not null) without rowid;
+`;
+
 /** The statements of each version, from 1. An older state is upgraded with those that it is missing. */
 export const schemaVersions: readonly string[] = [
   version1,
@@ -320,4 +331,5 @@ export const schemaVersions: readonly string[] = [
   version8,
   version9,
   version10,
+  version11,
 ];

@@ -24,7 +24,7 @@ import { readOpenIntent } from './intent.ts';
 import { countJournaledTicks } from './journal.ts';
 import { addJournalChecksums } from './journal-check.ts';
 import { migrateOlderPrecedence } from './precedence-store.ts';
-import { type FileDamage, readRecordedDamage } from './published-files.ts';
+import { type FileDamage, type HashTimeLookup, readHashTimes, readRecordedDamage } from './published-files.ts';
 import { isRunOver, type LastRun, readLastRun } from './runs.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
 
@@ -265,6 +265,8 @@ export interface StateInspection {
   readonly progress: Progress | null;
   /** Files known to be damaged. */
   readonly damaged: readonly FileDamage[];
+  /** When a published file was last hashed; absent if the state does not record it. */
+  readonly hashedAt?: HashTimeLookup;
   readonly lastRun: (LastRun & { readonly isOver: boolean }) | null;
   /** The summary of the last run that sent requests to the upstream, as JSON. */
   readonly lastRequestingSummary: string | null;
@@ -301,12 +303,16 @@ export function inspectState(folder: string): StateInspection | null {
         progress: readProgressSince(db, getMeta(db, commitIdKey) ?? null),
         // Schemas before 6 have no damage table.
         damaged: schema < 6 ? [] : readRecordedDamage(db),
+        ...(hasTable(db, 'hash_times') && { hashedAt: readHashTimes(db) }),
         lastRun: run === undefined ? null : { ...run, isOver: isRunOver(db, run.runId) },
         lastRequestingSummary: requestingRun?.summary ?? null,
       };
     }),
   );
 }
+
+const hasTable = (db: Database, name: string): boolean =>
+  db.one("select 1 as found from sqlite_master where type = 'table' and name = ?", name) !== undefined;
 
 /**
  * Reads a database of this program without changing it. If no process has it open, it is opened as immutable, because

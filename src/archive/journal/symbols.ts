@@ -9,6 +9,7 @@ import {
 } from '../format/market-details.ts';
 import type { Database } from './database.ts';
 import type { ListedState } from './nightly-comparison.ts';
+import { attachSelection, attachSelections } from './selection-store.ts';
 
 interface SymbolRow {
   symbol: string;
@@ -93,7 +94,8 @@ export const toDetailValues = (details: SymbolDetails): (string | number | null)
 /** Reads every known symbol. SQLite's binary order is UTF-8 byte order. */
 export function readAllSymbols(db: Database, source: string | null = null): SymbolFacts[] {
   const { where, values } = selectSymbolsOf(source);
-  return db.all<SymbolRow>(`select * from symbols where ${where} order by symbol`, ...values).map(toSymbolFacts);
+  const rows = db.all<SymbolRow>(`select * from symbols where ${where} order by symbol`, ...values);
+  return attachSelections(db, rows.map(toSymbolFacts));
 }
 
 /**
@@ -103,14 +105,13 @@ export function readAllSymbols(db: Database, source: string | null = null): Symb
  */
 export function readUnsettledSymbols(db: Database, afterMs: number, source: string | null = null): SymbolFacts[] {
   const { where, values } = selectSymbolsOf(source);
-  return db
-    .all<SymbolRow>(
-      `select * from symbols where listed = 1 and (inactive_since is null
-         or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?) and ${where} order by symbol`,
-      afterMs,
-      ...values,
-    )
-    .map(toSymbolFacts);
+  const rows = db.all<SymbolRow>(
+    `select * from symbols where listed = 1 and (inactive_since is null
+       or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?) and ${where} order by symbol`,
+    afterMs,
+    ...values,
+  );
+  return attachSelections(db, rows.map(toSymbolFacts));
 }
 
 /**
@@ -119,9 +120,15 @@ export function readUnsettledSymbols(db: Database, afterMs: number, source: stri
  */
 export function readSuspendedSymbols(db: Database, source: string | null = null): SymbolFacts[] {
   const { where, values } = selectSymbolsOf(source);
-  return db
-    .all<SymbolRow>(`select * from symbols where suspended_at is not null and ${where} order by symbol`, ...values)
-    .map(toSymbolFacts);
+  const sql = `select * from symbols where suspended_at is not null and ${where} order by symbol`;
+  return attachSelections(db, db.all<SymbolRow>(sql, ...values).map(toSymbolFacts));
+}
+
+/** Reads the symbols of which it was decided that they are not collected, sorted. */
+export function readUnselectedSymbols(db: Database, source: string | null = null): SymbolFacts[] {
+  const { where, values } = selectSymbolsOf(source);
+  const sql = `select * from symbols where symbol in (select symbol from unselected where t_to is null) and ${where}`;
+  return attachSelections(db, db.all<SymbolRow>(`${sql} order by symbol`, ...values).map(toSymbolFacts));
 }
 
 /** A condition that selects the symbols of a source, and its values. */
@@ -131,12 +138,13 @@ function selectSymbolsOf(source: string | null): { where: string; values: string
   return { where: '(symbol >= ? and symbol < ?)', values: [from, to] };
 }
 
-/** Counts the active symbols according to the market lists. */
+/** Counts the active symbols according to the market lists, without those that are not to be collected. */
 export function countActiveSymbols(db: Database, source: string | null = null): number {
   const { where, values } = selectSymbolsOf(source);
   return db.one<{ n: number }>(
     `select count(*) as n from symbols where listed = 1 and inactive_since is null
-       and not (resolved_at is not null and ${resolvedSql}) and ${where}`,
+       and not (resolved_at is not null and ${resolvedSql}) and ${where}
+       and symbol not in (select symbol from unselected where t_to is null)`,
     ...values,
   )!.n;
 }
@@ -144,7 +152,7 @@ export function countActiveSymbols(db: Database, source: string | null = null): 
 /** Reads the facts of a symbol; undefined if it is unknown. */
 export const readSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
   const row = db.one<SymbolRow>('select * from symbols where symbol = ?', symbol);
-  return row === undefined ? undefined : toSymbolFacts(row);
+  return row === undefined ? undefined : attachSelection(db, toSymbolFacts(row));
 };
 
 /** Inserts configured symbols that are unknown. */
@@ -153,6 +161,10 @@ export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: n
     for (const symbol of symbols) ensureSymbol(db, symbol, nowMs);
   });
 }
+
+/** Lets a suspended symbol be requested at once. */
+export const resetTriedAt = (db: Database, symbol: string): void =>
+  void db.run('update symbols set tried_at = null where symbol = ?', symbol);
 
 /** Sets when symbols were first seen, epoch ms. Unknown symbols are ignored. */
 export function setFirstSeen(db: Database, symbols: readonly string[], atMs: number): void {

@@ -1,4 +1,3 @@
-import { constants, zstdCompressSync } from 'node:zlib';
 import {
   encodeTexts,
   findTextBounds,
@@ -8,6 +7,7 @@ import {
   viewTextBytes,
 } from '../format/text-columns.ts';
 import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
+import { compressPage } from './compress-page.ts';
 import {
   buildDictionary,
   computeBitWidth,
@@ -88,7 +88,7 @@ function encodeDeltaChunk(values: Float64Array, pages: readonly PageRange[], sta
  */
 function chooseDeltaLevel(page: Uint8Array): number {
   const { deltas, rawDeltas } = zstdLevels;
-  return compressZstd(page, deltas).length < 0.97 * compressZstd(page, rawDeltas).length ? deltas : rawDeltas;
+  return compressPage(page, deltas).length < 0.97 * compressPage(page, rawDeltas).length ? deltas : rawDeltas;
 }
 
 function encodePlainChunk(
@@ -151,7 +151,7 @@ function chooseIndexWidth(indexes: Uint16Array, min: number, level: number): num
   const needsWholeBytes = level === zstdLevels.times || encodeIndexPage(indexes, wholeBytes).length < indexes.length;
   const rounded = needsWholeBytes ? wholeBytes : Math.ceil(min / 4) * 4;
   if (min === rounded) return rounded;
-  const computeSize = (width: number): number => compressZstd(encodeIndexPage(indexes, width), level).length;
+  const computeSize = (width: number): number => compressPage(encodeIndexPage(indexes, width), level).length;
   return computeSize(min) < computeSize(rounded) ? min : rounded;
 }
 
@@ -372,7 +372,7 @@ class ColumnChunkBuilder {
     level: number,
     header: Omit<PageHeader, 'uncompressed_page_size' | 'compressed_page_size'>,
   ): this {
-    const packed = compressZstd(bytes, level);
+    const packed = compressPage(bytes, level);
     const headerBytes = encodeStruct(pageHeader, {
       ...header,
       uncompressed_page_size: bytes.length,
@@ -395,15 +395,6 @@ class ColumnChunkBuilder {
       statistics,
     };
   }
-}
-
-/** Compresses bytes with zstd. */
-function compressZstd(bytes: Uint8Array, level: number): Uint8Array {
-  // Large enough for incompressible input, so that the output comes in one chunk.
-  const chunkSize = bytes.length + (bytes.length >> 8) + 64;
-  const packed = zstdCompressSync(bytes, { chunkSize, params: { [constants.ZSTD_c_compressionLevel]: level } });
-  // The result is held until the file is finished, so do not keep a much larger buffer with it.
-  return 2 * packed.length < packed.buffer.byteLength ? new Uint8Array(packed) : packed;
 }
 
 /** @param bounds the minimum and maximum in PLAIN encoding; undefined if there are none */

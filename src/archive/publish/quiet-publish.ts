@@ -69,10 +69,10 @@ const hasNothingNew = ({ merged, withdrawn, restored, lacking }: BinResult): boo
 
 /** Whether all findings are the same, except those about today and the number of inferred windows. */
 function hasSameFindings(base: Manifest, next: Manifest, today: string): boolean {
-  const toComparable = ({ days, completeness, lost, accepted, parts, day_parts }: Manifest): string => {
+  const toComparable = ({ days, completeness, lost, accepted, selection, parts, day_parts }: Manifest): string => {
     const { inferred_windows: _, state: __, ...counts } = completeness ?? {};
     const ended = Object.entries(days).filter(([date]) => date !== today);
-    return JSON.stringify([ended, counts, lost, accepted, parts, day_parts]);
+    return JSON.stringify([ended, counts, lost, accepted, selection, parts, day_parts]);
   };
   return base.completeness !== undefined && toComparable(base) === toComparable(next);
 }

@@ -1,5 +1,7 @@
 import { formatNumber } from '../../base/format-quantity.ts';
 import { addDays, formatDay, formatIsoUtc } from '../../base/time.ts';
+import type { DayState } from '../../contract/completeness-counts.ts';
+import { groupOpenDays, listOpenDays } from '../../contract/day-reasons.ts';
 import { type Column, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
 import { listFilesWithRows, type Manifest, readOwner, sumFileSizes } from '../format/manifest.ts';
 
@@ -54,6 +56,7 @@ ${formatMissingDays(manifest).join('\n')}
 ticks, the market was quiet. Outside these windows ticks may be missing. In DuckDB, with views.sql:
 
 \`\`\`sql
+SELECT date, state, expected, covered, reason FROM days ORDER BY date;   -- how complete each day is, and why
 SELECT * FROM gaps ORDER BY symbol, t_from;                              -- uncovered windows of each symbol's lifetime
 SELECT date, count(*) FROM ticks WHERE is_covered(symbol, t - INTERVAL 1 HOUR) GROUP BY date ORDER BY date;
 SELECT * FROM candles_1h WHERE date = '${newest}' AND covered = 1;       -- fully covered hours
@@ -101,21 +104,17 @@ function formatMissingDays({ days, lost = [] }: Manifest): string[] {
     const [first, last] = [addDays(day, 1), addDays(known[i + 1] ?? day, -1)];
     if (first <= last) absent.push(first === last ? first : `${first} to ${last}`);
   }
-  const provisional = Object.keys(days).filter((date) => days[date]!.state === 'provisional');
-  const excepted = Object.entries(days).filter(([, { state }]) => state === 'complete_with_exceptions');
-  const incompleteDays = Object.entries(days).filter(([, { state }]) => state === 'incomplete');
-  const incomplete = incompleteDays.map(([date, { covered, expected }]) =>
-    covered === expected ? `${date} (not settled yet)` : `${date} (${covered} of ${expected} symbols covered)`,
-  );
+  const open = groupOpenDays(listOpenDays(Object.entries(days), Number.POSITIVE_INFINITY)).reverse();
+  const formatState = (state: DayState['state']): string =>
+    formatDayList(open.filter((group) => group.state === state).map((group) => `${group.days} (${group.reason})`));
+  const hasExceptions = open.some(({ state }) => state === 'complete_with_exceptions');
   return [
     `- Days without data: ${formatDayList(absent)}`,
-    `- Incomplete days: ${formatDayList(incomplete)}`,
-    `- Provisional days (some windows are not confirmed yet): ${formatDayList(provisional)}`,
-    ...(excepted.length === 0
-      ? []
-      : [
-          `- Days complete with exceptions (number of exceptions): ${formatDayList(excepted.map(([date, day]) => `${date} (${day.exceptions})`))}`,
-        ]),
+    `- Incomplete days: ${formatState('incomplete')}`,
+    `- Provisional days (covered, not confirmed yet): ${formatState('provisional')}`,
+    ...(hasExceptions
+      ? [`- Complete days with exceptions (all but what cannot be fetched): ${formatState('complete_with_exceptions')}`]
+      : []),
     ...(lost.length === 0
       ? []
       : [`- Windows whose published ticks were lost: ${lost.length}; \`oddslake gaps\` lists them.`]),

@@ -20,6 +20,7 @@ import {
 } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { symbolDetailColumns } from '../format/market-details.ts';
+import { toManifestSelection } from '../format/selection.ts';
 import { readEvidenceSince } from '../journal/coverage-store.ts';
 import { type Database, getMeta, manifestHashKey } from '../journal/database.ts';
 import { readAcceptedWindows } from '../journal/gap-records.ts';
@@ -39,6 +40,7 @@ import {
   recordHashed,
   recordRowGroups,
 } from '../journal/published-files.ts';
+import { readSelections } from '../journal/selection-store.ts';
 import {
   computeStateAfterCommit,
   listDaysToJudge,
@@ -278,7 +280,7 @@ export interface JudgeContext extends CompletenessRules {
 }
 
 /**
- * Whether the published completeness is out of date in gaps, suspension, market lists or damage,
+ * Whether the published completeness is out of date in gaps, suspension, selection, market lists or damage,
  * although there is nothing to publish: symbols failed, or a file was found damaged or was repaired.
  */
 export function isPublishedCompletenessOutdated(archive: Archive, base: Manifest, rules: JudgeContext): boolean {
@@ -287,9 +289,19 @@ export function isPublishedCompletenessOutdated(archive: Archive, base: Manifest
   const nowMs = rules.clock.nowMs();
   const window = readKnownWindow(db, nowMs);
   const { counts } = computeCompleteness(readCurrentState(archive, rules, nowMs), { window, isEndOpen: true });
-  const toComparable = ({ gaps, suspended, lists_complete, damaged }: CompletenessCounts): string =>
-    JSON.stringify([gaps, suspended, lists_complete, damaged]);
-  return toComparable(base.completeness) !== toComparable(counts);
+  const toComparable = ({
+    gaps,
+    suspended,
+    excluded,
+    forgotten,
+    lists_complete,
+    damaged,
+  }: CompletenessCounts): string => JSON.stringify([gaps, suspended, excluded, forgotten, lists_complete, damaged]);
+  const { selection } = toManifestSelection(readSelections(db));
+  return (
+    toComparable(base.completeness) !== toComparable(counts) ||
+    JSON.stringify(base.selection) !== JSON.stringify(selection)
+  );
 }
 
 /**
@@ -333,6 +345,7 @@ export function createNextManifest(
     datasets: files,
     ...toManifestLost(after.lost),
     ...toManifestAccepted(readAcceptedWindows(db)),
+    ...toManifestSelection(readSelections(db)),
     ...listRemovedFiles(stage),
   };
 }

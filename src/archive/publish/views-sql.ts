@@ -34,6 +34,8 @@ export interface ViewSources {
   readonly intro: string;
   /** The argument of read_parquet for a dataset with files, as SQL. */
   formatFiles(dataset: DatasetName): string;
+  /** SQL of a relation with the text of the manifest, or of a part that has its days, in the column `content`. */
+  readonly manifestText: string;
 }
 
 const folderSources: ViewSources = {
@@ -43,14 +45,22 @@ const folderSources: ViewSources = {
 -- Every query lists the files again, so the views include days that are published later. During a publish use oddslake sql,
 -- which reads one generation.`,
   formatFiles: (name) => quoteSqlString(isDated(name) ? `${name}/date=*/*.parquet` : `${name}/*.parquet`),
+  // Not read_json: it refuses a document of more than 16 MB.
+  manifestText: "read_text('manifest.json')",
 };
+
+/** The days of one generation, for views that read the files of that generation only. */
+export const formatDaysText = ({ days }: Manifest): string =>
+  `(SELECT ${quoteSqlString(JSON.stringify({ days }))} AS content)`;
 
 /** Formats views.sql, by default that of DuckDB started in the folder of the archive. */
 export function formatViewsFile(manifest: Manifest, sources: ViewSources = folderSources): string {
   const views = datasetNames.map(
     (name) => `CREATE OR REPLACE VIEW ${name} AS\n${formatDatasetView(name, manifest, sources)};\n`,
   );
-  const definitions = listViewDefinitions(hasDailyCandles(manifest), manifest.lost).map(({ sql }) => `${sql};\n`);
+  const definitions = listViewDefinitions(hasDailyCandles(manifest), manifest.lost, sources.manifestText).map(
+    ({ sql }) => `${sql};\n`,
+  );
   return `${sources.intro}
 
 SET TimeZone = 'UTC';
@@ -139,8 +149,14 @@ const dayColumn = 'CAST(make_timestamp(1000 * i.ms) AS DATE) AS date';
  * The views and macros over the dataset views, in order of creation.
  * @param hasDaily whether every ticks file has daily candles, from which an old price can be read faster
  * @param lost the manifest's lost windows
+ * @param manifestText see ViewSources; without it there is no view `days`
  */
-export const listViewDefinitions = (hasDaily: boolean, lost: readonly LostWindow[] = []): readonly ViewDefinition[] => [
+export const listViewDefinitions = (
+  hasDaily: boolean,
+  lost: readonly LostWindow[] = [],
+  manifestText: string | null = null,
+): readonly ViewDefinition[] => [
+  ...(manifestText === null ? [] : [{ name: 'days', needs: [], uses: [], sql: formatDaysView(manifestText) }]),
   {
     name: 'instant',
     needs: [],
@@ -311,8 +327,9 @@ export function selectViewDefinitions(
   statement: string,
   hasDaily: boolean,
   lost: readonly LostWindow[] = [],
+  manifestText: string | null = null,
 ): ViewDefinition[] {
-  const all = listViewDefinitions(hasDaily, lost);
+  const all = listViewDefinitions(hasDaily, lost, manifestText);
   const selected = new Set<string>();
   for (const { name, uses } of [...all].reverse()) {
     if (!selected.has(name) && !new RegExp(`\\b${name}\\b`, 'i').test(statement)) continue;
@@ -320,6 +337,18 @@ export function selectViewDefinitions(
   }
   return all.filter(({ name }) => selected.has(name));
 }
+
+const formatDaysView = (
+  manifestText: string,
+): string => `-- How complete each UTC day is: complete, provisional (covered, not confirmed yet), complete_with_exceptions, incomplete or
+-- empty. covered of the expected symbols are covered for the complete day; missing names up to 20 others. reason says why a
+-- day is not complete, and next_action what completes it; both are NULL if it is complete.
+CREATE OR REPLACE VIEW days AS
+SELECT CAST(d.key AS DATE) AS date, d.value ->> '$.state' AS state,
+       CAST(d.value ->> '$.expected' AS INTEGER) AS expected, CAST(d.value ->> '$.covered' AS INTEGER) AS covered,
+       CAST(d.value -> '$.missing' AS VARCHAR[]) AS missing, CAST(d.value ->> '$.exceptions' AS INTEGER) AS exceptions,
+       d.value ->> '$.reason' AS reason, d.value ->> '$.next_action' AS next_action
+FROM ${manifestText} AS m, json_each(m.content, '$.days') AS d`;
 
 /** Formats the view `gaps`. Lost windows are literals in the view, because no dataset contains them. */
 const formatGapsView = (

@@ -3,7 +3,7 @@ import { type DatasetName, datasetNames, isDated, listFileColumns } from '../for
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import type { ViewDefinition } from '../publish/market-data-views.ts';
-import { hasDailyCandles, listViewDefinitions, selectViewDefinitions } from '../publish/views-sql.ts';
+import { formatDaysText, hasDailyCandles, listViewDefinitions, selectViewDefinitions } from '../publish/views-sql.ts';
 import { type GenerationPin, pinGeneration } from '../read/pin-generation.ts';
 import { openQuery, type Query } from './query.ts';
 
@@ -73,11 +73,12 @@ function findReferencedDatasets(
 ): { names: readonly DatasetName[]; defined: readonly ViewDefinition[] } {
   const text = statement.toLowerCase();
   const hasDaily = hasDailyCandles(manifest);
-  const defined = selectViewDefinitions(statement, hasDaily, manifest.lost);
+  const daysText = formatDaysText(manifest);
+  const defined = selectViewDefinitions(statement, hasDaily, manifest.lost, daysText);
   const needed = new Set<DatasetName>(defined.flatMap(({ needs }) => needs));
   const names = datasetNames.filter((name) => needed.has(name) || text.includes(name));
-  // A statement such as SHOW TABLES names none: use all.
-  return names.length === 0
-    ? { names: datasetNames, defined: listViewDefinitions(hasDaily, manifest.lost) }
+  // A statement such as SHOW TABLES names none: use all. The days need no dataset.
+  return names.length === 0 && !defined.some(({ name }) => name === 'days')
+    ? { names: datasetNames, defined: listViewDefinitions(hasDaily, manifest.lost, daysText) }
     : { names, defined };
 }

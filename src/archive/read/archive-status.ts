@@ -1,5 +1,10 @@
 import { DamageError } from '../../base/errors.ts';
-import { type CompletenessCounts, updatePublishedCompleteness } from '../../contract/completeness-counts.ts';
+import {
+  type CompletenessCounts,
+  updatePublishedCompleteness,
+  updatePublishedDays,
+} from '../../contract/completeness-counts.ts';
+import { listOpenDays, type OpenDay } from '../../contract/day-reasons.ts';
 import { listManifestFiles, type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { type Progress, readCollectedProgress } from '../journal/collected-progress.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
@@ -53,6 +58,12 @@ const readUpdatedCompleteness = ({ state }: Archive, manifest: Manifest, nowMs: 
 /** Completeness as published, updated with the currently known damage and the days ended since. */
 export const readPublishedCompleteness = (archive: Archive, nowMs: number): CompletenessCounts =>
   readUpdatedCompleteness(archive, archive.readManifest(), nowMs);
+
+/** The past days that are published as neither complete nor empty, the newest first, with the currently known damage. */
+export function readOpenDays({ state, readManifest }: Archive, nowMs: number): OpenDay[] {
+  const manifest = readManifest();
+  return listOpenDays(Object.entries(updatePublishedDays(manifest, readFoundDamage(state.db, manifest))), nowMs);
+}
 
 /** How far the live symbols are covered by what is published, and by what later jobs without new ticks have journaled. */
 export const readProgress = ({ state, readManifest }: Archive): Progress =>

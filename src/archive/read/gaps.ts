@@ -1,5 +1,7 @@
 import { UsageError } from '../../base/errors.ts';
-import type { Window } from '../../base/window.ts';
+import { formatDay } from '../../base/time.ts';
+import { dayMs, floorToDay, type Window } from '../../base/window.ts';
+import { listOpenDays, type OpenDayList, toOpenDayList } from '../../contract/day-reasons.ts';
 import {
   type Completeness,
   type CompletenessRules,
@@ -21,14 +23,18 @@ export interface GapsQuery {
   readonly symbols: readonly SymbolFacts[];
   /** Only symbols of these sources; absent or empty means all. */
   readonly sources?: readonly string[] | undefined;
+  /** Whether to say why the past days of the window are not complete; not done for some symbols only. */
+  readonly explainsDays?: boolean;
 }
 
 /** Gaps inside [from, to), epoch milliseconds. */
-export interface GapList extends Window {
+export interface GapList extends Window, Partial<OpenDayList> {
   readonly count: number;
   readonly gaps: readonly Gap[];
   /** Windows covered by inference only, and the number of symbols with such windows. */
   readonly provisional: Completeness['provisional'];
+  /** Number of symbols that are not collected, of which nothing is expected since; absent if there are none. */
+  readonly not_collected?: Pick<Completeness['counts'], 'excluded' | 'forgotten'>;
 }
 
 /**
@@ -39,7 +45,7 @@ export interface GapList extends Window {
  */
 export function listGaps(
   archive: Archive,
-  { from, to, symbols, sources = [] }: GapsQuery,
+  { from, to, symbols, sources = [], explainsDays = false }: GapsQuery,
   rules: CompletenessRules,
   nowMs: number,
   readKnown: (nowMs: number) => Window | null = (at) => readKnownWindow(archive.state.db, at),
@@ -51,13 +57,44 @@ export function listGaps(
   // The future is not a gap.
   const window = { from: from ?? known?.from ?? 0, to: Math.min(nowMs, to ?? known?.to ?? 0) };
   if (isExplicit && window.from >= window.to) throw new UsageError('--from must be before --to, and in the past.');
-  const { gaps, provisional } = computeCompleteness(readCurrentState(archive, rules, nowMs, all, sources), {
-    window,
-    isStartExplicit: from !== null,
-    isEndOpen: to === null,
-    isRequestedByName: symbols.length > 0,
-  });
-  return { ...window, count: gaps.length, gaps, provisional };
+  const judgesDays = explainsDays && symbols.length === 0;
+  const { gaps, provisional, counts, days } = computeCompleteness(
+    readCurrentState(archive, rules, nowMs, all, sources),
+    {
+      days: judgesDays ? listPastDays(window, nowMs) : [],
+      window,
+      isStartExplicit: from !== null,
+      isEndOpen: to === null,
+      isRequestedByName: symbols.length > 0,
+    },
+  );
+  const openDays = listOpenDays(
+    [...days].map(([day, state]) => [formatDay(day), state] as const),
+    nowMs,
+  );
+  const { excluded, forgotten } = counts;
+  return {
+    ...window,
+    count: gaps.length,
+    gaps,
+    provisional,
+    ...((excluded ?? forgotten) !== undefined && {
+      not_collected: { ...(excluded !== undefined && { excluded }), ...(forgotten !== undefined && { forgotten }) },
+    }),
+    ...(judgesDays && toOpenDayList(openDays)),
+  };
+}
+
+/** Maximum number of days to judge: the newest of a longer window. */
+const judgedDaysMax = 3660;
+
+/** UTC midnights of the days that overlap a window and have ended. */
+function listPastDays({ from, to }: Window, nowMs: number): number[] {
+  const end = Math.min(to, floorToDay(nowMs));
+  const out: number[] = [];
+  for (let day = Math.max(floorToDay(from), floorToDay(end) - judgedDaysMax * dayMs); day < end; day += dayMs)
+    out.push(day);
+  return out;
 }
 
 /**

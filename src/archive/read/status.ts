@@ -1,5 +1,6 @@
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
+import { listOpenDays, type OpenDay, toOpenDayList } from '../../contract/day-reasons.ts';
 import {
   type Completeness,
   type CompletenessInput,
@@ -8,7 +9,7 @@ import {
 } from '../completeness/completeness.ts';
 import { listFilesWithRows, listManifestFiles, sumFileSizes, toManifestOwner } from '../format/manifest.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
-import { readLastRun } from '../journal/runs.ts';
+import { isRunOver, readLastRun } from '../journal/runs.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { listDaysToJudge, readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
 import type { Archive } from '../open-archive.ts';
@@ -66,7 +67,13 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
     watermark,
     reached,
     lag_ms: reached === null ? null : Math.max(0, nowMs - reached),
-    symbols: { known: completeness.known, live: counts.live, suspended: counts.suspended },
+    symbols: {
+      known: completeness.known,
+      live: counts.live,
+      suspended: counts.suspended,
+      ...(counts.excluded !== undefined && { excluded: counts.excluded }),
+      ...(counts.forgotten !== undefined && { forgotten: counts.forgotten }),
+    },
     published: {
       ticks: sumFileSizes(ticks).rows,
       bytes: sumFileSizes(listManifestFiles(manifest)).bytes,
@@ -76,6 +83,7 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
       first: days.length === 0 ? null : formatDay(days[0]!),
       last: days.length === 0 ? null : formatDay(days.at(-1)!),
     },
+    ...toOpenDayList(listOpenDaysOf(completeness, nowMs)),
     ...readDamageStatus(archive, manifest),
     journaled_ticks: countJournaledTicks(db),
     gaps: countGaps(completeness.gaps),
@@ -88,8 +96,16 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
             started_at: run.startedAt,
             finished_at: run.finishedAt,
             exit_code: run.exitCode,
+            state: run.finishedAt !== null ? 'ended' : isRunOver(db, run.runId) ? 'interrupted' : 'running',
           },
     cursors: cursors.slice(0, cursorsMax).map(({ symbol, cursor }) => ({ symbol, cursor })),
     cursors_count: cursors.length,
   };
 }
+
+/** The past days that are neither complete nor empty, the newest first, with their reasons. */
+export const listOpenDaysOf = ({ days }: Pick<Completeness, 'days'>, nowMs: number): OpenDay[] =>
+  listOpenDays(
+    [...days].map(([day, state]) => [formatDay(day), state] as const),
+    nowMs,
+  );

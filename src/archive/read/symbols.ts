@@ -1,11 +1,15 @@
 import type { SymbolFacts } from '../format/market.ts';
 import type { OutcomeSource } from '../format/market-details.ts';
+import { findOpenWindow, type UnselectedKind } from '../format/selection.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { selectSymbolsOf } from '../known-state.ts';
 import type { Archive } from '../open-archive.ts';
 
-/** In display order. `unlisted` is a configured symbol that was never in a market list. */
-const symbolStates = ['active', 'unlisted', 'suspended', 'closed', 'resolved'] as const;
+/**
+ * In display order. `unlisted` is a configured symbol that was never in a market list. `forgotten` and `excluded` are not
+ * collected, by decision of a user or by the settings.
+ */
+const symbolStates = ['active', 'unlisted', 'suspended', 'forgotten', 'excluded', 'closed', 'resolved'] as const;
 
 /** The archive's symbols, as `symbols --json` prints them. Times are epoch milliseconds. */
 export interface SymbolList {
@@ -42,6 +46,15 @@ export interface ListedSymbol {
   readonly rules_sha256: string | null;
   readonly fee_schedule: string | null;
   readonly tick_size: number | null;
+  /** Since when it is not collected, null: ever; why, and when this was decided. Absent if it is collected. */
+  readonly not_collected?: {
+    readonly since: number | null;
+    readonly kind: UnselectedKind;
+    readonly reason: string | null;
+    readonly decided_at: number;
+  };
+  /** When a user decided to collect it, whatever lists and settings say; absent if none did. */
+  readonly watched_at?: number;
 }
 
 /**
@@ -71,6 +84,8 @@ export function listSymbols(
 function getSymbolState(facts: SymbolFacts, nowMs: number): ListedSymbol['state'] {
   if (facts.resolvedAt !== null && facts.resolvedAt <= nowMs) return 'resolved';
   if (facts.inactiveSince !== null) return facts.outcome === null ? 'closed' : 'resolved';
+  const open = findOpenWindow(facts);
+  if (open !== undefined) return open.kind === 'forgotten' ? 'forgotten' : 'excluded';
   if (facts.suspendedAt !== null) return 'suspended';
   return facts.listed ? 'active' : 'unlisted';
 }
@@ -102,4 +117,20 @@ const toListedSymbol = (facts: SymbolFacts, nowMs: number): ListedSymbol => ({
   rules_sha256: facts.rulesSha256,
   fee_schedule: facts.feeSchedule,
   tick_size: facts.tickSize,
+  ...toListedSelection(facts),
 });
+
+function toListedSelection(facts: SymbolFacts): Pick<ListedSymbol, 'not_collected' | 'watched_at'> {
+  const open = findOpenWindow(facts);
+  return {
+    ...(open !== undefined && {
+      not_collected: {
+        since: Number.isFinite(open.from) ? open.from : null,
+        kind: open.kind,
+        reason: open.reason,
+        decided_at: open.decidedAt,
+      },
+    }),
+    ...(facts.watchedAt !== undefined && { watched_at: facts.watchedAt }),
+  };
+}

@@ -12,6 +12,7 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
   createFromOption,
@@ -24,7 +25,7 @@ import {
   parseTimeWindow,
   type TimeRangeFlags,
 } from '../options.ts';
-import { escapeControls } from '../terminal-style.ts';
+import { escapeControls, getTerminalStyle } from '../terminal-style.ts';
 
 interface AcceptFlags extends CommonFlags, TimeRangeFlags {
   readonly reason: string;
@@ -64,12 +65,12 @@ export function addGaps(shell: CliContext): void {
       const { source: sources } = flags;
       const [rules, nowMs] = [configured.toCompletenessRules(context.settings), context.clock.nowMs()];
       const range = parseTimeRange(flags, nowMs);
-      const selection = { ...range, sources, symbols: findKnownSymbols(archive, flags.symbol) };
+      const selection = { ...range, sources, symbols: findKnownSymbols(archive, flags.symbol), explainsDays: true };
       const gaps =
         flags.dataset === 'ticks'
           ? listGaps(archive, selection, rules, nowMs)
           : listDatasetGaps(archive, flags.dataset, selection, rules, nowMs);
-      printResult(flags, gaps, () => formatGaps(gaps));
+      printResult(flags, gaps, () => formatGaps(gaps, getTerminalStyle(process.stdout), completeCommands));
     }),
   );
   addGapsAccept(shell, command);

@@ -76,12 +76,14 @@ const terms = {
   spreads: 'mid price and spread of each quote',
   quotes_with_ticks: 'every quote with the last tick at or before it',
   gaps: "windows of a symbol's lifetime that are not covered, between the first and the last covered time",
+  days: 'how complete each day is: state, symbols expected and covered, why it is not complete, and what completes it',
   'is_covered(symbol, t)': 'whether a time is covered',
   lifetimes: 'lifetime of each symbol; t_to is NULL while the symbol is live',
 };
 
 const examples = `
   oddslake sql "SELECT date, count(*) AS ticks, count(DISTINCT symbol) AS symbols FROM ticks GROUP BY 1 ORDER BY 1"
+  oddslake sql "SELECT date, state, reason FROM days WHERE reason IS NOT NULL"
   oddslake sql "SELECT t, p FROM ticks WHERE date = '2026-11-19' AND symbol = 'KXBTC'" --format csv > btc.csv
   oddslake sql "FROM candles('15m', since := '2026-11-19', until := '2026-11-20') ORDER BY symbol, t"
   oddslake sql "SELECT symbol, t, p, is_active FROM ticks_with_markets WHERE date = '2026-11-19'"

@@ -13,12 +13,16 @@ import { withExamples, withNotes } from '../help.ts';
 import { createIntegerParser, createSourceOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
+import { addSymbolsForget, addSymbolsWatch } from './symbol-selection.ts';
 
 interface SymbolsFlags extends CommonFlags, SourceFlags {
   readonly rows: number;
 }
 
-/** `symbols` lists and searches symbols; `symbols retry` polls suspended ones now. */
+/**
+ * `symbols` lists and searches symbols; `symbols retry` polls suspended ones now; `symbols forget` and `symbols watch` choose
+ * which are collected.
+ */
 export function addSymbols(shell: CliContext): void {
   const command = shell.program
     .command('symbols')
@@ -46,6 +50,8 @@ export function addSymbols(shell: CliContext): void {
     }),
   );
   addSymbolsRetry(shell, command);
+  addSymbolsForget(shell, command);
+  addSymbolsWatch(shell, command);
 }
 
 function addSymbolsRetry(shell: CliContext, symbols: Command): void {

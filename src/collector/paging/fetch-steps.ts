@@ -39,6 +39,11 @@ export interface FetchOptions {
    * page with further ticks in them withdraws them.
    */
   readonly inferred: readonly CoveredWindow[];
+  /**
+   * End of the coverage, epoch ms, if the end is proven and everything from the known tick on is covered. A page with the known
+   * tick and no ticks between them proves that again. Absent or null otherwise.
+   */
+  readonly coveredTo?: number | null;
 }
 
 export const defaultFetchOptions: FetchOptions = { confirm: 'now', lastTick: null, knownTick: null, inferred: [] };

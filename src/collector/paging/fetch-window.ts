@@ -1,5 +1,5 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
-import { intersectTwo, isEmpty, isWithin, minuteMs, subtract, type Window } from '../../base/window.ts';
+import { floorToDay, intersectTwo, isEmpty, isWithin, minuteMs, subtract, type Window } from '../../base/window.ts';
 import { fetchSide, findMedianTick, isCrowded, noteWidestGap, type SideResult } from './fetch-side.ts';
 import {
   claim,
@@ -170,7 +170,8 @@ function* processPage(
   const { behavior, options } = progress;
   yield* withdrawTail(progress, planned, findContradictedTail(progress, o));
   if (knownTick !== null && !isCrowded(progress, o, knownTick, 'high')) yield* confirmEarlier(progress, o, knownTick);
-  const mode = options.confirm === 'next' && !planned.isPart && !progress.isTailContradicted ? 'next' : 'now';
+  const canWait = !planned.isPart && !progress.isTailContradicted && !leavesDayUnproven(progress, o, knownTick);
+  const mode = options.confirm === 'next' && canWait ? 'next' : 'now';
   const ends: Partial<Record<WindowSide, SideResult>> = {};
   const widest = { from: 0, to: 0 };
   noteWidestGap(widest, o);
@@ -205,9 +206,23 @@ function* processPage(
       );
     }
   }
-  yield* claimBetween(progress, w, low, high);
+  yield* claimBetween(progress, w, o, low, high);
   progress.idleRequests = 0;
 }
+
+/**
+ * Whether the end of a past day would stay inferred: the page begins before the known tick and ends with it, so that it may be
+ * truncated there (see `confirmEarlier`), and midnight lies between this tick and the end of the coverage.
+ */
+const leavesDayUnproven = (
+  { options: { inferred } }: FetchProgress,
+  { times }: Observation,
+  knownTick: number | null,
+): boolean =>
+  knownTick !== null &&
+  times.length > 1 &&
+  times.at(-1) === knownTick &&
+  knownTick < floorToDay(inferred.at(-1)?.to ?? knownTick);
 
 const orderSides = ({ side }: ServerBehavior): readonly WindowSide[] =>
   side === 'latest' ? ['high', 'low'] : ['low', 'high'];
@@ -222,7 +237,13 @@ const createKnownLowResult = (w: Window, o: Observation): SideResult => ({
 });
 
 /** Claims what both sides allow, turns the rest into gaps, and queues what no page covers. */
-function* claimBetween(progress: FetchProgress, w: PendingWindow, low: SideResult, high: SideResult): FetchSteps {
+function* claimBetween(
+  progress: FetchProgress,
+  w: PendingWindow,
+  first: Observation,
+  low: SideResult,
+  high: SideResult,
+): FetchSteps {
   const covered = {
     from: isUnresolved(low) ? low.page.times[0]! : low.edge,
     to: isUnresolved(high) ? high.page.times.at(-1)! + 1 : high.edge,
@@ -249,9 +270,9 @@ function* claimBetween(progress: FetchProgress, w: PendingWindow, low: SideResul
     yield* claim(progress, inW(covered), 'confirmed', observedAt);
   } else {
     yield* claim(progress, inW(covered), 'inferred', observedAt);
-    // The page may be truncated within the millisecond at its other end.
+    // The page may be truncated within the millisecond at its other end. Further pages overlap each other up to the first one.
     if (low.outcome === 'confirmed' && low.repeatedTick !== null) {
-      const to = Math.min(low.repeatedTick + 1, low.page.times.at(-1)!);
+      const to = low.page === first ? Math.min(low.repeatedTick + 1, low.page.times.at(-1)!) : first.times.at(-1)!;
       yield* claim(progress, inW({ from: covered.from, to }), 'confirmed', observedAt);
     }
     if (high.outcome === 'confirmed' && high.repeatedTick !== null) {
@@ -351,21 +372,28 @@ function* withdrawTail(progress: FetchProgress, w: PendingWindow, window: Window
   for (const rest of subtract([window], [w, ...progress.pending])) progress.pending.push({ ...rest, isPart: true });
 }
 
-/** Confirms what earlier polls left inferred: the page contains the known tick and no new ticks after it. */
+/**
+ * Confirms what earlier polls left inferred, and proves again what they proved before it was final: the page contains the known
+ * tick and no new ticks after it.
+ */
 function* confirmEarlier(
   progress: FetchProgress,
   o: Observation,
   knownTick: number,
   last = Number.POSITIVE_INFINITY,
 ): FetchSteps {
-  const { inferred } = progress.options;
+  const { inferred, coveredTo = null } = progress.options;
   const newest = Math.max(...inferred.map(({ fetchedAt }) => fetchedAt));
-  const to = Math.min(inferred.at(-1)?.to ?? knownTick, last + 1);
+  const to = Math.min(inferred.at(-1)?.to ?? coveredTo ?? knownTick, last + 1);
   const isLate = o.times.some((t) => t > knownTick && t < to);
   // A page that begins before the known tick may be truncated right after it, like the page of the previous poll, or within
   // its millisecond.
   const mayBeCut = o.times.at(-1) === knownTick && o.times.length > 1;
   const until = Math.min(isLate ? knownTick + 1 : mayBeCut ? knownTick : to, o.observedAt);
+  if (newest !== o.generatedAt) {
+    const seenAgainTo = inferred.length === 0 ? until : Math.min(until, knownTick + 1);
+    yield* claim(progress, { from: o.times[0]!, to: seenAgainTo }, 'confirmed', o.observedAt);
+  }
   for (const earlier of inferred) {
     // The last poll had a reason for not confirming what an earlier poll left inferred.
     if (earlier.fetchedAt === o.generatedAt || earlier.fetchedAt !== newest) continue;

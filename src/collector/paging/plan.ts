@@ -5,7 +5,7 @@ import {
   type LifetimeRules,
   type LingerRules,
 } from '../../archive/completeness/symbol-lifetime.ts';
-import type { CoveredWindow } from '../../archive/format/coverage.ts';
+import { type CoveredWindow, computeSettledWindows, isProven } from '../../archive/format/coverage.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { findInferred } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
@@ -32,6 +32,8 @@ interface PollTail {
   readonly knownTick: number | null;
   /** Windows before the cursor that are only inferred. The known tick confirms them when it is returned again. */
   readonly inferred: readonly CoveredWindow[];
+  /** End of the coverage, epoch ms, if it is proven and everything from the known tick on is covered. */
+  readonly coveredTo?: number | null;
   /** When the end of the window is confirmed: now, with one more request, or by the next poll. */
   readonly confirm: 'now' | 'next';
 }
@@ -54,6 +56,8 @@ interface PollRules extends LingerRules {
  * span several days. Windows covered up to `end` are not fetched again, so the poll of a past day can be repeated.
  * @param owed windows that were requested and are not covered, even if they lie before the symbol's known lifetime
  * @param collectedTo the end of the last poll by the collector, if live reads have covered later windows since
+ *
+ * Windows in which the symbol was not collected are neither fetched nor re-read.
  */
 export function planPoll(
   facts: SymbolFacts,
@@ -68,7 +72,12 @@ export function planPoll(
   const isFirst = coverage.length === 0;
   const owedEarlier = intersect(owed, [{ from: facts.opensAt ?? Number.NEGATIVE_INFINITY, to: Math.min(anchor, end) }]);
   const lifetime = { from: anchor, to: end };
-  const lacking = subtract(isEmpty(lifetime) ? owedEarlier : union([...owedEarlier, lifetime]), coverage);
+  // Open windows do not count here: whoever asks for the symbol by name wants what it has now.
+  const unselected = (facts.unselected ?? []).filter(({ to }) => Number.isFinite(to));
+  const lacking = subtract(isEmpty(lifetime) ? owedEarlier : union([...owedEarlier, lifetime]), [
+    ...coverage,
+    ...unselected,
+  ]);
   // What live reads covered up to `end`, the collector has not read yet.
   const uncovered =
     collectedTo < end && !isEmpty(lifetime) && lacking.at(-1)?.to !== end
@@ -79,7 +88,14 @@ export function planPoll(
   // Only the window that reaches `end` is new. The overlap before it is for late ticks.
   const overlapped = uncovered.map((w) =>
     w === lastWindow && w.to === end
-      ? { from: Math.max(Math.min(anchor, w.from), Math.min(w.from, collectedTo) - rules.overlapMs), to: w.to }
+      ? {
+          from: Math.max(
+            Math.min(anchor, w.from),
+            Math.min(w.from, collectedTo) - rules.overlapMs,
+            ...unselected.flatMap(({ to }) => (to <= w.from ? [to] : [])),
+          ),
+          to: w.to,
+        }
       : w,
   );
   return { symbol, windows: union(overlapped), isFirst: isFirst };
@@ -107,7 +123,51 @@ export function addTail(
     covers(coverage, { from: Math.min(lastTick, lastWindow.from), to: Math.max(lastTick + 1, lastWindow.from) });
   const end = coverage.at(-1)?.to;
   const tail = inferred.at(-1)?.to === end ? inferred : [];
-  return { ...plan, tail: { lastTick, knownTick: isKnown ? lastTick : null, inferred: tail, confirm } };
+  const knownTick = isKnown ? lastTick : null;
+  const isEndProven =
+    knownTick !== null &&
+    tail.length === 0 &&
+    end !== undefined &&
+    knownTick < end &&
+    end < lastWindow.to &&
+    covers(coverage, { from: knownTick, to: end });
+  return { ...plan, tail: { lastTick, knownTick, inferred: tail, coveredTo: isEndProven ? end : null, confirm } };
+}
+
+/**
+ * Finds where a poll's last window must begin to prove again what the last job proved too soon: the first time in the window,
+ * epoch ms, for which no response is final yet. If the window begins at a tick at or before it, the tick and the known tick in
+ * one page prove everything between them. Null if the poll begins early enough as planned, or does not continue from a known
+ * tick.
+ * @param responses coverage of the symbol, published or journaled
+ * @param settleMs how long after the end of a window a response is final
+ */
+export function findUnsettledStart(
+  { windows, tail }: SymbolPlan,
+  responses: readonly CoveredWindow[],
+  settleMs: number,
+): number | null {
+  const lastWindow = windows.at(-1);
+  const knownTick = tail?.knownTick ?? null;
+  // Requests begin at the known tick if it lies before the window.
+  if (lastWindow === undefined || knownTick === null || knownTick <= lastWindow.from) return null;
+  const coveredTo = responses.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY);
+  if (coveredTo >= lastWindow.to) return null;
+  // The known tick confirms what the last poll inferred.
+  const newest = tail!.inferred.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
+  const settled = computeSettledWindows(
+    responses.filter((w) => isProven(w) || w.fetchedAt === newest),
+    settleMs,
+  );
+  const [unsettled] = subtract([{ from: lastWindow.from, to: coveredTo }], settled);
+  return unsettled === undefined || knownTick <= unsettled.from ? null : unsettled.from;
+}
+
+/** Lets the last window of a poll begin at an earlier tick, epoch ms, if everything between them is covered. */
+export function beginAtTick(plan: SymbolPlan, tick: number, coverage: readonly Window[]): SymbolPlan {
+  const { from, to } = plan.windows.at(-1)!;
+  if (tick >= from || !covers(coverage, { from: tick, to: from })) return plan;
+  return { ...plan, windows: [...plan.windows.slice(0, -1), { from: tick, to }] };
 }
 
 /**
@@ -136,6 +196,8 @@ interface BackfillRules extends LifetimeRules {
   readonly allKnown: boolean;
   /** Whether the symbol was named explicitly, for this backfill or in the configuration. */
   readonly named: boolean;
+  /** Whether it was named for this backfill, which then also fetches what was not to be collected. */
+  readonly chosen?: boolean;
 }
 
 /** Plans a backfill of `window`: its uncovered parts within the symbol's lifetime and a margin. */
@@ -164,7 +226,9 @@ export function planBackfill(
   };
   const bounded = rules.allKnown ? window : intersectTwo(window, span);
   const windows = isEmpty(bounded) ? [] : [bounded];
-  return { symbol: facts.symbol, windows: rules.force ? windows : subtract(windows, coverage), isFirst: false };
+  const skipped = rules.chosen === true ? [] : (facts.unselected ?? []);
+  const requested = skipped.length === 0 ? windows : subtract(windows, skipped);
+  return { symbol: facts.symbol, windows: rules.force ? requested : subtract(requested, coverage), isFirst: false };
 }
 
 /** Number of requests that confirm a window after its pages have been fetched: one per side. */

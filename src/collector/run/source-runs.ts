@@ -139,6 +139,10 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
     watermark: last.watermark,
     ...(last.reached !== undefined && { reached: last.reached }),
     ...(last.completeness !== undefined && { completeness: last.completeness }),
+    ...(last.open_days !== undefined && {
+      open_days: last.open_days,
+      open_days_count: last.open_days_count ?? last.open_days.length,
+    }),
     damage: last.damage ?? [],
     gaps: failures.filter(({ symbol }) => symbol !== null).length,
     warnings: runs.flatMap(({ source, facts }) =>
@@ -210,11 +214,11 @@ const prefixFailures = ({ source, facts }: EndedRun, runs: number): RunFailure[]
     failure.symbol !== null || runs === 1 ? failure : { ...failure, reason: `${source}: ${failure.reason}` },
   );
 
-/** Adds up objects that have the same fields, all of them numbers. */
-function addCounts<T extends { readonly [name in keyof T]: number }>(all: readonly T[]): T {
-  const names = Object.keys(all[0]!) as (keyof T)[];
+/** Adds up objects whose fields are numbers; a field that one does not have is zero in it. */
+function addCounts<T extends { readonly [name in keyof T]: number | undefined }>(all: readonly T[]): T {
+  const names = [...new Set(all.flatMap((counts) => Object.keys(counts)))] as (keyof T)[];
   return Object.fromEntries(
-    names.map((name) => [name, all.reduce((total, counts) => total + counts[name], 0)]),
+    names.map((name) => [name, all.reduce((total, counts) => total + (counts[name] ?? 0), 0)]),
   ) as unknown as T;
 }
 

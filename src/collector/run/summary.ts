@@ -8,6 +8,7 @@ import { formatIsoUtc } from '../../base/time.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
+import type { OpenDayList } from '../../contract/day-reasons.ts';
 import type { UpstreamOrigins } from '../../settings/upstream-origins.ts';
 import { formatErrorMessage } from './error-message.ts';
 import type { DriftLine } from './schema-drift.ts';
@@ -58,7 +59,7 @@ interface DamageLine {
 }
 
 /** The last line of `--json` (CONTRACT, section 1). Times are epoch milliseconds. */
-export interface Summary {
+export interface Summary extends Partial<OpenDayList> {
   readonly version: string;
   readonly job: string;
   readonly run_id: string | null;
@@ -86,6 +87,9 @@ export interface Summary {
     readonly failed: number;
     /** Active symbols that are suspended at the end of the run. */
     readonly suspended: number;
+    /** Active symbols that `source.include` and `source.exclude` leave out, and forgotten ones; absent if there are none. */
+    readonly excluded?: number;
+    readonly forgotten?: number;
   };
   /** Number of listed markets, by canonical_id; absent if the run polled no market lists. */
   readonly markets?: number;

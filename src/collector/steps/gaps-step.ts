@@ -2,6 +2,7 @@ import { computeCompleteness, type Gap } from '../../archive/completeness/comple
 import { hasTooManySuspended, isActive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { AcceptedWindow } from '../../archive/format/coverage.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
+import { isUnselected } from '../../archive/format/selection.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import {
   acceptWindow,
@@ -101,9 +102,11 @@ export const listActiveSuspended = (
   source: string | null,
 ): SymbolFacts[] => readSuspendedSymbols(db, source).filter((facts) => isActive(facts, named));
 
-/** All suspended symbols, active or not. */
+/** All suspended symbols that are to be collected, active or not. */
 export const listSuspendedNames = ({ archive, source }: Run): string[] =>
-  readSuspendedSymbols(archive.state.db, source).map(({ symbol }) => symbol);
+  readSuspendedSymbols(archive.state.db, source)
+    .filter((facts) => !isUnselected(facts))
+    .map(({ symbol }) => symbol);
 
 /**
  * Warns about suspended symbols at the end of a poll. It is a failure if such a symbol has had ticks, which a nonexistent

@@ -9,9 +9,11 @@ import { getLingerRules, requireKnownSources } from '../../context/open-configur
 import { countRechecks } from '../rechecks/recheck-plan.ts';
 import { planSourceRuns } from '../run/source-runs.ts';
 import { type ExpectedRate, estimatePlans, expectRequestRate, type FetchEstimate } from './estimate-step.ts';
+import { listConfiguredBooks } from './order-books-step.ts';
 import { planTickPolls } from './poll-plans.ts';
 import { computePollEnd } from './poll-steps.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
+import { createForesight } from './selection-step.ts';
 
 /** What a nightly job of one source would request, as far as the archive knows. */
 export interface NightlyPlan {
@@ -49,12 +51,13 @@ function planSource(
   const { settings } = context;
   const { db } = archive.state;
   const run = { context, archive, source };
-  const { plans, facts } = planTickPolls(run, end, []);
+  const foresee = createForesight(context);
+  const { plans, facts } = planTickPolls(run, end, [], foresee);
   const ticks = estimatePlans(run, plans, facts);
   const marketLists = countListRequests(run);
   const hasBooks = day === null || day + dayMs > end;
   const live = settings.orderbooks.allLive ? listLiveAfterPoll(run, end) : [];
-  const orderBooks = hasBooks ? new Set([...settings.orderbooks.symbols, ...live]).size : 0;
+  const orderBooks = hasBooks ? new Set([...listConfiguredBooks(run), ...live]).size : 0;
   const isRepeated =
     plans.length === 0 ||
     computeNewlyPolledMs(readLastNights(db, source)[0], end, settings.source.firstLookbackDays * dayMs) === null;
@@ -74,7 +77,7 @@ function planSource(
 function listLiveAfterPoll(run: PlannedSource, end: number): string[] {
   const { context } = run;
   const [nowMs, rules] = [context.clock.nowMs(), getLingerRules(context)];
-  return listPolledSymbols(run, [], nowMs)
+  return listPolledSymbols(run, [], nowMs, createForesight(context))
     .filter(
       ({ facts }) => context.settings.symbols.length > 0 || isLive({ ...facts, suspendedAt: null }, end, nowMs, rules),
     )

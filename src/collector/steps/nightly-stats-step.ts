@@ -18,6 +18,7 @@ import {
   recordNight,
 } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs } from '../../archive/journal/recheck-results.ts';
+import { readRulesSince } from '../../archive/journal/selection-store.ts';
 import { readListedStates, readSymbol } from '../../archive/journal/symbols.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { dayMs, type Window } from '../../base/window.ts';
@@ -70,7 +71,7 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
   }
   const night: NightVolume = { polledTo: end, polledMs, markets, ticks: counts.ticks };
   recordNight(db, { ...night, runId: run.id, late: counts.late, conflicts: counts.conflicts, listedAt }, run.source);
-  const drops = describeVolumeDrops(past, night, settings.drops);
+  const drops = describeVolumeDrops(past, night, settings.drops, readRulesSince(db, run.source));
   // Report a drop in the number of markets only once.
   if (shortListsReason !== null && !drops.some((reason) => reason.startsWith('markets')))
     drops.push(`markets: ${shortListsReason}`);

@@ -1,3 +1,5 @@
+import { findOpenWindow } from '../../archive/format/selection.ts';
+import { readSymbol } from '../../archive/journal/symbols.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { getFutureSkewMs } from '../../context/open-configured.ts';
 import { type BookCollectOutcome, collectBooks } from '../order-books/collect-books.ts';
@@ -13,7 +15,8 @@ import { publishJournal } from './publish-step.ts';
  * that is a failure of the run, which publishes its ticks nevertheless.
  */
 export async function pollConfiguredBooks(run: Run): Promise<void> {
-  const { symbols, allLive } = run.context.settings.orderbooks;
+  const { allLive } = run.context.settings.orderbooks;
+  const symbols = listConfiguredBooks(run);
   const hadResponse = run.hasUpstreamResponded;
   try {
     await pollBooks(run, symbols, allLive ? listLiveSymbols(run) : []);
@@ -31,10 +34,18 @@ export const needsMarketLists = ({ context: { settings } }: Run, chosen: readonl
 
 /** Polls the order books of the given symbols, or else those of the settings, or else those of all live symbols. */
 export async function pollRequestedBooks(run: Run, chosen: readonly string[]): Promise<void> {
-  const { symbols, allLive } = run.context.settings.orderbooks;
+  const { allLive } = run.context.settings.orderbooks;
+  const symbols = listConfiguredBooks(run);
   if (chosen.length > 0) return pollBooks(run, chosen, []);
   return pollBooks(run, symbols, allLive || symbols.length === 0 ? listLiveSymbols(run) : []);
 }
+
+/** The symbols whose order books the settings name, without those that a user forgot. */
+export const listConfiguredBooks = ({ archive, context: { settings } }: Pick<Run, 'archive' | 'context'>): string[] =>
+  settings.orderbooks.symbols.filter((symbol) => {
+    const facts = readSymbol(archive.state.db, symbol);
+    return facts === undefined || findOpenWindow(facts)?.kind !== 'forgotten';
+  });
 
 const listLiveSymbols = (run: Run): string[] =>
   listPolledSymbols(run, [], run.context.clock.nowMs()).map(({ facts }) => facts.symbol);

@@ -1,3 +1,4 @@
+import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readCollectedEnds } from '../../archive/journal/collected-ends.ts';
 import { findInferredTails, readEvidenceSince } from '../../archive/journal/coverage-store.ts';
@@ -25,11 +26,13 @@ export interface TickPollPlans {
 /**
  * Plans a poll of ticks up to `end` for the `chosen` symbols, or else those of the settings, or else those of the market
  * lists. Reads only.
+ * @param foresee see listPolledSymbols
  */
 export function planTickPolls(
   run: Pick<Run, 'context' | 'archive' | 'source'>,
   end: number,
   chosen: readonly string[],
+  foresee?: (facts: SymbolFacts) => SymbolFacts,
 ): TickPollPlans {
   const { context, archive } = run;
   const { db } = archive.state;
@@ -44,7 +47,7 @@ export function planTickPolls(
   const inferred = findInferredTails(db, readEvidenceSince(db));
   const { downsampledAfterDays } = context.settings.source;
   const collectedEnds = readCollectedEnds(db);
-  const polled = listPolledSymbols(run, chosen, nowMs);
+  const polled = listPolledSymbols(run, chosen, nowMs, foresee);
   for (const { facts, coverage } of polled) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
     // Reported losses and settled gaps are not requested every night.
@@ -55,7 +58,12 @@ export function planTickPolls(
       planPoll(facts, excluded, end, rules, owedBySymbol.get(facts.symbol), collectedEnds.get(facts.symbol)),
       unreported,
     );
-    const { confirm } = context.settings.poll;
+    // No later poll would confirm the last one of a symbol.
+    const isLastPoll =
+      context.settings.symbols.length === 0 &&
+      facts.listed &&
+      !isLive({ ...facts, suspendedAt: null }, end, nowMs, rules);
+    const confirm = isLastPoll ? 'now' : context.settings.poll.confirm;
     // If the service leaves ticks out, receiving the last known tick again does not prove that no tick follows.
     const plan = omitsTicks
       ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }

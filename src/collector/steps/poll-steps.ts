@@ -51,6 +51,8 @@ import { createJobFailure } from '../run/summary.ts';
 import { planTickPolls } from './poll-plans.ts';
 import { notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
+import { applySelectionRules } from './selection-step.ts';
+import { coverUnsettledTails } from './settled-ticks-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
 
 /**
@@ -78,7 +80,10 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
     run.hasUpstreamResponded = true;
     const { markets, rejected } = poll;
     const { marketsShareMax } = context.settings.drops;
-    run.nightCounters.shortListsReason = journalMarketsPoll(archive.state, run, poll, marketsShareMax);
+    archive.state.db.transaction(() => {
+      run.nightCounters.shortListsReason = journalMarketsPoll(archive.state, run, poll, marketsShareMax);
+      applySelectionRules(run);
+    });
     run.markets = new Set(markets.map(({ canonicalId }) => canonicalId)).size;
     run.nightCounters.listedAt = poll.observedAt;
     run.shapes.areListsComplete = poll.complete;
@@ -150,7 +155,9 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: overlapMs, source: run.source };
   // Symbols from the settings are recorded now; a symbol from the command line only after its first response.
   ensureSymbols(db, context.settings.symbols, nowMs);
-  const { plans, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  if (context.settings.source.views.length === 0) applySelectionRules(run);
+  const { plans: planned, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  const plans = await coverUnsettledTails(run, planned);
   run.nightCounters.polledCount += polledCount;
   for (const symbol of fetchedLateSymbols) run.nightCounters.fetchedLateSymbols.push(symbol);
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
@@ -191,7 +198,13 @@ export function createBackfillPlans(
   const isNamed = (symbol: string): boolean => chosen.length > 0 || configured?.has(symbol) === true;
   const plans = symbols
     .map((facts) => {
-      const rules = { ...options, lifetimeMarginMs, lookbackMs, named: isNamed(facts.symbol) };
+      const rules = {
+        ...options,
+        lifetimeMarginMs,
+        lookbackMs,
+        named: isNamed(facts.symbol),
+        chosen: chosen.length > 0,
+      };
       const covered = readCoverageWithoutLost(db, facts.symbol, nowMs + getFutureSkewMs(context));
       const proven =
         options.recheckInferred === true

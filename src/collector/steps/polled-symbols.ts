@@ -1,10 +1,12 @@
 import { canBeLive, isRequestDue } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../../archive/format/market.ts';
+import { isUnselected } from '../../archive/format/selection.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
+import { readWatchedNames } from '../../archive/journal/selection-store.ts';
 import { readAllSymbols, readSymbol, readUnsettledSymbols, recordPolledFrom } from '../../archive/journal/symbols.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
-import type { Window } from '../../base/window.ts';
+import { union, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
 import { needsPolling, type SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
@@ -17,20 +19,28 @@ interface PolledSymbol {
 
 /**
  * The symbols of a poll at `nowMs`: the `chosen` ones, or else those of the settings, or else the active symbols of the
- * market lists. A suspended symbol is requested once per UTC day, and whenever it is chosen.
+ * market lists; the latter two with watched symbols, and without those of which it was decided that they are not collected. A
+ * suspended symbol is requested once per UTC day, and whenever it is chosen.
+ * @param foresee what will be decided about a symbol before the poll, for a dry run; default: nothing
  */
 export function listPolledSymbols(
   { context, archive, source }: Pick<Run, 'context' | 'archive' | 'source'>,
   chosen: readonly string[],
   nowMs: number,
+  foresee: (facts: SymbolFacts) => SymbolFacts = (facts) => facts,
 ): PolledSymbol[] {
   const { db } = archive.state;
   const rules = getLingerRules(context);
-  const named = chosen.length > 0 ? chosen : context.settings.symbols.filter((symbol) => isSymbolOf(source, symbol));
-  const symbols =
+  const configured = context.settings.symbols.filter((symbol) => isSymbolOf(source, symbol));
+  const named =
+    chosen.length > 0 ? chosen : configured.length === 0 ? [] : [...configured, ...readWatchedNames(db, source)];
+  const listed = named.length === 0 ? readUnsettledSymbols(db, nowMs - rules.lingerMs, source) : [];
+  const watched = named.length === 0 ? readNamedSymbolFacts(db, readWatchedNames(db, source), nowMs) : [];
+  const candidates =
     named.length === 0
-      ? readUnsettledSymbols(db, nowMs - rules.lingerMs, source)
+      ? [...listed, ...watched.filter((facts) => !facts.listed)]
       : readNamedSymbolFacts(db, named, nowMs);
+  const symbols = chosen.length > 0 ? candidates : candidates.map(foresee).filter((facts) => !isUnselected(facts));
   const lost = readAllLostTicks(db);
   const out: PolledSymbol[] = [];
   for (const facts of symbols) {
@@ -43,7 +53,8 @@ export function listPolledSymbols(
       nowMs + getFutureSkewMs(context),
       lost.get(facts.symbol) ?? [],
     );
-    if (named.length === 0 && !needsPolling(asDue, coverage, nowMs, rules)) continue;
+    const settled = facts.unselected === undefined ? coverage : union([...coverage, ...facts.unselected]);
+    if (named.length === 0 && !needsPolling(asDue, settled, nowMs, rules)) continue;
     out.push({ facts, coverage });
   }
   return out;

@@ -1,5 +1,6 @@
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
+import { isUnselected } from '../../archive/format/selection.ts';
 import { readKnownPageCaps, readOldestServedTick, readResponses } from '../../archive/journal/coverage-store.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
@@ -38,11 +39,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
   const { context, archive } = run;
   const { settings, clock } = context;
   const { db } = archive.state;
-  const past = readLastNights(db, run.source).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
-  // A repeated night plans no symbols; a restored state does not know earlier nights.
-  const isRepeated =
-    run.symbols.planned === 0 || computeNewlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
-  if (settings.poll.recheckShare === 0 || isRepeated || !run.hasUpstreamResponded) return null;
+  if (settings.poll.recheckShare === 0 || !isNewNight(run, end)) return null;
   const upstream = await run.upstream();
   const { requests } = upstream.counters();
   const windows = countRechecks(settings.poll.recheckShare, requests);
@@ -106,6 +103,18 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
   }
 }
 
+/** Whether this run polled until `end`, epoch ms, and is no repetition of an earlier night. */
+export function isNewNight(run: Run, end: number): boolean {
+  const { clock, settings } = run.context;
+  const past = readLastNights(run.archive.state.db, run.source).filter(
+    (night) => night.polledTo <= clock.nowMs() + clockAheadMsMax,
+  );
+  // A repeated night plans no symbols; a restored state does not know earlier nights.
+  const isRepeated =
+    run.symbols.planned === 0 || computeNewlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
+  return !isRepeated && run.hasUpstreamResponded;
+}
+
 const formatOmissionWarning = (doubtful: number): string =>
   `The service leaves ticks out of responses for wide windows: earlier coverage counts as inferred until it is read again${doubtful === 0 ? '' : ` (${doubtful} windows remain for the next nights)`}.`;
 
@@ -143,7 +152,7 @@ function createRecheckContext(
   let hasFailed = false;
   return {
     symbols: readAllSymbols(db, run.source)
-      .filter(({ suspendedAt }) => suspendedAt === null)
+      .filter((facts) => facts.suspendedAt === null && !isUnselected(facts))
       .map(({ symbol, ticks }) => ({ symbol, ticks })),
     settleMs: context.settings.archive.settleMinutes * minuteMs,
     endMs: end,

@@ -1,7 +1,7 @@
 import type { CompletenessInput, Gap } from '../../archive/completeness/completeness.ts';
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { intersect, intersectTwo, isEmpty, minuteMs, union, type Window } from '../../base/window.ts';
+import { intersect, intersectTwo, isEmpty, minuteMs, subtract, union, type Window } from '../../base/window.ts';
 
 /** Coverage by group and time step. */
 export interface CoverageFacts extends Window {
@@ -31,7 +31,7 @@ interface CoverageRules {
 
 /**
  * Computes the coverage of symbol lifetimes in a window. `coverage` is without lost windows, as in CompletenessInput. Excludes the future, and for suspended symbols the time after
- * their last response.
+ * their last response, and the time in which a symbol was not to be collected.
  */
 export function computeCoverageFacts(
   { symbols, coverage }: Pick<CompletenessInput, 'symbols' | 'coverage'>,
@@ -48,7 +48,8 @@ export function computeCoverageFacts(
       from: Math.max(span.from, knownFrom),
       to: Math.min(span.to, to),
     });
-    return isEmpty(lifetime) ? [] : [{ facts, lifetime: lifetime, covered }];
+    // Nothing is expected while a symbol is not collected.
+    return subtract([lifetime], facts.unselected ?? []).map((part) => ({ facts, lifetime: part, covered }));
   });
   const groups = groupSymbols(
     liveSymbols.map(({ facts }) => facts),

@@ -1,6 +1,7 @@
 import type { Completeness, CompletenessInput } from '../../archive/completeness/completeness.ts';
 import { isActive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
+import { isUnselected } from '../../archive/format/selection.ts';
 import { hourMs, subtract, union } from '../../base/window.ts';
 
 /** Symbols that cannot be fetched, or are covered less far than the others. Times in epoch ms. */
@@ -85,9 +86,9 @@ function listFailing(
   for (const [symbol, windows] of owed) {
     const one = facts.get(symbol);
     const failed = windows.filter(({ kind, from }) => kind === 'failed' && from < nowMs);
-    if (one === undefined || one.suspendedAt !== null || failed.length === 0) continue;
+    if (one === undefined || one.suspendedAt !== null || isUnselected(one) || failed.length === 0) continue;
     // An owed window may be covered by now.
-    const missing = subtract(union(failed), union(coverage.get(symbol) ?? []));
+    const missing = subtract(union(failed), union([...(coverage.get(symbol) ?? []), ...(one.unselected ?? [])]));
     const missingMs = missing.reduce((sum, { from, to }) => sum + Math.max(0, Math.min(to, nowMs) - from), 0);
     if (missingMs === 0) continue;
     const last = failed.reduce((a, b) => (b.to > a.to ? b : a));

@@ -66,6 +66,7 @@ export interface ReportData {
 }
 
 const runsMax = 200;
+/** Days up to which coverage is shown per hour. */
 const heatmapDays = 14;
 const groupsMax = 12;
 const gapGroupsMax = 15;
@@ -113,11 +114,13 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
       const end = computeReportEnd(nowMs, existing?.to ?? null);
       // As for gaps, nothing is expected before the first known time.
       const first = floorToDay(existing?.from ?? end);
-      const span = { from: Math.min(Math.max(first, end - heatmapDays * dayMs), end - dayMs), to: end };
+      const { stepMs, ...span } = chooseHeatmapSpan(first, end, rules.days);
       const named = rules.judged.namedSymbols ?? new Set<string>();
       // All coverage is read once: it is by far the largest part of the state.
       const state = readCurrentState(archive, rules.judged, nowMs);
       const completeness = computeCompletenessOf(archive, state, nowMs);
+      const status = createStatus(archive, completeness, nowMs);
+      const isJustCovered = status.reached !== null && nowMs - status.reached < hourMs;
       const { sources } = archive.state.identity;
       const recheckMemory =
         sources.length === 0
@@ -129,7 +132,7 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
         judgedDays: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
         manifest,
         end,
-        status: createStatus(archive, completeness, nowMs),
+        status,
         rechecks: {
           ...sumRechecks(recheckMemory),
           lateness: joinLateness(recheckMemory.lateness),
@@ -141,13 +144,14 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
         problems: listProblemSymbols(state, completeness, nowMs),
         coverage: computeCoverageFacts(state, span, {
           lookbackMs: rules.judged.lifetimeRules.lookbackMs,
-          stepMs: hourMs,
+          stepMs,
           groupsMax,
           named,
-          nowMs,
+          // The minutes since the last poll are not a gap.
+          nowMs: isJustCovered ? status.reached! : nowMs,
           knownFrom: existing?.from ?? end,
         }),
-        gaps: computeGapFacts(completeness.gaps, gapGroupsMax, span.from),
+        gaps: computeGapFacts(completeness.gaps, gapGroupsMax, Math.max(first, end - heatmapDays * dayMs)),
       };
     });
     if (found !== null) return found;
@@ -165,6 +169,27 @@ function joinLateness(entries: readonly { readonly day: number; readonly ms: num
 export function computeReportEnd(nowMs: number, knownTo: number | null): number {
   const isPast = knownTo !== null && nowMs - knownTo > heatmapDays * dayMs;
   return Math.ceil((isPast ? knownTo : nowMs) / hourMs) * hourMs;
+}
+
+/** Steps of the coverage plot, each with the number of days up to which it is used. */
+const heatmapSteps = [
+  { stepMs: hourMs, daysMax: heatmapDays },
+  { stepMs: 6 * hourMs, daysMax: 90 },
+  { stepMs: dayMs, daysMax: Number.POSITIVE_INFINITY },
+] as const;
+
+/**
+ * Window and step of the coverage plot: from the first known day, at least one day and at most `daysMax` days, in whole steps.
+ * @param first start of the first known day @param end a whole hour @param daysMax shown days; at least 14 are shown
+ */
+export function chooseHeatmapSpan(first: number, end: number, daysMax: number): Window & { readonly stepMs: number } {
+  const lengthMs = Math.min(Math.max(end - first, dayMs), Math.max(daysMax, heatmapDays) * dayMs);
+  const { stepMs } = heatmapSteps.find((step) => lengthMs <= step.daysMax * dayMs)!;
+  return {
+    from: Math.floor((end - lengthMs) / stepMs) * stepMs,
+    to: Math.ceil(end / stepMs) * stepMs,
+    stepMs,
+  };
 }
 
 /** Totals of a UTC day over all datasets. */

@@ -1,5 +1,5 @@
 import type { CompletenessInput, CompletenessRules } from '../../archive/completeness/completeness.ts';
-import { computeCursor, isLive } from '../../archive/completeness/symbol-lifetime.ts';
+import { computeCursor, isActive, isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, type Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
@@ -78,8 +78,7 @@ function toSilentSymbol(
 ): SilentSymbol | null {
   if (facts === undefined || facts.lastTick === null) return null;
   const cursor = computeCursor(facts, union(coverage.get(cadence.symbol) ?? []), lifetimeRules);
-  const isPolled =
-    namedSymbols === null ? isLive(facts, cursor, nowMs, lifetimeRules) : namedSymbols.has(cadence.symbol);
+  const isPolled = namedSymbols === null ? isLive(facts, cursor, nowMs, lifetimeRules) : isActive(facts, namedSymbols);
   const quietMs = Math.min(cursor, nowMs) - facts.lastTick;
   const usualMs = Math.max(cadenceRules.quietHoursMin, cadenceRules.pauseFactor * cadence.longestPauseHours) * hourMs;
   if (!isPolled || quietMs <= usualMs) return null;

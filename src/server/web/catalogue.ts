@@ -83,6 +83,7 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext, compr
             version,
             isPublicRequest(context.settings.service, toRequestOrigin(request)),
             listDamagedDays(),
+            loadAssets().modules,
           ),
         ),
   );
@@ -117,6 +118,8 @@ interface Assets {
   readonly files: ReadonlyMap<string, StaticBody>;
   /** A hash of all files: a URL that contains it may be cached forever. */
   readonly stamp: string;
+  /** Names of the scripts that the page's script imports. */
+  readonly modules: readonly string[];
 }
 
 const mediaTypes: Readonly<Record<string, string>> = {
@@ -157,7 +160,8 @@ function readAssets(): Assets {
     [...contents].map(([name, bytes]) => [name, createStaticBody(mediaTypes[name.split('.').at(-1)!]!, bytes)]),
   );
   const stamp = hashContent([...files].map(([name, { sha256 }]) => name + sha256).join('\n')).slice(0, 16);
-  return { files, stamp };
+  const modules = [...files.keys()].filter((name) => name.endsWith('.js') && !['main.js', 'docs.js'].includes(name));
+  return { files, stamp, modules };
 }
 
 function readContent(path: string): Buffer {

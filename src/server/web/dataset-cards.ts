@@ -14,13 +14,23 @@ export interface DatasetTotals {
 export const renderDatasetCards = (
   totals: readonly DatasetTotals[],
 ): Html => html`<section class="list-only" aria-labelledby="datasets-title">
-<h2 id="datasets-title">Datasets</h2>
 ${
   totals.length === 0
-    ? html`<p class="empty">Nothing is published yet. The first run of the collector fills this page.</p>`
-    : html`<div class="cards">${totals.map(renderCard)}</div>`
+    ? renderFirstSteps()
+    : html`<h2 id="datasets-title">Datasets</h2>
+<div class="cards">${totals.map(renderCard)}</div>`
 }
 </section>`;
+
+/** What fills an empty archive. */
+const renderFirstSteps = (): Html => html`<h2 id="datasets-title">Nothing is published yet</h2>
+<p>One of these commands, run where the archive is, fills this page. Then reload it.</p>
+<dl class="steps">
+<dt><code>oddslake doctor</code></dt><dd>checks the settings, the key and the service that is collected from</dd>
+<dt><code>oddslake nightly</code></dt><dd>collects once; with <code>--dry-run</code>, prints how many requests that takes</dd>
+<dt><code>oddslake schedule</code></dt><dd>collects every night until it is stopped</dd>
+<dt><code>oddslake import FILE</code></dt><dd>imports saved pages, CSV, NDJSON or Parquet files</dd>
+</dl>`;
 
 function renderCard({ name, rows, files, bytes }: DatasetTotals): Html {
   const { description, columns, key } = datasets[name as DatasetName];

@@ -14,6 +14,8 @@ export const renderDocumentationPage = (assets: string): string => {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<meta name="description" content="The HTTP routes of this oddslake archive, with parameters, responses and examples.">
 <title>oddslake: API</title>
 <link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
 <link rel="stylesheet" href="${library}/swagger-ui.css">
@@ -23,8 +25,8 @@ ${['palette', 'page', 'docs'].map((name) => html`<link rel="stylesheet" href="${
 <body>
 <a class="skip" href="#swagger-ui">Skip to the API</a>
 ${renderPageHeader(assets, paths.documentation)}
-<main id="swagger-ui"></main>
-<noscript><p>This page needs JavaScript. The <a href="${paths.openapi}">OpenAPI document</a> does not.</p></noscript>
+<div id="swagger-ui" tabindex="-1"></div>
+<noscript><main><h1>API</h1><p>This page needs JavaScript. The <a href="${paths.openapi}">OpenAPI document</a> does not.</p></main></noscript>
 <script src="${library}/swagger-ui-bundle.js"></script>
 <script src="${library}/swagger-ui-standalone-preset.js"></script>
 <script src="${library}/swagger-initializer.js"></script>

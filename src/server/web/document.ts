@@ -5,6 +5,7 @@ import { minuteMs } from '../../base/window.ts';
 import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
 import { paths } from '../../contract/paths.ts';
 import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
+import { searchHint, wordsLengthMax } from './client/list-view.ts';
 import { type DatasetTotals, renderDatasetCards } from './dataset-cards.ts';
 import { renderPageHeader } from './page-header.ts';
 
@@ -33,6 +34,8 @@ export const renderPageDocument = (
   version: string,
   isPublic = false,
   damaged: Iterable<string> = [],
+  /** Names of the scripts that the first one imports: the browser then need not discover them one after the other. */
+  modules: readonly string[] = [],
 ): string =>
   html`<!doctype html>
 <html lang="en" data-access="${isPublic ? 'public' : 'key'}">
@@ -41,10 +44,12 @@ export const renderPageDocument = (
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="robots" content="noindex">
+<meta name="description" content="What this oddslake archive of prediction-market prices contains: symbols, days, charts and files.">
 <title>oddslake: contents of this archive</title>
 <link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
 <link rel="stylesheet" href="${assets}/catalogue.css">
 <script type="module" src="${assets}/main.js"></script>
+${modules.map((name) => html`<link rel="modulepreload" fetchpriority="low" href="${assets}/${name}">`)}
 </head>
 <body>
 <a class="skip" href="#main">Skip to the archive</a>
@@ -52,11 +57,13 @@ ${renderPageHeader(assets, paths.catalogue)}
 <main id="main" tabindex="-1">
 <h1 class="list-only">Contents of this archive</h1>
 ${renderFigures(totals, nowMs)}
-<section id="key" aria-labelledby="key-title">
-<h2 id="key-title">Sign in</h2>
 <noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a>.</p></noscript>
+<section id="key" aria-labelledby="key-title"${isPublic ? html` hidden` : ''}>
+<h2 id="key-title">Sign in</h2>
 </section>
-<div id="rest" data-today="${formatDate(nowMs)}" data-damaged="${[...damaged].slice(0, damagedMax).join()}"></div>
+<div id="rest" data-today="${formatDate(nowMs)}" data-damaged="${[...damaged].slice(0, damagedMax).join()}"${
+    totals.generation === 0 ? html` data-empty` : isPublic ? html` data-loading` : ''
+  }>${isPublic && totals.generation > 0 ? renderSearchStart() : ''}</div>
 ${renderDatasetCards(totals.datasets)}
 </main>
 <footer><p>All times are UTC. <a href="/docs">API documentation</a> · <a href="/api/v1/openapi.json">OpenAPI</a> ·
@@ -64,6 +71,14 @@ oddslake ${version}</p></footer>
 </body>
 </html>
 `.text;
+
+/** The search field before the script runs: what is typed into it is kept. */
+const renderSearchStart = (): Html => html`<section aria-labelledby="symbols-title" class="list-only">
+<h2 id="symbols-title">Symbols</h2>
+<div class="search-field"><label for="search" class="unseen">Find a symbol</label>
+<input id="search" type="search" maxlength="${wordsLengthMax}" autocomplete="off" spellcheck="false" placeholder="${searchHint}"></div>
+</section>
+`;
 
 function renderFigures(totals: Totals, nowMs: number): Html {
   const { span, symbols, ticks, bytes, days, daysComplete, generation, publishedAt, reached, datasets } = totals;
@@ -80,7 +95,9 @@ ${[
   figure('Ticks', formatInteger(ticks), 'without duplicates'),
   figure('Symbols', formatInteger(symbols), 'known to the archive'),
   figure('Time range', span === null ? '–' : formatDuration(span.last - span.first), lasts),
-  figure('Days complete', `${formatInteger(daysComplete)} of ${formatInteger(days)}`, 'every live symbol covered'),
+  days === 0
+    ? figure('Days complete', '–', 'no day yet')
+    : figure('Days complete', `${formatInteger(daysComplete)} of ${formatInteger(days)}`, 'every live symbol covered'),
   figure('Size', formatBytes(bytes), `${formatInteger(bytes)} bytes`),
   figure('Datasets', formatInteger(datasets.length), formatCount(files, 'file')),
   figure(

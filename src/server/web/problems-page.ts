@@ -18,17 +18,19 @@ const renderPage = (assets: string): string =>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>oddslake: problems</title>
+<meta name="robots" content="noindex">
+<meta name="description" content="The error codes of the oddslake API: what each means and what to do.">
+<title>oddslake: error codes</title>
 <link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
 ${['palette', 'page', 'problems'].map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">`)}
 </head>
 <body>
-<a class="skip" href="#main">Skip to the problems</a>
+<a class="skip" href="#main">Skip to the error codes</a>
 ${renderPageHeader(assets, paths.problems)}
 <main class="problems" id="main" tabindex="-1">
-<h1>Problems</h1>
+<h1>Error codes</h1>
 <p>Every error is <code>application/problem+json</code> with one of these codes. The <a href="${paths.documentation}">API
-documentation</a> says which routes have which.</p>
+documentation</a> lists the codes of each route.</p>
 ${problemCodes.map((code) => {
   const { status, meaning, action } = problemKinds[code];
   return html`<section id="${code}">

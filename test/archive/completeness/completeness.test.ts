@@ -8,6 +8,7 @@ import {
 import { canBeLive, computeLifetime, isLive } from '../../../src/archive/completeness/symbol-lifetime.ts';
 import { type CoveredWindow, type Evidence, isProven, overlayLayers } from '../../../src/archive/format/coverage.ts';
 import type { SymbolFacts } from '../../../src/archive/format/market.ts';
+import { isUnselected, type UnselectedWindow } from '../../../src/archive/format/selection.ts';
 import { dayMs, type Window } from '../../../src/base/window.ts';
 import { factsOf } from '../format/facts.ts';
 
@@ -30,6 +31,21 @@ const size = 12;
 const moment = fc.integer({ min: 0, max: size }).map((n) => n * step);
 const arbitraryOrNull = fc.option(moment, { nil: null, freq: 2 });
 
+/** Windows in which a symbol is not collected; the last one may be open, and the first one may have no start. */
+const anyUnselected = fc
+  .tuple(fc.uniqueArray(moment, { maxLength: 4 }), fc.boolean(), fc.boolean())
+  .map(([bounds, isOpen, hasNoStart]): UnselectedWindow[] => {
+    const sorted = bounds.toSorted((a, b) => a - b);
+    const times = [...(hasNoStart ? [Number.NEGATIVE_INFINITY] : []), ...sorted];
+    const ends = isOpen && times.length % 2 === 1 ? [...times, Number.POSITIVE_INFINITY] : times;
+    const decision = { kind: 'forgotten', reason: null, decidedAt: 0 } as const;
+    return Array.from({ length: ends.length >> 1 }, (_, i) => ({
+      from: ends[2 * i]!,
+      to: ends[2 * i + 1]!,
+      ...decision,
+    }));
+  });
+
 const anySymbol = fc.record({
   opensAt: arbitraryOrNull,
   resolvedAt: arbitraryOrNull,
@@ -43,6 +59,8 @@ const anySymbol = fc.record({
   // A lifetime that ends with a tick ends on the model's grid.
   lastTick: arbitraryOrNull.map((t) => (t === null || t === 0 ? null : t - 1)),
   ticks: fc.nat(1),
+  unselected: fc.oneof(fc.constant([]), anyUnselected),
+  isWatched: fc.boolean(),
 });
 const anyEvidence = fc.constantFrom<Evidence>('confirmed', 'stated', 'inferred', 'inferred');
 const anyCovered: fc.Arbitrary<CoveredWindow[]> = fc
@@ -71,7 +89,9 @@ const arbitraryInput: fc.Arbitrary<ModelInput> = fc
   })
   .map(({ symbols, named, nowMs, exceptions }) => ({
     excepted: Map.groupBy<string, Window & { symbol: string }>(exceptions, ({ symbol }) => symbol),
-    symbols: symbols.map(([known], i) => factsOf({ ...known, symbol: `S${i}` })),
+    symbols: symbols.map(([{ isWatched, ...known }], i) =>
+      factsOf({ ...known, symbol: `S${i}`, ...(isWatched && { watchedAt: 0 }) }),
+    ),
     coverage: new Map(symbols.map(([, covered], i) => [`S${i}`, covered])),
     namedSymbols: named === null ? null : new Set(named),
     days,
@@ -86,6 +106,9 @@ const windowsContaining = (windows: readonly Window[], t: number): boolean =>
 const exceptedOf = ({ excepted }: ModelInput, symbol: string) => excepted?.get(symbol) ?? [];
 const inOrder = (windows: readonly Window[]): Window[] => windows.toSorted((a, b) => a.from - b.from);
 
+const isNamed = (facts: SymbolFacts, named: ReadonlySet<string> | null): boolean =>
+  facts.watchedAt !== undefined || (named === null ? facts.listed : named.has(facts.symbol));
+
 /** The model, quarter by quarter. */
 function modelDay(input: ModelInput, day: number) {
   const { symbols, coverage, namedSymbols, nowMs } = input;
@@ -98,11 +121,13 @@ function modelDay(input: ModelInput, day: number) {
   let exceptions = 0;
   for (const facts of symbols) {
     const answers = coverage.get(facts.symbol)!;
-    const isRequested = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
+    const isRequested = isNamed(facts, namedSymbols);
     const isUnrequested = answers.length === 0 && !isRequested;
     if (isUnrequested && facts.ticks === 0) continue;
     const lifetime = computeLifetime(facts, inOrder(answers), rules);
-    const aliveQuarters = quarters(day).filter((t) => lifetime.from <= t && t < lifetime.to);
+    const aliveQuarters = quarters(day).filter(
+      (t) => lifetime.from <= t && t < lifetime.to && !windowsContaining(facts.unselected ?? [], t),
+    );
     if (aliveQuarters.length === 0) continue;
     expected.push(facts.symbol);
     if (aliveQuarters.every((t) => (t >= newest && !isUnrequested) || windowsContaining(answers, t)))
@@ -139,10 +164,43 @@ function modelDay(input: ModelInput, day: number) {
   return { state, expected: expected.length, covered: covered.length, missing, exceptions };
 }
 
-/** The first quarter from the start of a symbol's lifetime that no window contains. */
+/** The number of symbols by reason why the day is not complete, quarter by quarter. */
+function modelReasons(input: ModelInput, day: number): Record<string, number> {
+  const { symbols, coverage, namedSymbols, nowMs } = input;
+  const isOver = nowMs >= day + dayMs;
+  const newest = Math.max(...[...coverage.values()].flat().map((c) => c.to));
+  const counts: Record<string, number> = isOver ? {} : { 'not over': 0 };
+  for (const facts of symbols) {
+    const answers = coverage.get(facts.symbol)!;
+    const isRequested = isNamed(facts, namedSymbols);
+    const isUnrequested = answers.length === 0 && !isRequested;
+    if (isUnrequested && facts.ticks === 0) continue;
+    const lifetime = computeLifetime(facts, inOrder(answers), rules);
+    const isDue = (t: number) =>
+      isOver || (t < nowMs && (isUnrequested || t < (Number.isFinite(newest) ? newest : nowMs)));
+    const isFinal = (t: number, list: readonly CoveredWindow[]) =>
+      list.some((c) => c.from <= t && t < c.to && c.fetchedAt - rules.settleMs >= t + step);
+    const reasons = quarters(day)
+      .filter((t) => lifetime.from <= t && t < lifetime.to && isDue(t) && !windowsContaining(facts.unselected ?? [], t))
+      .map((t) => {
+        if (windowsContaining(answers, t))
+          return !isOver || isFinal(t, answers.filter(isProven))
+            ? ''
+            : isFinal(t, answers)
+              ? 'inferred'
+              : 'not settled';
+        if (windowsContaining(exceptedOf(input, facts.symbol), t)) return 'accepted';
+        return facts.suspendedAt === null ? 'never asked' : 'suspended';
+      });
+    for (const reason of new Set(reasons)) if (reason !== '') counts[reason] = (counts[reason] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** The first quarter from the start of a symbol's lifetime that no window contains, and in which it was collected. */
 function modelCursor(facts: SymbolFacts, answers: readonly CoveredWindow[], windows: readonly Window[]): number {
   let t = computeLifetime(facts, inOrder(answers), rules).from;
-  while (windowsContaining(windows, t)) t += step;
+  while (t < 100 * dayMs && windowsContaining([...windows, ...(facts.unselected ?? [])], t)) t += step;
   return t;
 }
 
@@ -153,7 +211,7 @@ function modelReach(input: ModelInput, isCounted: (covered: CoveredWindow) => bo
     const live =
       namedSymbols === null
         ? isLive(facts, modelCursor(facts, answers, answers), nowMs, rules)
-        : namedSymbols.has(facts.symbol) && facts.suspendedAt === null;
+        : isNamed(facts, namedSymbols) && facts.suspendedAt === null && !isUnselected(facts);
     const windows = [...answers.filter(isCounted), ...exceptedOf(input, facts.symbol)];
     return live ? [modelCursor(facts, answers, windows)] : [];
   });
@@ -166,7 +224,15 @@ describe('completeness', () => {
     fc.assert(
       fc.property(arbitraryInput, (input) => {
         const { days: states } = completeness(input);
-        for (const day of days) expect(states.get(day)).toEqual(modelDay(input, day));
+        for (const day of days) {
+          const { reasons = [], reason = '', next_action, ...state } = states.get(day)!;
+          expect(state).toEqual(modelDay(input, day));
+          const isOpen = state.state !== 'complete' && state.state !== 'empty';
+          const counts = Object.fromEntries(reasons.map(({ reason: name, symbols }) => [name, symbols]));
+          expect(counts).toEqual(isOpen ? modelReasons(input, day) : {});
+          expect([reason !== '', next_action != null]).toEqual([isOpen, isOpen]);
+          for (const { from, to } of reasons) expect(day <= from && from < to && to <= day + dayMs).toBe(true);
+        }
       }),
       { numRuns: 1000 },
     );
@@ -262,15 +328,18 @@ describe('completeness', () => {
     expect(completeness(input)).toMatchObject({ watermark: dayMs / 2, reached: dayMs / 2 });
     const excepted = completeness({ ...input, lost: [lostWindow] });
     expect(excepted).toMatchObject({ watermark: 2.5 * dayMs, reached: 2.5 * dayMs });
+    const state = { state: 'complete_with_exceptions', expected: 2, covered: 1, missing: ['A'], exceptions: 1 };
+    const { from, to } = lostWindow;
     expect(excepted.days.get(0)).toEqual({
-      state: 'complete_with_exceptions',
-      expected: 2,
-      covered: 1,
-      missing: ['A'],
-      exceptions: 1,
+      ...state,
+      reasons: [{ reason: 'lost', symbols: 1, from, to }],
+      reason: 'ticks of 1 symbol between 12:00 and 18:00 UTC were lost',
+      next_action: 'to restore lost ticks: oddslake verify --repair',
     });
     const { ticks: _, dataset: __, ...accepted } = lostWindow;
-    expect(completeness({ ...input, excepted: new Map([[accepted.symbol, [accepted]]]) })).toEqual(excepted);
+    const byUser = completeness({ ...input, excepted: new Map([[accepted.symbol, [accepted]]]) });
+    expect({ ...byUser, days: null }).toEqual({ ...excepted, days: null });
+    expect(byUser.days.get(0)).toMatchObject({ ...state, reasons: [{ reason: 'accepted', symbols: 1, from, to }] });
     // A gap beside it can still be filled by a poll.
     const part = { ...lostWindow, to: lostWindow.to - 1 };
     expect(completeness({ ...input, lost: [part] })).toMatchObject({ watermark: part.to, reached: part.to });
@@ -288,7 +357,7 @@ describe('completeness', () => {
     const symbols = [factsOf({ polledFrom: 0 }), factsOf(reported)];
     const coverage = new Map([['S', [{ ...all, fetchedAt: 9 * dayMs }]]]);
     const input = { symbols, namedSymbols: null, days: [0, dayMs], nowMs: 9 * dayMs, lifetimeRules: rules };
-    expect(completeness({ ...input, coverage }).days.get(0)).toEqual({
+    expect(completeness({ ...input, coverage }).days.get(0)).toMatchObject({
       state: 'incomplete',
       expected: 2,
       covered: 1,
@@ -296,7 +365,7 @@ describe('completeness', () => {
       exceptions: 0,
     });
     const { days: states, watermark } = completeness({ ...input, symbols: [factsOf(reported)], coverage: new Map() });
-    expect(states.get(0)).toEqual({ state: 'incomplete', expected: 1, covered: 0, missing: ['FILE'], exceptions: 0 });
+    expect(states.get(0)).toMatchObject({ state: 'incomplete', expected: 1, covered: 0, missing: ['FILE'] });
     // It ended with its last tick.
     expect(states.get(dayMs)).toMatchObject({ expected: 0 });
     expect(watermark).toBeNull();
@@ -324,8 +393,8 @@ describe('completeness', () => {
 
     test('makes the symbol expected there, and missing until the window is covered', () => {
       const uncovered = { state: 'complete_with_exceptions', expected: 1, covered: 0, missing: ['S'], exceptions: 1 };
-      expect(state([])).toEqual(uncovered);
-      expect(state([response(0, 5)])).toEqual(uncovered);
+      expect(state([])).toMatchObject(uncovered);
+      expect(state([response(0, 5)])).toMatchObject(uncovered);
       expect(state([response(0, 15)])).toMatchObject({ covered: 0 });
       expect(state([response(10, 20)])).toEqual({
         state: 'complete',

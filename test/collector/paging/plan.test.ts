@@ -1,10 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { computeLifetime } from '../../../src/archive/completeness/symbol-lifetime.ts';
+import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
 import { dayMs, intersect, subtract, union, type Window } from '../../../src/base/window.ts';
 import {
+  addTail,
+  beginAtTick,
   estimatePages,
   extendToLostWindows,
+  findUnsettledStart,
   needsPolling,
   planBackfill,
   planPoll,
@@ -122,6 +126,65 @@ describe('a poll', () => {
     const resolved = factsOf({ opensAt: 0, resolvedAt: end - 2 * hour, inactiveSince: end - 2 * hour });
     expect(needsPolling(resolved, [{ from: 0, to: end - 2 * hour }], end, rules)).toBe(true);
     expect(needsPolling(resolved, [{ from: 0, to: end }], end, rules)).toBe(false);
+  });
+});
+
+describe('a poll after one that proved its end too soon', () => {
+  const settleMs = hour;
+  const wide = { ...rules, overlapMs: hour };
+  const covered = (from: number, to: number, evidence: CoveredWindow['evidence'], fetchedAt = to): CoveredWindow => ({
+    from,
+    to,
+    fetchedAt,
+    evidence,
+    origin: 'poll',
+  });
+  const last = end - dayMs;
+  const begin = end - 5 * dayMs;
+  const planAfter = (responses: CoveredWindow[], lastTick: number, usedRules = wide) => {
+    const inferred = responses.filter(({ evidence }) => evidence === 'inferred');
+    const facts = { ...polled, lastTick };
+    return addTail(planPoll(facts, union(responses), end, usedRules), facts, union(responses), inferred, wide, 'next');
+  };
+
+  test('begins at the tick before the stretch that is not final', () => {
+    for (const evidence of ['inferred', 'confirmed'] as const) {
+      const responses = [covered(begin, last, evidence)];
+      const plan = planAfter(responses, last - 20 * minute);
+      expect(findUnsettledStart(plan, responses, settleMs)).toBe(last - hour);
+      const earlier = last - 3 * hour;
+      expect(beginAtTick(plan, earlier, responses).windows).toEqual([{ from: earlier, to: end }]);
+    }
+  });
+
+  test('begins as planned if the known tick, the overlap or a later response makes it early enough', () => {
+    const responses = [covered(begin, last, 'inferred')];
+    expect(findUnsettledStart(planAfter(responses, last - hour), responses, settleMs)).toBeNull();
+    expect(findUnsettledStart(planAfter(responses, last - 2 * hour), responses, settleMs)).toBeNull();
+    const later = [covered(begin, last, 'confirmed', last + hour)];
+    expect(findUnsettledStart(planAfter(later, last - minute), later, settleMs)).toBeNull();
+    const plan = planAfter(responses, last - minute, { ...wide, overlapMs: 3 * hour });
+    expect(findUnsettledStart(plan, responses, settleMs)).toBe(last - hour);
+    // The window begins before that tick already.
+    expect(beginAtTick(plan, last - 2 * hour, responses)).toBe(plan);
+  });
+
+  test('looks at what an earlier response left open in the overlap', () => {
+    const responses = [
+      covered(begin, last - 2 * hour, 'confirmed', last),
+      covered(last - 2 * hour, last - 90 * minute, 'confirmed', last - 90 * minute),
+      covered(last - 90 * minute, last, 'inferred'),
+    ];
+    const plan = planAfter(responses, last - minute, { ...wide, overlapMs: 3 * hour });
+    expect(findUnsettledStart(plan, responses, settleMs)).toBe(last - 2 * hour);
+  });
+
+  test('does not begin before a gap, or without a known tick', () => {
+    const responses = [covered(begin, last - 4 * hour, 'confirmed', last), covered(last - 3 * hour, last, 'inferred')];
+    const plan = planAfter(responses, last - minute);
+    expect(beginAtTick(plan, last - 5 * hour, responses)).toBe(plan);
+    const { tail: _, ...withoutTail } = plan;
+    expect(findUnsettledStart(withoutTail, responses, settleMs)).toBeNull();
   });
 });
 

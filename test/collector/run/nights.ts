@@ -39,17 +39,22 @@ const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: ()
 /** Settings with few files, which speed up the nights of tests that do not look at the files. */
 export const fewFiles = ['archive.parts=1', 'archive.candles=[]'];
 
-/** An archive and a service that are removed after the test; `always` is set in every run. */
+/**
+ * An archive and a service that are removed after the test; `always` is set in every run.
+ * @param runs whether the clocks advance by a millisecond whenever they are read. If not, all responses of a night have one
+ * timestamp, so that none of them confirms another.
+ */
 export async function startNights(
   options: Partial<SandboxOptions> = {},
   always: readonly string[] = [],
+  { runs: isRunning = false }: { readonly runs?: boolean } = {},
 ): Promise<Nights> {
   const output = mkdtempSync(join(scratchRoot, 'oddslake-nights-'));
   onTestFinished(() => rmSync(output, { recursive: true, force: true }));
   let wallMs = firstNight;
-  const clock: Clock = { ...systemClock, nowMs: () => wallMs };
+  const clock: Clock = { ...systemClock, nowMs: () => (isRunning ? wallMs++ : wallMs) };
   const startService = (given: Partial<SandboxOptions>) =>
-    startSandbox({ ...given, nowMs: wallMs }, { clock: systemClock });
+    isRunning ? startSandbox(given, { clock }) : startSandbox({ ...given, nowMs: wallMs }, { clock: systemClock });
   let box = await startService(options);
   onTestFinished(() => box.stop());
   // Run IDs start with the second, and several nights may start in one second.
@@ -57,7 +62,7 @@ export async function startNights(
 
   async function contextAt(nowMs: number, ...set: string[]): Promise<Context> {
     wallMs = nowMs;
-    box.set({ nowMs } satisfies ChangeableOptions);
+    if (!isRunning) box.set({ nowMs } satisfies ChangeableOptions);
     const settings = await loadSettings({
       env: { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY: 'sandbox-key' },
       cwd: tmpdir(),

@@ -36,21 +36,23 @@ test('backfill --recheck inferred plans only the inferred windows of the range',
   archive.close();
 });
 
-test('a day whose nights ran soon after midnight becomes complete with --recheck inferred', async () => {
-  // Ten minutes after midnight, no response about the last hour is final. The next nights repeat it without proof.
-  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 100 }, fewFiles);
+test('a day that was proved soon after midnight becomes complete on that day with --recheck inferred', async () => {
+  // Ten minutes after midnight, no response about the last hour is final.
+  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 100 }, [...fewFiles, 'poll.confirm=now'], {
+    runs: true,
+  });
   const midnight = Date.UTC(2025, 5, 1);
-  for (let day = 0; day < 4; day++) await nights.night(midnight + day * dayMs + 10 * 60_000);
-  const nowMs = midnight + 3 * dayMs + 2 * 3_600_000;
   const stateOf = async (day: number): Promise<string> => {
     const archive = openConfiguredArchive(await nights.contextAt(nowMs), false);
     const { days } = archive.readManifest();
     archive.close();
     return days[new Date(day).toISOString().slice(0, 10)]!.state;
   };
-  expect(await stateOf(midnight)).toBe('provisional');
-  const window = { from: midnight - dayMs, to: midnight + dayMs };
+  await nights.night(midnight + 10 * 60_000);
+  const nowMs = midnight + 2 * 3_600_000;
+  expect(await stateOf(midnight - dayMs)).toBe('incomplete');
+  const window = { from: midnight - 2 * dayMs, to: midnight };
   const how = { window, symbols: [], force: false, allKnown: true, recheckInferred: true, showPlan: null };
   expect((await backfill.run(await nights.contextAt(nowMs), how)).exit_code).toBe(0);
-  expect(await stateOf(midnight)).toBe('complete');
+  expect(await stateOf(midnight - dayMs)).toBe('complete');
 });

@@ -10,11 +10,27 @@ import {
   otherGroupsName,
 } from '../../../src/report/data/coverage-facts.ts';
 import { parsePastSummary, toPastRun } from '../../../src/report/data/past-run.ts';
-import { computeDayTotals, computeReportEnd } from '../../../src/report/data/report-data.ts';
+import { chooseHeatmapSpan, computeDayTotals, computeReportEnd } from '../../../src/report/data/report-data.ts';
 import { rubbish } from '../../server/web/lake.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
+
+test('the coverage plot shows what is known, in steps that stay few', () => {
+  const end = 400 * dayMs + 2 * hourMs;
+  const chosen = (knownDays: number, days: number) => {
+    const { from, to, stepMs } = chooseHeatmapSpan(Math.floor((end - knownDays * dayMs) / dayMs) * dayMs, end, days);
+    expect([from % stepMs, to % stepMs, to >= end]).toEqual([0, 0, true]);
+    return [(end - from) / dayMs, stepMs / hourMs, (to - from) / stepMs <= 400];
+  };
+  expect(chosen(0, 60)).toEqual([1, 1, true]);
+  expect(chosen(3, 60)).toEqual([3 + 2 / 24, 1, true]);
+  expect(chosen(13, 60)).toEqual([13 + 2 / 24, 1, true]);
+  // A step may begin before the first of the shown days.
+  expect(chosen(365, 60)).toEqual([60 + 2 / 24, 6, true]);
+  expect(chosen(365, 365)).toEqual([365 + 2 / 24, 24, true]);
+  expect(chosen(365, 2)).toEqual([14, 1, true]);
+});
 
 describe('covered share of lifetimes', () => {
   const span = { from: 0, to: 4 * hourMs };

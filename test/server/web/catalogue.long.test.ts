@@ -158,6 +158,10 @@ describe('the catalogue page', needsBrowser, () => {
     await last.press('ArrowLeft');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();
+    const { reason, next_action: action } = archive.readManifest().days['2026-06-01']!;
+    await page.getByText(`Not complete: ${reason}.`).waitFor();
+    const [, command] = /^the next night .*: (oddslake backfill .*)$/.exec(action!)!;
+    expect(await page.locator('#day-files code').first().innerText()).toBe(command);
     const file = archive.readManifest().datasets.ticks.files[0]!;
     const name = file.path.replace('/date=', '-').replace('/', '-');
     const [download] = await Promise.all([
@@ -230,11 +234,12 @@ describe('the catalogue page', needsBrowser, () => {
     expect(await page.evaluate("sessionStorage.getItem('oddslake.key')")).toBe(key);
   });
 
-  test('says that the archive is empty', async () => {
+  test('says that the archive is empty and what fills it', async () => {
     const { page, complaints } = await visit(await serving(opened()));
-    await page.getByText('Nothing is published yet').waitFor();
-    await page.getByText('The archive has no days yet.').waitFor();
-    await page.getByText('The archive has no markets yet.').waitFor();
+    await page.getByRole('heading', { name: 'Nothing is published yet' }).waitFor();
+    await page.getByText('oddslake nightly').waitFor();
+    await expect.poll(() => page.getByText('Loading').count(), soon).toBe(0);
+    expect(await page.getByRole('searchbox').count()).toBe(0);
     expect(complaints).toEqual([]);
   });
 });

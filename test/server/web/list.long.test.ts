@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
+import { recordVerification } from '../../../src/archive/integrity/daily-hash-share.ts';
+import { verifyArchive } from '../../../src/archive/integrity/verify.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
-import { opened } from '../../archive/scratch.ts';
+import { now, opened } from '../../archive/scratch.ts';
 import { type Serving, serving } from '../serving.ts';
 import { needsBrowser, soon, visit, withBrowser } from './browser.ts';
 import { lakeWith, rain, rubbish } from './lake.ts';
@@ -61,6 +64,26 @@ describe('the list of symbols', needsBrowser, () => {
     expect(await hash(page)).toBe('');
     expect(asked.filter((url) => /authorization|key/i.test(url))).toEqual([]);
     expect(complaints).toEqual([]);
+  });
+
+  test('keeps what is typed before its script and the list are there', async () => {
+    const { page } = await visit(await serving(await lakeWith([rain, ...names]), open), { key: null });
+    await found(page).first().waitFor();
+    let release = (): void => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await page.route('**/main.js', async (route) => released.then(() => route.continue()));
+    await page.route('**/api/v1/export', (route) => setTimeout(() => void route.continue(), 150));
+    await page.reload({ waitUntil: 'commit' });
+    const field = page.getByRole('searchbox', { name: 'Find a symbol' });
+    await field.pressSequentially('kx-');
+    release();
+    await page.getByText('Loading the archive').waitFor();
+    await page.keyboard.type('41');
+    await page.getByText('1 market found').waitFor();
+    expect([await field.inputValue(), await hash(page)]).toEqual(['kx-41', '#q=kx-41']);
+    expect(await page.evaluate('document.activeElement.id')).toBe('search');
   });
 
   test('is used by keyboard alone', async () => {
@@ -166,6 +189,21 @@ describe('days and datasets', needsBrowser, () => {
       expect(legend).toContain(text);
   });
 
+  test('a damaged day says so, with the remedy', async () => {
+    const archive = await lakeWith();
+    const file = archive.readManifest().datasets.ticks.files.find(({ date }) => date === '2026-06-01')!;
+    rmSync(join(archive.layout.root, file.path));
+    recordVerification(archive, await verifyArchive(archive, null), 'run', now);
+    const { page } = await visit(await serving(archive, open), { key: null, hash: '#day=2026-06-01' });
+    await page.getByText('Files of this day are damaged').waitFor();
+    await page.locator('#day-files').getByText('oddslake verify --repair').waitFor();
+    await page.getByText(/^As published: 0 of 1 symbol covered/).waitFor();
+    await page.getByRole('button', { name: /^2026-06-01: .*, damaged$/ }).waitFor();
+    await page.getByRole('button', { name: '2026-06-02: ' }).click();
+    await page.getByRole('heading', { name: 'Files of 2026-06-02' }).waitFor();
+    expect(await page.getByText('Files of this day are damaged').count()).toBe(0);
+  });
+
   test('a card has the schema of its dataset and, for readers, sample rows', async () => {
     const { page } = await visit(await serving(await lakeWith(), open), { key: null });
     const card = page.locator('details[data-dataset=ticks]');
@@ -180,6 +218,28 @@ describe('days and datasets', needsBrowser, () => {
       new RegExp(`${rain}\\s+2026-06-02 00:00\\s+0\\.`),
     );
   });
+});
+
+test('an address without a page leads back, and a program gets problem details', needsBrowser, async () => {
+  const service = await serving(await lakeWith());
+  const { page } = await visit(service, { key: null, hash: '<script>globalThis.hit=1</script>?q=1' });
+  await page.getByRole('heading', { name: 'There is no such page' }).waitFor();
+  expect(await listFindings(page)).toEqual([]);
+  await page.getByRole('link', { name: 'catalogue of this archive' }).click();
+  await page.getByLabel('Market data key').waitFor();
+  const ask = async (path: string, accept: string) => {
+    // The page is for people, so that the document of the API does not describe it.
+    const response = await fetch(service.url + path, { headers: { accept } });
+    await response.body?.cancel();
+    return [response.status, response.headers.get('content-type')];
+  };
+  expect(await ask('/nothing', 'text/html,*/*;q=0.8')).toEqual([404, 'text/html; charset=utf-8']);
+  for (const [path, accept] of [
+    ['/nothing', '*/*'],
+    ['/api/v1/nothing', 'text/html'],
+    ['/api/v1/symbols', 'text/html'],
+  ] as const)
+    expect((await ask(path, accept))[1]).toMatch(/^application\/problem\+json/);
 });
 
 describe('signing in', needsBrowser, () => {
@@ -219,6 +279,15 @@ describe('signing in', needsBrowser, () => {
   });
 });
 
+/** Checks the API page with an operation opened. */
+async function checkApiPage(page: Page, { url }: Serving, width: number): Promise<void> {
+  await page.goto(`${url}/docs`);
+  await page.locator('#operations-realtime-getTicks .opblock-summary-control').click();
+  await page.getByRole('heading', { name: 'Parameters' }).waitFor();
+  expect(await listFindings(page)).toEqual([]);
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+}
+
 describe('axe-core has no finding', needsBrowser, () => {
   test.each([
     [1280, 'light'],
@@ -240,6 +309,8 @@ describe('axe-core has no finding', needsBrowser, () => {
       await page.goto(`${full.url}/docs/problems`);
       expect(await listFindings(page)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+      // axe-core takes some seconds for the API page: each width and each scheme once.
+      if ((width === 1280) === (colorScheme === 'light')) await checkApiPage(page, full, width);
       const closed = await visit(await serving(opened()), options);
       await closed.page.getByLabel('Market data key').waitFor();
       expect(await listFindings(closed.page)).toEqual([]);

@@ -15,6 +15,7 @@ import {
   richBooks,
   richGap,
   richTicks,
+  richTrades,
   rules,
   sibling,
   symbolLake,
@@ -213,12 +214,40 @@ describe('the page of a symbol', needsBrowser, () => {
     await panel.getByText('/api/v1/historical/quotes?').waitFor();
     expect(await readHash(page)).toContain('tab=book');
     await page.getByRole('button', { name: 'Trades', exact: true }).click();
-    await page.getByText(/^40 trades, volume 1180, mean price/).waitFor();
+    await page.getByText(/^40 trades, volume 1,180, mean price/).waitFor();
     expect(await page.locator('.tab-body tbody tr').count()).toBe(40);
     await page.evaluate(`location.hash = 'symbol=${sibling}&tab=book'`);
     await page.getByText(/262 ticks/).waitFor();
     await page.waitForLoadState('networkidle');
     expect(await page.locator('.tabs button').allInnerTexts()).toEqual(['Market']);
+  });
+
+  test('marks the trades in the chart, at the pointer too, and removes the marks', async () => {
+    const [from, to] = [day0, day0 + 6 * hourMs];
+    const { page } = await open(`#symbol=${rich}&from=2026-06-01&to=2026-06-01T06:00:00Z`);
+    /** Whether the column of a trade has a pixel that is rather green, or rather red. */
+    const isMarked = async (i: number, color: 'green' | 'red'): Promise<boolean> =>
+      [...(await pixelColumn(page, richTrades[i]!.t, { from, to }))].some((pixel) => {
+        const [red, green, blue] = pixel.split(',').map(Number) as [number, number, number];
+        return color === 'green' ? green > red + 15 && green > blue + 8 : red > green + 15 && red > blue + 15;
+      });
+    const areMarked = async () => [await isMarked(4, 'green'), await isMarked(3, 'red')];
+    const toggle = page.getByRole('button', { name: 'Mark the trades in the chart' });
+    await toggle.waitFor();
+    expect(await areMarked()).toEqual([false, false]);
+    await toggle.click();
+    await page.locator('.keys').getByText('6 trades, sized by quantity').waitFor();
+    expect(await page.locator('.keys .key-trade').count()).toBe(2);
+    expect(await areMarked()).toEqual([true, true]);
+    expect(await page.evaluate('document.activeElement.ariaLabel')).toBe('Mark the trades in the chart');
+    await pointAt(page, richTrades[4]!.t, { from, to });
+    await expect.poll(() => page.locator('.reading').innerText(), soon).toMatch(/Trade\s*buy 14 at 0\.44/);
+    expect(await readHash(page)).toContain('marks=trades');
+    await page.reload();
+    await page.locator('.keys').getByText('6 trades').waitFor();
+    await toggle.click();
+    await expect.poll(() => page.locator('.keys').innerText(), soon).not.toContain('trades');
+    expect(await areMarked()).toEqual([false, false]);
   });
 
   test('lists the conflicts, and marks them in the chart', async () => {

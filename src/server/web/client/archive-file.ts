@@ -47,6 +47,9 @@ export interface DayState {
   readonly covered: number;
   readonly missing: readonly string[];
   readonly exceptions: number;
+  /** Why it is not complete, and what completes it, with a command at the end; absent if it is complete. */
+  readonly reason?: string;
+  readonly next_action?: string | null;
 }
 
 export interface CalendarDay {

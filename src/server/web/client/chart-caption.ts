@@ -2,6 +2,7 @@ import type { ChartData } from './chart-data.ts';
 import { evidenceMeanings } from './coverage.ts';
 import { createElement } from './dom.ts';
 import { formatCount, formatDate, formatDuration, formatPrice, formatTime } from './format.ts';
+import { formatTradeMarks, type TradeMarks } from './trade-marks.ts';
 import type { View } from './view.ts';
 
 /** The visible caption of a chart. */
@@ -50,8 +51,22 @@ const evidenceStyles = [
   { style: 'inferred', names: ['inferred', 'unknown'] },
 ] as const;
 
+const isKnownAggressor = (aggressor: string | null): boolean => aggressor === 'buy' || aggressor === 'sell';
+
+/** How the chart shows trades by their aggressor. */
+const tradeKeys = [
+  { style: 'key-trade buy', text: 'buy', isOf: (aggressor: string | null) => aggressor === 'buy' },
+  { style: 'key-trade sell', text: 'sell', isOf: (aggressor: string | null) => aggressor === 'sell' },
+  { style: 'key-trade', text: 'aggressor unknown', isOf: (aggressor: string | null) => !isKnownAggressor(aggressor) },
+];
+
 /** Renders the legend: only what the chart shows. */
-export function renderChartKey(loaded: ChartData, kind: View['chart'], conflicts: number): HTMLElement {
+export function renderChartKey(
+  loaded: ChartData,
+  kind: View['chart'],
+  conflicts: number,
+  trades: TradeMarks,
+): HTMLElement {
   const key = (style: string, text: string, title: string | null = null): HTMLElement =>
     createElement('span', { title }, createElement('i', { class: style }), text);
   const isLine = loaded.kind === 'ticks' || kind === 'price';
@@ -70,5 +85,13 @@ export function renderChartKey(loaded: ChartData, kind: View['chart'], conflicts
       return present.length === 0 ? [] : [key(`key-evidence ${style}`, `coverage: ${present.join(', ')}`, meaning)];
     }),
     ...(conflicts === 0 ? [] : [key('key-conflict', formatCount(conflicts, 'conflict'))]),
+    ...(trades.count === 0
+      ? []
+      : [
+          ...tradeKeys
+            .filter(({ isOf }) => trades.marks.some(({ aggressor }) => isOf(aggressor)))
+            .map(({ style, text }) => key(style, text)),
+          createElement('span', {}, formatTradeMarks(trades)),
+        ]),
   );
 }

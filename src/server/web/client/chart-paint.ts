@@ -1,5 +1,6 @@
 import type { CoveredWindow } from './coverage.ts';
 import type { Candle } from './lines.ts';
+import type { TradeMarks } from './trade-marks.ts';
 import type uPlot from './uplot.js';
 import type { TimeRange } from './view.ts';
 
@@ -17,6 +18,8 @@ export function readColors() {
     up: read('--up'),
     down: read('--down'),
     conflict: read('--bad'),
+    buy: read('--good'),
+    sell: read('--down'),
     paper: read('--paper'),
   };
 }
@@ -167,5 +170,37 @@ export function paintConflicts(u: uPlot, marks: readonly ConflictMark[], colour:
       ctx.lineTo(x, u.valToPos(kept, 'y', true));
     }
     ctx.stroke();
+  });
+}
+
+/** Radius of the largest mark and of the smallest one, in CSS pixels. */
+const radiusMax = 11;
+const radiusMin = 2.5;
+
+/** Draws trades: a triangle upwards for a buy, downwards for a sell, a circle if it is not known. Their areas are the sizes. */
+export function paintTrades(u: uPlot, { marks }: TradeMarks, colors: ChartColors): void {
+  const { ctx, bbox } = u;
+  const sizeMax = marks.reduce((max, { size }) => Math.max(max, size), 0);
+  paintWithin(ctx, bbox, () => {
+    ctx.lineWidth = devicePixelRatio;
+    // The largest first, so that it hides no smaller one.
+    for (const { t, price, size, aggressor } of [...marks].sort((a, b) => b.size - a.size)) {
+      const radius = Math.max(radiusMin, radiusMax * Math.sqrt(sizeMax > 0 ? size / sizeMax : 0)) * devicePixelRatio;
+      const [x, y] = [u.valToPos(t, 'x', true), u.valToPos(price, 'y', true)];
+      ctx.beginPath();
+      if (aggressor === 'buy' || aggressor === 'sell') {
+        const tip = aggressor === 'buy' ? -radius : radius;
+        ctx.moveTo(x, y + tip);
+        ctx.lineTo(x + radius, y - tip * 0.8);
+        ctx.lineTo(x - radius, y - tip * 0.8);
+        ctx.closePath();
+      } else ctx.arc(x, y, radius, 0, 2 * Math.PI);
+      ctx.strokeStyle = ctx.fillStyle =
+        aggressor === 'buy' ? colors.buy : aggressor === 'sell' ? colors.sell : colors.text;
+      ctx.globalAlpha = 0.25;
+      ctx.fill();
+      ctx.globalAlpha = 1;
+      ctx.stroke();
+    }
   });
 }

@@ -8,6 +8,7 @@ import {
   paintConflicts,
   paintCoverage,
   paintGaps,
+  paintTrades,
   readColors,
 } from './chart-paint.ts';
 import { createElement } from './dom.ts';
@@ -15,6 +16,7 @@ import { formatPrice } from './format.ts';
 import { formatAxisLabels, scaleRange } from './lines.ts';
 import { createReadout, formatReadout, listStops, type Readout } from './readout.ts';
 import type { SymbolState } from './symbol-state.ts';
+import { findNearestTrade, formatTradeMark, noTradeMarks, type TradeMarks, tradeReachPx } from './trade-marks.ts';
 import uPlot from './uplot.js';
 import type { TimeRange, View } from './view.ts';
 
@@ -36,7 +38,15 @@ const wheelRestMs = 250;
 export function createChart(loaded: ChartData, { kind, scale, label, bounds, zoom }: ChartOptions) {
   const canvas = createElement('div', { class: 'canvas', role: 'img', 'aria-label': label });
   const tip = createElement('div', { class: 'reading', hidden: true, 'aria-hidden': 'true' });
-  const readAt = createReadout(loaded);
+  const readPrices = createReadout(loaded);
+  /** Also reads the trade at a time, if it is marked. */
+  const readAt = (t: number): Readout => {
+    const { title, rows } = readPrices(t);
+    const reachMs = plot === null ? 0 : ((shown.to - shown.from) / Math.max(1, plot.over.clientWidth)) * tradeReachPx;
+    const trade = findNearestTrade(trades.marks, tradeTimes, t, reachMs);
+    const row = trade && { label: 'Trade', value: formatTradeMark(trade), symbol: null };
+    return row === undefined ? { title, rows } : { title, rows: [...rows, row] };
+  };
   const stops = listStops(loaded);
   const scrub = createElement('input', {
     type: 'range',
@@ -49,6 +59,8 @@ export function createChart(loaded: ChartData, { kind, scale, label, bounds, zoo
   });
   let shown = loaded.range;
   let marks: readonly ConflictMark[] = [];
+  let trades = noTradeMarks;
+  let tradeTimes: ArrayLike<number> = [];
   let plot: uPlot | null = null;
   /** The time under the keyboard; the position of the pointer is only as exact as a pixel. */
   let stopTime: number | null = null;
@@ -79,7 +91,13 @@ export function createChart(loaded: ChartData, { kind, scale, label, bounds, zoo
         tzDate: (t) => uPlot.tzDate(new Date(t), 'Etc/UTC'),
         scales: {
           x: { time: true, range: () => [shown.from, shown.to] },
-          y: { range: (_u, min, max) => computePriceRange(min, max, scale, marks) },
+          y: {
+            range: (_u, min, max) =>
+              computePriceRange(min, max, scale, [
+                ...marks.map(({ dropped }) => dropped),
+                ...trades.marks.map(({ price }) => price),
+              ]),
+          },
         },
         series: [{}, ...content.series],
         bands: content.bands,
@@ -95,6 +113,7 @@ export function createChart(loaded: ChartData, { kind, scale, label, bounds, zoo
           draw: [
             (u) => {
               content.paint(u);
+              paintTrades(u, trades, colors);
               paintConflicts(u, marks, colors.conflict);
               paintCoverage(u, loaded.coverage ?? [], loaded.symbols[0]!.gaps, colors);
             },
@@ -164,6 +183,13 @@ export function createChart(loaded: ChartData, { kind, scale, label, bounds, zoo
       marks = conflicts.filter(({ t }) => shown.from <= t && t < shown.to);
       plot?.setScale('x', { min: shown.from, max: shown.to });
     },
+    /** Marks trades in place of those before; the axis then includes them. */
+    markTrades(next: TradeMarks): void {
+      if (next.count === 0 && trades.count === 0) return;
+      trades = next;
+      tradeTimes = Float64Array.from(next.marks, ({ t }) => t);
+      plot?.setScale('x', { min: shown.from, max: shown.to });
+    },
     destroy(): void {
       clearTimeout(wheelTimer);
       sized.disconnect();
@@ -192,11 +218,11 @@ function computePriceRange(
   lowest: number | null,
   highest: number | null,
   scale: SymbolState['scale'],
-  marks: readonly ConflictMark[],
+  marked: readonly number[],
 ): [number, number] {
   if (lowest === null || highest === null) return [0, 1];
-  const min = marks.reduce((least, { dropped }) => Math.min(least, dropped), lowest);
-  const max = marks.reduce((most, { dropped }) => Math.max(most, dropped), highest);
+  const min = marked.reduce((least, p) => Math.min(least, p), lowest);
+  const max = marked.reduce((most, p) => Math.max(most, p), highest);
   // Prices are between 0 and 1; others, which an import may have, must be visible too.
   if (scale === 'unit') return [Math.min(0, min), Math.max(1, max)];
   const room = (max - min) * 0.08 || Math.max(Math.abs(max) * 0.05, 0.01);

@@ -1,11 +1,23 @@
-import { listFilesOfDay, type Manifest, type ManifestFile, toFileName, toFileUrl } from './archive-file.ts';
+import {
+  type DayState,
+  listFilesOfDay,
+  type Manifest,
+  type ManifestFile,
+  toFileName,
+  toFileUrl,
+} from './archive-file.ts';
 import { formatCoverageShare } from './day-kind.ts';
 import { createElement } from './dom.ts';
 import { type DownloadableFile, renderDownloadButtons } from './download.ts';
 import { dayMs, formatBytes, formatCount, formatInteger, truncateText } from './format.ts';
 
 /** Renders the files of a day with downloads, and its missing symbols. */
-export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol: string) => void): HTMLElement {
+export function renderDayFiles(
+  manifest: Manifest,
+  date: string,
+  isDamaged: boolean,
+  choose: (symbol: string) => void,
+): HTMLElement {
   const state = manifest.days[date];
   const datasets = listFilesOfDay(manifest, date);
   const files = datasets.flatMap((dataset) => dataset.files);
@@ -16,14 +28,42 @@ export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol
     createElement(
       'p',
       { class: 'note' },
-      state === undefined ? 'The archive has no data for this day.' : formatCoverageShare(state),
+      state === undefined
+        ? 'The archive has no data for this day.'
+        : `${isDamaged ? 'As published: ' : ''}${formatCoverageShare(state)}`,
     ),
+    ...(state === undefined || isDamaged ? [] : renderDayReason(state)),
+    isDamaged
+      ? createElement(
+          'p',
+          { class: 'failed' },
+          'Files of this day are damaged, and the service refuses to send them. To repair them, run ',
+          createElement('code', {}, 'oddslake verify --repair'),
+        )
+      : null,
     renderDayDownload(date, datasets.find(({ dataset }) => dataset === 'ticks')?.files ?? []),
     renderMissingSymbols(state?.missing ?? [], state === undefined ? 0 : state.expected - state.covered, choose),
     files.length === 0
       ? createElement('p', { class: 'empty' }, 'There are no files for this day.')
       : renderFilesTable(files),
   );
+}
+
+/** Renders why a day is not complete, and what completes it, with its command. */
+function renderDayReason({ state, reason, next_action: action }: DayState): HTMLElement[] {
+  if (reason === undefined) return [];
+  const meaning = state === 'provisional' ? 'Covered, not confirmed yet: ' : 'Not complete: ';
+  const [, clause, command] = /^(.*:) (oddslake .*)$/s.exec(action ?? '') ?? [];
+  const next =
+    clause === undefined || command === undefined
+      ? [action ?? null]
+      : [`${clause} `, createElement('code', {}, command)];
+  const [first, ...rest] = next;
+  const sentence = typeof first === 'string' ? first[0]!.toUpperCase() + first.slice(1) : null;
+  return [
+    createElement('p', { class: 'day-reason' }, `${meaning}${reason}.`),
+    ...(sentence === null ? [] : [createElement('p', { class: 'day-reason' }, sentence, ...rest)]),
+  ];
 }
 
 /** Renders the download of all ticks of a day as one Parquet file. */

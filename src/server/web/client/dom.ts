@@ -30,6 +30,18 @@ export function getElementById(id: string): HTMLElement {
   return element;
 }
 
+/** Runs a change that may move the focused element within the document, and keeps its focus and the selected text. */
+export function keepFocus<T>(change: () => T): T {
+  const focused = document.activeElement;
+  const isField = focused instanceof HTMLInputElement;
+  const selection = isField ? ([focused.selectionStart, focused.selectionEnd] as const) : null;
+  const result = change();
+  if (!(focused instanceof HTMLElement) || !focused.isConnected || document.activeElement === focused) return result;
+  focused.focus({ preventScroll: true });
+  if (isField && selection !== null) focused.setSelectionRange(...selection);
+  return result;
+}
+
 /** Renders a message about a running operation. Screen readers announce it. */
 export const renderLoading = (text: string): HTMLElement =>
   createElement('p', { class: 'waiting', role: 'status' }, text);
@@ -47,11 +59,13 @@ export const renderError = (text: string, again?: () => void): HTMLElement =>
  * Renders a table in a region of its own that scrolls, also by keyboard.
  * @param label names the region for screen readers
  * @param rows the cells of each row; the first one is its header
+ * @param isText whether a column is aligned to the left, by its index
  */
 export const renderScrolledTable = (
   label: string,
   columns: readonly string[],
   rows: readonly (readonly (string | HTMLElement)[])[],
+  isText: (column: number) => boolean = () => false,
 ): HTMLElement =>
   createElement(
     'div',
@@ -62,7 +76,11 @@ export const renderScrolledTable = (
       createElement(
         'thead',
         {},
-        createElement('tr', {}, ...columns.map((text) => createElement('th', { scope: 'col' }, text))),
+        createElement(
+          'tr',
+          {},
+          ...columns.map((text, i) => createElement('th', { scope: 'col', class: isText(i) ? 'text' : null }, text)),
+        ),
       ),
       createElement(
         'tbody',
@@ -72,7 +90,7 @@ export const renderScrolledTable = (
             'tr',
             {},
             createElement('th', { scope: 'row' }, header!),
-            ...cells.map((cell) => createElement('td', {}, cell)),
+            ...cells.map((cell, i) => createElement('td', { class: isText(i + 1) ? 'text' : null }, cell)),
           ),
         ),
       ),

@@ -54,6 +54,14 @@ export const formatIsoTime = (ms: number): string =>
 /** A price with at most six decimals. */
 export const formatPrice = (p: number): string => String(Number(p.toFixed(6)));
 
+/** A size with at most six decimals: 1,234.5 */
+export function formatQuantity(n: number): string {
+  const [whole, decimals] = formatPrice(n).split('.') as [string, string?];
+  return /^-?\d+$/.test(whole)
+    ? `${formatInteger(Number(whole))}${decimals === undefined ? '' : `.${decimals}`}`
+    : formatPrice(n);
+}
+
 /** At most `max` characters of a text, on one line. */
 export function truncateText(text: string, max: number): string {
   const characters = [...text.replace(/\s+/g, ' ').trim()];

@@ -33,6 +33,8 @@ export const listDefault: ListView = { words: '', venue: null, category: null, s
 
 /** Maximum length of the words, as of the service. */
 export const wordsLengthMax = 1000;
+/** Placeholder of the search field. */
+export const searchHint = 'A symbol, or words from the question';
 const pageMax = 1_000_000;
 
 /** Parses the list in the fragment of a URL; invalid values are ignored. Undefined if it is the default. */

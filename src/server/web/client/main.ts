@@ -2,11 +2,11 @@ import { apiKeyStore, fetchJson, isAbortError, isCataloguePublic, toErrorMessage
 import type { Manifest } from './archive-file.ts';
 import { renderCalendar } from './calendar.ts';
 import { renderDayFiles, renderUndatedFiles } from './day-files.ts';
-import { createElement, getElementById, renderError, renderLoading } from './dom.ts';
+import { createElement, getElementById, keepFocus, renderError, renderLoading } from './dom.ts';
 import { listDefault } from './list-view.ts';
 import { getView, subscribeToView, updateView } from './navigation.ts';
 import { renderSamples } from './samples.ts';
-import { createSearch } from './search.ts';
+import { createSearch, takeSearchField } from './search.ts';
 import { showSignedIn, showSignInForm, signInByLink, takeOneTimeKey } from './sign-in.ts';
 import { createSymbolView } from './symbol-view.ts';
 import { formatHash, type View } from './view.ts';
@@ -27,6 +27,7 @@ addEventListener('keydown', (event) => {
 const archiveSection = getElementById('rest');
 let renderView: (view: View) => void = () => {};
 let disposeView: () => void = () => {};
+let chooseSymbol: (symbol: string) => void = () => {};
 
 /** The view after signing out or without a key: the totals and the form, or the open archive. */
 function showSignIn(why: string | null = null): void {
@@ -39,22 +40,52 @@ function showSignIn(why: string | null = null): void {
 
 /** The view of a reader: loads the manifest, which has the days and files. */
 async function loadArchive(): Promise<void> {
-  archiveSection.replaceChildren(renderLoading('Loading the archive…'));
+  // The list does not wait for the manifest, and nothing that is typed meanwhile is lost.
+  chooseSymbol = (symbol) => updateView({ symbol, range: null });
+  const isSymbolShown = getView().symbol !== null;
+  const isListShown = !isSymbolShown && archiveSection.dataset.empty === undefined;
+  archiveSection.dataset.loading = '';
+  // The totals belong to the list.
+  document.body.dataset.page ??= isSymbolShown ? 'symbol' : 'list';
+  const search = keepFocus(() => {
+    const created = createSearch(takeSearchField(), (symbol) => chooseSymbol(symbol));
+    archiveSection.replaceChildren(
+      isListShown ? renderListSection(created.root) : '',
+      renderLoading('Loading the archive…'),
+    );
+    return created;
+  });
   showSignedIn(() => showSignIn());
+  if (isListShown) {
+    renderView = ({ symbol, list }) => symbol === null && search.show(list ?? listDefault);
+    renderView(getView());
+  }
   try {
-    renderArchive(await fetchJson<Manifest>('/api/v1/export'));
+    const manifest = await fetchJson<Manifest>('/api/v1/export');
+    keepFocus(() => renderArchive(manifest, search));
   } catch (error) {
     // If the key was rejected, the form is already shown.
     if ((apiKeyStore.read() !== null || isCataloguePublic()) && !isAbortError(error))
       archiveSection.replaceChildren(renderError(toErrorMessage(error), () => void loadArchive()));
+  } finally {
+    delete archiveSection.dataset.loading;
   }
 }
 
-function renderArchive(manifest: Manifest): void {
-  const chooseSymbol = (symbol: string): void => {
+const renderListSection = (...children: HTMLElement[]): HTMLElement =>
+  createElement(
+    'section',
+    { 'aria-labelledby': 'symbols-title', class: 'list-only' },
+    createElement('h2', { id: 'symbols-title' }, 'Symbols'),
+    ...children,
+  );
+
+function renderArchive(manifest: Manifest, search: ReturnType<typeof createSearch>): void {
+  chooseSymbol = (symbol) => {
     focusNext = 'symbol';
     updateView({ symbol, range: null });
   };
+  const isEmpty = manifest.generation === 0;
   const damaged = new Set((archiveSection.dataset.damaged ?? '').split(',').filter(Boolean));
   const days = renderCalendar({ days: manifest.days, damaged, today: archiveSection.dataset.today ?? '' }, (day) => {
     focusNext = 'day';
@@ -62,7 +93,6 @@ function renderArchive(manifest: Manifest): void {
     if (getView().day === day) showDay(getView());
   });
   const files = createElement('div', {});
-  const search = createSearch(chooseSymbol);
   const symbolPanel = createElement('div', {});
   const undatedFiles = renderUndatedFiles(manifest);
   const back = createElement('a', { class: 'back', href: '#' }, '‹ All symbols');
@@ -87,7 +117,7 @@ function renderArchive(manifest: Manifest): void {
   const showDay = ({ day }: View): void => {
     if (day !== dayShown) {
       days.mark(day);
-      files.replaceChildren(day === null ? '' : renderDayFiles(manifest, day, chooseSymbol));
+      files.replaceChildren(day === null ? '' : renderDayFiles(manifest, day, damaged.has(day), chooseSymbol));
       dayShown = day;
     }
     if (focusNext === 'day') files.querySelector('h3')?.focus();
@@ -119,7 +149,7 @@ function renderArchive(manifest: Manifest): void {
   let drawnFor = '';
   renderView = (view) => {
     showDay(view);
-    if (view.symbol === null) search.show(view.list ?? listDefault);
+    if (view.symbol === null && !isEmpty) search.show(view.list ?? listDefault);
     const { day, ...rest } = view;
     const viewKey = JSON.stringify(rest);
     // Selecting another day does not redraw the chart.
@@ -131,15 +161,10 @@ function renderArchive(manifest: Manifest): void {
   disposeView = () => symbolShown?.view.destroy();
 
   archiveSection.replaceChildren(
-    createElement(
-      'section',
-      { 'aria-labelledby': 'symbols-title', class: 'list-only' },
-      createElement('h2', { id: 'symbols-title' }, 'Symbols'),
-      search.root,
-    ),
+    isEmpty ? '' : renderListSection(search.root),
     back,
     symbolPanel,
-    daysSection,
+    isEmpty ? '' : daysSection,
     undatedFiles === null
       ? ''
       : createElement(

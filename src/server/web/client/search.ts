@@ -1,7 +1,15 @@
 import { fetchJson, isAbortError, toErrorMessage } from './api.ts';
 import { createElement, renderError } from './dom.ts';
 import { formatCount, formatDate, formatInteger } from './format.ts';
-import { type ListState, type ListView, listDefault, listSorts, listStates, wordsLengthMax } from './list-view.ts';
+import {
+  type ListState,
+  type ListView,
+  listDefault,
+  listSorts,
+  listStates,
+  searchHint,
+  wordsLengthMax,
+} from './list-view.ts';
 import { getView, updateView } from './navigation.ts';
 import { formatHash } from './view.ts';
 
@@ -63,16 +71,28 @@ interface Search {
   show(list: ListView): void;
 }
 
-/** Renders the search with its filters and results. Calls `choose` with the selected symbol. */
-export function createSearch(choose: (symbol: string) => void): Search {
-  const input = createElement('input', {
+/** The field of the served page, which may have text that was typed before this script ran; otherwise a new one. */
+export const takeSearchField = (): HTMLInputElement =>
+  (document.getElementById('search') as HTMLInputElement | null) ??
+  createElement('input', {
     id: 'search',
     type: 'search',
     maxlength: wordsLengthMax,
     autocomplete: 'off',
     spellcheck: 'false',
-    placeholder: 'A symbol, or words from the question',
+    placeholder: searchHint,
   });
+
+const renderSearchField = (input: HTMLInputElement): HTMLElement =>
+  createElement(
+    'div',
+    { class: 'search-field' },
+    createElement('label', { for: 'search', class: 'unseen' }, 'Find a symbol'),
+    input,
+  );
+
+/** Renders the search with its filters and results. Calls `choose` with the selected symbol. */
+export function createSearch(input: HTMLInputElement, choose: (symbol: string) => void): Search {
   const venue = createFilter('venue', 'Venue', 'All venues');
   const category = createFilter('category', 'Category', 'All categories');
   const state = createFilter('state', 'State', 'Any state', Object.entries(listStates));
@@ -81,12 +101,7 @@ export function createSearch(choose: (symbol: string) => void): Search {
   const form = createElement(
     'form',
     { role: 'search', class: 'search-form' },
-    createElement(
-      'div',
-      { class: 'search-field' },
-      createElement('label', { for: 'search', class: 'unseen' }, 'Find a symbol'),
-      input,
-    ),
+    renderSearchField(input),
     createElement('div', { class: 'filters' }, venue.root, category.root, state.root, sort.root, clear),
   );
   const status = createElement('p', { class: 'note search-status', role: 'status' });
@@ -96,7 +111,8 @@ export function createSearch(choose: (symbol: string) => void): Search {
   let running = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let shownFor: string | null = null;
-  let isTyping = false;
+  /** The words of the view. The field may be ahead of them, and may have more blanks. */
+  let committed: string | null = null;
 
   const update = (change: Partial<ListView>, isReplacing = false): void =>
     updateView(
@@ -132,10 +148,21 @@ export function createSearch(choose: (symbol: string) => void): Search {
     list.replaceChildren(...found.symbols.map((symbol) => renderResult(symbol, wanted, choose)));
     renderPager(pager, wanted, Math.ceil(found.total / pageSize));
   };
+  // The first key stroke adds an entry to the history, and the following ones replace it.
+  let isEdited = false;
+  const commit = (): void => {
+    clearTimeout(timer);
+    committed = input.value.trim();
+    update({ words: committed }, isEdited);
+    isEdited = true;
+  };
   const show = (wanted: ListView): void => {
     const key = JSON.stringify(wanted);
-    // The field keeps what is being typed, with its blanks.
-    if (!isTyping) input.value = wanted.words;
+    // What was typed before the list was there has precedence over the address.
+    const early = committed === null ? input.value.trim() : '';
+    if (wanted.words !== committed && early === '') input.value = wanted.words;
+    committed = wanted.words;
+    if (early !== '') commit();
     state.select(wanted.state);
     sort.select(wanted.sort);
     clear.hidden = key === JSON.stringify({ ...listDefault, page: wanted.page });
@@ -144,15 +171,6 @@ export function createSearch(choose: (symbol: string) => void): Search {
     void find(wanted);
   };
 
-  // The first key stroke adds an entry to the history, and the following ones replace it.
-  let isEdited = false;
-  const commit = (): void => {
-    clearTimeout(timer);
-    isTyping = true;
-    update({ words: input.value.trim() }, isEdited);
-    isEdited = true;
-    isTyping = false;
-  };
   input.addEventListener('input', () => {
     clearTimeout(timer);
     timer = setTimeout(commit, debounceMs);

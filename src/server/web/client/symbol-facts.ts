@@ -48,7 +48,7 @@ export async function fetchTickLifetime(
 }
 
 /** A longer question may have to be scrolled, with the keyboard too. */
-const questionShownMax = 200;
+const questionShownMax = 120;
 
 /** Renders the question and the facts of a market. */
 export function renderFacts(market: Market): Node[] {

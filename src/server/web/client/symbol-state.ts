@@ -8,6 +8,8 @@ export interface SymbolState {
   readonly scale?: 'unit' | undefined;
   /** A second symbol in the same plot. */
   readonly compare?: string | undefined;
+  /** `trades`: the chart marks the trades. */
+  readonly marks?: 'trades' | undefined;
   readonly tab?: TabName | undefined;
   readonly code?: LanguageName | undefined;
 }
@@ -43,6 +45,7 @@ export function parseSymbolState(parameters: URLSearchParams): SymbolState {
     ),
     scale: choose('scale', ['unit']),
     compare: compare === '' || compare.length > symbolLengthMax ? undefined : compare,
+    marks: choose('marks', ['trades']),
     tab: choose('tab', tabs),
     code: choose('code', languages),
   };
@@ -50,7 +53,10 @@ export function parseSymbolState(parameters: URLSearchParams): SymbolState {
 }
 
 /** Adds the state to the parameters of a URL. Defaults are omitted. */
-export function writeSymbolState({ span, scale, compare, tab, code }: SymbolState, parameters: URLSearchParams): void {
-  for (const [name, value] of Object.entries({ span, scale, compare, tab, code }))
+export function writeSymbolState(
+  { span, scale, compare, marks, tab, code }: SymbolState,
+  parameters: URLSearchParams,
+): void {
+  for (const [name, value] of Object.entries({ span, scale, compare, marks, tab, code }))
     if (value !== undefined) parameters.set(name, value);
 }

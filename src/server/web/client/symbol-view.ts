@@ -10,11 +10,13 @@ import { renderSliceDownloads } from './download.ts';
 import { formatCount, formatTime } from './format.ts';
 import type { TickLifetime } from './lines.ts';
 import { loadChartData } from './load.ts';
-import { updateView } from './navigation.ts';
+import { getView, updateView } from './navigation.ts';
 import { renderRangeControls, resolveRange } from './range-controls.ts';
 import type { Selection } from './snippets.ts';
 import { fetchMarket, fetchTickLifetime, renderFacts, type SymbolMarket } from './symbol-facts.ts';
 import { createTabs } from './symbol-tabs.ts';
+import { noTradeMarks } from './trade-marks.ts';
+import { fetchTradeMarks, hasTrades } from './trades-panel.ts';
 import type { TimeRange, View } from './view.ts';
 
 interface LoadedSymbol {
@@ -44,6 +46,11 @@ export function createSymbolView(symbol: string) {
   let loadedSymbol: LoadedSymbol | null = null;
   let tabs: ReturnType<typeof createTabs> | null = null;
   let compared: ComparedSymbol | null = null;
+  const living = new AbortController();
+  /** Whether the archive has trades of the symbol; null until that is known. */
+  let hasTradeRows: boolean | null = null;
+  let conflictCount = 0;
+  let trades = noTradeMarks;
   /** The chart that is shown, and the parts of the view that it depends on. */
   let drawn: { readonly key: string; readonly loaded: ChartData } | null = null;
 
@@ -76,7 +83,44 @@ export function createSymbolView(symbol: string) {
     const { conflicts } = await fetchConflicts(symbol, loaded.range, signal).catch(() => ({ conflicts: [] }));
     if (conflicts.length === 0 || chart !== on) return;
     on.markConflicts(conflicts);
-    figure.querySelector('.keys')?.replaceWith(renderChartKey(loaded, view.chart, conflicts.length));
+    conflictCount = conflicts.length;
+    updateKey(loaded, view);
+  };
+  const updateKey = (loaded: ChartData, view: View): void =>
+    figure.querySelector('.keys')?.replaceWith(renderChartKey(loaded, view.chart, conflictCount, trades));
+  /** Marks the trades of the range, or removes the marks. */
+  const markTrades = async (
+    on: NonNullable<typeof chart>,
+    loaded: ChartData,
+    view: View,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    if (view.marks === undefined && trades.count === 0) return;
+    try {
+      const found = view.marks === undefined ? noTradeMarks : await fetchTradeMarks(symbol, loaded.range, signal);
+      if (chart !== on || signal.aborted) return;
+      trades = found;
+      on.markTrades(trades);
+      updateKey(loaded, view);
+    } catch (error) {
+      if (isAbortError(error)) return;
+      figure
+        .querySelector('figcaption')
+        ?.append(renderError(toErrorMessage(error), () => void markTrades(on, loaded, view, signal)));
+    }
+  };
+  /** Adds the button that marks the trades, once it is known that there are some. */
+  const addTradesToggle = (rangeControls: HTMLElement, view: View): void => {
+    if (hasTradeRows !== true) return;
+    const isOn = view.marks === 'trades';
+    rangeControls.querySelector('[data-marks]')?.remove();
+    const button = createElement(
+      'button',
+      { type: 'button', 'aria-pressed': String(isOn), 'aria-label': 'Mark the trades in the chart' },
+      'Trades',
+    );
+    button.addEventListener('click', () => updateView({ marks: isOn ? undefined : 'trades' }));
+    rangeControls.querySelector('.exact')?.before(createElement('div', { 'data-marks': '' }, button));
   };
   const drawChart = async (view: View, range: TimeRange, signal: AbortSignal): Promise<ChartData> => {
     const { life, bounds } = loadedSymbol!;
@@ -88,6 +132,7 @@ export function createSymbolView(symbol: string) {
     const second = compared?.life == null ? [] : [{ symbol: compared.symbol, life: compared.life }];
     const loaded = await loadChartData([{ symbol, life }, ...second], range, view.chart, signal);
     chart?.destroy();
+    [conflictCount, trades] = [0, noTradeMarks];
     chart = createChart(loaded, {
       kind: view.chart,
       scale: view.scale,
@@ -102,7 +147,7 @@ export function createSymbolView(symbol: string) {
         {},
         compared?.why == null ? null : createElement('p', { class: 'failed' }, `${compared.symbol}: ${compared.why}`),
         formatCaption(loaded),
-        renderChartKey(loaded, view.chart, 0),
+        renderChartKey(loaded, view.chart, conflictCount, trades),
       ),
     );
     chart.start();
@@ -126,8 +171,19 @@ export function createSymbolView(symbol: string) {
       const range = resolveRange(view, bounds);
       const rangeControls = renderRangeControls(view, range, bounds);
       rangeControls.append(renderCompareField(symbol, view.compare));
+      addTradesToggle(rangeControls, view);
       replaceKeepingFocus(controls, rangeControls);
+      if (hasTradeRows === null)
+        // A key may not permit the dataset: then there is no button.
+        void hasTrades(symbol, living.signal)
+          .catch(() => false)
+          .then((found) => {
+            hasTradeRows = found;
+            const shown = controls.querySelector<HTMLElement>('.controls');
+            if (shown !== null && !living.signal.aborted) addTradesToggle(shown, getView());
+          });
       const loaded = await drawChart(view, range, signal);
+      if (chart !== null) void markTrades(chart, loaded, view, signal);
       replaceKeepingFocus(
         code,
         createElement(
@@ -158,6 +214,7 @@ export function createSymbolView(symbol: string) {
     show,
     destroy(): void {
       running.abort();
+      living.abort();
       tabs?.destroy();
       chart?.destroy();
     },

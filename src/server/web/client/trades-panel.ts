@@ -1,8 +1,10 @@
 import { fetchJson, isAbortError, toErrorMessage } from './api.ts';
 import { renderCode } from './code-panel.ts';
 import { createElement, renderError, renderLoading, renderScrolledTable } from './dom.ts';
-import { formatCount, formatPrice, formatTime, truncateText } from './format.ts';
+import { formatCount, formatPrice, formatQuantity, formatTime, truncateText } from './format.ts';
 import type { TabContext } from './symbol-tabs.ts';
+import { selectTradeMarks, type TradeMark, type TradeMarks } from './trade-marks.ts';
+import type { TimeRange } from './view.ts';
 
 interface Trade {
   readonly t: number;
@@ -22,6 +24,28 @@ const listedMax = 100;
 export async function hasTrades(symbol: string, signal: AbortSignal): Promise<boolean> {
   const { count } = await fetchJson<{ count: number }>(path, { symbol, limit: 1 }, signal);
   return count > 0;
+}
+
+/** Number of trades that are read for the marks of a chart. */
+const pageSize = 5000;
+const pagesMax = 4;
+
+/** Reads the trades of a range. */
+export async function fetchTradeMarks(
+  symbol: string,
+  { from, to }: TimeRange,
+  signal: AbortSignal,
+): Promise<TradeMarks> {
+  const trades: TradeMark[] = [];
+  let cursor: string | null = null;
+  for (let page = 0; page < pagesMax; page++) {
+    const query = { symbol, from, to, limit: pageSize, cursor };
+    const response: { trades: readonly TradeMark[]; next_cursor: string | null } = await fetchJson(path, query, signal);
+    trades.push(...response.trades);
+    cursor = response.next_cursor;
+    if (cursor === null) break;
+  }
+  return selectTradeMarks(trades, cursor !== null);
 }
 
 /** Renders the trades of the range: their number, volume and mean price, and the latest of them. */
@@ -63,7 +87,7 @@ function formatTotals(trades: readonly Trade[], isCut: boolean): string {
   const first = isCut ? 'The first ' : '';
   const mean = volume > 0 ? `, mean price weighted by size ${formatPrice(value / volume)}` : '';
   const narrower = isCut ? '. The range has more: select a shorter one' : '';
-  return `${first}${formatCount(trades.length, 'trade')}, volume ${formatPrice(volume)}${mean}${narrower}.`;
+  return `${first}${formatCount(trades.length, 'trade')}, volume ${formatQuantity(volume)}${mean}${narrower}.`;
 }
 
 const renderTrades = (trades: readonly Trade[]): HTMLElement =>
@@ -73,8 +97,9 @@ const renderTrades = (trades: readonly Trade[]): HTMLElement =>
     trades.map(({ t, price, size, aggressor, block, trade_id }) => [
       formatTime(t),
       formatPrice(price),
-      formatPrice(size),
+      formatQuantity(size),
       `${aggressor ?? '–'}${block === true ? ', block' : ''}`,
       createElement('span', { title: trade_id }, truncateText(trade_id, 24)),
     ]),
+    (column) => column >= 3,
   );

@@ -2,7 +2,7 @@
 import { type CoveredWindow, isProven, overlayCoverage } from '../../../../src/archive/format/coverage.ts';
 import type { SymbolFacts } from '../../../../src/archive/format/market.ts';
 import { subtract, union } from '../../../../src/base/window.ts';
-import { addTail, type SymbolPlan } from '../../../../src/collector/paging/plan.ts';
+import { addTail, beginAtTick, findUnsettledStart, type SymbolPlan } from '../../../../src/collector/paging/plan.ts';
 import { getKnownPages, type KnownPages } from '../../../../src/collector/paging/server-behavior.ts';
 import { drawTraits, drawTruth, hourMs, type Kind, start } from './draw.ts';
 import { type MemoryArchive, openMemoryArchive } from './lake.ts';
@@ -48,26 +48,51 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
   let known: Partial<KnownPages> = {};
   for (const hours of [5, 9, 13, 19, 25, 26]) {
     hand.nowMs = start + hours * hourMs;
-    const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs, overlapMs));
+    // Some polls begin at the tick before what the last poll proved too soon, and some confirm their end at once.
+    const settleMs = seed % 4 === 0 ? 0 : overlapMs;
+    const confirm = hours === 26 || (seed + hours) % 7 === 0 ? 'now' : 'next';
+    const plans = [...truth.keys()].map((symbol) =>
+      planPoll(lake, symbol, hand.nowMs, overlapMs, { settleMs, confirm }),
+    );
     const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, known);
     known = getKnownPages(night.behavior) ?? known;
     oldestTick = night.behavior.oldestTick;
     const wrong = findFalseClaims(lake, service, truth, traits);
     if (wrong.length > 0) return wrong.map((message) => `${name}, polled at ${hours} h: ${message}`);
   }
-  return [];
+  // Then windows are fetched again from the last tick before them, as nights do with what no later poll proves.
+  if (seed % 3 !== 0) return [];
+  const random = createSeededRandom(seed + 300_000_000);
+  const plans = [...truth.keys()].map((symbol): SymbolPlan => {
+    const from = start + random.int(24 * hourMs);
+    const before = [...(lake.times.get(symbol) ?? [])].filter((t) => t <= from);
+    const knownTick = before.length === 0 ? null : Math.max(...before);
+    const windows = [{ from: knownTick ?? from, to: from + 1 + random.int(6 * hourMs) }];
+    return { symbol, windows, isFirst: false, tail: { lastTick: null, knownTick, inferred: [], confirm: 'now' } };
+  });
+  await collectNight(lake, service, hand, plans, 'backfill', oldestTick, known, seed % 2 === 0);
+  return findFalseClaims(lake, service, truth, traits).map((message) => `${name}, fetched again: ${message}`);
 }
 
-/** Plans a poll: from the cursor, with the overlap, and the gaps before it. */
-export function planPoll(lake: MemoryArchive, symbol: string, nowMs: number, overlapMs = hourMs / 6): SymbolPlan {
+/** Plans a poll: from the cursor, with the overlap, and the gaps before it; with `settleMs`, from an earlier tick. */
+export function planPoll(
+  lake: MemoryArchive,
+  symbol: string,
+  nowMs: number,
+  overlapMs = hourMs / 6,
+  { settleMs = 0, confirm = 'next' }: { readonly settleMs?: number; readonly confirm?: 'now' | 'next' } = {},
+): SymbolPlan {
   const coverage = lake.coverageOf(symbol);
   const uncovered = subtract([{ from: start, to: nowMs }], coverage);
   const windows = uncovered.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));
   const lastTick = lake.lastTick(symbol);
   const plan = { symbol, windows: union(windows), isFirst: lastTick === null };
-  const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0, settleMs: 0 };
+  const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0, settleMs };
   const facts = { lastTick } as SymbolFacts;
-  return addTail(plan, facts, union(coverage), inferredTail(coverage), rules, 'next');
+  const withTail = addTail(plan, facts, union(coverage), inferredTail(coverage), rules, confirm);
+  const unsettled = settleMs === 0 ? null : findUnsettledStart(withTail, coverage, settleMs);
+  const earlier = [...(lake.times.get(symbol) ?? [])].filter((t) => unsettled !== null && t <= unsettled);
+  return earlier.length === 0 ? withTail : beginAtTick(withTail, Math.max(...earlier), coverage);
 }
 
 /** The inferred windows that adjoin each other up to the end of coverage. */

@@ -1,0 +1,70 @@
+import { dayMs, findFirstEndingAfter, intersect, subtract, type Window } from '../../base/window.ts';
+import type { GapWindow } from '../../contract/completeness-counts.ts';
+import type { DayReason, DayReasonName } from '../../contract/day-reasons.ts';
+
+/** What is known of a symbol; see SymbolCompleteness. */
+interface JudgedSymbol {
+  readonly covered: readonly Window[];
+  readonly final: readonly Window[];
+  readonly provenFinal: readonly Window[];
+  /** On a day that is not over, coverage is expected only up to this time. */
+  readonly expectedTo: number;
+  splitGaps(windows: readonly Window[]): readonly GapWindow[];
+}
+
+/** Counts why a day is not complete, while its state is computed from the same windows. */
+export interface ReasonTally {
+  /** Adds a reason that concerns the day as a whole. */
+  addDay(reason: DayReasonName): void;
+  /**
+   * Adds the reasons why one symbol is not covered by proven final windows.
+   * @param expected its windows within the day that should be covered in the end
+   * @param judgedTo the end of the day or, before that, the current time. Then no response can be final, and nothing is due
+   *   after the symbol's `expectedTo`.
+   */
+  addSymbol(symbol: JudgedSymbol, expected: readonly Window[], judgedTo: number): void;
+  list(): DayReason[];
+}
+
+/** Starts the counts of a day; `day` is its UTC midnight, epoch ms. */
+export function createReasonTally(day: number): ReasonTally {
+  const wholeDay = { from: day, to: day + dayMs };
+  const bySymbols = new Map<DayReasonName, { symbols: number; from: number; to: number }>();
+  const ofDay = new Set<DayReasonName>();
+  const add = (reason: DayReasonName, windows: readonly Window[]): void => {
+    if (windows.length === 0) return;
+    const known = bySymbols.get(reason) ?? { symbols: 0, from: Number.POSITIVE_INFINITY, to: Number.NEGATIVE_INFINITY };
+    bySymbols.set(reason, known);
+    known.symbols++;
+    for (const { from, to } of windows) {
+      known.from = Math.min(known.from, from);
+      known.to = Math.max(known.to, to);
+    }
+  };
+  return {
+    addDay: (reason) => void ofDay.add(reason),
+    addSymbol({ covered, final, provenFinal, splitGaps, expectedTo }, expected, judgedTo) {
+      const isOver = judgedTo >= wholeDay.to;
+      const due = isOver ? expected : intersect(expected, [{ from: day, to: Math.min(judgedTo, expectedTo) }]);
+      const answered = intersect(selectNear(covered, wholeDay), due);
+      const gaps = splitGaps(subtract(due, answered));
+      for (const [reason, windows] of Map.groupBy(gaps, (gap) => gap.reason)) add(reason, windows);
+      if (!isOver) return;
+      const settled = intersect(selectNear(final, wholeDay), answered);
+      add('not settled', subtract(answered, settled));
+      add('inferred', subtract(settled, selectNear(provenFinal, wholeDay)));
+    },
+    list: () => [
+      ...[...ofDay].filter((reason) => !bySymbols.has(reason)).map((reason) => ({ reason, symbols: 0, ...wholeDay })),
+      ...[...bySymbols].map(([reason, counts]) => ({ reason, ...counts })),
+    ],
+  };
+}
+
+/** Those of the sorted, disjoint windows that overlap `w`. Uses binary search, since there are many days. */
+function selectNear(sorted: readonly Window[], w: Window): readonly Window[] {
+  const first = findFirstEndingAfter(sorted, w.from);
+  let end = first;
+  while (end < sorted.length && sorted[end]!.from < w.to) end++;
+  return sorted.slice(first, end);
+}

@@ -1,0 +1,124 @@
+import { isSymbolOf } from '../../base/source-name.ts';
+import type { SelectionRules } from '../../base/symbol-selector.ts';
+import type { SymbolFacts } from '../format/market.ts';
+import type { Selections, SymbolSelection, UnselectedKind, UnselectedWindow } from '../format/selection.ts';
+import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
+
+// What was decided about the collection of symbols: see archive/completeness/symbol-selection.ts. The manifest lists it too, so
+// that a rebuilt state knows it.
+
+interface UnselectedRow {
+  symbol: string;
+  t_from: number;
+  t_to: number | null;
+  kind: UnselectedKind;
+  reason: string | null;
+  decided_at: number;
+}
+
+/** The start of a window that starts at -Infinity: SQLite stores no infinite integer, and no tick is that old. */
+const unboundedFrom = 0;
+
+const toUnselectedWindow = (row: UnselectedRow): UnselectedWindow => ({
+  from: row.t_from === unboundedFrom ? Number.NEGATIVE_INFINITY : row.t_from,
+  to: row.t_to ?? Number.POSITIVE_INFINITY,
+  kind: row.kind,
+  reason: row.reason,
+  decidedAt: row.decided_at,
+});
+
+/** Reads the decisions about all symbols, sorted by symbol. */
+export function readSelections(db: Database): Selections {
+  const windows = db.all<UnselectedRow & Record<string, never>>('select * from unselected order by symbol, t_from');
+  const watched = db.all<{ symbol: string; decided_at: number }>('select * from watched order by symbol');
+  if (windows.length === 0 && watched.length === 0) return new Map();
+  const bySymbol = Map.groupBy(windows, ({ symbol }) => symbol);
+  const watchedAt = new Map(watched.map((row) => [row.symbol, row.decided_at]));
+  // SQLite's binary order is UTF-8 byte order.
+  const symbols = db.all<{ symbol: string }>(
+    'select symbol from unselected union select symbol from watched order by 1',
+  );
+  return new Map(
+    symbols.map(({ symbol }) => [symbol, createSelection(bySymbol.get(symbol) ?? [], watchedAt.get(symbol))]),
+  );
+}
+
+const createSelection = (rows: readonly UnselectedRow[], watchedAt: number | undefined): SymbolSelection => ({
+  ...(rows.length > 0 && { unselected: rows.map(toUnselectedWindow) }),
+  ...(watchedAt !== undefined && { watchedAt }),
+});
+
+/** Adds to the facts of symbols what was decided about them. */
+export function attachSelections(db: Database, symbols: readonly SymbolFacts[]): SymbolFacts[] {
+  const selections = symbols.length === 0 ? new Map<string, never>() : readSelections(db);
+  if (selections.size === 0) return [...symbols];
+  return symbols.map((facts) => {
+    const selection = selections.get(facts.symbol);
+    return selection === undefined ? facts : { ...facts, ...selection };
+  });
+}
+
+/** The same for one symbol. */
+export function attachSelection(db: Database, facts: SymbolFacts): SymbolFacts {
+  const rows = db.all<UnselectedRow & Record<string, never>>(
+    'select * from unselected where symbol = ? order by t_from',
+    facts.symbol,
+  );
+  const sql = 'select decided_at from watched where symbol = ?';
+  const watched = db.one<{ decided_at: number }>(sql, facts.symbol);
+  return rows.length === 0 && watched === undefined
+    ? facts
+    : { ...facts, ...createSelection(rows, watched?.decided_at) };
+}
+
+/** Records what is decided about symbols, in place of earlier decisions. */
+export function recordSelections(db: Database, selections: Selections): void {
+  db.transaction(() => {
+    for (const [symbol, { unselected = [], watchedAt }] of selections) {
+      db.run('delete from unselected where symbol = ?', symbol);
+      db.run('delete from watched where symbol = ?', symbol);
+      for (const { from, to, kind, reason, decidedAt } of unselected)
+        db.run(
+          'insert into unselected values (?, ?, ?, ?, ?, ?)',
+          symbol,
+          Number.isFinite(from) ? from : unboundedFrom,
+          Number.isFinite(to) ? to : null,
+          kind,
+          reason,
+          decidedAt,
+        );
+      if (watchedAt !== undefined) db.run('insert into watched values (?, ?)', symbol, watchedAt);
+    }
+  });
+}
+
+/** Whether settings left out a symbol of a source that is not collected now. */
+export const hasExcludedSymbols = (db: Database, source: string | null): boolean =>
+  db
+    .all<{ symbol: string }>("select symbol from unselected where t_to is null and kind = 'excluded'")
+    .some(({ symbol }) => isSymbolOf(source, symbol));
+
+/** Names of the symbols of a source that users watch, sorted. */
+export const readWatchedNames = (db: Database, source: string | null): string[] =>
+  db
+    .all<{ symbol: string }>('select symbol from watched order by symbol')
+    .map(({ symbol }) => symbol)
+    .filter((symbol) => isSymbolOf(source, symbol));
+
+const rulesKey = 'selection_rules';
+
+/** Reads when the rules that apply to a source were first applied, epoch ms; 0 if there never were any. */
+export const readRulesSince = (db: Database, source: string | null): number =>
+  readRecordedRules(db, source)?.since ?? 0;
+
+/** Records the rules of a list poll. Rules that are the same as before keep their time. */
+export function recordRules(db: Database, { include, exclude }: SelectionRules, nowMs: number, source: string | null) {
+  const known = readRecordedRules(db, source) ?? { include: [], exclude: [] };
+  if (JSON.stringify([known.include, known.exclude]) === JSON.stringify([include, exclude])) return;
+  setMeta(db, toSourceKey(rulesKey, source), JSON.stringify({ include, exclude, since: nowMs }));
+}
+
+function readRecordedRules(db: Database, source: string | null): (SelectionRules & { since: number }) | null {
+  const text = getMeta(db, toSourceKey(rulesKey, source));
+  return text === undefined ? null : (JSON.parse(text) as SelectionRules & { since: number });
+}

@@ -1,0 +1,202 @@
+import { isRequested } from '../../archive/completeness/symbol-lifetime.ts';
+import {
+  type DecisionContext,
+  decideByRules,
+  decideForget,
+  decideWatch,
+} from '../../archive/completeness/symbol-selection.ts';
+import { createUnknownSymbol, type SymbolFacts } from '../../archive/format/market.ts';
+import { findOpenWindow, type SymbolSelection } from '../../archive/format/selection.ts';
+import { readCurrentCoverageOf } from '../../archive/journal/coverage-store.ts';
+import type { Database } from '../../archive/journal/database.ts';
+import { hasExcludedSymbols, recordRules, recordSelections } from '../../archive/journal/selection-store.ts';
+import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
+import { ensureSymbol, readSymbol, readUnsettledSymbols, resetTriedAt } from '../../archive/journal/symbols.ts';
+import type { Archive } from '../../archive/open-archive.ts';
+import { UsageError } from '../../base/errors.ts';
+import { findSource, isSymbolOf, qualifySymbol } from '../../base/source-name.ts';
+import type { Context } from '../../context/context.ts';
+import { getConfiguredSymbols, getLingerRules } from '../../context/open-configured.ts';
+import type { Run } from '../run/run.ts';
+import { readNamedSymbolFacts } from './polled-symbols.ts';
+import { publishCompleteness } from './publish-step.ts';
+
+type RunOfSource = Pick<Run, 'context' | 'archive' | 'source'>;
+
+/**
+ * Applies `source.include` and `source.exclude` to the symbols that would be polled, and records for which of them this
+ * changes something. Symbols whose lifetime is over are left as they are: nothing of them is polled.
+ */
+export function applySelectionRules({ context, archive, source }: RunOfSource): void {
+  const { db } = archive.state;
+  const { include, exclude } = context.settings.source;
+  const hasRules = include.length + exclude.length > 0;
+  const nowMs = context.clock.nowMs();
+  const named = getConfiguredSymbols(context);
+  db.transaction(() => {
+    recordRules(db, { include, exclude }, nowMs, source);
+    if (!hasRules && !hasExcludedSymbols(db, source)) return;
+    const symbols =
+      named === null
+        ? readUnsettledSymbols(db, nowMs - getLingerRules(context).lingerMs, source)
+        : readNamedSymbolFacts(
+            db,
+            [...named].filter((symbol) => isSymbolOf(source, symbol)),
+            nowMs,
+          );
+    const decide = createRuleDecision(context, nowMs);
+    const changed = symbols.filter((facts) => decide(facts, []) !== null);
+    const coverage = readCurrentCoverageOf(
+      db,
+      changed.map(({ symbol }) => symbol),
+    );
+    const decisions = changed.map(
+      ({ symbol }, i) => [symbol, decide(changed[i]!, coverage.get(symbol) ?? [])!] as const,
+    );
+    recordSelections(db, new Map(decisions));
+    const excluded = decisions.filter(([, decision]) => findOpenWindow(decision) !== undefined).length;
+    if (decisions.length > 0)
+      context.log.info({ excluded, included: decisions.length - excluded }, 'the selection of symbols has changed');
+  });
+}
+
+function createRuleDecision(context: Context, nowMs: number) {
+  const { include, exclude } = context.settings.source;
+  const { settleMs } = getLingerRules(context);
+  const named = getConfiguredSymbols(context);
+  return (facts: SymbolFacts, coverage: DecisionContext['coverage']): SymbolSelection | null =>
+    decideByRules(facts, { include, exclude }, named?.has(facts.symbol) === true, { coverage, nowMs, settleMs });
+}
+
+/** What `applySelectionRules` will decide about a symbol, for a dry run. */
+export function createForesight(context: Context): (facts: SymbolFacts) => SymbolFacts {
+  const decide = createRuleDecision(context, context.clock.nowMs());
+  return (facts) => ({ ...facts, ...decide(facts, []) });
+}
+
+/** What became of one symbol that a user forgets or watches. Times are epoch ms. */
+interface DecisionResult {
+  readonly symbol: string;
+  /** False: it was decided before. */
+  readonly changed: boolean;
+  readonly decided_at: number;
+}
+
+export interface ForgetResult extends DecisionResult {
+  /** Its lifetime ends here; null: nothing of it was collected. */
+  readonly expected_to: number | null;
+  readonly reason: string | null;
+  /** Whether `symbols` in the settings names it, without effect from now on. */
+  readonly configured: boolean;
+}
+
+export interface WatchResult extends DecisionResult {
+  /**
+   * `collected`: it was collected before. `resumed`: it is collected again. `started`: nothing named it before, so that its
+   * lifetime starts now. `ended`: the market lists say that it is closed or resolved, so that nothing is polled.
+   */
+  readonly outcome: 'collected' | 'resumed' | 'started' | 'ended';
+  /** The last time in which it was not collected, which is not owed; null if there is none. `from` null: from its start. */
+  readonly not_owed: { readonly from: number | null; readonly to: number } | null;
+  /** A known symbol with a similar name, if nothing is known of this one. */
+  readonly hint: string | null;
+}
+
+/**
+ * Stops collecting symbols, and publishes the decision. What is published stays.
+ * @throws UsageError if one is not known; nothing has changed then
+ */
+export async function forgetSymbols(
+  context: Context,
+  archive: Archive,
+  names: readonly string[],
+  reason: string | null,
+): Promise<ForgetResult[]> {
+  const { db } = archive.state;
+  const configured = getConfiguredSymbols(context);
+  const results = db.transaction(() =>
+    [...new Set(names)].map((symbol): ForgetResult => {
+      const isConfigured = configured?.has(symbol) === true;
+      const nowMs = context.clock.nowMs();
+      const known = readSymbol(db, symbol);
+      if (known === undefined && !isConfigured)
+        throw new UsageError(`${symbol} is not known in this archive.${suggestSymbol(db, symbol)}`);
+      const facts = known ?? createUnknownSymbol(symbol, nowMs);
+      const decision = decideForget(facts, reason, readDecisionContext(context, db, symbol, nowMs));
+      if (decision !== null) record(db, symbol, decision, nowMs);
+      const window = findOpenWindow(decision ?? facts)!;
+      return {
+        symbol,
+        changed: decision !== null,
+        decided_at: window.decidedAt,
+        expected_to: Number.isFinite(window.from) ? window.from : null,
+        reason: window.reason,
+        configured: isConfigured,
+      };
+    }),
+  );
+  if (results.some(({ changed }) => changed)) await publishCompleteness(context, archive, 'symbols');
+  return results;
+}
+
+/**
+ * Collects symbols from now on, whatever lists and settings say, and publishes the decision.
+ * @throws UsageError if a symbol is of no source of the archive; nothing has changed then
+ */
+export async function watchSymbols(
+  context: Context,
+  archive: Archive,
+  names: readonly string[],
+): Promise<WatchResult[]> {
+  const { db, identity } = archive.state;
+  const sources = identity.sources.map(({ name }) => name);
+  const configured = getConfiguredSymbols(context);
+  for (const symbol of names) requireWatchable(symbol, sources);
+  const results = db.transaction(() =>
+    [...new Set(names)].map((symbol): WatchResult => {
+      const nowMs = context.clock.nowMs();
+      const known = readSymbol(db, symbol);
+      const facts = known ?? createUnknownSymbol(symbol, nowMs);
+      const wasRequested = isRequested(facts, configured);
+      const decision = decideWatch(facts, wasRequested, readDecisionContext(context, db, symbol, nowMs));
+      const hint = known === undefined ? suggestSymbol(db, symbol).trim() : '';
+      if (decision !== null) record(db, symbol, decision, nowMs);
+      if (facts.suspendedAt !== null) resetTriedAt(db, symbol);
+      const wasOpen = findOpenWindow(facts) !== undefined;
+      const last = wasOpen || !wasRequested ? decision?.unselected?.at(-1) : undefined;
+      const hasEnded = configured === null && facts.listed && facts.inactiveSince !== null;
+      return {
+        symbol,
+        changed: decision !== null,
+        decided_at: decision?.watchedAt ?? facts.watchedAt!,
+        outcome: hasEnded ? 'ended' : wasOpen ? 'resumed' : wasRequested ? 'collected' : 'started',
+        not_owed: last === undefined ? null : { from: Number.isFinite(last.from) ? last.from : null, to: last.to },
+        hint: hint === '' ? null : hint,
+      };
+    }),
+  );
+  if (results.some(({ changed }) => changed)) await publishCompleteness(context, archive, 'symbols');
+  return results;
+}
+
+function record(db: Database, symbol: string, decision: SymbolSelection, nowMs: number): void {
+  ensureSymbol(db, symbol, nowMs);
+  recordSelections(db, new Map([[symbol, decision]]));
+}
+
+const readDecisionContext = (context: Context, db: Database, symbol: string, nowMs: number): DecisionContext => ({
+  coverage: readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [],
+  nowMs,
+  settleMs: getLingerRules(context).settleMs,
+});
+
+const symbolLengthMax = 1000;
+
+function requireWatchable(symbol: string, sources: readonly string[]): void {
+  if (symbol.trim() === '' || symbol.length > symbolLengthMax)
+    throw new UsageError(`a symbol to watch must have 1 to ${symbolLengthMax} characters`);
+  if (sources.length > 0 && findSource(symbol, sources) === null)
+    throw new UsageError(
+      `${symbol} is of no source of the archive: name its source too, e.g. ${qualifySymbol(sources[0]!, symbol)}.`,
+    );
+}

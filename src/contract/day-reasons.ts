@@ -1,0 +1,200 @@
+import { formatCount, formatDuration } from '../base/format-quantity.ts';
+import { addDays, parseDayStart } from '../base/time.ts';
+import { dayMs, type Window } from '../base/window.ts';
+import type { DayState, GapReason } from './completeness-counts.ts';
+
+// Why a day is not complete, and what completes it. The only place that has words for it.
+
+/**
+ * Why a day is not complete. The reasons of gaps, and:
+ * - `not over`: the day had not ended
+ * - `lists incomplete`: not every market list was fetched completely within the day, so that its symbols are not known
+ * - `not settled`: the response came less than `archive.settle_minutes` after the window, so that late ticks may follow
+ * - `inferred`: covered by inference, without proof
+ */
+export const dayReasonNames = [
+  'not over',
+  'damaged',
+  'failed',
+  'never asked',
+  'lists incomplete',
+  'suspended',
+  'lost',
+  'expired',
+  'accepted',
+  'not settled',
+  'inferred',
+] as const satisfies readonly (GapReason | string)[];
+export type DayReasonName = (typeof dayReasonNames)[number];
+
+/** One reason. The window is the smallest that contains those of all its symbols, within the day; epoch ms. */
+export interface DayReason extends Window {
+  readonly reason: DayReasonName;
+  /** Number of symbols with this reason; 0 if it concerns the day as a whole. */
+  readonly symbols: number;
+}
+
+/** What is said of a day that is not complete. */
+export interface DayExplanation {
+  readonly reasons: readonly DayReason[];
+  /** The reasons as text: `the last 37 min of 12 symbols are inferred`. */
+  readonly reason: string;
+  /** What completes the day, as a clause, with its command at the end if there is one; null if nothing does. */
+  readonly next_action: string | null;
+}
+
+/** A day that is not complete. */
+export interface OpenDay extends DayExplanation {
+  /** YYYY-MM-DD. */
+  readonly date: string;
+  readonly state: DayState['state'];
+}
+
+type ExplainedState = Pick<DayState, 'state' | 'expected' | 'covered'> & Partial<Pick<DayExplanation, 'reasons'>>;
+
+/** The reasons of a day in the order of `dayReasonNames`, as text, and the next action. `date` is YYYY-MM-DD. */
+export function explainDay(date: string, reasons: readonly DayReason[]): DayExplanation {
+  const sorted = reasons.toSorted((a, b) => dayReasonNames.indexOf(a.reason) - dayReasonNames.indexOf(b.reason));
+  return {
+    reasons: sorted,
+    reason: sorted.map((reason) => formatReason(date, reason)).join('; '),
+    next_action: suggestDayAction(date, date, sorted),
+  };
+}
+
+const reasonTexts: Readonly<Record<DayReasonName, (what: string, symbols: number) => string>> = {
+  'not over': () => 'the day was not over at the last publish',
+  'lists incomplete': () => 'the market lists of the day are incomplete, so that symbols may be unknown',
+  damaged: (what, symbols) => (symbols === 0 ? 'a file is damaged' : `${what} in damaged files`),
+  failed: (what) => `requests for ${what} failed`,
+  'never asked': (what, symbols) => `${what} ${toBe(what, symbols)} not requested yet`,
+  suspended: (what, symbols) => `${what} ${toBe(what, symbols)} suspended: unknown to the service`,
+  lost: (what) => `ticks of ${what} were lost`,
+  expired: (what, symbols) => `${what} ${toBe(what, symbols)} no longer served`,
+  accepted: (what, symbols) => `${what} ${toBe(what, symbols)} accepted as a gap`,
+  'not settled': (what, symbols) => `${what} ${toBe(what, symbols)} not settled: fetched within settle_minutes`,
+  inferred: (what, symbols) => `${what} ${toBe(what, symbols)} inferred`,
+};
+
+/** The verb of one symbol, or of several or a time of them. */
+const toBe = (what: string, symbols: number): string => (symbols === 1 && what.startsWith('1 ') ? 'is' : 'are');
+
+function formatReason(date: string, { reason, symbols, from, to }: DayReason): string {
+  return reasonTexts[reason](formatExtent(parseDayStart(date), { from, to }, formatCount(symbols, 'symbol')), symbols);
+}
+
+/** The part of the day that is concerned: `12 symbols`, `the last 37 min of 12 symbols`. */
+function formatExtent(day: number, { from, to }: Window, symbols: string): string {
+  const [isFirst, isLast] = [from <= day, to >= day + dayMs];
+  if (isFirst && isLast) return symbols;
+  if (isLast) return `the last ${formatDuration(to - from)} of ${symbols}`;
+  if (isFirst) return `the first ${formatDuration(to - from)} of ${symbols}`;
+  const [start, end] = [formatTimeOfDay(from), formatTimeOfDay(to)];
+  return start === end ? `${symbols} at ${start} UTC` : `${symbols} between ${start} and ${end} UTC`;
+}
+
+const formatTimeOfDay = (t: number): string => new Date(t).toISOString().slice(11, 16);
+
+/**
+ * What completes the days from `first` to `last` (YYYY-MM-DD), as a clause, with its command at the end; null if nothing
+ * does. The first reason that an action helps decides.
+ */
+function suggestDayAction(first: string, last: string, reasons: readonly DayReason[]): string | null {
+  const range = `--from ${first} --to ${addDays(last, 1)}`;
+  const hasAny = (...names: readonly DayReasonName[]): boolean => reasons.some(({ reason }) => names.includes(reason));
+  if (hasAny('damaged')) return 'to repair the file: oddslake verify --repair';
+  if (hasAny('not over')) return 'the first night after its end completes it';
+  const isUnproven = hasAny('inferred', 'not settled');
+  const command = `oddslake backfill ${isUnproven ? '--recheck inferred ' : ''}${range}`;
+  if (hasAny('failed', 'never asked')) return `the next night fetches them, or: ${command}`;
+  // A list of a past day cannot be fetched any more.
+  if (hasAny('lists incomplete')) return `the day stays incomplete; to list its gaps: oddslake gaps ${range}`;
+  if (isUnproven) return `the next night confirms them, or: ${command}`;
+  if (hasAny('suspended')) return 'to request suspended symbols now: oddslake symbols retry';
+  if (hasAny('lost')) return 'to restore lost ticks: oddslake verify --repair';
+  if (hasAny('expired', 'accepted')) return `there is nothing left to do; to list the windows: oddslake gaps ${range}`;
+  return null;
+}
+
+/** The reasons of a day that is not complete, as text. A day of an older version has no reasons. */
+export function formatDayReason(date: string, { reasons = [], expected, covered }: ExplainedState): string {
+  if (reasons.length > 0) return explainDay(date, reasons).reason;
+  return covered === expected ? 'not settled yet' : `${covered} of ${formatCount(expected, 'symbol')} covered`;
+}
+
+/** Lists the past days that are neither complete nor empty, the newest first. */
+export const listOpenDays = (days: Iterable<readonly [string, ExplainedState]>, nowMs: number): OpenDay[] =>
+  [...days]
+    .filter(([date, { state }]) => state !== 'complete' && state !== 'empty' && parseDayStart(date) + dayMs <= nowMs)
+    .map(
+      ([date, day]): OpenDay => ({
+        date,
+        state: day.state,
+        ...explainDay(date, day.reasons ?? []),
+        reason: formatDayReason(date, day),
+      }),
+    )
+    .sort((a, b) => (a.date < b.date ? 1 : -1));
+
+/** One day, or several in a row of which the same is to be said. */
+interface OpenDays {
+  /** `2026-11-20`, or `2026-11-18 to 2026-11-20`. */
+  readonly days: string;
+  readonly count: number;
+  readonly state: DayState['state'];
+  readonly reason: string;
+}
+
+/** Joins successive days of which the same is to be said. `days` are the newest first, and so is the result. */
+export function groupOpenDays(days: readonly OpenDay[]): OpenDays[] {
+  const groups: { first: string; readonly last: OpenDay; count: number }[] = [];
+  for (const day of days) {
+    const group = groups.at(-1);
+    const isNext = group !== undefined && addDays(day.date, 1) === group.first;
+    if (isNext && group.last.state === day.state && group.last.reason === day.reason) {
+      group.first = day.date;
+      group.count++;
+    } else groups.push({ first: day.date, last: day, count: 1 });
+  }
+  return groups.map(({ first, last, count }) => ({
+    days: first === last.date ? first : `${first} to ${last.date}`,
+    count,
+    state: last.state,
+    reason: last.reason,
+  }));
+}
+
+/**
+ * What completes open days, the newest first, as a clause with its command; null if nothing does. Days that nothing can
+ * complete are left out if there are others.
+ */
+export function suggestOpenDaysAction(days: readonly OpenDay[]): string | null {
+  const isLasting = ({ reasons }: OpenDay): boolean => reasons.some(({ reason }) => reason === 'lists incomplete');
+  const curable = days.filter((day) => !isLasting(day) && day.state !== 'complete_with_exceptions');
+  const chosen = curable.length > 0 ? curable : days;
+  const [last, first] = [chosen[0], chosen.at(-1)];
+  if (last === undefined || first === undefined) return null;
+  return suggestDayAction(
+    first.date,
+    last.date,
+    chosen.flatMap(({ reasons }) => reasons),
+  );
+}
+
+/** `2026-11-20 provisional: the last 37 min of 12 symbols are inferred`. */
+export const formatOpenDays = ({ days, state, reason }: OpenDays): string =>
+  `${days} ${state.replaceAll('_', ' ')}: ${reason}`;
+
+/** The open days that a JSON document lists, and the number of all. */
+export interface OpenDayList {
+  readonly open_days: readonly OpenDay[];
+  readonly open_days_count: number;
+}
+
+const listedDaysMax = 20;
+
+/** Cuts a list of open days for a JSON document. */
+export const toOpenDayList = (days: readonly OpenDay[]): OpenDayList => ({
+  open_days: days.slice(0, listedDaysMax),
+  open_days_count: days.length,
+});

@@ -1,0 +1,143 @@
+import { expect, test } from 'vitest';
+import {
+  type DayReason,
+  type DayReasonName,
+  dayReasonNames,
+  explainDay,
+  formatOpenDays,
+  groupOpenDays,
+  listOpenDays,
+  suggestOpenDaysAction,
+} from '../../src/contract/day-reasons.ts';
+
+const minuteMs = 60_000;
+const dayMs = 1440 * minuteMs;
+const day = Date.UTC(2026, 10, 20);
+const range = '--from 2026-11-20 --to 2026-11-21';
+
+const because = (reason: DayReasonName, symbols = 2, from = 0, to = dayMs): DayReason => ({
+  reason,
+  symbols,
+  from: day + from,
+  to: day + to,
+});
+const explain = (...reasons: DayReason[]) => explainDay('2026-11-20', reasons);
+
+const words: Record<DayReasonName, readonly [one: string, two: string, action: string]> = {
+  'not over': [
+    'the day was not over at the last publish',
+    'the day was not over at the last publish',
+    'the first night after its end completes it',
+  ],
+  damaged: ['1 symbol in damaged files', '2 symbols in damaged files', 'to repair the file: oddslake verify --repair'],
+  failed: [
+    'requests for 1 symbol failed',
+    'requests for 2 symbols failed',
+    `the next night fetches them, or: oddslake backfill ${range}`,
+  ],
+  'never asked': [
+    '1 symbol is not requested yet',
+    '2 symbols are not requested yet',
+    `the next night fetches them, or: oddslake backfill ${range}`,
+  ],
+  'lists incomplete': [
+    'the market lists of the day are incomplete, so that symbols may be unknown',
+    'the market lists of the day are incomplete, so that symbols may be unknown',
+    `the day stays incomplete; to list its gaps: oddslake gaps ${range}`,
+  ],
+  suspended: [
+    '1 symbol is suspended: unknown to the service',
+    '2 symbols are suspended: unknown to the service',
+    'to request suspended symbols now: oddslake symbols retry',
+  ],
+  lost: [
+    'ticks of 1 symbol were lost',
+    'ticks of 2 symbols were lost',
+    'to restore lost ticks: oddslake verify --repair',
+  ],
+  expired: [
+    '1 symbol is no longer served',
+    '2 symbols are no longer served',
+    `there is nothing left to do; to list the windows: oddslake gaps ${range}`,
+  ],
+  accepted: [
+    '1 symbol is accepted as a gap',
+    '2 symbols are accepted as a gap',
+    `there is nothing left to do; to list the windows: oddslake gaps ${range}`,
+  ],
+  'not settled': [
+    '1 symbol is not settled: fetched within settle_minutes',
+    '2 symbols are not settled: fetched within settle_minutes',
+    `the next night confirms them, or: oddslake backfill --recheck inferred ${range}`,
+  ],
+  inferred: [
+    '1 symbol is inferred',
+    '2 symbols are inferred',
+    `the next night confirms them, or: oddslake backfill --recheck inferred ${range}`,
+  ],
+};
+
+test.each(dayReasonNames)('a day says that it is not complete: %s', (name) => {
+  const [one, two, action] = words[name];
+  expect(explain(because(name, 1))).toMatchObject({ reason: one, next_action: action });
+  expect(explain(because(name, 2))).toMatchObject({ reason: two, next_action: action });
+});
+
+test.each([
+  [dayMs - 37 * minuteMs, dayMs, 'the last 37 min of 12 symbols are inferred'],
+  [0, 90 * minuteMs, 'the first 1 h 30 min of 12 symbols are inferred'],
+  [60 * minuteMs, 90 * minuteMs, '12 symbols between 01:00 and 01:30 UTC are inferred'],
+  [60 * minuteMs, 60 * minuteMs + 5, '12 symbols at 01:00 UTC are inferred'],
+  [0, dayMs, '12 symbols are inferred'],
+])('names the part of the day from %i to %i ms', (from, to, reason) => {
+  expect(explain(because('inferred', 12, from, to)).reason).toBe(reason);
+  expect(explain(because('inferred', 1, dayMs - minuteMs)).reason).toBe('the last 1 min of 1 symbol are inferred');
+});
+
+test('the command fetches what is missing and proves what is not proven', () => {
+  const { reason, reasons, next_action } = explain(because('inferred'), because('failed', 1));
+  expect(reason).toBe('requests for 1 symbol failed; 2 symbols are inferred');
+  expect(reasons.map(({ reason: name }) => name)).toEqual(['failed', 'inferred']);
+  expect(next_action).toBe(`the next night fetches them, or: oddslake backfill --recheck inferred ${range}`);
+  expect(explain({ ...because('damaged'), symbols: 0 }).reason).toBe('a file is damaged');
+});
+
+const open = (date: string, ...reasons: DayReason[]) =>
+  [date, { state: 'provisional', expected: 2, covered: 2, reasons }] as const;
+
+test('lists past days that are not complete, the newest first, and joins those with the same reason', () => {
+  const inferred = (from: number) => ({ ...because('inferred'), from, to: from + dayMs });
+  const days = listOpenDays(
+    [
+      open('2026-11-18', inferred(day - 2 * dayMs)),
+      open('2026-11-19', inferred(day - dayMs)),
+      ['2026-11-20', { state: 'complete', expected: 2, covered: 2 }],
+      ['2026-11-21', { state: 'incomplete', expected: 3, covered: 1 }],
+      ['2026-11-22', { state: 'empty', expected: 0, covered: 0 }],
+      ['2026-11-23', { state: 'incomplete', expected: 3, covered: 3 }],
+      open('2026-11-24', because('not over')),
+    ],
+    Date.UTC(2026, 10, 24, 12),
+  );
+  expect(days.map(({ date }) => date)).toEqual(['2026-11-23', '2026-11-21', '2026-11-19', '2026-11-18']);
+  expect(groupOpenDays(days).map(formatOpenDays)).toEqual([
+    '2026-11-23 incomplete: not settled yet',
+    '2026-11-21 incomplete: 1 of 3 symbols covered',
+    '2026-11-18 to 2026-11-19 provisional: 2 symbols are inferred',
+  ]);
+  expect(suggestOpenDaysAction(days.slice(2))).toBe(
+    'the next night confirms them, or: oddslake backfill --recheck inferred --from 2026-11-18 --to 2026-11-20',
+  );
+  expect(suggestOpenDaysAction([])).toBeNull();
+});
+
+test('the action of several days leaves out those that nothing completes', () => {
+  const days = listOpenDays(
+    [open('2026-11-18', because('lists incomplete')), open('2026-11-19', because('never asked'))],
+    day,
+  );
+  expect(suggestOpenDaysAction(days)).toBe(
+    'the next night fetches them, or: oddslake backfill --from 2026-11-19 --to 2026-11-20',
+  );
+  expect(suggestOpenDaysAction(days.slice(1))).toContain('the day stays incomplete');
+});
