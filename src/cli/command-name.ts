@@ -60,9 +60,15 @@ function findOnPath(path: string, cwd: string): string | null {
 
 const toRealPath = (path: string): string | null => (existsSync(path) ? realpathSync(path) : null);
 
+/** Arguments of this run, whose flags printed commands repeat. Set by `main`, which may be called with other ones. */
+let runArgs: readonly string[] = [];
+export function setRunArgs(args: readonly string[]): void {
+  runArgs = args;
+}
+
 /** Completes the commands in a text of this run. Formatters receive it, so that they stay pure. */
 export const completeCommands: CompleteCommands = (text, gap) =>
-  createCommandCompleter(getCommandName, process.argv.slice(2))(text, gap);
+  createCommandCompleter(getCommandName, runArgs)(text, gap);
 
 /** Commands with a command of their own behind them, such as `gaps accept`. */
 const groups = 'backtest|config|gaps|keys|symbols|tokens';
@@ -101,7 +107,8 @@ export function createCommandCompleter(name: () => string, args: readonly string
       out += text.slice(end, match.index) + complete.replaceAll(' ', gap);
       end = after + rest.length;
     }
-    return out + text.slice(end);
+    // A command at the end loses the full stop, which would be pasted with it.
+    return out + (end > 0 && text.slice(end) === '.' ? '' : text.slice(end));
   };
 }
 

@@ -5,7 +5,7 @@ import type { JobLoaders } from '../collector/job.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
 import { toExitCode } from '../collector/run/summary.ts';
 import type { CliContext } from './command-context.ts';
-import { completeCommands } from './command-name.ts';
+import { completeCommands, setRunArgs } from './command-name.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
 import { addPull, addPush } from './commands/bucket.ts';
@@ -36,6 +36,7 @@ import { getTerminalStyle } from './terminal-style.ts';
 
 /** Runs the command line and resolves to its exit code. `jobs` come from outside: src imports nothing from jobs. */
 export async function main(argv: readonly string[], jobs: JobLoaders): Promise<number> {
+  setRunArgs(argv.slice(2));
   // A reader such as `head` may close the pipe early. This is not an error.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0);

@@ -67,8 +67,8 @@ const completer = (...args: string[]) => createCommandCompleter(() => 'bin/oddsl
 
 test.each([
   // Message, arguments of the run, what is printed.
-  ['Run oddslake verify.', [], 'Run bin/oddslake verify.'],
-  ['Run oddslake verify.', ['gaps', '--output', "it's"], "Run bin/oddslake verify --output 'it'\\''s'."],
+  ['Run oddslake verify.', [], 'Run bin/oddslake verify'],
+  ['Run oddslake verify.', ['gaps', '--output', "it's"], "Run bin/oddslake verify --output 'it'\\''s'"],
   ['to repair: oddslake verify --repair', ['--archive=a b'], "to repair: bin/oddslake verify --repair --output 'a b'"],
   [
     'oddslake gaps. To accept: oddslake gaps accept',

@@ -35,7 +35,7 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
   const output = lake();
   const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
   expect((await keys('list')).stdout).toMatch(
-    /^no keys\. Create one: \S+\/bin\/oddslake keys create (--output \S+ )?--name NAME\n$/,
+    /^no keys\. Create one: \S*bin\/oddslake keys create --output \S+ --name NAME\n$/,
   );
   const service = await served(output);
   await waitFor(
@@ -277,7 +277,12 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
     {},
     /--overlap "?7"?: expected a whole/,
   ],
-  ['an unknown key', ['keys', 'revoke', 'ffffffffffff'], {}, /no key with this ID\. Run oddslake keys list/],
+  [
+    'an unknown key',
+    ['keys', 'revoke', 'ffffffffffff'],
+    {},
+    /no key with this ID\. Run \S*bin\/oddslake keys list --output /,
+  ],
   ['keys without a command', ['keys'], {}, /Usage: oddslake keys/],
   [
     'a flag before the command',
