@@ -65,7 +65,7 @@ function* findFalseStates(night: Night): Generator<string> {
       ['status', status.completeness.state],
       ['status text', /^ {2}state +([^:\n]+)/m.exec(surfaces.statusText)?.[1]],
       ['summary', summary.completeness?.state],
-      ['doctor', surfaces.doctor.completeness?.message.split(':')[0]],
+      ['doctor', readDoctorState(surfaces)],
       ['health', health.archiveState],
       ['metrics', metric('archive_state', 'complete') === 1 ? 'complete' : 'other'],
       ['report', surfaces.report.startsWith('OK\n') || surfaces.report === 'OK' ? 'complete' : 'other'],
@@ -115,7 +115,7 @@ function* findMissingInference({ surfaces, summary, files }: Night): Generator<s
     ['status', status.completeness.state],
     ['summary', summary.completeness?.state],
     ['health', health.archiveState],
-    ['doctor', surfaces.doctor.completeness?.message.split(':')[0]],
+    ['doctor', readDoctorState(surfaces)],
   ] as const)
     if (stateShown !== undefined && stateShown !== null && !may.has(stateShown))
       yield `${name}: a window is inferred, and it says ${stateShown}`;
@@ -143,7 +143,7 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
     health: health.archiveState,
     metrics: of('archive_state').find(({ value }) => value === 1)?.labels.state,
     // The doctor hashes some files itself and may be the first to find damage.
-    doctor: isFoundByDoctor ? state : surfaces.doctor.completeness?.message.split(':')[0]?.replaceAll(' ', '_'),
+    doctor: isFoundByDoctor ? state : readDoctorState(surfaces)?.replaceAll(' ', '_'),
   };
   for (const [name, stateShown] of Object.entries(states))
     if (stateShown !== state) yield `${name} says ${stateShown}, status ${state}`;
@@ -181,3 +181,7 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
   if (status.symbols.suspended > 0 && surfaces.doctor.suspended === undefined)
     yield 'doctor: symbols are suspended, and it does not say so';
 }
+
+/** The state that the doctor names, without its meaning in parentheses. */
+const readDoctorState = ({ doctor }: Surfaces): string | undefined =>
+  doctor.completeness?.message.split(':')[0]?.replace(/ \(.*\)$/, '');
