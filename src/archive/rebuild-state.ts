@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { parseDayStart } from '../base/time.ts';
-import { dayMs, floorToDay } from '../base/window.ts';
+import { dayMs, floorToDay, type Window } from '../base/window.ts';
 import type { Origin } from '../contract/raw-page.ts';
 import { computeLifetime } from './completeness/symbol-lifetime.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
@@ -60,10 +60,13 @@ export function rebuildState(
     tree,
     new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)),
   );
-  const lifetimeEnds = new Map(
-    symbols.map((row) => [row[0] as string, findLifetimeEnd(row, activity.get(row[0] as string))]),
+  const lifetimes = new Map(
+    symbols.map((row): [string, Window] => {
+      const from = (row[symbolColumns.indexOf('opens_at')] as number | null) ?? Number.NEGATIVE_INFINITY;
+      return [row[0] as string, { from, to: findLifetimeEnd(row, activity.get(row[0] as string)) }];
+    }),
   );
-  const coverage = readTickCoverage(tree, settleMs, lifetimeEnds);
+  const coverage = readTickCoverage(tree, settleMs, lifetimes);
   const { db } = state;
   db.transaction(() => {
     // Another process may have rebuilt it first.
@@ -130,12 +133,13 @@ const bufferedWindowsMax = 16;
 
 /**
  * Reads the tick coverage of each symbol.
- * @param lifetimeEnds the ends of the symbols' lifetimes, epoch ms, after which no day waits for their windows to settle
+ * @param lifetimes from each symbol's stated opening to the end of its lifetime, outside of which no day waits for its windows
+ * to settle
  */
 function readTickCoverage(
   tree: PublishedTree,
   settleMs: number,
-  lifetimeEnds: ReadonlyMap<string, number>,
+  lifetimes: ReadonlyMap<string, Window>,
 ): Map<string, SymbolCoverage> {
   const out = new Map<string, SymbolCoverage>();
   const settledAt = createSettledTimeLookup(tree.manifest, settleMs);
@@ -146,8 +150,10 @@ function readTickCoverage(
     const entry: SymbolCoverage = out.get(symbol) ?? { coveredFrom: from, windows: [], imported: [], polledFrom: null };
     out.set(symbol, entry);
     const { proven, inferred } = settledAt(symbol, from);
-    const expectedTo = Math.min(to, lifetimeEnds.get(symbol) ?? Number.POSITIVE_INFINITY);
-    const finalAt = expectedTo > from ? expectedTo + settleMs : Number.NEGATIVE_INFINITY;
+    const lifetime = lifetimes.get(symbol) ?? { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
+    const expectedTo = Math.min(to, lifetime.to);
+    const isExpected = expectedTo > Math.max(from, lifetime.from);
+    const finalAt = isExpected ? expectedTo + settleMs : Number.NEGATIVE_INFINITY;
     const covered = {
       from,
       to,

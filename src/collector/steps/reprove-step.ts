@@ -56,6 +56,12 @@ export async function reproveCoverage(run: Run, end: number): Promise<void> {
     fetched += batch.length;
   }
   const requests = upstream.counters().requests - requestsBefore;
+  if (run.rechecks !== undefined)
+    run.rechecks = {
+      ...run.rechecks,
+      requests: run.rechecks.requests + requests,
+      reread_windows: run.rechecks.reread_windows + fetched,
+    };
   context.log.info({ windows: fetched, left: unproven.length - fetched, requests }, 'fetched unproven windows again');
 }
 

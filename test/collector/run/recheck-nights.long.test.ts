@@ -46,15 +46,18 @@ test('recheck_share sets the share of repeated requests, and 0 disables rechecks
     const { rechecks, requests: sent } = await nights.night(at(1));
     const windows = share === 0 ? 0 : Math.max(4, Math.ceil(share * (sent - rechecks!.requests)));
     expect(rechecks!.windows).toBe(windows);
-    requests.push(sent);
+    requests.push(sent - rechecks!.requests);
+    if (share === 0) expect(rechecks!.requests).toBe(0);
   }
-  expect(requests[1]! - requests[0]!).toBe(4);
-  expect(requests[2]!).toBeGreaterThan(requests[1]!);
+  expect(new Set(requests).size).toBe(1);
 });
 
 test('a clean recheck changes nothing, and a repeated night makes none', async () => {
   const [without, checked] = await Promise.all(
-    [0, 1].map((share) => startNights(input, [...fewFiles, `poll.recheck_share=${share}`])),
+    // With this lookback, nights do not fetch again what the service, whose clock stands still, cannot prove.
+    [0, 1].map((share) =>
+      startNights(input, [...fewFiles, `poll.recheck_share=${share}`, 'source.first_lookback_days=0']),
+    ),
   );
   for (const nights of [without!, checked!]) {
     await nights.night(at(0));
