@@ -327,8 +327,9 @@ function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): voi
   if (coversEach(covered, due)) tally.covered++;
   else if (tally.missing.length < missingSymbolsMax) tally.missing.push(symbolResult.symbol);
   if (coversEach(provenFinal, lifetimes)) return;
-  tally.reasons.addSymbol(symbolResult, lifetimes, tally.judgedTo);
-  if (coversEach(final, lifetimes)) {
+  const isFinal = coversEach(final, lifetimes);
+  tally.reasons.addSymbol(symbolResult, lifetimes, tally.judgedTo, isFinal);
+  if (isFinal) {
     tally.isProvisional = true;
   } else if (coversEach(symbolResult.finalOrExcepted, lifetimes)) {
     tally.exceptions += excepted.filter((w) => subtract(intersect([w], lifetimes), final).length > 0).length;

@@ -21,8 +21,9 @@ export interface ReasonTally {
    * @param expected its windows within the day that should be covered in the end
    * @param judgedTo the end of the day or, before that, the current time. Then no response can be final, and nothing is due
    *   after the symbol's `expectedTo`.
+   * @param isFinal whether the final windows of the symbol cover the expected ones
    */
-  addSymbol(symbol: JudgedSymbol, expected: readonly Window[], judgedTo: number): void;
+  addSymbol(symbol: JudgedSymbol, expected: readonly Window[], judgedTo: number, isFinal: boolean): void;
   list(): DayReason[];
 }
 
@@ -43,8 +44,13 @@ export function createReasonTally(day: number): ReasonTally {
   };
   return {
     addDay: (reason) => void ofDay.add(reason),
-    addSymbol({ covered, final, provenFinal, splitGaps, expectedTo }, expected, judgedTo) {
+    addSymbol({ covered, final, provenFinal, splitGaps, expectedTo }, expected, judgedTo, isFinal) {
       const isOver = judgedTo >= wholeDay.to;
+      // The usual case of an archive with many inferred windows, which the rest would also give.
+      if (isOver && isFinal) {
+        add('inferred', subtract(expected, selectNear(provenFinal, wholeDay)));
+        return;
+      }
       const due = isOver ? expected : intersect(expected, [{ from: day, to: Math.min(judgedTo, expectedTo) }]);
       const answered = intersect(selectNear(covered, wholeDay), due);
       const gaps = splitGaps(subtract(due, answered));
