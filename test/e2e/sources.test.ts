@@ -327,7 +327,9 @@ describe('a source that fails', () => {
     expect(refused.code, refused.stderr).toBe(4);
     expect(refused.summary.failures[0]).toMatchObject({
       symbol: null,
-      reason: expect.stringMatching(/^alpha: The source alpha rejected the API key .* Check ODDSLAKE_API_KEY_ALPHA/),
+      reason: expect.stringMatching(
+        /^alpha: The source alpha rejected the API key .* Check sources\.alpha\.api_key in .*\/config\.yaml:2\.$/,
+      ),
     });
     expect(refused.summary.sources!.map(({ exit_code }) => exit_code)).toEqual([3, 0]);
     expect(symbolsOf(lake.output, 'beta').length).toBeGreaterThan(0);
@@ -537,7 +539,7 @@ describe('--source', () => {
       expect.stringMatching(/^alpha: accepted/),
       expect.stringMatching(/^beta: the service rejected it/),
     ]);
-    expect(keys[1]!.action).toContain('ODDSLAKE_API_KEY_BETA');
+    expect(keys[1]!.action).toMatch(/^Check sources\.beta\.api_key in .*\/config\.yaml:3\. /);
     expect(code).toBe(3);
     const alone = await runHere(['doctor', '--output', lake.output, '--config', lake.config, '--source', 'alpha']);
     expect(alone.stdout).not.toContain('beta: the service');

@@ -57,7 +57,7 @@ test('says that an archive is empty', async () => {
   const { ask } = await serving(opened());
   const text = await (await ask('/', bare)).text();
   expect(text).toContain('Nothing is published yet');
-  expect(text).toContain('<dd>0 of 0</dd>');
+  expect(text).toContain('<code>oddslake nightly</code>');
 });
 
 test('serves every file of the page as immutable', async () => {
