@@ -147,6 +147,6 @@ describe('schedule', () => {
     writeFileSync(config, 'schedule:\n  publish: every night\n');
     const ended = await run(['nightly', '--config', config, '--output', folder()], access(there));
     expect(ended.code).toBe(2);
-    expect(ended.stderr).toMatch(/lake\.yaml: schedule\.publish is "every night": expected a cron expression/);
+    expect(ended.stderr).toMatch(/lake\.yaml:2: schedule\.publish is "every night": expected a cron expression/);
   });
 });
