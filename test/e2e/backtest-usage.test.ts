@@ -61,7 +61,11 @@ describe('bad usage of backtest exits 2 and names the fault', () => {
     ['a page in the archive', ['run', 'threshold', '--out', '{}/page.html'], /is inside the archive/],
     ['a page below a file', ['run', 'threshold', '--out', '/dev/null/page.html'], /\/dev\/null is not a folder/],
     ['a user without a name', ['run', 'threshold', '--save', '--user', ''], /--user must not be empty/],
-    ['an id that is none', ['show', 'x'], /This archive has no saved backtest x. Run oddslake backtest list/],
+    [
+      'an id that is none',
+      ['show', 'x'],
+      /This archive has no saved backtest x\. Run \S*oddslake backtest list --output /,
+    ],
     ['no command', [], /Usage: oddslake backtest/],
   ])('%s', async (_, args, sentence) => {
     const lake = await backtestLake();

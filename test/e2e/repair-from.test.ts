@@ -1,6 +1,7 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { DayState } from '../../src/contract/completeness-counts.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { jobHere as job, runHere } from './here.ts';
 import { access, dayMs, fixedDay, fixedNow, folder, hashes, jobArgs, manifestOf, run, sandbox } from './lake.ts';
@@ -79,6 +80,15 @@ test('ticks that the upstream no longer has stay a gap until another oddslake pr
   expect(await lostOf(output)).toEqual([]);
   const mended = manifestOf(output);
   expect(mended).toEqual(expect.not.objectContaining({ lost: expect.anything() }));
-  expect(mended.days[fixedDay]).toEqual(whole.days[fixedDay]);
+  expect(toCounts(mended.days[fixedDay])).toEqual(toCounts(whole.days[fixedDay]));
   expect((await runHere(['verify', '--output', output])).code).toBe(0);
+});
+
+/** What a night does not change, unlike the number of inferred windows, some of which it confirms. */
+const toCounts = ({ state, expected, covered, missing, exceptions }: DayState): DayState => ({
+  state,
+  expected,
+  covered,
+  missing,
+  exceptions,
 });

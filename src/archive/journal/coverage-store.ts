@@ -168,7 +168,8 @@ function pushTo<T>(lists: Map<string, T[]>, key: string, item: T): void {
 
 /**
  * Finds, for each symbol, the contiguous inferred windows at the end of its coverage, published or journaled; sorted
- * and disjoint. A window fetched before `sinceMs` (epoch ms) ends the series, and earlier windows are left out.
+ * and disjoint. A window fetched before `sinceMs` (epoch ms) ends the series, and earlier windows are left out: the list of a
+ * symbol that has only such windows is empty.
  * @param symbol reads only this symbol
  */
 export function findInferredTails(db: Database, sinceMs: number, symbol?: string): Map<string, CoveredWindow[]> {

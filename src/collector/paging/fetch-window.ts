@@ -390,7 +390,8 @@ function* confirmEarlier(
   // its millisecond.
   const mayBeCut = o.times.at(-1) === knownTick && o.times.length > 1;
   const until = Math.min(isLate ? knownTick + 1 : mayBeCut ? knownTick : to, o.observedAt);
-  if (newest !== o.generatedAt) {
+  // Of what no poll may confirm, nothing is known of the earlier response either.
+  if (newest !== o.generatedAt && (inferred.length > 0 || coveredTo !== null)) {
     const seenAgainTo = inferred.length === 0 ? until : Math.min(until, knownTick + 1);
     yield* claim(progress, { from: o.times[0]!, to: seenAgainTo }, 'confirmed', o.observedAt);
   }

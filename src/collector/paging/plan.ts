@@ -104,13 +104,14 @@ export function planPoll(
 /**
  * Adds to a poll's plan the point from which its last window continues. The last known tick is fetched again if
  * everything between it and the window is covered, and it is not older than the lookback of a first poll.
- * @param inferred inferred windows of the symbol that adjoin each other up to the end of its coverage
+ * @param inferred inferred windows of the symbol that adjoin each other up to the end of its coverage; undefined if it has no
+ *   inferred window. Empty if polls must not confirm them: then the end of the coverage counts as unproven.
  */
 export function addTail(
   plan: SymbolPlan,
   { lastTick }: SymbolFacts,
   coverage: readonly Window[],
-  inferred: readonly CoveredWindow[],
+  inferred: readonly CoveredWindow[] | undefined,
   rules: PollRules,
   confirm: PollTail['confirm'],
 ): SymbolPlan {
@@ -122,11 +123,12 @@ export function addTail(
     lastTick < lastWindow.to &&
     covers(coverage, { from: Math.min(lastTick, lastWindow.from), to: Math.max(lastTick + 1, lastWindow.from) });
   const end = coverage.at(-1)?.to;
-  const tail = inferred.at(-1)?.to === end ? inferred : [];
+  const tail = inferred?.at(-1)?.to === end ? (inferred ?? []) : [];
   const knownTick = isKnown ? lastTick : null;
   const isEndProven =
     knownTick !== null &&
     tail.length === 0 &&
+    inferred?.length !== 0 &&
     end !== undefined &&
     knownTick < end &&
     end < lastWindow.to &&

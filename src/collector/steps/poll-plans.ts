@@ -67,7 +67,7 @@ export function planTickPolls(
     // If the service leaves ticks out, receiving the last known tick again does not prove that no tick follows.
     const plan = omitsTicks
       ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }
-      : addTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
+      : addTail(windows, facts, coverage, inferred.get(facts.symbol), rules, confirm);
     if (
       downsampledAfterDays !== null &&
       isThinnedBeforeFetch(plan.windows, coverage, nowMs, downsampledAfterDays * dayMs)

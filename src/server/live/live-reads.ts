@@ -343,7 +343,7 @@ function planTicks(
       covered,
       planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' } }, known },
     };
-  const inferred = findInferredTails(db, readEvidenceSince(db), symbol).get(symbol) ?? [];
+  const inferred = findInferredTails(db, readEvidenceSince(db), symbol).get(symbol);
   const withTail = addTail(plan, facts, coverage, inferred, { ...rules, overlapMs: 0 }, poll.confirm);
   return { covered, planned: { plan: withTail, known } };
 }

@@ -144,7 +144,8 @@ describe('a poll after one that proved its end too soon', () => {
   const planAfter = (responses: CoveredWindow[], lastTick: number, usedRules = wide) => {
     const inferred = responses.filter(({ evidence }) => evidence === 'inferred');
     const facts = { ...polled, lastTick };
-    return addTail(planPoll(facts, union(responses), end, usedRules), facts, union(responses), inferred, wide, 'next');
+    const tail = inferred.length === 0 ? undefined : inferred;
+    return addTail(planPoll(facts, union(responses), end, usedRules), facts, union(responses), tail, wide, 'next');
   };
 
   test('begins at the tick before the stretch that is not final', () => {

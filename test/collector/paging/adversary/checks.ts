@@ -89,7 +89,8 @@ export function planPoll(
   const plan = { symbol, windows: union(windows), isFirst: lastTick === null };
   const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0, settleMs };
   const facts = { lastTick } as SymbolFacts;
-  const withTail = addTail(plan, facts, union(coverage), inferredTail(coverage), rules, confirm);
+  const tail = inferredTail(coverage);
+  const withTail = addTail(plan, facts, union(coverage), tail.length === 0 ? undefined : tail, rules, confirm);
   const unsettled = settleMs === 0 ? null : findUnsettledStart(withTail, coverage, settleMs);
   const earlier = [...(lake.times.get(symbol) ?? [])].filter((t) => unsettled !== null && t <= unsettled);
   return earlier.length === 0 ? withTail : beginAtTick(withTail, Math.max(...earlier), coverage);
