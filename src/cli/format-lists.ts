@@ -143,20 +143,17 @@ export function formatSymbols(
   };
   const isWide = style.width === null || style.width >= wideWidthMin;
   const shownCells = Object.entries(cells).filter(([name]) => (isWide ? name !== 'last tick' : !wideColumns.has(name)));
-  // Symbols are copied by users: they are shortened only if they would leave no room for other columns.
-  const hasLongSymbol = shown.some(({ symbol }) => symbol.length > symbolWidthMax);
+  // Symbols are copied by users and never shortened: other columns are, or they are left out.
   return renderList(shown, Object.fromEntries(shownCells), style, footerText, {
     question: 'text',
     category: 'text',
     ticks: 'number',
-    ...(hasLongSymbol && { symbol: 'text' }),
   });
 }
 
 /** Minimum terminal width, in columns, for the optional columns. */
 const wideWidthMin = 110;
 const wideColumns: ReadonlySet<string> = new Set(['category', 'first … last tick']);
-const symbolWidthMax = 32;
 
 function formatSymbolState({ state, outcome, watched_at: watchedAt }: ListedSymbol): string {
   if (state === 'resolved') return outcome === null ? state : `resolved ${outcome}`;

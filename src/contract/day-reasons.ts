@@ -111,7 +111,7 @@ function suggestDayAction(first: string, last: string, reasons: readonly DayReas
   if (hasAny('failed', 'never asked')) return `the next night fetches them, or: ${command}`;
   // A list of a past day cannot be fetched any more.
   if (hasAny('lists incomplete')) return `the day stays incomplete; to list its gaps: oddslake gaps ${range}`;
-  if (isUnproven) return `the next night confirms them, or: ${command}`;
+  if (isUnproven) return `nights confirm recent windows; to confirm all of them: ${command}`;
   if (hasAny('suspended')) return 'to request suspended symbols now: oddslake symbols retry';
   if (hasAny('lost')) return 'to restore lost ticks: oddslake verify --repair';
   if (hasAny('expired', 'accepted')) return `there is nothing left to do; to list the windows: oddslake gaps ${range}`;

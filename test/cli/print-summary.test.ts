@@ -215,7 +215,7 @@ test('says which days are not complete, and what completes them', () => {
   const at = lines.indexOf('  days       2026-11-20 provisional: the last 37 min of 12 symbols are inferred');
   expect(at).toBeGreaterThan(0);
   expect(lines.slice(at + 1, at + 3).map((line) => line.trim())).toEqual([
-    '→ the next night confirms them, or:',
+    '→ nights confirm recent windows; to confirm all of them:',
     'oddslake backfill --recheck inferred --from 2026-11-20 --to 2026-11-21',
   ]);
 });

@@ -68,12 +68,12 @@ const words: Record<DayReasonName, readonly [one: string, two: string, action: s
   'not settled': [
     '1 symbol is not settled: fetched within settle_minutes',
     '2 symbols are not settled: fetched within settle_minutes',
-    `the next night confirms them, or: oddslake backfill --recheck inferred ${range}`,
+    `nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred ${range}`,
   ],
   inferred: [
     '1 symbol is inferred',
     '2 symbols are inferred',
-    `the next night confirms them, or: oddslake backfill --recheck inferred ${range}`,
+    `nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred ${range}`,
   ],
 };
 
@@ -127,7 +127,7 @@ test('lists past days that are not complete, the newest first, and joins those w
     '2026-11-18 to 2026-11-19 provisional: 2 symbols are inferred',
   ]);
   expect(suggestOpenDaysAction(days.slice(2))).toBe(
-    'the next night confirms them, or: oddslake backfill --recheck inferred --from 2026-11-18 --to 2026-11-20',
+    'nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred --from 2026-11-18 --to 2026-11-20',
   );
   expect(suggestOpenDaysAction([])).toBeNull();
 });

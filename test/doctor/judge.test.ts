@@ -293,7 +293,7 @@ describe('the archive', () => {
       severity: 'ok',
       message: 'provisional (covered, not confirmed yet): 1 day. 2026-11-19 provisional: 2 symbols are inferred',
       action:
-        'the next night confirms them, or: oddslake backfill --recheck inferred --from 2026-11-19 --to 2026-11-20',
+        'nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred --from 2026-11-19 --to 2026-11-20',
     });
     // Damage that is found after the publish is a reason too.
     const damaged = [{ path: 'ticks/date=2026-11-19/part-00.parquet', kind: 'missing' }] as const;

@@ -41,7 +41,7 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
     state: 'provisional',
     reasons: [{ reason: 'inferred', symbols: expect.any(Number) }],
     next_action: expect.stringMatching(
-      /^the next night confirms them, or: oddslake backfill --recheck inferred --from /,
+      /^nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred --from /,
     ),
   });
   const counted = { open_days: openDays, open_days_count: openDaysCount };
@@ -59,7 +59,7 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
   expect(text.stdout).toMatch(/\n {13}(?:\S+ to )?(\S+) provisional: \d+ symbols? (?:is|are) inferred\n/);
   expect(text.stdout).toContain(`${String(newest!.date)} provisional: ${String(newest!.reason)}\n`);
   expect(text.stdout).toMatch(
-    /→ the next night confirms them, or: \S+ backfill --output \S+ --recheck inferred --from /,
+    /→ nights confirm recent windows; to confirm all of them: \S+ backfill --output \S+ --recheck inferred --from /,
   );
   expect(text.stdout).toMatch(/\n {2}state {6}provisional \(covered, not confirmed yet\): /);
   expect(text.stdout).toMatch(/\n {2}verified {3}every published byte since 20/);

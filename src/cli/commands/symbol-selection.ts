@@ -1,8 +1,10 @@
 import type { Command } from 'commander';
 import { UsageError } from '../../base/errors.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { ForgetResult, WatchResult } from '../../collector/steps/selection-step.ts';
 import { type CliContext, type CommonFlags, printResult, withArchive, withCommonFlags } from '../command-context.ts';
+import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { escapeControls } from '../terminal-style.ts';
 
@@ -85,9 +87,15 @@ function formatWatched({ symbol, changed, decided_at, outcome, not_owed, hint }:
     notOwed === null
       ? null
       : `nothing is expected ${notOwed.from === null ? 'before' : `from ${formatIsoUtc(notOwed.from)} to`} ${formatIsoUtc(notOwed.to)}`,
-    notOwed === null ? null : 'to fetch that too, name it in oddslake backfill',
+    notOwed === null ? null : formatFetchAdvice(symbol, notOwed),
   );
 }
+
+/** What fetches a window that is not owed, with its command if the window has a start. */
+const formatFetchAdvice = (symbol: string, { from, to }: NonNullable<WatchResult['not_owed']>): string =>
+  from === null
+    ? 'to fetch that too, name it in oddslake backfill --symbol'
+    : `to fetch that too: ${completeCommands(`oddslake backfill --symbol ${quoteShellWord(escapeControls(symbol))} --from ${formatIsoUtc(from)} --to ${formatIsoUtc(to)}`)}`;
 
 /** One line, and the others indented below it. */
 const joinLines = (first: string, ...rest: readonly (string | null)[]): string =>
