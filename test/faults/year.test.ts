@@ -54,7 +54,9 @@ test('a night requests in proportion to the live symbols, however many nights we
   );
   // The lists contain about as many markets late as early, and the number of requests is about the same.
   expect(late).toBeLessThan(1.5 * early);
-  expect(Math.max(...perSymbol.slice(1))).toBeLessThan(2);
+  // Polls, rechecks, and what proves the coverage that no later poll does: the confirmed ends of symbols that were resolved, of
+  // which there are many with such short lifetimes, and at least 16 requests a night.
+  expect(Math.max(...perSymbol.slice(1))).toBeLessThan(2.25);
   const completeDays = Object.values(days).filter(isDayComplete).length;
   expect(completeDays).toBeGreaterThanOrEqual(Object.keys(days).length - 9);
   expect(findWrongWindows(nights.output, nights.box())).toEqual([]);
