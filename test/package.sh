@@ -62,7 +62,7 @@ node -e '
 expect "$(oddslake import --output threaded --set source.name=x pages 2>/dev/null)" '650,000 new'
 expect "$(oddslake backtest run buy_and_hold --output $lake 2>/dev/null)" total_pnl
 quietly oddslake export --output $lake --dataset markets --out markets.parquet
-expect "$(oddslake doctor --output $lake --offline --set upstream.base_url=http://localhost --set upstream.api_key=x --set source.name='oddslake sandbox')" ' ok.'
+expect "$(oddslake doctor --output $lake --offline --set upstream.base_url=http://localhost --set upstream.api_key=x --set source.name='oddslake sandbox')" 'No problem found'
 
 # The library: the examples of docs/LIBRARY.md, with the types that the package carries.
 mkdir -p "$work/program/node_modules"
