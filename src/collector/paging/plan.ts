@@ -72,7 +72,7 @@ export function planPoll(
   const isFirst = coverage.length === 0;
   const owedEarlier = intersect(owed, [{ from: facts.opensAt ?? Number.NEGATIVE_INFINITY, to: Math.min(anchor, end) }]);
   const lifetime = { from: anchor, to: end };
-  // Open windows do not count here: whoever asks for the symbol by name wants what it has now.
+  // Open windows do not count here: a request that names the symbol is for its current data, too.
   const unselected = (facts.unselected ?? []).filter(({ to }) => Number.isFinite(to));
   const lacking = subtract(isEmpty(lifetime) ? owedEarlier : union([...owedEarlier, lifetime]), [
     ...coverage,
