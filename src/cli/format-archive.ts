@@ -6,7 +6,7 @@ import type { readStatus } from '../archive/read/status.ts';
 import { exitCodes, formatExitCode } from '../base/errors.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
-import { formatCompleteness } from '../contract/completeness-counts.ts';
+import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
 import { formatOpenDays, groupOpenDays, type OpenDayList, suggestOpenDaysAction } from '../contract/day-reasons.ts';
 import type { CompleteCommands } from './command-name.ts';
 import { keepTogether, wrapAction, wrapAdvice, wrapText } from './table.ts';
@@ -26,7 +26,7 @@ export function formatStatus(
   { width }: TerminalStyle = plainStyle,
   complete: CompleteCommands = (text) => text,
 ): string {
-  const { published, symbols, completeness, verified_through: verifiedThrough } = status;
+  const { published, symbols, completeness } = status;
   const [first] = status.damaged;
   const rows: readonly (readonly [name: string, ...values: string[]])[] = [
     ['archive', `${keepTogether(status.archive)} (${formatStatusOwner(status)}, generation ${status.generation})`],
@@ -35,12 +35,7 @@ export function formatStatus(
       `${formatCount(published.ticks, 'tick')} of ${formatCount(published.days, 'day')}, ${formatBytes(published.bytes)}`,
     ],
     ['days', formatDays(status.days, completeness.days), ...formatOpenDayLines(status)],
-    [
-      'verified',
-      verifiedThrough === null
-        ? 'not every published byte yet; to verify them all: oddslake verify'
-        : `every published byte since ${formatIsoUtc(verifiedThrough)}`,
-    ],
+    ['verified', formatVerified(status)],
     ...(first === undefined
       ? []
       : [
@@ -68,7 +63,7 @@ export function formatStatus(
         ? symbols.live === 0
           ? 'no live symbols'
           : `nothing yet, ${formatCount(symbols.live, 'live symbol')}`
-        : `all live symbols up to ${formatIsoUtc(status.reached!)}, ${formatDuration(status.lag_ms!)} ago${symbols.suspended === 0 ? '' : `, except ${formatNumber(symbols.suspended)} suspended`}${status.reached === status.watermark ? '' : `; confirmed up to ${formatIsoUtc(status.watermark)}`}`,
+        : `${formatCoveredSymbols(status.damaged_count)} up to ${formatIsoUtc(status.reached!)}, ${formatDuration(status.lag_ms!)} ago${symbols.suspended === 0 ? '' : `, except ${formatNumber(symbols.suspended)} suspended`}${status.reached === status.watermark ? '' : `; confirmed up to ${formatIsoUtc(status.watermark)}`}`,
     ],
     ['state', formatCompleteness(completeness)],
     [
@@ -85,6 +80,16 @@ export function formatStatus(
 }
 
 const statusIndent = ' '.repeat(13);
+
+/** Since when the published bytes are verified. Damaged files are known not to be as published. */
+function formatVerified({ verified_through: since, damaged_count: damaged }: ArchiveStatus): string {
+  if (since === null)
+    return damaged === 0
+      ? 'not every published byte yet; to verify them all: oddslake verify'
+      : 'not every published byte yet';
+  const bytes = damaged === 0 ? 'every published byte' : `all but ${formatCount(damaged, 'damaged file')}`;
+  return `${bytes} since ${formatIsoUtc(since)}`;
+}
 
 /** The live symbols whose coverage without a gap ends first. */
 function formatFurthestBehind({ cursors, cursors_count: count }: ArchiveStatus): string[] {

@@ -5,7 +5,7 @@ import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
-import { formatCompleteness } from '../contract/completeness-counts.ts';
+import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { type CompleteCommands, completeCommands } from './command-name.ts';
 import { formatOpenDayLines } from './format-archive.ts';
@@ -358,11 +358,13 @@ function formatPublished(published: Summary['published'], generation: number): s
   return [`${[files, ...ticks].join(', ')} (generation ${formatNumber(generation)})`];
 }
 
-function formatCovered({ watermark, reached = watermark, night, symbols: symbolCounts }: Summary): string[] {
+function formatCovered(summary: Summary): string[] {
+  const { watermark, reached = watermark, night, symbols: symbolCounts, damaged_count: damaged } = summary;
   const exceptText = symbolCounts.suspended === 0 ? '' : `, except ${formatNumber(symbolCounts.suspended)} suspended`;
   const nothingText = symbolCounts.planned > 0 || night !== undefined ? ['nothing yet'] : [];
   if (reached === null && nothingText.length > 0) return nothingText;
-  const coveredText = reached === null ? [] : [`all live symbols up to ${formatIsoMinute(reached)}${exceptText}`];
+  const coveredText =
+    reached === null ? [] : [`${formatCoveredSymbols(damaged)} up to ${formatIsoMinute(reached)}${exceptText}`];
   if (night === undefined) return coveredText;
   const { symbols, gap_minutes: minutes } = night.covered;
   const runFailures = `${formatCount(symbols, 'symbol')} without a gap`;

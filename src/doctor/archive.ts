@@ -21,6 +21,7 @@ import type { Context } from '../context/context.ts';
 import {
   type CompletenessCounts,
   formatCompleteness,
+  formatCoveredSymbols,
   updatePublishedCompleteness,
   updatePublishedDays,
 } from '../contract/completeness-counts.ts';
@@ -213,12 +214,17 @@ function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowM
   if (manifest.generation === 0) return [published, ok('covered', 'nothing yet')];
   return [
     published,
-    judgeLag((valueOrNull(state)?.progress ?? manifest).reached, completeness.live, nowMs, lagMsMax),
+    judgeLag((valueOrNull(state)?.progress ?? manifest).reached, completeness, nowMs, lagMsMax),
     ...judgeCompleteness(completeness, openDays),
   ];
 }
 
-function judgeLag(reached: number | null, live: number, nowMs: number, lagMsMax: number): Finding {
+function judgeLag(
+  reached: number | null,
+  { live, damaged }: CompletenessCounts,
+  nowMs: number,
+  lagMsMax: number,
+): Finding {
   // The manifest may have been edited manually.
   if (typeof reached !== 'number') {
     const found = `nothing yet for ${formatCount(live, 'live symbol')}`;
@@ -226,7 +232,7 @@ function judgeLag(reached: number | null, live: number, nowMs: number, lagMsMax:
     return live === 0 ? ok('covered', 'no live symbols') : warning('covered', found, action);
   }
   const lagMs = nowMs - reached;
-  const found = `all live symbols up to ${formatIsoUtc(reached)}, ${formatDuration(lagMs)} ago`;
+  const found = `${formatCoveredSymbols(damaged.files)} up to ${formatIsoUtc(reached)}, ${formatDuration(lagMs)} ago`;
   const action = 'Run oddslake nightly, and check that a scheduler runs it every night.';
   return lagMs <= lagMsMax ? ok('covered', found) : warning('covered', found, action);
 }

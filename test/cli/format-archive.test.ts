@@ -10,6 +10,15 @@ test('escapes control characters in symbols', () => {
   expect(text).toMatch(/ 1970-01-01T00:00:00Z {2}a\\nb\\u001b\[2J\n$/);
 });
 
+test('never says that every byte is verified, or every symbol covered, beside known damage', () => {
+  const { status } = createReportData();
+  const damaged = { ...status, damaged_count: 2, verified_through: 0 };
+  expect(formatStatus({ ...status, verified_through: 0 })).toMatch(/verified {3}every published byte since 1970.*\n/);
+  expect(formatStatus(damaged)).toMatch(/verified {3}all but 2 damaged files since 1970.*\n/);
+  expect(formatStatus(damaged)).toMatch(/covered {4}outside 2 damaged files, all live symbols up to 20/);
+  expect(formatStatus({ ...damaged, verified_through: null })).toMatch(/verified {3}not every published byte yet\n/);
+});
+
 test('says how the last run ended, and how to go on', () => {
   const { status } = createReportData();
   const run = {

@@ -220,6 +220,11 @@ test('says which days are not complete, and what completes them', () => {
   ]);
 });
 
+test('says that what is covered is outside damaged files', () => {
+  const line = linesOf({ ...night(), damaged_count: 1 }, 80).find((text) => text.startsWith('  covered'));
+  expect(line).toBe('  covered    outside 1 damaged file, all live symbols up to 1970-01-01T00:00Z');
+});
+
 test('escapes control characters of untrusted text', () => {
   const text = linesOf(night({ failures: [{ ...window(1), symbol: 'A\u001b[2J' }] }), null).join('\n');
   expect(text).not.toContain('\u001b');
