@@ -1,6 +1,5 @@
 import type { Gap } from '../archive/completeness/completeness.ts';
 import { formatOwner } from '../archive/format/manifest.ts';
-import type { RepairedFile, RepairReport } from '../archive/integrity/repair.ts';
 import type { GapList } from '../archive/read/gaps.ts';
 import type { readStatus } from '../archive/read/status.ts';
 import { exitCodes, formatExitCode } from '../base/errors.ts';
@@ -188,49 +187,4 @@ function formatGapReason({ reason, detail, since, ticks }: Gap): string {
   if (reason === 'lost') return `lost: ${formatCount(ticks ?? 0, 'published tick')}`;
   const sinceText = since === undefined ? '' : ` since ${formatIsoUtc(since)}`;
   return `${reason}${sinceText}${detail === undefined ? '' : `: ${escapeControls(detail)}`}`;
-}
-
-const linesMax = 50;
-
-/** Formats the result of a repair: one line per file, then the lost windows. */
-export function formatRepair({ repaired, lost, files, bytes, generation }: RepairReport): string {
-  const resultText = repaired.length === 0 ? 'no damage found' : `${formatCount(repaired.length, 'file')} repaired`;
-  const ticks = lost.reduce((sum, window) => sum + window.ticks, 0);
-  return [
-    ...limitLines(repaired.map(formatRepairedFile)),
-    ...(lost.length === 0
-      ? []
-      : [
-          `${formatCount(ticks, 'tick')} of ${formatCount(lost.length, 'window')} could not be kept; the summary below counts those that are restored:`,
-        ]),
-    ...limitLines(
-      lost.map(
-        (w) => `  ${w.symbol}  ${formatIsoUtc(w.from)} … ${formatIsoUtc(w.to)}  ${formatCount(w.ticks, 'tick')}`,
-      ),
-    ),
-    `${formatCount(files, 'file')}, ${formatBytes(bytes)}, generation ${generation}: ${resultText}`,
-  ]
-    .map((line) => `${line}\n`)
-    .join('');
-}
-
-const limitLines = (lines: readonly string[]): string[] =>
-  lines.length <= linesMax
-    ? [...lines]
-    : [...lines.slice(0, linesMax), `  … and ${formatNumber(lines.length - linesMax)} more`];
-
-function formatRepairedFile({
-  path,
-  kind,
-  outcome,
-  moved_to: movedTo,
-  rows,
-  rows_lost: rowsLost,
-}: RepairedFile): string {
-  const keptText =
-    rows !== null && rowsLost !== null && rowsLost > 0
-      ? `, ${formatNumber(rows - rowsLost)} of ${formatCount(rows, 'row')} kept`
-      : '';
-  const movedText = movedTo === null ? '' : `; the damaged file was moved to ${movedTo}`;
-  return `${path}: ${kind}; ${outcome}${keptText}${movedText}`;
 }

@@ -25,6 +25,14 @@ const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: s
   interrupted: ['stopped', '; what was accepted is kept'],
 };
 
+/** What a job adds to its summary. */
+export interface SummaryDetails {
+  /** The first row of the table: its name, and parts that are joined. */
+  readonly row: SummaryRow;
+  /** Formats the lines below the table. */
+  format(style: TerminalStyle): readonly string[];
+}
+
 /**
  * Formats the summary of a job: ticks, published files, missing windows and the next action.
  * @param complete completes the commands in it
@@ -34,6 +42,7 @@ export function formatSummary(
   root: string,
   style: TerminalStyle = plainStyle,
   complete: CompleteCommands = (text) => text,
+  details: SummaryDetails | null = null,
 ): string {
   const { bold, faint, green, yellow, red } = createPaints(style.hasColour);
   const { job, outcome, warnings_count } = summary;
@@ -42,7 +51,11 @@ export function formatSummary(
   const duration = formatDuration(summary.finished_at - summary.started_at);
   const [ending, detail] = outcomeTexts[outcome];
   const label = `${bold(job)} ${paint(ending)} after ${duration}${detail === '' ? '' : paint(detail)}`;
-  const rows = buildSummaryRows(summary, root, style.width, complete);
+  const rows = [
+    ...(details === null ? [] : [[details.row[0], joinParts(details.row[1], toTextWidth(style.width))] as const]),
+    ...buildSummaryRows(summary, root, style.width, complete),
+  ];
+  const detailLines = details?.format(style) ?? [];
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, values]) =>
     values.map((value, i) => `  ${faint((i === 0 ? name : '').padEnd(width))}  ${value}`),
@@ -50,6 +63,7 @@ export function formatSummary(
   return [
     label,
     ...lines,
+    ...(detailLines.length > 0 ? ['', ...detailLines] : []),
     ...formatProblems(summary, style, complete),
     ...formatNextAction(summary, style, complete),
   ].join('\n');
@@ -122,24 +136,36 @@ export function reportSummary(
   flags: Pick<CommonFlags, 'json'>,
   summary: Summary,
   root: string,
+  details: SummaryDetails | null = null,
 ): void {
-  printSummary(flags, summary, root);
+  printSummary(flags, summary, root, details);
   shell.setExitCode(summary.exit_code);
 }
 
 /** Prints a summary as text or as one JSON line. */
-export function printSummary(flags: Pick<CommonFlags, 'json'>, summary: Summary, root: string): void {
+export function printSummary(
+  flags: Pick<CommonFlags, 'json'>,
+  summary: Summary,
+  root: string,
+  details: SummaryDetails | null = null,
+): void {
   if (flags.json === true) {
     if (summary.error !== null) process.stderr.write(`oddslake: ${completeCommands(summary.error)}\n`);
     process.stdout.write(`${JSON.stringify(summary)}\n`);
   } else if (summary.run_id === null) process.stderr.write(`oddslake: ${completeCommands(summary.error ?? '')}\n`);
-  else process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands)}\n`);
+  else
+    process.stdout.write(
+      `${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands, details)}\n`,
+    );
 }
 
 type SummaryRow = readonly [name: string, lines: readonly string[]];
 
 /** Width of a row label with its spaces, in columns. */
 const labelWidth = 13;
+
+/** Width of the values of rows. */
+const toTextWidth = (width: number | null): number | null => (width === null ? null : Math.max(20, width - labelWidth));
 
 /** Labelled rows of a summary, without empty ones. `width` null: nothing is shortened. */
 function buildSummaryRows(
@@ -148,7 +174,7 @@ function buildSummaryRows(
   width: number | null,
   complete: CompleteCommands,
 ): SummaryRow[] {
-  const textWidth = width === null ? null : Math.max(20, width - labelWidth);
+  const textWidth = toTextWidth(width);
   const pushRows: [string, string[]][] =
     summary.pushed === undefined ? [] : [['pushed', joinParts(formatPush(summary.pushed), textWidth)]];
   // The push of a schedule is no run.

@@ -1,6 +1,8 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
+import type { RepairReport } from '../../src/archive/integrity/repair.ts';
 import { explainSummary } from '../../src/cli/commands/demo.ts';
+import { formatRepair } from '../../src/cli/format-repair.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
 import type { FailureLine, NightSummary, RunFacts, Summary } from '../../src/collector/run/summary.ts';
 import { emptyBookCounts, summarize } from '../../src/collector/run/summary.ts';
@@ -223,6 +225,45 @@ test('says which days are not complete, and what completes them', () => {
 test('says that what is covered is outside damaged files', () => {
   const line = linesOf({ ...night(), damaged_count: 1 }, 80).find((text) => text.startsWith('  covered'));
   expect(line).toBe('  covered    outside 1 damaged file, all live symbols up to 1970-01-01T00:00Z');
+});
+
+test('prints the result of a repair first, then what was damaged, then what stays lost', () => {
+  const path = 'ticks/date=2026-11-24/part-00.parquet';
+  const report = {
+    ...{ generation: 5, files: 244, bytes: 460_700, unrecoverable: [], written: [], state: null },
+    repaired: [
+      { path, kind: 'missing', outcome: 'removed', moved_to: `.oddslake/damaged/4/${path}`, rows: 351, rows_lost: 351 },
+      {
+        path: 'manifest.json',
+        kind: 'checksum mismatch',
+        outcome: 'restored',
+        moved_to: null,
+        rows: null,
+        rows_lost: null,
+      },
+    ],
+    lost: [{ dataset: 'ticks', symbol: `A ${'long '.repeat(12)}\u001b[2J`, from: 0, to: 60_000, ticks: 351 }],
+  } as const;
+  const of = (repaired: RepairReport): string[] =>
+    formatSummary(
+      night({ failures: [fall] }),
+      '/lake',
+      { width: 80, hasColour: false },
+      (text) => text,
+      formatRepair(repaired),
+    ).split('\n');
+  const lines = of(report);
+  expect(lines[0]).toBe('nightly done after 4 min 5 s, but incomplete');
+  expect(lines.slice(1, 3)).toEqual([
+    '  repaired   2 files: 1 removed, 1 restored',
+    '             of 244 files, 460.7 kB (generation 5)',
+  ]);
+  expect(lines.indexOf('The damaged files:')).toBeGreaterThan(lines.indexOf('  archive    /lake'));
+  expect(lines.indexOf(`incomplete: ${fall.reason}`)).toBeGreaterThan(lines.indexOf('The damaged files:'));
+  for (const line of lines.filter((text) => !text.includes('A long'))) expect(line.length).toBeLessThanOrEqual(80);
+  expect(lines.join('')).not.toContain('\u001b');
+  const [, nothing] = of({ ...report, repaired: [], lost: [] });
+  expect(nothing).toBe('  repaired   nothing: no damage found in 244 files, 460.7 kB');
 });
 
 test('escapes control characters of untrusted text', () => {
