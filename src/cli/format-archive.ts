@@ -6,7 +6,7 @@ import { exitCodes, formatExitCode } from '../base/errors.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
-import { formatOpenDays, groupOpenDays, type OpenDayList, suggestOpenDaysAction } from '../contract/day-reasons.ts';
+import { type OpenDayList, selectShownDays, suggestOpenDaysAction } from '../contract/day-reasons.ts';
 import type { CompleteCommands } from './command-name.ts';
 import { keepTogether, wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { escapeControls, plainStyle, type TerminalStyle } from './terminal-style.ts';
@@ -118,20 +118,16 @@ function formatLastRun(run: ArchiveStatus['last_run']): string[] {
   return exitCode === exitCodes.done ? [ended] : [ended, '→ the end of its log says what to do; then run it again'];
 }
 
-const openDaysShown = 3;
-
 /** Why days are not complete, and what completes them. The line of the action starts with an arrow. */
 export function formatOpenDayLines({
   open_days: days = [],
   open_days_count: count = days.length,
 }: Partial<OpenDayList>): string[] {
-  const groups = groupOpenDays(days);
-  const shown = groups.slice(0, openDaysShown);
-  const more = count - shown.reduce((sum, group) => sum + group.count, 0);
+  const { lines, more } = selectShownDays(days, count);
   const action = suggestOpenDaysAction(days);
   return [
-    ...shown.map(formatOpenDays),
-    ...(more > 0 ? [`and ${formatCount(more, 'earlier day')}: oddslake sql "FROM days WHERE reason IS NOT NULL"`] : []),
+    ...lines,
+    ...(more > 0 ? [`and ${formatCount(more, 'more day')}: oddslake sql "FROM days WHERE reason IS NOT NULL"`] : []),
     ...(action === null ? [] : [`→ ${action}`]),
   ];
 }

@@ -25,13 +25,7 @@ import {
   updatePublishedCompleteness,
   updatePublishedDays,
 } from '../contract/completeness-counts.ts';
-import {
-  formatOpenDays,
-  groupOpenDays,
-  listOpenDays,
-  type OpenDay,
-  suggestOpenDaysAction,
-} from '../contract/day-reasons.ts';
+import { listOpenDays, type OpenDay, selectShownDays, suggestOpenDaysAction } from '../contract/day-reasons.ts';
 import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
 export interface ArchiveFacts extends ArchiveInspection {
@@ -243,17 +237,13 @@ const formatVerified = (verifiedThrough: number | null): string =>
     ? 'some bytes were never verified: oddslake verify reads all'
     : `every byte verified since ${formatIsoUtc(verifiedThrough)}`;
 
-/** The newest days that are not complete, with the reasons. */
-const openDaysShown = 3;
-
 /** Reports the completeness. Damage is reported by `judgePublished`. */
 function judgeCompleteness(completeness: CompletenessCounts, openDays: readonly OpenDay[]): Finding[] {
-  const groups = groupOpenDays(openDays).slice(0, openDaysShown);
-  const more = openDays.length - groups.reduce((sum, { count }) => sum + count, 0);
+  const { lines, more } = selectShownDays(openDays);
   const found = [
     formatCompleteness(completeness),
-    ...groups.map(formatOpenDays),
-    ...(more > 0 ? [`${formatCount(more, 'earlier day')} not complete`] : []),
+    ...lines,
+    ...(more > 0 ? [`${formatCount(more, 'more day')} not complete`] : []),
   ].join('. ');
   const { state, suspended } = completeness;
   const judged =
