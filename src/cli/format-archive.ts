@@ -47,15 +47,7 @@ export function formatStatus(
       'journaled',
       `${formatCount(status.journaled_ticks, 'tick')} not yet published${status.journaled_ticks === 0 ? '' : ', those fetched twice counted twice; the next run publishes them, or: oddslake publish'}`,
     ],
-    [
-      'symbols',
-      [
-        `${formatNumber(symbols.live)} live of ${formatNumber(symbols.known)} known`,
-        `${formatNumber(symbols.suspended)} suspended`,
-        ...(symbols.excluded === undefined ? [] : [`${formatNumber(symbols.excluded)} excluded`]),
-        ...(symbols.forgotten === undefined ? [] : [`${formatNumber(symbols.forgotten)} forgotten`]),
-      ].join(', '),
-    ],
+    ['symbols', formatSymbolCounts(symbols)],
     [
       'covered',
       status.watermark === null
@@ -79,6 +71,21 @@ export function formatStatus(
 }
 
 const statusIndent = ' '.repeat(13);
+
+/** The known symbols, in parts that add up to them. Not polled are those that have ended, and those of files. */
+function formatSymbolCounts({ known, live, suspended, excluded = 0, forgotten = 0 }: ArchiveStatus['symbols']): string {
+  const parts = [
+    [live, 'live'],
+    [suspended, 'suspended'],
+    [excluded, 'excluded'],
+    [forgotten, 'forgotten'],
+    [known - live - suspended - excluded - forgotten, 'not polled'],
+  ] as const;
+  return `${formatNumber(known)} known: ${parts
+    .filter(([count], i) => i === 0 || count > 0)
+    .map(([count, what]) => `${formatNumber(count)} ${what}`)
+    .join(', ')}`;
+}
 
 /** Since when the published bytes are verified. Damaged files are known not to be as published. */
 function formatVerified({ verified_through: since, damaged_count: damaged }: ArchiveStatus): string {

@@ -204,8 +204,8 @@ function buildSummaryRows(
         formatNonzero(symbols.forgotten ?? 0, 'forgotten'),
       ),
     ]);
-  if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, textWidth)]);
-  else if (summary.markets !== undefined) rows.push(['markets', [formatCount(summary.markets, 'market')]]);
+  if (summary.markets !== undefined) rows.push(['markets', [`${formatNumber(summary.markets)} listed`]]);
+  if (night !== undefined) rows.push(['changes', formatChanges(night.markets, textWidth)]);
   if (orderbooks.planned > 0)
     rows.push([
       'books',
@@ -279,12 +279,20 @@ function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
   const { new: newCount, late, conflicts } = night.ticks;
   // What polls since the last night have collected.
   const others = newCount.count - ticks.accepted - recovered;
-  const isOwn = recovered === 0 && others === 0;
+  const parts = [
+    [ticks.accepted, 'by this run'],
+    [others, 'by other runs'],
+    [recovered, 'recovered of an interrupted run'],
+  ] as const;
+  const partsText =
+    recovered === 0 && others === 0
+      ? ''
+      : ` since the last night: ${parts
+          .filter(([count], i) => i === 0 || count > 0)
+          .map(([count, what]) => `${formatNumber(count)} ${what}`)
+          .join(', ')}`;
   return [
-    `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}`,
-    isOwn || ticks.accepted === 0 ? null : `${formatNumber(ticks.accepted)} of them by this run`,
-    formatNonzero(others, 'by other runs since the last night'),
-    formatRecovered(recovered),
+    `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}${partsText}`,
     formatCompared(late, 'late', night),
     formatCompared(conflicts, 'conflicting', night),
     duplicatesText,
@@ -312,17 +320,22 @@ function formatMedian({ median }: CountComparison, nights: number, isFirst: bool
 /** A median of counts may end in .5. */
 const formatMedianValue = (median: number): string => formatNumber(median < 10 ? median : Math.round(median));
 
-function formatMarkets(
+/** Changes of the market lists since the last night, in symbols: a market may have several. */
+function formatChanges(
   { new: newCount, delisted, resolved, overdue }: NightSummary['markets'],
   textWidth: number | null,
 ): string[] {
-  const counts = [
-    formatNonzero(newCount.count, 'new'),
-    formatNonzero(resolved.count, 'resolved'),
-    formatNonzero(delisted.count, 'delisted'),
-    formatNonzero(overdue.count, 'overdue'),
-  ].filter((part) => part !== null);
-  if (counts.length === 0) return ['none new, none delisted'];
+  const counts = (
+    [
+      [newCount.count, 'new'],
+      [resolved.count, 'resolved'],
+      [delisted.count, 'delisted'],
+      [overdue.count, 'overdue'],
+    ] as const
+  )
+    .filter(([count]) => count > 0)
+    .map(([count, what], i) => `${i === 0 ? formatCount(count, 'symbol') : formatNumber(count)} ${what}`);
+  if (counts.length === 0) return ['no symbol new, none delisted'];
   const formatNamed = ([what, { names, count }]: readonly [string, typeof delisted]): string[] => {
     const nameWidth = textWidth === null ? null : textWidth - what.length - 2;
     return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, nameWidth)}`];
@@ -345,8 +358,7 @@ function formatRequests({ requests, retries, throttled_ms, rate }: Summary): (st
     // With few requests the share means nothing.
     rate === undefined || requests < 10
       ? null
-      : `${Math.round(rate.used * 100)} % of ${formatRate(rate.allowed_per_second)} per second used`,
-    rate !== undefined && rate.wait_ms >= 1000 ? `waited ${formatDuration(rate.wait_ms)} on the rate limit` : null,
+      : `at ${Math.round(rate.used * 100)} % of the limit of ${formatRate(rate.allowed_per_second)} per second`,
     throttled_ms > 0 ? `throttled for ${formatDuration(throttled_ms)} by the service` : null,
   ];
 }
@@ -393,10 +405,12 @@ function formatCovered(summary: Summary): string[] {
     reached === null ? [] : [`${formatCoveredSymbols(damaged)} up to ${formatIsoMinute(reached)}${exceptText}`];
   if (night === undefined) return coveredText;
   const { symbols, gap_minutes: minutes } = night.covered;
-  const runFailures = `${formatCount(symbols, 'symbol')} without a gap`;
+  // Not all polled symbols needed a request, so that their number is not that of the line "symbols".
   return [
     ...coveredText,
-    minutes === 0 ? runFailures : `${runFailures}, ${formatCount(minutes, 'minute')} missing in others`,
+    minutes === 0
+      ? 'no gap in this night'
+      : `in this night ${formatCount(symbols, 'symbol')} without a gap, ${formatCount(minutes, 'minute')} missing in others`,
   ];
 }
 

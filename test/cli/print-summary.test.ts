@@ -108,6 +108,7 @@ const night = (facts: Partial<RunFacts> = {}): Summary => ({
     hasUpstreamResponded: true,
     thrown: undefined,
     rate: { allowed_per_second: 5, used: 0.981, wait_ms: 4_080_000 },
+    markets: 10,
     night: nightFacts,
     ...facts,
   }),
@@ -122,15 +123,16 @@ test('prints a nightly summary with medians, without empty parts', () => {
     '  ticks      12,403 new (median of 7 nights 11,980) · 21 late (median 19)',
     '             48,211 duplicate',
     '  symbols    19,980 of 20,000 done · 20 failed',
-    '  markets    12 new · 3 delisted · 1 overdue',
+    '  markets    10 listed',
+    '  changes    12 symbols new · 3 delisted · 1 overdue',
     '             delisted: KXAPPROVE-26NOV2814-T47.5 and 2 more',
     '             overdue: KXOLD',
-    '  requests   20,412 · 12 retries · 98 % of 5 per second used',
-    '             waited 1 h 8 min on the rate limit',
+    '  requests   20,412 · 12 retries · at 98 % of the limit of 5 per second',
     '             throttled for 12.0 s by the service',
     '  published  nothing new, no file changed (generation 1,234)',
     '  covered    all live symbols up to 1970-01-01T00:00Z',
-    '             19,980 symbols without a gap, 1 minute missing in others',
+    '             in this night 19,980 symbols without a gap, 1 minute missing in',
+    '             others',
     '  archive    /lake',
     '',
     'next: Look at it:',
@@ -180,11 +182,11 @@ test('colours add no information to the text', () => {
 test('compares with a single earlier night, or with none', () => {
   const told = (nights: number, median: number | null) =>
     linesOf(
-      { ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 5, median } } } },
+      { ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 12_403, median } } } },
       null,
     )[1];
-  expect(told(1, 1234)).toContain('5 new (the night before 1,234) · 12,403 of them by this run');
-  expect(told(0, null)).toContain('  5 new · ');
+  expect(told(1, 1234)).toContain('12,403 new (the night before 1,234) · 21 late');
+  expect(told(0, null)).toContain('  12,403 new · ');
 });
 
 test('new ticks add up: those of the run, of other runs, and recovered ones', () => {
@@ -199,9 +201,9 @@ test('new ticks add up: those of the run, of other runs, and recovered ones', ()
       null,
     )[1]!;
   expect(line(12, 0)).toContain('12 new (mean of the 2 nights before 4.5) · 21 late (mean 19)');
-  expect(line(42, 30)).toContain('· 12 of them by this run · recovered 30 that an interrupted run had journaled · 21');
+  expect(line(42, 30)).toContain('since the last night: 12 by this run, 30 recovered of an interrupted run · 21');
   expect(line(50, 30)).toContain(
-    '50 new (mean of the 2 nights before 4.5) · 12 of them by this run · 8 by other runs since the last night · recovered 30 that',
+    '50 new (mean of the 2 nights before 4.5) since the last night: 12 by this run, 8 by other runs, 30 recovered of an',
   );
 });
 
