@@ -134,7 +134,9 @@ export function formatOpenDayLines({
   const action = suggestOpenDaysAction(days);
   return [
     ...lines,
-    ...(more > 0 ? [`and ${formatCount(more, 'more day')}: oddslake sql "FROM days WHERE reason IS NOT NULL"`] : []),
+    ...(more > 0
+      ? [`and ${formatCount(more, 'more day')}: oddslake sql "SELECT date, reason FROM days WHERE reason IS NOT NULL"`]
+      : []),
     ...(action === null ? [] : [`→ ${action}`]),
   ];
 }
