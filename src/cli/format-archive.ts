@@ -1,13 +1,12 @@
 import type { Gap } from '../archive/completeness/completeness.ts';
 import { formatOwner } from '../archive/format/manifest.ts';
-import type { RepairedFile, RepairReport } from '../archive/integrity/repair.ts';
 import type { GapList } from '../archive/read/gaps.ts';
 import type { readStatus } from '../archive/read/status.ts';
 import { exitCodes, formatExitCode } from '../base/errors.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
-import { formatCompleteness } from '../contract/completeness-counts.ts';
-import { formatOpenDays, groupOpenDays, type OpenDayList, suggestOpenDaysAction } from '../contract/day-reasons.ts';
+import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
+import { type OpenDayList, selectShownDays, suggestOpenDaysAction } from '../contract/day-reasons.ts';
 import type { CompleteCommands } from './command-name.ts';
 import { keepTogether, wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { escapeControls, plainStyle, type TerminalStyle } from './terminal-style.ts';
@@ -26,7 +25,7 @@ export function formatStatus(
   { width }: TerminalStyle = plainStyle,
   complete: CompleteCommands = (text) => text,
 ): string {
-  const { published, symbols, completeness, verified_through: verifiedThrough } = status;
+  const { published, symbols, completeness } = status;
   const [first] = status.damaged;
   const rows: readonly (readonly [name: string, ...values: string[]])[] = [
     ['archive', `${keepTogether(status.archive)} (${formatStatusOwner(status)}, generation ${status.generation})`],
@@ -35,12 +34,7 @@ export function formatStatus(
       `${formatCount(published.ticks, 'tick')} of ${formatCount(published.days, 'day')}, ${formatBytes(published.bytes)}`,
     ],
     ['days', formatDays(status.days, completeness.days), ...formatOpenDayLines(status)],
-    [
-      'verified',
-      verifiedThrough === null
-        ? 'not every published byte yet; to verify them all: oddslake verify'
-        : `every published byte since ${formatIsoUtc(verifiedThrough)}`,
-    ],
+    ['verified', formatVerified(status)],
     ...(first === undefined
       ? []
       : [
@@ -53,22 +47,14 @@ export function formatStatus(
       'journaled',
       `${formatCount(status.journaled_ticks, 'tick')} not yet published${status.journaled_ticks === 0 ? '' : ', those fetched twice counted twice; the next run publishes them, or: oddslake publish'}`,
     ],
-    [
-      'symbols',
-      [
-        `${formatNumber(symbols.live)} live of ${formatNumber(symbols.known)} known`,
-        `${formatNumber(symbols.suspended)} suspended`,
-        ...(symbols.excluded === undefined ? [] : [`${formatNumber(symbols.excluded)} excluded`]),
-        ...(symbols.forgotten === undefined ? [] : [`${formatNumber(symbols.forgotten)} forgotten`]),
-      ].join(', '),
-    ],
+    ['symbols', formatSymbolCounts(symbols)],
     [
       'covered',
       status.watermark === null
         ? symbols.live === 0
           ? 'no live symbols'
           : `nothing yet, ${formatCount(symbols.live, 'live symbol')}`
-        : `all live symbols up to ${formatIsoUtc(status.reached!)}, ${formatDuration(status.lag_ms!)} ago${symbols.suspended === 0 ? '' : `, except ${formatNumber(symbols.suspended)} suspended`}${status.reached === status.watermark ? '' : `; confirmed up to ${formatIsoUtc(status.watermark)}`}`,
+        : `${formatCoveredSymbols(status.damaged_count)} up to ${formatIsoUtc(status.reached!)}, ${formatDuration(status.lag_ms!)} ago${symbols.suspended === 0 ? '' : `, except ${formatNumber(symbols.suspended)} suspended`}${status.reached === status.watermark ? '' : `; confirmed up to ${formatIsoUtc(status.watermark)}`}`,
     ],
     ['state', formatCompleteness(completeness)],
     [
@@ -85,6 +71,31 @@ export function formatStatus(
 }
 
 const statusIndent = ' '.repeat(13);
+
+/** The known symbols, in parts that add up to them. Not polled are those that have ended, and those of files. */
+function formatSymbolCounts({ known, live, suspended, excluded = 0, forgotten = 0 }: ArchiveStatus['symbols']): string {
+  const parts = [
+    [live, 'live'],
+    [suspended, 'suspended'],
+    [excluded, 'excluded'],
+    [forgotten, 'forgotten'],
+    [known - live - suspended - excluded - forgotten, 'not polled'],
+  ] as const;
+  return `${formatNumber(known)} known: ${parts
+    .filter(([count], i) => i === 0 || count > 0)
+    .map(([count, what]) => `${formatNumber(count)} ${what}`)
+    .join(', ')}`;
+}
+
+/** Since when the published bytes are verified. Damaged files are known not to be as published. */
+function formatVerified({ verified_through: since, damaged_count: damaged }: ArchiveStatus): string {
+  if (since === null)
+    return damaged === 0
+      ? 'not every published byte yet; to verify them all: oddslake verify'
+      : 'not every published byte yet';
+  const bytes = damaged === 0 ? 'every published byte' : `all but ${formatCount(damaged, 'damaged file')}`;
+  return `${bytes} since ${formatIsoUtc(since)}`;
+}
 
 /** The live symbols whose coverage without a gap ends first. */
 function formatFurthestBehind({ cursors, cursors_count: count }: ArchiveStatus): string[] {
@@ -114,20 +125,18 @@ function formatLastRun(run: ArchiveStatus['last_run']): string[] {
   return exitCode === exitCodes.done ? [ended] : [ended, '→ the end of its log says what to do; then run it again'];
 }
 
-const openDaysShown = 3;
-
 /** Why days are not complete, and what completes them. The line of the action starts with an arrow. */
 export function formatOpenDayLines({
   open_days: days = [],
   open_days_count: count = days.length,
 }: Partial<OpenDayList>): string[] {
-  const groups = groupOpenDays(days);
-  const shown = groups.slice(0, openDaysShown);
-  const more = count - shown.reduce((sum, group) => sum + group.count, 0);
+  const { lines, more } = selectShownDays(days, count);
   const action = suggestOpenDaysAction(days);
   return [
-    ...shown.map(formatOpenDays),
-    ...(more > 0 ? [`and ${formatCount(more, 'earlier day')}: oddslake sql "FROM days WHERE reason IS NOT NULL"`] : []),
+    ...lines,
+    ...(more > 0
+      ? [`and ${formatCount(more, 'more day')}: oddslake sql "SELECT date, reason FROM days WHERE reason IS NOT NULL"`]
+      : []),
     ...(action === null ? [] : [`→ ${action}`]),
   ];
 }
@@ -183,49 +192,4 @@ function formatGapReason({ reason, detail, since, ticks }: Gap): string {
   if (reason === 'lost') return `lost: ${formatCount(ticks ?? 0, 'published tick')}`;
   const sinceText = since === undefined ? '' : ` since ${formatIsoUtc(since)}`;
   return `${reason}${sinceText}${detail === undefined ? '' : `: ${escapeControls(detail)}`}`;
-}
-
-const linesMax = 50;
-
-/** Formats the result of a repair: one line per file, then the lost windows. */
-export function formatRepair({ repaired, lost, files, bytes, generation }: RepairReport): string {
-  const resultText = repaired.length === 0 ? 'no damage found' : `${formatCount(repaired.length, 'file')} repaired`;
-  const ticks = lost.reduce((sum, window) => sum + window.ticks, 0);
-  return [
-    ...limitLines(repaired.map(formatRepairedFile)),
-    ...(lost.length === 0
-      ? []
-      : [
-          `${formatCount(ticks, 'tick')} of ${formatCount(lost.length, 'window')} could not be kept; the summary below counts those that are restored:`,
-        ]),
-    ...limitLines(
-      lost.map(
-        (w) => `  ${w.symbol}  ${formatIsoUtc(w.from)} … ${formatIsoUtc(w.to)}  ${formatCount(w.ticks, 'tick')}`,
-      ),
-    ),
-    `${formatCount(files, 'file')}, ${formatBytes(bytes)}, generation ${generation}: ${resultText}`,
-  ]
-    .map((line) => `${line}\n`)
-    .join('');
-}
-
-const limitLines = (lines: readonly string[]): string[] =>
-  lines.length <= linesMax
-    ? [...lines]
-    : [...lines.slice(0, linesMax), `  … and ${formatNumber(lines.length - linesMax)} more`];
-
-function formatRepairedFile({
-  path,
-  kind,
-  outcome,
-  moved_to: movedTo,
-  rows,
-  rows_lost: rowsLost,
-}: RepairedFile): string {
-  const keptText =
-    rows !== null && rowsLost !== null && rowsLost > 0
-      ? `, ${formatNumber(rows - rowsLost)} of ${formatCount(rows, 'row')} kept`
-      : '';
-  const movedText = movedTo === null ? '' : `; the damaged file was moved to ${movedTo}`;
-  return `${path}: ${kind}; ${outcome}${keptText}${movedText}`;
 }

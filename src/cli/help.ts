@@ -1,18 +1,18 @@
 import type { Command } from 'commander';
 import { suggestName } from '../base/nearest-name.ts';
-import { completeCommands } from './command-name.ts';
+import { completeCommands, completeHelp } from './command-name.ts';
 
 /** Width of help, in columns, if the terminal width is unknown. The same as Commander's default. */
 const widthDefault = 80;
 
 /** Adds paragraphs after a command's options, wrapped to the terminal. */
 export function withNotes(command: Command, notes: string): Command {
-  return command.addHelpText('after', () => `\n${wrapNotes(command, notes)}`);
+  return command.addHelpText('after', () => `\n${wrapNotes(command, completeHelp(notes))}`);
 }
 
 /** Adds example command lines after a command's options. They are not wrapped, so that they can be copied. */
 export function withExamples(command: Command, examples: string): Command {
-  return command.addHelpText('after', `\nExamples:\n${examples.replace(/^\n/, '')}`);
+  return command.addHelpText('after', () => `\nExamples:\n${completeHelp(examples.replace(/^\n/, ''))}`);
 }
 
 /** Adds a list of terms and their meanings after a command's options, aligned with the options. */

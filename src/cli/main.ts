@@ -173,4 +173,4 @@ const examples = `
 
 const notes = `
 Times are UTC. Exit codes: 0 done, 1 unexpected error, 2 usage or settings, 3 key rejected, 4 incomplete, 5 another run is
-writing, 6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal. See oddslake COMMAND --help for details.`;
+writing, 6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal. See oddslake help COMMAND for details.`;

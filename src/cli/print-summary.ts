@@ -5,7 +5,7 @@ import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
-import { formatCompleteness } from '../contract/completeness-counts.ts';
+import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { type CompleteCommands, completeCommands } from './command-name.ts';
 import { formatOpenDayLines } from './format-archive.ts';
@@ -25,6 +25,14 @@ const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: s
   interrupted: ['stopped', '; what was accepted is kept'],
 };
 
+/** What a job adds to its summary. */
+export interface SummaryDetails {
+  /** The first row of the table: its name, and parts that are joined. */
+  readonly row: SummaryRow;
+  /** Formats the lines below the table. */
+  format(style: TerminalStyle): readonly string[];
+}
+
 /**
  * Formats the summary of a job: ticks, published files, missing windows and the next action.
  * @param complete completes the commands in it
@@ -34,6 +42,7 @@ export function formatSummary(
   root: string,
   style: TerminalStyle = plainStyle,
   complete: CompleteCommands = (text) => text,
+  details: SummaryDetails | null = null,
 ): string {
   const { bold, faint, green, yellow, red } = createPaints(style.hasColour);
   const { job, outcome, warnings_count } = summary;
@@ -42,7 +51,11 @@ export function formatSummary(
   const duration = formatDuration(summary.finished_at - summary.started_at);
   const [ending, detail] = outcomeTexts[outcome];
   const label = `${bold(job)} ${paint(ending)} after ${duration}${detail === '' ? '' : paint(detail)}`;
-  const rows = buildSummaryRows(summary, root, style.width, complete);
+  const rows = [
+    ...(details === null ? [] : [[details.row[0], joinParts(details.row[1], toTextWidth(style.width))] as const]),
+    ...buildSummaryRows(summary, root, style.width, complete),
+  ];
+  const detailLines = details?.format(style) ?? [];
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, values]) =>
     values.map((value, i) => `  ${faint((i === 0 ? name : '').padEnd(width))}  ${value}`),
@@ -50,6 +63,7 @@ export function formatSummary(
   return [
     label,
     ...lines,
+    ...(detailLines.length > 0 ? ['', ...detailLines] : []),
     ...formatProblems(summary, style, complete),
     ...formatNextAction(summary, style, complete),
   ].join('\n');
@@ -122,24 +136,36 @@ export function reportSummary(
   flags: Pick<CommonFlags, 'json'>,
   summary: Summary,
   root: string,
+  details: SummaryDetails | null = null,
 ): void {
-  printSummary(flags, summary, root);
+  printSummary(flags, summary, root, details);
   shell.setExitCode(summary.exit_code);
 }
 
 /** Prints a summary as text or as one JSON line. */
-export function printSummary(flags: Pick<CommonFlags, 'json'>, summary: Summary, root: string): void {
+export function printSummary(
+  flags: Pick<CommonFlags, 'json'>,
+  summary: Summary,
+  root: string,
+  details: SummaryDetails | null = null,
+): void {
   if (flags.json === true) {
     if (summary.error !== null) process.stderr.write(`oddslake: ${completeCommands(summary.error)}\n`);
     process.stdout.write(`${JSON.stringify(summary)}\n`);
   } else if (summary.run_id === null) process.stderr.write(`oddslake: ${completeCommands(summary.error ?? '')}\n`);
-  else process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands)}\n`);
+  else
+    process.stdout.write(
+      `${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands, details)}\n`,
+    );
 }
 
 type SummaryRow = readonly [name: string, lines: readonly string[]];
 
 /** Width of a row label with its spaces, in columns. */
 const labelWidth = 13;
+
+/** Width of the values of rows. */
+const toTextWidth = (width: number | null): number | null => (width === null ? null : Math.max(20, width - labelWidth));
 
 /** Labelled rows of a summary, without empty ones. `width` null: nothing is shortened. */
 function buildSummaryRows(
@@ -148,7 +174,7 @@ function buildSummaryRows(
   width: number | null,
   complete: CompleteCommands,
 ): SummaryRow[] {
-  const textWidth = width === null ? null : Math.max(20, width - labelWidth);
+  const textWidth = toTextWidth(width);
   const pushRows: [string, string[]][] =
     summary.pushed === undefined ? [] : [['pushed', joinParts(formatPush(summary.pushed), textWidth)]];
   // The push of a schedule is no run.
@@ -178,8 +204,8 @@ function buildSummaryRows(
         formatNonzero(symbols.forgotten ?? 0, 'forgotten'),
       ),
     ]);
-  if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, textWidth)]);
-  else if (summary.markets !== undefined) rows.push(['markets', [formatCount(summary.markets, 'market')]]);
+  if (summary.markets !== undefined) rows.push(['markets', [`${formatNumber(summary.markets)} listed`]]);
+  if (night !== undefined) rows.push(['changes', formatChanges(night.markets, textWidth)]);
   if (orderbooks.planned > 0)
     rows.push([
       'books',
@@ -253,12 +279,20 @@ function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
   const { new: newCount, late, conflicts } = night.ticks;
   // What polls since the last night have collected.
   const others = newCount.count - ticks.accepted - recovered;
-  const isOwn = recovered === 0 && others === 0;
+  const parts = [
+    [ticks.accepted, 'by this run'],
+    [others, 'by other runs'],
+    [recovered, 'recovered of an interrupted run'],
+  ] as const;
+  const partsText =
+    recovered === 0 && others === 0
+      ? ''
+      : ` since the last night: ${parts
+          .filter(([count], i) => i === 0 || count > 0)
+          .map(([count, what]) => `${formatNumber(count)} ${what}`)
+          .join(', ')}`;
   return [
-    `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}`,
-    isOwn || ticks.accepted === 0 ? null : `${formatNumber(ticks.accepted)} of them by this run`,
-    formatNonzero(others, 'by other runs since the last night'),
-    formatRecovered(recovered),
+    `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}${partsText}`,
     formatCompared(late, 'late', night),
     formatCompared(conflicts, 'conflicting', night),
     duplicatesText,
@@ -286,17 +320,22 @@ function formatMedian({ median }: CountComparison, nights: number, isFirst: bool
 /** A median of counts may end in .5. */
 const formatMedianValue = (median: number): string => formatNumber(median < 10 ? median : Math.round(median));
 
-function formatMarkets(
+/** Changes of the market lists since the last night, in symbols: a market may have several. */
+function formatChanges(
   { new: newCount, delisted, resolved, overdue }: NightSummary['markets'],
   textWidth: number | null,
 ): string[] {
-  const counts = [
-    formatNonzero(newCount.count, 'new'),
-    formatNonzero(resolved.count, 'resolved'),
-    formatNonzero(delisted.count, 'delisted'),
-    formatNonzero(overdue.count, 'overdue'),
-  ].filter((part) => part !== null);
-  if (counts.length === 0) return ['none new, none delisted'];
+  const counts = (
+    [
+      [newCount.count, 'new'],
+      [resolved.count, 'resolved'],
+      [delisted.count, 'delisted'],
+      [overdue.count, 'overdue'],
+    ] as const
+  )
+    .filter(([count]) => count > 0)
+    .map(([count, what], i) => `${i === 0 ? formatCount(count, 'symbol') : formatNumber(count)} ${what}`);
+  if (counts.length === 0) return ['no symbol new, none delisted'];
   const formatNamed = ([what, { names, count }]: readonly [string, typeof delisted]): string[] => {
     const nameWidth = textWidth === null ? null : textWidth - what.length - 2;
     return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, nameWidth)}`];
@@ -319,8 +358,7 @@ function formatRequests({ requests, retries, throttled_ms, rate }: Summary): (st
     // With few requests the share means nothing.
     rate === undefined || requests < 10
       ? null
-      : `${Math.round(rate.used * 100)} % of ${formatRate(rate.allowed_per_second)} per second used`,
-    rate !== undefined && rate.wait_ms >= 1000 ? `waited ${formatDuration(rate.wait_ms)} on the rate limit` : null,
+      : `at ${Math.round(rate.used * 100)} % of the limit of ${formatRate(rate.allowed_per_second)} per second`,
     throttled_ms > 0 ? `throttled for ${formatDuration(throttled_ms)} by the service` : null,
   ];
 }
@@ -358,17 +396,21 @@ function formatPublished(published: Summary['published'], generation: number): s
   return [`${[files, ...ticks].join(', ')} (generation ${formatNumber(generation)})`];
 }
 
-function formatCovered({ watermark, reached = watermark, night, symbols: symbolCounts }: Summary): string[] {
+function formatCovered(summary: Summary): string[] {
+  const { watermark, reached = watermark, night, symbols: symbolCounts, damaged_count: damaged } = summary;
   const exceptText = symbolCounts.suspended === 0 ? '' : `, except ${formatNumber(symbolCounts.suspended)} suspended`;
   const nothingText = symbolCounts.planned > 0 || night !== undefined ? ['nothing yet'] : [];
   if (reached === null && nothingText.length > 0) return nothingText;
-  const coveredText = reached === null ? [] : [`all live symbols up to ${formatIsoMinute(reached)}${exceptText}`];
+  const coveredText =
+    reached === null ? [] : [`${formatCoveredSymbols(damaged)} up to ${formatIsoMinute(reached)}${exceptText}`];
   if (night === undefined) return coveredText;
   const { symbols, gap_minutes: minutes } = night.covered;
-  const runFailures = `${formatCount(symbols, 'symbol')} without a gap`;
+  // Not all polled symbols needed a request, so that their number is not that of the line "symbols".
   return [
     ...coveredText,
-    minutes === 0 ? runFailures : `${runFailures}, ${formatCount(minutes, 'minute')} missing in others`,
+    minutes === 0
+      ? 'no gap in this night'
+      : `in this night ${formatCount(symbols, 'symbol')} without a gap, ${formatCount(minutes, 'minute')} missing in others`,
   ];
 }
 

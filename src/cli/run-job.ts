@@ -4,10 +4,12 @@ import { emptyFacts, type Summary, summarize } from '../collector/run/summary.ts
 import type { Context } from '../context/context.ts';
 import { listSecrets } from '../settings/settings.ts';
 import { type CliContext, type CommonFlags, type SourceFlags, withContext } from './command-context.ts';
+import type { SummaryDetails } from './print-summary.ts';
 
 /**
  * Runs a job and prints its summary, as text or as one JSON line.
  * @param printsResult the job prints its own result, so that the summary is printed only after a warning or an error
+ * @param getDetails what the job adds to its summary; called after its end
  */
 export async function runJobCommand<F>(
   shell: CliContext,
@@ -16,6 +18,7 @@ export async function runJobCommand<F>(
   load: () => Promise<Job<F>>,
   parse: () => F | Promise<F>,
   printsResult = false,
+  getDetails: () => SummaryDetails | null = () => null,
 ): Promise<void> {
   const startedAt = performance.timeOrigin;
   let root = '';
@@ -44,7 +47,7 @@ export async function runJobCommand<F>(
   const isClean = summary.exit_code === exitCodes.done && summary.warnings_count === 0;
   if (printsResult && isClean && flags.json !== true) return;
   const { reportSummary } = await import('./print-summary.ts');
-  reportSummary(shell, flags, summary, root);
+  reportSummary(shell, flags, summary, root, getDetails());
 }
 
 /** Removes secret values from command line arguments, together with the `--set` before them. */

@@ -16,11 +16,16 @@ const columnGap = 2;
 /** Minimum width of a shortened text column, in terminal columns. */
 const textWidthMin = 12;
 
-/** Renders a table, aligned by displayed width, with a footer below. Ends with a newline. */
+/**
+ * Renders a table, aligned by displayed width, with a footer below. Ends with a newline. On a terminal, text that does not fit
+ * is shortened; without one, nothing is.
+ * @param textLinesMax maximum number of lines of a text with spaces, before it is shortened
+ */
 export function renderTable(
   table: ResultTable,
   style: TerminalStyle,
   footer: TableFooter = buildResultFooter(table),
+  textLinesMax = 1,
 ): string {
   if (table.plan !== null) return `${table.plan.trimEnd()}\n`;
   const { bold, faint } = createPaints(style.hasColour);
@@ -43,7 +48,12 @@ export function renderTable(
   return [
     line((c, width) => alignCell(c, width, names[c]!, bold)),
     line((_, width) => faint('─'.repeat(width))),
-    ...rows.map((row) => line((c, width) => alignCell(c, width, row[c] ?? 'NULL', row[c] === null ? faint : asIs))),
+    ...rows.flatMap((row) => {
+      const cells = widths.map((width, c) => wrapCell(row[c] ?? 'NULL', width, textLinesMax));
+      return Array.from({ length: Math.max(...cells.map(({ length }) => length)) }, (_, i) =>
+        line((c, width) => alignCell(c, width, cells[c]![i] ?? '', row[c] === null ? faint : asIs)),
+      );
+    }),
     `${faint(formatFooter(table, widths.length, footer))}\n`,
   ].join('\n');
 }
@@ -87,6 +97,13 @@ function fitColumns({ columns }: ResultTable, naturalWidths: readonly number[], 
 
 const sumWidths = (widths: readonly number[]): number =>
   widths.reduce((sum, width) => sum + width + columnGap, -columnGap);
+
+/** Wraps a text at spaces to lines of a width; the last one has the rest, and a longer word is not broken. */
+function wrapCell(text: string, width: number, linesMax: number): string[] {
+  if (linesMax === 1 || stringWidth(text) <= width) return [text];
+  const lines = wrapAnsi(text, width).split('\n');
+  return lines.length <= linesMax ? lines : [...lines.slice(0, linesMax - 1), lines.slice(linesMax - 1).join(' ')];
+}
 
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 

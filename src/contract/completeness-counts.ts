@@ -228,6 +228,13 @@ export function formatArchiveState(state: ArchiveState): string {
   return `${state.replaceAll('_', ' ')}${meaning === undefined ? '' : ` (${meaning})`}`;
 }
 
+/**
+ * The symbols that are covered up to a time, for a text. What is in damaged files cannot be read, whatever coverage says.
+ * @param damaged number of damaged files
+ */
+export const formatCoveredSymbols = (damaged: number): string =>
+  damaged === 0 ? 'all live symbols' : `outside ${formatCount(damaged, 'damaged file')}, all live symbols`;
+
 /** Completeness as one clause: `incomplete: 2 days incomplete, 3 gaps; 4 windows provisional (covered, not confirmed yet)`. */
 export function formatCompleteness(completeness: CompletenessCounts): string {
   const { state, days, gaps, inferred_windows, suspended, lists_complete, damaged } = completeness;

@@ -145,6 +145,7 @@ interface OpenDays {
   readonly count: number;
   readonly state: DayState['state'];
   readonly reason: string;
+  readonly isLasting: boolean;
 }
 
 /** Joins successive days of which the same is to be said. `days` are the newest first, and so is the result. */
@@ -163,7 +164,37 @@ export function groupOpenDays(days: readonly OpenDay[]): OpenDays[] {
     count,
     state: last.state,
     reason: last.reason,
+    isLasting: isLasting(last),
   }));
+}
+
+/** Whether nothing completes the day: a list of a past day cannot be fetched any more. */
+const isLasting = ({ reasons }: Pick<OpenDay, 'reasons'>): boolean =>
+  reasons.some(({ reason }) => reason === 'lists incomplete') && !reasons.some(({ reason }) => reason === 'damaged');
+
+/** Whether the day is incomplete, and something completes it. Others are provisional, or stay as they are. */
+const isCurable = (day: OpenDay): boolean => day.state === 'incomplete' && !isLasting(day);
+
+const shownDaysMax = 3;
+
+/**
+ * The days to show where there is little room: the incomplete ones that something completes, then the newest one that stays
+ * incomplete, then provisional ones, then the others. Days of which the same is to be said are one line.
+ * @param days the newest first
+ * @param count number of all open days, of which `days` may be a part
+ */
+export function selectShownDays(
+  days: readonly OpenDay[],
+  count: number = days.length,
+): { readonly lines: readonly string[]; readonly more: number } {
+  const groups = groupOpenDays(days);
+  const lasting = groups.filter(({ state, isLasting: lasts }) => state === 'incomplete' && lasts);
+  const rank = (group: OpenDays): number => {
+    if (group.state === 'incomplete') return !group.isLasting ? 0 : group === lasting[0] ? 1 : 4;
+    return group.state === 'provisional' ? 2 : 3;
+  };
+  const shown = groups.toSorted((a, b) => rank(a) - rank(b)).slice(0, shownDaysMax);
+  return { lines: shown.map(formatOpenDays), more: count - shown.reduce((sum, group) => sum + group.count, 0) };
 }
 
 /**
@@ -171,7 +202,6 @@ export function groupOpenDays(days: readonly OpenDay[]): OpenDays[] {
  * complete are left out if there are others.
  */
 export function suggestOpenDaysAction(days: readonly OpenDay[]): string | null {
-  const isLasting = ({ reasons }: OpenDay): boolean => reasons.some(({ reason }) => reason === 'lists incomplete');
   const curable = days.filter((day) => !isLasting(day) && day.state !== 'complete_with_exceptions');
   const chosen = curable.length > 0 ? curable : days;
   const [last, first] = [chosen[0], chosen.at(-1)];
@@ -195,8 +225,8 @@ export interface OpenDayList {
 
 const listedDaysMax = 20;
 
-/** Cuts a list of open days for a JSON document. */
-export const toOpenDayList = (days: readonly OpenDay[]): OpenDayList => ({
-  open_days: days.slice(0, listedDaysMax),
-  open_days_count: days.length,
-});
+/** Cuts a list of open days, the newest first, for a JSON document. Days that something completes stay in it before others. */
+export function toOpenDayList(days: readonly OpenDay[]): OpenDayList {
+  const kept = new Set([...new Set([...days.filter(isCurable), ...days])].slice(0, listedDaysMax));
+  return { open_days: days.filter((day) => kept.has(day)), open_days_count: days.length };
+}

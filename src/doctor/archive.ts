@@ -21,16 +21,11 @@ import type { Context } from '../context/context.ts';
 import {
   type CompletenessCounts,
   formatCompleteness,
+  formatCoveredSymbols,
   updatePublishedCompleteness,
   updatePublishedDays,
 } from '../contract/completeness-counts.ts';
-import {
-  formatOpenDays,
-  groupOpenDays,
-  listOpenDays,
-  type OpenDay,
-  suggestOpenDaysAction,
-} from '../contract/day-reasons.ts';
+import { listOpenDays, type OpenDay, selectShownDays, suggestOpenDaysAction } from '../contract/day-reasons.ts';
 import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
 export interface ArchiveFacts extends ArchiveInspection {
@@ -213,12 +208,17 @@ function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowM
   if (manifest.generation === 0) return [published, ok('covered', 'nothing yet')];
   return [
     published,
-    judgeLag((valueOrNull(state)?.progress ?? manifest).reached, completeness.live, nowMs, lagMsMax),
+    judgeLag((valueOrNull(state)?.progress ?? manifest).reached, completeness, nowMs, lagMsMax),
     ...judgeCompleteness(completeness, openDays),
   ];
 }
 
-function judgeLag(reached: number | null, live: number, nowMs: number, lagMsMax: number): Finding {
+function judgeLag(
+  reached: number | null,
+  { live, damaged }: CompletenessCounts,
+  nowMs: number,
+  lagMsMax: number,
+): Finding {
   // The manifest may have been edited manually.
   if (typeof reached !== 'number') {
     const found = `nothing yet for ${formatCount(live, 'live symbol')}`;
@@ -226,7 +226,7 @@ function judgeLag(reached: number | null, live: number, nowMs: number, lagMsMax:
     return live === 0 ? ok('covered', 'no live symbols') : warning('covered', found, action);
   }
   const lagMs = nowMs - reached;
-  const found = `all live symbols up to ${formatIsoUtc(reached)}, ${formatDuration(lagMs)} ago`;
+  const found = `${formatCoveredSymbols(damaged.files)} up to ${formatIsoUtc(reached)}, ${formatDuration(lagMs)} ago`;
   const action = 'Run oddslake nightly, and check that a scheduler runs it every night.';
   return lagMs <= lagMsMax ? ok('covered', found) : warning('covered', found, action);
 }
@@ -237,17 +237,13 @@ const formatVerified = (verifiedThrough: number | null): string =>
     ? 'some bytes were never verified: oddslake verify reads all'
     : `every byte verified since ${formatIsoUtc(verifiedThrough)}`;
 
-/** The newest days that are not complete, with the reasons. */
-const openDaysShown = 3;
-
 /** Reports the completeness. Damage is reported by `judgePublished`. */
 function judgeCompleteness(completeness: CompletenessCounts, openDays: readonly OpenDay[]): Finding[] {
-  const groups = groupOpenDays(openDays).slice(0, openDaysShown);
-  const more = openDays.length - groups.reduce((sum, { count }) => sum + count, 0);
+  const { lines, more } = selectShownDays(openDays);
   const found = [
     formatCompleteness(completeness),
-    ...groups.map(formatOpenDays),
-    ...(more > 0 ? [`${formatCount(more, 'earlier day')} not complete`] : []),
+    ...lines,
+    ...(more > 0 ? [`${formatCount(more, 'more day')} not complete`] : []),
   ].join('. ');
   const { state, suspended } = completeness;
   const judged =

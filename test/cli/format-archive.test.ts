@@ -10,6 +10,26 @@ test('escapes control characters in symbols', () => {
   expect(text).toMatch(/ 1970-01-01T00:00:00Z {2}a\\nb\\u001b\[2J\n$/);
 });
 
+test('never says that every byte is verified, or every symbol covered, beside known damage', () => {
+  const { status } = createReportData();
+  const damaged = { ...status, damaged_count: 2, verified_through: 0 };
+  expect(formatStatus({ ...status, verified_through: 0 })).toMatch(/verified {3}every published byte since 1970.*\n/);
+  expect(formatStatus(damaged)).toMatch(/verified {3}all but 2 damaged files since 1970.*\n/);
+  expect(formatStatus(damaged)).toMatch(/covered {4}outside 2 damaged files, all live symbols up to 20/);
+  expect(formatStatus({ ...damaged, verified_through: null })).toMatch(/verified {3}not every published byte yet\n/);
+});
+
+test('counts the known symbols in parts that add up to them', () => {
+  const { status } = createReportData();
+  const of = (symbols: typeof status.symbols): string =>
+    /\n {2}symbols {4}(.*)\n/.exec(formatStatus({ ...status, symbols }))![1]!;
+  expect(of({ known: 33, live: 17, suspended: 0 })).toBe('33 known: 17 live, 16 not polled');
+  expect(of({ known: 1033, live: 1000, suspended: 2, excluded: 4, forgotten: 7 })).toBe(
+    '1,033 known: 1,000 live, 2 suspended, 4 excluded, 7 forgotten, 20 not polled',
+  );
+  expect(of({ known: 0, live: 0, suspended: 0 })).toBe('0 known: 0 live');
+});
+
 test('says how the last run ended, and how to go on', () => {
   const { status } = createReportData();
   const run = {

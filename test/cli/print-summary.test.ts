@@ -1,6 +1,8 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
+import type { RepairReport } from '../../src/archive/integrity/repair.ts';
 import { explainSummary } from '../../src/cli/commands/demo.ts';
+import { formatRepair } from '../../src/cli/format-repair.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
 import type { FailureLine, NightSummary, RunFacts, Summary } from '../../src/collector/run/summary.ts';
 import { emptyBookCounts, summarize } from '../../src/collector/run/summary.ts';
@@ -106,6 +108,7 @@ const night = (facts: Partial<RunFacts> = {}): Summary => ({
     hasUpstreamResponded: true,
     thrown: undefined,
     rate: { allowed_per_second: 5, used: 0.981, wait_ms: 4_080_000 },
+    markets: 10,
     night: nightFacts,
     ...facts,
   }),
@@ -120,15 +123,16 @@ test('prints a nightly summary with medians, without empty parts', () => {
     '  ticks      12,403 new (median of 7 nights 11,980) · 21 late (median 19)',
     '             48,211 duplicate',
     '  symbols    19,980 of 20,000 done · 20 failed',
-    '  markets    12 new · 3 delisted · 1 overdue',
+    '  markets    10 listed',
+    '  changes    12 symbols new · 3 delisted · 1 overdue',
     '             delisted: KXAPPROVE-26NOV2814-T47.5 and 2 more',
     '             overdue: KXOLD',
-    '  requests   20,412 · 12 retries · 98 % of 5 per second used',
-    '             waited 1 h 8 min on the rate limit',
+    '  requests   20,412 · 12 retries · at 98 % of the limit of 5 per second',
     '             throttled for 12.0 s by the service',
     '  published  nothing new, no file changed (generation 1,234)',
     '  covered    all live symbols up to 1970-01-01T00:00Z',
-    '             19,980 symbols without a gap, 1 minute missing in others',
+    '             in this night 19,980 symbols without a gap, 1 minute missing in',
+    '             others',
     '  archive    /lake',
     '',
     'next: Look at it:',
@@ -178,11 +182,11 @@ test('colours add no information to the text', () => {
 test('compares with a single earlier night, or with none', () => {
   const told = (nights: number, median: number | null) =>
     linesOf(
-      { ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 5, median } } } },
+      { ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 12_403, median } } } },
       null,
     )[1];
-  expect(told(1, 1234)).toContain('5 new (the night before 1,234) · 12,403 of them by this run');
-  expect(told(0, null)).toContain('  5 new · ');
+  expect(told(1, 1234)).toContain('12,403 new (the night before 1,234) · 21 late');
+  expect(told(0, null)).toContain('  12,403 new · ');
 });
 
 test('new ticks add up: those of the run, of other runs, and recovered ones', () => {
@@ -197,9 +201,9 @@ test('new ticks add up: those of the run, of other runs, and recovered ones', ()
       null,
     )[1]!;
   expect(line(12, 0)).toContain('12 new (mean of the 2 nights before 4.5) · 21 late (mean 19)');
-  expect(line(42, 30)).toContain('· 12 of them by this run · recovered 30 that an interrupted run had journaled · 21');
+  expect(line(42, 30)).toContain('since the last night: 12 by this run, 30 recovered of an interrupted run · 21');
   expect(line(50, 30)).toContain(
-    '50 new (mean of the 2 nights before 4.5) · 12 of them by this run · 8 by other runs since the last night · recovered 30 that',
+    '50 new (mean of the 2 nights before 4.5) since the last night: 12 by this run, 8 by other runs, 30 recovered of an',
   );
 });
 
@@ -218,6 +222,50 @@ test('says which days are not complete, and what completes them', () => {
     '→ nights confirm recent windows; to confirm all of them:',
     'oddslake backfill --recheck inferred --from 2026-11-20 --to 2026-11-21',
   ]);
+});
+
+test('says that what is covered is outside damaged files', () => {
+  const line = linesOf({ ...night(), damaged_count: 1 }, 80).find((text) => text.startsWith('  covered'));
+  expect(line).toBe('  covered    outside 1 damaged file, all live symbols up to 1970-01-01T00:00Z');
+});
+
+test('prints the result of a repair first, then what was damaged, then what stays lost', () => {
+  const path = 'ticks/date=2026-11-24/part-00.parquet';
+  const report = {
+    ...{ generation: 5, files: 244, bytes: 460_700, unrecoverable: [], written: [], state: null },
+    repaired: [
+      { path, kind: 'missing', outcome: 'removed', moved_to: `.oddslake/damaged/4/${path}`, rows: 351, rows_lost: 351 },
+      {
+        path: 'manifest.json',
+        kind: 'checksum mismatch',
+        outcome: 'restored',
+        moved_to: null,
+        rows: null,
+        rows_lost: null,
+      },
+    ],
+    lost: [{ dataset: 'ticks', symbol: `A ${'long '.repeat(12)}\u001b[2J`, from: 0, to: 60_000, ticks: 351 }],
+  } as const;
+  const of = (repaired: RepairReport): string[] =>
+    formatSummary(
+      night({ failures: [fall] }),
+      '/lake',
+      { width: 80, hasColour: false },
+      (text) => text,
+      formatRepair(repaired),
+    ).split('\n');
+  const lines = of(report);
+  expect(lines[0]).toBe('nightly done after 4 min 5 s, but incomplete');
+  expect(lines.slice(1, 3)).toEqual([
+    '  repaired   2 files: 1 removed, 1 restored',
+    '             of 244 files, 460.7 kB (generation 5)',
+  ]);
+  expect(lines.indexOf('The damaged files:')).toBeGreaterThan(lines.indexOf('  archive    /lake'));
+  expect(lines.indexOf(`incomplete: ${fall.reason}`)).toBeGreaterThan(lines.indexOf('The damaged files:'));
+  for (const line of lines.filter((text) => !text.includes('A long'))) expect(line.length).toBeLessThanOrEqual(80);
+  expect(lines.join('')).not.toContain('\u001b');
+  const [, nothing] = of({ ...report, repaired: [], lost: [] });
+  expect(nothing).toBe('  repaired   nothing: no damage found in 244 files, 460.7 kB');
 });
 
 test('escapes control characters of untrusted text', () => {

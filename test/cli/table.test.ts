@@ -81,6 +81,26 @@ describe('on a narrow terminal', () => {
     expect(text).toContain('…');
   });
 
+  test('continues text with spaces below where it may, and shortens what is longer', () => {
+    const words = Array.from({ length: 30 }, (_, n) => `word${n}`).join(' ');
+    const row = ['KXFED-26SEP', '2026-07-01T12:00:00Z', '0.5', words];
+    const reasons: ResultTable = { ...wide, rows: [row, [null, '2026-07-02T12:00:00Z', '0.25', null]] };
+    const lines = renderTable(reasons, { width: 70, hasColour: false }, undefined, 20).split('\n');
+    expect(
+      lines
+        .slice(2, -3)
+        .map((line) => line.slice(41))
+        .join(' '),
+    ).toBe(words);
+    expect(lines[2]).toMatch(/^KXFED-26SEP {2}2026-07-01T12:00:00Z +0\.5 {2}word0 /);
+    expect(lines[3]).toMatch(/^ {41}word\d/);
+    expect(lines.at(-3)).toMatch(/^NULL /);
+    expect(Math.max(...lines.map((line) => stringWidth(line)))).toBeLessThanOrEqual(70);
+    const cut = renderTable(reasons, { width: 70, hasColour: false }, undefined, 3).split('\n');
+    expect(cut).toHaveLength(8);
+    expect(cut[4]).toMatch(/^ {41}word\d.*…$/);
+  });
+
   test('omits columns that do not fit, and says so in the footer', () => {
     const text = renderTable(wide, { width: 50, hasColour: false });
     expect(widest(text)).toBeLessThanOrEqual(50);

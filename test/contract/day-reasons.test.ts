@@ -7,7 +7,9 @@ import {
   formatOpenDays,
   groupOpenDays,
   listOpenDays,
+  selectShownDays,
   suggestOpenDaysAction,
+  toOpenDayList,
 } from '../../src/contract/day-reasons.ts';
 
 const minuteMs = 60_000;
@@ -141,4 +143,38 @@ test('the action of several days leaves out those that nothing completes', () =>
     'the next night fetches them, or: oddslake backfill --from 2026-11-19 --to 2026-11-20',
   );
   expect(suggestOpenDaysAction(days.slice(1))).toContain('the day stays incomplete');
+});
+
+test('shows days that something completes first, one that stays incomplete, then provisional ones', () => {
+  const on = (n: number): string => `2026-10-${String(n).padStart(2, '0')}`;
+  const incomplete = (n: number, ...reasons: DayReason[]) =>
+    [on(n), { state: 'incomplete', expected: 2, covered: 1, reasons }] as const;
+  const days = listOpenDays(
+    [
+      incomplete(1, because('never asked')),
+      incomplete(2, because('lists incomplete')),
+      incomplete(3, because('lists incomplete'), { ...because('damaged'), symbols: 0 }),
+      incomplete(5, because('lists incomplete')),
+      ...Array.from({ length: 24 }, (_, n) => open(on(n + 7), { ...because('inferred'), symbols: n + 1 })),
+    ],
+    day,
+  );
+  expect(selectShownDays(days)).toEqual({
+    lines: [
+      expect.stringMatching(/^2026-10-03 incomplete: .*a file is damaged/),
+      expect.stringMatching(/^2026-10-01 incomplete: .* not requested yet$/),
+      expect.stringMatching(/^2026-10-05 incomplete: the market lists/),
+    ],
+    more: 25,
+  });
+  const list = toOpenDayList(days);
+  expect(list).toMatchObject({ open_days: { length: 20 }, open_days_count: 28 });
+  // The newest first, but none is cut off that something completes.
+  expect(list.open_days.map(({ date }) => date)).toEqual([
+    ...Array.from({ length: 18 }, (_, n) => on(30 - n)),
+    on(3),
+    on(1),
+  ]);
+  expect(selectShownDays(list.open_days, list.open_days_count)).toMatchObject({ more: 25 });
+  expect(suggestOpenDaysAction(days)).toBe('to repair the file: oddslake verify --repair');
 });

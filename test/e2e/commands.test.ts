@@ -143,5 +143,13 @@ test('--help works before and after a command, --version prints a version', asyn
   const nightly = await run(['nightly', '--help']);
   expect(nightly.code).toBe(0);
   expect(nightly.stdout).toContain('--date');
+  // The examples can be pasted: they call the program as this test does.
+  for (const { stdout } of [help, nightly]) {
+    const examples = stdout.slice(stdout.indexOf('Examples:'));
+    expect(examples.match(/\S*oddslake nightly/g)).toEqual(
+      expect.arrayContaining([expect.stringMatching(/bin\/oddslake nightly$/)]),
+    );
+    expect(examples).not.toMatch(/(?<!\/)oddslake (?:nightly|backfill|sql|demo)/);
+  }
   expect((await run(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
 });

@@ -117,6 +117,10 @@ test('verify prints totals and damaged files, as text and JSON', async () => {
   expect(spoilt.code).toBe(6);
   expect(spoilt.stdout).toMatch(/^ticks\/date=2025-06-12\/stray\.parquet: orphan\n.*: 1 problem\n$/);
   expect(spoilt.stderr).toMatch(/^To repair the archive: \S*bin\/oddslake verify --repair --output \S+\n$/);
+  // Known damage is not passed over by the lines that say what is verified and covered.
+  const { stdout: status } = await run(['status', '--output', output]);
+  expect(status).toMatch(/\n {2}verified {3}all but 1 damaged file since 20/);
+  expect(status).toMatch(/\n {2}covered {4}outside 1 damaged file, all live symbols up to 20/);
   const { code, said } = await json<object>('verify', '--output', output);
   expect(code).toBe(6);
   expect(said).toMatchObject({ generation: 1, findings: [{ path: 'ticks/date=2025-06-12/stray.parquet' }] });

@@ -93,7 +93,7 @@ test('polls of lists and order books print their counts', async () => {
   const output = folder();
   const box = await sandbox({ nowMs: fixedNow, markets: 4 });
   const markets = await run(['markets', '--output', output, '--set', 'source.name=box'], access(box.url));
-  expect(markets.stdout).toMatch(/^ {2}markets +\d+ markets$/m);
+  expect(markets.stdout).toMatch(/^ {2}markets +\d+ listed$/m);
   expect(markets.stdout).not.toMatch(/^ {2}ticks/m);
   const books = await run(['orderbook', '--output', output, '--set', 'source.name=box'], access(box.url));
   expect(books.stdout).toMatch(/^ {2}books +/m);

@@ -112,9 +112,14 @@ export function computeSymbolCompleteness(
     unselected.length === 0 ? windows : union([...windows, ...unselected]);
   const cursor = computeCursor(facts, joinUnselected(covered), lifetimeRules, everCovered);
   const isSuspended = facts.suspendedAt !== null;
+  // A poll covers what follows its coverage, and knows nothing of damage: an ended symbol does not become live by it.
+  const polledTo =
+    known.damaged.length === 0
+      ? cursor
+      : computeCursor(facts, joinUnselected(union(known.coverage)), lifetimeRules, everCovered);
   const isPolled =
     namedSymbols === null
-      ? isLive(facts, cursor, nowMs, lifetimeRules)
+      ? isLive(facts, polledTo, nowMs, lifetimeRules)
       : isNamed && !isSuspended && !isUnselected(facts);
   const expired = known.owed.filter(({ kind }) => kind === 'expired');
   const settledGaps: Window[] = [...known.lost, ...expired, ...known.accepted];

@@ -145,6 +145,16 @@ interface VolumeDropRules {
 /** Number of most recent nights to compare with. */
 export const comparedMax = 7;
 
+/**
+ * The most recent nights whose counts compare with those of a night of `polledMs`. The first night, and one after an outage,
+ * polled many times as much.
+ * @param past latest first
+ */
+export const selectSimilarNights = <N extends Pick<NightVolume, 'polledMs'>>(
+  past: readonly N[],
+  polledMs: number,
+): readonly N[] => past.filter((night) => night.polledMs <= 2 * polledMs).slice(0, comparedMax);
+
 /** With fewer nights, no usual level is known. */
 const comparedMin = 3;
 

@@ -53,13 +53,16 @@ export function addSql(shell: CliContext): void {
           return await query.write(statement, isCsvSafe ? 'csv_safe' : format, process.stdout, context.signal);
         const { renderTable } = await import('../table.ts');
         const table = await query.readTable(statement, flags.rows, context.signal);
-        process.stdout.write(renderTable(table, getTerminalStyle(process.stdout)));
+        process.stdout.write(renderTable(table, getTerminalStyle(process.stdout), undefined, textLinesMax));
       } finally {
         await close();
       }
     });
   });
 }
+
+/** Maximum number of lines of a text on a terminal. */
+const textLinesMax = 8;
 
 const notes = `
 This command checks the sizes of the files, not their content. To check the content, run oddslake verify. Of an archive in

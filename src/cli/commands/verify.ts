@@ -3,9 +3,10 @@ import type { Archive } from '../../archive/open-archive.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import type { RepairFlags, VerifyFlags } from '../../collector/job.ts';
-import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
+import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
+import type { SummaryDetails } from '../print-summary.ts';
 import { runJobCommand } from '../run-job.ts';
 
 interface VerifyOptions extends CommonFlags {
@@ -43,12 +44,17 @@ async function runBucketVerify(shell: CliContext, url: string, flags: VerifyOpti
 }
 
 async function runRepair(shell: CliContext, flags: VerifyOptions): Promise<void> {
-  const { formatRepair } = await import('../format-archive.ts');
+  const { formatRepair } = await import('../format-repair.ts');
+  let details: SummaryDetails | null = null;
   const parse = (): RepairFlags => ({
     fromUrl: flags.fromUrl ?? null,
-    onRepaired: (repaired) => printResult(flags, { repaired }, () => formatRepair(repaired)),
+    onRepaired(repaired) {
+      // As text, the outcome of the run comes first, and the damage that it has mended after it.
+      if (flags.json === true) process.stdout.write(`${JSON.stringify({ repaired })}\n`);
+      else details = formatRepair(repaired);
+    },
   });
-  await runJobCommand(shell, 'repair', flags, shell.jobs.repair, parse);
+  await runJobCommand(shell, 'repair', flags, shell.jobs.repair, parse, false, () => details);
 }
 
 async function runVerify(shell: CliContext, flags: VerifyOptions): Promise<void> {

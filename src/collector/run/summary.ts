@@ -179,7 +179,7 @@ export interface RecheckCounts {
 }
 
 export interface NightSummary {
-  /** Number of previous nights in the medians, at most seven. */
+  /** Number of previous nights in the medians, at most seven. The first night, and others that polled far more, are not. */
   readonly nights: number;
   /**
    * Counts of this run and of the polls since the previous night: new ticks; late ticks among them; conflicts with a

@@ -1,13 +1,13 @@
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import { readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
 import {
-  comparedMax,
   compareWithPast,
   computeMarketChanges,
   computeNewlyPolledMs,
   computeNightCoverage,
   describeVolumeDrops,
   type NightVolume,
+  selectSimilarNights,
   toNamedCount,
 } from '../../archive/journal/nightly-comparison.ts';
 import {
@@ -42,7 +42,7 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
   const counts = countPolled(db, run.id, past[0]?.runId ?? run.id, run.source);
   // A repeated night is neither compared nor recorded.
   const symbolsWithGaps = new Set(run.nightCounters.missingWindows.map(({ symbol }) => symbol));
-  const compared = polledMs === null ? [] : past.slice(0, comparedMax);
+  const compared = polledMs === null ? [] : selectSimilarNights(past, polledMs);
   run.nightSummary = {
     nights: compared.length,
     ticks: {

@@ -11,6 +11,7 @@ describe('gaps of a symbol', () => {
     readonly isEndOpen?: boolean;
     readonly owed?: readonly Window[];
     readonly damaged?: readonly Window[];
+    readonly lingerMs?: number;
   }
   const compute = (facts: Parameters<typeof factsOf>[0], covered: readonly Window[], given: Given) => {
     const {
@@ -19,6 +20,7 @@ describe('gaps of a symbol', () => {
       isEndOpen = false,
       owed = [],
       damaged = [],
+      lingerMs = 0,
     } = given;
     const coverage = covered.map((w) => ({ ...w, fetchedAt: w.to, origin: 'poll', evidence: 'confirmed' }) as const);
     const mark = { kind: 'failed', reason: 'answered 500', since: 1 } as const;
@@ -26,7 +28,7 @@ describe('gaps of a symbol', () => {
     const query = {
       namedSymbols: null,
       nowMs: 100,
-      lifetimeRules: rules,
+      lifetimeRules: { ...rules, lingerMs },
       window: window,
       isStartExplicit: fromNamed,
       isEndOpen,
@@ -76,6 +78,15 @@ describe('gaps of a symbol', () => {
     const found = compute({ opensAt: 0 }, [{ from: 0, to: 100 }], { damaged: [{ from: 20, to: 30 }] })!;
     expect(found.gaps).toEqual([{ from: 20, to: 30, reason: 'damaged' }]);
     expect(found.reach).toEqual({ cursor: 20, watermark: 20, reached: 20 });
+  });
+
+  test('of a damaged file do not make an ended symbol live again', () => {
+    const ended = { opensAt: 0, resolvedAt: 60, inactiveSince: 60 };
+    const isLive = (covered: readonly Window[], damaged: readonly Window[]): boolean =>
+      compute(ended, covered, { damaged, lingerMs: 100 })!.reach !== null;
+    expect(isLive([{ from: 0, to: 60 }], [])).toBe(false);
+    expect(isLive([{ from: 0, to: 60 }], [{ from: 20, to: 30 }])).toBe(false);
+    expect(isLive([{ from: 0, to: 50 }], [{ from: 20, to: 30 }])).toBe(true);
   });
 
   test('do not include the end of a poll of a server whose clock is behind, unless it failed', () => {

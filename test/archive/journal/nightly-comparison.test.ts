@@ -7,6 +7,7 @@ import {
   computeNightCoverage,
   isThinnedBeforeFetch,
   type ListedState,
+  selectSimilarNights,
 } from '../../../src/archive/journal/nightly-comparison.ts';
 
 const day = 86_400_000;
@@ -32,6 +33,15 @@ describe('the median', () => {
     expect(compareWithPast(7, [])).toEqual({ count: 7, median: null });
     expect(compareWithPast(0, [0, 0, 0])).toEqual({ count: 0, median: 0 });
   });
+});
+
+test('a night is compared with the last seven that did not poll many times as long, such as the first', () => {
+  const nights = [day, day, 3 * day, ...Array.from({ length: 6 }, () => 2 * day), 7 * day].map((polledMs, n) => ({
+    polledMs,
+    n,
+  }));
+  expect(selectSimilarNights(nights, day).map(({ n }) => n)).toEqual([0, 1, 3, 4, 5, 6, 7]);
+  expect(selectSimilarNights(nights.slice(-1), day)).toEqual([]);
 });
 
 describe('market changes', () => {
