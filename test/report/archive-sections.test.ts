@@ -49,10 +49,24 @@ test('shows what changed since the previous night, beside the usual counts', () 
 
 test('the first night has nothing to compare with, and shows no zeros', () => {
   const runs = [createRun(8, {}, { night: createNight(0) })];
-  const text = textOf(renderNightSection(createReportData({ runs })));
+  const nightHistory = { hasEarlierNight: false, hasEarlierLists: false };
+  const text = textOf(renderNightSection(createReportData({ runs, nightHistory })));
   expect(text).toContain('<h2>The first night</h2>');
   expect(rowsOf(text).map(([name]) => name)).toEqual(['New ticks', 'Late ticks', 'New symbols']);
   expect(textOf(renderNightSection(createReportData({ runs: [] })))).toContain('No nightly run has completed yet.');
+});
+
+test.each([
+  [true, true, 'Since the previous night', 'and the polls since the run before it. It polled less than an hour more'],
+  // The state was rebuilt.
+  [false, true, 'The last night', '01:00. No earlier night is recorded'],
+])('a night without medians is not always the first one (%j, %j)', (hasEarlierNight, hasEarlierLists, ...texts) => {
+  const runs = [createRun(8, {}, { night: createNight(0) })];
+  const nightHistory = { hasEarlierNight, hasEarlierLists };
+  const text = textOf(renderNightSection(createReportData({ runs, nightHistory })));
+  expect(text).toContain(`<h2>${texts[0]}</h2>`);
+  expect(text).toContain(texts[1]);
+  expect(rowsOf(text)).toHaveLength(7);
 });
 
 test('names failing, suspended and late symbols, and counts those not listed', () => {

@@ -112,6 +112,7 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
     cursors_count: 12,
   },
   lastNight: null,
+  nightHistory: { hasEarlierNight: true, hasEarlierLists: true },
   runs: Array.from({ length: 14 }, (_, i) => createRun(24 * (13 - i) + 6, {}, { night: createNight(7) })),
   days: Array.from({ length: 14 }, (_, i) => ({
     date: formatDay(firstDay + i * dayMs),

@@ -1,6 +1,7 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { recordNight } from '../../../src/archive/journal/nightly-memory.ts';
 import { finishRun, startRun } from '../../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
@@ -144,6 +145,34 @@ test('reads the latest runs and their summaries', async () => {
   const { runs } = await gathered(archive, now);
   expect([runs.length, runs[0]!.runId, runs.at(-1)!.state]).toEqual([200, 'z050', 'running']);
   expect(runs.at(-2)!.summary).toMatchObject({ accepted: 248, watermark: null });
+});
+
+test('knows which nights and market lists precede the last night that counted its changes', async () => {
+  const archive = await lakeWith();
+  const { db } = archive.state;
+  const runNight = (run: string, startedAt: number, summary: object, isRecorded: boolean) => {
+    startRun(db, run, 'nightly', process.pid, startedAt);
+    if (isRecorded)
+      recordNight(db, {
+        ...{ runId: run, polledTo: startedAt, polledMs: hourMs, markets: 1, ticks: 1 },
+        ...{ late: 0, conflicts: 0, listedAt: startedAt },
+      });
+    finishRun(db, run, startedAt, 0, JSON.stringify(summary));
+  };
+  const night = { nights: 0, ticks: {}, markets: {} };
+  runNight('z1', now, { night }, true);
+  // The archive has the market lists of this UTC day only.
+  const first = { hasEarlierNight: false, hasEarlierLists: false };
+  expect((await gathered(archive, now)).nightHistory).toEqual(first);
+  // A night with a refused key counts nothing. One within the hour is not recorded.
+  runNight('z2', now + 1000, { error: '401' }, false);
+  expect((await gathered(archive, now + dayMs)).nightHistory).toEqual(first);
+  runNight('z3', now + 2000, { night }, false);
+  expect((await gathered(archive, now + dayMs)).nightHistory).toEqual({ ...first, hasEarlierNight: true });
+  // As after a rebuild of the state.
+  db.run('delete from nights');
+  runNight('z4', now + dayMs, { night }, true);
+  expect((await gathered(archive, now + dayMs)).nightHistory).toEqual({ ...first, hasEarlierLists: true });
 });
 
 test('counts quarantined rows by reason, without old files', async () => {
