@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { recordNight } from '../../../src/archive/journal/nightly-memory.ts';
 import { finishRun, startRun } from '../../../src/archive/journal/runs.ts';
+import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
 import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
 import { readQuarantineFacts } from '../../../src/report/data/quarantine.ts';
@@ -100,11 +101,53 @@ test.each([{ candles: ['1h'] as const }, { candles: [] }])(
   },
 );
 
-test('resolved and suspended markets are not silent', async () => {
+test('ended, suspended, excluded and forgotten symbols are not silent', async () => {
   const until = day0 + 4 * dayMs;
   const archive = await ticking(until, until + 11 * hourMs, { candles: ['1h'] });
-  archive.state.db.run("update symbols set suspended_at = ? where symbol = 'HUSH'", until);
-  expect((await gathered(archive, until + 11 * hourMs)).cadence.silent).toEqual([]);
+  const { db } = archive.state;
+  const nowMs = until + 11 * hourMs;
+  const findSilent = async (namedSymbols: ReadonlySet<string> | null) =>
+    (await gathered(archive, nowMs, { judged: { ...rules.judged, namedSymbols } })).cadence.silent.length;
+  const lists = [null, new Set(['HUSH'])];
+  const decideNothing = () => recordSelections(db, new Map([['HUSH', {}]]));
+  const states: readonly (readonly [name: string, set: () => void, reset: () => void])[] = [
+    // The lists still name a market past its close as active.
+    ...(
+      [
+        ['closes_at', until],
+        ['inactive_since', until],
+        ['outcome', 1],
+        ['resolved_at', day0],
+        ['suspended_at', until],
+      ] as const
+    ).map(([column, value]): readonly [string, () => void, () => void] => [
+      column,
+      () => void db.run(`update symbols set ${column} = ? where symbol = 'HUSH'`, value),
+      () => void db.run(`update symbols set ${column} = null where symbol = 'HUSH'`),
+    ]),
+    ...(['excluded', 'forgotten'] as const).map((kind): readonly [string, () => void, () => void] => [
+      kind,
+      () =>
+        recordSelections(
+          db,
+          new Map([
+            [
+              'HUSH',
+              { unselected: [{ kind, from: until, to: Number.POSITIVE_INFINITY, reason: null, decidedAt: until }] },
+            ],
+          ]),
+        ),
+      decideNothing,
+    ]),
+  ];
+  for (const named of lists) expect(await findSilent(named)).toBe(1);
+  for (const [name, set, reset] of states) {
+    set();
+    for (const named of lists)
+      expect(await findSilent(named), `${name}, ${named === null ? 'listed' : 'named'}`).toBe(0);
+    reset();
+  }
+  for (const named of lists) expect(await findSilent(named)).toBe(1);
 });
 
 test('reports a missing file, and all other data', async () => {
