@@ -39,7 +39,7 @@ export function formatStatus(
       'verified',
       verifiedThrough === null
         ? 'not every published byte yet; to verify them all: oddslake verify'
-        : `every published byte since ${formatIsoUtc(verifiedThrough)}`,
+        : `every ${first === undefined ? '' : 'other '}published byte since ${formatIsoUtc(verifiedThrough)}`,
     ],
     ...(first === undefined
       ? []

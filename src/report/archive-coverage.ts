@@ -38,10 +38,12 @@ export function renderCoverageSection({ coverage }: ReportData): ReportPart[] {
   const caption = `Covered share of symbol lifetimes per ${step}, by ${groupWords[groupedBy]}`;
   const lived = rows.reduce((sum, { lifetimeMs }) => sum + sumValues(lifetimeMs), 0);
   const covered = rows.reduce((sum, { coveredMs }) => sum + sumValues(coveredMs), 0);
+  const damagedMs = rows.reduce((sum, row) => sum + sumValues(row.damagedMs), 0);
+  const damageText = damagedMs === 0 ? '' : ' What is in damaged files does not.';
   return [
     renderSection('Coverage', [
       renderFigure(
-        `${caption}. A fetched window without ticks counts as covered.`,
+        `${caption}. A fetched window without ticks counts as covered.${damageText}`,
         renderCoveragePlot(
           `${caption}: ${formatCoveragePercent(covered / lived)} from ${formatMinute(from)} to ${formatMinute(to)}`,
           coverage,
@@ -51,7 +53,7 @@ export function renderCoverageSection({ coverage }: ReportData): ReportPart[] {
           },
         ),
       ),
-      html`<p class="keys">${renderLevelKeys()}<span class="key only-narrow">${narrow}</span></p>\n`,
+      html`<p class="keys">${renderLevelKeys(damagedMs > 0)}<span class="key only-narrow">${narrow}</span></p>\n`,
       html`<details><summary>Groups as a table</summary>${renderGroupsTable(rows, step)}</details>\n`,
     ]),
   ];
@@ -63,9 +65,13 @@ const sumValues = (values: readonly number[]): number => values.reduce((sum, val
 const formatCoveragePercent = (share: number): string => `${Math.floor(share * 1000) / 10} %`;
 
 const toHeatLines = ({ rows }: CoverageFacts, steps: number): HeatLine[] =>
-  rows.map(({ group, lifetimeMs, coveredMs }) => {
-    const [lived, covered] = [sumSteps(lifetimeMs, steps), sumSteps(coveredMs, steps)];
-    return { name: group, shares: lived.map((ms, i) => (ms === 0 ? null : covered[i]! / ms)) };
+  rows.map(({ group, lifetimeMs, coveredMs, damagedMs }) => {
+    const [lived, covered, damaged] = [lifetimeMs, coveredMs, damagedMs].map((values) => sumSteps(values, steps));
+    return {
+      name: group,
+      shares: lived!.map((ms, i) => (ms === 0 ? null : covered![i]! / ms)),
+      damagedSteps: new Set(damaged!.flatMap((ms, i) => (ms === 0 ? [] : [i]))),
+    };
   });
 
 const sumSteps = (values: readonly number[], steps: number): number[] =>
@@ -75,12 +81,15 @@ const sumSteps = (values: readonly number[], steps: number): number[] =>
 
 const levelWords = ['nothing', 'less than half', 'half or more', '90 % or more', 'all'] as const;
 
-const renderLevelKeys = (): Html[] => [
+const renderLevelKeys = (hasDamage: boolean): Html[] => [
   ...heatLevels.map(
     (_, level) =>
       html`<span class="key"><span class="swatch level-${heatColours[level]!}" aria-hidden="true"></span>${levelWords[level]!}</span>\n`,
   ),
   html`<span class="key"><span class="swatch blank" aria-hidden="true"></span>no live symbol</span>\n`,
+  ...(hasDamage
+    ? [html`<span class="key"><span class="swatch damaged" aria-hidden="true"></span>in damaged files</span>\n`]
+    : []),
 ];
 
 function renderGroupsTable(rows: readonly HeatmapRow[], step: string): Html {
@@ -102,6 +111,15 @@ function renderGroupsTable(rows: readonly HeatmapRow[], step: string): Html {
       name: 'Missing',
       format: ({ lifetimeMs, coveredMs }) => formatDuration(sumValues(lifetimeMs) - sumValues(coveredMs)),
     },
+    ...(rows.some(({ damagedMs }) => sumValues(damagedMs) > 0)
+      ? [
+          {
+            name: 'In damaged files',
+            format: ({ damagedMs }: HeatmapRow) => formatDuration(sumValues(damagedMs)),
+            isLoss: ({ damagedMs }: HeatmapRow) => sumValues(damagedMs) > 0,
+          },
+        ]
+      : []),
   ];
   return renderHtmlTable('Coverage by group', columns, rows);
 }

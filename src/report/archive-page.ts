@@ -206,6 +206,7 @@ figure + figure, .figures + figure { margin-top: 22px; }
 .runs { margin-top: 14px; }
 .note + .scroll, .note + .cards, .note + .busiest { margin-top: 8px; }
 .blank { border: 1px solid var(--line); }
+.swatch.damaged { background: var(--bad); }
 .level-0 { background: var(--level-0); }
 .level-1 { background: var(--level-1); }
 .level-2 { background: var(--level-2); }

@@ -121,6 +121,8 @@ export interface HeatLine {
   readonly name: string;
   /** Covered share of each step, 0 to 1; null if no symbol was live. */
   readonly shares: readonly (number | null)[];
+  /** Indexes of the steps with ticks in damaged files. */
+  readonly damagedSteps: ReadonlySet<number>;
 }
 
 interface HeatLines {
@@ -152,7 +154,9 @@ export const renderCoveragePlot = (
         const widthMax = isNarrow ? 84 : 160;
         const names = new Map(shownLines.map(({ name }, i) => [i, fitText(name, widthMax)]));
         const widest = [...names.values()].reduce((max, name) => Math.max(max, estimateTextWidth(name)), 0);
-        const runs = shownLines.flatMap(({ shares }, row) => mergeHeatRuns(shares, row, span, stepMs));
+        const runs = shownLines.flatMap(({ shares, damagedSteps }, row) =>
+          mergeHeatRuns(shares, row, span, stepMs, damagedSteps),
+        );
         return {
           marginLeft: 16 + widest,
           x: buildTimeAxis(size, span),
@@ -169,7 +173,11 @@ export const renderCoveragePlot = (
               x1: ({ from }: HeatRun) => toDate(from),
               x2: ({ to }: HeatRun) => toDate(to),
               y: 'row',
-              fill: { value: ({ level }: HeatRun) => `var(--level-${heatColours[level]})`, scale: null },
+              fill: {
+                value: ({ level, isDamaged }: HeatRun) =>
+                  isDamaged ? 'var(--bad)' : `var(--level-${heatColours[level]})`,
+                scale: null,
+              },
             }),
           ],
         };
@@ -196,7 +204,11 @@ export function fitText(text: string, widthMax: number): string {
 interface HeatRun extends Window {
   readonly row: number;
   readonly level: number;
+  /** Shown instead of the level. */
+  readonly isDamaged: boolean;
 }
+
+const noSteps: ReadonlySet<number> = new Set();
 
 /** Merges adjacent steps of the same level into one mark, which keeps the SVG small. */
 export function mergeHeatRuns(
@@ -204,15 +216,18 @@ export function mergeHeatRuns(
   row: number,
   span: Window,
   stepMs: number,
+  damagedSteps = noSteps,
 ): HeatRun[] {
-  const out: { row: number; level: number; from: number; to: number }[] = [];
+  const out: (Omit<HeatRun, 'to'> & { to: number })[] = [];
   for (const [i, share] of shares.entries()) {
     if (share === null) continue;
-    const [from, level] = [span.from + i * stepMs, findHeatLevel(share)];
+    const from = span.from + i * stepMs;
+    const isDamaged = damagedSteps.has(i);
+    const level = isDamaged ? 0 : findHeatLevel(share);
     const last = out.at(-1);
     const to = Math.min(from + stepMs, span.to);
-    if (last !== undefined && last.level === level && last.to === from) last.to = to;
-    else out.push({ row, level, from, to });
+    if (last !== undefined && last.level === level && last.isDamaged === isDamaged && last.to === from) last.to = to;
+    else out.push({ row, level, isDamaged, from, to });
   }
   return out;
 }

@@ -84,6 +84,20 @@ test('a symbol with a short gap is not shown as fully covered', () => {
   expect(text.match(/fill="var\(--level-0\)"/g)!.length).toBeGreaterThanOrEqual(2);
 });
 
+test('a step with ticks in damaged files is drawn as damaged, in the plot, its key and its table', () => {
+  const { coverage } = createReportData();
+  const [row] = coverage.rows;
+  const day = (values: readonly number[], value: number) => values.map((ms, i) => (i >= 48 && i < 72 ? value : ms));
+  const damaged = { ...row!, coveredMs: day(row!.coveredMs, 0), damagedMs: day(row!.damagedMs, 3_600_000) };
+  const text = page({ coverage: { ...coverage, rows: [damaged] } });
+  // One mark, wide and narrow.
+  expect(text.match(/fill="var\(--bad\)"/g)).toHaveLength(2);
+  expect(text).toContain('What is in damaged files does not.');
+  expect(text).toContain('<span class="swatch damaged" aria-hidden="true"></span>in damaged files');
+  expect(text).toMatch(/<td class=" loss" data-label="In damaged files">1 d<\/td>/);
+  expect(page()).not.toMatch(/--bad\)"|in damaged files/);
+});
+
 test('uses the singular for one gap of one symbol', () => {
   const gaps = { ...createReportDataWithProblems(['A']).gaps, windows: 1, symbols: 1 };
   const text = page({ gaps });
@@ -221,6 +235,7 @@ test('the size of the page is bounded', () => {
     lifetimeMs: Array.from({ length: steps }, () => 100),
     // Adjacent hours have different levels.
     coveredMs: Array.from({ length: steps }, (_, i) => [0, 100, 60, 95, 10][i % 5]!),
+    damagedMs: Array.from({ length: steps }, () => 0),
   }));
   const many = Array.from({ length: 200 }, (_, i) =>
     createRun(200 - i, { exitCode: 4 }, { error: 'x'.repeat(100_000) }),

@@ -25,7 +25,9 @@ const rowsOf = (text: string): string[][] =>
 test('lists damaged files with the time at which the damage was found', () => {
   const text = textOf(renderDamageSection(createReportDataWithProblems(['ticks/x', 'b'])));
   expect(rowsOf(text)).toEqual([['ticks/x', 'checksum mismatch', '2026-11-22 04:00']]);
-  expect(text).toContain('30 files missing or not as published. The first 1 are listed.');
+  expect(text).toContain(
+    '30 files missing or not as published. The first 1 are listed. Every other published byte has',
+  );
   expect(textOf(renderDamageSection(createReportData()))).toContain('No known damage. Every published byte has been');
 });
 

@@ -163,6 +163,7 @@ export function madeHeat(group: string, share: number) {
     symbols: 2,
     lifetimeMs: livedMs,
     coveredMs: livedMs.map((ms, i) => (i === steps - 1 ? 0 : share * ms)),
+    damagedMs: livedMs.map(() => 0),
   };
 }
 

@@ -2,6 +2,7 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { recordNight } from '../../../src/archive/journal/nightly-memory.ts';
+import { recordDamage } from '../../../src/archive/journal/published-files.ts';
 import { finishRun, startRun } from '../../../src/archive/journal/runs.ts';
 import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
 import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
@@ -156,6 +157,25 @@ test('reports a missing file, and all other data', async () => {
   const { cadence, days, coverage } = await gathered(archive);
   expect(cadence).toMatchObject({ busiest: [], error: expect.stringMatching(/Run oddslake verify/) });
   expect([days.length, coverage.rows.length]).toEqual([3, 1]);
+});
+
+test('what is in a damaged file is not covered', async () => {
+  const archive = await lakeWith();
+  const whole = await gathered(archive);
+  const [file] = archive
+    .readManifest()
+    .datasets.ticks.files.filter(({ date, rows }) => date === '2026-06-02' && rows > 0);
+  recordDamage(archive.state.db, [{ path: file!.path, kind: 'missing' }], 'run', end);
+  const [row, ...others] = (await gathered(archive)).coverage.rows;
+  const half = <Value>(values: readonly Value[], value: Value) => values.map((one, i) => (i < 24 ? one : value));
+  expect(others).toEqual([]);
+  // The lifetimes, and the day before, are as without damage.
+  const before = whole.coverage.rows[0]!;
+  expect(row).toEqual({
+    ...before,
+    coveredMs: half(before.coveredMs, 0),
+    damagedMs: half(before.damagedMs, hourMs),
+  });
 });
 
 test('handles an empty archive, lost state and old data', async () => {
