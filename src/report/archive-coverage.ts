@@ -2,6 +2,7 @@ import { formatCount, formatDuration, formatNumber } from '../base/format-quanti
 import { type Html, html } from '../base/html.ts';
 import { formatDay, formatMinute } from '../base/time.ts';
 import { dayMs, hourMs } from '../base/window.ts';
+import { computeCommonAxis } from './archive-days.ts';
 import type { CoverageFacts, GapGroup, HeatmapRow } from './data/coverage-facts.ts';
 import type { QuarantineReason } from './data/quarantine.ts';
 import type { ReportData } from './data/report-data.ts';
@@ -30,7 +31,8 @@ const getStepWords = (stepMs: number) => stepWords[stepMs as keyof typeof stepWo
 const lettersMax = 300;
 
 /** Covered share of the lifetimes of symbols, by group and hour. */
-export function renderCoverageSection({ coverage }: ReportData): ReportPart[] {
+export function renderCoverageSection(data: ReportData): ReportPart[] {
+  const { coverage } = data;
   const { rows, groupedBy, stepMs, from, to } = coverage;
   if (rows.length === 0)
     return [{ name: 'Coverage', text: `No symbol was live from ${formatDay(from)} to ${formatDay(to - 1)}.` }];
@@ -44,14 +46,15 @@ export function renderCoverageSection({ coverage }: ReportData): ReportPart[] {
     renderSection('Coverage', [
       renderFigure(
         `${caption}. A fetched window without ticks counts as covered.${damageText}`,
-        renderCoveragePlot(
-          `${caption}: ${formatCoveragePercent(covered / lived)} from ${formatMinute(from)} to ${formatMinute(to)}`,
-          coverage,
-          {
+        renderCoveragePlot({
+          label: `${caption}: ${formatCoveragePercent(covered / lived)} from ${formatMinute(from)} to ${formatMinute(to)}`,
+          span: coverage,
+          axis: computeCommonAxis(data),
+          sizes: {
             wide: { lines: toHeatLines(coverage, 1), stepMs },
             narrow: { lines: toHeatLines(coverage, narrowSteps), stepMs: narrowSteps * stepMs },
           },
-        ),
+        }),
       ),
       html`<p class="keys">${renderLevelKeys(damagedMs > 0)}<span class="key only-narrow">${narrow}</span></p>\n`,
       html`<details><summary>Groups as a table</summary>${renderGroupsTable(rows, step)}</details>\n`,

@@ -147,9 +147,9 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
           : `of ${formatCount(gaps.symbols, 'symbol')}, ${formatDuration(gaps.missingMs)} in total`,
     },
     {
-      label: 'On disk',
+      label: 'Published',
       value: formatBytes(published.bytes),
-      note: bytesPerDay === null ? 'growth not known yet' : `grows by ${formatBytes(Math.max(0, bytesPerDay))} per day`,
+      note: bytesPerDay === null ? 'growth not known yet' : `grows by ${formatBytes(bytesPerDay)} per day`,
     },
     {
       label: 'Disk full',

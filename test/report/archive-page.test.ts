@@ -172,7 +172,7 @@ test('draws a chart from five points on, and a table or a sentence below', () =>
     'Ticks observed at two prices, per UTC day of their timestamps',
     'Lag of coverage at the end of each run, in minutes',
     'Requests per second of each run, without idle and throttled time (dots), and the rate limit at that time (dashed)',
-    'Total published bytes at the end of each day, in MB',
+    'Published bytes of all days up to each day, in MB',
   ];
   expect(plotLabels(of(5))).toEqual(expect.arrayContaining(charts));
   const few = of(4);
@@ -185,12 +185,37 @@ test('draws a chart from five points on, and a table or a sentence below', () =>
 });
 
 test('the axis of days begins with the first tick, not with the first market list', () => {
-  const { days } = createReportData();
-  const text = page({ days: days.map((day, i) => ({ ...day, ticks: i < 8 ? 0 : day.ticks })) });
+  const { days, coverage } = createReportData();
+  const rest = { coverage: { ...coverage, rows: [] } };
+  const text = page({ days: days.map((day, i) => ({ ...day, ticks: i < 8 ? 0 : day.ticks })), ...rest });
   const bars = /aria-label="Ticks per UTC day[\s\S]*?<\/svg>/.exec(text)![0].match(/<rect /g);
   expect(bars).toHaveLength(6);
   const labels = /aria-label="Ticks per UTC day[\s\S]*?<\/svg>/.exec(text)![0].match(/Nov \d+/g);
   expect(labels![0]).toBe('Nov 17');
+});
+
+test('the plots of coverage, ticks and bytes have one time axis, whatever the lengths of names and the first tick', () => {
+  const { coverage, days } = createReportData();
+  const rows = coverage.rows.map((row, i) => ({ ...row, group: `a long name of a group ${i}` }));
+  const text = page({
+    coverage: { ...coverage, rows },
+    days: days.map((day, i) => ({ ...day, ticks: i < 3 ? 0 : day.ticks })),
+  });
+  for (const name of ['wide', 'narrow']) {
+    const plots = [...text.matchAll(new RegExp(`<div class="${name}">(<svg .*?</svg>)</div>`, 'gs'))].map(
+      ([, svg]) => svg!,
+    );
+    // The labels of a time axis with their places.
+    const axes = ['Covered share', 'Ticks per UTC day', 'Published bytes per day'].map((label) => {
+      const plot = plots.find((svg) => svg.includes(`aria-label="${label}`))!;
+      return [...plot.matchAll(/<text transform="translate\(([\d.]+),[^>]*>(.*?)<\/text>/gs)]
+        .map(([, x, date]) => [x, date!.replaceAll(/<[^>]+>/g, '')])
+        .filter(([, date]) => date!.startsWith('Nov'));
+    });
+    expect(axes[0]!.length, name).toBeGreaterThanOrEqual(2);
+    expect(axes[1], name).toEqual(axes[0]);
+    expect(axes[2], name).toEqual(axes[0]);
+  }
 });
 
 test('says how many days are not shown', () => {
