@@ -1,10 +1,10 @@
 import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { datasetNames } from '../archive/format/datasets.ts';
+import { computeDailyGrowth } from '../archive/format/growth.ts';
 import { listManifestFiles, type Manifest } from '../archive/format/manifest.ts';
 import { exitCodes } from '../base/errors.ts';
 import { formatBytes, formatDuration, formatNumber } from '../base/format-quantity.ts';
-import { formatDay } from '../base/time.ts';
 import { dayMs } from '../base/window.ts';
 import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
@@ -137,20 +137,6 @@ export function suggestPermissionFix(
   return isOwn || user.groups.includes(gid) ? `chmod o= ${path}` : `chown ${user.uid} ${path} && chmod 600 ${path}`;
 }
 
-/** Maximum number of days in the growth rate. */
-const growthDaysMax = 7;
-
-/** Growth per day over the last seven days before today that have files; null if fewer than two have. */
-export function computeBytesPerDay(
-  files: readonly { readonly date: string | null; readonly bytes: number }[],
-  nowMs: number,
-): number | null {
-  const [first, today] = [formatDay(nowMs - growthDaysMax * dayMs), formatDay(nowMs)];
-  const recent = files.filter(({ date }) => date !== null && first <= date && date < today);
-  const days = new Set(recent.map(({ date }) => date)).size;
-  return days < 2 ? null : recent.reduce((sum, { bytes }) => sum + bytes, 0) / days;
-}
-
 /**
  * Gathers the facts about the disk of the archive at `root`.
  * @param secrets paths of secret files; they may be missing
@@ -166,7 +152,8 @@ export function probeDisk(
     root,
     folder,
     fileSystem: readFileSystem(folder),
-    bytesPerDay: manifest === null ? null : computeBytesPerDay(listManifestFiles(manifest), nowMs),
+    bytesPerDay:
+      manifest === null ? null : (computeDailyGrowth(listManifestFiles(manifest), nowMs)?.bytesPerDay ?? null),
     unwritablePaths: listWrittenPaths(root, folder).filter((path) => existsSync(path) && !isWritable(path)),
     exposedSecrets: secrets.flatMap(checkSecretFile),
   };

@@ -2,6 +2,7 @@ import { formatCount, formatDuration, formatNumber } from '../base/format-quanti
 import { type Html, html } from '../base/html.ts';
 import { formatDay, formatMinute } from '../base/time.ts';
 import { dayMs, hourMs } from '../base/window.ts';
+import { computeCommonAxis } from './archive-days.ts';
 import type { CoverageFacts, GapGroup, HeatmapRow } from './data/coverage-facts.ts';
 import type { QuarantineReason } from './data/quarantine.ts';
 import type { ReportData } from './data/report-data.ts';
@@ -30,7 +31,8 @@ const getStepWords = (stepMs: number) => stepWords[stepMs as keyof typeof stepWo
 const lettersMax = 300;
 
 /** Covered share of the lifetimes of symbols, by group and hour. */
-export function renderCoverageSection({ coverage }: ReportData): ReportPart[] {
+export function renderCoverageSection(data: ReportData): ReportPart[] {
+  const { coverage } = data;
   const { rows, groupedBy, stepMs, from, to } = coverage;
   if (rows.length === 0)
     return [{ name: 'Coverage', text: `No symbol was live from ${formatDay(from)} to ${formatDay(to - 1)}.` }];
@@ -38,20 +40,23 @@ export function renderCoverageSection({ coverage }: ReportData): ReportPart[] {
   const caption = `Covered share of symbol lifetimes per ${step}, by ${groupWords[groupedBy]}`;
   const lived = rows.reduce((sum, { lifetimeMs }) => sum + sumValues(lifetimeMs), 0);
   const covered = rows.reduce((sum, { coveredMs }) => sum + sumValues(coveredMs), 0);
+  const damagedMs = rows.reduce((sum, row) => sum + sumValues(row.damagedMs), 0);
+  const damageText = damagedMs === 0 ? '' : ' What is in damaged files does not.';
   return [
     renderSection('Coverage', [
       renderFigure(
-        `${caption}. A fetched window without ticks counts as covered.`,
-        renderCoveragePlot(
-          `${caption}: ${formatCoveragePercent(covered / lived)} from ${formatMinute(from)} to ${formatMinute(to)}`,
-          coverage,
-          {
+        `${caption}. A fetched window without ticks counts as covered.${damageText}`,
+        renderCoveragePlot({
+          label: `${caption}: ${formatCoveragePercent(covered / lived)} from ${formatMinute(from)} to ${formatMinute(to)}`,
+          span: coverage,
+          axis: computeCommonAxis(data),
+          sizes: {
             wide: { lines: toHeatLines(coverage, 1), stepMs },
             narrow: { lines: toHeatLines(coverage, narrowSteps), stepMs: narrowSteps * stepMs },
           },
-        ),
+        }),
       ),
-      html`<p class="keys">${renderLevelKeys()}<span class="key only-narrow">${narrow}</span></p>\n`,
+      html`<p class="keys">${renderLevelKeys(damagedMs > 0)}<span class="key only-narrow">${narrow}</span></p>\n`,
       html`<details><summary>Groups as a table</summary>${renderGroupsTable(rows, step)}</details>\n`,
     ]),
   ];
@@ -63,9 +68,13 @@ const sumValues = (values: readonly number[]): number => values.reduce((sum, val
 const formatCoveragePercent = (share: number): string => `${Math.floor(share * 1000) / 10} %`;
 
 const toHeatLines = ({ rows }: CoverageFacts, steps: number): HeatLine[] =>
-  rows.map(({ group, lifetimeMs, coveredMs }) => {
-    const [lived, covered] = [sumSteps(lifetimeMs, steps), sumSteps(coveredMs, steps)];
-    return { name: group, shares: lived.map((ms, i) => (ms === 0 ? null : covered[i]! / ms)) };
+  rows.map(({ group, lifetimeMs, coveredMs, damagedMs }) => {
+    const [lived, covered, damaged] = [lifetimeMs, coveredMs, damagedMs].map((values) => sumSteps(values, steps));
+    return {
+      name: group,
+      shares: lived!.map((ms, i) => (ms === 0 ? null : covered![i]! / ms)),
+      damagedSteps: new Set(damaged!.flatMap((ms, i) => (ms === 0 ? [] : [i]))),
+    };
   });
 
 const sumSteps = (values: readonly number[], steps: number): number[] =>
@@ -75,12 +84,15 @@ const sumSteps = (values: readonly number[], steps: number): number[] =>
 
 const levelWords = ['nothing', 'less than half', 'half or more', '90 % or more', 'all'] as const;
 
-const renderLevelKeys = (): Html[] => [
+const renderLevelKeys = (hasDamage: boolean): Html[] => [
   ...heatLevels.map(
     (_, level) =>
       html`<span class="key"><span class="swatch level-${heatColours[level]!}" aria-hidden="true"></span>${levelWords[level]!}</span>\n`,
   ),
   html`<span class="key"><span class="swatch blank" aria-hidden="true"></span>no live symbol</span>\n`,
+  ...(hasDamage
+    ? [html`<span class="key"><span class="swatch damaged" aria-hidden="true"></span>in damaged files</span>\n`]
+    : []),
 ];
 
 function renderGroupsTable(rows: readonly HeatmapRow[], step: string): Html {
@@ -102,6 +114,15 @@ function renderGroupsTable(rows: readonly HeatmapRow[], step: string): Html {
       name: 'Missing',
       format: ({ lifetimeMs, coveredMs }) => formatDuration(sumValues(lifetimeMs) - sumValues(coveredMs)),
     },
+    ...(rows.some(({ damagedMs }) => sumValues(damagedMs) > 0)
+      ? [
+          {
+            name: 'In damaged files',
+            format: ({ damagedMs }: HeatmapRow) => formatDuration(sumValues(damagedMs)),
+            isLoss: ({ damagedMs }: HeatmapRow) => sumValues(damagedMs) > 0,
+          },
+        ]
+      : []),
   ];
   return renderHtmlTable('Coverage by group', columns, rows);
 }

@@ -6,13 +6,13 @@ import { type HtmlColumn, type ReportPart, renderCards, renderHtmlTable, renderS
 
 type DamagedFile = ReportData['status']['damaged'][number];
 
-/** Damaged files and when the damage was found, or since when every published byte has been verified. */
+/** Damaged files and when the damage was found, and since when every other published byte has been verified. */
 export function renderDamageSection({ status }: ReportData): ReportPart[] {
   const { damaged, damaged_count: count, verified_through: verifiedThrough } = status;
   const verifiedText =
     verifiedThrough === null
       ? 'Not all published bytes have been verified yet.'
-      : `Every published byte has been verified since ${formatMinute(verifiedThrough)}.`;
+      : `Every ${count === 0 ? '' : 'other '}published byte has been verified since ${formatMinute(verifiedThrough)}.`;
   if (count === 0) return [{ name: 'Damage', text: `No known damage. ${verifiedText}` }];
   const columns: HtmlColumn<DamagedFile>[] = [
     { name: 'File', kind: 'text', format: ({ path }) => path },

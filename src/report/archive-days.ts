@@ -37,6 +37,25 @@ function trimDays(days: readonly DayTotals[], getValue: (day: DayTotals) => numb
   return days.slice(days.findIndex(hasValue), days.findLastIndex(hasValue) + 1);
 }
 
+/** The days of the plots of ticks and bytes; none if they are a table. */
+function listPlottedDays(data: ShownDays): readonly DayTotals[] {
+  const days = trimDays(filterShownDays(data), ({ ticks }) => ticks);
+  return days.length < chartPointsMin ? [] : days;
+}
+
+/** The time axis of the plots of coverage, ticks and bytes, which stand above each other. */
+export function computeCommonAxis(data: Pick<ReportData, 'coverage'> & ShownDays): Window {
+  const days = listPlottedDays(data);
+  const windows = [
+    ...(data.coverage.rows.length === 0 ? [] : [data.coverage]),
+    ...(days.length === 0 ? [] : [getDaysWindow(days)]),
+  ];
+  return {
+    from: Math.min(...windows.map(({ from }) => from)),
+    to: Math.max(...windows.map(({ to }) => to)),
+  };
+}
+
 /** Ticks and bytes per day, as bars and as a table; with few days only as a table. */
 export function renderTicksSection(data: ReportData): ReportPart[] {
   const days = filterShownDays(data);
@@ -51,11 +70,12 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
       : [
           html`<p class="note">The last ${formatNumber(days.length)} of ${formatNumber(data.days.length)} days. The setting report.days shows more.</p>\n`,
         ];
-  const tickDays = trimDays(days, ({ ticks }) => ticks);
-  if (tickDays.length < chartPointsMin)
-    return [
-      renderSection('Ticks and bytes', [...hiddenNote, renderCards(renderDaysTable(tickDays.toReversed(), data))]),
-    ];
+  const tickDays = listPlottedDays(data);
+  if (tickDays.length === 0) {
+    const listed = trimDays(days, ({ ticks }) => ticks).toReversed();
+    return [renderSection('Ticks and bytes', [...hiddenNote, renderCards(renderDaysTable(listed, data))])];
+  }
+  const placed = { span: computeCommonAxis(data), rowNames: data.coverage.rows.map(({ group }) => group) };
   const hollowNote = tickDays.every(isDayComplete) ? '' : ' Hollow bars: days that are incomplete or not over yet.';
   const byteUnit = chooseByteUnit(maximum(({ bytes }) => bytes));
   const bars = (getValue: (day: DayTotals) => number) =>
@@ -70,7 +90,7 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
         renderDayBars({
           label: `${ticks}: ${formatNumber(sum((day) => day.ticks))} in total, maximum ${formatNumber(maximum((day) => day.ticks))}`,
           yLabel: 'ticks',
-          span: getDaysWindow(tickDays),
+          ...placed,
           bars: bars((day) => day.ticks),
         }),
       ),
@@ -79,7 +99,7 @@ export function renderTicksSection(data: ReportData): ReportPart[] {
         renderDayBars({
           label: `${bytes}: ${formatBytes(sum((day) => day.bytes))} in total, maximum ${formatBytes(maximum((day) => day.bytes))}`,
           yLabel: byteUnit.name,
-          span: getDaysWindow(tickDays),
+          ...placed,
           bars: bars((day) => day.bytes / byteUnit.bytes),
         }),
       ),
@@ -155,11 +175,11 @@ export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth:
   const byteUnit = chooseByteUnit(last.bytes);
   const forecast = projectSizes(growth, nowMs);
   const points = sizes.map(({ t, bytes }) => ({ t, value: bytes / byteUnit.bytes }));
-  const caption = `Total published bytes at the end of each day, in ${byteUnit.name}`;
+  const caption = `Published bytes of all days up to each day, in ${byteUnit.name}`;
   const growthText =
     bytesPerDay === null
-      ? 'Fewer than three finished days: growth is not known yet.'
-      : `Growth ${formatBytes(Math.max(0, bytesPerDay))} per day, fitted to the last ${formatNumber(days)} finished days${forecast.length === 0 ? '' : ' (dashed)'}.`;
+      ? 'Growth is not known yet: it takes two finished days after the first one.'
+      : `Growth ${formatBytes(bytesPerDay)} per day, the mean of the last ${formatNumber(days)} finished days${forecast.length === 0 ? '' : ' (dashed)'}.`;
   const fullText =
     space === null || bytesPerDay === null
       ? ''
@@ -168,7 +188,7 @@ export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth:
         : ` ${formatBytes(space.freeBytes)} free: the disk will be full on ${formatDay(fullAt)}, in ${formatDuration(fullAt - nowMs)}.`;
   const from = Math.max(shown.from, sizes[0]!.t);
   if (points.length < chartPointsMin)
-    return [{ name: 'Growth', text: `${formatBytes(last.bytes)} published. ${growthText}${fullText}` }];
+    return [{ name: 'Growth', text: `${formatBytes(last.bytes)} of all days. ${growthText}${fullText}` }];
   return [
     renderSection('Growth', [
       renderFigure(

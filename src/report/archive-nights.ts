@@ -4,6 +4,7 @@ import { formatDay, formatMinute } from '../base/time.ts';
 import { dayMs } from '../base/window.ts';
 import { chartPointsMin } from './archive-days.ts';
 import type { NamedSymbols } from './data/past-night.ts';
+import { findCountedNight } from './data/past-run.ts';
 import type { ReportData } from './data/report-data.ts';
 import {
   type HtmlColumn,
@@ -38,13 +39,10 @@ const marketRows = [
 ] as const;
 
 /** What the last nightly run changed, compared with the nights before. */
-export function renderNightSection({ runs, lastNight }: ReportData): ReportPart[] {
-  // A run that failed early compared nothing.
-  const run = [lastNight, ...runs].findLast(
-    (one) => one !== null && one.summary !== null && one.summary.night !== null,
-  );
+export function renderNightSection({ runs, lastNight, nightHistory }: ReportData): ReportPart[] {
+  const run = findCountedNight(runs, lastNight);
   const night = run?.summary?.night ?? null;
-  if (run === null || run === undefined || night === null)
+  if (run === null || night === null)
     return [{ name: 'Since the previous night', text: 'No nightly run has completed yet.' }];
   const rows: ChangeRow[] = [
     ...tickRows.map(([key, name]): ChangeRow => {
@@ -67,13 +65,21 @@ export function renderNightSection({ runs, lastNight }: ReportData): ReportPart[
     published === null
       ? ''
       : ` It published ${formatCount(published.files, 'file')} (${formatBytes(published.bytes)}) of ${formatCount(published.days, 'day')}.`;
+  const isCompared = night.nights > 0;
+  const hasPrevious = isCompared || nightHistory.hasEarlierNight;
   // On the first night all symbols are new, and nothing else can have changed.
-  const isFirst = night.nights === 0;
-  const sinceText = isFirst ? '' : ', and the polls since the run before it';
-  const heading = isFirst ? 'The first night' : 'Since the previous night';
+  const isFirst = !hasPrevious && !nightHistory.hasEarlierLists;
+  const sinceText = hasPrevious ? ', and the polls since the run before it' : '';
+  const heading = hasPrevious ? 'Since the previous night' : isFirst ? 'The first night' : 'The last night';
+  const comparisonText =
+    isCompared || isFirst
+      ? ''
+      : hasPrevious
+        ? ' It polled less than an hour more than the night before, so that it is not compared with the usual counts.'
+        : ' No earlier night is recorded that it could be compared with.';
   return [
     renderSection(heading, [
-      html`<p class="note">The nightly run of ${formatMinute(run.startedAt)}${sinceText}.${publishedText}</p>\n`,
+      html`<p class="note">The nightly run of ${formatMinute(run.startedAt)}${sinceText}.${comparisonText}${publishedText}</p>\n`,
       renderCards(renderHtmlTable(heading, columns, isFirst ? rows.filter(({ count }) => count > 0) : rows)),
     ]),
   ];

@@ -147,9 +147,9 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
           : `of ${formatCount(gaps.symbols, 'symbol')}, ${formatDuration(gaps.missingMs)} in total`,
     },
     {
-      label: 'On disk',
+      label: 'Published',
       value: formatBytes(published.bytes),
-      note: bytesPerDay === null ? 'growth not known yet' : `grows by ${formatBytes(Math.max(0, bytesPerDay))} per day`,
+      note: bytesPerDay === null ? 'growth not known yet' : `grows by ${formatBytes(bytesPerDay)} per day`,
     },
     {
       label: 'Disk full',
@@ -206,6 +206,7 @@ figure + figure, .figures + figure { margin-top: 22px; }
 .runs { margin-top: 14px; }
 .note + .scroll, .note + .cards, .note + .busiest { margin-top: 8px; }
 .blank { border: 1px solid var(--line); }
+.swatch.damaged { background: var(--bad); }
 .level-0 { background: var(--level-0); }
 .level-1 { background: var(--level-1); }
 .level-2 { background: var(--level-2); }

@@ -1,4 +1,5 @@
 import type { DiskSpace } from '../archive/disk/file-system.ts';
+import { computeDailyGrowth } from '../archive/format/growth.ts';
 import { exitCodes } from '../base/errors.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatDay, formatIsoUtc, formatMinute, parseDayStart } from '../base/time.ts';
@@ -294,11 +295,11 @@ const formatMore = (count: number): string => (count > 0 ? ` (and ${count} more)
 
 /** Growth of the published files. */
 export interface ArchiveGrowth {
-  /** Cumulative published bytes at the end of each shown day; `t` is the UTC midnight at its end. */
+  /** Published bytes of all days up to each shown day; `t` is the UTC midnight at its end. */
   readonly sizes: readonly { readonly t: number; readonly bytes: number }[];
   /** Bytes per day; null if there are too few finished days. */
   readonly bytesPerDay: number | null;
-  /** Number of finished days used for the estimate. */
+  /** Number of finished days in the mean. */
   readonly days: number;
   /** Time at which the disk will be full, epoch ms; null if unknown or more than `yearsMax` ahead. */
   readonly fullAt: number | null;
@@ -306,12 +307,9 @@ export interface ArchiveGrowth {
 
 /** Maximum forecast of a full disk, in years. */
 const yearsMax = 10;
-const fittedDaysMax = 30;
-const fittedDaysMin = 3;
 
 /**
- * Estimates growth by a least-squares line through the cumulative bytes of the last finished days. Bytes are counted by
- * the day of the data, not of the fetch, so that a backfill does not count as future growth.
+ * Computes the growth, and from it when the disk will be full.
  * @param shownFrom start of the returned sizes, epoch ms
  */
 export function computeGrowth(
@@ -320,14 +318,12 @@ export function computeGrowth(
   { nowMs, shownFrom, shownTo }: { readonly nowMs: number; readonly shownFrom: number; readonly shownTo: number },
 ): ArchiveGrowth {
   const sizes = sumSizesByDay(days, Math.max(floorToDay(nowMs) + dayMs, shownTo));
-  const today = floorToDay(nowMs);
-  const fittedSizes = sizes.filter(({ t }) => t <= today).slice(-fittedDaysMax);
-  const bytesPerDay = fittedSizes.length < fittedDaysMin ? null : estimateSlope(fittedSizes.map(({ bytes }) => bytes));
-  const fullInMs = space === null || !bytesPerDay || bytesPerDay <= 0 ? null : (space.freeBytes / bytesPerDay) * dayMs;
+  const { bytesPerDay, days: meanDays } = computeDailyGrowth(days, nowMs) ?? { bytesPerDay: null, days: 0 };
+  const fullInMs = space === null || !bytesPerDay ? null : (space.freeBytes / bytesPerDay) * dayMs;
   return {
     sizes: sizes.filter(({ t }) => t > shownFrom && t <= shownTo),
     bytesPerDay,
-    days: fittedSizes.length,
+    days: meanDays,
     fullAt: fullInMs === null || fullInMs > yearsMax * 365.25 * dayMs ? null : nowMs + fullInMs,
   };
 }
@@ -343,15 +339,4 @@ function sumSizesByDay(days: readonly Pick<DayTotals, 'date' | 'bytes'>[], to: n
     out.push({ t: day + dayMs, bytes });
   }
   return out;
-}
-
-/** Slope of the least-squares line through values at 0, 1, 2 and so on. */
-export function estimateSlope(values: readonly number[]): number {
-  const center = (values.length - 1) / 2;
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  const [ended, denominator] = values.reduce(
-    ([xy, xx], value, i) => [xy + (i - center) * (value - mean), xx + (i - center) ** 2],
-    [0, 0],
-  );
-  return denominator === 0 ? 0 : ended / denominator;
 }

@@ -195,8 +195,11 @@ function renderSvg(options: Plot.PlotOptions): string {
   return svg.outerHTML;
 }
 
+/** Left margin of a plot with numbers on its left axis, in pixels. */
+export const numberMarginLeft = 56;
+
 const plotDefaults: Plot.PlotOptions = {
-  marginLeft: 56,
+  marginLeft: numberMarginLeft,
   marginRight: 16,
   marginBottom: 34,
   style: { fontSize: '12px', background: 'none', overflow: 'visible' },

@@ -3,7 +3,7 @@ import type { Html } from '../base/html.ts';
 import type { Window } from '../base/window.ts';
 import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 import { shortenText } from './page-parts.ts';
-import { countAxisTicks, formatAxisTime, gridStyle, renderPlot } from './plots.ts';
+import { countAxisTicks, formatAxisTime, gridStyle, numberMarginLeft, renderPlot } from './plots.ts';
 
 // Plots over time. Times are epoch milliseconds, UTC.
 
@@ -23,10 +23,12 @@ interface DayBars {
   readonly span: Window;
   readonly bars: readonly DayBar[];
   readonly colour?: string;
+  /** Names of the rows of a coverage plot above, with which it shares the left edge. */
+  readonly rowNames?: readonly string[];
 }
 
 /** One bar per day. */
-export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accent)' }: DayBars): Html =>
+export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accent)', rowNames = [] }: DayBars): Html =>
   renderPlot(
     {
       label,
@@ -47,6 +49,7 @@ export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accen
             ...look,
           });
         return {
+          marginLeft: computeRowMargin(rowNames, size),
           x: buildTimeAxis(size, span),
           y: {
             label: yLabel,
@@ -121,6 +124,8 @@ export interface HeatLine {
   readonly name: string;
   /** Covered share of each step, 0 to 1; null if no symbol was live. */
   readonly shares: readonly (number | null)[];
+  /** Indexes of the steps with ticks in damaged files. */
+  readonly damagedSteps: ReadonlySet<number>;
 }
 
 interface HeatLines {
@@ -136,26 +141,44 @@ export const heatColours = [0, 1, 2, 3, 5] as const;
 
 export const findHeatLevel = (share: number): number => heatLevels.findLastIndex((minimum) => share >= minimum);
 
+const isNarrowSize = ({ width }: { width: number }): boolean => width < 500;
+/** The longest row name that is shown in full, in pixels. */
+const getNameWidthMax = (size: { width: number }): number => (isNarrowSize(size) ? 84 : 160);
+
+/** The left margin of a plot with such rows: at least that of a plot with numbers. */
+const computeRowMargin = (names: readonly string[], size: { width: number }): number =>
+  names.reduce(
+    (max, name) => Math.max(max, 16 + estimateTextWidth(fitText(name, getNameWidthMax(size)))),
+    numberMarginLeft,
+  );
+
+interface CoveragePlot {
+  readonly label: string;
+  /** Start of the first step and end of the last one. */
+  readonly span: Window;
+  /** The time axis. It contains `span`. */
+  readonly axis: Window;
+  readonly sizes: { readonly wide: HeatLines; readonly narrow: HeatLines };
+}
+
 /** Coverage by name over time; darker means more coverage. */
-export const renderCoveragePlot = (
-  label: string,
-  span: Window,
-  sizes: { readonly wide: HeatLines; readonly narrow: HeatLines },
-): Html => {
+export const renderCoveragePlot = ({ label, span, axis, sizes }: CoveragePlot): Html => {
   const height = 46 + 26 * sizes.wide.lines.length;
   return renderPlot(
     {
       label,
       options: (size) => {
-        const isNarrow = size.width < 500;
-        const { lines: shownLines, stepMs } = isNarrow ? sizes.narrow : sizes.wide;
-        const widthMax = isNarrow ? 84 : 160;
-        const names = new Map(shownLines.map(({ name }, i) => [i, fitText(name, widthMax)]));
-        const widest = [...names.values()].reduce((max, name) => Math.max(max, estimateTextWidth(name)), 0);
-        const runs = shownLines.flatMap(({ shares }, row) => mergeHeatRuns(shares, row, span, stepMs));
+        const { lines: shownLines, stepMs } = isNarrowSize(size) ? sizes.narrow : sizes.wide;
+        const names = new Map(shownLines.map(({ name }, i) => [i, fitText(name, getNameWidthMax(size))]));
+        const runs = shownLines.flatMap(({ shares, damagedSteps }, row) =>
+          mergeHeatRuns(shares, row, span, stepMs, damagedSteps),
+        );
         return {
-          marginLeft: 16 + widest,
-          x: buildTimeAxis(size, span),
+          marginLeft: computeRowMargin(
+            shownLines.map(({ name }) => name),
+            size,
+          ),
+          x: buildTimeAxis(size, axis),
           y: {
             domain: shownLines.map((_, i) => i),
             label: null,
@@ -169,7 +192,11 @@ export const renderCoveragePlot = (
               x1: ({ from }: HeatRun) => toDate(from),
               x2: ({ to }: HeatRun) => toDate(to),
               y: 'row',
-              fill: { value: ({ level }: HeatRun) => `var(--level-${heatColours[level]})`, scale: null },
+              fill: {
+                value: ({ level, isDamaged }: HeatRun) =>
+                  isDamaged ? 'var(--bad)' : `var(--level-${heatColours[level]})`,
+                scale: null,
+              },
             }),
           ],
         };
@@ -196,7 +223,11 @@ export function fitText(text: string, widthMax: number): string {
 interface HeatRun extends Window {
   readonly row: number;
   readonly level: number;
+  /** Shown instead of the level. */
+  readonly isDamaged: boolean;
 }
+
+const noSteps: ReadonlySet<number> = new Set();
 
 /** Merges adjacent steps of the same level into one mark, which keeps the SVG small. */
 export function mergeHeatRuns(
@@ -204,15 +235,18 @@ export function mergeHeatRuns(
   row: number,
   span: Window,
   stepMs: number,
+  damagedSteps = noSteps,
 ): HeatRun[] {
-  const out: { row: number; level: number; from: number; to: number }[] = [];
+  const out: (Omit<HeatRun, 'to'> & { to: number })[] = [];
   for (const [i, share] of shares.entries()) {
     if (share === null) continue;
-    const [from, level] = [span.from + i * stepMs, findHeatLevel(share)];
+    const from = span.from + i * stepMs;
+    const isDamaged = damagedSteps.has(i);
+    const level = isDamaged ? 0 : findHeatLevel(share);
     const last = out.at(-1);
     const to = Math.min(from + stepMs, span.to);
-    if (last !== undefined && last.level === level && last.to === from) last.to = to;
-    else out.push({ row, level, from, to });
+    if (last !== undefined && last.level === level && last.isDamaged === isDamaged && last.to === from) last.to = to;
+    else out.push({ row, level, isDamaged, from, to });
   }
   return out;
 }

@@ -5,7 +5,7 @@ import type { StateInspection } from '../../src/archive/journal/state.ts';
 import { DamageError, type ExitCode } from '../../src/base/errors.ts';
 import type { CompletenessCounts, DayState } from '../../src/contract/completeness-counts.ts';
 import { type ArchiveFacts, judgeArchive } from '../../src/doctor/archive.ts';
-import { computeBytesPerDay, type DiskFacts, judgeDisk, suggestPermissionFix } from '../../src/doctor/disk.ts';
+import { type DiskFacts, judgeDisk, suggestPermissionFix } from '../../src/doctor/disk.ts';
 import { judgeSchedule, judgeSettings } from '../../src/doctor/doctor.ts';
 import { computeDoctorExitCode, type Finding, ok, problem, warning } from '../../src/doctor/finding.ts';
 import { judgeMachine, type MachineFacts } from '../../src/doctor/machine.ts';
@@ -102,19 +102,6 @@ describe('the disk', () => {
     [{}, { exposedSecrets: [{ path: '/k', mode: 0o100644, action: 'chmod 600 /k' }] }, { secrets: 'warning' }],
   ])('%o %o: %o', (change, rest, found) => {
     expect(severities(judged(change, rest))).toMatchObject(found);
-  });
-
-  test('growth is the mean of the last seven days before today', () => {
-    const files = [
-      { date: '2026-11-20', bytes: 5 },
-      { date: '2026-11-19', bytes: 100 },
-      { date: '2026-11-18', bytes: 200 },
-      { date: '2026-11-18', bytes: 300 },
-      { date: '2026-11-01', bytes: 1e9 },
-      { date: null, bytes: 1e9 },
-    ];
-    expect(computeBytesPerDay(files, nowMs)).toBe(300);
-    expect(computeBytesPerDay(files.slice(0, 2), nowMs)).toBeNull();
   });
 
   const [me, mine, service] = [1000, 1000, 990];

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
+import { computeDailyGrowth } from '../../src/archive/format/growth.ts';
 import { formatDay } from '../../src/base/time.ts';
-import { computeGrowth, estimateSlope } from '../../src/report/health-status.ts';
+import { computeGrowth } from '../../src/report/health-status.ts';
 
 const dayMs = 86_400_000;
 const first = Date.UTC(2026, 5, 1);
@@ -13,23 +14,37 @@ const at = (days: number) => ({
   shownTo: first + Math.ceil(days) * dayMs,
 });
 
-test('estimates the slope by least squares', () => {
-  expect(estimateSlope([0, 10, 20, 30])).toBe(10);
-  // By hand: mean 3; (-1.5, -0.5, 0.5, 1.5) · (-2, 1, -1, 2) = 5; 5 / 5 = 1.
-  expect(estimateSlope([1, 4, 2, 5])).toBe(1);
-  expect(estimateSlope([7])).toBe(0);
-});
-
 test('forecasts a full disk from the growth of the last finished days', () => {
   // Four finished days of 100 bytes, and half of today.
   const growth = computeGrowth(daysOf([100, 100, 100, 100, 30]), space, at(4.5));
-  expect(growth).toMatchObject({ bytesPerDay: 100, days: 4, fullAt: first + 14.5 * dayMs });
+  expect(growth).toMatchObject({ bytesPerDay: 100, days: 3, fullAt: first + 14.5 * dayMs });
   expect(growth.sizes.map(({ bytes }) => bytes)).toEqual([100, 200, 300, 400, 430]);
 });
 
 test('a day without files counts as no growth', () => {
-  // Sizes 90, 90, 180, 180, 270: (-2, …, 2) · (-72, -72, 18, 18, 108) = 450; 450 / 10 = 45.
-  expect(computeGrowth(daysOf([90, null, 90, null, 90]), space, at(5)).bytesPerDay).toBe(45);
+  // The first day does not count: (0 + 90 + 0 + 90) / 4.
+  expect(computeGrowth(daysOf([90, null, 90, null, 90]), space, at(5))).toMatchObject({ bytesPerDay: 45, days: 4 });
+  // Days that are only judged, before the first file, are not days of the archive.
+  expect(computeGrowth(daysOf([0, 0, 0, 5, 90, 90]), space, at(6))).toMatchObject({ bytesPerDay: 90, days: 2 });
+});
+
+test('the bytes of a day are those of all its files', () => {
+  const files = [
+    { date: '2026-06-05', bytes: 5 },
+    { date: '2026-06-04', bytes: 100 },
+    { date: '2026-06-03', bytes: 200 },
+    { date: '2026-06-03', bytes: 300 },
+    { date: '2026-06-02', bytes: 1e9 },
+    { date: null, bytes: 1e9 },
+  ];
+  const nowMs = Date.UTC(2026, 5, 5, 9);
+  expect(computeDailyGrowth(files, nowMs)).toEqual({ bytesPerDay: 300, days: 2 });
+  expect(computeDailyGrowth(files.slice(0, 4), nowMs)).toBeNull();
+});
+
+test('the mean is that of the last 30 finished days', () => {
+  const days = daysOf(Array.from({ length: 50 }, (_, i) => (i < 20 ? 1000 : i === 49 ? 7 : 10)));
+  expect(computeGrowth(days, space, at(49.5))).toMatchObject({ bytesPerDay: (1000 + 29 * 10) / 30, days: 30 });
 });
 
 test('gives no forecast without growth, for slow growth or for too few days', () => {

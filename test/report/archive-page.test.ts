@@ -84,6 +84,20 @@ test('a symbol with a short gap is not shown as fully covered', () => {
   expect(text.match(/fill="var\(--level-0\)"/g)!.length).toBeGreaterThanOrEqual(2);
 });
 
+test('a step with ticks in damaged files is drawn as damaged, in the plot, its key and its table', () => {
+  const { coverage } = createReportData();
+  const [row] = coverage.rows;
+  const day = (values: readonly number[], value: number) => values.map((ms, i) => (i >= 48 && i < 72 ? value : ms));
+  const damaged = { ...row!, coveredMs: day(row!.coveredMs, 0), damagedMs: day(row!.damagedMs, 3_600_000) };
+  const text = page({ coverage: { ...coverage, rows: [damaged] } });
+  // One mark, wide and narrow.
+  expect(text.match(/fill="var\(--bad\)"/g)).toHaveLength(2);
+  expect(text).toContain('What is in damaged files does not.');
+  expect(text).toContain('<span class="swatch damaged" aria-hidden="true"></span>in damaged files');
+  expect(text).toMatch(/<td class=" loss" data-label="In damaged files">1 d<\/td>/);
+  expect(page()).not.toMatch(/--bad\)"|in damaged files/);
+});
+
 test('uses the singular for one gap of one symbol', () => {
   const gaps = { ...createReportDataWithProblems(['A']).gaps, windows: 1, symbols: 1 };
   const text = page({ gaps });
@@ -158,7 +172,7 @@ test('draws a chart from five points on, and a table or a sentence below', () =>
     'Ticks observed at two prices, per UTC day of their timestamps',
     'Lag of coverage at the end of each run, in minutes',
     'Requests per second of each run, without idle and throttled time (dots), and the rate limit at that time (dashed)',
-    'Total published bytes at the end of each day, in MB',
+    'Published bytes of all days up to each day, in MB',
   ];
   expect(plotLabels(of(5))).toEqual(expect.arrayContaining(charts));
   const few = of(4);
@@ -171,12 +185,37 @@ test('draws a chart from five points on, and a table or a sentence below', () =>
 });
 
 test('the axis of days begins with the first tick, not with the first market list', () => {
-  const { days } = createReportData();
-  const text = page({ days: days.map((day, i) => ({ ...day, ticks: i < 8 ? 0 : day.ticks })) });
+  const { days, coverage } = createReportData();
+  const rest = { coverage: { ...coverage, rows: [] } };
+  const text = page({ days: days.map((day, i) => ({ ...day, ticks: i < 8 ? 0 : day.ticks })), ...rest });
   const bars = /aria-label="Ticks per UTC day[\s\S]*?<\/svg>/.exec(text)![0].match(/<rect /g);
   expect(bars).toHaveLength(6);
   const labels = /aria-label="Ticks per UTC day[\s\S]*?<\/svg>/.exec(text)![0].match(/Nov \d+/g);
   expect(labels![0]).toBe('Nov 17');
+});
+
+test('the plots of coverage, ticks and bytes have one time axis, whatever the lengths of names and the first tick', () => {
+  const { coverage, days } = createReportData();
+  const rows = coverage.rows.map((row, i) => ({ ...row, group: `a long name of a group ${i}` }));
+  const text = page({
+    coverage: { ...coverage, rows },
+    days: days.map((day, i) => ({ ...day, ticks: i < 3 ? 0 : day.ticks })),
+  });
+  for (const name of ['wide', 'narrow']) {
+    const plots = [...text.matchAll(new RegExp(`<div class="${name}">(<svg .*?</svg>)</div>`, 'gs'))].map(
+      ([, svg]) => svg!,
+    );
+    // The labels of a time axis with their places.
+    const axes = ['Covered share', 'Ticks per UTC day', 'Published bytes per day'].map((label) => {
+      const plot = plots.find((svg) => svg.includes(`aria-label="${label}`))!;
+      return [...plot.matchAll(/<text transform="translate\(([\d.]+),[^>]*>(.*?)<\/text>/gs)]
+        .map(([, x, date]) => [x, date!.replaceAll(/<[^>]+>/g, '')])
+        .filter(([, date]) => date!.startsWith('Nov'));
+    });
+    expect(axes[0]!.length, name).toBeGreaterThanOrEqual(2);
+    expect(axes[1], name).toEqual(axes[0]);
+    expect(axes[2], name).toEqual(axes[0]);
+  }
 });
 
 test('says how many days are not shown', () => {
@@ -221,6 +260,7 @@ test('the size of the page is bounded', () => {
     lifetimeMs: Array.from({ length: steps }, () => 100),
     // Adjacent hours have different levels.
     coveredMs: Array.from({ length: steps }, (_, i) => [0, 100, 60, 95, 10][i % 5]!),
+    damagedMs: Array.from({ length: steps }, () => 0),
   }));
   const many = Array.from({ length: 200 }, (_, i) =>
     createRun(200 - i, { exitCode: 4 }, { error: 'x'.repeat(100_000) }),

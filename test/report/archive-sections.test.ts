@@ -25,7 +25,9 @@ const rowsOf = (text: string): string[][] =>
 test('lists damaged files with the time at which the damage was found', () => {
   const text = textOf(renderDamageSection(createReportDataWithProblems(['ticks/x', 'b'])));
   expect(rowsOf(text)).toEqual([['ticks/x', 'checksum mismatch', '2026-11-22 04:00']]);
-  expect(text).toContain('30 files missing or not as published. The first 1 are listed.');
+  expect(text).toContain(
+    '30 files missing or not as published. The first 1 are listed. Every other published byte has',
+  );
   expect(textOf(renderDamageSection(createReportData()))).toContain('No known damage. Every published byte has been');
 });
 
@@ -49,10 +51,24 @@ test('shows what changed since the previous night, beside the usual counts', () 
 
 test('the first night has nothing to compare with, and shows no zeros', () => {
   const runs = [createRun(8, {}, { night: createNight(0) })];
-  const text = textOf(renderNightSection(createReportData({ runs })));
+  const nightHistory = { hasEarlierNight: false, hasEarlierLists: false };
+  const text = textOf(renderNightSection(createReportData({ runs, nightHistory })));
   expect(text).toContain('<h2>The first night</h2>');
   expect(rowsOf(text).map(([name]) => name)).toEqual(['New ticks', 'Late ticks', 'New symbols']);
   expect(textOf(renderNightSection(createReportData({ runs: [] })))).toContain('No nightly run has completed yet.');
+});
+
+test.each([
+  [true, true, 'Since the previous night', 'and the polls since the run before it. It polled less than an hour more'],
+  // The state was rebuilt.
+  [false, true, 'The last night', '01:00. No earlier night is recorded'],
+])('a night without medians is not always the first one (%j, %j)', (hasEarlierNight, hasEarlierLists, ...texts) => {
+  const runs = [createRun(8, {}, { night: createNight(0) })];
+  const nightHistory = { hasEarlierNight, hasEarlierLists };
+  const text = textOf(renderNightSection(createReportData({ runs, nightHistory })));
+  expect(text).toContain(`<h2>${texts[0]}</h2>`);
+  expect(text).toContain(texts[1]);
+  expect(rowsOf(text)).toHaveLength(7);
 });
 
 test('names failing, suspended and late symbols, and counts those not listed', () => {

@@ -112,6 +112,7 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
     cursors_count: 12,
   },
   lastNight: null,
+  nightHistory: { hasEarlierNight: true, hasEarlierLists: true },
   runs: Array.from({ length: 14 }, (_, i) => createRun(24 * (13 - i) + 6, {}, { night: createNight(7) })),
   days: Array.from({ length: 14 }, (_, i) => ({
     date: formatDay(firstDay + i * dayMs),
@@ -162,6 +163,7 @@ export function madeHeat(group: string, share: number) {
     symbols: 2,
     lifetimeMs: livedMs,
     coveredMs: livedMs.map((ms, i) => (i === steps - 1 ? 0 : share * ms)),
+    damagedMs: livedMs.map(() => 0),
   };
 }
 

@@ -8,9 +8,14 @@ test('only full coverage has the darkest level', () => {
 
 test('merges equal steps, clipped to the window', () => {
   expect(mergeHeatRuns([1, 1, null, 0.5, 0.6, 1], 3, { from: 0, to: 55 }, 10)).toEqual([
-    { row: 3, level: 4, from: 0, to: 20 },
-    { row: 3, level: 2, from: 30, to: 50 },
-    { row: 3, level: 4, from: 50, to: 55 },
+    { row: 3, level: 4, isDamaged: false, from: 0, to: 20 },
+    { row: 3, level: 2, isDamaged: false, from: 30, to: 50 },
+    { row: 3, level: 4, isDamaged: false, from: 50, to: 55 },
+  ]);
+  expect(mergeHeatRuns([0, 0, 0.5, 0], 0, { from: 0, to: 40 }, 10, new Set([1, 2]))).toEqual([
+    { row: 0, level: 0, isDamaged: false, from: 0, to: 10 },
+    { row: 0, level: 0, isDamaged: true, from: 10, to: 30 },
+    { row: 0, level: 0, isDamaged: false, from: 30, to: 40 },
   ]);
 });
 

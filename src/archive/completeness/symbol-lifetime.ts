@@ -76,6 +76,16 @@ export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules:
 export const canBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
   isLive(facts, Number.NEGATIVE_INFINITY, nowMs, rules) || isLive(facts, Number.POSITIVE_INFINITY, nowMs, rules);
 
+/**
+ * Whether no more ticks are to be expected: the market lists say that it is resolved, no longer active, or past its
+ * close. It may still be polled for a while, for late ticks.
+ */
+export const hasEnded = (facts: SymbolFacts, nowMs: number): boolean =>
+  facts.outcome !== null ||
+  findResolutionTime(facts) !== null ||
+  facts.inactiveSince !== null ||
+  (facts.closesAt ?? Number.POSITIVE_INFINITY) <= nowMs;
+
 /** Whether a symbol is polled: it is active in the market lists, configured or watched, and selected. */
 export const isActive = (facts: SymbolFacts, namedSymbols: ReadonlySet<string> | null): boolean =>
   !isUnselected(facts) && isActiveIfSelected(facts, namedSymbols);

@@ -64,6 +64,14 @@ interface PolledCounts {
   readonly conflicts: number;
 }
 
+/** Whether a night before this run is recorded, of the same source. */
+export const hasEarlierNight = (db: Database, runId: string): boolean =>
+  db.one<{ one: number }>(
+    `select 1 as one from nights
+     where run_id < ?1 and source is (select source from runs where run_id = ?1) limit 1`,
+    runId,
+  ) !== undefined;
+
 const pollJobsSql = "'nightly', 'ticks', 'live'";
 
 /**

@@ -15,6 +15,7 @@ interface SymbolCoverage {
   readonly facts: SymbolFacts;
   readonly lifetime: Window;
   readonly covered: readonly Window[];
+  readonly damaged: readonly Window[];
 }
 
 interface CoverageRules {
@@ -30,11 +31,12 @@ interface CoverageRules {
 }
 
 /**
- * Computes the coverage of symbol lifetimes in a window. `coverage` is without lost windows, as in CompletenessInput. Excludes the future, and for suspended symbols the time after
+ * Computes the coverage of symbol lifetimes in a window. `coverage` is without lost windows, as in CompletenessInput. What is in a damaged file is not
+ * covered. Excludes the future, and for suspended symbols the time after
  * their last response, and the time in which a symbol was not to be collected.
  */
 export function computeCoverageFacts(
-  { symbols, coverage }: Pick<CompletenessInput, 'symbols' | 'coverage'>,
+  { symbols, coverage, damage }: Pick<CompletenessInput, 'symbols' | 'coverage' | 'damage'>,
   span: Window,
   { stepMs, groupsMax, named: shownGroups, nowMs, knownFrom, lookbackMs }: CoverageRules,
 ): CoverageFacts {
@@ -49,14 +51,19 @@ export function computeCoverageFacts(
       to: Math.min(span.to, to),
     });
     // Nothing is expected while a symbol is not collected.
-    return subtract([lifetime], facts.unselected ?? []).map((part) => ({ facts, lifetime: part, covered }));
+    const damaged = union(damage?.getWindows(facts.symbol) ?? []);
+    const intact = damaged.length === 0 ? covered : subtract(covered, damaged);
+    return subtract([lifetime], facts.unselected ?? []).map((part) => ({
+      ...{ facts, lifetime: part },
+      ...{ covered: intact, damaged },
+    }));
   });
   const groups = groupSymbols(
     liveSymbols.map(({ facts }) => facts),
     groupsMax,
   );
   const grouped = liveSymbols.map(
-    ({ facts, lifetime, covered }): GroupedCoverage => ({ group: groups.getGroupName(facts), lifetime, covered }),
+    ({ facts, ...windows }): GroupedCoverage => ({ group: groups.getGroupName(facts), ...windows }),
   );
   return { ...span, stepMs, groupedBy: groups.by, rows: computeHeatmapRows(grouped, span, stepMs) };
 }
@@ -69,6 +76,8 @@ export interface HeatmapRow {
   /** Sum of symbol lifetimes in each step, and its covered part, in milliseconds. */
   readonly lifetimeMs: readonly number[];
   readonly coveredMs: readonly number[];
+  /** The part of the lifetimes whose ticks are in damaged files, in milliseconds. */
+  readonly damagedMs: readonly number[];
 }
 
 /** Coverage of one symbol by sorted, disjoint windows. */
@@ -76,13 +85,15 @@ interface GroupedCoverage {
   readonly group: string;
   readonly lifetime: Window;
   readonly covered: readonly Window[];
+  /** Not covered. */
+  readonly damaged: readonly Window[];
 }
 
 /** Sums coverage by group and step. The window is a whole number of steps. Times in epoch ms. */
 export function computeHeatmapRows(symbols: Iterable<GroupedCoverage>, span: Window, stepMs: number): HeatmapRow[] {
   const steps = Math.round((span.to - span.from) / stepMs);
-  const groups = new Map<string, { symbols: number; lived: StepTotals; covered: StepTotals }>();
-  for (const { group, lifetime, covered } of symbols) {
+  const groups = new Map<string, { symbols: number; lived: StepTotals; covered: StepTotals; damaged: StepTotals }>();
+  for (const { group, lifetime, covered, damaged } of symbols) {
     const liveWindow = intersectTwo(lifetime, span);
     if (isEmpty(liveWindow)) continue;
     let sums = groups.get(group);
@@ -91,19 +102,22 @@ export function computeHeatmapRows(symbols: Iterable<GroupedCoverage>, span: Win
         symbols: 0,
         lived: createStepTotals(span.from, stepMs, steps),
         covered: createStepTotals(span.from, stepMs, steps),
+        damaged: createStepTotals(span.from, stepMs, steps),
       };
       groups.set(group, sums);
     }
     sums.symbols++;
     sums.lived.add(liveWindow);
     for (const window of intersect([liveWindow], covered)) sums.covered.add(window);
+    for (const window of intersect([liveWindow], damaged)) sums.damaged.add(window);
   }
   return [...groups]
-    .map(([group, { symbols: count, lived: liveSymbols, covered }]) => ({
+    .map(([group, { symbols: count, lived: liveSymbols, covered, damaged }]) => ({
       group,
       symbols: count,
       lifetimeMs: liveSymbols.sums(),
       coveredMs: covered.sums(),
+      damagedMs: damaged.sums(),
     }))
     .sort((a, b) => toRank(b) - toRank(a) || (a.group < b.group ? -1 : 1));
 }

@@ -75,6 +75,10 @@ export function toPastRun({ summary, ...run }: RecordedRun, isOver: (runId: stri
   return { ...run, state, summary: summary === null ? null : parsePastSummary(summary) };
 }
 
+/** The last nightly run that counted what it changed; a run that failed early counted nothing. Null if there is none. */
+export const findCountedNight = (runs: readonly PastRun[], lastNight: PastRun | null): PastRun | null =>
+  [lastNight, ...runs].findLast((run) => run !== null && run.summary !== null && run.summary.night !== null) ?? null;
+
 /** Parses the JSON of a summary of any version of oddslake; null if it is not a summary. */
 export function parsePastSummary(text: string): PastSummary | null {
   let parsed: unknown;

@@ -1,8 +1,8 @@
 import type { CompletenessInput, CompletenessRules } from '../../archive/completeness/completeness.ts';
 import { type DiskSpace, readDiskSpace } from '../../archive/disk/file-system.ts';
-import type { Manifest } from '../../archive/format/manifest.ts';
+import { listFilesWithRows, type Manifest } from '../../archive/format/manifest.ts';
 import { findKnownWindow } from '../../archive/journal/coverage-store.ts';
-import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
+import { hasEarlierNight, readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import {
   computeOverlapMs,
   joinRecheckHistories,
@@ -14,11 +14,11 @@ import { readCurrentState } from '../../archive/known-state.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { computeCompletenessOf, createStatus, type readStatus } from '../../archive/read/status.ts';
 import { clockAheadMsMax, type Random } from '../../base/ports.ts';
-import { formatDay } from '../../base/time.ts';
+import { formatDay, parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, hourMs, type Window } from '../../base/window.ts';
 import type { DayState } from '../../contract/completeness-counts.ts';
 import { type CoverageFacts, computeCoverageFacts, computeGapFacts, type GapFacts } from './coverage-facts.ts';
-import { type PastRun, toPastRun } from './past-run.ts';
+import { findCountedNight, type PastRun, toPastRun } from './past-run.ts';
 import { listProblemSymbols, type ProblemSymbols } from './problem-symbols.ts';
 import { type QuarantineFacts, readQuarantineFacts } from './quarantine.ts';
 import { type CadenceFacts, readCadenceFacts } from './tick-cadence.ts';
@@ -47,6 +47,7 @@ export interface ReportData {
   readonly runs: readonly PastRun[];
   /** Last finished `nightly` run. It may precede `runs` if other jobs run every few minutes. */
   readonly lastNight: PastRun | null;
+  readonly nightHistory: NightHistory;
   /** All days. */
   readonly days: readonly DayTotals[];
   /** Shown days, from UTC midnight to UTC midnight. */
@@ -63,6 +64,14 @@ export interface ReportData {
   readonly cadence: CadenceFacts;
   readonly quarantine: QuarantineFacts;
   readonly space: DiskSpace | null;
+}
+
+/** What precedes the last nightly run that counted its changes; all false if there is no such run. */
+interface NightHistory {
+  /** Whether a night before it is recorded. */
+  readonly hasEarlierNight: boolean;
+  /** Whether the archive has market lists of an earlier UTC day. A rebuilt state has them, but not the nights. */
+  readonly hasEarlierLists: boolean;
 }
 
 const runsMax = 200;
@@ -95,7 +104,10 @@ export async function readReportData(
   };
 }
 
-type KnownState = Pick<ReportData, 'status' | 'runs' | 'lastNight' | 'problems' | 'coverage' | 'gaps' | 'rechecks'> & {
+type KnownState = Pick<
+  ReportData,
+  'status' | 'runs' | 'lastNight' | 'nightHistory' | 'problems' | 'coverage' | 'gaps' | 'rechecks'
+> & {
   manifest: Manifest;
   state: CompletenessInput;
   judgedDays: Record<string, DayState>;
@@ -128,6 +140,9 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
           : joinRecheckHistories(sources.map(({ name }) => readRecheckHistory(db, name)));
       const toPast = (run: RecordedRun): PastRun => toPastRun(run, (runId) => isRunOver(db, runId));
       const latestNightly = readLatestEndedRun(db, 'nightly', nowMs + clockAheadMsMax);
+      const lastNight = latestNightly === undefined ? null : toPast(latestNightly);
+      const runs = readLatestRuns(db, runsMax, nowMs + clockAheadMsMax).map(toPast);
+      const night = findCountedNight(runs, lastNight);
       return {
         judgedDays: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
         manifest,
@@ -138,8 +153,12 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
           lateness: joinLateness(recheckMemory.lateness),
           overlapMs: computeOverlapMs(recheckMemory, rules.overlapMs, rules.overlapMsMax),
         },
-        runs: readLatestRuns(db, runsMax, nowMs + clockAheadMsMax).map(toPast),
-        lastNight: latestNightly === undefined ? null : toPast(latestNightly),
+        runs,
+        lastNight,
+        nightHistory: {
+          hasEarlierNight: night !== null && hasEarlierNight(db, night.runId),
+          hasEarlierLists: night !== null && hasListsBefore(manifest, floorToDay(night.startedAt)),
+        },
         state,
         problems: listProblemSymbols(state, completeness, nowMs),
         coverage: computeCoverageFacts(state, span, {
@@ -157,6 +176,9 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
     if (found !== null) return found;
   }
 }
+
+const hasListsBefore = (manifest: Manifest, day: number): boolean =>
+  listFilesWithRows(manifest, 'markets').some(({ date }) => date !== null && parseDayStart(date) < day);
 
 /** The greatest lateness of each day, over all sources. */
 function joinLateness(entries: readonly { readonly day: number; readonly ms: number }[]) {

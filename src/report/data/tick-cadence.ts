@@ -1,5 +1,5 @@
 import type { CompletenessInput, CompletenessRules } from '../../archive/completeness/completeness.ts';
-import { computeCursor, isActive, isLive } from '../../archive/completeness/symbol-lifetime.ts';
+import { computeCursor, hasEnded, isActive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, type Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
@@ -35,7 +35,8 @@ export interface SilentSymbol extends NamedCadence {
 }
 
 const cadenceDays = 14;
-const cadenceRules = { busiestMax: 15, quietMax: 500, hoursMin: 12, quietHoursMin: 6, pauseFactor: 2 };
+// Most quiet symbols have ended, which the query does not know.
+const cadenceRules = { busiestMax: 15, quietMax: 50_000, hoursMin: 12, quietHoursMin: 6, pauseFactor: 2 };
 const silentMax = 15;
 
 /**
@@ -69,19 +70,22 @@ export async function readCadenceFacts(
   }
 }
 
-/** A live symbol without recent ticks although it is covered; null if it is not live, not covered or not silent. */
+/**
+ * A symbol that is polled and has not ended, without recent ticks although it is covered; null for any other, also for one
+ * that is suspended, excluded or forgotten.
+ */
 function toSilentSymbol(
   { coverage, nowMs }: CompletenessInput,
   facts: SymbolFacts | undefined,
   cadence: TickCadence,
   { namedSymbols, lifetimeRules }: CompletenessRules,
 ): SilentSymbol | null {
-  if (facts === undefined || facts.lastTick === null) return null;
+  if (facts === undefined || facts.lastTick === null || facts.suspendedAt !== null) return null;
+  if (hasEnded(facts, nowMs) || !isActive(facts, namedSymbols)) return null;
   const cursor = computeCursor(facts, union(coverage.get(cadence.symbol) ?? []), lifetimeRules);
-  const isPolled = namedSymbols === null ? isLive(facts, cursor, nowMs, lifetimeRules) : isActive(facts, namedSymbols);
   const quietMs = Math.min(cursor, nowMs) - facts.lastTick;
   const usualMs = Math.max(cadenceRules.quietHoursMin, cadenceRules.pauseFactor * cadence.longestPauseHours) * hourMs;
-  if (!isPolled || quietMs <= usualMs) return null;
+  if (quietMs <= usualMs) return null;
   return { ...cadence, question: facts.question, lastTick: facts.lastTick, quietMs };
 }
 

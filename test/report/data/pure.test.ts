@@ -39,9 +39,12 @@ describe('covered share of lifetimes', () => {
   test('sums by group and hour', () => {
     const rows = computeHeatmapRows(
       [
-        { group: 'a', lifetime: life, covered: [{ from: -hourMs, to: 2.5 * hourMs }] },
-        { group: 'a', lifetime: { from: 0.5 * hourMs, to: 2 * hourMs }, covered: [{ from: 0, to: 4 * hourMs }] },
-        { group: 'b', lifetime: life, covered: [] },
+        { group: 'a', lifetime: life, covered: [{ from: -hourMs, to: 2.5 * hourMs }], damaged: [] },
+        {
+          ...{ group: 'a', lifetime: { from: 0.5 * hourMs, to: 2 * hourMs } },
+          ...{ covered: [{ from: 0, to: 4 * hourMs }], damaged: [] },
+        },
+        { group: 'b', lifetime: life, covered: [], damaged: [{ from: 2.5 * hourMs, to: dayMs }] },
       ],
       span,
       hourMs,
@@ -52,16 +55,20 @@ describe('covered share of lifetimes', () => {
         symbols: 2,
         lifetimeMs: [1.5, 2, 1, 1].map((hours) => hours * hourMs),
         coveredMs: [1.5, 2, 0.5, 0].map((hours) => hours * hourMs),
+        damagedMs: [0, 0, 0, 0],
       },
-      { group: 'b', symbols: 1, lifetimeMs: [1, 1, 1, 1].map((hours) => hours * hourMs), coveredMs: [0, 0, 0, 0] },
+      {
+        ...{ group: 'b', symbols: 1, lifetimeMs: [1, 1, 1, 1].map((hours) => hours * hourMs) },
+        ...{ coveredMs: [0, 0, 0, 0], damagedMs: [0, 0, 0.5, 1].map((hours) => hours * hourMs) },
+      },
     ]);
   });
 
   test('counts a window within an hour, and omits groups that were not live', () => {
     const within = { from: 1.25 * hourMs, to: 1.5 * hourMs };
     const symbols = [
-      { group: 'a', lifetime: life, covered: [within] },
-      { group: 'gone', lifetime: { from: -dayMs, to: 0 }, covered: [] },
+      { group: 'a', lifetime: life, covered: [within], damaged: [] },
+      { group: 'gone', lifetime: { from: -dayMs, to: 0 }, covered: [], damaged: [] },
     ];
     expect(computeHeatmapRows(symbols, span, hourMs)).toMatchObject([
       { group: 'a', coveredMs: [0, 0.25 * hourMs, 0, 0] },
@@ -70,7 +77,7 @@ describe('covered share of lifetimes', () => {
 
   test('sorts by number of symbols, with the rest last', () => {
     const of = (group: string, count: number) =>
-      Array.from({ length: count }, () => ({ group, lifetime: life, covered: [] }));
+      Array.from({ length: count }, () => ({ group, lifetime: life, covered: [], damaged: [] }));
     const rows = computeHeatmapRows([...of('few', 1), ...of(otherGroupsName, 9), ...of('many', 3)], span, hourMs);
     expect(rows.map(({ group }) => group)).toEqual(['many', 'few', otherGroupsName]);
   });

@@ -1,7 +1,10 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { recordNight } from '../../../src/archive/journal/nightly-memory.ts';
+import { recordDamage } from '../../../src/archive/journal/published-files.ts';
 import { finishRun, startRun } from '../../../src/archive/journal/runs.ts';
+import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
 import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
 import { readQuarantineFacts } from '../../../src/report/data/quarantine.ts';
@@ -99,11 +102,53 @@ test.each([{ candles: ['1h'] as const }, { candles: [] }])(
   },
 );
 
-test('resolved and suspended markets are not silent', async () => {
+test('ended, suspended, excluded and forgotten symbols are not silent', async () => {
   const until = day0 + 4 * dayMs;
   const archive = await ticking(until, until + 11 * hourMs, { candles: ['1h'] });
-  archive.state.db.run("update symbols set suspended_at = ? where symbol = 'HUSH'", until);
-  expect((await gathered(archive, until + 11 * hourMs)).cadence.silent).toEqual([]);
+  const { db } = archive.state;
+  const nowMs = until + 11 * hourMs;
+  const findSilent = async (namedSymbols: ReadonlySet<string> | null) =>
+    (await gathered(archive, nowMs, { judged: { ...rules.judged, namedSymbols } })).cadence.silent.length;
+  const lists = [null, new Set(['HUSH'])];
+  const decideNothing = () => recordSelections(db, new Map([['HUSH', {}]]));
+  const states: readonly (readonly [name: string, set: () => void, reset: () => void])[] = [
+    // The lists still name a market past its close as active.
+    ...(
+      [
+        ['closes_at', until],
+        ['inactive_since', until],
+        ['outcome', 1],
+        ['resolved_at', day0],
+        ['suspended_at', until],
+      ] as const
+    ).map(([column, value]): readonly [string, () => void, () => void] => [
+      column,
+      () => void db.run(`update symbols set ${column} = ? where symbol = 'HUSH'`, value),
+      () => void db.run(`update symbols set ${column} = null where symbol = 'HUSH'`),
+    ]),
+    ...(['excluded', 'forgotten'] as const).map((kind): readonly [string, () => void, () => void] => [
+      kind,
+      () =>
+        recordSelections(
+          db,
+          new Map([
+            [
+              'HUSH',
+              { unselected: [{ kind, from: until, to: Number.POSITIVE_INFINITY, reason: null, decidedAt: until }] },
+            ],
+          ]),
+        ),
+      decideNothing,
+    ]),
+  ];
+  for (const named of lists) expect(await findSilent(named)).toBe(1);
+  for (const [name, set, reset] of states) {
+    set();
+    for (const named of lists)
+      expect(await findSilent(named), `${name}, ${named === null ? 'listed' : 'named'}`).toBe(0);
+    reset();
+  }
+  for (const named of lists) expect(await findSilent(named)).toBe(1);
 });
 
 test('reports a missing file, and all other data', async () => {
@@ -112,6 +157,25 @@ test('reports a missing file, and all other data', async () => {
   const { cadence, days, coverage } = await gathered(archive);
   expect(cadence).toMatchObject({ busiest: [], error: expect.stringMatching(/Run oddslake verify/) });
   expect([days.length, coverage.rows.length]).toEqual([3, 1]);
+});
+
+test('what is in a damaged file is not covered', async () => {
+  const archive = await lakeWith();
+  const whole = await gathered(archive);
+  const [file] = archive
+    .readManifest()
+    .datasets.ticks.files.filter(({ date, rows }) => date === '2026-06-02' && rows > 0);
+  recordDamage(archive.state.db, [{ path: file!.path, kind: 'missing' }], 'run', end);
+  const [row, ...others] = (await gathered(archive)).coverage.rows;
+  const half = <Value>(values: readonly Value[], value: Value) => values.map((one, i) => (i < 24 ? one : value));
+  expect(others).toEqual([]);
+  // The lifetimes, and the day before, are as without damage.
+  const before = whole.coverage.rows[0]!;
+  expect(row).toEqual({
+    ...before,
+    coveredMs: half(before.coveredMs, 0),
+    damagedMs: half(before.damagedMs, hourMs),
+  });
 });
 
 test('handles an empty archive, lost state and old data', async () => {
@@ -144,6 +208,34 @@ test('reads the latest runs and their summaries', async () => {
   const { runs } = await gathered(archive, now);
   expect([runs.length, runs[0]!.runId, runs.at(-1)!.state]).toEqual([200, 'z050', 'running']);
   expect(runs.at(-2)!.summary).toMatchObject({ accepted: 248, watermark: null });
+});
+
+test('knows which nights and market lists precede the last night that counted its changes', async () => {
+  const archive = await lakeWith();
+  const { db } = archive.state;
+  const runNight = (run: string, startedAt: number, summary: object, isRecorded: boolean) => {
+    startRun(db, run, 'nightly', process.pid, startedAt);
+    if (isRecorded)
+      recordNight(db, {
+        ...{ runId: run, polledTo: startedAt, polledMs: hourMs, markets: 1, ticks: 1 },
+        ...{ late: 0, conflicts: 0, listedAt: startedAt },
+      });
+    finishRun(db, run, startedAt, 0, JSON.stringify(summary));
+  };
+  const night = { nights: 0, ticks: {}, markets: {} };
+  runNight('z1', now, { night }, true);
+  // The archive has the market lists of this UTC day only.
+  const first = { hasEarlierNight: false, hasEarlierLists: false };
+  expect((await gathered(archive, now)).nightHistory).toEqual(first);
+  // A night with a refused key counts nothing. One within the hour is not recorded.
+  runNight('z2', now + 1000, { error: '401' }, false);
+  expect((await gathered(archive, now + dayMs)).nightHistory).toEqual(first);
+  runNight('z3', now + 2000, { night }, false);
+  expect((await gathered(archive, now + dayMs)).nightHistory).toEqual({ ...first, hasEarlierNight: true });
+  // As after a rebuild of the state.
+  db.run('delete from nights');
+  runNight('z4', now + dayMs, { night }, true);
+  expect((await gathered(archive, now + dayMs)).nightHistory).toEqual({ ...first, hasEarlierLists: true });
 });
 
 test('counts quarantined rows by reason, without old files', async () => {
