@@ -31,9 +31,9 @@ interface CoverageRules {
 }
 
 /**
- * Computes the coverage of symbol lifetimes in a window. `coverage` is without lost windows, as in CompletenessInput. What is in a damaged file is not
- * covered. Excludes the future, and for suspended symbols the time after
- * their last response, and the time in which a symbol was not to be collected.
+ * Computes the coverage of symbol lifetimes in a window. `coverage` is without lost windows, as in CompletenessInput. What is
+ * in a damaged file is not covered. Excludes the future, for suspended symbols the time after their last response, and the
+ * time in which a symbol was not to be collected.
  */
 export function computeCoverageFacts(
   { symbols, coverage, damage }: Pick<CompletenessInput, 'symbols' | 'coverage' | 'damage'>,
