@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { suggestName } from '../base/nearest-name.ts';
 import { completeCommands, completeHelp } from './command-name.ts';
+import { adviseUnknownFlag } from './unknown-flags.ts';
 
 /** Width of help, in columns, if the terminal width is unknown. The same as Commander's default. */
 const widthDefault = 80;
@@ -63,6 +64,15 @@ export function configureUsageErrors(program: Command): void {
  */
 export function suggestChoice(command: Command, message: string): string {
   const [first = '', ...rest] = message.split('\n');
+  const [, flag] = /unknown option '(--?[\w-]+)/.exec(first) ?? [];
+  if (flag !== undefined) {
+    // Below the suggestion of Commander stands where to find the usage.
+    const isSuggestion = rest[0]?.startsWith('(Did you mean') === true;
+    const advice = adviseUnknownFlag(command, flag, isSuggestion ? rest[0]! : '');
+    return [first, ...(advice === '' ? [] : [completeCommands(advice)]), ...(isSuggestion ? rest.slice(1) : rest)].join(
+      '\n',
+    );
+  }
   const [, given, choices] =
     /'([^']*)' is invalid(?: for argument '[^']*')?\. Allowed choices are (.*)\.$/.exec(first) ?? [];
   const [, missing] = /missing required argument '([^']*)'$/.exec(first) ?? [];

@@ -389,9 +389,10 @@ function formatPublished(published: Summary['published'], generation: number): s
     published.dates_count > dates.length
       ? `${formatCount(published.dates_count, 'day')} from ${dates[0]}`
       : [...new Set([dates[0], dates.at(-1)])].filter((date) => date !== undefined).join(' … ');
-  const ticks = [formatNonzero(published.added, 'ticks added'), formatNonzero(published.lost, 'ticks lost')].filter(
-    (counts) => counts !== null,
-  );
+  const ticks = [
+    ...(published.added > 0 ? [`${formatCount(published.added, 'tick')} added`] : []),
+    ...(published.lost > 0 ? [`${formatCount(published.lost, 'tick')} lost`] : []),
+  ];
   const files = `${formatCount(published.files, 'file')}, ${formatBytes(published.bytes)}${days === '' ? '' : `, ${days}`}`;
   return [`${[files, ...ticks].join(', ')} (generation ${formatNumber(generation)})`];
 }

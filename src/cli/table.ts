@@ -122,7 +122,7 @@ function truncateCell(text: string, width: number): string {
 function buildResultFooter({ rows, isComplete }: ResultTable): TableFooter {
   const countText = rows.length === 0 ? 'no rows' : rows.length === 1 ? '1 row' : `${rows.length} rows`;
   const advice = 'select fewer columns, or widen the terminal';
-  return { counted: isComplete ? countText : `first ${rows.length} rows, more follow`, advice };
+  return { counted: isComplete ? countText : `first ${countText}, more follow`, advice };
 }
 
 function formatFooter(

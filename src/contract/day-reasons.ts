@@ -37,7 +37,7 @@ export interface DayReason extends Window {
 /** What is said of a day that is not complete. */
 export interface DayExplanation {
   readonly reasons: readonly DayReason[];
-  /** The reasons as text: `the last 37 min of 12 symbols are inferred`. */
+  /** The reasons as text: `coverage of the last 37 min of 12 symbols is inferred`. */
   readonly reason: string;
   /** What completes the day, as a clause, with its command at the end if there is one; null if nothing does. */
   readonly next_action: string | null;
@@ -72,8 +72,9 @@ const reasonTexts: Readonly<Record<DayReasonName, (what: string, symbols: number
   lost: (what) => `ticks of ${what} were lost`,
   expired: (what, symbols) => `${what} ${toBe(what, symbols)} no longer served`,
   accepted: (what, symbols) => `${what} ${toBe(what, symbols)} accepted as a gap`,
-  'not settled': (what, symbols) => `${what} ${toBe(what, symbols)} not settled: fetched within settle_minutes`,
-  inferred: (what, symbols) => `${what} ${toBe(what, symbols)} inferred`,
+  // Symbols are neither: windows of them are.
+  'not settled': (what) => `coverage of ${what} is not settled: fetched within settle_minutes`,
+  inferred: (what) => `coverage of ${what} is inferred`,
 };
 
 /** The verb of one symbol, or of several or a time of them. */
@@ -213,7 +214,7 @@ export function suggestOpenDaysAction(days: readonly OpenDay[]): string | null {
   );
 }
 
-/** `2026-11-20 provisional: the last 37 min of 12 symbols are inferred`. */
+/** `2026-11-20 provisional: coverage of the last 37 min of 12 symbols is inferred`. */
 export const formatOpenDays = ({ days, state, reason }: OpenDays): string =>
   `${days} ${state.replaceAll('_', ' ')}: ${reason}`;
 

@@ -5,7 +5,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { getSystemErrorMessage } from 'node:util';
 import { joinSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import { exitCodes, UpstreamError } from '../base/errors.ts';
-import { formatDuration } from '../base/format-quantity.ts';
+import { formatCount, formatDuration } from '../base/format-quantity.ts';
 import type { Clock } from '../base/ports.ts';
 import { createLocalRateStore } from '../base/rate-state.ts';
 import { dayMs } from '../base/window.ts';
@@ -106,7 +106,7 @@ function judgeReachability({ baseUrl, connection, proxies, source = null, origin
   const found = `${baseUrl} (${address}) in ${formatDuration(ms)}`;
   if (certificateDays === null || certificateDays >= certificateDaysMin) return [ok('reachable', found)];
   const action = 'Ask the operator of the service to renew it. Otherwise runs will fail.';
-  return [warning('reachable', `${found}; its certificate expires in ${certificateDays} days`, action)];
+  return [warning('reachable', `${found}; its certificate expires in ${formatCount(certificateDays, 'day')}`, action)];
 }
 
 /** Judges the test request. Most failures are caused by the API key. */

@@ -213,15 +213,26 @@ test('says which days are not complete, and what completes them', () => {
     date: '2026-11-20',
     state: 'provisional',
     reasons,
-    reason: 'the last 37 min of 12 symbols are inferred',
+    reason: 'coverage of the last 37 min of 12 symbols is inferred',
   } as const;
   const lines = linesOf(night({ open_days: [{ ...day, next_action: null }], open_days_count: 1 }), 80);
-  const at = lines.indexOf('  days       2026-11-20 provisional: the last 37 min of 12 symbols are inferred');
-  expect(at).toBeGreaterThan(0);
-  expect(lines.slice(at + 1, at + 3).map((line) => line.trim())).toEqual([
+  const at = lines.findIndex((line) => line.startsWith('  days '));
+  expect(lines.slice(at, at + 2).map((line) => line.slice(13))).toEqual([
+    '2026-11-20 provisional: coverage of the last 37 min of 12 symbols',
+    'is inferred',
+  ]);
+  expect(lines.slice(at + 2, at + 4).map((line) => line.trim())).toEqual([
     '→ nights confirm recent windows; to confirm all of them:',
     'oddslake backfill --recheck inferred --from 2026-11-20 --to 2026-11-21',
   ]);
+});
+
+test('counts one tick in the singular', () => {
+  const published = { files: 1, rows: 1, bytes: 10, dates: ['2026-11-20'], dates_count: 1 };
+  const of = (added: number, lost: number): string =>
+    linesOf({ ...night(), published: { ...published, added, lost } }, null).find((text) => text.includes('published'))!;
+  expect(of(1, 1)).toContain('2026-11-20, 1 tick added, 1 tick lost (generation');
+  expect(of(2, 0)).toContain('2026-11-20, 2 ticks added (generation');
 });
 
 test('says that what is covered is outside damaged files', () => {

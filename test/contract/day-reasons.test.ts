@@ -68,13 +68,13 @@ const words: Record<DayReasonName, readonly [one: string, two: string, action: s
     `there is nothing left to do; to list the windows: oddslake gaps ${range}`,
   ],
   'not settled': [
-    '1 symbol is not settled: fetched within settle_minutes',
-    '2 symbols are not settled: fetched within settle_minutes',
+    'coverage of 1 symbol is not settled: fetched within settle_minutes',
+    'coverage of 2 symbols is not settled: fetched within settle_minutes',
     `nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred ${range}`,
   ],
   inferred: [
-    '1 symbol is inferred',
-    '2 symbols are inferred',
+    'coverage of 1 symbol is inferred',
+    'coverage of 2 symbols is inferred',
     `nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred ${range}`,
   ],
 };
@@ -86,20 +86,22 @@ test.each(dayReasonNames)('a day says that it is not complete: %s', (name) => {
 });
 
 test.each([
-  [dayMs - 37 * minuteMs, dayMs, 'the last 37 min of 12 symbols are inferred'],
-  [0, 90 * minuteMs, 'the first 1 h 30 min of 12 symbols are inferred'],
-  [60 * minuteMs, 90 * minuteMs, '12 symbols between 01:00 and 01:30 UTC are inferred'],
-  [60 * minuteMs, 60 * minuteMs + 5, '12 symbols at 01:00 UTC are inferred'],
-  [2, dayMs, 'almost the whole day of 12 symbols are inferred'],
-  [0, dayMs, '12 symbols are inferred'],
+  [dayMs - 37 * minuteMs, dayMs, 'coverage of the last 37 min of 12 symbols is inferred'],
+  [0, 90 * minuteMs, 'coverage of the first 1 h 30 min of 12 symbols is inferred'],
+  [60 * minuteMs, 90 * minuteMs, 'coverage of 12 symbols between 01:00 and 01:30 UTC is inferred'],
+  [60 * minuteMs, 60 * minuteMs + 5, 'coverage of 12 symbols at 01:00 UTC is inferred'],
+  [2, dayMs, 'coverage of almost the whole day of 12 symbols is inferred'],
+  [0, dayMs, 'coverage of 12 symbols is inferred'],
 ])('names the part of the day from %i to %i ms', (from, to, reason) => {
   expect(explain(because('inferred', 12, from, to)).reason).toBe(reason);
-  expect(explain(because('inferred', 1, dayMs - minuteMs)).reason).toBe('the last 1 min of 1 symbol are inferred');
+  expect(explain(because('inferred', 1, dayMs - minuteMs)).reason).toBe(
+    'coverage of the last 1 min of 1 symbol is inferred',
+  );
 });
 
 test('the command fetches what is missing and proves what is not proven', () => {
   const { reason, reasons, next_action } = explain(because('inferred'), because('failed', 1));
-  expect(reason).toBe('requests for 1 symbol failed; 2 symbols are inferred');
+  expect(reason).toBe('requests for 1 symbol failed; coverage of 2 symbols is inferred');
   expect(reasons.map(({ reason: name }) => name)).toEqual(['failed', 'inferred']);
   expect(next_action).toBe(`the next night fetches them, or: oddslake backfill --recheck inferred ${range}`);
   expect(explain({ ...because('damaged'), symbols: 0 }).reason).toBe('a file is damaged');
@@ -126,7 +128,7 @@ test('lists past days that are not complete, the newest first, and joins those w
   expect(groupOpenDays(days).map(formatOpenDays)).toEqual([
     '2026-11-23 incomplete: not settled yet',
     '2026-11-21 incomplete: 1 of 3 symbols covered',
-    '2026-11-18 to 2026-11-19 provisional: 2 symbols are inferred',
+    '2026-11-18 to 2026-11-19 provisional: coverage of 2 symbols is inferred',
   ]);
   expect(suggestOpenDaysAction(days.slice(2))).toBe(
     'nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred --from 2026-11-18 --to 2026-11-20',

@@ -278,7 +278,8 @@ describe('the archive', () => {
     const inspected = { ...facts, ...published({ days, completeness: provisional }) };
     expect(one(judgeArchive(inspected, nowMs, 48 * hourMs), 'completeness')).toMatchObject({
       severity: 'ok',
-      message: 'provisional (covered, not confirmed yet): 1 day. 2026-11-19 provisional: 2 symbols are inferred',
+      message:
+        'provisional (covered, not confirmed yet): 1 day. 2026-11-19 provisional: coverage of 2 symbols is inferred',
       action:
         'nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred --from 2026-11-19 --to 2026-11-20',
     });
@@ -288,7 +289,7 @@ describe('the archive', () => {
       judgeArchive({ ...inspected, state: { ...state, damaged } }, nowMs, 48 * hourMs),
       'completeness',
     );
-    expect(message).toMatch(/2026-11-19 incomplete: a file is damaged; 2 symbols are inferred$/);
+    expect(message).toMatch(/2026-11-19 incomplete: a file is damaged; coverage of 2 symbols is inferred$/);
   });
 
   test.each([

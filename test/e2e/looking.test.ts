@@ -56,7 +56,7 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
   const text = await run(['status', '--output', output, '--max-lag', '1h']);
   expect(text.code, text.stderr).toBe(0);
   // Several days of which the same is to be said are on one line.
-  expect(text.stdout).toMatch(/\n {13}(?:\S+ to )?(\S+) provisional: \d+ symbols? (?:is|are) inferred\n/);
+  expect(text.stdout).toMatch(/\n {13}(?:\S+ to )?(\S+) provisional: coverage of \d+ symbols? is inferred\n/);
   expect(text.stdout).toContain(`${String(newest!.date)} provisional: ${String(newest!.reason)}\n`);
   expect(text.stdout).toMatch(
     /→ nights confirm recent windows; to confirm all of them: \S+ backfill --output \S+ --recheck inferred --from /,

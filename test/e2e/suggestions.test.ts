@@ -40,6 +40,38 @@ test('unknown names of every kind get the name that was probably meant', async (
   expect(JSON.parse(json.stdout).error).toContain('(Did you mean ticks?)');
 });
 
+test('flags that other programs have get what this one uses in place of them', async () => {
+  const calls: [command: string, advice: string][] = [
+    ['serve --port 80', '(Set the port by --set service.port=8080)'],
+    ['serve --host 0.0.0.0', '(Set the listen address by --set service.host=0.0.0.0)'],
+    ['schedule --port 80', '--set schedule.port=8081'],
+    ['nightly --key abc', 'ODDSLAKE_API_KEY_FILE'],
+    ['nightly --url http://x', '--set upstream.base_url=URL'],
+    ['nightly --rate 5', '--set upstream.requests_per_second=5'],
+    ['nightly --from 2026-01-01', 'oddslake backfill --since 7d)'],
+    ['nightly --days 7', 'oddslake backfill --since 7d)'],
+    ['nightly --out lake', '(Did you mean --output?)'],
+    ['nightly --verbose', '(Did you mean --log-level debug?)'],
+    ['nightly --help-all', '(Did you mean --help?)'],
+    ['backfill --days 7', '(Did you mean --since?)'],
+    ['sql --csv x', '(Did you mean --format csv?)'],
+    ['status --format json', '(Did you mean --json?)'],
+    ['keys list --api-key-file x', '(--api-key-file is a flag of oddslake init)'],
+    ['-h', '(Did you mean --help?)'],
+    // What is known to be meant replaces what is merely spelled alike; nothing else is made up.
+    ['status --outptu x', '(Did you mean --output?)'],
+    ['status --zzz', "unknown option '--zzz'\n"],
+  ];
+  for (const [command, advice] of calls) {
+    const { code, stderr } = await runHere(command.split(' '));
+    expect(code, command).toBe(2);
+    expect(stderr.replaceAll(/\S*bin\/oddslake/g, 'oddslake'), command).toContain(advice);
+    expect(stderr.match(/\n\(/g) ?? [], command).toHaveLength(advice.startsWith('unknown') ? 0 : 1);
+  }
+  const { stdout } = await runHere(['serve', '--port', '80', '--json']);
+  expect(JSON.parse(stdout).error).toBe("unknown option '--port' (Set the port by --set service.port=8080)");
+});
+
 test('a misspelled variable is a warning, and has no effect', async () => {
   const { code, stderr } = await launch(['sql', 'select 1', '--output', folder()], { ODDSLAKE_OUTPT: 'x' }).ended;
   expect(code).toBe(2);

@@ -2,6 +2,7 @@ import { countLevels } from '../../archive/format/order-book.ts';
 import type { BookRecord } from '../../archive/journal/journal-books.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
+import { formatCount } from '../../base/format-quantity.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { OrderbookResponse, Upstream } from '../../client/upstream.ts';
 import { createCircuitBreaker } from '../paging/circuit-breaker.ts';
@@ -138,7 +139,8 @@ export function toBookRecord(
   const named = response.requestedSymbol ?? symbol;
   const { snapshots, flaws } = parseOrderBooks(response.body, { symbol: named, observedAt, futureMs });
   const moreText = flaws.length > 1 ? `, and ${flaws.length - 1} more` : '';
-  const keptText = snapshots.length > 0 && flaws.length > 0 ? `; ${snapshots.length} snapshots kept` : '';
+  const keptText =
+    snapshots.length > 0 && flaws.length > 0 ? `; ${formatCount(snapshots.length, 'snapshot')} kept` : '';
   const rejected =
     flaws.length === 0 ? [] : [{ reason: `order book: ${flaws[0]}${moreText}${keptText}`, raw: response.text }];
   const understood = snapshots.length > 0 || flaws.length === 0;

@@ -179,7 +179,7 @@ export const findStalePart = (window: Window, observedAt: number): UnservedWindo
 
 /** Reason for a response without a usable element. */
 export const formatNoneUsable = (elements: number, reason: string): string =>
-  `${elements} of ${elements} ticks rejected: ${reason}`;
+  `${elements} of ${elements} tick${elements === 1 ? '' : 's'} rejected: ${reason}`;
 
 /** Joins adjoining windows that have the same reason. */
 export const joinUnservedWindows = (unserved: readonly UnservedWindow[]): UnservedWindow[] =>

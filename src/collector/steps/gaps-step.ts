@@ -159,7 +159,7 @@ export function reportDataLoss(run: Run): void {
       from,
       to,
       kind: 'lost',
-      reason: `lost: ${held.get(loss)} of ${ticks} ticks came back`,
+      reason: `lost: ${held.get(loss)} of ${ticks} tick${ticks === 1 ? '' : 's'} came back`,
     });
   }
   markLostReported(archive.state.db, [...unreported], context.clock.nowMs());

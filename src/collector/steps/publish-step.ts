@@ -16,6 +16,7 @@ import { inlineWorker, type MergeWorkers } from '../../archive/publish/merge-par
 import { publish } from '../../archive/publish/publish.ts';
 import type { JournalQuarantine } from '../../archive/publish/quarantine.ts';
 import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
+import { formatCount } from '../../base/format-quantity.ts';
 import { dayMs, floorToDay, minuteMs } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getOverlapMs, toCompletenessRules } from '../../context/open-configured.ts';
@@ -106,7 +107,7 @@ function listLateTickRules({ archive, context, source, nightCounters: { lateRule
 
 function formatQuarantinedRows({ rows, windows, path }: JournalQuarantine): string {
   const location = path === null ? 'they are lost' : `they are in ${path}`;
-  return `The journal was damaged: ${rows} of its rows do not match their checksums (${location}). The next run fetches ${windows} windows again. Check the disk.`;
+  return `The journal was damaged: ${rows} of its rows do not match their checksums (${location}). The next run fetches ${formatCount(windows, 'window')} again. Check the disk.`;
 }
 
 /** Reads and hashes the files that this run published. */

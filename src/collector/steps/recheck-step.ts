@@ -11,6 +11,7 @@ import { watchManifest } from '../../archive/read/manifest-watcher.ts';
 import { openTickReader } from '../../archive/read/read-ticks.ts';
 import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError, UpstreamError } from '../../base/errors.ts';
+import { formatCount } from '../../base/format-quantity.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { createRandom, hashText } from '../../base/random.ts';
 import { emptyTicks } from '../../base/ticks.ts';
@@ -116,7 +117,7 @@ export function isNewNight(run: Run, end: number): boolean {
 }
 
 const formatOmissionWarning = (doubtful: number): string =>
-  `The service leaves ticks out of responses for wide windows: earlier coverage counts as inferred until it is read again${doubtful === 0 ? '' : ` (${doubtful} windows remain for the next nights)`}.`;
+  `The service leaves ticks out of responses for wide windows: earlier coverage counts as inferred until it is read again${doubtful === 0 ? '' : ` (${formatCount(doubtful, 'window')} left for the next nights)`}.`;
 
 /** Creates the context through which rechecks access this archive. */
 function createRecheckContext(

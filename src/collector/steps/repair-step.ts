@@ -105,7 +105,7 @@ export function reportLossesWithoutUpstream(run: Run): void {
   const { baseUrl } = run.context.settings.upstream;
   const missing = baseUrl === null ? 'no upstream is set' : `no key for ${baseUrl} is set`;
   for (const [i, { symbol, from, to, ticks }] of lost.entries()) {
-    const reason = `lost: ${held[i]} of ${ticks} ticks are left; ${missing}, so none were requested`;
+    const reason = `lost: ${held[i]} of ${ticks} tick${ticks === 1 ? '' : 's'} are left; ${missing}, so none were requested`;
     run.failures.push({ symbol, from, to, kind: 'lost', reason });
   }
 }

@@ -297,6 +297,6 @@ test('a response with several flaws reports the first one, their number and the 
   expect(books(whole, cents(42))).toMatchObject({
     snapshots: [{ t }],
     understood: true,
-    rejected: flawed('price 42 is outside 0 to 1; 1 snapshots kept'),
+    rejected: flawed('price 42 is outside 0 to 1; 1 snapshot kept'),
   });
 });

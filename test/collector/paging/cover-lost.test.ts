@@ -18,7 +18,7 @@ describe('a lost window', () => {
     const rejected = [{ reason: 'p is missing', raw: '{}' }];
     const { context, records, behavior } = createScriptedContext(() => ({ received: 1, rejected }));
     expect((await fetchSymbol(context, 'S', toPlainPlans(window))).lost).toEqual([
-      { ...window, reason: '1 of 1 ticks rejected: p is missing' },
+      { ...window, reason: '1 of 1 tick rejected: p is missing' },
     ]);
     expect(records).toMatchObject([{ rejected, covered: [] }]);
     expect(behavior.largestWhole).toBe(0);
