@@ -128,6 +128,12 @@ describe('the list of symbols', needsBrowser, () => {
       await expect.poll(() => found(page).first().getAttribute('data-symbol'), soon).toBe(symbol);
     }
     expect(await page.evaluate('globalThis.hit')).toBeUndefined();
+    // A name of 300 characters is not shortened.
+    const long = rubbish.find((name) => name.startsWith('long'))!;
+    await page.getByRole('searchbox').fill(long);
+    await expect.poll(() => found(page).first().getAttribute('data-symbol'), soon).toBe(long);
+    const ticker = found(page).first().locator('.ticker');
+    expect(await ticker.evaluate((it) => it.scrollHeight - it.clientHeight <= 1 && it.clientHeight > 60)).toBe(true);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
     expect(complaints).toEqual([]);
   });
@@ -273,7 +279,7 @@ describe('signing in', needsBrowser, () => {
   test('an open catalogue shows neither form nor button', async () => {
     const { page } = await visit(await serving(await lakeWith(), open), { key: null });
     await found(page).first().waitFor();
-    await page.getByText('Open without a key').waitFor();
+    await page.getByText('Reading needs no key').waitFor();
     expect(await page.getByLabel('Market data key').count()).toBe(0);
     expect(await page.getByRole('button', { name: 'Sign out' }).count()).toBe(0);
   });
