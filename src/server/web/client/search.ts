@@ -259,8 +259,9 @@ function renderResult(found: FoundSymbol, list: ListView, choose: (symbol: strin
     createElement(
       'span',
       { class: 'result-name' },
-      createElement('span', { class: 'question' }, question ?? symbol),
-      createElement('span', { class: 'ticker' }, symbol),
+      ...(question === null || question === symbol
+        ? [createElement('span', { class: 'only-name' }, symbol)]
+        : [createElement('span', { class: 'question' }, question), createElement('span', { class: 'ticker' }, symbol)]),
     ),
     createElement('span', { class: 'note result-kind' }, [source, category].filter(Boolean).join(' · ')),
     createElement(
