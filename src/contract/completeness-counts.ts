@@ -128,6 +128,12 @@ function countDays(states: readonly DayState['state'][]): Record<DayState['state
   return counts;
 }
 
+/** How many of the past days on which a symbol was expected are complete. Every output that says so uses this. */
+export function countCompleteDays({ days }: Pick<CompletenessCounts, 'days'>): { complete: number; total: number } {
+  const all = dayStates.reduce((sum, state) => sum + days[state], 0);
+  return { complete: days.complete, total: all - days.empty };
+}
+
 /** The state of an archive: the worst state of its days, gaps and files. */
 function computeArchiveState({
   days,

@@ -179,7 +179,7 @@ export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth:
   const growthText =
     bytesPerDay === null
       ? 'Growth is not known yet: it takes two finished days after the first one.'
-      : `Growth ${formatBytes(bytesPerDay)} per day, the mean of the last ${formatNumber(days)} finished days${forecast.length === 0 ? '' : ' (dashed)'}.`;
+      : `Growth ${formatBytes(bytesPerDay)} per day, the mean of the last ${formatNumber(days)} finished days${forecast.length === 0 || points.length < chartPointsMin ? '' : ' (dashed)'}.`;
   const fullText =
     space === null || bytesPerDay === null
       ? ''
@@ -188,7 +188,12 @@ export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth:
         : ` ${formatBytes(space.freeBytes)} free: the disk will be full on ${formatDay(fullAt)}, in ${formatDuration(fullAt - nowMs)}.`;
   const from = Math.max(shown.from, sizes[0]!.t);
   if (points.length < chartPointsMin)
-    return [{ name: 'Growth', text: `${formatBytes(last.bytes)} of all days. ${growthText}${fullText}` }];
+    return [
+      {
+        name: 'Growth',
+        text: `${formatBytes(last.bytes)} of all days. ${growthText}${fullText}`,
+      },
+    ];
   return [
     renderSection('Growth', [
       renderFigure(

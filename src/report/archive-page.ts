@@ -1,6 +1,7 @@
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatMinute } from '../base/time.ts';
+import { countCompleteDays } from '../contract/completeness-counts.ts';
 import { renderCoverageSection, renderGapsSection, renderQuarantineSection } from './archive-coverage.ts';
 import { renderDamageSection } from './archive-damage.ts';
 import { renderConflictsSection, renderGrowthSection, renderTicksSection } from './archive-days.ts';
@@ -95,6 +96,7 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
   const { symbols, published, reached, lag_ms } = status;
   const { days: finishedDays } = status;
   const { provisional } = status.completeness.days;
+  const { complete, total } = countCompleteDays(status.completeness);
   const { fullAt, bytesPerDay } = growth;
   return renderKeyFigures([
     last === undefined
@@ -130,7 +132,7 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
     },
     {
       label: 'Complete days',
-      value: `${formatNumber(status.completeness.days.complete)} of ${formatNumber(Object.values(status.completeness.days).reduce((sum, count) => sum + count, 0))}`,
+      value: `${formatNumber(complete)} of ${formatNumber(total)}`,
       note:
         finishedDays.first === null
           ? 'no finished day yet'

@@ -103,7 +103,7 @@ describe('an archive of imported ticks', () => {
     const manifest = archive.readManifest();
     expect(Object.keys(manifest.days)).toEqual(['2026-06-02']);
     expect(readStatus(archive, judged, now).published).toMatchObject({ ticks: 1, days: 1 });
-    const totals = computeTotals(manifest, { files: 0, days: new Set() });
+    const totals = computeTotals(manifest, { files: 0, days: new Set() }, now);
     expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols']);
     expect(listFilesOfDay(manifest, '2026-06-02').map(({ dataset }) => dataset)).toEqual(['ticks']);
     expect(hasDailyCandles(manifest)).toBe(false);

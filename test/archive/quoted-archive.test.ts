@@ -134,7 +134,7 @@ test('the README and the catalogue page have the number of quotes', async () => 
   expect(text).toMatch(/\| quotes \| 10 \| \d+ kB \| best bid and ask/);
   expect(text).toContain("SELECT * FROM spreads WHERE date = '2026-06-02' LIMIT 10;");
   const manifest = archive.readManifest();
-  const totals = computeTotals(manifest, { files: 0, days: new Set() });
+  const totals = computeTotals(manifest, { files: 0, days: new Set() }, now);
   expect(totals.datasets).toContainEqual(expect.objectContaining({ name: 'quotes', rows: 10 }));
   expect(totals.bytes).toBe(listManifestFiles(manifest).reduce((sum, { bytes }) => sum + bytes, 0));
 });

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { readStatus } from '../../src/archive/read/status.ts';
 import { Html, html } from '../../src/base/html.ts';
+import { countCompleteDays } from '../../src/contract/completeness-counts.ts';
 import { computeTotals, renderPageDocument } from '../../src/server/web/document.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 import { serving, sharedServing } from './serving.ts';
@@ -43,8 +45,12 @@ test('serves the page without a key, with a strict content security policy', asy
 test('shows the totals of the manifest', async () => {
   const archive = await published();
   const manifest = archive.readManifest();
-  const totals = computeTotals(manifest, { files: 0, days: new Set() });
-  expect(totals).toMatchObject({ ticks: 2, symbols: 2, generation: 1, days: 4, watermark: manifest.watermark });
+  const totals = computeTotals(manifest, { files: 0, days: new Set() }, now);
+  expect(totals).toMatchObject({ ticks: 2, symbols: 2, generation: 1, days: 3, watermark: manifest.watermark });
+  // The day that is not over does not count, as in the report.
+  const lifetimeRules = { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs };
+  const status = readStatus(archive, { namedSymbols: null, views: [], lifetimeRules }, now);
+  expect(countCompleteDays(status.completeness)).toEqual({ complete: totals.daysComplete, total: totals.days });
   expect(totals.span).toEqual({ first: day0, last: day0 + dayMs });
   expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols', 'candles_1h', 'candles_1d', 'coverage']);
   const bytes = listManifestFiles(manifest).reduce((sum, file) => sum + file.bytes, 0);

@@ -45,14 +45,15 @@ const assetResponses: Readonly<Record<number, unknown>> = {
 /** The catalogue page at `/` and the files that it loads. */
 export function registerCatalogueRoutes(app: App, context: ServiceContext, compress: CompressBody): void {
   const { archive, current, clock, version } = context;
-  let cached: { readonly of: object; readonly damaged: string; readonly totals: Totals } | undefined;
+  let cached: { readonly of: object; readonly key: string; readonly totals: Totals } | undefined;
   const totals = (): Totals => {
     requireLocalState(context);
     const manifest = current.getManifest();
     const damage = readFoundDamage(archive.state.db, manifest);
-    const damaged = [...damage.days].join();
-    if (cached?.of !== manifest || cached.damaged !== damaged)
-      cached = { of: manifest, damaged, totals: computeTotals(manifest, damage) };
+    const nowMs = clock.nowMs();
+    const key = [formatDate(nowMs), damage.files, ...damage.days].join();
+    if (cached?.of !== manifest || cached.key !== key)
+      cached = { of: manifest, key, totals: computeTotals(manifest, damage, nowMs) };
     return { ...cached.totals, ...readCollectedProgress(archive.state.db, manifest) };
   };
 

@@ -2,7 +2,11 @@ import { datasetNames } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
 import { type Html, html } from '../../base/html.ts';
 import { minuteMs } from '../../base/window.ts';
-import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
+import {
+  countCompleteDays,
+  type DamageFindings,
+  updatePublishedCompleteness,
+} from '../../contract/completeness-counts.ts';
 import { paths } from '../../contract/paths.ts';
 import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
 import { searchHint, wordsLengthMax } from './client/list-view.ts';
@@ -38,7 +42,7 @@ export const renderPageDocument = (
   modules: readonly string[] = [],
 ): string =>
   html`<!doctype html>
-<html lang="en" data-access="${isPublic ? 'public' : 'key'}">
+<html lang="en" data-access="${isPublic ? 'public' : 'key'}" data-now="${nowMs}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -96,8 +100,12 @@ ${[
   figure('Symbols', formatInteger(symbols), 'known to the archive'),
   figure('Time range', span === null ? '–' : formatDuration(span.last - span.first), lasts),
   days === 0
-    ? figure('Days complete', '–', 'no day yet')
-    : figure('Days complete', `${formatInteger(daysComplete)} of ${formatInteger(days)}`, 'every live symbol covered'),
+    ? figure('Days complete', '–', 'no finished day yet')
+    : figure(
+        'Days complete',
+        `${formatInteger(daysComplete)} of ${formatInteger(days)}`,
+        'ended, and every live symbol covered',
+      ),
   figure('Size', formatBytes(bytes), `${formatInteger(bytes)} bytes`),
   figure('Datasets', formatInteger(datasets.length), formatCount(files, 'file')),
   figure(
@@ -138,10 +146,10 @@ export interface Totals {
   readonly datasets: readonly DatasetTotals[];
 }
 
-/** Computes the public totals of an archive. */
-export function computeTotals(manifest: Manifest, damage: DamageFindings): Totals {
+/** Computes the public totals of an archive. Days are those that have ended at `nowMs`. */
+export function computeTotals(manifest: Manifest, damage: DamageFindings, nowMs: number): Totals {
   const ticks = manifest.datasets.ticks.files;
-  const days = Object.values(updatePublishedDays(manifest, damage));
+  const { complete, total } = countCompleteDays(updatePublishedCompleteness(manifest, damage, nowMs));
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
   for (const { t_min, t_max } of ticks) {
@@ -153,8 +161,8 @@ export function computeTotals(manifest: Manifest, damage: DamageFindings): Total
     symbols: sumFileSizes(manifest.datasets.symbols.files).rows,
     ticks: sumFileSizes(ticks).rows,
     bytes: sumFileSizes(listManifestFiles(manifest)).bytes,
-    days: days.length,
-    daysComplete: days.filter(({ state }) => state === 'complete').length,
+    days: total,
+    daysComplete: complete,
     generation: manifest.generation,
     publishedAt: manifest.created_at,
     watermark: manifest.watermark,

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { html } from '../../base/html.ts';
 import { paths } from '../../contract/paths.ts';
 import { loadAssets, pageHeaders } from './catalogue.ts';
-import { renderPageHeader } from './page-header.ts';
+import { renderPageFrame, renderSheets } from './page-frame.ts';
 
 /** Whether a person with a browser requests a path that does not exist. Programs get problem details. */
 export const isPageRequest = ({ method, headers }: FastifyRequest, path: string): boolean =>
@@ -14,28 +14,18 @@ export const isPageRequest = ({ method, headers }: FastifyRequest, path: string)
 /** Sends the page that says that there is no such page, and what there is. It does not repeat the path. */
 export function sendNotFoundPage(reply: FastifyReply): FastifyReply {
   const assets = `/assets/${loadAssets().stamp}`;
-  const page = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="robots" content="noindex">
-<title>oddslake: no such page</title>
-<link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
-${['palette', 'page', 'problems'].map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">`)}
-</head>
-<body>
-<a class="skip" href="#main">Skip to the page</a>
-${renderPageHeader(assets, null)}
-<main class="problems" id="main" tabindex="-1">
+  const page = renderPageFrame(
+    {
+      ...{ assets, title: 'no such page', description: null, current: null },
+      main: { id: 'main', link: 'Skip to the page' },
+      head: renderSheets(assets, ['palette', 'page', 'problems']),
+    },
+    html`<main class="problems" id="main" tabindex="-1">
 <h1>There is no such page</h1>
 <p>Check the address, or go to the <a href="${paths.catalogue}">catalogue of this archive</a> or the
 <a href="${paths.documentation}">API documentation</a>.</p>
-</main>
-</body>
-</html>
-`.text;
+</main>`,
+  );
   return reply
     .code(404)
     .headers({ ...pageHeaders, 'cache-control': 'no-cache' })

@@ -5,29 +5,21 @@ import type { CompressBody } from '../http/compress-response.ts';
 import type { App } from '../http/context.ts';
 import { createStaticBody, type StaticBody, sendStaticBody } from '../http/static-body.ts';
 import { loadAssets, pageHeaders } from './catalogue.ts';
-import { renderPageHeader } from './page-header.ts';
+import { renderPageFrame, renderSheets } from './page-frame.ts';
 
 /** Text in which backquotes mark code. */
 const renderText = (text: string): Html[] =>
   text.split('`').map((part, i) => (i % 2 === 0 ? html`${part}` : html`<code>${part}</code>`));
 
 const renderPage = (assets: string): string =>
-  html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="robots" content="noindex">
-<meta name="description" content="The error codes of the oddslake API: what each means and what to do.">
-<title>oddslake: error codes</title>
-<link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
-${['palette', 'page', 'problems'].map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">`)}
-</head>
-<body>
-<a class="skip" href="#main">Skip to the error codes</a>
-${renderPageHeader(assets, paths.problems)}
-<main class="problems" id="main" tabindex="-1">
+  renderPageFrame(
+    {
+      ...{ assets, title: 'error codes', current: paths.problems },
+      description: 'The error codes of the oddslake API: what each means and what to do.',
+      main: { id: 'main', link: 'Skip to the error codes' },
+      head: renderSheets(assets, ['palette', 'page', 'problems']),
+    },
+    html`<main class="problems" id="main" tabindex="-1">
 <h1>Error codes</h1>
 <p>Every error is <code>application/problem+json</code> with one of these codes. The <a href="${paths.documentation}">API
 documentation</a> lists the codes of each route.</p>
@@ -39,10 +31,8 @@ ${problemCodes.map((code) => {
 <p>${renderText(action)}</p>
 </section>
 `;
-})}</main>
-</body>
-</html>
-`.text;
+})}</main>`,
+  );
 
 /** `/docs/problems`: the page that the type of every problem refers to. */
 export function registerProblemsPage(app: App, compress: CompressBody): void {

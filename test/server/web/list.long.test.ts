@@ -128,6 +128,12 @@ describe('the list of symbols', needsBrowser, () => {
       await expect.poll(() => found(page).first().getAttribute('data-symbol'), soon).toBe(symbol);
     }
     expect(await page.evaluate('globalThis.hit')).toBeUndefined();
+    // A name of 300 characters is not shortened.
+    const long = rubbish.find((name) => name.startsWith('long'))!;
+    await page.getByRole('searchbox').fill(long);
+    await expect.poll(() => found(page).first().getAttribute('data-symbol'), soon).toBe(long);
+    const ticker = found(page).first().locator('.ticker');
+    expect(await ticker.evaluate((it) => it.scrollHeight - it.clientHeight <= 1 && it.clientHeight > 60)).toBe(true);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
     expect(complaints).toEqual([]);
   });
@@ -222,8 +228,13 @@ describe('days and datasets', needsBrowser, () => {
 
 test('an address without a page leads back, and a program gets problem details', needsBrowser, async () => {
   const service = await serving(await lakeWith());
-  const { page } = await visit(service, { key: null, hash: '<script>globalThis.hit=1</script>?q=1' });
+  const hash = '<script>globalThis.hit=1</script>?q=1';
+  const { page } = await visit(service, { key: null, hash, viewport: { width: 390, height: 844 } });
   await page.getByRole('heading', { name: 'There is no such page' }).waitFor();
+  // On a narrow page the links are one line below the name, as on the other pages.
+  const [brand, nav] = [(await page.locator('.brand').boundingBox())!, (await page.locator('nav').boundingBox())!];
+  expect(nav.y).toBeGreaterThanOrEqual(brand.y + brand.height);
+  expect(nav.height).toBeLessThan(40);
   expect(await listFindings(page)).toEqual([]);
   await page.getByRole('link', { name: 'catalogue of this archive' }).click();
   await page.getByLabel('Market data key').waitFor();
@@ -271,9 +282,12 @@ describe('signing in', needsBrowser, () => {
   });
 
   test('an open catalogue shows neither form nor button', async () => {
-    const { page } = await visit(await serving(await lakeWith(), open), { key: null });
+    const { page } = await visit(await serving(await lakeWith([rain], { question: null }), open), { key: null });
     await found(page).first().waitFor();
-    await page.getByText('Open without a key').waitFor();
+    await page.getByText('Reading needs no key').waitFor();
+    // A symbol without a question is named once.
+    await found(page).first().waitFor();
+    expect((await found(page).first().innerText()).split(rain)).toHaveLength(2);
     expect(await page.getByLabel('Market data key').count()).toBe(0);
     expect(await page.getByRole('button', { name: 'Sign out' }).count()).toBe(0);
   });

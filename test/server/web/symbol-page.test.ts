@@ -11,10 +11,11 @@ import {
 } from '../../../src/server/web/client/order-book.ts';
 import { createReadout, formatReadout, listStops } from '../../../src/server/web/client/readout.ts';
 import { formatSnippet, quoteForPython } from '../../../src/server/web/client/snippets.ts';
-import { listMarketEvents } from '../../../src/server/web/client/timeline.ts';
+import { formatEnd, listMarketEvents, nameClose, nameOpening } from '../../../src/server/web/client/timeline.ts';
 import { formatHash, parseEnteredTime, parseView } from '../../../src/server/web/client/view.ts';
 import { hostile } from './symbol-lake.ts';
 
+const dayMs = 86_400_000;
 const day0 = Date.UTC(2026, 5, 1);
 const minuteMs = 60_000;
 
@@ -161,13 +162,13 @@ describe('the history of a market', () => {
   };
 
   test('has what was stated, and what each poll showed first', () => {
-    expect(listMarketEvents(market).map(({ t, what }) => [t, what])).toEqual([
-      [50, 'Opens'],
+    expect(listMarketEvents(market, 1000).map(({ t, what }) => [t, what])).toEqual([
+      [50, 'Opened'],
       [100, 'Listed for the first time'],
       [120, 'First tick'],
       [300, 'Close moved to 1970-01-01 00:00:00.600'],
       [480, 'Last published tick'],
-      [600, 'Closes'],
+      [600, 'Closed'],
       [650, 'Resolved yes, derived'],
       [700, 'No longer active'],
       [700, 'Resolution known: 1970-01-01 00:00:00.650'],
@@ -176,8 +177,21 @@ describe('the history of a market', () => {
     ]);
   });
 
+  test.each([
+    [40, null, 'Opens', 'Closes', 'ends 1970-01-02'],
+    [60, true, 'Opened', 'Closes', 'ends 1970-01-02'],
+    // It closed before its planned close.
+    [60, false, 'Opened', 'Planned close', ''],
+    [dayMs + 1, true, 'Opened', 'Closed', 'ended 1970-01-02'],
+  ])('at %i, active %j: %s, %s, %j', (nowMs, isActive, opening, close, end) => {
+    expect(nameOpening(50, nowMs)).toBe(opening);
+    expect(nameClose(dayMs, isActive, nowMs)).toBe(close);
+    const state = isActive === false ? 'closed' : 'active';
+    expect(formatEnd({ state, ends_at: dayMs, resolved_at: null }, nowMs)).toBe(end);
+  });
+
   test('says how many changes are not in it', () => {
-    const [first] = listMarketEvents({ ...market, states: 60 }).filter(({ what }) => what.includes('earlier'));
+    const [first] = listMarketEvents({ ...market, states: 60 }, 1000).filter(({ what }) => what.includes('earlier'));
     expect(first).toEqual({ t: 100, what: '57 earlier changes', from: 'poll' });
   });
 });

@@ -21,6 +21,9 @@ export const apiKeyStore = {
   },
 };
 
+/** When the service rendered the page, epoch ms. The clock of the visitor may be wrong. */
+export const getServedAt = (): number => Number(document.documentElement.dataset.now);
+
 /** Whether this visitor may read the catalogue without a key. The service decides it and writes it into the page. */
 export const isCataloguePublic = (): boolean => document.documentElement.dataset.access === 'public';
 

@@ -1,4 +1,4 @@
-import { fetchApi, fetchJson, isAbortError, toErrorMessage } from './api.ts';
+import { fetchApi, fetchJson, getServedAt, isAbortError, toErrorMessage } from './api.ts';
 import { createElement, renderError, renderLoading } from './dom.ts';
 import { formatCount, formatTime } from './format.ts';
 import { getView } from './navigation.ts';
@@ -23,7 +23,7 @@ export function renderMarketPanel(market: SymbolMarket, signal: AbortSignal): HT
       'div',
       {},
       createElement('h4', { 'aria-level': 2 }, 'History'),
-      renderTimeline(listMarketEvents(market)),
+      renderTimeline(listMarketEvents(market, getServedAt())),
       rules,
     ),
     related,

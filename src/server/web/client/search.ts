@@ -1,4 +1,4 @@
-import { fetchJson, isAbortError, toErrorMessage } from './api.ts';
+import { fetchJson, getServedAt, isAbortError, toErrorMessage } from './api.ts';
 import { createElement, renderError } from './dom.ts';
 import { formatCount, formatDate, formatInteger } from './format.ts';
 import {
@@ -11,6 +11,7 @@ import {
   wordsLengthMax,
 } from './list-view.ts';
 import { getView, updateView } from './navigation.ts';
+import { formatEnd } from './timeline.ts';
 import { formatHash } from './view.ts';
 
 /** The parts of an item of /api/v1/historical/markets that the page reads. */
@@ -258,15 +259,16 @@ function renderResult(found: FoundSymbol, list: ListView, choose: (symbol: strin
     createElement(
       'span',
       { class: 'result-name' },
-      createElement('span', { class: 'question' }, question ?? symbol),
-      createElement('span', { class: 'ticker' }, symbol),
+      ...(question === null || question === symbol
+        ? [createElement('span', { class: 'only-name' }, symbol)]
+        : [createElement('span', { class: 'question' }, question), createElement('span', { class: 'ticker' }, symbol)]),
     ),
     createElement('span', { class: 'note result-kind' }, [source, category].filter(Boolean).join(' · ')),
     createElement(
       'span',
       { class: 'result-state' },
       createElement('span', { class: `badge ${found.state}` }, formatState(found)),
-      createElement('span', { class: 'note' }, formatEnd(found)),
+      createElement('span', { class: 'note' }, formatEnd(found, getServedAt())),
     ),
     createElement(
       'span',
@@ -286,11 +288,6 @@ function renderResult(found: FoundSymbol, list: ListView, choose: (symbol: strin
 function formatState({ state, outcome }: FoundSymbol): string {
   if (state === 'resolved' && outcome !== null) return outcome === 1 ? 'Yes' : outcome === 0 ? 'No' : String(outcome);
   return listStates[state];
-}
-
-function formatEnd({ state, ends_at, resolved_at }: FoundSymbol): string {
-  if (state === 'resolved') return resolved_at === null ? 'resolved' : `resolved ${formatDate(resolved_at)}`;
-  return ends_at === null ? '' : `ends ${formatDate(ends_at)}`;
 }
 
 function renderPager(pager: HTMLElement, list: ListView, pages: number): void {

@@ -72,7 +72,9 @@ export function showSignedIn(onSignOut: () => void): void {
   const credential = apiKeyStore.read();
   const state = getElementById('key-state');
   if (credential === null) {
-    state.replaceChildren(isCataloguePublic() ? createElement('span', { class: 'note' }, 'Open without a key') : '');
+    state.replaceChildren(
+      isCataloguePublic() ? createElement('span', { class: 'access' }, 'Reading needs no key') : '',
+    );
     return;
   }
   const button = createElement('button', { type: 'button', class: 'quiet', id: 'sign-out' }, 'Sign out');

@@ -1,9 +1,9 @@
-import { ApiError, fetchJson } from './api.ts';
+import { ApiError, fetchJson, getServedAt } from './api.ts';
 import { createElement } from './dom.ts';
 import { dayMs, formatInteger, formatTime } from './format.ts';
 import type { Candle, TickLifetime } from './lines.ts';
 import { formatMarketState, type Market, marketsPath } from './search.ts';
-import type { MarketHistory } from './timeline.ts';
+import { type MarketHistory, nameClose, nameOpening } from './timeline.ts';
 
 /** A market with what the page of a symbol reads besides. */
 export interface SymbolMarket extends Market, MarketHistory {
@@ -53,6 +53,7 @@ const questionShownMax = 120;
 /** Renders the question and the facts of a market. */
 export function renderFacts(market: Market): Node[] {
   const { question, source, category, opens_at, closes_at, resolved_at, ticks, first_tick, last_tick } = market;
+  const nowMs = getServedAt();
   const fact = (name: string, value: string | null): Node[] =>
     value === null ? [] : [createElement('div', {}, createElement('dt', {}, name), createElement('dd', {}, value))];
   const time = (t: number | null): string | null => (t === null ? null : formatTime(t - (t % 1000)));
@@ -69,8 +70,8 @@ export function renderFacts(market: Market): Node[] {
       ...fact('Ticks', formatInteger(ticks)),
       ...fact('Ticks from', time(first_tick)),
       ...fact('Ticks to', time(last_tick)),
-      ...fact('Opens', time(opens_at)),
-      ...fact('Closes', time(closes_at)),
+      ...fact(nameOpening(opens_at, nowMs), time(opens_at)),
+      ...fact(nameClose(closes_at, market.is_active, nowMs), time(closes_at)),
       ...fact('Resolved', time(resolved_at)),
     ),
   ].filter((node) => node !== '') as Node[];

@@ -1,4 +1,4 @@
-import { formatPrice, formatTime } from './format.ts';
+import { formatDate, formatPrice, formatTime } from './format.ts';
 
 /** A state of a market, from its first poll to its last one. */
 export interface MarketState {
@@ -40,18 +40,36 @@ export interface MarketEvent {
 export const formatOutcome = (outcome: number): string =>
   outcome === 1 ? 'yes' : outcome === 0 ? 'no' : formatPrice(outcome);
 
+export const nameOpening = (t: number | null, nowMs: number): string => (t !== null && t <= nowMs ? 'Opened' : 'Opens');
+
+/** A market that is no longer active closed before a close that is still to come. */
+export const nameClose = (t: number | null, isActive: boolean | null, nowMs: number): string =>
+  t !== null && t <= nowMs ? 'Closed' : isActive === false ? 'Planned close' : 'Closes';
+
+/** When a market ends or ended; empty if that is not known. */
+export function formatEnd(
+  { state, ends_at, resolved_at }: { state: string; ends_at: number | null; resolved_at: number | null },
+  nowMs: number,
+): string {
+  if (state === 'resolved') return resolved_at === null ? 'resolved' : `resolved ${formatDate(resolved_at)}`;
+  if (ends_at === null) return '';
+  if (ends_at <= nowMs) return `ended ${formatDate(ends_at)}`;
+  // It closed earlier than planned.
+  return state === 'closed' ? '' : `ends ${formatDate(ends_at)}`;
+}
+
 /** The history of a market in order of time: its lists, its ticks, and what changed between its states. */
-export function listMarketEvents(market: MarketHistory): MarketEvent[] {
+export function listMarketEvents(market: MarketHistory, nowMs: number): MarketEvent[] {
   const { history, states, outcome, outcome_source } = market;
   const events: MarketEvent[] = [];
   const add = (t: number | null, what: string, from: MarketEvent['from']): void => {
     if (t !== null) events.push({ t, what, from });
   };
   add(market.first_seen, 'Listed for the first time', 'poll');
-  add(market.opens_at, 'Opens', 'schedule');
+  add(market.opens_at, nameOpening(market.opens_at, nowMs), 'schedule');
   add(market.first_tick, 'First tick', 'tick');
   add(market.last_tick, 'Last published tick', 'tick');
-  add(market.closes_at, 'Closes', 'schedule');
+  add(market.closes_at, nameClose(market.closes_at, history.at(-1)?.is_active ?? null, nowMs), 'schedule');
   // Of a market with very many states, only the latest are in the history: the first of them is not a change.
   for (const [i, state] of history.entries()) {
     const before = history[i - 1];
