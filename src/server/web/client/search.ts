@@ -31,8 +31,17 @@ export interface Market {
 
 export const marketsPath = '/api/v1/historical/markets';
 
+/** Since when and why a symbol is not collected. Times are epoch ms. */
+export interface NotCollected {
+  readonly kind: 'excluded' | 'forgotten';
+  /** Nothing is expected from then on; null: nothing was collected before. */
+  readonly since: number | null;
+  readonly reason: string | null;
+  readonly decided_at: number;
+}
+
 /** The parts of an item of /api/v1/symbols that the page reads. */
-interface FoundSymbol {
+export interface FoundSymbol {
   readonly symbol: string;
   readonly source: string | null;
   readonly question: string | null;
@@ -44,6 +53,7 @@ interface FoundSymbol {
   readonly first_tick: number | null;
   readonly last_tick: number | null;
   readonly ticks: number;
+  readonly not_collected: NotCollected | null;
 }
 
 interface Facet {
@@ -51,7 +61,7 @@ interface Facet {
   readonly symbols: number;
 }
 
-interface SymbolsResponse {
+export interface SymbolsResponse {
   readonly symbols: readonly FoundSymbol[];
   readonly total: number;
   readonly offset: number;
@@ -60,7 +70,7 @@ interface SymbolsResponse {
   readonly omitted: number;
 }
 
-const symbolsPath = '/api/v1/symbols';
+export const symbolsPath = '/api/v1/symbols';
 const pageSize = 25;
 /** Wait after a key stroke, in ms: shorter than the time between two of them. */
 const debounceMs = 40;
@@ -288,7 +298,8 @@ function formatState({ state, outcome }: FoundSymbol): string {
   return listStates[state];
 }
 
-function formatEnd({ state, ends_at, resolved_at }: FoundSymbol): string {
+function formatEnd({ state, ends_at, resolved_at, not_collected }: FoundSymbol): string {
+  if (not_collected !== null && state === not_collected.kind) return `since ${formatDate(not_collected.decided_at)}`;
   if (state === 'resolved') return resolved_at === null ? 'resolved' : `resolved ${formatDate(resolved_at)}`;
   return ends_at === null ? '' : `ends ${formatDate(ends_at)}`;
 }
