@@ -176,6 +176,9 @@ describe('the selection of symbols', () => {
     expect(excluded.length).toBeGreaterThan(0);
     for (const one of excluded) expect(one).toMatchObject({ source: 'polymarket', ticks: 0 });
     expect(first.summary.symbols).toMatchObject({ failed: 0, excluded: excluded.length });
+    // A new archive has no other selection before, and the log has the number of the summary.
+    expect(first.stderr).not.toContain('the selection of symbols has changed');
+    expect(first.stderr).toMatch(new RegExp(`"excluded":${excluded.length},.*leave out new symbols`));
     expect((await list()).filter(({ state }) => state === 'active').map(({ source }) => source)).not.toContain(
       'polymarket',
     );
@@ -208,8 +211,16 @@ describe('the selection of symbols', () => {
     expect((await run(['symbols', 'forget', 'NOBODY-KNOWS', '--output', output])).stdout).toMatch(
       /nothing is expected/,
     );
+    // The run that includes them again polls them, and a dry run foresees it.
+    const foreseen = await plan();
+    const stillExcluded = await plan(...exclude);
+    expect(foreseen.plan.symbols - stillExcluded.plan.symbols).toBe(excluded.length - 1);
     const third = await nightly();
     expect(third.code, JSON.stringify(third.summary)).toBe(0);
+    expect(third.summary.symbols.planned).toBe(foreseen.plan.symbols);
+    expect(third.stderr).toMatch(
+      new RegExp(`excluded: 0, included: ${excluded.length - 1}|"included":${excluded.length - 1}`),
+    );
     expect(third.summary.symbols).toMatchObject({ failed: 0, forgotten: 1 });
     expect((await list()).map(({ state }) => state)).not.toContain('excluded');
     expect((await read<{ count: number }>('gaps')).count).toBe(0);
