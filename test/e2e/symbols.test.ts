@@ -128,6 +128,15 @@ describe('the selection of symbols', () => {
     const unknown = await run(['symbols', 'forget', `${victim}X`, '--output', output]);
     expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining(`(Did you mean ${victim}?)`)]);
 
+    const wrong = async (name: string) => (await run(['symbols', 'forget', name, '--output', output])).stderr;
+    const prefix = victim.slice(0, 5);
+    const search = /archive\. To find similar symbols: .* (\S+)\n$/.exec(await wrong(`${prefix}-no-such-symbol`))![1]!;
+    expect(search).toContain(prefix);
+    expect((await run(['symbols', search, '--output', output])).stdout).toContain(search);
+    expect(await wrong('\u202e<script>')).toContain(
+      'archive. To list the known symbols: bin/oddslake symbols --output',
+    );
+
     const expectForgotten = async () => {
       expect(await find(victim)).toMatchObject({ state: 'forgotten', not_collected: { reason: 'too thin' } });
       const status = await read<{ symbols: object; lag_ms: number; gaps: object }>('status');

@@ -10,7 +10,7 @@ import { findOpenWindow, isUnselected, type Selections, type SymbolSelection } f
 import { readCurrentCoverageOf } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { hasExcludedSymbols, recordRules, recordSelections } from '../../archive/journal/selection-store.ts';
-import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
+import { adviseSearch, suggestSymbol } from '../../archive/journal/symbol-names.ts';
 import { ensureSymbol, readSymbol, readUnsettledSymbols, resetTriedAt } from '../../archive/journal/symbols.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -136,7 +136,9 @@ export async function forgetSymbols(
       const nowMs = context.clock.nowMs();
       const known = readSymbol(db, symbol);
       if (known === undefined && !isConfigured)
-        throw new UsageError(`${symbol} is not known in this archive.${suggestSymbol(db, symbol)}`);
+        throw new UsageError(
+          `${symbol} is not known in this archive.${suggestSymbol(db, symbol)} ${adviseSearch(db, symbol)}`,
+        );
       const facts = known ?? createUnknownSymbol(symbol, nowMs);
       const decision = decideForget(facts, reason, readDecisionContext(context, db, symbol, nowMs));
       if (decision !== null) record(db, symbol, decision, nowMs);
