@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { jobHere as job, runHere as run } from './here.ts';
@@ -137,13 +137,17 @@ describe('the selection of symbols', () => {
       'archive. To list the known symbols: bin/oddslake symbols --output',
     );
 
+    const textfile = join(folder(), 'oddslake.prom');
     const expectForgotten = async () => {
       expect(await find(victim)).toMatchObject({ state: 'forgotten', not_collected: { reason: 'too thin' } });
       const status = await read<{ symbols: object; lag_ms: number; gaps: object }>('status');
       expect(status).toMatchObject({ symbols: { forgotten: 1 }, gaps: { windows: 0 } });
       expect(await read('gaps')).toMatchObject({ count: 0, not_collected: { forgotten: 1 } });
       expect((await run(['status', '--output', output])).stdout).toMatch(/, 1 forgotten\n/);
-      const night = await nightly();
+      const night = await nightly('--set', `metrics.textfile=${textfile}`);
+      const metrics = readFileSync(textfile, 'utf8');
+      for (const line of ['{kind="excluded"} 0', '{kind="forgotten"} 1'])
+        expect(metrics).toContain(`\noddslake_symbols_not_collected${line}\n`);
       expect(night.code, JSON.stringify(night.summary.failures)).toBe(0);
       expect(night.summary.symbols).toMatchObject({ failed: 0, forgotten: 1 });
     };
