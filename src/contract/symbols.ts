@@ -4,7 +4,8 @@ import { Limit } from './query-parameters.ts';
 
 /* The symbols of the archive, for search as one types. */
 
-export const symbolStates = ['active', 'closed', 'resolved', 'unlisted'] as const;
+/** `excluded` and `forgotten` symbols are not collected: by the settings, or by decision of a user. */
+export const symbolStates = ['active', 'excluded', 'forgotten', 'closed', 'resolved', 'unlisted'] as const;
 export type SymbolState = (typeof symbolStates)[number];
 
 export const symbolSorts = ['ticks', 'newest', 'ending', 'name'] as const;
@@ -35,7 +36,7 @@ export const SymbolsQuery = Type.Object(
     state: Type.Optional(
       oneOf(
         [...symbolStates, 'ending'] as const,
-        `State of the market; ending: active, and its expected end or close is within ${endsSoonDays} days.`,
+        `State of the market, or excluded or forgotten if it has not ended and is not collected; ending: active, and its expected end or close is within ${endsSoonDays} days.`,
       ),
     ),
     sort: Type.Optional(
@@ -77,7 +78,27 @@ const foundExample = {
   first_tick: Date.UTC(2025, 5, 1),
   last_tick: Date.UTC(2025, 5, 14),
   ticks: 3744,
+  not_collected: null,
 };
+
+const NotCollected = Type.Object(
+  {
+    kind: oneOf(
+      ['excluded', 'forgotten'] as const,
+      'excluded: by source.include and source.exclude; forgotten: by oddslake symbols forget.',
+    ),
+    since: nullable(
+      Type.Integer(),
+      'Start of the time of which nothing is expected, epoch milliseconds UTC; null: nothing was collected before.',
+    ),
+    reason: nullable(Type.String(), 'As the user gave it; null: none.'),
+    decided_at: Type.Integer({ description: 'When this was decided, epoch milliseconds UTC.' }),
+  },
+  {
+    title: 'NotCollected',
+    examples: [{ kind: 'excluded', since: Date.UTC(2025, 5, 14), reason: null, decided_at: Date.UTC(2025, 5, 14, 1) }],
+  },
+);
 
 const FoundSymbol = Type.Object(
   {
@@ -85,7 +106,10 @@ const FoundSymbol = Type.Object(
     source: Text('Venue'),
     question: Text('What the market asks'),
     category: Text('Category'),
-    state: oneOf(symbolStates, 'State of the market at the time of the response.'),
+    state: oneOf(
+      symbolStates,
+      'State of the market at the time of the response; excluded or forgotten if it has not ended and is not collected.',
+    ),
     opens_at: Ms('Opening of the market'),
     ends_at: Ms('Expected end of the market, or else its close'),
     resolved_at: Ms('When the outcome was settled'),
@@ -94,6 +118,10 @@ const FoundSymbol = Type.Object(
     first_tick: Ms('Earliest published tick'),
     last_tick: Ms('Latest published tick'),
     ticks: Count('Published ticks'),
+    not_collected: nullable(
+      NotCollected,
+      'Since when and why it is not collected, also if its market has ended since; null: it is collected.',
+    ),
   },
   { title: 'FoundSymbol', examples: [foundExample] },
 );

@@ -67,6 +67,10 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
 
   oddslake_generation: defineMetric('Published generation'),
   oddslake_symbols_suspended: defineMetric('Active symbols that are suspended; the watermark excludes them'),
+  oddslake_symbols_not_collected: {
+    help: 'Symbols of which nothing is expected: excluded by the settings, or forgotten by a user',
+    labels: ['kind'],
+  },
   oddslake_watermark_timestamp_seconds: defineMetric(
     'Watermark: every live symbol is covered up to here, except for lost, expired and accepted windows, Unix time',
   ),

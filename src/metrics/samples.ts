@@ -59,6 +59,9 @@ function toCompletenessSamples(completeness: CompletenessCounts | null): Sample[
     ...gapReasons.map((reason) => one('gaps', completeness?.gaps[reason], { reason })),
     one('windows_inferred', completeness?.inferred_windows),
     one('symbols_suspended', completeness?.suspended),
+    ...(['excluded', 'forgotten'] as const).map((kind) =>
+      one('symbols_not_collected', completeness && (completeness[kind] ?? 0), { kind }),
+    ),
     one('damaged_files', completeness?.damaged.files),
   ];
 }

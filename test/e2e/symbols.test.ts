@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { jobHere as job, runHere as run } from './here.ts';
@@ -128,13 +128,26 @@ describe('the selection of symbols', () => {
     const unknown = await run(['symbols', 'forget', `${victim}X`, '--output', output]);
     expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining(`(Did you mean ${victim}?)`)]);
 
+    const wrong = async (name: string) => (await run(['symbols', 'forget', name, '--output', output])).stderr;
+    const prefix = victim.slice(0, 5);
+    const search = /archive\. To find similar symbols: .* (\S+)\n$/.exec(await wrong(`${prefix}-no-such-symbol`))![1]!;
+    expect(search).toContain(prefix);
+    expect((await run(['symbols', search, '--output', output])).stdout).toContain(search);
+    expect(await wrong('\u202e<script>')).toContain(
+      'archive. To list the known symbols: bin/oddslake symbols --output',
+    );
+
+    const textfile = join(folder(), 'oddslake.prom');
     const expectForgotten = async () => {
       expect(await find(victim)).toMatchObject({ state: 'forgotten', not_collected: { reason: 'too thin' } });
       const status = await read<{ symbols: object; lag_ms: number; gaps: object }>('status');
       expect(status).toMatchObject({ symbols: { forgotten: 1 }, gaps: { windows: 0 } });
       expect(await read('gaps')).toMatchObject({ count: 0, not_collected: { forgotten: 1 } });
       expect((await run(['status', '--output', output])).stdout).toMatch(/, 1 forgotten\n/);
-      const night = await nightly();
+      const night = await nightly('--set', `metrics.textfile=${textfile}`);
+      const metrics = readFileSync(textfile, 'utf8');
+      for (const line of ['{kind="excluded"} 0', '{kind="forgotten"} 1'])
+        expect(metrics).toContain(`\noddslake_symbols_not_collected${line}\n`);
       expect(night.code, JSON.stringify(night.summary.failures)).toBe(0);
       expect(night.summary.symbols).toMatchObject({ failed: 0, forgotten: 1 });
     };
@@ -176,6 +189,9 @@ describe('the selection of symbols', () => {
     expect(excluded.length).toBeGreaterThan(0);
     for (const one of excluded) expect(one).toMatchObject({ source: 'polymarket', ticks: 0 });
     expect(first.summary.symbols).toMatchObject({ failed: 0, excluded: excluded.length });
+    // A new archive has no other selection before, and the log has the number of the summary.
+    expect(first.stderr).not.toContain('the selection of symbols has changed');
+    expect(first.stderr).toMatch(new RegExp(`"excluded":${excluded.length},.*leave out new symbols`));
     expect((await list()).filter(({ state }) => state === 'active').map(({ source }) => source)).not.toContain(
       'polymarket',
     );
@@ -208,8 +224,16 @@ describe('the selection of symbols', () => {
     expect((await run(['symbols', 'forget', 'NOBODY-KNOWS', '--output', output])).stdout).toMatch(
       /nothing is expected/,
     );
+    // The run that includes them again polls them, and a dry run foresees it.
+    const foreseen = await plan();
+    const stillExcluded = await plan(...exclude);
+    expect(foreseen.plan.symbols - stillExcluded.plan.symbols).toBe(excluded.length - 1);
     const third = await nightly();
     expect(third.code, JSON.stringify(third.summary)).toBe(0);
+    expect(third.summary.symbols.planned).toBe(foreseen.plan.symbols);
+    expect(third.stderr).toMatch(
+      new RegExp(`excluded: 0, included: ${excluded.length - 1}|"included":${excluded.length - 1}`),
+    );
     expect(third.summary.symbols).toMatchObject({ failed: 0, forgotten: 1 });
     expect((await list()).map(({ state }) => state)).not.toContain('excluded');
     expect((await read<{ count: number }>('gaps')).count).toBe(0);

@@ -1,6 +1,10 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Selections, SymbolSelection } from '../../src/archive/format/selection.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { recordSelections } from '../../src/archive/journal/selection-store.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { SymbolsQuery, SymbolsResponse } from '../../src/contract/symbols.ts';
 import {
@@ -177,6 +181,81 @@ test('finds symbols by words, filters and sorts, page by page', async () => {
   await publishNow(archive);
   const after = await get('limit=1');
   expect([after.generation, after.symbols[0]!.symbol]).toEqual([2, 'BBB']);
+});
+
+describe('symbols that are not collected', () => {
+  const open = (kind: 'excluded' | 'forgotten', from: number, reason: string | null = null) => ({
+    unselected: [{ kind, from, to: Number.POSITIVE_INFINITY, reason, decidedAt: now }],
+  });
+  const never = Number.NEGATIVE_INFINITY;
+
+  test('have a state of their own until their market ends', () => {
+    const selections: Selections = new Map<string, SymbolSelection>([
+      ['OUT', open('excluded', never)],
+      ['GONE', open('forgotten', day0)],
+      ['UNLISTED', open('forgotten', day0)],
+      ['CLOSED', open('excluded', day0)],
+      ['RESOLVED', open('forgotten', day0)],
+      ['BACK', { unselected: [{ ...open('forgotten', day0).unselected[0]!, to: now }], watchedAt: now }],
+    ]);
+    const rows = [
+      row('OUT', { endsAt: now + dayMs }),
+      row('GONE'),
+      row('UNLISTED', { isActive: null }),
+      row('CLOSED', { isActive: false }),
+      row('RESOLVED', { outcome: 1 }),
+      row('BACK'),
+    ];
+    const { symbols } = searchSymbols(tableOf(...rows), { sort: 'name' }, now, selections);
+    expect(symbols.map(({ symbol, state, not_collected }) => [symbol, state, not_collected?.kind])).toEqual([
+      ['BACK', 'active', undefined],
+      ['CLOSED', 'closed', 'excluded'],
+      ['GONE', 'forgotten', 'forgotten'],
+      ['OUT', 'excluded', 'excluded'],
+      ['RESOLVED', 'resolved', 'forgotten'],
+      ['UNLISTED', 'forgotten', 'forgotten'],
+    ]);
+    const count = (state: SymbolsQuery['state'] & string) =>
+      searchSymbols(tableOf(...rows), { state }, now, selections).total;
+    expect((['active', 'excluded', 'forgotten', 'ending'] as const).map(count)).toEqual([1, 1, 2, 0]);
+  });
+
+  test('are served with when and why, also without the state', async () => {
+    const archive = await published(['AAA', 'BBB', 'CCC']);
+    const root = archive.layout.root;
+    const service = await serving(archive);
+    const get = async ({ json }: typeof service, query: string) =>
+      (await json<SymbolsResponse>(`/api/v1/symbols?${query}`)).body;
+    expect((await get(service, 'state=forgotten')).total).toBe(0);
+    // A decision changes the manifest alone: no row of a symbol differs.
+    recordSelections(
+      archive.state.db,
+      new Map([
+        ['AAA', open('forgotten', day0 + hourMs, rubbish[0]!)],
+        ['BBB', open('excluded', never)],
+      ]),
+    );
+    append(archive, answer('CCC', [[day0, 0.5]], { windows: [{ from: day0, to: now - hourMs }] }));
+    await publishNow(archive);
+    const expectDecided = async (on: typeof service) => {
+      expect((await get(on, 'state=forgotten')).symbols).toMatchObject([
+        {
+          symbol: 'AAA',
+          state: 'forgotten',
+          not_collected: { kind: 'forgotten', since: day0 + hourMs, reason: rubbish[0], decided_at: now },
+        },
+      ]);
+      expect((await get(on, 'state=excluded')).symbols).toMatchObject([
+        { symbol: 'BBB', not_collected: { kind: 'excluded', since: null, reason: null, decided_at: now } },
+      ]);
+      expect((await get(on, 'state=active')).symbols).toMatchObject([{ symbol: 'CCC', not_collected: null }]);
+    };
+    await expectDecided(service);
+    await service.stop();
+    archive.close();
+    rmSync(join(root, '.oddslake'), { recursive: true });
+    await expectDecided(await serving(opened({ root })));
+  });
 });
 
 test('an empty archive has no symbols', async () => {

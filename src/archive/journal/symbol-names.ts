@@ -1,4 +1,5 @@
 import { suggestName } from '../../base/nearest-name.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import type { Database } from './database.ts';
 
 /** Symbols that are compared with an unknown one, so that the suggestion in an error takes at most about a second. */
@@ -21,6 +22,21 @@ export function suggestSymbol(db: Database, unknown: string): string {
     unknown,
     near.map(({ symbol }) => symbol),
   );
+}
+
+/** Shorter prefixes have too many symbols for a search, and longer ones are hardly typed. */
+const [prefixLengthMin, prefixLengthMax] = [3, 40];
+
+/** The command that finds the symbols with the longest beginning of an unknown one, or else lists all symbols. */
+export function adviseSearch(db: Database, unknown: string): string {
+  const chars = [...unknown].slice(0, prefixLengthMax);
+  for (let length = chars.length; length >= prefixLengthMin; length--) {
+    const prefix = chars.slice(0, length).join('');
+    const sql = 'select symbol from symbols where symbol >= ? order by symbol limit 1';
+    if (db.one<{ symbol: string }>(sql, prefix)?.symbol.startsWith(prefix) === true)
+      return `To find similar symbols: oddslake symbols ${prefix.startsWith('-') ? '-- ' : ''}${quoteShellWord(prefix)}`;
+  }
+  return 'To list the known symbols: oddslake symbols';
 }
 
 /** Names of symbols that begin with a text, sorted by their bytes, at most `max`. */

@@ -57,7 +57,8 @@ interface PollRules extends LingerRules {
  * @param owed windows that were requested and are not covered, even if they lie before the symbol's known lifetime
  * @param collectedTo the end of the last poll by the collector, if live reads have covered later windows since
  *
- * Windows in which the symbol was not collected are neither fetched nor re-read.
+ * Windows in which the symbol was not collected are neither fetched nor re-read. If the last one has ended since `end`, the
+ * symbol is polled all the same: from the overlap before it is collected again, although nothing is owed there.
  */
 export function planPoll(
   facts: SymbolFacts,
@@ -73,7 +74,11 @@ export function planPoll(
   const owedEarlier = intersect(owed, [{ from: facts.opensAt ?? Number.NEGATIVE_INFINITY, to: Math.min(anchor, end) }]);
   const lifetime = { from: anchor, to: end };
   // Open windows do not count here: a request that names the symbol is for its current data, too.
-  const unselected = (facts.unselected ?? []).filter(({ to }) => Number.isFinite(to));
+  const unselected = (facts.unselected ?? []).flatMap((window) => {
+    if (!Number.isFinite(window.to)) return [];
+    const to = window.to < end ? window.to : window.to - rules.overlapMs;
+    return window.from < to ? [{ from: window.from, to }] : [];
+  });
   const lacking = subtract(isEmpty(lifetime) ? owedEarlier : union([...owedEarlier, lifetime]), [
     ...coverage,
     ...unselected,

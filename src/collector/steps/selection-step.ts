@@ -1,4 +1,4 @@
-import { isRequested } from '../../archive/completeness/symbol-lifetime.ts';
+import { getUnselectedCount, isActive, isRequested } from '../../archive/completeness/symbol-lifetime.ts';
 import {
   type DecisionContext,
   decideByRules,
@@ -6,11 +6,11 @@ import {
   decideWatch,
 } from '../../archive/completeness/symbol-selection.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../../archive/format/market.ts';
-import { findOpenWindow, type SymbolSelection } from '../../archive/format/selection.ts';
+import { findOpenWindow, isUnselected, type Selections, type SymbolSelection } from '../../archive/format/selection.ts';
 import { readCurrentCoverageOf } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { hasExcludedSymbols, recordRules, recordSelections } from '../../archive/journal/selection-store.ts';
-import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
+import { adviseSearch, suggestSymbol } from '../../archive/journal/symbol-names.ts';
 import { ensureSymbol, readSymbol, readUnsettledSymbols, resetTriedAt } from '../../archive/journal/symbols.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -54,10 +54,26 @@ export function applySelectionRules({ context, archive, source }: RunOfSource): 
       ({ symbol }, i) => [symbol, decide(changed[i]!, coverage.get(symbol) ?? [])!] as const,
     );
     recordSelections(db, new Map(decisions));
-    const excluded = decisions.filter(([, decision]) => findOpenWindow(decision) !== undefined).length;
-    if (decisions.length > 0)
-      context.log.info({ excluded, included: decisions.length - excluded }, 'the selection of symbols has changed');
+    logDecisions(context, changed, new Map(decisions));
   });
+}
+
+/** Counts the symbols that would be polled without the decision, as all outputs do, and not those whose market has ended. */
+function logDecisions(context: Context, symbols: readonly SymbolFacts[], decisions: Selections): void {
+  const named = getConfiguredSymbols(context);
+  const active = symbols.flatMap((facts) => {
+    const decided = { ...facts, ...decisions.get(facts.symbol) };
+    return getUnselectedCount(decided, named) !== null || isActive(decided, named) ? [decided] : [];
+  });
+  if (active.length === 0) return;
+  const excluded = active.filter(isUnselected);
+  const included = active.length - excluded.length;
+  // What was never collected is no change.
+  const hasChanged = included > 0 || excluded.some(({ polledFrom }) => polledFrom !== null);
+  context.log.info(
+    { excluded: excluded.length, included },
+    hasChanged ? 'the selection of symbols has changed' : 'source.include and source.exclude leave out new symbols',
+  );
 }
 
 function createRuleDecision(context: Context, nowMs: number) {
@@ -120,7 +136,9 @@ export async function forgetSymbols(
       const nowMs = context.clock.nowMs();
       const known = readSymbol(db, symbol);
       if (known === undefined && !isConfigured)
-        throw new UsageError(`${symbol} is not known in this archive.${suggestSymbol(db, symbol)}`);
+        throw new UsageError(
+          `${symbol} is not known in this archive.${suggestSymbol(db, symbol)} ${adviseSearch(db, symbol)}`,
+        );
       const facts = known ?? createUnknownSymbol(symbol, nowMs);
       const decision = decideForget(facts, reason, readDecisionContext(context, db, symbol, nowMs));
       if (decision !== null) record(db, symbol, decision, nowMs);

@@ -1,5 +1,6 @@
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
+import { parseManifestSelection, type Selections } from '../../archive/format/selection.ts';
 import { paths } from '../../contract/paths.ts';
 import { type SymbolsQuery, SymbolsQuery as SymbolsQuerySchema, SymbolsResponse } from '../../contract/symbols.ts';
 import type { App } from '../http/context.ts';
@@ -33,8 +34,7 @@ export function registerSymbolSearch(app: App, service: HistoricalService): void
     async (request, reply): Promise<SymbolsResponse> => {
       const signal = createDisconnectSignal(reply);
       try {
-        const { table, omitted, generation } = await getTable();
-        return createResponse(table, request.query, service.context.clock.nowMs(), { omitted, generation });
+        return createResponse(await getTable(), request.query, service.context.clock.nowMs());
       } catch (error) {
         throw toRequestError(error, signal);
       }
@@ -43,12 +43,11 @@ export function registerSymbolSearch(app: App, service: HistoricalService): void
 }
 
 function createResponse(
-  table: SymbolTable,
+  { table, omitted, selections, generation }: SearchedGeneration,
   query: SymbolsQuery,
   nowMs: number,
-  { omitted, generation }: { readonly omitted: number; readonly generation: number },
 ): SymbolsResponse {
-  const { symbols, total } = searchSymbols(table, query, nowMs);
+  const { symbols, total } = searchSymbols(table, query, nowMs, selections);
   return {
     symbols: [...symbols],
     count: symbols.length,
@@ -67,12 +66,22 @@ interface LoadedTable {
   readonly omitted: number;
 }
 
+interface SearchedGeneration extends LoadedTable {
+  readonly selections: Selections;
+  readonly generation: number;
+}
+
 /** Returns a function that reads the table of the current generation. Requests share the reading. */
 function openSymbolTable({ history, context }: HistoricalService) {
   let loaded: { readonly key: string; readonly promise: Promise<LoadedTable> } | undefined;
-  return async (): Promise<LoadedTable & { readonly generation: number }> => {
-    const files = selectFiles(context.current.getManifest());
-    const { generation } = context.current.getManifest();
+  // Decisions change without the files of the symbols.
+  let decided: { readonly manifest: Manifest; readonly selections: Selections } | undefined;
+  return async (): Promise<SearchedGeneration> => {
+    const manifest = context.current.getManifest();
+    if (decided?.manifest !== manifest) decided = { manifest, selections: parseManifestSelection(manifest) };
+    const { selections } = decided;
+    const { generation } = manifest;
+    const files = selectFiles(manifest);
     const key = files.map(({ sha256 }) => sha256).join();
     if (loaded?.key !== key) {
       const promise = history.read((reader) => readTable(reader, context.signal));
@@ -82,7 +91,7 @@ function openSymbolTable({ history, context }: HistoricalService) {
         if (loaded === started) loaded = undefined;
       });
     }
-    return { ...(await loaded.promise), generation };
+    return { ...(await loaded.promise), selections, generation };
   };
 }
 

@@ -1,3 +1,4 @@
+import { findOpenWindow, type Selections, type UnselectedWindow } from '../../archive/format/selection.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { dayMs } from '../../base/window.ts';
 import {
@@ -109,12 +110,17 @@ interface FoundPage {
  * Finds the symbols of a page. It is fast enough for every key stroke: one pass over the texts in the order of memory, and
  * a longer text only looks at what the shorter one has found.
  */
-export function searchSymbols(table: SymbolTable, query: SymbolsQuery, nowMs: number): FoundPage {
+export function searchSymbols(
+  table: SymbolTable,
+  query: SymbolsQuery,
+  nowMs: number,
+  selections: Selections = new Map(),
+): FoundPage {
   const { q = '', sort = 'ticks', offset = 0 } = query;
   const limit = Math.min(query.limit ?? symbolsLimitDefault, symbolsLimitMax);
   const { rows } = table;
   const words = splitWords(q);
-  const isMatch = createFilter(query, nowMs);
+  const isMatch = createFilter(query, nowMs, selections);
   const isFound = new Uint8Array(rows.length);
   let total = 0;
   const mark = (i: number): void => {
@@ -125,7 +131,7 @@ export function searchSymbols(table: SymbolTable, query: SymbolsQuery, nowMs: nu
   const matches = findMatches(table, words);
   if (matches === null) for (let i = 0; i < rows.length; i++) mark(i);
   else for (const i of matches) mark(i);
-  const exact = words.length === 0 ? undefined : table.bySymbol.get(q.trim());
+  const exact = words.length === 0 ? undefined : (table.bySymbol.get(q) ?? table.bySymbol.get(q.trim()));
   if (exact !== undefined) mark(exact);
   const isFirst = exact !== undefined && isFound[exact] === 1;
   if (isFirst) isFound[exact] = 0;
@@ -138,7 +144,7 @@ export function searchSymbols(table: SymbolTable, query: SymbolsQuery, nowMs: nu
       if (shown.length >= limit) break;
       if (isFound[i] === 1 && --skip < 0) shown.push(i);
     }
-  return { symbols: shown.map((i) => toFoundSymbol(rows[i]!, nowMs)), total };
+  return { symbols: shown.map((i) => toFoundSymbol(rows[i]!, nowMs, selections)), total };
 }
 
 const splitWords = (text: string): readonly string[] =>
@@ -198,31 +204,49 @@ function selectOrder({ rows, orders }: SymbolTable, sort: SymbolSort, nowMs: num
   return out;
 }
 
-function createFilter({ source, category, state }: SymbolsQuery, nowMs: number): (row: SymbolRow) => boolean {
+function createFilter(
+  { source, category, state }: SymbolsQuery,
+  nowMs: number,
+  selections: Selections,
+): (row: SymbolRow) => boolean {
   const endMax = nowMs + endsSoonDays * dayMs;
   return (row) => {
     if (source !== undefined && row.source !== source) return false;
     if (category !== undefined && row.category !== category) return false;
     if (state === undefined) return true;
-    if (state !== 'ending') return toState(row, nowMs) === state;
+    if (state !== 'ending') return toState(row, nowMs, selections) === state;
     const { endsAt } = row;
-    return endsAt !== null && endsAt >= nowMs && endsAt <= endMax && toState(row, nowMs) === 'active';
+    return endsAt !== null && endsAt >= nowMs && endsAt <= endMax && toState(row, nowMs, selections) === 'active';
   };
 }
 
-/** The state of a market at a time. */
-export function toState({ outcome, resolvedAt, isActive }: SymbolRow, nowMs: number): SymbolState {
+/** The state of a market at a time. The end of a market has precedence over the decision not to collect it. */
+export function toState(
+  { symbol, outcome, resolvedAt, isActive }: SymbolRow,
+  nowMs: number,
+  selections: Selections,
+): SymbolState {
   if (outcome !== null || (resolvedAt !== null && resolvedAt <= nowMs)) return 'resolved';
-  if (isActive === null) return 'unlisted';
-  return isActive ? 'active' : 'closed';
+  if (isActive === false) return 'closed';
+  const window = findOpenWindow(selections.get(symbol) ?? {});
+  if (window !== undefined) return toKind(window);
+  return isActive === null ? 'unlisted' : 'active';
 }
 
-const toFoundSymbol = (row: SymbolRow, nowMs: number): FoundSymbol => ({
+const toKind = ({ kind }: UnselectedWindow) => (kind === 'forgotten' ? 'forgotten' : 'excluded');
+
+function toNotCollected(window: UnselectedWindow | undefined): FoundSymbol['not_collected'] {
+  if (window === undefined) return null;
+  const { from, reason, decidedAt } = window;
+  return { kind: toKind(window), since: Number.isFinite(from) ? from : null, reason, decided_at: decidedAt };
+}
+
+const toFoundSymbol = (row: SymbolRow, nowMs: number, selections: Selections): FoundSymbol => ({
   symbol: row.symbol,
   source: row.source,
   question: row.question,
   category: row.category,
-  state: toState(row, nowMs),
+  state: toState(row, nowMs, selections),
   opens_at: row.opensAt,
   ends_at: row.endsAt,
   resolved_at: row.resolvedAt,
@@ -231,4 +255,5 @@ const toFoundSymbol = (row: SymbolRow, nowMs: number): FoundSymbol => ({
   first_tick: row.firstTick,
   last_tick: row.lastTick,
   ticks: row.ticks,
+  not_collected: toNotCollected(findOpenWindow(selections.get(row.symbol) ?? {})),
 });

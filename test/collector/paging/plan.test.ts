@@ -54,6 +54,29 @@ describe('a poll', () => {
     expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], isFirst: false });
   });
 
+  describe('of a symbol that is collected again', () => {
+    const opensAt = end - 5 * dayMs;
+    const back = (from: number, to: number) =>
+      factsOf({ opensAt, unselected: [{ from, to, kind: 'excluded', reason: null, decidedAt: from }] });
+    const plan = (to: number, covered: Window[] = [], from = Number.NEGATIVE_INFINITY) =>
+      planPoll(back(from, to), covered, end, rules).windows;
+
+    test('begins where that was decided, without the overlap', () => {
+      expect(plan(end - hour)).toEqual([{ from: end - hour, to: end }]);
+      expect(plan(end - minute)).toEqual([{ from: end - minute, to: end }]);
+    });
+
+    test('reads the overlap before it if the poll itself decided it, once', () => {
+      for (const later of [0, minute])
+        expect(plan(end + later)).toEqual([{ from: end + later - rules.overlapMs, to: end }]);
+      expect(plan(end, [{ from: end - rules.overlapMs, to: end }])).toEqual([]);
+      // The end of a past day, long before.
+      expect(plan(end + rules.overlapMs)).toEqual([]);
+      // A shorter time is fetched as a whole, and only once.
+      expect(plan(end, until(end - minute), end - minute)).toEqual([{ from: end - 16 * minute, to: end }]);
+    });
+  });
+
   test('does not begin before the lifetime', () => {
     const young = factsOf({ opensAt: end - 5 * minute });
     const windows = planPoll(young, [{ from: end - 5 * minute, to: end - minute }], end, rules).windows;

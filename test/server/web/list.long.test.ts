@@ -6,8 +6,9 @@ import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { recordVerification } from '../../../src/archive/integrity/daily-hash-share.ts';
 import { verifyArchive } from '../../../src/archive/integrity/verify.ts';
+import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
-import { now, opened } from '../../archive/scratch.ts';
+import { answer, append, day0, hourMs, now, opened, publishNow } from '../../archive/scratch.ts';
 import { type Serving, serving } from '../serving.ts';
 import { needsBrowser, soon, visit, withBrowser } from './browser.ts';
 import { lakeWith, rain, rubbish } from './lake.ts';
@@ -137,6 +138,48 @@ describe('the list of symbols', needsBrowser, () => {
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
     expect(complaints).toEqual([]);
   });
+});
+
+test('a symbol that is not collected says so, since when, and what collects it again', needsBrowser, async () => {
+  const archive = await lakeWith([rain, ...rubbish.filter((name) => !name.includes('\n')), '-dash']);
+  const decided = day0 + 30 * hourMs;
+  const decide = (kind: 'excluded' | 'forgotten', from: number, reason: string | null) => ({
+    unselected: [{ kind, from, to: Number.POSITIVE_INFINITY, reason, decidedAt: decided }],
+  });
+  const [script, , quotes] = rubbish;
+  const decisions = [
+    [rain, decide('forgotten', day0 + 29 * hourMs, `too ${script}`)],
+    [quotes!, decide('excluded', Number.NEGATIVE_INFINITY, null)],
+    ['-dash', decide('forgotten', day0, null)],
+  ] as const;
+  recordSelections(archive.state.db, new Map(decisions));
+  append(archive, answer(script!, [[day0 + 1, 0.5]]));
+  await publishNow(archive);
+  const service = await serving(archive, open);
+  const { page, complaints } = await visit(service, { key: null, hash: '#sort=name' });
+  const row = (symbol: string) => page.locator('.results li').filter({ hasText: symbol });
+  await expect.poll(() => row(rain).innerText(), soon).toMatch(/Forgotten\s+since 2026-06-02/);
+  expect(await row(quotes!).innerText()).toMatch(/Excluded\s+since 2026-06-02/);
+  expect(await row('ducks').innerText()).toMatch(/\nActive\n/);
+  await page.getByLabel('State').selectOption('Forgotten');
+  await page.getByText('2 markets found').waitFor();
+  await row(rain).getByRole('link').click();
+  const note = page.locator('.not-collected');
+  expect((await note.innerText()).replaceAll(/\s+/g, ' ')).toBe(
+    `Forgotten since 2026-06-02 06:00 (too ${script}): nothing is expected from 2026-06-02 05:00 on, and the ticks before stay. To collect it again, run oddslake symbols watch '${rain}'`,
+  );
+  expect(await page.locator('.facts').innerText()).toMatch(/State\s+forgotten/);
+  const show = async (symbol: string) => {
+    await page.goto('about:blank');
+    await page.goto(`${service.url}/#symbol=${encodeURIComponent(symbol)}`);
+    return (await note.innerText()).replaceAll(/\s+/g, ' ');
+  };
+  expect(await show(quotes!)).toBe(
+    `Excluded by the settings since 2026-06-02 06:00: nothing was collected before, and nothing is expected. To collect it again, change source.include or source.exclude, or run oddslake symbols watch '${quotes!.replaceAll("'", `'\\''`)}'`,
+  );
+  expect(await show('-dash')).toContain("run oddslake symbols watch -- '-dash'");
+  expect(await listFindings(page)).toEqual([]);
+  expect([await page.evaluate('globalThis.hit'), complaints]).toEqual([undefined, []]);
 });
 
 describe('days and datasets', needsBrowser, () => {

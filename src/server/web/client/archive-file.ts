@@ -31,7 +31,7 @@ export const toFileName = ({ path }: ManifestFile): string => path.replaceAll('d
 export const formatCurlCommand = (url: string, name: string, isKeyNeeded = true): string =>
   `curl --fail --location ${isKeyNeeded ? '--header "Authorization: Bearer $ODDSLAKE_KEY" ' : ''}--output ${quoteShell(name)} ${quoteShell(url)}`;
 
-const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+export const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The files of a UTC day by dataset. Datasets without rows on the day are omitted: they may have a file without rows. */
 export const listFilesOfDay = (manifest: Manifest, date: string): { dataset: string; files: ManifestFile[] }[] =>

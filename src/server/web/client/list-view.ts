@@ -14,6 +14,8 @@ export interface ListView {
 export const listStates = {
   active: 'Active',
   ending: 'Resolving within 7 days',
+  excluded: 'Excluded',
+  forgotten: 'Forgotten',
   closed: 'Closed',
   resolved: 'Resolved',
   unlisted: 'Not listed',

@@ -32,8 +32,17 @@ export interface Market {
 
 export const marketsPath = '/api/v1/historical/markets';
 
+/** Since when and why a symbol is not collected. Times are epoch ms. */
+export interface NotCollected {
+  readonly kind: 'excluded' | 'forgotten';
+  /** Nothing is expected from then on; null: nothing was collected before. */
+  readonly since: number | null;
+  readonly reason: string | null;
+  readonly decided_at: number;
+}
+
 /** The parts of an item of /api/v1/symbols that the page reads. */
-interface FoundSymbol {
+export interface FoundSymbol {
   readonly symbol: string;
   readonly source: string | null;
   readonly question: string | null;
@@ -45,6 +54,7 @@ interface FoundSymbol {
   readonly first_tick: number | null;
   readonly last_tick: number | null;
   readonly ticks: number;
+  readonly not_collected: NotCollected | null;
 }
 
 interface Facet {
@@ -52,7 +62,7 @@ interface Facet {
   readonly symbols: number;
 }
 
-interface SymbolsResponse {
+export interface SymbolsResponse {
   readonly symbols: readonly FoundSymbol[];
   readonly total: number;
   readonly offset: number;
@@ -61,7 +71,7 @@ interface SymbolsResponse {
   readonly omitted: number;
 }
 
-const symbolsPath = '/api/v1/symbols';
+export const symbolsPath = '/api/v1/symbols';
 const pageSize = 25;
 /** Wait after a key stroke, in ms: shorter than the time between two of them. */
 const debounceMs = 40;
@@ -268,7 +278,7 @@ function renderResult(found: FoundSymbol, list: ListView, choose: (symbol: strin
       'span',
       { class: 'result-state' },
       createElement('span', { class: `badge ${found.state}` }, formatState(found)),
-      createElement('span', { class: 'note' }, formatEnd(found, getServedAt())),
+      createElement('span', { class: 'note' }, formatTimes(found)),
     ),
     createElement(
       'span',
@@ -288,6 +298,13 @@ function renderResult(found: FoundSymbol, list: ListView, choose: (symbol: strin
 function formatState({ state, outcome }: FoundSymbol): string {
   if (state === 'resolved' && outcome !== null) return outcome === 1 ? 'Yes' : outcome === 0 ? 'No' : String(outcome);
   return listStates[state];
+}
+
+function formatTimes(found: FoundSymbol): string {
+  const { state, not_collected: notCollected } = found;
+  return notCollected !== null && state === notCollected.kind
+    ? `since ${formatDate(notCollected.decided_at)}`
+    : formatEnd(found, getServedAt());
 }
 
 function renderPager(pager: HTMLElement, list: ListView, pages: number): void {

@@ -1,8 +1,16 @@
 import { ApiError, fetchJson, getServedAt } from './api.ts';
+import { quoteShell } from './archive-file.ts';
 import { createElement } from './dom.ts';
 import { dayMs, formatInteger, formatTime } from './format.ts';
 import type { Candle, TickLifetime } from './lines.ts';
-import { formatMarketState, type Market, marketsPath } from './search.ts';
+import {
+  type FoundSymbol,
+  formatMarketState,
+  type Market,
+  marketsPath,
+  type SymbolsResponse,
+  symbolsPath,
+} from './search.ts';
 import { type MarketHistory, nameClose, nameOpening } from './timeline.ts';
 
 /** A market with what the page of a symbol reads besides. */
@@ -25,6 +33,13 @@ export async function fetchMarket(symbol: string, signal: AbortSignal): Promise<
   );
   // If a match across venues is uncertain, a symbol has several markets: the most certain one is shown.
   return [...markets].sort((a, b) => (b.confidence ?? 0) - (a.confidence ?? 0))[0] ?? null;
+}
+
+/** What the search says of a symbol; null if it does not hold it. */
+export async function fetchFoundSymbol(symbol: string, signal: AbortSignal): Promise<FoundSymbol | null> {
+  // A symbol with exactly this name comes first.
+  const { symbols } = await fetchJson<SymbolsResponse>(symbolsPath, { q: symbol, limit: 1 }, signal);
+  return symbols.find((found) => found.symbol === symbol) ?? null;
 }
 
 /** First and last tick, including unpublished ticks; null if there are none. */
@@ -50,8 +65,42 @@ export async function fetchTickLifetime(
 /** A longer question may have to be scrolled, with the keyboard too. */
 const questionShownMax = 120;
 
-/** Renders the question and the facts of a market. */
-export function renderFacts(market: Market): Node[] {
+/**
+ * Renders that a symbol is not collected: since when, what that means, and what collects it again. A market that has ended
+ * is not collected again.
+ */
+export function renderNotCollected({ symbol, state, not_collected }: FoundSymbol): Node[] {
+  if (not_collected === null) return [];
+  const { kind, since, reason, decided_at } = not_collected;
+  const time = (t: number): string => formatTime(t - (t % 1000));
+  const meaning =
+    since === null
+      ? 'nothing was collected before, and nothing is expected.'
+      : `nothing is expected from ${time(since)} on, and the ticks before stay.`;
+  const because = reason === null ? '' : ` (${reason})`;
+  const command = `oddslake symbols watch ${symbol.startsWith('-') ? '-- ' : ''}${quoteShell(symbol)}`;
+  return [
+    createElement(
+      'p',
+      { class: 'not-collected' },
+      `${kind === 'forgotten' ? 'Forgotten' : 'Excluded by the settings'} since ${time(decided_at)}${because}: ${meaning}`,
+      ...(state === kind
+        ? [
+            kind === 'forgotten'
+              ? ' To collect it again, run '
+              : ' To collect it again, change source.include or source.exclude, or run ',
+            createElement('code', {}, command),
+          ]
+        : []),
+    ),
+  ];
+}
+
+/**
+ * Renders the question and the facts of a market.
+ * @param found what the search says of its symbol
+ */
+export function renderFacts(market: Market, found: FoundSymbol | null): Node[] {
   const { question, source, category, opens_at, closes_at, resolved_at, ticks, first_tick, last_tick } = market;
   const nowMs = getServedAt();
   const fact = (name: string, value: string | null): Node[] =>
@@ -64,7 +113,10 @@ export function renderFacts(market: Market): Node[] {
     createElement(
       'dl',
       { class: 'facts' },
-      ...fact('State', formatMarketState(market)),
+      ...fact(
+        'State',
+        found !== null && found.state === found.not_collected?.kind ? found.state : formatMarketState(market),
+      ),
       ...fact('Venue', source),
       ...fact('Category', category),
       ...fact('Ticks', formatInteger(ticks)),

@@ -13,7 +13,14 @@ import { loadChartData } from './load.ts';
 import { getView, updateView } from './navigation.ts';
 import { renderRangeControls, resolveRange } from './range-controls.ts';
 import type { Selection } from './snippets.ts';
-import { fetchMarket, fetchTickLifetime, renderFacts, type SymbolMarket } from './symbol-facts.ts';
+import {
+  fetchFoundSymbol,
+  fetchMarket,
+  fetchTickLifetime,
+  renderFacts,
+  renderNotCollected,
+  type SymbolMarket,
+} from './symbol-facts.ts';
 import { createTabs } from './symbol-tabs.ts';
 import { noTradeMarks } from './trade-marks.ts';
 import { fetchTradeMarks, hasTrades } from './trades-panel.ts';
@@ -56,8 +63,14 @@ export function createSymbolView(symbol: string) {
 
   const loadSymbol = async (signal: AbortSignal): Promise<LoadedSymbol | null> => {
     const market = await fetchMarket(symbol, signal);
-    const life = await fetchTickLifetime(symbol, market, signal);
-    about.replaceChildren(...(market === null ? [] : renderFacts(market)));
+    const [life, found] = await Promise.all([
+      fetchTickLifetime(symbol, market, signal),
+      fetchFoundSymbol(symbol, signal),
+    ]);
+    about.replaceChildren(
+      ...(market === null ? [] : renderFacts(market, found)),
+      ...(found === null ? [] : renderNotCollected(found)),
+    );
     return life === null ? null : { market, life, bounds: { from: life.first, to: life.last + 1 } };
   };
   /** The second symbol of the plot; null if there is none. */
