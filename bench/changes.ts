@@ -1,4 +1,4 @@
-import type { Comparison } from './results.ts';
+import type { Goal } from './goals.ts';
 import type { Spread } from './statistics.ts';
 
 /**
@@ -13,6 +13,15 @@ export interface EarlierResults {
   readonly section: string;
 }
 
+/** A figure of a run that may have a ratio to a peer. */
+interface ComparedFigure {
+  readonly what: string;
+  readonly input: string;
+  readonly peer: { readonly name: string } | null;
+  readonly ratio: Spread | null;
+  readonly goal: Pick<Goal, 'isHigherBetter'>;
+}
+
 export interface Change {
   readonly what: string;
   readonly input: string;
@@ -25,7 +34,7 @@ export interface Change {
 /** Ratios without rounds, such as bytes, count as equal up to this difference. */
 const exactShare = 0.01;
 
-export function findChanges(earlier: string, comparisons: readonly Comparison[]): Change[] {
+export function findChanges(earlier: string, comparisons: readonly ComparedFigure[]): Change[] {
   const before = parseRatios(earlier);
   return comparisons.flatMap(({ what, input, peer, ratio, goal }) => {
     const old = before.get(keyOf(what, input, peer?.name ?? '–'));
@@ -35,7 +44,7 @@ export function findChanges(earlier: string, comparisons: readonly Comparison[])
 }
 
 /** Rounds that overlap could be either's: the difference is noise. */
-function judge(before: Spread, now: Spread, { isHigherBetter }: Comparison['goal']): Change['verdict'] {
+function judge(before: Spread, now: Spread, { isHigherBetter }: ComparedFigure['goal']): Change['verdict'] {
   const isHigher = now.min > before.max * (1 + exactShare);
   const isLower = now.max < before.min * (1 - exactShare);
   if (!isHigher && !isLower) return 'within the noise';

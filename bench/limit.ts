@@ -1,7 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Peer } from './peers.ts';
 
 /** The limit program, bench/limit: the least work that gives the ticks that `oddslake import` publishes. */
 
@@ -13,11 +12,18 @@ const parts = 4;
 /** The stages of the program, in the order in which it prints their nanoseconds. */
 export type LimitStage = 'read' | 'decode' | 'merge' | 'encode' | 'write';
 
+/** The program as a peer of `oddslake import`, see peers.ts. */
+interface LimitPeer {
+  readonly name: 'limit';
+  readonly version: string;
+  argv(...args: readonly string[]): readonly [string, ...string[]];
+}
+
 /**
  * Builds the program, unless it is built. The first build downloads the crates that Cargo.lock names, and takes some
  * minutes.
  */
-export function findLimit(tell: (line: string) => void): Peer | { readonly missing: string } {
+export function findLimit(tell: (line: string) => void): LimitPeer | { readonly missing: string } {
   const cargo = (...args: readonly string[]) => spawnSync('cargo', args, { cwd: folder, encoding: 'utf8' });
   const version = cargo('--version');
   if (version.error !== undefined || version.status !== 0) return { missing: 'cargo is not installed' };

@@ -1,6 +1,6 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { importsOf, leftOver, violations } from './structure.ts';
+import { findCircle, importsOf, leftOver, violations } from './structure.ts';
 
 const root = new URL('..', import.meta.url).pathname;
 
@@ -55,6 +55,18 @@ test('every source is asked for by another', () => {
   ] as const;
   expect(leftOver(new Map(two))).toEqual([]);
   expect(leftOver(new Map(two.slice(1)))).toEqual(['src/a/thread.ts']);
+});
+
+test('no files of the benchmarks name each other in a circle', () => {
+  const paths = globSync('bench/**/*.ts', { cwd: root });
+  expect(findCircle(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toBeNull();
+  const circle = [
+    ['a.ts', "import type { B } from './b/b.ts';"],
+    ['b/b.ts', "import { c } from './c.ts';"],
+    ['b/c.ts', "import type { B } from './b.ts';"],
+  ] as const;
+  expect(findCircle(new Map(circle))).toEqual(['b/b.ts', 'b/c.ts']);
+  expect(findCircle(new Map(circle.slice(0, 2)))).toBeNull();
 });
 
 test('every file in src, jobs and bin that a program reads is TypeScript or the launchers', () => {

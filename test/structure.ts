@@ -157,6 +157,27 @@ const partLevel = (path: string): number => {
 const mayImport = (path: string, target: string): boolean =>
   parts[roomOf(path)] === undefined || partOf(path) === partOf(target) || partLevel(target) < partLevel(path);
 
+/** Files of which each names the next, by types too, and the last one the first; null if there are none. */
+export function findCircle(files: ReadonlyMap<string, string>): string[] | null {
+  const done = new Set<string>();
+  const visit = (path: string, trail: readonly string[]): string[] | null => {
+    if (trail.includes(path)) return trail.slice(trail.indexOf(path));
+    if (done.has(path)) return null;
+    for (const specifier of importsOf(files.get(path)!)) {
+      const target = join(dirname(path), specifier);
+      const found = specifier.startsWith('.') && files.has(target) ? visit(target, [...trail, path]) : null;
+      if (found !== null) return found;
+    }
+    done.add(path);
+    return null;
+  };
+  for (const path of files.keys()) {
+    const found = visit(path, []);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
 /** Sources that no other one names, by import or as the entry of a thread: what is left over of something. */
 export function leftOver(files: ReadonlyMap<string, string>): string[] {
   const named = new Set(

@@ -62,18 +62,16 @@ const toRealPath = (path: string): string | null => (existsSync(path) ? realpath
 
 /** Arguments of this run, whose flags printed commands repeat. Set by `main`, which may be called with other ones. */
 let runArgs: readonly string[] = [];
-let isRun = false;
 export function setRunArgs(args: readonly string[]): void {
   runArgs = args;
-  isRun = true;
 }
 
 /** Completes the commands in a text of this run. Formatters receive it, so that they stay pure. */
 export const completeCommands: CompleteCommands = (text, gap) =>
   createCommandCompleter(getCommandName, runArgs)(text, gap);
 
-/** Calls the program in a text of its help as the user did. What is generated of the help without a run keeps `oddslake`. */
-export const completeHelp = (text: string): string => (isRun ? createCommandCompleter(getCommandName, [])(text) : text);
+/** Calls the program in a text of its help as the user did, without further flags. */
+export const completeHelp = (text: string): string => createCommandCompleter(getCommandName, [])(text);
 
 /** Commands with a command of their own behind them, such as `gaps accept`. */
 const groups = 'backtest|config|gaps|keys|symbols|tokens';

@@ -1,19 +1,28 @@
 import type { Command } from 'commander';
 import { suggestName } from '../base/nearest-name.ts';
 import { completeCommands, completeHelp } from './command-name.ts';
-import { adviseUnknownFlag } from './unknown-flags.ts';
+import { adviseUnknownFlag, findProgram } from './unknown-flags.ts';
 
 /** Width of help, in columns, if the terminal width is unknown. The same as Commander's default. */
 const widthDefault = 80;
 
+/** Programs that a user has started. */
+const runPrograms = new WeakSet<Command>();
+
+/** Lets the help of a program call it as the user did. The man page, which is made of the help of another one, calls it by its name. */
+export const callAsUser = (program: Command): void => void runPrograms.add(program);
+
+const completeIfRun = (command: Command, text: string): string =>
+  runPrograms.has(findProgram(command)) ? completeHelp(text) : text;
+
 /** Adds paragraphs after a command's options, wrapped to the terminal. */
 export function withNotes(command: Command, notes: string): Command {
-  return command.addHelpText('after', () => `\n${wrapNotes(command, completeHelp(notes))}`);
+  return command.addHelpText('after', () => `\n${wrapNotes(command, completeIfRun(command, notes))}`);
 }
 
 /** Adds example command lines after a command's options. They are not wrapped, so that they can be copied. */
 export function withExamples(command: Command, examples: string): Command {
-  return command.addHelpText('after', () => `\nExamples:\n${completeHelp(examples.replace(/^\n/, ''))}`);
+  return command.addHelpText('after', () => `\nExamples:\n${completeIfRun(command, examples.replace(/^\n/, ''))}`);
 }
 
 /** Adds a list of terms and their meanings after a command's options, aligned with the options. */

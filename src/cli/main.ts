@@ -31,7 +31,7 @@ import { addSymbols } from './commands/symbols.ts';
 import { addTail } from './commands/tail.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
-import { configureUsageErrors, suggestChoice, withExamples, withNotes } from './help.ts';
+import { callAsUser, configureUsageErrors, suggestChoice, withExamples, withNotes } from './help.ts';
 import { getTerminalStyle } from './terminal-style.ts';
 
 /** Runs the command line and resolves to its exit code. `jobs` come from outside: src imports nothing from jobs. */
@@ -52,6 +52,7 @@ export async function main(argv: readonly string[], jobs: JobLoaders): Promise<n
     exitCode = code;
   };
   const program = createProgram(readVersion(), jobs, onEnd, argv.slice(2));
+  callAsUser(program);
   try {
     await program.parseAsync(argv);
     return exitCode;

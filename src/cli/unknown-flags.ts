@@ -86,7 +86,9 @@ export function adviseUnknownFlag(command: Command, flag: string, suggestion: st
 const listFlags = ({ options }: Command): string[] =>
   options.flatMap(({ hidden, long }) => (hidden || long === undefined || long === null ? [] : [long]));
 
-const findProgram = (command: Command): Command => (command.parent === null ? command : findProgram(command.parent));
+/** The program that a command belongs to. */
+export const findProgram = (command: Command): Command =>
+  command.parent === null ? command : findProgram(command.parent);
 
 const listCommands = (command: Command): Command[] => command.commands.flatMap((each) => [each, ...listCommands(each)]);
 

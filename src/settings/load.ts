@@ -2,12 +2,12 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
-import { resolveCatalogueUrl } from './catalogue-url.ts';
 import {
   checkEmail,
   type MergedSettings,
   parseSecretUrl,
   parseTextfilePath,
+  resolveCatalogueUrl,
   type SourcedValue,
 } from './check-values.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
