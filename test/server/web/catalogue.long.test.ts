@@ -46,7 +46,8 @@ describe('the catalogue page', needsBrowser, () => {
     expect(said).toContain(`Datasets\n6\n${files.length} files`);
     expect(said).toContain(`Generation\n${generation}\n`);
     expect(said).toContain('2026-06-01 to 2026-06-02');
-    expect(said).toContain('Days complete\n0 of 2\n');
+    // Nothing was collected on the day after these, which has ended too.
+    expect(said).toContain('Days complete\n0 of 3\n');
     expect(asked.filter((url) => url.includes('/api/'))).toEqual([]);
     expect(await page.content()).not.toContain(rain);
     expect(complaints).toEqual([]);

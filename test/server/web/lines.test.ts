@@ -89,7 +89,12 @@ test('the time axis is in UTC and labels each day once', () => {
   expect(formatAxisLabels([noon, noon + 6 * hour, noon + 12 * hour], 6 * hour)).toEqual([
     '12:00\n1 Jun 2026',
     '18:00',
-    '00:00\n2 Jun 2026',
+    '00:00\n2 Jun',
+  ]);
+  const newYear = Date.UTC(2027, 0);
+  expect(formatAxisLabels([newYear - 12 * hour, newYear], 12 * hour)).toEqual([
+    '12:00\n31 Dec 2026',
+    '00:00\n1 Jan 2027',
   ]);
   expect(formatAxisLabels([noon - 12 * hour, noon + 12 * hour], 24 * hour)).toEqual(['1 Jun\n2026', '2 Jun']);
   expect(formatAxisLabels([Date.UTC(2026, 11), Date.UTC(2027, 0)], 31 * 24 * hour)).toEqual(['Dec\n2026', 'Jan\n2027']);

@@ -71,12 +71,17 @@ export function toCandleColumns(candles: readonly Candle[], gaps: readonly TimeR
 
 const monthNames = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-/** Labels of a UTC time axis. A second line shows the day or the year if it changes. */
+/**
+ * Labels of a UTC time axis. A second line shows the day or the year if it changes. A day has its year only on the first label and
+ * in a new year: at the right edge there is no room for it.
+ */
 export function formatAxisLabels(splits: readonly number[], stepMs: number): string[] {
   let before = '';
   return splits.map((t) => {
     const [above, below] = formatAxisLabel(t, stepMs);
-    const label = below === before ? above : `${above}\n${below}`;
+    const year = below.slice(-4);
+    const shown = below !== year && before.endsWith(year) ? below.slice(0, -' 2026'.length) : below;
+    const label = below === before ? above : `${above}\n${shown}`;
     before = below;
     return label;
   });
