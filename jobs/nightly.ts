@@ -7,6 +7,7 @@ import { computePollEnd, pollMarketLists, pollTicks } from '../src/collector/ste
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 import { recheckCoverage } from '../src/collector/steps/recheck-step.ts';
 import { reproveCoverage } from '../src/collector/steps/reprove-step.ts';
+import { warnOfUnmatchedSelectors } from '../src/collector/steps/selection-step.ts';
 
 /**
  * The main job. Polls the market lists, the ticks of every live symbol from its cursor, and order books; rechecks a sample of
@@ -18,6 +19,7 @@ export const job: Job<NightlyFlags> = {
     const end = computePollEnd(context, day);
     return runJob(context, 'nightly', { usesUpstream: true, pushes: true }, async (run) => {
       const markets = await pollMarketLists(run);
+      warnOfUnmatchedSelectors(run);
       await pollTicks(run, end, []);
       // The service has only current order books, so a poll of a past day skips them.
       if (day === null || day + dayMs > end) await pollConfiguredBooks(run);

@@ -38,23 +38,41 @@ export const isSelectedByRules = (facts: SelectableSymbol, { include, exclude }:
 export function matchesSelector(text: string, facts: SelectableSymbol): boolean {
   const at = text.indexOf(':');
   const pattern = text.slice(at + 1).trim();
-  switch (text.slice(0, Math.max(0, at)) as SelectorField) {
+  return listFieldValues(text.slice(0, Math.max(0, at)), facts).some((value) => matchesGlob(pattern, value));
+}
+
+/** The values of a field that a pattern is compared with. */
+function listFieldValues(field: string, facts: SelectableSymbol): readonly (string | null)[] {
+  switch (field as SelectorField) {
     case 'venue':
-      return matchesGlob(pattern, facts.source);
-    case 'category':
-      return matchesGlob(pattern, facts.category);
-    case 'question':
-      return matchesGlob(pattern, facts.question);
-    case 'event':
-      return matchesGlob(pattern, facts.event);
+      return [facts.source];
     case 'symbol':
       // The symbol as the archive names it, or as its source does.
-      return (
-        matchesGlob(pattern, facts.symbol) || matchesGlob(pattern, facts.symbol.slice(facts.symbol.indexOf(':') + 1))
-      );
+      return [facts.symbol, facts.symbol.slice(facts.symbol.indexOf(':') + 1)];
+    case 'category':
+    case 'question':
+    case 'event':
+      return [facts[field as 'category' | 'question' | 'event']];
     default:
-      return false;
+      return [];
   }
+}
+
+/** Values that a selector is compared with, so that a suggestion takes at most about a second. */
+const comparedValuesMax = 200_000;
+
+/** The selector with an existing value that one without a match probably means; null if none is similar or it has a glob. */
+export function suggestExistingSelector(selector: string, symbols: readonly SelectableSymbol[]): string | null {
+  const at = selector.indexOf(':');
+  const [field, pattern] = [selector.slice(0, at), selector.slice(at + 1).trim()];
+  if (/[*?]/.test(pattern)) return null;
+  const values = new Set<string>();
+  for (const facts of symbols) {
+    if (values.size >= comparedValuesMax) break;
+    for (const value of listFieldValues(field, facts)) if (value !== null && value !== '') values.add(value);
+  }
+  const nearest = findNearestName(pattern, [...values]);
+  return nearest === undefined ? null : `${field}:${nearest}`;
 }
 
 /** Compares a whole text with a glob, in time proportional to the product of their lengths at most. */

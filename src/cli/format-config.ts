@@ -41,12 +41,21 @@ function formatOrigin({ kind, name, line }: SettingOrigin): string {
 
 /** Formats the problems of the settings. Ends with a newline. */
 export function formatProblems(
-  { config, problems }: { config: string | null; problems: readonly SettingProblem[] },
+  given: {
+    config: string | null;
+    problems: readonly SettingProblem[];
+    /** Sentences. */
+    warnings?: readonly string[];
+  },
   { width, hasColour }: TerminalStyle,
 ): string {
-  const { bold, cyan, green, red } = createPaints(hasColour);
+  const { config, problems, warnings = [] } = given;
+  const { bold, cyan, green, red, yellow } = createPaints(hasColour);
   const checked = config === null ? 'the environment and the flags' : escapeControls(toShortPath(config));
-  if (problems.length === 0) return `${green('✓')} ${checked}: no problems\n`;
+  if (problems.length === 0) {
+    const shown = warnings.flatMap((text) => wrapText(escapeControls(text), width, `${yellow('!')} `, '  '));
+    return `${[...shown, `${green('✓')} ${checked}: no problems`].join('\n')}\n`;
+  }
   const lines = problems.flatMap((problem) => {
     const { key, value, expected, suggestion, from, message } = problem;
     if (key === null || from === null) return [...wrapText(escapeControls(message), width, `${red('✗')} `, '  '), ''];

@@ -26,10 +26,15 @@ export interface ShownPlan {
   readonly others: readonly { readonly name: string; readonly requests: number }[];
   /** Whether the market lists were never polled, so that the symbols are unknown. */
   readonly isFirst?: boolean;
+  /** Sentences. */
+  readonly warnings?: readonly string[];
 }
 
 /** Formats a plan: how much, how long, and the windows, with equal ones in one group. Ends with a newline. */
-export function formatPlan({ source, ticks, rate, others, isFirst }: ShownPlan, style: TerminalStyle): string {
+export function formatPlan(
+  { source, ticks, rate, others, isFirst, warnings = [] }: ShownPlan,
+  style: TerminalStyle,
+): string {
   const { symbols, windows, requests, unknownSymbols, groups } = ticks;
   const total = countAll({ ticks, others });
   const atLeast = unknownSymbols > 0 || isFirst === true ? 'at least' : 'about';
@@ -55,6 +60,7 @@ export function formatPlan({ source, ticks, rate, others, isFirst }: ShownPlan, 
     ...(unknownSymbols === 0
       ? []
       : [`nothing is known yet of ${formatCount(unknownSymbols, 'symbol')}: each window counts as one request`]),
+    ...warnings.map((text) => `warning: ${escapeControls(text)}`),
   ].flatMap((line) => wrapText(line, style.width, '', '  '));
   const more = groups.length > groupsShown ? [`  … and ${formatCount(groups.length - groupsShown, 'more group')}`] : [];
   return `${[...lines, ...groups.slice(0, groupsShown).flatMap((group) => formatGroup(group, style)), ...more].join('\n')}\n`;
@@ -79,7 +85,7 @@ const countAll = ({ ticks, others }: Pick<ShownPlan, 'ticks' | 'others'>): numbe
   others.reduce((sum, { requests }) => sum + requests, ticks.requests);
 
 /** The same as JSON. Times are epoch ms; the groups are cut, with a count beside them. */
-export function toPlanJson({ source, ticks, rate, others, isFirst }: ShownPlan): object {
+export function toPlanJson({ source, ticks, rate, others, isFirst, warnings = [] }: ShownPlan): object {
   const requests = countAll({ ticks, others });
   return {
     ...(source !== null && { source }),
@@ -98,6 +104,7 @@ export function toPlanJson({ source, ticks, rate, others, isFirst }: ShownPlan):
       ),
     }),
     ...(isFirst !== undefined && { is_first: isFirst }),
+    ...(warnings.length > 0 && { warnings }),
     unknown_symbols: ticks.unknownSymbols,
     groups: ticks.groups.slice(0, groupsShown).map((group) => ({
       windows: group.windows.slice(0, groupsShown).map(({ from, to }) => ({ from, to })),

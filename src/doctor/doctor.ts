@@ -1,4 +1,5 @@
 import { createLayout } from '../archive/format/layout.ts';
+import { inspectUnmatchedSelectors } from '../archive/read/unmatched-selectors.ts';
 import { type ExitCode, exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatCount } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
@@ -7,7 +8,7 @@ import type { Context } from '../context/context.ts';
 import { type Environment, settingSchemas } from '../settings/source.ts';
 import { type ArchiveFacts, judgeArchive, probeArchive, valueOrNull } from './archive.ts';
 import { judgeDisk, probeDisk } from './disk.ts';
-import { type CheckName, checkGroups, computeDoctorExitCode, type Finding, ok, problem } from './finding.ts';
+import { type CheckName, checkGroups, computeDoctorExitCode, type Finding, ok, problem, warning } from './finding.ts';
 import { judgeMachine, probeMachine } from './machine.ts';
 import { checkService } from './service.ts';
 import { judgeUpstream, probeUpstream } from './upstream.ts';
@@ -72,6 +73,7 @@ export async function diagnose(
     ],
     ['settings', () => [judgeSettings(nonDefaultSettings)]],
     ['schedule', async () => [judgeSchedule(await readScheduledJobs(context))]],
+    ['selection', () => checkSelectors(context)],
     [
       'address',
       async () => {
@@ -146,6 +148,29 @@ export const judgeSettings = (changed: readonly NonDefaultSetting[]): Finding =>
       ? 'all have their defaults'
       : `${formatCount(changed.length, 'setting')} changed from the default:`,
   );
+
+/** The selectors that match nothing, which is no error: a category may come tomorrow. Empty without selectors. */
+function checkSelectors(context: Context): Finding[] {
+  const { settings } = context;
+  const runs = settings.symbols.length > 0 ? [] : planSourceRuns(context, [], false);
+  const rules = runs.map((run) => ({ source: run.source, ...run.context.settings.source }));
+  const count = rules.reduce((sum, { include, exclude }) => sum + include.length + exclude.length, 0);
+  if (count === 0) return [];
+  const unmatched = rules.flatMap(({ source, ...rest }) =>
+    inspectUnmatchedSelectors(settings.archive.output, source, rest).map((text) =>
+      source === null ? text : `${source}: ${text}`,
+    ),
+  );
+  return unmatched.length === 0
+    ? [ok('selection', formatCount(count, 'selector'))]
+    : unmatched.map((text) =>
+        warning(
+          'selection',
+          text.replace(/\.(?=$| \()/, ''),
+          'Check the value: oddslake symbols shows those that are known.',
+        ),
+      );
+}
 
 /** A job and its next start, epoch ms; null if never. */
 type ScheduledJob = readonly [job: string, next: number | null];

@@ -4,7 +4,7 @@ import { type ExitCode, exitCodes } from '../base/errors.ts';
 export const checkGroups = {
   machine: ['node', 'memory', 'clock'],
   disk: ['space', 'files', 'file system', 'permissions', 'secrets'],
-  settings: ['settings', 'schedule'],
+  settings: ['settings', 'schedule', 'selection'],
   upstream: ['address', 'key', 'reachable', 'rate'],
   archive: [
     'archive',

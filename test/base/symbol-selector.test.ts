@@ -3,6 +3,7 @@ import {
   isSelectedByRules,
   matchesSelector,
   selectorPattern,
+  suggestExistingSelector,
   suggestSelector,
 } from '../../src/base/symbol-selector.ts';
 
@@ -73,4 +74,17 @@ test.each([
 ])('for %j, which is no selector, the suggestion is %j', (value, suggestion) => {
   expect(suggestSelector(value)).toBe(suggestion);
   if (suggestion !== null) expect(suggestion).toMatch(new RegExp(selectorPattern, 'u'));
+});
+
+test.each([
+  ['category:wether', 'category:weather'],
+  ['venue:kalsi', 'venue:Kalshi'],
+  ['symbol:KXBTCD-26NOV20-B90026', 'symbol:KXBTCD-26NOV20-B90025'],
+  ['category:wet*', null],
+  ['category:sports', null],
+  ['event:weather', null],
+  ['nothing', null],
+])('%s, which matches no symbol, means %s', (selector, meant) => {
+  const symbols = [facts, { ...facts, category: 'weather', source: null }];
+  expect(suggestExistingSelector(selector, symbols)).toBe(meant);
 });

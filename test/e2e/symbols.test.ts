@@ -174,6 +174,45 @@ describe('the selection of symbols', () => {
     expect((await read<{ count: number }>('gaps')).count).toBe(0);
   });
 
+  test('a selector that matches no symbol is a warning, with the value that is meant', async () => {
+    const { box, output, read, list, nightly } = await open();
+    const wrong = ['--set', 'source.exclude=category:zzz*,venue:polymarkt'];
+    // Without symbols there is nothing to compare with.
+    const empty = await run(['config', 'check', ...wrong, '--output', output]);
+    expect([empty.code, empty.stdout]).toEqual([0, expect.stringMatching(/^✓ [^\n]*: no problems\n$/)]);
+    expect((await nightly()).summary).toMatchObject({ exit_code: 0, warnings: [] });
+    const sentences = [
+      'source.exclude: category:zzz* matches no known symbol.',
+      'source.exclude: venue:polymarkt matches no known symbol. (Did you mean venue:polymarket?)',
+    ];
+    const checked = await read<{ valid: boolean; warnings: string[]; exit_code: number }>('config', 'check', ...wrong);
+    expect(checked).toMatchObject({ valid: true, warnings: sentences, exit_code: 0 });
+    const text = await run(['config', 'check', ...wrong, '--output', output]);
+    expect(text.stdout).toBe(`! ${sentences[0]}\n! ${sentences[1]}\n✓ the environment and the flags: no problems\n`);
+
+    const before = await list();
+    const plan = JSON.parse((await nightly('--dry-run', ...wrong)).stdout.split('\n')[0]!) as {
+      plan: { warnings: string[] };
+    };
+    expect(plan.plan.warnings).toEqual(sentences);
+    const night = await nightly(...wrong);
+    expect(night.summary).toMatchObject({ exit_code: 0, warnings: sentences });
+    expect((await list()).map(({ state }) => state)).toEqual(before.map(({ state }) => state));
+
+    const upstream = ['--set', `upstream.base_url=${box.url}`, '--set', 'upstream.api_key=sandbox-key'];
+    const doctor = async (...flags: string[]) => {
+      const { stdout } = await run(['doctor', '--offline', '--json', '--output', output, ...upstream, ...flags]);
+      const { findings } = JSON.parse(stdout) as { findings: { check: string; severity: string; message: string }[] };
+      return findings.filter(({ check }) => check === 'selection').map(({ severity, message }) => [severity, message]);
+    };
+    expect(await doctor(...wrong)).toEqual([
+      ['warning', 'source.exclude: category:zzz* matches no known symbol'],
+      ['warning', 'source.exclude: venue:polymarkt matches no known symbol (Did you mean venue:polymarket?)'],
+    ]);
+    expect(await doctor('--set', 'source.exclude=venue:polymarket')).toEqual([['ok', '1 selector']]);
+    expect(await doctor()).toEqual([]);
+  });
+
   test('include and exclude choose from the market lists, and watch adds to them', async () => {
     const { box, output, read, list, find, nightly, manifest } = await open();
     const bad = await nightly('--set', 'source.exclude=venu:kalshi');

@@ -62,13 +62,31 @@ function addCheck(cli: CliContext, config: Command): void {
       import('../../settings/inspect.ts'),
       import('../format-config.ts'),
     ]);
-    const { config, problems } = await checkSettings(await collectSources(file, flags));
+    const sources = await collectSources(file, flags);
+    const { config, problems } = await checkSettings(sources);
+    const warnings = problems.length === 0 ? await findSettingWarnings(sources) : [];
     const exitCode = problems.length === 0 ? exitCodes.done : exitCodes.usage;
     warnOfUnreadConfig(config, flags);
-    const result = { config, valid: problems.length === 0, problems, exit_code: exitCode };
-    printResult(flags, result, () => formatProblems({ config, problems }, getTerminalStyle(process.stdout)));
+    const result = { config, valid: problems.length === 0, problems, warnings, exit_code: exitCode };
+    printResult(flags, result, () => formatProblems({ config, problems, warnings }, getTerminalStyle(process.stdout)));
     cli.setExitCode(exitCode);
   });
+}
+
+/** Selectors that match no symbol of the archive, if there is one. */
+async function findSettingWarnings(sources: SettingSources): Promise<string[]> {
+  const [{ loadSettings }, { selectSource }, { inspectUnmatchedSelectors }] = await Promise.all([
+    import('../../settings/load.ts'),
+    import('../../settings/settings.ts'),
+    import('../../archive/read/unmatched-selectors.ts'),
+  ]);
+  const settings = await loadSettings(sources);
+  if (settings.symbols.length > 0) return [];
+  const { output } = settings.archive;
+  if (settings.sources.length === 0) return inspectUnmatchedSelectors(output, null, settings.source);
+  return settings.sources.flatMap(({ name }) =>
+    inspectUnmatchedSelectors(output, name, selectSource(settings, name).source).map((text) => `${name}: ${text}`),
+  );
 }
 
 async function collectSources(file: string | undefined, flags: CommonFlags): Promise<SettingSources> {
@@ -100,8 +118,9 @@ const showExamples = `
   oddslake config show oddslake.yaml --all --json`;
 
 const checkNotes = `
-Reads the config file and the key files that it names, and nothing else: it sends no request and opens no archive. oddslake doctor
-also tries the address, the key and the archive.
+Reads the config file, the key files that it names and, if there are selectors of symbols, the known symbols of the archive: it
+sends no request and changes nothing. A selector that matches no symbol is a warning. oddslake doctor also tries the address, the
+key and the archive.
 
 Exit codes: 0 the settings are valid, 2 there are problems.`;
 

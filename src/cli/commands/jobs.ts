@@ -48,17 +48,20 @@ const printNightlyPlan = (shell: CliContext, flags: NightlyOptions, day: number 
       import('../../collector/steps/nightly-plan-step.ts'),
       import('../format-plan.ts'),
     ]);
-    const shown = planNightly(context, archive, day).map(({ source, ticks, rate, isFirst, ...counts }) => ({
-      source,
-      ticks,
-      rate,
-      isFirst,
-      others: [
-        { name: 'market lists', requests: counts.marketLists },
-        { name: 'order books', requests: counts.orderBooks },
-        { name: 'rechecks', requests: counts.rechecks },
-      ],
-    }));
+    const shown = planNightly(context, archive, day).map(
+      ({ source, ticks, rate, isFirst, unmatchedSelectors, ...counts }) => ({
+        source,
+        ticks,
+        rate,
+        isFirst,
+        warnings: unmatchedSelectors,
+        others: [
+          { name: 'market lists', requests: counts.marketLists },
+          { name: 'order books', requests: counts.orderBooks },
+          { name: 'rechecks', requests: counts.rechecks },
+        ],
+      }),
+    );
     const style = getTerminalStyle(process.stdout);
     const [first] = shown;
     const result = first?.source === null ? { plan: toPlanJson(first) } : { plans: shown.map(toPlanJson) };

@@ -13,7 +13,7 @@ import { listConfiguredBooks } from './order-books-step.ts';
 import { planTickPolls } from './poll-plans.ts';
 import { computePollEnd } from './poll-steps.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
-import { createForesight } from './selection-step.ts';
+import { createForesight, listUnmatchedSelectors } from './selection-step.ts';
 
 /** What a nightly job of one source would request, as far as the archive knows. */
 export interface NightlyPlan {
@@ -27,6 +27,8 @@ export interface NightlyPlan {
   readonly rate: ExpectedRate;
   /** Whether the market lists were never polled, so that the symbols are unknown. */
   readonly isFirst: boolean;
+  /** Selectors of the settings that match no known symbol, as sentences. */
+  readonly unmatchedSelectors: readonly string[];
 }
 
 /**
@@ -70,6 +72,7 @@ function planSource(
     rechecks: isRepeated ? 0 : countRechecks(settings.poll.recheckShare, sent),
     rate: expectRequestRate(context, db, source),
     isFirst: settings.symbols.length === 0 && !readAllSymbols(db, source).some(({ listed }) => listed),
+    unmatchedSelectors: listUnmatchedSelectors(run),
   };
 }
 

@@ -13,6 +13,7 @@ import { hasExcludedSymbols, recordRules, recordSelections } from '../../archive
 import { adviseSearch, suggestSymbol } from '../../archive/journal/symbol-names.ts';
 import { ensureSymbol, readSymbol, readUnsettledSymbols, resetTriedAt } from '../../archive/journal/symbols.ts';
 import type { Archive } from '../../archive/open-archive.ts';
+import { describeUnmatchedSelectors } from '../../archive/read/unmatched-selectors.ts';
 import { UsageError } from '../../base/errors.ts';
 import { findSource, isSymbolOf, qualifySymbol } from '../../base/source-name.ts';
 import type { Context } from '../../context/context.ts';
@@ -83,6 +84,17 @@ function createRuleDecision(context: Context, nowMs: number) {
   return (facts: SymbolFacts, coverage: DecisionContext['coverage']): SymbolSelection | null =>
     decideByRules(facts, { include, exclude }, named?.has(facts.symbol) === true, { coverage, nowMs, settleMs });
 }
+
+/** Warns of selectors that match no symbol of the market lists. */
+export function warnOfUnmatchedSelectors(run: Pick<Run, 'context' | 'archive' | 'source' | 'warnings'>): void {
+  run.warnings.push(...listUnmatchedSelectors(run));
+}
+
+/** The selectors that match no known symbol, as sentences. None if `symbols` names what is collected. */
+export const listUnmatchedSelectors = ({ context, archive, source }: RunOfSource): string[] =>
+  getConfiguredSymbols(context) === null
+    ? describeUnmatchedSelectors(archive.state.db, source, context.settings.source)
+    : [];
 
 /** What `applySelectionRules` will decide about a symbol, for a dry run. */
 export function createForesight(context: Context): (facts: SymbolFacts) => SymbolFacts {
