@@ -188,6 +188,7 @@ export function leftOver(files: ReadonlyMap<string, string>): string[] {
   // Browsers load the page's own one.
   named.add('src/server/web/client/main.ts');
   named.add('src/server/web/client/docs.ts');
+  named.add('src/server/web/client/first-view.ts');
   return [...files.keys()].filter(
     (path) =>
       path.startsWith('src/') && !path.startsWith('src/library/') && !path.endsWith('.d.ts') && !named.has(path),

@@ -161,7 +161,9 @@ function readAssets(): Assets {
     [...contents].map(([name, bytes]) => [name, createStaticBody(mediaTypes[name.split('.').at(-1)!]!, bytes)]),
   );
   const stamp = hashContent([...files].map(([name, { sha256 }]) => name + sha256).join('\n')).slice(0, 16);
-  const modules = [...files.keys()].filter((name) => name.endsWith('.js') && !['main.js', 'docs.js'].includes(name));
+  const modules = [...files.keys()].filter(
+    (name) => name.endsWith('.js') && !['main.js', 'docs.js', 'first-view.js'].includes(name),
+  );
   return { files, stamp, modules };
 }
 

@@ -56,6 +56,7 @@ export const renderPageDocument = (
 ${modules.map((name) => html`<link rel="modulepreload" fetchpriority="low" href="${assets}/${name}">`)}
 </head>
 <body>
+<script src="${assets}/first-view.js"></script>
 <a class="skip" href="#main">Skip to the archive</a>
 ${renderPageHeader(assets, paths.catalogue)}
 <main id="main" tabindex="-1">

@@ -331,6 +331,13 @@ describe('signing in', needsBrowser, () => {
     // A symbol without a question is named once.
     await found(page).first().waitFor();
     expect((await found(page).first().innerText()).split(rain)).toHaveLength(2);
+    // The page of a symbol does not begin as the list, also before its script is there.
+    await page.route('**/main.js', (route) => route.abort());
+    await page.goto(`${page.url()}#symbol=${rain}`);
+    await page.reload();
+    expect(await page.getByRole('heading', { name: 'Contents of this archive' }).isVisible()).toBe(false);
+    await page.unroute('**/main.js');
+    await page.reload();
     expect(await page.getByLabel('Market data key').count()).toBe(0);
     expect(await page.getByRole('button', { name: 'Sign out' }).count()).toBe(0);
   });
